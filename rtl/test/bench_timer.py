@@ -1,6 +1,13 @@
 """The profiling timer: stamps, order, counts, overflow, pause, trigger and clear, against a model that watches the pins. Run by
 test_timer.py."""
 
+import json
+import mmap
+import os
+import socket
+import struct
+import subprocess
+
 import cocotb
 from axil_bus import OKAY, SEED, SLVERR, Registers
 from cocotb.clock import Clock
@@ -8,8 +15,11 @@ from cocotb.triggers import ReadOnly, RisingEdge
 
 ID, SHAPE, CONTROL, STATUS, EVENT, LINES, TRIGGER = range(0, 0x1c, 4)
 STORED, LOST, NOW_LOW, NOW_HIGH, AT_LOW, AT_HIGH, TAG, SOURCE, NEXT = range(0x20, 0x44, 4)
+WRITTEN, BASE_LOW, BASE_HIGH, LIMIT = range(0x44, 0x54, 4)
 COUNTS = 0x80
-RECORD, ARM, CLEAR = 1, 2, 4
+RECORD, ARM, CLEAR, STREAM = 1, 2, 4, 8
+FAILED, STREAMING = 16, 32
+BASE = 0x1_2345_6000
 
 
 class Model:
@@ -149,7 +159,181 @@ async def records_only_when_it_should(dut):
     assert await registers.read(COUNTS) == 0
     low, high = await registers.read(NOW_LOW), await registers.read(NOW_HIGH)
     assert 0 <= model.cycle - (low | high << 32) < 60
-    for address in (ID, STORED, LOST, 0x44, 0x7c, COUNTS, 0x200):
+    for address in (ID, STORED, LOST, WRITTEN, 0x7c, COUNTS, 0x200):
         assert await registers.write(address, 0) == SLVERR
-    for address in (EVENT, TRIGGER, NEXT, 0x44, COUNTS + 4 * len(dut.lines)):
+    for address in (EVENT, TRIGGER, NEXT, 0x54, COUNTS + 4 * len(dut.lines)):
         assert await registers.read(address, good=False) == SLVERR
+
+
+class Memory:
+    """What the stream writes: a file that others map. Channels and answers are delayed at random; some addresses fail."""
+
+    def __init__(self, dut, random, path, size=1 << 12):
+        self.dut, self.random, self.bad, self.bursts = dut, random, range(0), 0
+        with open(path, "wb") as file:
+            file.truncate(size)
+        self.file = open(path, "r+b")
+        self.bytes = mmap.mmap(self.file.fileno(), size)
+
+    async def serve(self):
+        dut, addresses, ended, index = self.dut, [], [], 0
+        while True:
+            dut.m_awready.value, dut.m_wready.value = self.random.randrange(2), int(bool(addresses) and self.random.randrange(3) > 0)
+            dut.m_bvalid.value = int(bool(ended) and self.random.randrange(3) == 0)
+            dut.m_bresp.value = SLVERR if ended and ended[0] - BASE in self.bad else OKAY
+            await ReadOnly()
+            if dut.m_bvalid.value == 1 and dut.m_bready.value == 1:
+                ended.pop(0)
+            if dut.m_wready.value == 1 and dut.m_wvalid.value == 1:
+                at = addresses[0] - BASE + 4 * index
+                assert (dut.m_wlast.value == 1) == (index == 3)
+                if addresses[0] - BASE not in self.bad:
+                    self.bytes[at:at + 4] = int(dut.m_wdata.value).to_bytes(4, "little")
+                index = (index + 1) % 4
+                if index == 0:
+                    ended.append(addresses.pop(0))
+            if dut.m_awready.value == 1 and dut.m_awvalid.value == 1:
+                addresses.append(int(dut.m_awaddr.value))
+                assert int(dut.m_awlen.value) == 3 and int(dut.m_awsize.value) == 2 and addresses[-1] % 16 == 0
+                self.bursts += 1
+            await RisingEdge(dut.clk_i)
+
+    def records(self, count):
+        records = [struct.unpack_from("<QII", self.bytes, 16 * index) for index in range(count)]
+        assert all(source & 2 for _, _, source in records)
+        return [(at, tag if source & 1 else None, tag) for at, tag, source in records]
+
+
+async def stream(registers, limit, base=BASE):
+    assert await registers.write(BASE_LOW, base & 0xffffffff) == OKAY
+    assert await registers.write(BASE_HIGH, base >> 32) == OKAY
+    assert await registers.write(LIMIT, limit) == OKAY
+
+
+async def settled(registers):
+    for _ in range(200):
+        if not await registers.read(STATUS) & STREAMING:
+            return
+    raise AssertionError("the stream does not end")
+
+
+@cocotb.test()
+async def streams_every_event_in_order_and_counts_what_memory_refuses(dut):
+    registers, model = await begin(dut)
+    memory = Memory(dut, registers.random, os.path.join(os.environ["TIMER_FOLDER"], "streamed"))
+    cocotb.start_soon(memory.serve())
+    assert await registers.read(SHAPE) & 0x80
+    await registers.write(LINES, (1 << len(dut.lines)) - 1)
+    for turn in range(4):
+        limit = 200 if turn == 0 else registers.random.randrange(8, 40)
+        await registers.write(CONTROL, CLEAR)
+        await settled(registers)
+        memory.bad = range(16 * 5, 16 * 6) if turn == 3 else range(0)
+        memory.bytes[:] = bytes(len(memory.bytes))
+        await stream(registers, limit)
+        await registers.write(CONTROL, STREAM | RECORD)
+        assert await registers.write(LIMIT, 1) == SLVERR, "the limit changed under the stream"
+        model.seen.clear()
+        for _ in range(60):
+            dut.lines.value = registers.random.randrange(1 << len(dut.lines)) if registers.random.randrange(3) == 0 else 0
+            if registers.random.randrange(2):
+                await registers.write(EVENT, registers.random.randrange(1 << 32))
+            await cycles(dut, registers.random.randrange(1, 30))
+            dut.lines.value = 0
+            await cycles(dut, 6)
+        await cycles(dut, 400)
+        await settled(registers)
+        written, stored, lost = [await registers.read(register) for register in (WRITTEN, STORED, LOST)]
+        assert memory.records(written) == model.seen[:written], (SEED, turn)
+        assert written + stored + lost == len(model.seen), (SEED, turn)
+        assert await registers.read(SOURCE) == 0, "an event can be read while it is streamed"
+        failed = bool(await registers.read(STATUS) & FAILED)
+        assert failed == (turn == 3)
+        if turn == 3:
+            assert written == 5 and lost > 0
+        else:
+            assert written == min(limit, len(model.seen)) and memory.bytes[16 * written:16 * written + 16] == bytes(16)
+        # What the limit kept back, or the failure, is read by registers.
+        await registers.write(CONTROL, 0)
+        await settled(registers)
+        assert len(await drain(registers)) == stored
+    assert memory.bursts > 0
+    # A clear amid a stream: what is in flight is written, and is not counted afterwards.
+    await registers.write(CONTROL, CLEAR)
+    await settled(registers)
+    memory.bad = range(0)
+    await stream(registers, 100)
+    await registers.write(CONTROL, STREAM | RECORD)
+    for tag in range(6):
+        await registers.write(EVENT, tag)
+    await registers.write(CONTROL, STREAM | RECORD | CLEAR)
+    await registers.write(EVENT, 77)
+    await cycles(dut, 100)
+    await settled(registers)
+    assert await registers.read(WRITTEN) == 1 and memory.records(1)[0][2] == 77
+
+
+async def serve(registers, command, path, out):
+    """Runs the command, which reaches the timer by the socket at `path`, and returns its exit status."""
+    dut, listener = registers.dut, socket.socket(socket.AF_UNIX)
+    listener.bind(path)
+    listener.listen(1)
+    with open(out, "wb") as file, subprocess.Popen(command, stdout=file, stderr=file) as program:
+        listener.settimeout(60)
+        client = listener.accept()[0]
+        # The simulation runs only during a request, so its time is that of the requests.
+        while request := client.recv(12, socket.MSG_WAITALL):
+            operation, register, value = struct.unpack("<B3xII", request)
+            if operation == ord("w"):
+                answer = await registers.write(register, value), 0
+            else:
+                dut.araddr.value = register
+                await registers.take(dut.arvalid, dut.arready)
+                answer = await registers.response(dut.rvalid, dut.rready, dut.rresp, dut.rdata)
+            client.sendall(struct.pack("<II", *answer))
+        client.close()
+    listener.close()
+    return program.returncode
+
+
+@cocotb.test()
+async def what_a_program_stamps_is_in_the_timeline(dut):
+    """The chain: the library's stamps, the timer, the memory that it streams to, a dump, and the command's timeline."""
+    registers, model = await begin(dut)
+    folder = os.environ["TIMER_FOLDER"]
+    memory, out, dump, path = (os.path.join(folder, name) for name in ("memory", "out", "dump", "timer.sock"))
+    cocotb.start_soon(Memory(dut, registers.random, memory).serve())
+
+    async def rise():
+        while True:
+            await cycles(dut, 90)
+            dut.lines.value = 4
+            await cycles(dut, 1)
+            dut.lines.value = 0
+
+    rises = cocotb.start_soon(rise())
+    status = await serve(registers, [os.environ["EXAMPLE"], path, memory, hex(BASE), "40", dump], path, out)
+    rises.cancel()
+    text = open(out, encoding="utf-8").read()
+    assert status == 0, text
+    recorded = [event for event in model.seen if event[1] is None or event[0] >= model.seen[0][0]]
+    shown = subprocess.run([os.environ["STRAIGHTWAY"], "timeline", dump, "--json"], capture_output=True, text=True, check=True)
+    events = json.loads(shown.stdout)["events"]
+    assert [event["tag"] for event in events if not event["is_line"]] == list(range(0x100, 0x128))
+    lines = [event for event in events if event["is_line"]]
+    assert lines and all(event["name"] == "line 2" for event in lines)
+    # In the order, and after the times, that the pins had: each tag stands between the same rises.
+    first = next(index for index, event in enumerate(recorded) if event[2] == events[0]["tag"] and (event[1] is not None) == events[0]["is_line"])
+    assert [(event["tag"], event["is_line"]) for event in events] == [
+        (event[2], event[1] is not None) for event in recorded[first:first + len(events)]]
+    printed = subprocess.run([os.environ["STRAIGHTWAY"], "timeline", dump], capture_output=True, text=True, check=True).stdout
+    assert "line 2" in printed and "0x127" in printed and "timer (0):" in printed
+
+    # The command's own stamps, read back by registers.
+    os.unlink(path)
+    command = [os.environ["STRAIGHTWAY"], "trace", "model:32M", "--span", "8M", "--requests", "10", f"--timer={path}", "--json"]
+    status = await serve(registers, command, path, out)
+    text = open(out, encoding="utf-8").read()
+    assert status in (0, 5), text
+    traced = json.loads(text[text.index("{"):text.rindex("}") + 1])
+    assert (traced["source"], traced["requests"], traced["lost_events"], traced["coverage"]) == ("timer", 10, 0, 1.0)

@@ -14,6 +14,7 @@ mod host;
 mod paths;
 pub mod perf;
 pub mod setup;
+pub mod timer;
 pub mod tracefs;
 
 pub use filesystem::prepare;

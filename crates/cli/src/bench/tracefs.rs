@@ -6,8 +6,8 @@
 use crate::failure::{Failure, Result};
 use linux::Roots;
 use measure::Missing;
-use measure::trace::Probe;
-use measure::trace::events::{Event, Whose, parse};
+use measure::trace::events::{Whose, parse};
+use measure::trace::{Probe, Recorded, Sees};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -140,16 +140,22 @@ impl Probe for Tracefs {
         Ok(self.put("tracing_on", "1")?)
     }
 
-    fn stop(&mut self) -> std::result::Result<(Vec<Event>, u64), Missing> {
+    fn stop(&mut self) -> std::result::Result<Recorded, Missing> {
         self.put("tracing_on", "0")?;
         let file = self.instance.join("trace");
         let text = fs::read(&file).map_err(|error| failed("reading", &file, &error))?;
-        let events = parse(&String::from_utf8_lossy(&text), &self.whose);
-        Ok((events, self.lost()))
+        Ok(Recorded {
+            events: parse(&String::from_utf8_lossy(&text), &self.whose),
+            marks: Vec::new(),
+            lost: self.lost(),
+        })
     }
 
-    fn knows_commands(&self) -> bool {
-        self.commands != Commands::Unseen
+    fn sees(&self) -> Sees {
+        match self.commands {
+            Commands::Unseen => Sees::Calls,
+            _ => Sees::Commands,
+        }
     }
 }
 

@@ -29,6 +29,7 @@ pub mod speed;
 pub mod stat;
 pub mod sustain;
 pub mod sweep;
+pub mod timeline;
 pub mod trace;
 pub mod workload;
 pub mod write;
@@ -97,6 +98,8 @@ verbs! {
     periodic Periodic reports measure::periodic::Periodic;
     /// Show where the time of each request goes
     trace Trace reports measure::trace::Traced;
+    /// Show a dump of events as a timeline
+    timeline Timeline reports measure::trace::timeline::Timeline;
     /// Find what limits a path, and confirm it by changing it
     explain Explain reports measure::explain::Explained;
     /// Show which functions take the processor's time
@@ -145,6 +148,7 @@ fn leaves_drives_alone(verb: &Verb) -> bool {
         Verb::List(_)
             | Verb::Doctor(_)
             | Verb::Import(_)
+            | Verb::Timeline(_)
             | Verb::Completions(_)
             | Verb::Man(_)
             | Verb::Schema(_)

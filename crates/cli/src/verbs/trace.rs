@@ -3,6 +3,7 @@
 use crate::Context;
 use crate::bench::BenchHost;
 use crate::bench::setup::{Asked, Ready, Subject};
+use crate::bench::timer::Timer;
 use crate::bench::tracefs::{Commands, Tracefs};
 use crate::drive::Drive;
 use crate::failure::{Exit, Failure, Result};
@@ -12,6 +13,7 @@ use clap::Args;
 use measure::kind::{Group, Kind};
 use measure::trace::events::Whose;
 use measure::trace::{Plan, Probe, Traced, trace};
+use std::path::PathBuf;
 
 /// Minimum share of the time that the parts must explain.
 const COVERAGE: f64 = 0.95;
@@ -34,6 +36,10 @@ pub struct Trace {
     /// Each write is durable when it completes
     #[arg(long)]
     pub durable: bool,
+    /// Stamp by the processor's counter instead of tracefs, or by a profiling timer: its UIO device, a file
+    /// that maps its registers, or a simulation's socket. With CharIO also the module's own points
+    #[arg(long, value_name = "TIMER", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    pub timer: Option<PathBuf>,
 }
 
 impl Trace {
@@ -53,7 +59,7 @@ impl Trace {
             span_bytes: ready.bench.plan.span_bytes,
         };
         let mut host = BenchHost::new(&ready.bench);
-        let probe = probe.as_mut().map(|probe| probe as &mut dyn Probe);
+        let probe = probe.as_mut().map(|probe| probe.as_mut() as &mut dyn Probe);
         let cancel = context.cancel.flag();
         let traced = trace(
             &mut host,
@@ -66,8 +72,21 @@ impl Trace {
         self.leave(context, &traced)
     }
 
-    /// The kernel's events, for a path through the kernel.
-    fn probe(&self, context: &Context, ready: &Ready, kind: &Kind) -> Result<Option<Tracefs>> {
+    /// The timer, or the kernel's events for a path through the kernel.
+    fn probe(
+        &self,
+        context: &Context,
+        ready: &Ready,
+        kind: &Kind,
+    ) -> Result<Option<Box<dyn Probe>>> {
+        if let Some(timer) = &self.timer {
+            let is_chario = kind.group == Group::Chario;
+            return Ok(Some(Box::new(Timer::new(
+                &context.roots,
+                timer,
+                is_chario,
+            )?)));
+        }
         if !kind.is_through_kernel() {
             return Ok(None);
         }
@@ -91,7 +110,8 @@ impl Trace {
             }
             _ => (named(None, None), Commands::Unseen),
         };
-        Ok(Some(Tracefs::new(&context.roots, whose, commands)?))
+        let tracefs = Tracefs::new(&context.roots, whose, commands)?;
+        Ok(Some(Box::new(tracefs)))
     }
 
     fn leave(&self, context: &Context, traced: &Traced) -> Result<Exit> {

@@ -32,6 +32,8 @@ impl Traced {
         let added = micros(self.probe_cost_ns);
         let cost = match (self.source.as_str(), self.probe_cost_ns_ci95) {
             ("driver", _) => " Times are from the driver's own stamps.".to_owned(),
+            ("counter", _) => " Times are stamps of the processor's counter.".to_owned(),
+            ("timer", _) => " Times are stamps of a profiling timer.".to_owned(),
             (_, Some([low, high])) => format!(
                 " Tracing added {added} µs to the median request ({} to {}).",
                 micros(low),
@@ -41,7 +43,7 @@ impl Traced {
         };
         let lost = match self.lost_events {
             0 => String::new(),
-            lost => format!(" The kernel lost {} events.", count(lost)),
+            lost => format!(" {} events were lost.", count(lost)),
         };
         format!(
             "{} requests took {} on average.{most} The parts explain {:.1} % of the time.{cost}{lost}",

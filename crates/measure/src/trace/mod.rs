@@ -2,11 +2,13 @@
 //!
 //! One operation at a time is stamped before and after its submission, at the start of the poll
 //! that found it done, and at its return. On kernel paths a [`Probe`] (tracefs) adds the kernel's
-//! events in between; on this project's paths there are only the stamps. The probe's overhead is
+//! events in between; on this project's paths there are only the stamps. A probe may also stamp the
+//! application's own points ([`Mark`]), by a profiling timer or the processor's counter. The probe's overhead is
 //! measured by alternating the same operations with and without it.
 
 pub mod events;
 pub mod parts;
+pub mod timeline;
 
 use crate::access::Access;
 use crate::distribution::{density, exceedance};
@@ -21,7 +23,7 @@ use crate::tail;
 use crate::tally::Tally;
 use block::Device;
 use events::Event;
-use parts::{PARTS, Split, Stamps, by_events, by_stamps};
+use parts::{PARTS, Split, Stamps, by_events, by_marks, by_stamps};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,7 +37,42 @@ const SHOWN: usize = 20;
 /// How long one wait may last.
 const WAIT_US: u32 = 100_000;
 
-/// Records the kernel's events of requests.
+/// A point of a request in the application.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// Before it is submitted.
+    Begin,
+    /// It was started.
+    Started,
+    /// It was found done.
+    Seen,
+    /// It has returned.
+    End,
+}
+
+/// What a probe recorded.
+#[derive(Clone, Debug, Default)]
+pub struct Recorded {
+    /// The kernel's events.
+    pub events: Vec<Event>,
+    /// The application's points and their times, if the probe stamps them.
+    pub marks: Vec<(u64, Mark)>,
+    /// Number of lost events.
+    pub lost: u64,
+}
+
+/// What a probe knows of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sees {
+    /// The application's own points.
+    Marks,
+    /// Also system calls, interrupts and sleeps.
+    Calls,
+    /// Also each command of the driver.
+    Commands,
+}
+
+/// Records the events of requests.
 pub trait Probe {
     /// Starts recording.
     ///
@@ -43,14 +80,29 @@ pub trait Probe {
     /// Something is missing.
     fn start(&mut self) -> Result<(), Missing>;
 
-    /// Stops, and returns the recorded events and how many were lost.
+    /// Stops, and returns what was recorded.
     ///
     /// # Errors
     /// Something is missing.
-    fn stop(&mut self) -> Result<(Vec<Event>, u64), Missing>;
+    fn stop(&mut self) -> Result<Recorded, Missing>;
 
-    /// Whether the driver has events for each command.
-    fn knows_commands(&self) -> bool;
+    /// What it knows of a request.
+    fn sees(&self) -> Sees;
+
+    /// Its name in the result.
+    fn source(&self) -> &'static str {
+        "tracefs"
+    }
+
+    /// Whether it stamps the application's points. Otherwise the host's clock does.
+    fn has_marks(&self) -> bool {
+        false
+    }
+
+    /// Stamps a point of the application, if it [does so](Self::has_marks).
+    fn mark(&mut self, mark: Mark) {
+        let _ = mark;
+    }
 }
 
 /// The requests to trace.
@@ -94,7 +146,7 @@ pub struct Traced {
     pub access: Access,
     /// Whether a write is durable when it completes.
     pub durable: bool,
-    /// The source of the times: `tracefs` or `driver`.
+    /// The source of the times: `tracefs`, `timer` (a profiling timer), `counter` (the processor's) or `driver`.
     pub source: String,
     /// Number of traced requests.
     pub requests: u64,
@@ -140,7 +192,8 @@ pub fn trace(
     })?;
     run.end(host);
     run.complete = !cancel.load(Ordering::Relaxed);
-    Ok(summary(run, path.name(), plan, probe.is_some(), &taken))
+    let source = probe.map(|probe| probe.source());
+    Ok(summary(run, path.name(), plan, source, &taken))
 }
 
 #[derive(Default)]
@@ -165,17 +218,17 @@ fn turns(
     let each = plan.requests.div_ceil(turns).max(1);
     let mut stamps = vec![Stamps::default(); each as usize];
     open.with(&load, make, |open, operations| {
-        let mut take = |stamps: &mut [Stamps]| {
+        let mut take = |stamps: &mut [Stamps], probe: Option<&mut (dyn Probe + '_)>| {
             let clock = open.host.clock();
-            stamp(operations, open.device, clock, stamps, cancel)
+            stamp(operations, open.device, clock, stamps, probe, cancel)
         };
-        take(&mut stamps)?;
+        take(&mut stamps, None)?;
         for turn in 0..turns {
             // The order alternates from turn to turn.
             for with in [turn % 2 == 0, turn % 2 != 0] {
                 let probe = probe.as_deref_mut().filter(|_| with);
                 let Some(probe) = probe else {
-                    if !take(&mut stamps)? {
+                    if !take(&mut stamps, None)? {
                         return Ok(());
                     }
                     taken.without_ns.extend(median(&stamps));
@@ -186,16 +239,21 @@ fn turns(
                     continue;
                 };
                 probe.start()?;
-                let looped = take(&mut stamps);
-                let (events, lost) = probe.stop()?;
+                let looped = take(&mut stamps, Some(&mut *probe));
+                let recorded = probe.stop()?;
                 if !looped? {
                     // Some stamps are of an earlier turn.
                     return Ok(());
                 }
-                let knows = probe.knows_commands();
-                taken.lost += lost;
-                taken.with_ns.extend(median(&stamps));
-                let split = |stamps| by_events(stamps, &events, knows);
+                taken.lost += recorded.lost;
+                let marked = by_marks(&recorded.marks);
+                let stamps = if marked.is_empty() { &stamps } else { &marked };
+                taken.with_ns.extend(median(stamps));
+                let sees = probe.sees();
+                let split = |stamps| match sees {
+                    Sees::Marks => by_stamps(stamps),
+                    sees => by_events(stamps, &recorded.events, sees == Sees::Commands),
+                };
                 taken.splits.extend(stamps.iter().map(split));
             }
         }
@@ -218,9 +276,18 @@ fn stamp(
     device: &mut dyn Device,
     clock: &dyn Clock,
     stamps: &mut [Stamps],
+    mut probe: Option<&mut (dyn Probe + '_)>,
     cancel: &AtomicBool,
 ) -> Result<bool, Missing> {
     operations.prepare(device.geometry());
+    let has_marks = probe.as_ref().is_some_and(|probe| probe.has_marks());
+    let mut now_ns = |mark| match &mut probe {
+        Some(probe) if has_marks => {
+            probe.mark(mark);
+            0
+        }
+        _ => clock.now_ns(),
+    };
     let mut tally = Tally::default();
     for place in stamps {
         if cancel.load(Ordering::Relaxed) {
@@ -229,7 +296,7 @@ fn stamp(
         if !operations.flight.has_idle() {
             return Err(Missing::new("the device kept a buffer", "dmesg"));
         }
-        let begin_ns = clock.now_ns();
+        let begin_ns = now_ns(Mark::Begin);
         let (mut started_ns, mut seen_ns) = (begin_ns, begin_ns);
         operations.begin::<false>(device, 0, &mut tally);
         let flight = &mut operations.flight;
@@ -237,10 +304,16 @@ fn stamp(
         while !flight.is_empty::<false>() {
             flight.submit::<false>(device, &mut tally);
             if flight.kick(device) {
-                started_ns = clock.now_ns();
+                started_ns = now_ns(Mark::Started);
             }
-            seen_ns = clock.now_ns();
+            let polled_ns = if has_marks { 0 } else { clock.now_ns() };
             if let Some(completion) = device.poll() {
+                // A mark of each empty poll would fill the probe's memory.
+                seen_ns = if has_marks {
+                    now_ns(Mark::Seen)
+                } else {
+                    polled_ns
+                };
                 flight.take_back::<false>(completion, &mut tally);
             } else if flight.outstanding() > 0 {
                 device.wait(WAIT_US);
@@ -250,7 +323,7 @@ fn stamp(
             begin_ns,
             started_ns,
             seen_ns,
-            end_ns: clock.now_ns(),
+            end_ns: now_ns(Mark::End),
         };
         if let Some(error) = tally.first_error {
             return Err(Missing::new(format!("a request failed: {error}"), "dmesg"));
@@ -259,7 +332,8 @@ fn stamp(
     Ok(true)
 }
 
-fn summary(run: RunInfo, path: &str, plan: &Plan, probed: bool, taken: &Taken) -> Traced {
+fn summary(run: RunInfo, path: &str, plan: &Plan, source: Option<&str>, taken: &Taken) -> Traced {
+    let probed = source.is_some();
     let count = taken.splits.len().max(1) as f64;
     let total: f64 = taken.splits.iter().map(|split| split.total_ns).sum();
     let explained: f64 = taken.splits.iter().flat_map(|split| split.parts).sum();
@@ -287,7 +361,7 @@ fn summary(run: RunInfo, path: &str, plan: &Plan, probed: bool, taken: &Taken) -
         path: path.to_owned(),
         access: plan.access,
         durable: plan.durable,
-        source: if probed { "tracefs" } else { "driver" }.to_owned(),
+        source: source.unwrap_or("driver").to_owned(),
         requests: taken.splits.len() as u64,
         total_mean_ns: total / count,
         parts: PARTS.iter().enumerate().map(part).collect(),
@@ -343,12 +417,62 @@ mod tests {
         fn start(&mut self) -> Result<(), Missing> {
             Ok(())
         }
-        fn stop(&mut self) -> Result<(Vec<Event>, u64), Missing> {
-            Ok((Vec::new(), 3))
+        fn stop(&mut self) -> Result<Recorded, Missing> {
+            Ok(Recorded {
+                lost: 3,
+                ..Recorded::default()
+            })
         }
-        fn knows_commands(&self) -> bool {
+        fn sees(&self) -> Sees {
+            Sees::Commands
+        }
+    }
+
+    /// A probe that stamps the application's points by a clock of its own, 10 ns apart.
+    #[derive(Default)]
+    struct Marking {
+        now_ns: u64,
+        marks: Vec<(u64, Mark)>,
+    }
+
+    impl Probe for Marking {
+        fn start(&mut self) -> Result<(), Missing> {
+            self.marks.clear();
+            Ok(())
+        }
+        fn stop(&mut self) -> Result<Recorded, Missing> {
+            Ok(Recorded {
+                marks: self.marks.clone(),
+                ..Recorded::default()
+            })
+        }
+        fn sees(&self) -> Sees {
+            Sees::Marks
+        }
+        fn source(&self) -> &'static str {
+            "timer"
+        }
+        fn has_marks(&self) -> bool {
             true
         }
+        fn mark(&mut self, mark: Mark) {
+            self.now_ns += 10;
+            self.marks.push((self.now_ns, mark));
+        }
+    }
+
+    #[test]
+    fn a_probe_that_stamps_the_application_gives_all_times() {
+        let mut host = SimulatedHost::new();
+        let mut path = host.path(Profile::default());
+        let cancel = AtomicBool::new(false);
+        let request = Request::default();
+        let mut probe = Marking::default();
+        let probe: Option<&mut dyn Probe> = Some(&mut probe);
+        let traced = trace(&mut host, path.as_mut(), &request, &plan(), probe, &cancel).unwrap();
+        assert_eq!((traced.requests, traced.source.as_str()), (100, "timer"));
+        assert_eq!((traced.total_mean_ns, traced.coverage), (30.0, 1.0));
+        assert_eq!(traced.shown[0], [0.0, 10.0, 10.0, 0.0, 10.0, 0.0]);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! preceding events. So the parts of a request add up to its total if its system calls were
 //! recorded; otherwise the request counts as not covered.
 
+use super::Mark;
 use super::events::{Event, What};
 
 /// Names of the parts, in order.
@@ -53,6 +54,32 @@ impl Split {
         let sum: f64 = self.parts.iter().sum();
         (sum / self.total_ns.max(1.0)).min(1.0)
     }
+}
+
+/// The stamps of each request that has both its first and its last point. A request whose points were lost in part is left out.
+pub fn by_marks(marks: &[(u64, Mark)]) -> Vec<Stamps> {
+    let mut all = Vec::new();
+    let mut open: Option<Stamps> = None;
+    for &(at_ns, mark) in marks {
+        match (mark, &mut open) {
+            (Mark::Begin, open) => {
+                *open = Some(Stamps {
+                    begin_ns: at_ns,
+                    started_ns: at_ns,
+                    seen_ns: at_ns,
+                    end_ns: at_ns,
+                });
+            }
+            (Mark::Started, Some(stamps)) => stamps.started_ns = at_ns,
+            (Mark::Seen, Some(stamps)) => stamps.seen_ns = at_ns,
+            (Mark::End, Some(stamps)) => {
+                stamps.end_ns = at_ns;
+                all.extend(open.take());
+            }
+            (_, None) => {}
+        }
+    }
+    all
 }
 
 /// A request by the driver's own stamps: the driver before the doorbell, the device, and the driver
@@ -256,6 +283,26 @@ mod tests {
         assert_eq!(by_events(&STAMPS, &[], true).coverage(), 0.0);
         let half = events(&[(110, Enter), (200, Submit)]);
         assert_eq!(by_events(&STAMPS, &half, true).coverage(), 0.0);
+    }
+
+    #[test]
+    fn a_request_without_its_end_or_its_beginning_is_left_out() {
+        use Mark::*;
+        let marks = [
+            (5, End),
+            (10, Begin),
+            (20, Begin),
+            (30, Started),
+            (40, Seen),
+            (50, End),
+            (60, Begin),
+        ];
+        let stamps = by_marks(&marks);
+        assert_eq!(stamps.len(), 1);
+        assert_eq!(
+            by_stamps(&stamps[0]).parts,
+            [0.0, 10.0, 10.0, 0.0, 10.0, 0.0]
+        );
     }
 
     #[test]
