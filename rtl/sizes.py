@@ -56,6 +56,7 @@ CONFIGURATIONS = {
     "hwfs_sata_two_striped": ("hwfs_sata", "hwfs_sata", {"Disks": 2, "Slots": 8, "SlotBlocks": 32}),
     "hwfs_axi": ("hwfs_axi", "hwfs_axi", {}),
     "timer_1k": ("timer", "timer", {"DepthLog2": 10}),
+    "timer_1k_stream": ("timer", "timer", {"DepthLog2": 10, "Stream": 1}),
     "smmu": ("smmu", "smmu", {}),
     "smmu_64k": ("smmu", "smmu", {"PageLog2": 16}),
     "smmu_256": ("smmu", "smmu", {"DataWidth": 256}),

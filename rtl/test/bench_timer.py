@@ -78,7 +78,7 @@ async def cycles(dut, count):
 async def stamps_the_cycle_of_the_write_and_of_the_line(dut):
     registers, model = await begin(dut)
     assert await registers.read(ID) == 0x524d4954
-    assert await registers.read(SHAPE) & 0xff == len(dut.lines)
+    assert await registers.read(SHAPE) & 0x7f == len(dut.lines)
     assert await registers.write(LINES, (1 << len(dut.lines)) - 1) == OKAY
     assert await registers.write(CONTROL, RECORD) == OKAY
     chosen = registers.random
@@ -170,10 +170,9 @@ class Memory:
 
     def __init__(self, dut, random, path, size=1 << 12):
         self.dut, self.random, self.bad, self.bursts = dut, random, range(0), 0
-        with open(path, "wb") as file:
+        with open(path, "w+b") as file:
             file.truncate(size)
-        self.file = open(path, "r+b")
-        self.bytes = mmap.mmap(self.file.fileno(), size)
+            self.bytes = mmap.mmap(file.fileno(), size)
 
     async def serve(self):
         dut, addresses, ended, index = self.dut, [], [], 0
@@ -273,6 +272,11 @@ async def streams_every_event_in_order_and_counts_what_memory_refuses(dut):
     assert await registers.read(WRITTEN) == 1 and memory.records(1)[0][2] == 77
 
 
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
 async def serve(registers, command, path, out):
     """Runs the command, which reaches the timer by the socket at `path`, and returns its exit status."""
     dut, listener = registers.dut, socket.socket(socket.AF_UNIX)
@@ -291,6 +295,8 @@ async def serve(registers, command, path, out):
                 await registers.take(dut.arvalid, dut.arready)
                 answer = await registers.response(dut.rvalid, dut.rready, dut.rresp, dut.rdata)
             client.sendall(struct.pack("<II", *answer))
+            # A processor does more than stamp: the memory, with its pauses, keeps up.
+            await cycles(dut, 12)
         client.close()
     listener.close()
     return program.returncode
@@ -314,12 +320,13 @@ async def what_a_program_stamps_is_in_the_timeline(dut):
     rises = cocotb.start_soon(rise())
     status = await serve(registers, [os.environ["EXAMPLE"], path, memory, hex(BASE), "40", dump], path, out)
     rises.cancel()
-    text = open(out, encoding="utf-8").read()
-    assert status == 0, text
+    text = read(out)
+    assert status == 0 and ", 0 lost" in text, text
     recorded = [event for event in model.seen if event[1] is None or event[0] >= model.seen[0][0]]
     shown = subprocess.run([os.environ["STRAIGHTWAY"], "timeline", dump, "--json"], capture_output=True, text=True, check=True)
     events = json.loads(shown.stdout)["events"]
-    assert [event["tag"] for event in events if not event["is_line"]] == list(range(0x100, 0x128))
+    tags = [event["tag"] for event in events if not event["is_line"]]
+    assert tags == list(range(0x100, 0x128)), (tags, text)
     lines = [event for event in events if event["is_line"]]
     assert lines and all(event["name"] == "line 2" for event in lines)
     # In the order, and after the times, that the pins had: each tag stands between the same rises.
@@ -333,7 +340,8 @@ async def what_a_program_stamps_is_in_the_timeline(dut):
     os.unlink(path)
     command = [os.environ["STRAIGHTWAY"], "trace", "model:32M", "--span", "8M", "--requests", "10", f"--timer={path}", "--json"]
     status = await serve(registers, command, path, out)
-    text = open(out, encoding="utf-8").read()
+    text = read(out)
     assert status in (0, 5), text
-    traced = json.loads(text[text.index("{"):text.rindex("}") + 1])
+    # A busy machine is reported after the result.
+    traced = json.JSONDecoder().raw_decode(text[text.index("{"):])[0]
     assert (traced["source"], traced["requests"], traced["lost_events"], traced["coverage"]) == ("timer", 10, 0, 1.0)

@@ -12,7 +12,13 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use straightway_events as events;
 
-fn run(registers: impl Registers, memory: &Path, address: u64, count: u32, dump: &Path) -> Result<(), Box<dyn Error>> {
+fn run(
+    registers: impl Registers,
+    memory: &Path,
+    address: u64,
+    count: u32,
+    dump: &Path,
+) -> Result<(), Box<dyn Error>> {
     let mut device = Device::new(registers)?;
     device.clear()?;
     let room = std::fs::metadata(memory)?.len() / RECORD_BYTES as u64;
@@ -32,7 +38,11 @@ fn run(registers: impl Registers, memory: &Path, address: u64, count: u32, dump:
     };
     let streamed = status.written as usize * RECORD_BYTES;
     let bytes = std::fs::read(memory)?;
-    lane.events = records(bytes.get(..streamed).ok_or("the memory is shorter than the stream")?);
+    lane.events = records(
+        bytes
+            .get(..streamed)
+            .ok_or("the memory is shorter than the stream")?,
+    );
     lane.lost = status.lost.into();
     let mut text = Vec::new();
     lane.write(&mut text);
@@ -47,7 +57,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Err("usage: timer TIMER MEMORY ADDRESS COUNT DUMP".into());
     };
     let address = u64::from_str_radix(address.trim_start_matches("0x"), 16)?;
-    let (timer, memory, dump, count) = (Path::new(timer), Path::new(memory), Path::new(dump), count.parse()?);
+    let (timer, memory, dump, count) = (
+        Path::new(timer),
+        Path::new(memory),
+        Path::new(dump),
+        count.parse()?,
+    );
     match std::fs::metadata(timer)?.file_type().is_socket() {
         true => run(Simulation::connect(timer)?, memory, address, count, dump),
         false => run(Window::open(timer)?, memory, address, count, dump),

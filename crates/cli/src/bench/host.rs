@@ -4,9 +4,10 @@ use super::Bench;
 use super::filesystem::Mounted;
 use crate::drive::Drive;
 use crate::failure::Failure;
+use crate::path::chario;
 use crate::path::held::Ends;
 use crate::path::kernel::Nodes;
-use crate::path::{chario, straight};
+use crate::path::straight::{self, Needs};
 use measure::kind::Group;
 use measure::{Environment, Host, Missing, Subject};
 use std::rc::Rc;
@@ -25,13 +26,16 @@ impl BenchHost {
     }
 
     fn take_controller(&self) -> Result<(), Failure> {
+        let needs = Needs {
+            buffer_bytes: self.bench.buffer_bytes,
+            queues: self.bench.plan.threads,
+        };
         let handle = match self.bench.drive() {
             Drive::Nvme(resolved) => {
                 let behind_iommu = resolved.controller.iommu_group.is_some();
-                let buffer_bytes = self.bench.buffer_bytes;
-                straight::open(&self.bench.roots, resolved, behind_iommu, buffer_bytes)?
+                straight::open(&self.bench.roots, resolved, behind_iommu, needs)?
             }
-            Drive::Model(model) => straight::open_model(model, self.bench.buffer_bytes)?,
+            Drive::Model(model) => straight::open_model(model, needs)?,
             Drive::Coprocessor(_) => {
                 return Err(Failure::unsupported("the coprocessor owns the controller"));
             }

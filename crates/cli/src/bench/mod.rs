@@ -139,7 +139,8 @@ impl Bench {
     ) -> Result<Rc<Self>> {
         holes::refuse(grant.drive(), plan.span_bytes)?;
         let largest = plan.largest_bytes.next_multiple_of(4096);
-        let buffers = largest.saturating_mul(u64::from(plan.queue_depth));
+        let operations = u64::from(plan.queue_depth) * u64::from(plan.threads);
+        let buffers = largest.saturating_mul(operations);
         let lines = if plan.gathers {
             gathered::MEMORY_BYTES as u64
         } else {
@@ -242,8 +243,10 @@ pub struct Plan {
     pub span_bytes: u64,
     /// The largest operation.
     pub largest_bytes: u64,
-    /// Operations in flight.
+    /// Operations in flight in each thread.
     pub queue_depth: u16,
+    /// Threads, each with a queue.
+    pub threads: u16,
     /// Whether a path gathers, and needs memory for that.
     pub gathers: bool,
 }

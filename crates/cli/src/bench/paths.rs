@@ -125,6 +125,15 @@ impl Path for BenchPath {
     }
 
     fn another(&mut self) -> Result<Box<dyn Device + Send>, Missing> {
+        if self.kind.carrier == Carrier::Queue && !self.kind.gathers {
+            let handle = self.bench.handle.borrow();
+            let handle = handle.as_ref().ok_or_else(Missing::one_queue)?;
+            return Ok(path::another_queue(
+                handle.as_ref(),
+                self.bench.nsid,
+                self.kind,
+            )?);
+        }
         let twin = self.twin.as_ref().ok_or_else(Missing::one_queue)?;
         match twin.twin() {
             Ok(device) => Ok(Box::new(device)),

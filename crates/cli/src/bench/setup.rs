@@ -80,6 +80,7 @@ pub struct Wants<'a> {
     writes: bool,
     largest_bytes: u64,
     queue_depth: u16,
+    threads: u16,
 }
 
 impl<'a> Wants<'a> {
@@ -92,6 +93,7 @@ impl<'a> Wants<'a> {
             writes: false,
             largest_bytes,
             queue_depth: 1,
+            threads: 1,
         }
     }
 
@@ -106,7 +108,12 @@ impl<'a> Wants<'a> {
         Self { writes, ..self }
     }
 
-    /// Sets the number of operations in flight.
+    /// Sets the number of threads.
+    pub const fn threads(self, threads: u16) -> Self {
+        Self { threads, ..self }
+    }
+
+    /// Sets the number of operations in flight in each thread.
     pub const fn depth(self, queue_depth: u16) -> Self {
         Self {
             queue_depth,
@@ -169,6 +176,7 @@ impl Subject {
             span_bytes,
             largest_bytes: wants.largest_bytes,
             queue_depth: wants.queue_depth,
+            threads: wants.threads,
             gathers: kinds.iter().any(|kind| kind.gathers),
         };
         if plan.span_bytes < wants.largest_bytes {

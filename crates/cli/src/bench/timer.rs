@@ -9,11 +9,13 @@ use linux::{ClockSource, Roots, TscClock};
 use measure::Missing;
 use measure::trace::timeline::recorded;
 use measure::trace::{Mark, Probe, Recorded, Sees};
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
+/// Names the processor's counter where a timer's path is expected.
+pub const COUNTER: &str = "counter";
 /// Events of a ring: four for each request of the longest turn, and some.
 const CAPACITY: u32 = 1 << 16;
 
@@ -29,12 +31,12 @@ pub struct Timer {
 }
 
 impl Timer {
-    /// The timer at `path`, or the processor's counter if `path` is empty. With `is_chario` the module's points are recorded, too.
+    /// The timer at `path`, or the processor's counter if that is [`COUNTER`]. With `is_chario` the module's points are recorded, too.
     ///
     /// # Errors
     /// There is no timer, the counter cannot be used, or the module stamps nothing.
     pub fn new(roots: &Roots, path: &Path, is_chario: bool) -> Result<Self> {
-        let is_counter = path.as_os_str().is_empty();
+        let is_counter = path == Path::new(COUNTER);
         let recorder = match is_counter {
             true => counter()?,
             false => device(path)?,
@@ -64,7 +66,10 @@ impl Timer {
         let Some(node) = &self.module else {
             return Ok(());
         };
-        fs::write(node, word).map_err(|error| {
+        // Without the module nothing is created.
+        let file = File::options().write(true).open(node);
+        let told = file.and_then(|mut file| file.write_all(word.as_bytes()));
+        told.map_err(|error| {
             Failure::io("writing", node, &error)
                 .with_exit(crate::failure::Exit::Missing)
                 .hint(

@@ -74,11 +74,11 @@ pub trait ControllerHandle {
     /// The memory for buffers.
     fn memory(&self) -> &Memory;
 
-    /// Opens a queue on a namespace. It must be dropped before the handle is closed.
+    /// Opens a queue on a namespace, which one thread uses. It must be dropped before the handle is closed.
     ///
     /// # Errors
     /// There is no such namespace, no queue left, or no interrupt.
-    fn open_queue(&self, nsid: u32, mode: CompletionMode) -> Result<Box<dyn Device>>;
+    fn open_queue(&self, nsid: u32, mode: CompletionMode) -> Result<Box<dyn Device + Send>>;
 
     /// Shuts the drive down and returns it to its driver.
     ///

@@ -32,6 +32,7 @@ use nvme::CompletionMode;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
+use straight::Needs;
 
 /// Number of polls before a hybrid wait sleeps.
 const HYBRID_LOOKS: u32 = 2_000;
@@ -387,7 +388,7 @@ fn open_unaligned(roots: &Roots, grant: &Grant, options: &OpenOptions) -> Result
             let kind = options.kind_in("a model controller", "straightway-hybrid", |kind| {
                 drive.has(kind) && options.path.behind_iommu().is_none()
             })?;
-            let handle = straight::open_model(model, options.buffer_bytes)?;
+            let handle = straight::open_model(model, Needs::one_queue(options.buffer_bytes))?;
             on_handle(handle, options.namespace.unwrap_or(1), kind)
         }
         Drive::Coprocessor(path) => {
@@ -595,7 +596,12 @@ fn open_straight(
     let namespace = namespace_of(resolved, options.namespace)?;
     // Two drivers in user space cannot share a controller, not even to read.
     let lock = FunctionLock::take(roots, resolved)?;
-    let handle = straight::open(roots, resolved, behind_iommu, options.buffer_bytes)?;
+    let handle = straight::open(
+        roots,
+        resolved,
+        behind_iommu,
+        Needs::one_queue(options.buffer_bytes),
+    )?;
     // With another driver bound, the kernel shows no namespaces, so the drive itself is queried.
     let namespace = match namespace {
         Some(namespace) => namespace,
@@ -643,6 +649,19 @@ fn on_handle(handle: Box<dyn ControllerHandle>, nsid: u32, kind: &Kind) -> Resul
 /// # Errors
 /// There is no such namespace, no queue left, or no interrupt.
 pub fn open_queue(handle: &dyn ControllerHandle, nsid: u32, kind: &Kind) -> Result<Opened> {
+    let device = another_queue(handle, nsid, kind)?;
+    Ok(Opened::new(kind, device, handle.memory().clone()))
+}
+
+/// Opens a queue for another thread, with the buffers of the same memory.
+///
+/// # Errors
+/// Those of [`open_queue`].
+pub fn another_queue(
+    handle: &dyn ControllerHandle,
+    nsid: u32,
+    kind: &Kind,
+) -> Result<Box<dyn Device + Send>> {
     let wait = match kind.wait {
         Wait::Interrupt if !handle.has_interrupts() => {
             return Err(Failure::unsupported(
@@ -653,6 +672,5 @@ pub fn open_queue(handle: &dyn ControllerHandle, nsid: u32, kind: &Kind) -> Resu
         Wait::Hybrid if !handle.has_interrupts() => Wait::Poll,
         wait => wait,
     };
-    let device = handle.open_queue(nsid, completion(wait))?;
-    Ok(Opened::new(kind, device, handle.memory().clone()))
+    handle.open_queue(nsid, completion(wait))
 }

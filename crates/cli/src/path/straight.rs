@@ -28,16 +28,44 @@ pub const DEPTH: usize = 64;
 /// The longest transfer of one command, even if the drive allows more: this keeps the PRP lists of
 /// a whole queue small.
 pub const MAX_TRANSFER_BYTES: usize = 4 << 20;
-/// Requested interrupt vectors: one for the admin queue and one for an I/O queue.
-const INTERRUPT_VECTORS: u16 = 2;
+/// Queues that a controller has at least: one in use, and one that its successor is created beside.
+const LEAST_QUEUES: u16 = 2;
 
 type Queue<P, L> = QueuePair<P, Shared<P, L>, DEPTH>;
 
-/// Memory for the controller and a few queues, in addition to that for buffers.
-pub const fn overhead_bytes() -> usize {
+/// What a user of a controller needs of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Needs {
+    /// Memory for buffers.
+    pub buffer_bytes: usize,
+    /// Queues that are open at the same time: one for each thread.
+    pub queues: u16,
+}
+
+impl Needs {
+    /// One queue, and this memory for buffers.
+    pub const fn one_queue(buffer_bytes: usize) -> Self {
+        Self {
+            buffer_bytes,
+            queues: 1,
+        }
+    }
+
+    fn queues(&self) -> u16 {
+        self.queues.max(LEAST_QUEUES)
+    }
+
+    /// One interrupt vector for the admin queue and one for each other.
+    fn interrupt_vectors(&self) -> u16 {
+        self.queues.saturating_add(1)
+    }
+}
+
+/// Memory for the controller and its queues, in addition to that for buffers.
+pub const fn overhead_bytes(queues: u16) -> usize {
     // Pages of at most 64 KiB; every queue is rounded up to them, and runs are not dense.
     let queue_bytes = nvme::queue_memory_bytes(DEPTH, MAX_TRANSFER_BYTES, 64 << 10);
-    nvme::controller_memory_bytes(64 << 10) + 2 * queue_bytes + (1 << 20)
+    nvme::controller_memory_bytes(64 << 10) + queues as usize * queue_bytes + (1 << 20)
 }
 
 /// Opens a controller of this machine, behind its IOMMU or without one.
@@ -48,10 +76,11 @@ pub fn open(
     roots: &Roots,
     resolved: &Resolved,
     behind_iommu: bool,
-    buffer_bytes: usize,
+    needs: Needs,
 ) -> Result<Box<dyn ControllerHandle>> {
     let address = resolved.controller.address;
-    let memory_bytes = buffer_bytes.saturating_add(overhead_bytes());
+    let queues = needs.queues();
+    let memory_bytes = needs.buffer_bytes.saturating_add(overhead_bytes(queues));
     if !behind_iommu {
         let mut loan = Loan::new(roots, address, bind::to_nothing)?;
         let options = noiommu::Options {
@@ -63,16 +92,18 @@ pub fn open(
             Ok(noiommu::Function::open(roots, address, &options)?)
         })?;
         let memory = Memory::Dma(function.memory());
-        return same(resolved, Controlled::enable(function, memory, "noiommu")?);
+        let handle = Controlled::enable(function, memory, "noiommu", queues)?;
+        return same(resolved, handle);
     }
     let loan = Loan::new(roots, address, bind::to_vfio)?;
     let options = vfio::Options {
         memory_bytes,
-        interrupt_vectors: INTERRUPT_VECTORS,
+        interrupt_vectors: needs.interrupt_vectors(),
     };
     let function = Held::open(loan, || Ok(vfio::Function::open(roots, address, &options)?))?;
     let memory = Memory::Dma(function.memory());
-    same(resolved, Controlled::enable(function, memory, "vfio")?)
+    let handle = Controlled::enable(function, memory, "vfio", queues)?;
+    same(resolved, handle)
 }
 
 /// Refuses a drive that is not the one that was resolved: between the two it may have been unplugged,
@@ -103,21 +134,23 @@ fn slowness(model: &ModelDrive) -> Faults {
 ///
 /// # Errors
 /// Its file cannot be opened, or there is no memory.
-pub fn open_model(model: &ModelDrive, buffer_bytes: usize) -> Result<Box<dyn ControllerHandle>> {
+pub fn open_model(model: &ModelDrive, needs: Needs) -> Result<Box<dyn ControllerHandle>> {
     let config = match &model.file {
         Some(file) => Config::file(file.clone(), model.size_bytes),
         None => Config::ram(model.size_bytes),
     };
     // The model adds a guard page on each side of a buffer, which is much for small buffers.
-    let bytes = buffer_bytes
+    let queues = needs.queues();
+    let bytes = needs
+        .buffer_bytes
         .saturating_mul(3)
-        .saturating_add(overhead_bytes());
+        .saturating_add(overhead_bytes(queues));
     let memory = BusMemory::linear(bytes)
         .ok_or_else(|| Failure::unsupported(format!("no memory for {bytes} bytes of buffers")))?;
     let platform = Model::with_faults(config, memory.clone(), slowness(model))
         .map_err(|error| Failure::missing(format!("the model controller: {error}")))?;
     let platform = Held::open((), || Ok(platform))?;
-    let handle = Controlled::enable(platform, Memory::Bus(memory), "model")?;
+    let handle = Controlled::enable(platform, Memory::Bus(memory), "model", queues)?;
     Ok(Box::new(handle))
 }
 
@@ -148,13 +181,18 @@ impl<P: Platform, L: Ends> Controlled<P, L> {
     ///
     /// # Errors
     /// The controller could not be enabled; everything was released then.
-    pub fn enable(platform: Held<P, L>, memory: Memory, name: &'static str) -> Result<Self> {
+    pub fn enable(
+        platform: Held<P, L>,
+        memory: Memory,
+        name: &'static str,
+        queues: u16,
+    ) -> Result<Self> {
         let controller = platform.and_then(|platform| {
             let page_bytes = Controller::page_bytes_of(&platform)?;
             let bytes = nvme::controller_memory_bytes(page_bytes);
             let own = memory.allocate_pages(bytes, page_bytes)?;
             let options = Options {
-                queues: 2,
+                queues,
                 ..Options::default()
             };
             Controller::enable(platform, own, options).map_err(|failed| {
@@ -250,7 +288,7 @@ impl<P: Platform + 'static, L: Ends + 'static> ControllerHandle for Controlled<P
         &self.memory
     }
 
-    fn open_queue(&self, nsid: u32, mode: CompletionMode) -> Result<Box<dyn Device>> {
+    fn open_queue(&self, nsid: u32, mode: CompletionMode) -> Result<Box<dyn Device + Send>> {
         let controller = self.controller()?;
         let namespace = controller.namespace(nsid)?;
         let max_bytes = MAX_TRANSFER_BYTES.min(controller.max_transfer_bytes());

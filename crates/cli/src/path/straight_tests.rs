@@ -71,7 +71,11 @@ const IN_ORDER: [&str; 2] = ["closed", "given back"];
 
 /// Starts a controller with these faults, on a loan.
 fn start(rules: &[Rule], log: &Log) -> Result<Controlled<Model, Lender>> {
-    start_in(BusMemory::linear(overhead_bytes() * 3).unwrap(), rules, log)
+    start_in(
+        BusMemory::linear(overhead_bytes(LEAST_QUEUES) * 3).unwrap(),
+        rules,
+        log,
+    )
 }
 
 fn start_in(memory: BusMemory, rules: &[Rule], log: &Log) -> Result<Controlled<Model, Lender>> {
@@ -87,7 +91,7 @@ fn start_in(memory: BusMemory, rules: &[Rule], log: &Log) -> Result<Controlled<M
         let faults = Faults::new(rules);
         Ok(Model::with_stores(config, memory.clone(), faults, vec![store]).unwrap())
     })?;
-    Controlled::enable(platform, Memory::Bus(memory), "model")
+    Controlled::enable(platform, Memory::Bus(memory), "model", LEAST_QUEUES)
 }
 
 #[test]
@@ -188,12 +192,12 @@ fn queues_begin_at_a_controller_s_page() {
             min_page_shift,
             ..Config::ram(SIZE_BYTES)
         };
-        let memory = BusMemory::linear(overhead_bytes() * 3).unwrap();
+        let memory = BusMemory::linear(overhead_bytes(LEAST_QUEUES) * 3).unwrap();
         // So that the next free page is not aligned to a larger page.
         let buffer = memory.allocate(4096).unwrap();
         let platform = Held::open((), || Ok(Model::new(config, memory.clone()).unwrap()));
         let handle = platform.and_then(|platform| {
-            Controlled::enable(platform, Memory::Bus(memory.clone()), "model")
+            Controlled::enable(platform, Memory::Bus(memory.clone()), "model", LEAST_QUEUES)
         });
         let handle = handle.map_err(|failure| failure.to_string()).unwrap();
         let queue = handle.open_queue(1, CompletionMode::Poll);

@@ -7,6 +7,7 @@ use crate::failure::{Exit, Result};
 use crate::path::PathChoice;
 use crate::units::Size;
 use clap::Args;
+use measure::Settings;
 
 /// Measure what each path to a drive costs.
 #[derive(Clone, Debug, Args)]
@@ -28,6 +29,10 @@ pub struct Compare {
     /// Operations in flight; pread and pwrite do one at a time
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub queue_depth: u16,
+    /// Threads, each with --queue-depth operations in flight; for pread, pwrite and the straight path, where each has a queue of
+    /// its own
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub threads: u16,
     /// Paths [default: all]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = PathChoice::parser())]
     pub paths: Vec<PathChoice>,
@@ -42,9 +47,13 @@ impl Compare {
         self.subject.saving.check(context, "compare")?;
         let wants = Wants::new(&self.paths, largest(&self.sizes)).many();
         let wants = wants.writing(&self.cells.operations);
-        let ready = self.subject.ready(context, wants.depth(self.queue_depth))?;
+        let wants = wants.depth(self.queue_depth).threads(self.threads);
+        let ready = self.subject.ready(context, wants)?;
         let kinds = &ready.kinds;
-        let settings = self.cells.settings(&ready, &self.sizes, self.queue_depth);
+        let settings = Settings {
+            threads: self.threads,
+            ..self.cells.settings(&ready, &self.sizes, self.queue_depth)
+        };
         let least = settings.least_duration(kinds.len());
         context.say(format_args!(
             "{} paths, each over {}, at least {} s",

@@ -5,7 +5,7 @@ use crate::facts::{self, Facts};
 use crate::failure::{Exit, Failure, Result};
 use crate::guard::FunctionLock;
 use crate::hardware;
-use crate::path::straight;
+use crate::path::straight::{self, Needs};
 use crate::units::{Size, rounded};
 use crate::{Context, SCHEMA_VERSION};
 use clap::Args;
@@ -124,7 +124,7 @@ impl Info {
         Ok(match &drive {
             Drive::Nvme(resolved) => of_nvme(context, resolved)?,
             Drive::Model(model) => {
-                let handle = straight::open_model(model, 1 << 20)?;
+                let handle = straight::open_model(model, Needs::one_queue(1 << 20))?;
                 let facts = facts::of_handle(drive.to_string(), handle.as_ref())?;
                 handle.close()?;
                 facts
@@ -148,7 +148,12 @@ fn of_nvme(context: &Context, resolved: &Resolved) -> Result<Facts> {
     }
     let behind_iommu = resolved.controller.iommu_group.is_some();
     let _lock = FunctionLock::take(&context.roots, resolved)?;
-    let handle = straight::open(&context.roots, resolved, behind_iommu, 1 << 20)?;
+    let handle = straight::open(
+        &context.roots,
+        resolved,
+        behind_iommu,
+        Needs::one_queue(1 << 20),
+    )?;
     let facts = facts::of_handle(name, handle.as_ref())?;
     handle.close()?;
     Ok(facts)

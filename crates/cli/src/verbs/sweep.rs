@@ -37,7 +37,8 @@ pub struct Sweep {
     /// Operations in flight; pread and pwrite do one at a time
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1", value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub depths: Vec<u16>,
-    /// Threads, each with the queue depth's number of operations in flight; for pread and pwrite
+    /// Threads, each with the queue depth's number of operations in flight; for pread, pwrite and the straight path, where each
+    /// has a queue of its own
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub threads: Vec<u16>,
     /// Paths [default: all, and memory]
@@ -59,10 +60,9 @@ impl Sweep {
             context.say(format_args!("comparing with {}", fio::version()?));
         }
         let most = |list: &[u16]| list.iter().copied().max().unwrap_or(1);
-        // Memory for the buffers of all threads.
-        let deepest = most(&self.depths).saturating_mul(most(&self.threads));
         let wants = Wants::new(&self.paths, largest(&self.sizes)).many();
-        let wants = wants.writing(&self.cells.operations).depth(deepest);
+        let wants = wants.writing(&self.cells.operations);
+        let wants = wants.depth(most(&self.depths)).threads(most(&self.threads));
         let ready = self.subject.ready(context, wants)?;
         let mut kinds = ready.kinds.clone();
         if self.paths.is_empty() {

@@ -3,7 +3,7 @@
 use crate::Context;
 use crate::bench::BenchHost;
 use crate::bench::setup::{Asked, Ready, Subject};
-use crate::bench::timer::Timer;
+use crate::bench::timer::{self, Timer};
 use crate::bench::tracefs::{Commands, Tracefs};
 use crate::drive::Drive;
 use crate::failure::{Exit, Failure, Result};
@@ -38,7 +38,7 @@ pub struct Trace {
     pub durable: bool,
     /// Stamp by the processor's counter instead of tracefs, or by a profiling timer: its UIO device, a file
     /// that maps its registers, or a simulation's socket. With CharIO also the module's own points
-    #[arg(long, value_name = "TIMER", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    #[arg(long, value_name = "TIMER", num_args = 0..=1, require_equals = true, default_missing_value = timer::COUNTER)]
     pub timer: Option<PathBuf>,
 }
 
