@@ -45,7 +45,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Err("usage: event_cost WINDOW TRACE_MARKER".into());
     };
     let nothing = |_: &mut ()| Ok::<(), std::io::Error>(());
-    counted!(1, (), nothing);
+    let mut none = ();
+    counted!(1, none, nothing);
     let mut ring = Ring::anonymous("cost", TIMES as u32)?;
     ring.record()?;
     counted!(2, ring, |ring: &mut Ring| ring.stamp(0x10));

@@ -231,7 +231,11 @@ impl<P: Platform, L: Ends> Drop for Controlled<P, L> {
     }
 }
 
-impl<P: Platform + 'static, L: Ends + 'static> ControllerHandle for Controlled<P, L> {
+impl<P, L> ControllerHandle for Controlled<P, L>
+where
+    P: Platform + Send + Sync + 'static,
+    L: Ends + Send + Sync + 'static,
+{
     fn name(&self) -> &'static str {
         self.name
     }
