@@ -244,3 +244,44 @@ P
         """,
         "--drive", DRIVE,
     )  # fmt: skip
+
+
+def test_a_file_is_loaded_into_a_window_and_flushed_back():
+    chario(
+        r"""
+        cat >/tmp/window.py <<'P'
+import mmap, os, sys
+window = mmap.mmap(os.open("/dev/mem", os.O_RDWR | os.O_SYNC), 1 << 20, offset=0x20000000)
+data = open("/tmp/data", "rb").read()
+if sys.argv[1] == "fill":
+    window[:] = b"\xa5" * len(window)
+elif sys.argv[1] == "compare":
+    assert window[0x10000:0x10000 + len(data)] == data
+    # Nothing else changed: before it, and after its last block.
+    end = -(-len(data) // 512) * 512
+    assert window[:0x10000] == b"\xa5" * 0x10000 and window[0x10000 + end:] == b"\xa5" * (len(window) - 0x10000 - end)
+else:
+    window[0x10000 + 1000:0x10000 + 1004] = b"new!"
+    open("/tmp/data", "wb").write(data[:1000] + b"new!" + data[1004:])
+P
+        head -c 300001 /dev/urandom >/tmp/data
+        rc 0 $S format $NODE --destroy-data LAB1 --checksums
+        rc 0 $S put $NODE /tmp/data table --no-checksums; rc 0 $S put $NODE /tmp/data summed --checksums
+        for name in table summed; do
+          python3 /tmp/window.py fill
+          rc 0 $S load $NODE $name 0x20010000; said "loaded .$name."
+          python3 /tmp/window.py compare || fail "what was loaded of $name"
+        done
+        python3 /tmp/window.py change
+        rc 2 $S flush $NODE table 0x20010000; said '--force'
+        rc 0 $S flush $NODE table 0x20010000 --force --json
+        rc 0 $S get $NODE table /tmp/got; cmp /tmp/got /tmp/data || fail "what was flushed"
+        rc 4 $S flush $NODE summed 0x20010000 --force; said 'checksums'
+        rc 10 $S load $NODE nothing 0x20010000
+        rc 2 $S load $NODE table 0x20010200; said 'page'
+        rc 4 $S load $NODE table 0x30000000; said 'no granted window'
+        rc 2 $S load $NODE table 0x20fff000; said 'a larger window'
+        rc 0 $S check $NODE --read-data
+        """,
+        "--drive", DRIVE, load="windows=0x20000000:16M",
+    )  # fmt: skip

@@ -136,6 +136,7 @@ impl Device {
             buffer_bytes: options.buffer_bytes,
             queue_depth: options.queue_depth,
             hybrid: false,
+            window: None,
         };
         let opened = path::open(&roots, &grant, &options)?;
         if let Err(failure) = grant.confirm(opened.serial().as_deref()) {

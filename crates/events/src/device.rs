@@ -2,7 +2,7 @@
 
 use crate::Recorder;
 use crate::lane::{Anchor, Event, Lane};
-use crate::memory::Mapping;
+use crate::memory::Page;
 use crate::ring::monotonic_ns;
 use std::fs::File;
 use std::io;
@@ -35,8 +35,6 @@ pub mod register {
 }
 
 const ID: u32 = u32::from_le_bytes(*b"TIMR");
-/// Length of the registers in bytes.
-const WINDOW_BYTES: usize = 4096;
 /// CONTROL.
 const RECORD: u32 = 1;
 const ARM: u32 = 2;
@@ -66,7 +64,7 @@ pub trait Registers {
 
 /// A timer's registers in this process's memory: a UIO device, or a part of `/dev/mem` or of a PCI function.
 #[derive(Debug)]
-pub struct Window(Mapping);
+pub struct Window(Page);
 
 impl Window {
     /// Maps the first page of a device's file (`/dev/uio0`, or `resource0` of a PCI function).
@@ -77,13 +75,13 @@ impl Window {
         let file = File::options().read(true).write(true).open(path)?;
         // Beyond a regular file's end an access would be a signal.
         let facts = file.metadata()?;
-        if facts.is_file() && facts.len() < WINDOW_BYTES as u64 {
+        if facts.is_file() && facts.len() < Page::BYTES as u64 {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
                 "shorter than a timer's 4 KiB of registers",
             ));
         }
-        Ok(Self(Mapping::of(&file, WINDOW_BYTES)?))
+        Ok(Self(Page::of(&file)?))
     }
 }
 
@@ -455,13 +453,13 @@ mod tests {
         let path = std::env::temp_dir().join(format!("events-window-{}", std::process::id()));
         std::fs::write(&path, [0; 100]).unwrap();
         assert!(Window::open(&path).is_err());
-        std::fs::write(&path, vec![0; WINDOW_BYTES]).unwrap();
+        std::fs::write(&path, vec![0; Page::BYTES]).unwrap();
         let error = Device::new(Window::open(&path).unwrap()).unwrap_err();
         assert!(
             error.to_string().contains("not a profiling timer"),
             "{error}"
         );
-        let mut page = vec![0; WINDOW_BYTES];
+        let mut page = vec![0; Page::BYTES];
         page[..4].copy_from_slice(b"TIMR");
         page[4..8].copy_from_slice(&0x0008_1004_u32.to_le_bytes());
         std::fs::write(&path, page).unwrap();

@@ -102,30 +102,18 @@ impl Mapping {
         Ok(Self { start, len })
     }
 
-    /// A 32-bit register or word; outside of the mapping all ones.
-    #[inline(always)]
-    pub(crate) fn read(&self, at: usize) -> u32 {
-        match self.word(at) {
-            // SAFETY: `word` checks that it is in the mapping and aligned.
-            Some(word) => unsafe { word.read_volatile() },
-            None => u32::MAX,
-        }
-    }
-
-    /// Writes a 32-bit register or word; outside of the mapping nothing.
-    #[inline(always)]
+    /// Writes a 32-bit word; outside of the mapping nothing.
     pub(crate) fn write(&self, at: usize, value: u32) {
-        if let Some(word) = self.word(at) {
-            // SAFETY: `word` checks that it is in the mapping and aligned.
-            unsafe { word.write_volatile(value) };
+        if at % 4 == 0 && at.checked_add(4).is_some_and(|end| end <= self.len) {
+            // SAFETY: the word is inside the mapping, as just checked.
+            unsafe {
+                self.start
+                    .as_ptr()
+                    .add(at)
+                    .cast::<u32>()
+                    .write_volatile(value);
+            }
         }
-    }
-
-    #[inline(always)]
-    fn word(&self, at: usize) -> Option<*mut u32> {
-        let fits = at % 4 == 0 && at.checked_add(4).is_some_and(|end| end <= self.len);
-        // SAFETY: the offset is inside the mapping.
-        fits.then(|| unsafe { self.start.as_ptr().add(at).cast() })
     }
 
     /// Replaces bytes that no cursor writes; past the end nothing.
@@ -164,6 +152,45 @@ impl Mapping {
         Cursor {
             next: next.cast(),
             end: end.cast(),
+        }
+    }
+}
+
+/// A device's page of registers. Its length is a constant, so an access at a constant offset is checked by the compiler.
+#[derive(Debug)]
+pub(crate) struct Page(Mapping);
+
+impl Page {
+    pub(crate) const BYTES: usize = 4096;
+
+    /// The first page of a device's file.
+    pub(crate) fn of(file: impl AsFd) -> io::Result<Self> {
+        Ok(Self(Mapping::of(file, Self::BYTES)?))
+    }
+
+    #[inline(always)]
+    fn register(&self, at: usize) -> Option<*mut u32> {
+        let fits = at % 4 == 0 && at < Self::BYTES;
+        // SAFETY: the mapping has all of the page.
+        fits.then(|| unsafe { self.0.start.as_ptr().add(at).cast() })
+    }
+
+    /// A register; outside of the page all ones.
+    #[inline(always)]
+    pub(crate) fn read(&self, at: usize) -> u32 {
+        match self.register(at) {
+            // SAFETY: it is in the page and aligned.
+            Some(register) => unsafe { register.read_volatile() },
+            None => u32::MAX,
+        }
+    }
+
+    /// Writes a register; outside of the page nothing.
+    #[inline(always)]
+    pub(crate) fn write(&self, at: usize, value: u32) {
+        if let Some(register) = self.register(at) {
+            // SAFETY: it is in the page and aligned.
+            unsafe { register.write_volatile(value) };
         }
     }
 }

@@ -4,7 +4,7 @@
 //! explain it. The page before the events is a lane's header, so that the memory, or the file, is itself a dump.
 
 use crate::Recorder;
-use crate::lane::{Anchor, HEADER_BYTES, Header, Lane, RECORD_BYTES, parse};
+use crate::lane::{Anchor, HEADER_BYTES, Header, Lane, RECORD_BYTES, offset, parse};
 use crate::memory::{Cursor, Mapping, counter};
 use rustix::time::{ClockId, clock_gettime};
 use std::fs::File;
@@ -115,7 +115,10 @@ impl Ring {
         if self.mode == Mode::Recording {
             self.lost += 1;
             self.header.lost = self.lost;
-            self.show_header();
+            // Two words, where one is torn for a reader in between only each 2^32 events.
+            self.mapping.write(offset::LOST, self.lost as u32);
+            self.mapping
+                .write(offset::LOST + 4, (self.lost >> 32) as u32);
         }
     }
 

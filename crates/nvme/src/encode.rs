@@ -140,7 +140,7 @@ impl Encoder {
     }
 
     #[inline(always)]
-    fn list(&self, index: usize) -> Option<List> {
+    pub(crate) fn list(&self, index: usize) -> Option<List> {
         List::of_slot(&self.lists, index, self.list_stride)
     }
 }

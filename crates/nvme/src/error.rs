@@ -56,6 +56,37 @@ pub enum Error {
     Busy,
     /// Interrupts are not available for this queue: poll.
     NoInterrupt,
+    /// A generic command was not sent.
+    Generic {
+        /// Its opcode.
+        opcode: u8,
+        /// Why not.
+        why: GenericRefusal,
+    },
+}
+
+/// Why a generic command is not sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum GenericRefusal {
+    /// It would change the driver's own queues, events or doorbells.
+    Owned,
+    /// Its data is missing, or has another direction than its opcode (bits 1:0).
+    Direction,
+    /// Its data is empty, or longer than 4 KiB.
+    Length,
+}
+
+impl fmt::Display for GenericRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match *self {
+            GenericRefusal::Owned => "it would change what the driver owns",
+            GenericRefusal::Direction => {
+                "its data does not have the direction of its opcode (bits 1:0)"
+            }
+            GenericRefusal::Length => "its data must have 1 to 4096 bytes",
+        })
+    }
 }
 
 /// What the controller lacks.
@@ -141,6 +172,7 @@ impl fmt::Display for Error {
             Error::NoQueueLeft => f.write_str("the controller has no I/O queue left"),
             Error::Busy => f.write_str("the admin queue is in use by another thread: try again"),
             Error::NoInterrupt => f.write_str("this queue has no interrupt: poll it"),
+            Error::Generic { opcode, why } => write!(f, "command {opcode:#04x} was not sent: {why}"),
         }
     }
 }

@@ -13,6 +13,7 @@
 //! | `layout`, `memory` | the layout of the caller's memory; the only `unsafe` |
 //! | `prp`, `encode`, `doorbell` | data pointers; commands; notifying the controller |
 //! | `admin`, `controller`, `inquiry`, `open` | enable, query, shut down |
+//! | `generic` | commands that the driver does not interpret |
 //! | `slots`, `rings`, `queue`, `io` | a queue pair, and the I/O path: submit, kick, poll |
 //! | `wait`, `watch`, `service`, `recovery` | interrupts; deadlines; abort, delete, reset |
 //!
@@ -55,6 +56,7 @@ mod deadline;
 mod doorbell;
 mod encode;
 mod error;
+mod generic;
 mod identify;
 mod inquiry;
 mod io;

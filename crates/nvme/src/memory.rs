@@ -87,6 +87,14 @@ impl Part {
             .for_each(|word| word.write(0));
     }
 
+    /// Stores bytes from the start on, as far as there is room.
+    pub(crate) fn copy_in(&self, source: &[u8]) {
+        for (index, byte) in source.iter().enumerate().take(self.len) {
+            // SAFETY: inside, as just limited.
+            unsafe { self.start.add(index).write_volatile(*byte) };
+        }
+    }
+
     /// The 32-bit word at byte `offset`; `None` past the end.
     pub(crate) fn word(&self, offset: usize) -> Option<Word> {
         let inside = offset & 3 == 0 && offset + 4 <= self.len;

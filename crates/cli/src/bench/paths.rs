@@ -59,7 +59,8 @@ impl BenchPath {
                 let node = bench.chario_node()?;
                 let claim = bench.claim(&bench.roots.dev.join(&node))?;
                 let loan = bench.loan.borrow().clone();
-                chario::open_node(&bench.roots, &node, &claim, kind, loan, memory)
+                let place = chario::WindowPlace::Any(memory.len_bytes() as u64);
+                chario::open_node(&bench.roots, &node, &claim, kind, loan, memory, place)
             }
             Carrier::File | Carrier::Ring | Carrier::Passthrough => {
                 let claim = match (kind.group, bench.drive()) {

@@ -297,6 +297,7 @@ fn namespace_of(
                 buffer_bytes: 4096,
                 queue_depth: 1,
                 hybrid: false,
+                window: None,
             };
             let opened = path::open(&context.roots, grant, &options)?;
             let size_bytes = opened.device.geometry().size_bytes();

@@ -15,6 +15,9 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// Buffers begin at multiples of this.
+const PAGE_BYTES: u64 = 4096;
+
 /// Opens the path. A drive that is already bound to CharIO is used as it is; any other is borrowed.
 ///
 /// # Errors
@@ -39,7 +42,8 @@ pub fn open(
     let opened = node(roots, resolved, nsid).and_then(|node| {
         let path = roots.dev.join(&node);
         let claim = grant.claim(roots, &path, options.write)?;
-        open_node(roots, &node, &claim, kind, loan.clone(), memory)
+        let place = window_place(options.window, memory.len_bytes() as u64);
+        open_node(roots, &node, &claim, kind, loan.clone(), memory, place)
     });
     match opened {
         Ok(opened) => Ok(Opened {
@@ -66,6 +70,7 @@ pub fn open_node(
     kind: &Kind,
     loan: Option<Arc<Loan>>,
     memory: HostMemory,
+    place: WindowPlace,
 ) -> Result<Opened> {
     let is_registered = kind.carrier == Carrier::CharioRegistered;
     let options = CharioOptions {
@@ -77,7 +82,7 @@ pub fn open_node(
         if kind.carrier != Carrier::CharioWindow {
             return Ok(Chario::open(claim, &options)?);
         }
-        let window = window(roots, node, memory.len_bytes() as u64)?;
+        let window = window(roots, node, place)?;
         let (device, memory) = Chario::open_window(claim, &options, window)?;
         buffers = Memory::Dma(memory);
         Ok(device)
@@ -85,15 +90,51 @@ pub fn open_node(
     Ok(Opened::new(kind, Box::new(device), buffers))
 }
 
-/// Finds a granted window of physical memory that is large enough.
-fn window(roots: &Roots, node: &Path, needed: u64) -> Result<Window> {
+/// Where buffers in a window begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WindowPlace {
+    /// In any window with so many bytes.
+    Any(u64),
+    /// At this physical address.
+    At(u64),
+}
+
+/// The place that the options name, or any with room for the buffers.
+fn window_place(address: Option<u64>, buffer_bytes: u64) -> WindowPlace {
+    address.map_or(WindowPlace::Any(buffer_bytes), WindowPlace::At)
+}
+
+/// Finds a granted window of physical memory, or the rest of one from an address on.
+fn window(roots: &Roots, node: &Path, place: WindowPlace) -> Result<Window> {
     let mut all = windows(roots, &node.to_string_lossy()).into_iter();
-    let found = all.find(|window| window.length_bytes >= needed);
+    let (found, what) = match place {
+        WindowPlace::Any(needed) => (
+            all.find(|window| window.length_bytes >= needed),
+            format!("no window of {needed} bytes of physical memory is granted"),
+        ),
+        WindowPlace::At(address) if address % PAGE_BYTES != 0 => {
+            return Err(Failure::usage(format!(
+                "{address:#x} is not the address of a page of 4 KiB"
+            )));
+        }
+        WindowPlace::At(address) => (
+            all.find_map(|window| rest_of(window, address)),
+            format!("no granted window contains the physical address {address:#x}"),
+        ),
+    };
     found.ok_or_else(|| {
-        Failure::unsupported(format!(
-            "no window of {needed} bytes of physical memory is granted"
-        ))
-        .hint("boot with memmap=64M$0x20000000, then: insmod chario.ko windows=0x20000000:64M")
+        Failure::unsupported(what)
+            .hint("boot with memmap=64M$0x20000000, then: insmod chario.ko windows=0x20000000:64M")
+    })
+}
+
+/// The part of a window from `address` on.
+fn rest_of(window: Window, address: u64) -> Option<Window> {
+    let skipped = address.checked_sub(window.address)?;
+    let length_bytes = window.length_bytes.checked_sub(skipped)?;
+    (length_bytes > 0).then_some(Window {
+        address,
+        length_bytes,
     })
 }
 

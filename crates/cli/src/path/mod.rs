@@ -169,6 +169,8 @@ pub struct OpenOptions {
     pub buffer_bytes: usize,
     /// Requests in flight.
     pub queue_depth: u16,
+    /// A physical address in a granted window, where buffers begin: for CharIO's window.
+    pub window: Option<u64>,
 }
 
 impl OpenOptions {

@@ -80,6 +80,7 @@ impl IoArgs {
             namespace: self.route.namespace,
             write,
             hybrid: self.route.hybrid,
+            window: None,
             // A few additional pages, because each buffer starts at a page.
             buffer_bytes: buffer_bytes(
                 self.block_size.0,

@@ -7,11 +7,13 @@ pub mod compare;
 pub mod completions;
 pub mod doctor;
 pub mod explain;
+pub mod flush;
 pub mod format;
 pub mod get;
 pub mod import;
 pub mod info;
 pub mod list;
+pub mod load;
 pub mod ls;
 pub mod man;
 pub mod map;
@@ -118,6 +120,10 @@ verbs! {
     get Get reports put::Reported;
     /// Run a command that reads a file of a volume through memory
     map Map reports map::Report;
+    /// Load a file of a volume into a window of physical memory
+    load Load reports load::Moved;
+    /// Write a window of physical memory back to a file of a volume
+    flush Flush reports load::Moved;
     /// List the files of a volume
     ls Ls reports ls::Listing;
     /// Remove files from a volume

@@ -24,7 +24,7 @@ fn every_run_is_described_by_its_published_schema_and_leaves_a_report() {
             "sweep",
             "model:32M --sizes 512,4K --depths 1,4 --rounds 5 --cell-duration 5ms --span 8M",
         ),
-        ("trace", "model:32M --requests 50 --span 8M"),
+        ("trace", "model:32M --requests 50 --span 8M --timer"),
         (
             "periodic",
             "ram:32M --period 5ms --firings 10 --block 64K --priorities normal --loads none,medium --span 8M",
@@ -425,4 +425,93 @@ fn threads_multiply_what_is_in_flight_and_keep_to_their_parts() {
     ));
     assert_ne!(short.status.code(), Some(0));
     assert!(stderr(&short).contains("threads"), "{}", stderr(&short));
+}
+
+#[test]
+fn each_thread_has_a_queue_on_the_straight_path() {
+    let output = run(&words(
+        "compare model:64M --paths straightway-poll,straightway --sizes 4K --patterns random --threads 3 --queue-depth 4 --rounds 5 \
+         --cell-duration 5ms --span 8M --json",
+    ));
+    assert!(
+        matches!(output.status.code(), Some(0 | 5)),
+        "{}",
+        stderr(&output)
+    );
+    let value = said(&output);
+    let results = value["results"].as_array().unwrap();
+    assert_eq!(results.len(), 2, "{value}");
+    assert!(value["missing"].as_array().unwrap().is_empty(), "{value}");
+    for result in results {
+        assert_eq!(
+            (&result["errors"], &result["threads"]),
+            (&0.into(), &3.into())
+        );
+    }
+}
+
+/// A dump of one lane: its page, and three events.
+fn dump() -> Vec<u8> {
+    let mut bytes = vec![0; 4096];
+    bytes[..8].copy_from_slice(b"SWEV\x01\0\0\0");
+    bytes[8] = 3;
+    bytes[16] = 5;
+    bytes[40..48].copy_from_slice(&1000_u64.to_le_bytes());
+    bytes[48..56].copy_from_slice(&2000_u64.to_le_bytes());
+    bytes[56..60].copy_from_slice(b"task");
+    for (at, tag, source) in [(100_u64, 7_u32, 2_u32), (300, 0x10, 2), (200, 1, 3)] {
+        bytes.extend(at.to_le_bytes());
+        bytes.extend(tag.to_le_bytes());
+        bytes.extend(source.to_le_bytes());
+    }
+    bytes
+}
+
+#[test]
+fn a_dump_is_shown_as_a_timeline() {
+    let folder = Folder::new();
+    let (file, names) = (folder.path("dump"), folder.path("names"));
+    std::fs::write(&file, dump()).unwrap();
+    std::fs::write(&names, "# mine\n16 frame begins\n").unwrap();
+    let output = run(&["timeline", &file, "--names", &names, "--json"]);
+    let value = said(&output);
+    schema_names_all_keys(&value, &stdout(&run(&["schema", "timeline"])));
+    assert_eq!(value["lanes"][0]["lost"], 5);
+    let shown: Vec<(u64, &str)> = value["events"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|event| {
+            (
+                event["at_ns"].as_u64().unwrap(),
+                event["name"].as_str().unwrap(),
+            )
+        })
+        .collect();
+    // A tick is 2 ns.
+    assert_eq!(shown, [(0, "0x7"), (200, "line 1"), (400, "frame begins")]);
+    let text = stdout(&run(&[
+        "timeline", &file, "--names", &names, "--events", "1",
+    ]));
+    assert!(text.contains("task (0): 3 events, 5 lost"), "{text}");
+    assert!(text.contains("2 more events: --events"), "{text}");
+    std::fs::write(&names, "frame\n").unwrap();
+    let bad = run(&["timeline", &file, "--names", &names]);
+    assert!(
+        stderr(&bad).contains("names:1: not a tag and its name"),
+        "{}",
+        stderr(&bad)
+    );
+    std::fs::write(&file, &dump()[..4100]).unwrap();
+    let short = run(&["timeline", &file]);
+    assert_eq!(short.status.code(), Some(2), "{}", stderr(&short));
+    assert!(stderr(&short).contains("truncated"), "{}", stderr(&short));
+    let missing = run(&words(
+        "trace model:32M --requests 10 --timer=/nonexistent/timer",
+    ));
+    assert!(
+        stderr(&missing).contains("opening the profiling timer"),
+        "{}",
+        stderr(&missing)
+    );
 }

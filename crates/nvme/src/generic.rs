@@ -1,0 +1,183 @@
+//! Commands that the driver does not interpret: generic and vendor specific ones (NVMe base specification, "Opcodes").
+//!
+//! The direction of a command's data is in its opcode (bits 1:0). Data that does not match it is refused, because a controller would
+//! access memory that the caller did not name. So are commands that change what the driver owns: its queues, its event
+//! requests, its doorbells. Whether a command is safe for the drive's data is for the caller to decide. Dwords 14
+//! and 15 are zero.
+
+use core::ops::Deref;
+
+use block::{Buffer, Tag};
+
+use crate::command::{Command, admin};
+use crate::controller::Controller;
+use crate::error::{Error, GenericRefusal};
+use crate::platform::Platform;
+use crate::prp;
+use crate::queue::QueuePair;
+use crate::service::State;
+
+/// Feature identifier of Set Features that the driver owns: the number of queues.
+const NUMBER_OF_QUEUES: u32 = 0x07;
+/// Keep Alive: the timer belongs to whoever enabled it.
+const KEEP_ALIVE: u8 = 0x18;
+
+/// Where a command's data goes, by bits 1:0 of its opcode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// It has none.
+    None,
+    /// To the controller.
+    ToController,
+    /// From the controller.
+    FromController,
+    /// Both ways.
+    Both,
+}
+
+/// A command. The driver adds its identifier and the addresses of its data.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GenericCommand {
+    /// The opcode.
+    pub opcode: u8,
+    /// The namespace; a queue pair uses its own.
+    pub nsid: u32,
+    /// Command dwords 10 to 13.
+    pub dwords: [u32; 4],
+}
+
+/// The data of an admin command, at most 4 KiB.
+#[derive(Debug)]
+pub enum GenericData<'d> {
+    /// None.
+    None,
+    /// What the controller gets.
+    ToController(&'d [u8]),
+    /// What it returns.
+    FromController(&'d mut [u8]),
+}
+
+impl GenericCommand {
+    /// Where its data goes.
+    pub const fn direction(&self) -> Direction {
+        match self.opcode & 3 {
+            0 => Direction::None,
+            1 => Direction::ToController,
+            2 => Direction::FromController,
+            _ => Direction::Both,
+        }
+    }
+
+    /// Whether it would change what the driver owns.
+    const fn is_the_driver_s(&self) -> bool {
+        matches!(
+            self.opcode,
+            admin::DELETE_SUBMISSION_QUEUE
+                | admin::CREATE_SUBMISSION_QUEUE
+                | admin::DELETE_COMPLETION_QUEUE
+                | admin::CREATE_COMPLETION_QUEUE
+                | admin::ABORT
+                | admin::ASYNC_EVENT_REQUEST
+                | admin::DOORBELL_BUFFER_CONFIG
+                | KEEP_ALIVE
+        ) || self.opcode == admin::SET_FEATURES && self.dwords[0] & 0xff == NUMBER_OF_QUEUES
+    }
+
+    fn refused(&self, why: GenericRefusal) -> Error {
+        let opcode = self.opcode;
+        Error::Generic { opcode, why }
+    }
+}
+
+impl<P: Platform> Controller<P> {
+    /// Runs an admin command, and returns dword 0 of its completion.
+    ///
+    /// # Errors
+    /// [`Error::Generic`] if it is not sent, those of the admin command otherwise.
+    pub fn generic(&self, command: &GenericCommand, data: GenericData<'_>) -> Result<u32, Error> {
+        let mut data = data;
+        let (direction, len) = match &data {
+            GenericData::None => (Direction::None, 0),
+            GenericData::ToController(bytes) => (Direction::ToController, bytes.len()),
+            GenericData::FromController(bytes) => (Direction::FromController, bytes.len()),
+        };
+        if command.is_the_driver_s() {
+            return Err(command.refused(GenericRefusal::Owned));
+        }
+        if command.direction() != direction {
+            return Err(command.refused(GenericRefusal::Direction));
+        }
+        if direction != Direction::None && !(1..=crate::encode::PAGE).contains(&len) {
+            return Err(command.refused(GenericRefusal::Length));
+        }
+        self.with_admin(|admin| {
+            admin.data.clear();
+            if let GenericData::ToController(bytes) = &data {
+                admin.data.copy_in(bytes);
+            }
+            let entry = Command {
+                opcode: command.opcode,
+                nsid: command.nsid,
+                prp1: if len > 0 { admin.data.bus } else { 0 },
+                dwords: command.dwords,
+                ..Command::default()
+            };
+            let answer = self.run(admin, &entry)?;
+            if let GenericData::FromController(bytes) = &mut data {
+                admin.data.copy_out(bytes);
+            }
+            Ok(answer)
+        })
+    }
+}
+
+impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePair<P, C, DEPTH> {
+    /// Submits an I/O command for the queue's namespace, as [`block::Device::submit`] does: it is sent by a `kick` and
+    /// completed by a `poll`, with this tag. A buffer holds exactly its data.
+    ///
+    /// # Errors
+    /// With the buffer: [`block::Error::Unsupported`] if the data does not match the opcode's direction, an error of the buffer's
+    /// address or length, [`block::Error::QueueFull`].
+    #[allow(clippy::result_large_err)]
+    pub fn submit_generic(
+        &mut self,
+        tag: Tag,
+        command: &GenericCommand,
+        buffer: Option<Buffer>,
+    ) -> Result<(), (block::Error, Option<Buffer>)> {
+        let has_data = match command.direction() {
+            Direction::None => false,
+            Direction::ToController | Direction::FromController => true,
+            Direction::Both => return Err((block::Error::Unsupported, buffer)),
+        };
+        if has_data != buffer.is_some() {
+            return Err((block::Error::Unsupported, buffer));
+        }
+        let (State::Ready, Some(index)) = (self.state(), self.slots.next()) else {
+            return Err((self.refusal(), buffer));
+        };
+        let (platform, encoder) = (&self.controller.platform, &self.encoder);
+        let mut entry = Command {
+            opcode: command.opcode,
+            nsid: encoder.nsid,
+            dwords: command.dwords,
+            ..Command::default()
+        };
+        let most = encoder.geometry.max_transfer_bytes();
+        if buffer.as_ref().is_some_and(|buffer| buffer.len() > most) {
+            return Err((block::Error::TooLarge, buffer));
+        }
+        let addresses = buffer.as_ref().map(|buffer| {
+            let list = || encoder.list(index);
+            prp::build(platform, buffer.address(), buffer.len(), encoder.page_shift, list)
+        });
+        match addresses.transpose() {
+            Ok(found) => (entry.prp1, entry.prp2) = found.unwrap_or_default(),
+            Err(error) => return Err((error, buffer)),
+        }
+        let now = platform.ticks();
+        let cid = self.slots.take(index, tag, buffer, now);
+        self.rings.submission.push(entry.sqe(cid));
+        Ok(())
+    }
+}
