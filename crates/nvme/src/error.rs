@@ -73,7 +73,7 @@ pub enum GenericRefusal {
     Owned,
     /// Its data is missing, or has another direction than its opcode (bits 1:0).
     Direction,
-    /// Its data is empty, or longer than 4 KiB.
+    /// Its data is empty, longer than 4 KiB, or has another length than its dwords say.
     Length,
 }
 
@@ -84,7 +84,9 @@ impl fmt::Display for GenericRefusal {
             GenericRefusal::Direction => {
                 "its data does not have the direction of its opcode (bits 1:0)"
             }
-            GenericRefusal::Length => "its data must have 1 to 4096 bytes",
+            GenericRefusal::Length => {
+                "its data must have 1 to 4096 bytes, as many as its dwords say"
+            }
         })
     }
 }
@@ -172,7 +174,9 @@ impl fmt::Display for Error {
             Error::NoQueueLeft => f.write_str("the controller has no I/O queue left"),
             Error::Busy => f.write_str("the admin queue is in use by another thread: try again"),
             Error::NoInterrupt => f.write_str("this queue has no interrupt: poll it"),
-            Error::Generic { opcode, why } => write!(f, "command {opcode:#04x} was not sent: {why}"),
+            Error::Generic { opcode, why } => {
+                write!(f, "command {opcode:#04x} was not sent: {why}")
+            }
         }
     }
 }

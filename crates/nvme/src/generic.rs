@@ -1,15 +1,16 @@
 //! Commands that the driver does not interpret: generic and vendor specific ones (NVMe base specification, "Opcodes").
 //!
-//! The direction of a command's data is in its opcode (bits 1:0). Data that does not match it is refused, because a controller would
-//! access memory that the caller did not name. So are commands that change what the driver owns: its queues, its event
-//! requests, its doorbells. Whether a command is safe for the drive's data is for the caller to decide. Dwords 14
-//! and 15 are zero.
+//! A controller accesses as much memory as a command tells it to, whatever the driver meant. So data that does not match the
+//! direction in its opcode (bits 1:0), or the length in its dwords where the specifications define one, is refused;
+//! [`GenericCommand::admin_len`] and [`GenericCommand::io_len`] say where none is known. Commands that change what
+//! the driver owns (queues, event requests, doorbells) are refused, too. Whether a command is safe for
+//! the drive's data is for the caller to decide. Dwords 14 and 15 are zero.
 
 use core::ops::Deref;
 
 use block::{Buffer, Tag};
 
-use crate::command::{Command, admin};
+use crate::command::{Command, admin, io};
 use crate::controller::Controller;
 use crate::error::{Error, GenericRefusal};
 use crate::platform::Platform;
@@ -19,6 +20,9 @@ use crate::service::State;
 
 /// Feature identifier of Set Features that the driver owns: the number of queues.
 const NUMBER_OF_QUEUES: u32 = 0x07;
+const FIRMWARE_DOWNLOAD: u8 = 0x11;
+const COMPARE: u8 = 0x05;
+const RESERVATION_REPORT: u8 = 0x0e;
 /// Keep Alive: the timer belongs to whoever enabled it.
 const KEEP_ALIVE: u8 = 0x18;
 
@@ -68,6 +72,33 @@ impl GenericCommand {
         }
     }
 
+    /// The length of its data as an admin command, in bytes; `None` if it has none, or the specification defines none.
+    pub const fn admin_len(&self) -> Option<u64> {
+        let [cdw10, cdw11, ..] = self.dwords;
+        match self.opcode {
+            admin::IDENTIFY => Some(4096),
+            admin::GET_LOG_PAGE => {
+                Some(((cdw10 >> 16) as u64 + (((cdw11 & 0xffff) as u64) << 16) + 1) * 4)
+            }
+            FIRMWARE_DOWNLOAD => Some((cdw10 as u64 + 1) * 4),
+            _ => None,
+        }
+    }
+
+    /// The length of its data as an I/O command, in bytes, on a namespace with these blocks; `None` if it has none, or the
+    /// specification defines none.
+    pub const fn io_len(&self, block_size_log2: u8) -> Option<u64> {
+        let [cdw10, _, cdw12, _] = self.dwords;
+        match self.opcode {
+            io::READ | io::WRITE | COMPARE => {
+                Some(((cdw12 & 0xffff) as u64 + 1) << block_size_log2)
+            }
+            io::DATASET_MANAGEMENT => Some(((cdw10 & 0xff) as u64 + 1) * 16),
+            RESERVATION_REPORT => Some((cdw10 as u64 + 1) * 4),
+            _ => None,
+        }
+    }
+
     /// Whether it would change what the driver owns.
     const fn is_the_driver_s(&self) -> bool {
         matches!(
@@ -107,7 +138,9 @@ impl<P: Platform> Controller<P> {
         if command.direction() != direction {
             return Err(command.refused(GenericRefusal::Direction));
         }
-        if direction != Direction::None && !(1..=crate::encode::PAGE).contains(&len) {
+        let is_other = command.admin_len().is_some_and(|known| known != len as u64);
+        let is_odd = direction != Direction::None && !(1..=crate::encode::PAGE).contains(&len);
+        if is_other || is_odd {
             return Err(command.refused(GenericRefusal::Length));
         }
         self.with_admin(|admin| {
@@ -136,8 +169,9 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
     /// completed by a `poll`, with this tag. A buffer holds exactly its data.
     ///
     /// # Errors
-    /// With the buffer: [`block::Error::Unsupported`] if the data does not match the opcode's direction, an error of the buffer's
-    /// address or length, [`block::Error::QueueFull`].
+    /// With the buffer: [`block::Error::Unsupported`] if the data does not match the opcode's direction,
+    /// [`block::Error::TooLarge`] if it has another length than the dwords, or more than the queue's longest, an error of
+    /// its address, [`block::Error::QueueFull`].
     #[allow(clippy::result_large_err)]
     pub fn submit_generic(
         &mut self,
@@ -164,12 +198,20 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
             ..Command::default()
         };
         let most = encoder.geometry.max_transfer_bytes();
-        if buffer.as_ref().is_some_and(|buffer| buffer.len() > most) {
+        let known = command.io_len(encoder.geometry.block_size_log2);
+        let len = buffer.as_ref().map_or(0, |buffer| buffer.len());
+        if len > most || known.is_some_and(|known| known != len as u64) {
             return Err((block::Error::TooLarge, buffer));
         }
         let addresses = buffer.as_ref().map(|buffer| {
             let list = || encoder.list(index);
-            prp::build(platform, buffer.address(), buffer.len(), encoder.page_shift, list)
+            prp::build(
+                platform,
+                buffer.address(),
+                buffer.len(),
+                encoder.page_shift,
+                list,
+            )
         });
         match addresses.transpose() {
             Ok(found) => (entry.prp1, entry.prp2) = found.unwrap_or_default(),

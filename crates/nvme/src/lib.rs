@@ -78,7 +78,8 @@ mod watch;
 
 pub use controller::{Controller, EnableFailed, Options};
 pub use doorbell::MAX_QUEUES;
-pub use error::{Error, Unsupported};
+pub use error::{Error, GenericRefusal, Unsupported};
+pub use generic::{Direction, GenericCommand, GenericData};
 pub use identify::{
     ControllerInfo, Descriptor, NamespaceInfo, PAGE_BYTES as IDENTIFY_BYTES, Text,
     active_namespaces, check_command_set, cns, descriptors,

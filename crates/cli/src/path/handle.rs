@@ -4,7 +4,8 @@ use crate::failure::{Failure, Result};
 use crate::path::memory::Memory;
 use block::Device;
 use nvme::{
-    Capabilities, CompletionMode, ControllerInfo, ErrorEntry, FirmwareSlots, NamespaceInfo, Smart,
+    Capabilities, CompletionMode, ControllerInfo, ErrorEntry, FirmwareSlots, GenericCommand,
+    GenericData, NamespaceInfo, Smart,
 };
 
 /// A controller's limits.
@@ -79,6 +80,19 @@ pub trait ControllerHandle {
     /// # Errors
     /// There is no such namespace, no queue left, or no interrupt.
     fn open_queue(&self, nsid: u32, mode: CompletionMode) -> Result<Box<dyn Device + Send>>;
+
+    /// Runs an admin command that the driver does not interpret; returns dword 0 of its completion.
+    ///
+    /// # Errors
+    /// It was not sent, or failed.
+    fn generic(&self, command: &GenericCommand, data: GenericData<'_>) -> Result<u32>;
+
+    /// Runs an I/O command that the driver does not interpret, in a queue of its own. Its data is in `bytes`, before or after, as its
+    /// opcode says.
+    ///
+    /// # Errors
+    /// It was not sent, or failed.
+    fn generic_io(&self, nsid: u32, command: &GenericCommand, bytes: &mut [u8]) -> Result<()>;
 
     /// Shuts the drive down and returns it to its driver.
     ///

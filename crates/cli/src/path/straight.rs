@@ -11,14 +11,14 @@ use crate::path::borrow::{HugePages, Loan};
 use crate::path::handle::{ControllerHandle, Limits};
 use crate::path::held::{Ends, Held};
 use crate::path::memory::Memory;
-use block::{Completion, Device, Geometry, Refused, Request};
+use block::{Buffer, Completion, Device, Geometry, Refused, Request};
 use linux::identity::Identity;
 use linux::resolve::Resolved;
 use linux::{Roots, bind, noiommu, vfio};
 use model::{BusMemory, Config, Faults, Kind, Model, On, Rule, When};
 use nvme::{
-    CompletionMode, Controller, ControllerInfo, ErrorEntry, FirmwareSlots, NamespaceInfo, Options,
-    Platform, QueuePair, Smart,
+    CompletionMode, Controller, ControllerInfo, ErrorEntry, FirmwareSlots, GenericCommand,
+    GenericData, NamespaceInfo, Options, Platform, QueuePair, Smart,
 };
 use std::ops::Deref;
 use std::sync::Arc;
@@ -293,6 +293,38 @@ where
     }
 
     fn open_queue(&self, nsid: u32, mode: CompletionMode) -> Result<Box<dyn Device + Send>> {
+        Ok(Box::new(self.lane(nsid, mode)?))
+    }
+
+    fn generic(&self, command: &GenericCommand, data: GenericData<'_>) -> Result<u32> {
+        Ok(self.controller()?.generic(command, data)?)
+    }
+
+    fn generic_io(&self, nsid: u32, command: &GenericCommand, bytes: &mut [u8]) -> Result<()> {
+        let mut lane = self.lane(nsid, CompletionMode::Poll)?;
+        let mut buffer = match bytes.len() {
+            0 => None,
+            len => Some(self.memory.allocate(len)?),
+        };
+        if let Some(buffer) = &mut buffer {
+            buffer.copy_from_slice(bytes);
+        }
+        let (buffer, result) = lane.generic(command, buffer);
+        if let Some(buffer) = buffer {
+            bytes.copy_from_slice(&buffer);
+            self.memory.give_back(buffer);
+        }
+        let opcode = command.opcode;
+        result.map_err(|error| Failure::request(format_args!("command {opcode:#04x}"), error))
+    }
+
+    fn close(mut self: Box<Self>) -> Result<()> {
+        self.end()
+    }
+}
+
+impl<P: Platform, L: Ends> Controlled<P, L> {
+    fn lane(&self, nsid: u32, mode: CompletionMode) -> Result<Lane<P, L>> {
         let controller = self.controller()?;
         let namespace = controller.namespace(nsid)?;
         let max_bytes = MAX_TRANSFER_BYTES.min(controller.max_transfer_bytes());
@@ -318,11 +350,7 @@ where
         if let Some(queue) = &mut lane.queue {
             queue.set_completion_mode(mode)?;
         }
-        Ok(Box::new(lane))
-    }
-
-    fn close(mut self: Box<Self>) -> Result<()> {
-        self.end()
+        Ok(lane)
     }
 }
 
@@ -332,6 +360,28 @@ struct Lane<P: Platform, L> {
     queue: Option<Queue<P, L>>,
     geometry: Geometry,
     memory: Memory,
+}
+
+impl<P: Platform, L> Lane<P, L> {
+    /// Runs one generic command; nothing else is outstanding. It ends within the driver's time-outs.
+    fn generic(
+        &mut self,
+        command: &GenericCommand,
+        buffer: Option<Buffer>,
+    ) -> (Option<Buffer>, std::result::Result<(), block::Error>) {
+        let Some(queue) = &mut self.queue else {
+            return (buffer, Err(block::Error::Gone));
+        };
+        if let Err((error, buffer)) = queue.submit_generic(0, command, buffer) {
+            return (buffer, Err(error));
+        }
+        queue.kick();
+        loop {
+            if let Some(done) = queue.poll() {
+                return (done.buffer, done.result);
+            }
+        }
+    }
 }
 
 impl<P: Platform, L> Drop for Lane<P, L> {

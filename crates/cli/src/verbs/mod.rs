@@ -3,6 +3,7 @@
 pub mod array;
 pub mod bind;
 pub mod check;
+pub mod command;
 pub mod compare;
 pub mod completions;
 pub mod doctor;
@@ -90,6 +91,8 @@ verbs! {
     read Read reports read::Report;
     /// Write standard input or a file to a drive
     write Write reports read::Report;
+    /// Send a generic or vendor specific command to a drive
+    command Command reports command::Answer;
     /// Measure what each path to a drive costs
     compare Compare reports measure::Comparison;
     /// Test whether a path sustains a rate within a deadline

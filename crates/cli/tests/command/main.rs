@@ -2,6 +2,7 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 
 mod arrays;
+mod generic;
 mod guard;
 mod hardware;
 mod instrument;

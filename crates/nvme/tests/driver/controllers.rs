@@ -326,3 +326,108 @@ fn a_recalled_controller_is_shut_down_and_everything_outstanding_is_gone() {
         bench.check_memory();
     }
 }
+
+#[test]
+fn generic_commands_are_sent_only_with_the_data_that_they_say() {
+    use straightway_nvme::{Error as Failed, GenericCommand, GenericData, GenericRefusal};
+    let bench = Bench::new(config(), &[], false);
+    let command = |opcode, dwords| GenericCommand {
+        opcode,
+        dwords,
+        ..GenericCommand::default()
+    };
+    let refused = |result: Result<u32, Failed>, opcode, why| {
+        assert_eq!(result, Err(Failed::Generic { opcode, why }));
+    };
+    bench
+        .with_queue(options(), |queue| {
+            let controller = queue.controller();
+            let mut page = [0; 4096];
+            // Identify Controller: the same as the driver's own.
+            let identify = command(0x06, [1, 0, 0, 0]);
+            controller
+                .generic(&identify, GenericData::FromController(&mut page))
+                .unwrap();
+            let serial = controller.info().serial.as_str().as_bytes();
+            assert_eq!(page[4..4 + serial.len()], *serial);
+            refused(
+                controller.generic(&identify, GenericData::None),
+                0x06,
+                GenericRefusal::Direction,
+            );
+            let short = GenericData::FromController(&mut page[..512]);
+            refused(
+                controller.generic(&identify, short),
+                0x06,
+                GenericRefusal::Length,
+            );
+            // A log page of 512 bytes, and dwords that ask for more than the page.
+            let log = |dwords: u32| command(0x02, [2 | (dwords - 1) << 16, 0, 0, 0]);
+            let part = GenericData::FromController(&mut page[..512]);
+            controller.generic(&log(128), part).unwrap();
+            let part = GenericData::FromController(&mut page);
+            refused(
+                controller.generic(&log(2048), part),
+                0x02,
+                GenericRefusal::Length,
+            );
+            // What the driver owns.
+            for owned in [0x00, 0x01, 0x04, 0x05, 0x08, 0x0c, 0x18, 0x7c] {
+                let result = controller.generic(&command(owned, [0; 4]), GenericData::None);
+                refused(result, owned, GenericRefusal::Owned);
+            }
+            let queues = command(0x09, [7, 0, 0, 0]);
+            let result = controller.generic(&queues, GenericData::ToController(&[0]));
+            refused(result, 0x09, GenericRefusal::Owned);
+            // The model has no vendor specific commands, and says so.
+            let result = controller.generic(&command(0xc0, [0; 4]), GenericData::None);
+            assert!(
+                matches!(result, Err(Failed::Status { opcode: 0xc0, .. })),
+                "{result:?}"
+            );
+
+            // I/O: a block that is written, and read by a generic command.
+            let block = queue.geometry().block_size_bytes();
+            let mut buffer = bench.memory.allocate(block).unwrap();
+            buffer.fill(0x5a);
+            let wrote = blocking::write(queue, 3, buffer, false);
+            wrote.result.unwrap();
+            let mut buffer = wrote.buffer;
+            buffer.fill(0);
+            let read = command(0x02, [3, 0, 0, 0]);
+            queue.submit_generic(7, &read, Some(buffer)).unwrap();
+            queue.kick();
+            let done = loop {
+                if let Some(done) = queue.poll() {
+                    break done;
+                }
+            };
+            assert_eq!((done.tag, done.result), (7, Ok(())));
+            let buffer = done.buffer.unwrap();
+            assert!(buffer.iter().all(|byte| *byte == 0x5a));
+            // Two blocks would not fit the buffer.
+            let two = command(0x02, [3, 0, 1, 0]);
+            let (error, buffer) = queue.submit_generic(8, &two, Some(buffer)).unwrap_err();
+            assert_eq!(error, Error::TooLarge);
+            let (error, buffer) = queue
+                .submit_generic(8, &command(0x83, [0; 4]), buffer)
+                .unwrap_err();
+            assert_eq!(error, Error::Unsupported);
+            bench.memory.give_back(buffer.unwrap()).unwrap();
+            queue
+                .submit_generic(9, &command(0x80, [0; 4]), None)
+                .unwrap();
+            queue.kick();
+            let done = loop {
+                if let Some(done) = queue.poll() {
+                    break done;
+                }
+            };
+            assert!(
+                matches!(done.result, Err(Error::Nvme { .. })),
+                "{:?}",
+                done.result
+            );
+        })
+        .unwrap();
+}
