@@ -104,3 +104,27 @@ P
         """,
         "--drive", DRIVE, "--drive", "size=64M,serial=LAB2",
     )
+
+
+def test_generic_commands_reach_the_drive_and_nothing_else_changes():
+    guest(
+        r"""
+        nvme id-ctrl /dev/nvme0 -b >/tmp/kernel
+        rc 0 $S command $BDF admin 0x06 --cdw10 1 --read 4K --allow identify --output /tmp/ours
+        cmp /tmp/kernel /tmp/ours || fail "identify"
+        driver_is nvme
+        head -c 512 /dev/urandom >/tmp/block; sum </dev/nvme0n1 >/tmp/before
+        rc 2 $S command $BDF io 0x01 --write /tmp/block --allow write; said 'destroy-data'
+        rc 2 $S command $BDF io 0x01 --write /tmp/block --destroy-data LAB1; said 'refused'
+        rc 2 $S command $BDF admin 0x80 --allow format-nvm; said 'destroy-data'
+        same "$(sum </dev/nvme0n1)" "$(cat /tmp/before)" "the drive after what was refused"
+        rc 0 $S command $BDF io 0x01 --cdw10 9 --write /tmp/block --allow write --destroy-data LAB1
+        rc 0 $S command $BDF io 0x02 --cdw10 9 --read 512 --allow read --output /tmp/got
+        cmp /tmp/got /tmp/block || fail "what was written"
+        dd if=/dev/nvme0n1 bs=512 skip=9 count=1 iflag=direct status=none | cmp - /tmp/block || fail "what the kernel reads"
+        # QEMU's drive has no vendor specific commands.
+        rc 1 $S command $BDF admin 0xc1 --write /tmp/block --allow vendor-c1 --destroy-data LAB1; said 'Invalid Command Opcode\|0xc1 failed'
+        driver_is nvme
+        """,
+        "--drive", DRIVE,
+    )  # fmt: skip

@@ -99,7 +99,7 @@ P
         # Nothing of it without the parameter.
         chario_load; to_chario; [ ! -e /dev/chario-events ] || fail "a node without the parameter"
         rc 0 $S release $BDF
-        rc 3 $S trace $BDF --path chario --timer --requests 10; said 'events=65536'
+        rc 4 $S trace $BDF --path chario --timer --requests 10; said 'events=65536'
         rmmod chario
         # A profiling timer at a physical address takes the events: a register of memory keeps the last one.
         chario_load timer=0x20000000; to_chario; {READ}
@@ -109,7 +109,7 @@ window = mmap.mmap(os.open("/dev/mem", os.O_RDWR | os.O_SYNC), 4096, offset=0x20
 assert struct.unpack_from("<I", window, 0x10)[0] == 0x43480002, window[:32].hex()
 P
         rc 0 $S release $BDF
-        rc 3 $S trace $BDF --path chario --timer --requests 10; said 'events=65536'
+        rc 4 $S trace $BDF --path chario --timer --requests 10; said 'events=65536'
         """,
         "--drive", DRIVE, load="events=200",
     )  # fmt: skip

@@ -4,6 +4,7 @@
 mod device;
 mod lane;
 mod memory;
+mod node;
 mod ring;
 mod simulation;
 mod tags;
@@ -13,6 +14,7 @@ pub use lane::{
     Anchor, BadDump, Event, HEADER_BYTES, Lane, RECORD_BYTES, Stamp, parse, records, timeline,
 };
 pub use memory::counter;
+pub use node::Node;
 pub use ring::Ring;
 pub use simulation::Simulation;
 pub use tags::{Names, application, chario};

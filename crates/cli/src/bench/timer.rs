@@ -4,13 +4,13 @@
 //! `/dev/chario-events`, on the same counter, or into the same timer.
 
 use crate::failure::{Failure, Result};
-use events::{Device, Lane, Names, Recorder, Ring, Simulation, Window, application};
+use events::{Device, Lane, Names, Node, Recorder, Ring, Simulation, Window, application};
 use linux::{ClockSource, Roots, TscClock};
 use measure::Missing;
 use measure::trace::timeline::recorded;
 use measure::trace::{Mark, Probe, Recorded, Sees};
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::fs;
+use std::io;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
@@ -25,6 +25,7 @@ pub struct Timer {
     source: &'static str,
     /// The node with the module's events, if they are not in the recorder's own.
     module: Option<PathBuf>,
+    node: Option<Node>,
     sees: Sees,
     /// The first failure of a stamp.
     failed: Option<io::Error>,
@@ -53,6 +54,7 @@ impl Timer {
             recorder,
             source: if is_counter { "counter" } else { "timer" },
             module,
+            node: None,
             sees: if is_chario {
                 Sees::Commands
             } else {
@@ -62,20 +64,20 @@ impl Timer {
         })
     }
 
-    fn tell_module(&self, word: &str) -> Result<()> {
-        let Some(node) = &self.module else {
-            return Ok(());
+    /// The module's node, which is opened when the first turn begins: the module may be loaded by then.
+    fn module(&mut self) -> Result<Option<&mut Node>> {
+        let Some(path) = &self.module else {
+            return Ok(None);
         };
-        // Without the module nothing is created.
-        let file = File::options().write(true).open(node);
-        let told = file.and_then(|mut file| file.write_all(word.as_bytes()));
-        told.map_err(|error| {
-            Failure::io("writing", node, &error)
-                .with_exit(crate::failure::Exit::Missing)
-                .hint(
+        if self.node.is_none() {
+            let node = Node::open(path).map_err(|error| {
+                Failure::io("opening", path, &error).hint(
                     "load CharIO with room for events: insmod kernel/chario/chario.ko events=65536",
                 )
-        })
+            })?;
+            self.node = Some(node);
+        }
+        Ok(self.node.as_mut())
     }
 
     fn lanes(&mut self) -> Result<Vec<Lane>> {
@@ -83,16 +85,12 @@ impl Timer {
         if let Some(error) = self.failed.take() {
             return Err(failed(error));
         }
+        let taken = self.module()?.map(Node::take).transpose();
+        let mut lanes = taken.map_err(failed)?.unwrap_or_default();
         let own = self.recorder.take().map_err(failed)?;
-        let mut lanes = Vec::new();
-        if let Some(node) = &self.module {
-            let bytes = fs::read(node).map_err(|error| Failure::io("reading", node, &error))?;
-            lanes = events::parse(&bytes)
-                .map_err(|error| Failure::other(format!("{}: {error}", node.display())))?;
-            // One counter, so one relation to the clock: that of this thread.
-            for lane in &mut lanes {
-                (lane.begin, lane.end) = (own.begin, own.end);
-            }
+        // One counter, so one relation to the clock: that of this thread.
+        for lane in &mut lanes {
+            (lane.begin, lane.end) = (own.begin, own.end);
         }
         lanes.push(own);
         Ok(lanes)
@@ -101,7 +99,8 @@ impl Timer {
 
 /// A ring stamped by the processor's counter.
 fn counter() -> Result<Box<dyn Recorder>> {
-    if TscClock::new().source() == ClockSource::Kernel {
+    // Elsewhere the architecture defines one time for all processors.
+    if cfg!(target_arch = "x86_64") && TscClock::new().source() == ClockSource::Kernel {
         return Err(Failure::unsupported(
             "the processor's counter is not the same on all processors, or stops",
         )
@@ -150,12 +149,14 @@ impl Probe for Timer {
     fn start(&mut self) -> std::result::Result<(), Missing> {
         let begun = self.recorder.clear().and_then(|()| self.recorder.record());
         begun.map_err(|error| Missing::new(format!("the profiling timer: {error}"), "--timer"))?;
-        self.tell_module("clear")?;
-        Ok(self.tell_module("record")?)
+        if let Some(node) = self.module()? {
+            let begun = node.clear().and_then(|()| node.record());
+            begun.map_err(|error| Missing::new(format!("CharIO's events: {error}"), "dmesg"))?;
+        }
+        Ok(())
     }
 
     fn stop(&mut self) -> std::result::Result<Recorded, Missing> {
-        self.tell_module("pause")?;
         Ok(recorded(&self.lanes()?))
     }
 

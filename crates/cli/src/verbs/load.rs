@@ -111,7 +111,8 @@ impl Place {
             path: PathChoice::by_name("chario-phys")?,
             mode: None,
             namespace: self.namespace,
-            write: access == Access::Write,
+            // The window can be mapped only of a node that is open to write; the mount itself is for reading.
+            write: true,
             hybrid: false,
             buffer_bytes: 4096,
             queue_depth: 1,
