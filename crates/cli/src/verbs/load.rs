@@ -148,6 +148,15 @@ impl Place {
                 elapsed_us: 0,
                 checksums: entry.checksums,
             };
+            if access == Access::Write && entry.checksums {
+                let what = format!(
+                    "`{}` has checksums, which cannot change in place",
+                    shown(&self.name)
+                );
+                return Err(
+                    Failure::unsupported(what).hint("straightway put --force makes a new file")
+                );
+            }
             if whole == 0 {
                 return Ok(moved);
             }
