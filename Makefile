@@ -61,8 +61,8 @@ soak:
 	@tools/setup rtl
 	build/venv/bin/python rtl/sata_soak.py $(or $(LIVES),1000) $(SEED)
 	@if [ "$$(id -u)" = 0 ]; then \
-	    cargo run --release --locked -p straightway-map --example map_storm -- $(or $(STORM),600s); \
-	else echo "SKIPPED: map_storm serves the faults of system calls; run as root"; fi
+	    cargo run --release --locked -p straightway-map --example map -- storm $(or $(STORM),600s); \
+	else echo "SKIPPED: map storm serves the faults of system calls; run as root"; fi
 	tools/tsan
 
 test-rtl:

@@ -8,13 +8,13 @@ import pytest
 from scripted import PYTHON, ROOT, guest
 
 # Built by `tools/test lab`.
-EXAMPLES = os.environ.get("STRAIGHTWAY_MAP_EXAMPLES", str(ROOT / "target/release/examples"))
+PROGRAM = os.environ.get("STRAIGHTWAY_MAP_EXAMPLE", str(ROOT / "target/release/examples/map"))
 
 
 def test_a_drive_and_a_file_are_read_through_memory_within_the_limit():
     said = guest(
         rf"""
-        MAP={EXAMPLES}/map_drive
+        MAP="{PROGRAM} drive"
         head -c 6M /dev/urandom >/tmp/data
         dd if=/tmp/data of=/dev/nvme0n1 bs=1M oflag=direct status=none
         same "$($MAP nvme0n1 2>/tmp/err | head -c 6M | sum)" "$(sum </tmp/data)" "the drive"
@@ -46,7 +46,7 @@ def test_another_drive_reads_and_writes_the_memory_by_itself(iommu):
     that are held where they are although memory is compacted; only root is told them."""
     said = guest(
         rf"""
-        MAP={EXAMPLES}/map_window
+        MAP="{PROGRAM} window"
         head -c 4M /dev/urandom >/tmp/data; head -c 4M /dev/urandom >/tmp/back
         dd if=/tmp/data of=/dev/nvme0n1 bs=1M oflag=direct status=none
         (while [ ! -e /tmp/enough ]; do echo 1 >/proc/sys/vm/compact_memory; sleep 0.1; done) & compacting=$!
@@ -71,11 +71,11 @@ def test_stores_are_tracked_and_written_also_amid_failures():
     # Also by a user who may serve only the loads and stores of a program, not those of system calls.
     guest(
         rf"""
-        {EXAMPLES}/map_soak 400
-        {EXAMPLES}/map_soak short
-        {EXAMPLES}/map_storm 4
+        {PROGRAM} soak 400
+        {PROGRAM} soak short
+        {PROGRAM} storm 4
         same "$(cat /proc/sys/vm/unprivileged_userfaultfd)" 0 "what users may do"
-        setpriv --reuid 65534 --regid 65534 --clear-groups {EXAMPLES}/map_soak 400
+        setpriv --reuid 65534 --regid 65534 --clear-groups {PROGRAM} soak 400
         """
     )  # fmt: skip
 
@@ -88,7 +88,7 @@ def test_a_drive_that_fails_reads_gives_the_error_to_the_one_who_touched_it(tmp_
     try:
         said = guest(
             rf"""
-            {EXAMPLES}/map_drive nvme0n1 >/tmp/out 2>/tmp/err && fail "it ended well"
+            {PROGRAM} drive nvme0n1 >/tmp/out 2>/tmp/err && fail "it ended well"
             driver_is nvme
             stat -c 'size %s' /tmp/out; cat /tmp/err
             """,

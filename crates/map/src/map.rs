@@ -19,8 +19,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, channel, sync_channel};
 use std::time::Duration;
 
-/// How long a server without work sleeps before it looks for its users' end, in milliseconds.
-const IDLE_MS: u32 = 1000;
+/// How long a server without work sleeps before it looks for its users' end.
+const IDLE_US: u64 = 1_000_000;
 /// The shortest age at which a page is written.
 const LEAST_AGE_US: u64 = 1000;
 /// How long a server sleeps for a request that is under way before it looks for faults.
@@ -498,14 +498,17 @@ impl<D: Device> Server<D> {
             self.lane.wait(POLL_US);
             return Ok(());
         }
-        let due_us = is_first.then(|| self.lane.pager(&self.shared).due_us());
-        let left_us = due_us
-            .flatten()
-            .map(|due_us| due_us.saturating_sub(self.shared.now_us()));
-        let sleep_ms = left_us.map_or(IDLE_MS, |left| IDLE_MS.min(left.div_ceil(1000) as u32));
+        let mut pager = self.lane.pager(&self.shared);
+        let (hold_us, due_us) = (pager.hold_us(), is_first.then(|| pager.due_us()).flatten());
+        drop(pager);
+        let left_us = due_us.map(|due_us| due_us.saturating_sub(self.shared.now_us()));
+        // In whole milliseconds what is for the pages' age: they are many.
+        let left_us = left_us.map(|left_us| left_us.next_multiple_of(1000));
+        let sleep_us = [hold_us, left_us].into_iter().flatten().min();
+        let sleep_us = sleep_us.unwrap_or(IDLE_US).min(IDLE_US);
         let space = self.shared.space();
         space
-            .wait(&self.doorbell, is_first, sleep_ms)
+            .wait(&self.doorbell, is_first, sleep_us)
             .map_err(serving)?;
         if !is_first {
             self.shared.answer();

@@ -12,7 +12,9 @@
 //! Memory is taken from pages by second chance, as CLOCK does: a clean page is unmapped first, and
 //! loses its memory some steps later unless a thread has touched it. The pages that are unmapped are
 //! an eighth of all, so each fault has a bounded number of steps, and a page that was stored to is
-//! written before. A pinned page is passed over.
+//! written before. A pinned page is passed over, and one that has just come for a thread: if another
+//! fault could take its memory before the thread has it, threads that touch more pages than there are
+//! in memory could take them from each other for any time.
 //!
 //! A page that is read although no thread has touched it is absent again if that fails: nobody has
 //! asked for its content, and the next access tries again.
@@ -117,6 +119,9 @@ pub struct Pages {
     /// Pages that became dirty and when, the oldest first, each once; some have been written since.
     aged: VecDeque<(u64, u64)>,
     is_aged: HashSet<u64, Numbers>,
+    /// Pages that have come for a thread and when, the oldest first, of the last `hold_us`.
+    came: VecDeque<(u64, u64)>,
+    hold_us: u64,
     now_us: u64,
     resident: usize,
     dirty: usize,
@@ -125,8 +130,9 @@ pub struct Pages {
 }
 
 impl Pages {
-    /// None of the pages is in memory, and at most `limit` may be at once; at least one.
-    pub fn new(limit: usize) -> Self {
+    /// None of the pages is in memory, and at most `limit` may be at once; at least one. A page that comes
+    /// for a thread keeps its memory for `hold_us`, and one that it stores to is not written before.
+    pub fn new(limit: usize, hold_us: u64) -> Self {
         Self {
             states: HashMap::default(),
             mapped: VecDeque::new(),
@@ -136,6 +142,8 @@ impl Pages {
             pinned: HashMap::default(),
             aged: VecDeque::new(),
             is_aged: HashSet::default(),
+            came: VecDeque::new(),
+            hold_us,
             now_us: 0,
             resident: 0,
             dirty: 0,
@@ -181,9 +189,34 @@ impl Pages {
         self.limit
     }
 
-    /// The time from which on pages become dirty, in microseconds of any clock that does not go back.
-    pub const fn set_time(&mut self, now_us: u64) {
-        self.now_us = now_us;
+    /// The time from which on pages come and become dirty, in microseconds; an earlier one than before is ignored.
+    pub fn set_time(&mut self, now_us: u64) {
+        self.now_us = self.now_us.max(now_us);
+        while let Some(&(_, since_us)) = self.came.front() {
+            if self.is_recent(since_us) {
+                break;
+            }
+            self.came.pop_front();
+        }
+    }
+
+    const fn is_recent(&self, since_us: u64) -> bool {
+        self.now_us - since_us < self.hold_us
+    }
+
+    /// Whether pages keep their memory because they have just come.
+    pub fn holds(&self) -> bool {
+        !self.came.is_empty()
+    }
+
+    fn is_held(&self, page: u64) -> bool {
+        self.came.iter().any(|&(held, _)| held == page)
+    }
+
+    fn hold(&mut self, page: u64) {
+        if self.hold_us > 0 {
+            self.came.push_back((page, self.now_us));
+        }
     }
 
     /// Pages with memory, in no order.
@@ -243,6 +276,7 @@ impl Pages {
                 Answer::Unprotect
             }
             (State::Clean { mapped: false }, _) => {
+                self.hold(page);
                 self.set(
                     page,
                     if store {
@@ -294,6 +328,9 @@ impl Pages {
     pub fn end_read(&mut self, page: u64, succeeded: bool) -> Loaded {
         let state = self.state(page);
         debug_assert!(matches!(state, Some(State::Reading { .. })), "{state:?}");
+        if succeeded && matches!(state, Some(State::Reading { asked: true, .. })) {
+            self.hold(page);
+        }
         match (state, succeeded) {
             (Some(State::Reading { stored: true, .. }), true) => {
                 self.set(page, State::Dirty);
@@ -412,9 +449,13 @@ impl Pages {
         self.set(page, after);
     }
 
-    /// The page that has been dirty for longest, whose write has begun when this returns.
+    /// The page that has been dirty for longest, whose write has begun when this returns; none that its
+    /// thread may not have stored to yet.
     pub fn write_oldest(&mut self) -> Option<u64> {
-        let (page, _) = self.oldest()?;
+        let (page, since_us) = self.oldest()?;
+        if self.is_recent(since_us) {
+            return None;
+        }
         self.aged.pop_front();
         self.is_aged.remove(&page);
         self.set(page, State::Writing);
@@ -435,7 +476,7 @@ impl Pages {
     }
 
     /// The next step towards memory for another page, which has begun when this returns; None if
-    /// each page is being read or written, or is kept.
+    /// each page is being read or written, or is kept, or has just come.
     pub fn step(&mut self) -> Option<Step> {
         let target = (self.limit / UNMAPPED_SHARE).max(1);
         if self.unmapped.len() < target && self.unmapped_at_once < UNMAPPED_AT_ONCE {
@@ -479,6 +520,9 @@ impl Pages {
                 continue;
             }
             match self.state(page) {
+                Some(State::Clean { .. } | State::Dirty) if self.is_held(page) => {
+                    self.mapped.push_back(page);
+                }
                 Some(State::Clean { .. }) => {
                     self.set(page, State::Clean { mapped: false });
                     self.unmapped.push_back(page);
@@ -589,7 +633,7 @@ mod tests {
     fn no_sequence_of_events_loses_a_store_or_exceeds_the_limit() {
         let mut seen = HashSet::new();
         // A plain model beside each: which contents are newer in memory than on the device.
-        let mut open = vec![(Pages::new(2), [false; 3])];
+        let mut open = vec![(Pages::new(2, 0), [false; 3])];
         while let Some((from, newer_before)) = open.pop() {
             for event in 0..EVENTS {
                 let (mut pages, mut newer) = (from.clone(), newer_before);
@@ -650,7 +694,7 @@ mod tests {
 
     #[test]
     fn a_page_that_is_touched_survives_the_hand_and_the_other_does_not() {
-        let mut pages = Pages::new(2);
+        let mut pages = Pages::new(2, 0);
         for page in 0..2 {
             assert_eq!(pages.fault(page, false), Answer::Load);
             pages.begin_read(page, false);
@@ -672,8 +716,32 @@ mod tests {
     }
 
     #[test]
+    fn a_page_that_has_just_come_for_a_thread_keeps_its_memory_for_a_while() {
+        let mut pages = Pages::new(2, 100);
+        for (now_us, page, store) in [(1000, 0, false), (1040, 1, true)] {
+            pages.set_time(now_us);
+            pages.begin_read(page, store);
+            let _ = pages.end_read(page, true);
+        }
+        assert_eq!((pages.step(), pages.holds()), (None, true));
+        // Nor is a page written that the thread may not have stored to yet.
+        assert_eq!(pages.write_oldest(), None);
+        pages.set_time(1100);
+        assert_eq!(pages.step(), Some(Step::Unmap(0)));
+        assert_eq!(pages.step(), Some(Step::Evict(0)));
+        pages.left(0);
+        assert_eq!((pages.step(), pages.write_oldest()), (None, None));
+        pages.set_time(1140);
+        assert_eq!((pages.write_oldest(), pages.holds()), (Some(1), false));
+        // One that was read although no thread waits is not kept for one.
+        pages.begin_read_ahead(2);
+        let _ = pages.end_read(2, true);
+        assert_eq!(pages.step(), Some(Step::Unmap(2)));
+    }
+
+    #[test]
     fn the_page_that_has_been_dirty_for_longest_is_written_first() {
-        let mut pages = Pages::new(3);
+        let mut pages = Pages::new(3, 0);
         for (now_us, page) in [(10, 2), (20, 0), (30, 1)] {
             pages.set_time(now_us);
             pages.begin_read(page, true);

@@ -34,6 +34,10 @@ const FLUSH: Tag = 1 << 31;
 const SPARE_SHARE: usize = 64;
 const MOST_SPARE: usize = 4;
 
+/// How long a page that has come for a thread keeps its memory at least: longer than it takes to return to the
+/// instruction, and nothing where memory is larger than what is read in this time.
+const HOLD_US: u64 = 100;
+
 /// What is mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
@@ -178,6 +182,14 @@ impl<D: Device, S: Space> Pager<'_, D, S> {
         let age_us = self.shared.limits.dirty_age_us?;
         let (_, since_us) = self.core.pages.oldest()?;
         Some(since_us.saturating_add(age_us))
+    }
+
+    /// How long this lane may sleep for what only time changes: memory of pages that have just come, which a fault or
+    /// a write waits for.
+    pub fn hold_us(&self) -> Option<u64> {
+        let waits = !self.core.waiting.is_empty()
+            || self.core.pages.unwritten() > self.shared.limits.dirty_pages;
+        (waits && self.core.pages.holds()).then_some(HOLD_US)
     }
 
     fn turn(&mut self) -> io::Result<bool> {
@@ -326,7 +338,7 @@ impl<D: Device, S: Space> Pager<'_, D, S> {
                         return Ok(Room::Later);
                     }
                 }
-                None if self.core.lent > 0 => return Ok(Room::Later),
+                None if self.core.lent > 0 || self.core.pages.holds() => return Ok(Room::Later),
                 None => return Ok(Room::Full),
             }
         }
@@ -434,6 +446,7 @@ impl<D: Device, S: Space> Pager<'_, D, S> {
         }: Completion,
         early: Option<Early>,
     ) -> io::Result<()> {
+        self.core.pages.set_time(self.lane.now_us);
         if tag >= FLUSH {
             // The sync of another one has ended at its deadline.
             if let Some(sync) = self.core.sync.take_if(|sync| sync.flush == Some(tag)) {

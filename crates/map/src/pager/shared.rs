@@ -1,6 +1,6 @@
 //! What all lanes of a map have: its memory, and what is decided by one of them at a time.
 
-use super::{Ahead, Contents, Core, Counters, Limits, Range, Reports, Shared};
+use super::{Ahead, Contents, Core, Counters, HOLD_US, Limits, Range, Reports, Shared};
 use crate::map::micros;
 use crate::pages::{Pages, State};
 use crate::space::{Fault, Space};
@@ -14,7 +14,7 @@ impl<S: Space> Shared<S> {
     pub fn new(space: S, range: Range, limits: Limits, reports: Arc<Reports>) -> Self {
         let contents = (!space.tells_stores()).then(Contents::default);
         let core = Core {
-            pages: Pages::new(limits.resident_pages),
+            pages: Pages::new(limits.resident_pages, HOLD_US),
             waiting: VecDeque::new(),
             lent: 0,
             ahead: Ahead::default(),

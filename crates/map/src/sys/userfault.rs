@@ -91,15 +91,15 @@ impl Userfault {
         Ok(files)
     }
 
-    /// Sleeps until a lane's [`doorbell`](Self::doorbell) or `timeout_ms` have passed. The main lane sleeps for
+    /// Sleeps until a lane's [`doorbell`](Self::doorbell) or `timeout_us` have passed. The main lane sleeps for
     /// the other processes, too.
     ///
     /// # Errors
     /// The system call failed.
-    pub fn wait(&self, doorbell: &OwnedFd, is_main: bool, timeout_ms: u32) -> io::Result<()> {
+    pub fn wait(&self, doorbell: &OwnedFd, is_main: bool, timeout_us: u64) -> io::Result<()> {
         let timeout = Timespec {
-            tv_sec: i64::from(timeout_ms / 1000),
-            tv_nsec: i64::from(timeout_ms % 1000) * 1_000_000,
+            tv_sec: (timeout_us / 1_000_000) as i64,
+            tv_nsec: (timeout_us % 1_000_000) as i64 * 1000,
         };
         let others = match is_main {
             true => self.guests().files(),

@@ -1,10 +1,11 @@
 //! Maps with several queues: several threads that serve, or several that each serve themselves.
 
 use super::{MEDIUM, PAGE, blocks, buffers, is_served, load, permitted, seed, value};
-use block::{Completion, Device, Geometry, RamDisk, Refused, Request, blocking};
+use crate::queue::Queue;
+use block::{Device, RamDisk, blocking};
 use crash::{Fault, Faulty, Kind, On, Rule};
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::thread;
 use straightway_map::{Error, Options, Range, map_lanes, map_local};
 
@@ -15,56 +16,8 @@ const WHOLE: Range = Range {
     size_bytes: (PAGES * PAGE) as u64,
 };
 
-/// One of several queues of a disk. Its own completions come to it alone, some polls after the disk has
-/// moved the data, so that what other queues do falls in between.
-#[derive(Debug)]
-struct Queue {
-    disk: Arc<Mutex<RamDisk<Vec<u8>, 8>>>,
-    geometry: Geometry,
-    done: Vec<(u8, Completion)>,
-    random: fastrand::Rng,
-}
-
-impl Device for Queue {
-    fn geometry(&self) -> &Geometry {
-        &self.geometry
-    }
-
-    fn submit(&mut self, request: Request) -> Result<(), Refused> {
-        let mut disk = self.disk.lock().unwrap_or_else(PoisonError::into_inner);
-        disk.submit(request)?;
-        disk.kick();
-        let completion = disk.poll().expect("a RAM disk is done at once");
-        self.done.push((self.random.u8(..20), completion));
-        Ok(())
-    }
-
-    fn kick(&mut self) {}
-
-    fn poll(&mut self) -> Option<Completion> {
-        for (polls, _) in &mut self.done {
-            *polls = polls.saturating_sub(1);
-        }
-        let at = self.done.iter().position(|&(polls, _)| polls == 0)?;
-        Some(self.done.swap_remove(at).1)
-    }
-
-    fn outstanding(&self) -> usize {
-        self.done.len()
-    }
-}
-
 fn queues(random: &mut fastrand::Rng) -> Vec<Queue> {
-    let disk = super::disk(PAGES);
-    let geometry = *disk.geometry();
-    let disk = Arc::new(Mutex::new(disk));
-    let queue = |_| Queue {
-        disk: Arc::clone(&disk),
-        geometry,
-        done: Vec::new(),
-        random: random.fork(),
-    };
-    (0..LANES).map(queue).collect()
+    crate::queue::queues(super::disk(PAGES), LANES, random)
 }
 
 /// Loads and stores of a thread, which alone uses every third byte: each is compared with what it stored
@@ -233,6 +186,45 @@ fn threads_that_serve_themselves_keep_every_store_of_all() {
             .expect_err("it has ended");
         assert!(matches!(late, Error::Ended), "{late}");
     }
+}
+
+/// Otherwise each would take the memory of the others' pages before they have used it.
+#[test]
+fn more_threads_than_pages_in_memory_all_go_on() {
+    if permitted::is_missing(false) {
+        return;
+    }
+    let options = Options {
+        resident_bytes: PAGE,
+        read_ahead_bytes: PAGE,
+        ..options(true)
+    };
+    let mut random = fastrand::Rng::with_seed(seed());
+    let mut queues = crate::queue::queues(super::disk(PAGES), LANES + 1, &mut random);
+    let map = map_local(
+        queues.pop().expect("a queue"),
+        WHOLE,
+        &options,
+        buffers(3, PAGE),
+    );
+    let map = map.expect("a map");
+    let start = map.as_ptr().as_ptr() as usize;
+    thread::scope(|scope| {
+        let users = queues.into_iter().enumerate().map(|(thread, queue)| {
+            let (lanes, random) = (map.lanes(), random.fork());
+            scope.spawn(move || {
+                let lane = lanes.join(queue, buffers(3, PAGE)).expect("a place");
+                work(bytes(start), thread, 200, random);
+                lane.close().expect("a clean end");
+            })
+        });
+        let users: Vec<_> = users.collect();
+        // This one has no page that it needs, and ends what the others have left.
+        while !users.iter().all(|user| user.is_finished()) {
+            map.turn().expect("a device that is well");
+        }
+    });
+    assert_eq!(map.take_failures(), []);
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod local;
 #[path = "../permitted/mod.rs"]
 mod permitted;
 mod power;
+mod queue;
 mod share;
 
 use block::{Buffer, Completion, Device, Geometry, Operation, RamDisk, Refused, Request, blocking};

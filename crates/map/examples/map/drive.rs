@@ -1,13 +1,12 @@
 //! Maps a drive in user space, or a file of the volume on it, and writes the memory to standard
 //! output: the system call that writes touches pages that are not there yet.
 //!
-//! `cargo run -p straightway-map --example map_drive -- nvme0n1 [FILE [CAPACITY]]`, as root, on a
-//! machine with an IOMMU. The drive is only read, and given back to its kernel driver. With a
+//! `map drive nvme0n1 [FILE [CAPACITY]]`, as root, on a machine with an IOMMU. The drive is only read, and given back to its kernel driver. With a
 //! capacity in bytes the file grows instead, by standard input, which a system call stores there.
 
+use crate::Result;
 use linux::nvme::{Allocate, Controller, Options, QueuePair};
 use linux::{Roots, bind, resolve, vfio};
-use std::error::Error;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
@@ -16,18 +15,18 @@ use straightway_map::block::{Buffer, Device};
 use straightway_map::{FileDevice, FileSize, Range, map};
 use volume::{MountOptions, OpenFile, Volume, blocking};
 
-type Result<T> = std::result::Result<T, Box<dyn Error>>;
-
 /// Bytes that one fault reads.
 const PAGE_BYTES: usize = 64 << 10;
 
-fn main() -> Result<()> {
-    let mut arguments = std::env::args().skip(1);
-    let name = arguments
-        .next()
-        .ok_or("usage: map_drive DEVICE [FILE [CAPACITY]]")?;
+pub fn main(arguments: &[String]) -> Result<()> {
+    let (name, file, capacity) = match arguments {
+        [name] => (name, None, None),
+        [name, file] => (name, Some(file), None),
+        [name, file, capacity] => (name, Some(file), Some(capacity.parse()?)),
+        _ => return Err("usage: map drive DEVICE [FILE [CAPACITY]]".into()),
+    };
     let roots = Roots::system();
-    let drive = resolve::resolve(&roots, &name)?;
+    let drive = resolve::resolve(&roots, name)?;
     let namespace = drive.namespace.as_ref();
     let nsid = namespace.and_then(|found| found.nsid).unwrap_or(1);
     let address = drive.controller.address;
@@ -45,31 +44,30 @@ fn main() -> Result<()> {
             .collect::<std::result::Result<_, _>>()
     };
 
-    match arguments.next() {
+    match file {
         None => {
             let size_bytes = queue.geometry().size_bytes();
             print(&mut queue, size_bytes, buffers()?)?;
         }
         Some(file) => {
-            let capacity_bytes = arguments.next().map(|bytes| bytes.parse()).transpose()?;
             let nodes = [allocate(4096)?, allocate(4096)?, allocate(4096)?];
             let mut files = [const { OpenFile::new() }; 1];
             let options = MountOptions {
-                read_only: capacity_bytes.is_none(),
+                read_only: capacity.is_none(),
                 ..MountOptions::default()
             };
             let volume = Volume::mount(&mut queue, nodes, &mut files, &options);
             let volume = volume.map_err(|unmounted| format!("mounting: {:?}", unmounted.result))?;
-            let opened = match capacity_bytes {
+            let opened = match capacity {
                 None => {
-                    let opened = blocking::run(&volume, volume.open(&file))?;
+                    let opened = blocking::run(&volume, volume.open(file))?;
                     let device = FileDevice::new(&volume, opened, false)?;
                     let size_bytes = device.size_bytes();
                     print(device, size_bytes, buffers()?)?;
                     opened
                 }
                 Some(capacity_bytes) => {
-                    let opened = blocking::run(&volume, volume.open_to_write(&file))?;
+                    let opened = blocking::run(&volume, volume.open_to_write(file))?;
                     let spare = allocate(4 * PAGE_BYTES)?;
                     let growing = FileDevice::growing(&volume, opened, capacity_bytes, spare);
                     let (device, size) = growing?;

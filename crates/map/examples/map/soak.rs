@@ -1,7 +1,8 @@
 //! Random loads and stores in a map of a RAM disk, each compared with a copy, and a sync now and
-//! then, with either way of finding stores: `cargo run -p straightway-map --example map_soak -- [ROUNDS]`; `STRAIGHTWAY_SEED` repeats it.
+//! then, with either way of finding stores: `map soak [ROUNDS]`; `STRAIGHTWAY_SEED` repeats it.
 //! With `short` instead of ROUNDS the kernel refuses memory for a while, by vm.overcommit_memory, in the whole machine.
 
+use crate::Result;
 use std::error::Error;
 use std::fs;
 use std::io::Write;
@@ -13,19 +14,14 @@ use straightway_map::{Failure, Map, Options, Range, map};
 const PAGE: usize = 4096;
 const PAGES: usize = 64;
 
-fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
-    if std::env::args().nth(1).as_deref() == Some("short") {
-        return short_of_memory();
-    }
-    let rounds = std::env::args()
-        .nth(1)
-        .unwrap_or("20000".to_owned())
-        .parse()?;
-    let seed = std::env::var("STRAIGHTWAY_SEED")
-        .ok()
-        .map(|text| text.parse());
-    let seed = seed.transpose()?.unwrap_or_else(|| fastrand::u64(..));
-    println!("STRAIGHTWAY_SEED={seed}");
+pub fn main(arguments: &[String]) -> Result<()> {
+    let rounds = match arguments {
+        [] => 20000,
+        [word] if word == "short" => return short_of_memory(),
+        [word] => word.parse()?,
+        _ => return Err("usage: map soak [ROUNDS | short]".into()),
+    };
+    let seed = crate::seed()?;
     for stores_by_content in [false, true] {
         soak(rounds, seed, stores_by_content)?;
     }
@@ -33,11 +29,7 @@ fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     Ok(())
 }
 
-fn soak(
-    rounds: u64,
-    seed: u64,
-    stores_by_content: bool,
-) -> Result<(), Box<dyn Error + Send + Sync>> {
+fn soak(rounds: u64, seed: u64, stores_by_content: bool) -> Result<()> {
     let disk = RamDisk::<_, 8>::new(vec![0; PAGES * PAGE], 9)?;
     let options = Options {
         writable: true,
@@ -70,7 +62,7 @@ fn soak(
 
 /// Pages that are copied while the kernel has no memory for them are errors, which are told; all others are served,
 /// before and after.
-fn short_of_memory() -> Result<(), Box<dyn Error + Send + Sync>> {
+fn short_of_memory() -> Result<()> {
     let disk = RamDisk::<_, 8>::new(vec![5; PAGES * PAGE], 9)?;
     let range = Range {
         lba: 0,
@@ -85,7 +77,7 @@ fn short_of_memory() -> Result<(), Box<dyn Error + Send + Sync>> {
     })
 }
 
-fn loads_amid_a_shortage(map: &Map) -> Result<(), Box<dyn Error + Send + Sync>> {
+fn loads_amid_a_shortage(map: &Map) -> Result<()> {
     let (_reader, mut writer) = UnixStream::pair()?;
     // A system call that is given a page which cannot be read fails with EFAULT.
     let mut is_served = |page: usize| {
@@ -118,7 +110,7 @@ fn loads_amid_a_shortage(map: &Map) -> Result<(), Box<dyn Error + Send + Sync>> 
     }
 }
 
-fn work(map: &Map, rounds: u64, seed: u64) -> Result<Vec<u8>, Box<dyn Error + Send + Sync>> {
+fn work(map: &Map, rounds: u64, seed: u64) -> Result<Vec<u8>> {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut copy = vec![0; PAGES * PAGE];
     for round in 0..rounds {

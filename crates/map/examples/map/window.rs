@@ -1,11 +1,11 @@
 //! Copies between two drives without a copy by the processor: a range of one drive is memory, and the
 //! other drive reads it, or writes to it, by itself.
 //!
-//! `cargo run -p straightway-map --example map_window -- MAPPED OTHER LEN out|in --destroy-data`, as
-//! root: `out` writes the first LEN bytes of MAPPED to the start of OTHER, `in` the other way round. Both drives
+//! `map window MAPPED OTHER LEN out|in --destroy-data`, as root: `out` writes the first LEN bytes of MAPPED to the start of OTHER, `in` the other way round. Both drives
 //! are given back to their kernel driver. With an IOMMU it limits what the drives reach; without one they reach
 //! all memory, and need huge pages.
 
+use crate::Result;
 use linux::nvme::{Allocate, Controller, Options, QueuePair};
 use linux::pci::PciAddress;
 use linux::{DmaMemory, Roots, bind, noiommu, resolve, vfio};
@@ -15,9 +15,7 @@ use std::thread;
 use straightway_map::block::{Buffer, Device, blocking};
 use straightway_map::{Map, Range, map};
 
-type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
-
-const USAGE: &str = "usage: map_window MAPPED OTHER LEN out|in --destroy-data";
+const USAGE: &str = "usage: map window MAPPED OTHER LEN out|in --destroy-data";
 /// Bytes that one fault reads, and that one request of the other drive moves.
 const PAGE_BYTES: usize = 64 << 10;
 
@@ -91,8 +89,7 @@ impl Function for noiommu::Function {
     }
 }
 
-fn main() -> Result<()> {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
+pub fn main(arguments: &[String]) -> Result<()> {
     let [mapped, other, len, direction, "--destroy-data"] =
         arguments.iter().map(String::as_str).collect::<Vec<_>>()[..]
     else {
