@@ -1,6 +1,7 @@
 //! What can go wrong with a map.
 
 use std::io;
+use std::path::PathBuf;
 
 /// Why a map could not be made, or has ended.
 #[derive(Debug, thiserror::Error)]
@@ -44,6 +45,12 @@ pub enum Error {
     /// The device has ended nothing of this within [`Options::call_deadline`](crate::Options::call_deadline).
     #[error("{0} takes longer than its deadline: the device does not answer")]
     Late(&'static str),
+    /// A map was to be shared where another server shares one, or where another file is.
+    #[error("{} exists: another server shares a map there, or it is no socket; choose another path", .0.display())]
+    Exists(PathBuf),
+    /// No server shares a map there.
+    #[error("no server shares a map at {}: it has not begun or has ended", .0.display())]
+    NoServer(PathBuf),
     /// The pager has ended, so accesses are errors.
     #[error("the map's pager has ended")]
     Ended,

@@ -266,14 +266,15 @@ impl Map {
     }
 
     /// Lets other processes of this user map the first `size_bytes` to read, by [`attach`](crate::attach)
-    /// with the path of the socket that this makes. It is removed when the map ends.
+    /// with the path of the socket that this makes. It is removed when the map ends; one that a killed server
+    /// has left is replaced.
     ///
     /// They hold the memory itself, so a process that shares must be trusted not to store to it by other
     /// means; nothing that it stores reaches the device.
     ///
     /// # Errors
-    /// [`Error::Options`]: the map may be stored to, or is shorter; [`Error::System`]: the socket could
-    /// not be made; [`Error::Ended`].
+    /// [`Error::Options`]: the map may be stored to, or is shorter; [`Error::Exists`]; [`Error::System`]: the
+    /// socket could not be made; [`Error::Ended`].
     pub fn share(&self, path: &Path, size_bytes: u64) -> Result<()> {
         if self.is_writable() {
             return Err(Error::Options("a map that may be stored to is not shared"));

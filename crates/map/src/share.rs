@@ -15,13 +15,13 @@
 //! (SOCK_SEQPACKET), in the machine's byte order.
 
 use crate::error::{Error, Result};
-use crate::sys::{Mapping, Region};
+use crate::sys::{Mapping, Region, new_socket};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType, connect,
-    recvmsg, sendmsg, shutdown, socket_with,
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, Shutdown, SocketAddrUnix, SocketFlags, connect, recvmsg,
+    sendmsg, shutdown,
 };
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -135,7 +135,7 @@ pub struct Attached {
 /// until the map is dropped.
 ///
 /// # Errors
-/// [`Error::System`], for example because nobody serves there; [`Error::NotPermitted`];
+/// [`Error::NoServer`]; [`Error::System`]; [`Error::NotPermitted`];
 /// [`Error::Ended`]: the server refuses, because this is another user or there are too many processes.
 pub fn attach(path: &Path) -> Result<Attached> {
     attach_before(0, path)
@@ -154,10 +154,11 @@ pub fn attach_before(tail_bytes: usize, path: &Path) -> Result<Attached> {
         }
     };
     let address = SocketAddrUnix::new(path).map_err(failed("the socket's path"))?;
-    let flags = SocketFlags::CLOEXEC;
-    let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
-        .map_err(failed("socket"))?;
-    connect(&socket, &address).map_err(failed("connecting to the map's server"))?;
+    let socket = new_socket(SocketFlags::empty())?;
+    connect(&socket, &address).map_err(|error| match error {
+        Errno::NOENT | Errno::CONNREFUSED => Error::NoServer(path.to_owned()),
+        error => failed("connecting to the map's server")(error),
+    })?;
     let mut message = [0; 64];
     let (len, memory) =
         receive(socket.as_fd(), &mut message).map_err(failed("receiving the map"))?;

@@ -34,6 +34,8 @@ const ROT: block::Error = block::Error::Os {
     errno: Errno::BADMSG.raw_os_error(),
 };
 const ROT_REASON: &str = "the data does not match its checksum";
+/// Names of sockets that are tried.
+const MOST_SOCKETS: usize = 64;
 /// How often the command's end and signals are looked for.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -300,10 +302,9 @@ impl Map {
             buffers.push(memory.allocate(options.page_bytes)?);
         }
         let (map, server) = map::map(device, range, &options, buffers).map_err(of_map)?;
-        let socket = std::env::temp_dir().join(format!("straightway-{}.map", std::process::id()));
         thread::scope(|scope| {
             let user = scope.spawn(move || -> Result<Ran> {
-                map.share(&socket, size_bytes).map_err(of_map)?;
+                let socket = share(&map, size_bytes)?;
                 for range in ranges.into_iter().flatten() {
                     map.prefetch(range).map_err(of_map)?;
                 }
@@ -396,6 +397,22 @@ impl Map {
     }
 }
 
+/// Shares the map at a path of its own, which this returns. A process of another container may have the same
+/// number and the same folder.
+fn share(map: &map::Map, size_bytes: u64) -> Result<PathBuf> {
+    let path = |number| {
+        let name = format!("straightway-{}-{number}.map", std::process::id());
+        std::env::temp_dir().join(name)
+    };
+    let tried = (0..MOST_SOCKETS).map(path).map(|path| {
+        let shared = map.share(&path, size_bytes);
+        shared.map(|()| path)
+    });
+    let mut tried = tried.skip_while(|shared| matches!(shared, Err(map::Error::Exists(_))));
+    let none = || Err(map::Error::Exists(path(0)));
+    tried.next().unwrap_or_else(none).map_err(of_map)
+}
+
 /// Waits for the command; passes on the user's request to end.
 fn wait(mut child: Child, cancel: &Cancel) -> Result<ExitStatus> {
     let waiting = |error| Failure::other(format!("waiting for the command: {error}"));
@@ -439,6 +456,8 @@ fn of_map(error: map::Error) -> Failure {
         map::Error::Options(_) => Failure::usage(error.to_string())
             .hint("--page-size from 4K to 2M and at most the device's largest transfer, --memory at least as much"),
         map::Error::NotPermitted(_) => Failure::unsupported(error.to_string()),
+        map::Error::Exists(_) => Failure::new(Exit::Exists, error.to_string())
+            .hint("TMPDIR=FOLDER: another folder for the socket"),
         error => Failure::other(error.to_string()),
     }
 }

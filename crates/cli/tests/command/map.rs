@@ -239,6 +239,34 @@ fn data_with_checksums_is_verified() {
 }
 
 #[test]
+fn several_commands_have_maps_at_the_same_time() {
+    let places = [Place::new(70_000), Place::new(5000)];
+    let hold = places[0].folder.path("hold");
+    assert!(
+        Command::new("mkfifo")
+            .arg(&hold)
+            .status()
+            .unwrap()
+            .success()
+    );
+    // The first reads when the second has begun, and the second then.
+    let scripts = ["cat <$0 >&2; cat $1", "echo >$0; cat $1"];
+    let first = [&*hold, &*places[0].at];
+    let second = [&*hold, &*places[1].at];
+    let first = places[0].words(&[], &[&["sh", "-c", scripts[0]], &first[..]].concat());
+    let second = places[1].words(&[], &[&["sh", "-c", scripts[1]], &second[..]].concat());
+    let first = command(&first)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let second = run(&second);
+    let first = first.wait_with_output().unwrap();
+    assert!(first.stdout == places[0].data, "{}", stderr(&first));
+    assert!(second.stdout == places[1].data, "{}", stderr(&second));
+}
+
+#[test]
 fn a_request_to_end_ends_the_command_first() {
     let place = Place::new(5000);
     let begun = place.folder.0.join("begun");

@@ -1,5 +1,5 @@
 //! Random loads and stores in a map of a RAM disk, each compared with a copy, and a sync now and
-//! then, with either way of finding stores: `map soak [ROUNDS]`; `STRAIGHTWAY_SEED` repeats it.
+//! then, with each way to find stores and to serve faults: `map soak [ROUNDS]`; `STRAIGHTWAY_SEED` repeats it.
 //! With `short` instead of ROUNDS the kernel refuses memory for a while, by vm.overcommit_memory, in the whole machine.
 
 use crate::Result;
@@ -7,9 +7,10 @@ use std::error::Error;
 use std::fs;
 use std::io::Write;
 use std::os::unix::net::UnixStream;
+use std::ptr::NonNull;
 use std::thread;
 use straightway_map::block::{Buffer, RamDisk, blocking};
-use straightway_map::{Failure, Map, Options, Range, map};
+use straightway_map::{Failure, Map, Options, Range, map, map_local};
 
 const PAGE: usize = 4096;
 const PAGES: usize = 64;
@@ -23,13 +24,14 @@ pub fn main(arguments: &[String]) -> Result<()> {
     };
     let seed = crate::seed()?;
     for stores_by_content in [false, true] {
-        soak(rounds, seed, stores_by_content)?;
+        soak(rounds, seed, stores_by_content, false)?;
+        soak(rounds, seed, stores_by_content, true)?;
     }
     println!("{rounds} rounds, and the disk has every store");
     Ok(())
 }
 
-fn soak(rounds: u64, seed: u64, stores_by_content: bool) -> Result<()> {
+fn soak(rounds: u64, seed: u64, stores_by_content: bool, serves_itself: bool) -> Result<()> {
     let disk = RamDisk::<_, 8>::new(vec![0; PAGES * PAGE], 9)?;
     let options = Options {
         writable: true,
@@ -43,13 +45,32 @@ fn soak(rounds: u64, seed: u64, stores_by_content: bool) -> Result<()> {
         size_bytes: (PAGES * PAGE) as u64,
     };
     let buffer = || Buffer::from_static(vec![0; PAGE].leak());
-    let (map, server) = map(disk, range, &options, (0..4).map(|_| buffer()).collect())?;
-    let (mut disk, copy) = thread::scope(|scope| {
-        let user = scope.spawn(move || work(&map, rounds, seed));
-        let (disk, _) = server.run()?;
-        let copy = user.join().map_err(|_| "the user's thread panicked")??;
-        Ok::<_, Box<dyn Error + Send + Sync>>((disk, copy))
-    })?;
+    let buffers = (0..4).map(|_| buffer()).collect();
+    let (mut disk, copy) = if serves_itself {
+        let map = map_local(disk, range, &options, buffers)?;
+        let copy = work(
+            map.as_ptr(),
+            rounds,
+            seed,
+            (&|| map.sync(), &|| map.resident_bytes()),
+        )?;
+        (map.close()?.0, copy)
+    } else {
+        let (map, server) = map(disk, range, &options, buffers)?;
+        thread::scope(|scope| {
+            let user = scope.spawn(move || {
+                work(
+                    map.as_ptr(),
+                    rounds,
+                    seed,
+                    (&|| map.sync(), &|| map.resident_bytes()),
+                )
+            });
+            let (disk, _) = server.run()?;
+            let copy = user.join().map_err(|_| "the user's thread panicked")??;
+            Ok::<_, Box<dyn Error + Send + Sync>>((disk, copy))
+        })?
+    };
     for (page, expected) in copy.chunks(PAGE).enumerate() {
         let read = blocking::read(&mut disk, (page * PAGE / 512) as u64, buffer());
         read.result?;
@@ -110,13 +131,22 @@ fn loads_amid_a_shortage(map: &Map) -> Result<()> {
     }
 }
 
-fn work(map: &Map, rounds: u64, seed: u64) -> Result<Vec<u8>> {
+/// What a map answers.
+type Call<'c, T> = &'c dyn Fn() -> straightway_map::Result<T>;
+
+/// Loads and stores in the map at `start`; returns what is in it.
+fn work(
+    start: NonNull<u8>,
+    rounds: u64,
+    seed: u64,
+    (sync, resident_bytes): (Call<'_, ()>, Call<'_, u64>),
+) -> Result<Vec<u8>> {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut copy = vec![0; PAGES * PAGE];
     for round in 0..rounds {
         let at = random.usize(..copy.len());
         // SAFETY: inside the map, which this thread alone uses.
-        let byte = unsafe { map.as_ptr().add(at) };
+        let byte = unsafe { start.add(at) };
         // SAFETY: as above.
         let loaded = unsafe { byte.read_volatile() };
         if loaded != copy[at] {
@@ -128,9 +158,9 @@ fn work(map: &Map, rounds: u64, seed: u64) -> Result<Vec<u8>> {
             unsafe { byte.write_volatile(copy[at]) };
         }
         if random.u8(..200) == 0 {
-            map.sync()?;
+            sync()?;
         }
-        let resident = map.resident_bytes()?;
+        let resident = resident_bytes()?;
         if resident > 16 * PAGE as u64 {
             return Err(format!("round {round}: {resident} bytes are in memory").into());
         }

@@ -8,26 +8,44 @@
 
 use super::abi;
 use super::mapping::{Touch, failed, take_touches};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::share::{Hello, receive, send};
 use crate::space::Fault;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::fs::{FlockOperation, OFlags, fcntl_getfl, fcntl_setfl, flock};
 use rustix::io::Errno;
 use rustix::net::sockopt::socket_peercred;
 use rustix::net::{
-    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with,
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen,
+    socket_with,
 };
 use rustix::process::geteuid;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The most processes at a time.
 const MOST: usize = 64;
+
+/// A socket for packets to and from other processes.
+///
+/// # Errors
+/// [`Error::System`].
+pub fn new_socket(flags: SocketFlags) -> Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | flags;
+    socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).map_err(failed("socket"))
+}
+
+/// Whether a file is a socket on which no process listens.
+fn is_left_behind(path: &Path, address: &SocketAddrUnix) -> Result<bool> {
+    let is_socket = fs::symlink_metadata(path).is_ok_and(|status| status.file_type().is_socket());
+    let caller = new_socket(SocketFlags::NONBLOCK)?;
+    Ok(is_socket && connect(&caller, address) == Err(Errno::CONNREFUSED))
+}
 
 /// Where processes connect. The socket's file is removed with this.
 #[derive(Debug)]
@@ -39,16 +57,28 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Makes the socket `path`.
+    /// Makes the socket `path`. The socket of a server that was killed is replaced.
     ///
     /// # Errors
-    /// [`Error::System`], for example because the file exists.
+    /// [`Error::Exists`], or [`Error::System`].
     pub fn new(path: &Path, hello: Hello) -> Result<Self> {
         let address = SocketAddrUnix::new(path).map_err(failed("the socket's path"))?;
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
-            .map_err(failed("socket"))?;
-        bind(&socket, &address).map_err(failed("making the socket's file"))?;
+        let socket = new_socket(SocketFlags::NONBLOCK)?;
+        // From the look at an existing socket until ours listens, no other server looks or removes.
+        let folder = path.parent().filter(|folder| *folder != Path::new(""));
+        let folder = fs::File::open(folder.unwrap_or(Path::new(".")))
+            .map_err(|error| system("opening the socket's folder", error))?;
+        flock(&folder, FlockOperation::LockExclusive)
+            .map_err(failed("locking the socket's folder"))?;
+        match bind(&socket, &address) {
+            Err(Errno::ADDRINUSE) if is_left_behind(path, &address)? => {
+                fs::remove_file(path)
+                    .map_err(|error| system("removing a socket without a server", error))?;
+                bind(&socket, &address).map_err(failed("making the socket's file"))?;
+            }
+            Err(Errno::ADDRINUSE) => return Err(Error::Exists(path.to_owned())),
+            bound => bound.map_err(failed("making the socket's file"))?,
+        }
         let listener = Self {
             socket: Arc::new(socket),
             path: path.to_owned(),
@@ -57,6 +87,10 @@ impl Listener {
         listen(&listener.socket, 16).map_err(failed("listen"))?;
         Ok(listener)
     }
+}
+
+fn system(doing: &'static str, error: io::Error) -> Error {
+    Error::System { doing, error }
 }
 
 impl Drop for Listener {

@@ -6,7 +6,7 @@ mod mapping;
 mod signal;
 mod userfault;
 
-pub use guests::Listener;
+pub use guests::{Listener, new_socket};
 pub use mapping::{Faults, Mapping, Region, Stores};
 pub use signal::{Serve, Served};
 pub use userfault::Userfault;

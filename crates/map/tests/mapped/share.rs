@@ -8,6 +8,7 @@ use rustix::fd::AsFd;
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, recv, send, socket_with,
 };
+use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
@@ -211,18 +212,48 @@ fn who_leaves_or_breaks_the_rules_disturbs_nobody() {
 }
 
 #[test]
+fn servers_have_sockets_of_their_own_and_replace_those_of_killed_ones() {
+    if permitted::is_missing(false) {
+        return;
+    }
+    let (left, file) = (socket_path(), socket_path());
+    // Its server does not remove it.
+    drop(UnixListener::bind(&left).expect("a socket"));
+    std::fs::write(&file, "data").expect("a file");
+    assert!(matches!(attach(&left), Err(Error::NoServer(_))));
+    let ended = with_map(disk(8), 8 * PAGE as u64, Options::default(), |first| {
+        first.share(&left, 5).expect("a socket");
+        let ended = with_map(disk(4), 4 * PAGE as u64, Options::default(), |second| {
+            for path in [&left, &file] {
+                let refused = second.share(path, 6).expect_err("it exists");
+                assert!(matches!(refused, Error::Exists(_)), "{refused}");
+            }
+            let other = shared(&second);
+            let sizes = [&left, &other].map(|path| attach(path).expect("a view").size_bytes());
+            assert_eq!(sizes, [5, 4 * PAGE as u64]);
+        });
+        ended.expect("a clean end");
+        assert_eq!(attach(&left).expect("a view").size_bytes(), 5);
+    });
+    ended.expect("a clean end");
+    assert_eq!(std::fs::read(&file).expect("the file"), b"data");
+    std::fs::remove_file(file).expect("the file");
+    assert!(!left.exists());
+}
+
+#[test]
 fn what_cannot_be_shared_is_refused() {
     if permitted::is_missing(false) {
         return;
     }
     let path = socket_path();
-    assert!(matches!(attach(&path), Err(Error::System { .. })));
+    assert!(matches!(attach(&path), Err(Error::NoServer(_))));
     let ended = with_map(disk(8), 8 * PAGE as u64, Options::default(), |map| {
         let longer = map.share(&path, map.size_bytes() + 1);
         assert!(matches!(longer, Err(Error::Options(_))), "{longer:?}");
         map.share(&path, 5).expect("a socket");
         let again = map.share(&path, 5);
-        assert!(matches!(again, Err(Error::System { .. })), "{again:?}");
+        assert!(matches!(again, Err(Error::Exists(_))), "{again:?}");
         assert_eq!(attach(&path).expect("a view").size_bytes(), 5);
     });
     ended.expect("a clean end");
