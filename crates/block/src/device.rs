@@ -37,6 +37,13 @@ pub trait Device {
         let _ = timeout_us;
         core::hint::spin_loop();
     }
+
+    /// A file descriptor of the operating system that is readable while a completion may be available, for a thread
+    /// that waits for something else at the same time. It is valid as long as the device. None: only
+    /// [`wait`](Device::wait) can tell.
+    fn completion_file(&self) -> Option<i32> {
+        None
+    }
 }
 
 /// Implements [`Device`] for a type by the methods of one of its fields, which is a device or points to one.
@@ -70,6 +77,10 @@ macro_rules! forward_device {
             fn wait(&mut self, timeout_us: u32) {
                 self.$field.wait(timeout_us);
             }
+
+            fn completion_file(&self) -> ::core::option::Option<i32> {
+                self.$field.completion_file()
+            }
         }
     };
 }
@@ -97,5 +108,9 @@ impl<D: Device + ?Sized> Device for &mut D {
 
     fn wait(&mut self, timeout_us: u32) {
         (**self).wait(timeout_us);
+    }
+
+    fn completion_file(&self) -> Option<i32> {
+        (**self).completion_file()
     }
 }

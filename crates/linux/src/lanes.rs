@@ -100,6 +100,14 @@ impl<E: Encode + Clone> Lanes<E> {
             Some(_) => std::hint::spin_loop(),
         }
     }
+
+    /// The ring's, unless there are two, or it is polled.
+    pub(crate) fn completion_file(&self) -> Option<i32> {
+        self.side
+            .is_none()
+            .then(|| self.main.completion_file())
+            .flatten()
+    }
 }
 
 /// Whether a transfer lies within one chunk; its length was checked. False for requests without

@@ -342,7 +342,7 @@ impl<D: Device + 'static> Thread<D> {
     }
 
     fn turn(&self) -> io::Result<bool> {
-        self.with_lane(|lane, shared| lane.turn(shared))
+        self.with_lane(|lane, shared| lane.turn(shared, true))
     }
 
     /// A turn of the lanes that their threads do not use at the moment.
@@ -351,7 +351,7 @@ impl<D: Device + 'static> Thread<D> {
         for other in &*lock(&self.local.lanes) {
             if !Arc::ptr_eq(other, &self.lane) {
                 if let Ok(mut lane) = other.try_lock() {
-                    has_moved |= lane.is_busy() && lane.turn(&self.local.shared)?;
+                    has_moved |= lane.is_busy() && lane.turn(&self.local.shared, true)?;
                 }
             }
         }
@@ -399,7 +399,7 @@ impl<D: Device + 'static> Thread<D> {
                 if let Some(fault) = reported.take() {
                     lane.report(fault);
                 }
-                let moved = lane.turn(shared)?;
+                let moved = lane.turn(shared, true)?;
                 let is_mine = lane.reads(page);
                 if !moved && is_mine {
                     lane.wait(POLL_US);

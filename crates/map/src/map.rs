@@ -23,6 +23,8 @@ use std::time::Duration;
 const IDLE_US: u64 = 1_000_000;
 /// The shortest age at which a page is written.
 const LEAST_AGE_US: u64 = 1000;
+/// How long a server sleeps for a device that wakes it, at most.
+const BUSY_US: u64 = 10_000;
 /// How long a server sleeps for a request that is under way before it looks for faults.
 pub(crate) const POLL_US: u32 = 50;
 
@@ -357,8 +359,11 @@ pub(crate) fn pages(
 pub struct Server<D> {
     lane: Lane<D>,
     shared: Arc<Shared<Userfault>>,
-    /// What becomes readable when a thread waits.
+    /// What becomes readable when a thread waits, or the device has ended a request if it has this file.
     doorbell: OwnedFd,
+    completion_file: Option<i32>,
+    /// Whether the next turn looks for threads that wait.
+    looks: bool,
     call_deadline: Option<Duration>,
     /// Only the first server has it.
     users: Option<Users>,
@@ -430,9 +435,12 @@ pub fn map_lanes<D: Device>(
     });
     let servers = lanes.into_iter().map(|(device, buffers)| {
         let users = users.take();
+        let completion_file = device.completion_file();
         Ok(Server {
             lane: Lane::new(device, buffers),
-            doorbell: shared.space().doorbell(users.is_some())?,
+            doorbell: shared.space().doorbell(users.is_some(), completion_file)?,
+            completion_file,
+            looks: true,
             shared: Arc::clone(&shared),
             call_deadline: options.call_deadline,
             users,
@@ -469,7 +477,7 @@ impl<D: Device> Server<D> {
     /// Serves until the users' last sync, whose result this returns.
     fn serve_first(&mut self, mut users: Users) -> Result<()> {
         while !self.shared.has_ended() {
-            let mut has_moved = self.lane.turn(&self.shared).map_err(serving)?;
+            let mut has_moved = self.turn()?;
             match users.turn(self.lane.pager(&self.shared)).map_err(serving)? {
                 Turned::Last(result) => return result,
                 Turned::Moved => has_moved = true,
@@ -482,7 +490,7 @@ impl<D: Device> Server<D> {
 
     fn serve_also(&mut self) -> Result<()> {
         while !self.shared.has_ended() {
-            let has_moved = self.lane.turn(&self.shared).map_err(serving)?;
+            let has_moved = self.turn()?;
             if has_moved && self.shared.has_news() {
                 self.shared.space().region().notify();
             }
@@ -491,12 +499,21 @@ impl<D: Device> Server<D> {
         Ok(())
     }
 
+    fn turn(&mut self) -> Result<bool> {
+        let turned = self.lane.turn(&self.shared, self.looks);
+        // Every other turn is enough: a lane that has nothing to do sleeps, and is woken if a thread waits.
+        self.looks = !self.looks;
+        turned.map_err(serving)
+    }
+
     fn sleep_unless(&mut self, has_moved: bool, is_first: bool) -> Result<()> {
         if has_moved {
             return Ok(());
         }
-        if self.lane.is_busy() {
+        let (is_busy, file) = (self.lane.is_busy(), self.lane.completion_file());
+        if is_busy && (file.is_none() || file != self.completion_file) {
             self.lane.wait(POLL_US);
+            self.looks = true;
             return Ok(());
         }
         let mut pager = self.lane.pager(&self.shared);
@@ -505,12 +522,13 @@ impl<D: Device> Server<D> {
         let left_us = due_us.map(|due_us| due_us.saturating_sub(self.shared.now_us()));
         // In whole milliseconds what is for the pages' age: they are many.
         let left_us = left_us.map(|left_us| left_us.next_multiple_of(1000));
-        let sleep_us = [hold_us, left_us].into_iter().flatten().min();
+        // A deadline may pass for what the device has not ended.
+        let busy_us = is_busy.then_some(BUSY_US);
+        let sleep_us = [hold_us, left_us, busy_us].into_iter().flatten().min();
         let sleep_us = sleep_us.unwrap_or(IDLE_US).min(IDLE_US);
         let space = self.shared.space();
-        space
-            .wait(&self.doorbell, is_first, sleep_us)
-            .map_err(serving)?;
+        let woken = space.wait(&self.doorbell, is_first, sleep_us);
+        self.looks = woken.map_err(serving)?;
         if !is_first {
             self.shared.answer();
         }

@@ -121,4 +121,8 @@ impl<T: Device, L> Device for Held<T, L> {
     fn wait(&mut self, timeout_us: u32) {
         self.open.wait(timeout_us);
     }
+
+    fn completion_file(&self) -> Option<i32> {
+        self.open.completion_file()
+    }
 }

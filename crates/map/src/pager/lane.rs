@@ -52,12 +52,32 @@ impl<D: Device> Lane<D> {
         }
     }
 
-    /// Serves what can be served now; returns whether there was something.
+    /// What becomes readable when the device may have ended a request, if it can tell.
+    pub fn completion_file(&self) -> Option<i32> {
+        self.device.completion_file()
+    }
+
+    /// Serves what can be served now; returns whether there was something. `looks`: for threads that have
+    /// begun to wait, too.
     ///
     /// # Errors
     /// A system call failed: the map has ended.
-    pub fn turn<S: Space>(&mut self, shared: &Shared<S>) -> io::Result<bool> {
+    pub fn turn<S: Space>(&mut self, shared: &Shared<S>, looks: bool) -> io::Result<bool> {
         self.now_us = shared.now_us();
+        let mut has_moved = self.complete(shared)?;
+        if looks {
+            shared.space.take_faults(&mut self.reported)?;
+        }
+        has_moved |= self.pager(shared).turn()?;
+        self.device.kick();
+        // What a device has done at once.
+        has_moved |= self.complete(shared)?;
+        has_moved |= self.make_spare(shared)?;
+        Ok(has_moved)
+    }
+
+    /// Ends the requests that the device has ended; returns whether there were some.
+    fn complete<S: Space>(&mut self, shared: &Shared<S>) -> io::Result<bool> {
         let mut has_moved = false;
         while let Some(completion) = self.device.poll() {
             has_moved = true;
@@ -74,10 +94,6 @@ impl<D: Device> Lane<D> {
             };
             self.pager(shared).end(completion, early)?;
         }
-        shared.space.take_faults(&mut self.reported)?;
-        has_moved |= self.pager(shared).turn()?;
-        self.device.kick();
-        has_moved |= self.make_spare(shared)?;
         Ok(has_moved)
     }
 

@@ -12,7 +12,7 @@ use super::mapping::{Faults, Mapping, Region, Stores, failed, take_touches};
 use crate::error::Result;
 use crate::space::{Fault, Space};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, epoll, eventfd, poll};
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{FallocateFlags, fallocate, ftruncate};
 use rustix::io::{Errno, pread, pwrite, read, retry_on_intr, write};
 use rustix::mm::{Advice, madvise};
@@ -20,6 +20,11 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What has woken a lane.
+const FAULTS: u64 = 0;
+const CALLS: u64 = 1;
+const DEVICE: u64 = 2;
 
 const HELP: EventfdFlags = EventfdFlags::CLOEXEC
     .union(EventfdFlags::NONBLOCK)
@@ -76,27 +81,35 @@ impl Userfault {
     }
 
     /// A file that becomes readable when a thread waits, and for the main lane when it is notified; for another
-    /// one when the main lane asks for help. Of several lanes that sleep, a fault wakes one.
+    /// one when the main lane asks for help; and while the lane's device may have ended a request, if it has a file
+    /// that tells. Of several lanes that sleep, a fault wakes one.
     ///
     /// # Errors
     /// [`Error::System`](crate::Error::System).
-    pub fn doorbell(&self, is_main: bool) -> Result<OwnedFd> {
+    pub fn doorbell(&self, is_main: bool, completion_file: Option<i32>) -> Result<OwnedFd> {
         let files = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(failed("epoll_create"))?;
         let other = self.calls(is_main);
-        let data = epoll::EventData::new_u64(0);
         let one = epoll::EventFlags::IN | epoll::EventFlags::EXCLUSIVE;
-        let added = epoll::add(&files, &self.mapping.uffd, data, one);
-        let added = added.and_then(|()| epoll::add(&files, other, data, one));
-        added.map_err(failed("epoll_ctl"))?;
+        let add = |file, data, flags| {
+            let added = epoll::add(&files, file, epoll::EventData::new_u64(data), flags);
+            added.map_err(failed("epoll_ctl"))
+        };
+        add(self.mapping.uffd.as_fd(), FAULTS, one)?;
+        add(other.as_fd(), CALLS, one)?;
+        if let Some(file) = completion_file {
+            // SAFETY: the lane's device says that it is open.
+            let file = unsafe { BorrowedFd::borrow_raw(file) };
+            add(file, DEVICE, epoll::EventFlags::IN)?;
+        }
         Ok(files)
     }
 
     /// Sleeps until a lane's [`doorbell`](Self::doorbell) or `timeout_us` have passed. The main lane sleeps for
-    /// the other processes, too.
+    /// the other processes, too. Returns whether threads may have begun to wait.
     ///
     /// # Errors
     /// The system call failed.
-    pub fn wait(&self, doorbell: &OwnedFd, is_main: bool, timeout_us: u64) -> io::Result<()> {
+    pub fn wait(&self, doorbell: &OwnedFd, is_main: bool, timeout_us: u64) -> io::Result<bool> {
         let timeout = Timespec {
             tv_sec: (timeout_us / 1_000_000) as i64,
             tv_nsec: (timeout_us % 1_000_000) as i64 * 1000,
@@ -105,23 +118,30 @@ impl Userfault {
             true => self.guests().files(),
             false => Vec::new(),
         };
+        let (mut has_faults, mut has_calls) = (true, true);
         let slept = if others.is_empty() {
-            let mut event = [MaybeUninit::uninit(); 1];
-            epoll::wait(doorbell, &mut event, Some(&timeout)).map(|(ready, _)| ready.len())
+            let mut events = [MaybeUninit::uninit(); 3];
+            epoll::wait(doorbell, &mut events, Some(&timeout)).map(|(ready, _)| {
+                let has = |tag| ready.iter().any(|event| event.data.u64() == tag);
+                (has_faults, has_calls) = (has(FAULTS), has(CALLS));
+            })
         } else {
             let mut files = poll_files(&others);
             files.push(PollFd::new(doorbell, PollFlags::IN));
-            poll(&mut files, Some(&timeout))
+            poll(&mut files, Some(&timeout)).map(drop)
         };
         match slept {
-            Ok(_) | Err(Errno::INTR) => {}
+            Ok(()) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        let mut count = [0; 8];
-        match read(self.calls(is_main), &mut count) {
-            Ok(_) | Err(Errno::AGAIN | Errno::INTR) => Ok(()),
-            Err(error) => Err(error.into()),
+        if has_calls {
+            let mut count = [0; 8];
+            match read(self.calls(is_main), &mut count) {
+                Ok(_) | Err(Errno::AGAIN | Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
         }
+        Ok(has_faults)
     }
 
     /// The counter by which a lane is woken for something else than a fault.
