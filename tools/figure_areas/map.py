@@ -84,6 +84,8 @@ def map_(figures):
     figures.add("map.kernel_signal_cpu_us", round(statistics.median(times["signal"]), 2), "us")
     for way, most in MOST_US.items():
         figures.add(f"map.cold_load_{way}_over_read_cpu_us", over_read(times, way), "us", f"<= {most}")
+    # The server looks for faults for 50 us before it sleeps.
+    figures.add("map.cold_load_spinning_over_read_cpu_us", over_read(times, "spinning"), "us")
     # Waking a processor that sleeps is most of the time above, where that is another one.
     figures.add("map.cold_load_thread_on_one_processor_over_read_cpu_us", over_read(times_of(["taskset", "-c", "0", program]), "thread"), "us")
     rates(figures)

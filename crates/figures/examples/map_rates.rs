@@ -85,7 +85,7 @@ fn with_map(
 
 fn sequential(name: &str) {
     let options = Options {
-        page_bytes: 128 << 10,
+        page_bytes: 512 << 10,
         read_ahead_bytes: 2 << 20,
         resident_bytes: 16 << 20,
         ..Options::default()

@@ -17,7 +17,7 @@ use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, channel, sync_channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long a server without work sleeps before it looks for its users' end.
 const IDLE_US: u64 = 1_000_000;
@@ -56,6 +56,9 @@ pub struct Options {
     /// How long a sync, a pin or the end of the map waits while the device ends nothing for it: then it is
     /// [`Error::Late`]. What was stored stays in memory, for the next sync.
     pub call_deadline: Option<Duration>,
+    /// How long a server without work looks for faults before it sleeps. A fault in this time wakes no sleeping
+    /// processor, but the server takes one whole. A map that serves itself has no server.
+    pub spin: Duration,
     /// Bytes that are read behind a page that a thread touches, for accesses in ascending order. A
     /// thread that follows finds its pages in memory, and one fault for half of these bytes.
     pub read_ahead_bytes: usize,
@@ -63,7 +66,7 @@ pub struct Options {
 
 impl Default for Options {
     /// Read-only, in pages of 4 KiB, with 64 MiB of memory, half of which may be dirty for any time,
-    /// without read-ahead; an access, and a call for which the device does nothing, wait for a minute at most.
+    /// without read-ahead, and servers that sleep at once; an access, and a call for which the device does nothing, wait for a minute at most.
     fn default() -> Self {
         Self {
             writable: false,
@@ -74,6 +77,7 @@ impl Default for Options {
             dirty_age: None,
             read_deadline: Some(Duration::from_secs(60)),
             call_deadline: Some(Duration::from_secs(60)),
+            spin: Duration::ZERO,
             read_ahead_bytes: 0,
         }
     }
@@ -364,6 +368,9 @@ pub struct Server<D> {
     completion_file: Option<i32>,
     /// Whether the next turn looks for threads that wait.
     looks: bool,
+    spin: Duration,
+    /// When the server last had work, if it spins.
+    moved: Option<Instant>,
     call_deadline: Option<Duration>,
     /// Only the first server has it.
     users: Option<Users>,
@@ -441,6 +448,8 @@ pub fn map_lanes<D: Device>(
             doorbell: shared.space().doorbell(users.is_some(), completion_file)?,
             completion_file,
             looks: true,
+            spin: options.spin,
+            moved: None,
             shared: Arc::clone(&shared),
             call_deadline: options.call_deadline,
             users,
@@ -506,8 +515,23 @@ impl<D: Device> Server<D> {
         turned.map_err(serving)
     }
 
+    /// Whether the server looks for work again at once.
+    fn spins(&mut self) -> bool {
+        let spins = !self.spin.is_zero()
+            && self.moved.get_or_insert_with(Instant::now).elapsed() < self.spin;
+        self.looks |= spins;
+        if !spins {
+            self.moved = None;
+        }
+        spins
+    }
+
     fn sleep_unless(&mut self, has_moved: bool, is_first: bool) -> Result<()> {
         if has_moved {
+            self.moved = None;
+            return Ok(());
+        }
+        if self.spins() {
             return Ok(());
         }
         let (is_busy, file) = (self.lane.is_busy(), self.lane.completion_file());

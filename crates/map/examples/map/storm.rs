@@ -161,6 +161,7 @@ fn options(random: &mut fastrand::Rng) -> Options {
         dirty_bytes: page_bytes * random.usize(..6),
         dirty_age: random.bool().then_some(Duration::from_millis(1)),
         read_ahead_bytes: page_bytes * random.usize(..4),
+        spin: Duration::from_micros(random.u64(..2) * 20),
         ..Options::default()
     }
 }

@@ -7,6 +7,7 @@ use crash::{Fault, Faulty, Kind, On, Rule};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::thread;
+use std::time::Duration;
 use straightway_map::{Error, Options, Range, map_lanes, map_local};
 
 const PAGES: usize = 24;
@@ -78,7 +79,10 @@ fn several_servers_keep_every_store_of_several_threads() {
     for stores_by_content in [false, true] {
         let lanes = queues(&mut random).into_iter();
         let lanes = lanes.map(|queue| (queue, buffers(3, PAGE)));
-        let options = options(stores_by_content);
+        let options = Options {
+            spin: Duration::from_micros(if stores_by_content { 20 } else { 0 }),
+            ..options(stores_by_content)
+        };
         let (map, servers) = map_lanes(lanes.collect(), WHOLE, &options).expect("a map");
         assert_eq!(servers.len(), LANES);
         let (devices, by_thread) = thread::scope(|scope| {
