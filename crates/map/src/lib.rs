@@ -14,6 +14,7 @@
 //! | `pager` | the loop: faults, reads, writes, syncs; never waits inside |
 //! | `numbers` | hashing of page numbers |
 //! | `pages` | the states of pages, and which one loses its memory |
+//! | `hold` | pages that have just come keep their memory for a while |
 //! | `share` | [`Map::share`], [`attach()`]: the same memory in several processes |
 //! | `window` | [`Window`]: memory that another device reaches |
 //! | `space` | what the pager needs of memory |
@@ -32,6 +33,7 @@ pub use {block, volume};
 mod error;
 mod file;
 mod grow;
+mod hold;
 mod local;
 mod map;
 mod numbers;

@@ -19,6 +19,7 @@
 //! A page that is read although no thread has touched it is absent again if that fails: nobody has
 //! asked for its content, and the next access tries again.
 
+use crate::hold::Hold;
 use crate::numbers::Numbers;
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -119,9 +120,7 @@ pub struct Pages {
     /// Pages that became dirty and when, the oldest first, each once; some have been written since.
     aged: VecDeque<(u64, u64)>,
     is_aged: HashSet<u64, Numbers>,
-    /// Pages that have come for a thread and when, the oldest first, of the last `hold_us`.
-    came: VecDeque<(u64, u64)>,
-    hold_us: u64,
+    hold: Hold,
     now_us: u64,
     resident: usize,
     dirty: usize,
@@ -131,7 +130,8 @@ pub struct Pages {
 
 impl Pages {
     /// None of the pages is in memory, and at most `limit` may be at once; at least one. A page that comes
-    /// for a thread keeps its memory for `hold_us`, and one that it stores to is not written before.
+    /// for a thread keeps its memory for `hold_us`, or longer if threads ask again for pages that were taken soon after, and one that it
+    /// stores to is not written before.
     pub fn new(limit: usize, hold_us: u64) -> Self {
         Self {
             states: HashMap::default(),
@@ -142,8 +142,7 @@ impl Pages {
             pinned: HashMap::default(),
             aged: VecDeque::new(),
             is_aged: HashSet::default(),
-            came: VecDeque::new(),
-            hold_us,
+            hold: Hold::new(hold_us),
             now_us: 0,
             resident: 0,
             dirty: 0,
@@ -192,31 +191,12 @@ impl Pages {
     /// The time from which on pages come and become dirty, in microseconds; an earlier one than before is ignored.
     pub fn set_time(&mut self, now_us: u64) {
         self.now_us = self.now_us.max(now_us);
-        while let Some(&(_, since_us)) = self.came.front() {
-            if self.is_recent(since_us) {
-                break;
-            }
-            self.came.pop_front();
-        }
+        self.hold.set_time(self.now_us);
     }
 
-    const fn is_recent(&self, since_us: u64) -> bool {
-        self.now_us - since_us < self.hold_us
-    }
-
-    /// Whether pages keep their memory because they have just come.
-    pub fn holds(&self) -> bool {
-        !self.came.is_empty()
-    }
-
-    fn is_held(&self, page: u64) -> bool {
-        self.came.iter().any(|&(held, _)| held == page)
-    }
-
-    fn hold(&mut self, page: u64) {
-        if self.hold_us > 0 {
-            self.came.push_back((page, self.now_us));
-        }
+    /// For how long pages keep their memory now because they have just come; None if none does.
+    pub fn holds(&self) -> Option<u64> {
+        self.hold.is_any().then(|| self.hold.hold_us())
     }
 
     /// Pages with memory, in no order.
@@ -276,7 +256,7 @@ impl Pages {
                 Answer::Unprotect
             }
             (State::Clean { mapped: false }, _) => {
-                self.hold(page);
+                self.hold.came(page);
                 self.set(
                     page,
                     if store {
@@ -303,6 +283,7 @@ impl Pages {
     /// A read of an absent page begins, for a thread that loads or stores. There must be memory for
     /// it.
     pub fn begin_read(&mut self, page: u64, store: bool) {
+        self.hold.asked(page);
         self.begin(page, true, store);
     }
 
@@ -329,7 +310,7 @@ impl Pages {
         let state = self.state(page);
         debug_assert!(matches!(state, Some(State::Reading { .. })), "{state:?}");
         if succeeded && matches!(state, Some(State::Reading { asked: true, .. })) {
-            self.hold(page);
+            self.hold.came(page);
         }
         match (state, succeeded) {
             (Some(State::Reading { stored: true, .. }), true) => {
@@ -453,7 +434,7 @@ impl Pages {
     /// thread may not have stored to yet.
     pub fn write_oldest(&mut self) -> Option<u64> {
         let (page, since_us) = self.oldest()?;
-        if self.is_recent(since_us) {
+        if self.hold.is_recent(since_us) {
             return None;
         }
         self.aged.pop_front();
@@ -493,6 +474,7 @@ impl Pages {
                 Some(State::Clean { mapped: false }) => {
                     self.set(page, State::Leaving);
                     self.queued.remove(&page);
+                    self.hold.lost(page);
                     self.unmapped_at_once = 0;
                     return Some(Step::Evict(page));
                 }
@@ -520,7 +502,7 @@ impl Pages {
                 continue;
             }
             match self.state(page) {
-                Some(State::Clean { .. } | State::Dirty) if self.is_held(page) => {
+                Some(State::Clean { .. } | State::Dirty) if self.hold.has(page) => {
                     self.mapped.push_back(page);
                 }
                 Some(State::Clean { .. }) => {
@@ -723,7 +705,7 @@ mod tests {
             pages.begin_read(page, store);
             let _ = pages.end_read(page, true);
         }
-        assert_eq!((pages.step(), pages.holds()), (None, true));
+        assert_eq!((pages.step(), pages.holds()), (None, Some(100)));
         // Nor is a page written that the thread may not have stored to yet.
         assert_eq!(pages.write_oldest(), None);
         pages.set_time(1100);
@@ -731,8 +713,17 @@ mod tests {
         assert_eq!(pages.step(), Some(Step::Evict(0)));
         pages.left(0);
         assert_eq!((pages.step(), pages.write_oldest()), (None, None));
-        pages.set_time(1140);
-        assert_eq!((pages.write_oldest(), pages.holds()), (Some(1), false));
+        // A thread asks for it again, so it may not have had it in time.
+        pages.begin_read(0, false);
+        let _ = pages.end_read(0, true);
+        assert_eq!(pages.holds(), Some(200));
+        pages.set_time(1240);
+        assert_eq!((pages.write_oldest(), pages.step()), (Some(1), None));
+        pages.set_time(1300);
+        assert_eq!(pages.step(), Some(Step::Unmap(0)));
+        assert_eq!(pages.step(), Some(Step::Evict(0)));
+        pages.left(0);
+        assert_eq!(pages.holds(), None);
         // One that was read although no thread waits is not kept for one.
         pages.begin_read_ahead(2);
         let _ = pages.end_read(2, true);

@@ -34,7 +34,7 @@ const FLUSH: Tag = 1 << 31;
 const SPARE_SHARE: usize = 64;
 const MOST_SPARE: usize = 4;
 
-/// How long a page that has come for a thread keeps its memory at least: longer than it takes to return to the
+/// How long a page that has come for a thread keeps its memory at the least: longer than it takes to return to the
 /// instruction, and nothing where memory is larger than what is read in this time.
 const HOLD_US: u64 = 100;
 
@@ -189,7 +189,8 @@ impl<D: Device, S: Space> Pager<'_, D, S> {
     pub fn hold_us(&self) -> Option<u64> {
         let waits = !self.core.waiting.is_empty()
             || self.core.pages.unwritten() > self.shared.limits.dirty_pages;
-        (waits && self.core.pages.holds()).then_some(HOLD_US)
+        let hold_us = self.core.pages.holds().filter(|_| waits);
+        hold_us.map(|hold_us| (hold_us / 4).max(HOLD_US))
     }
 
     fn turn(&mut self) -> io::Result<bool> {
@@ -338,7 +339,9 @@ impl<D: Device, S: Space> Pager<'_, D, S> {
                         return Ok(Room::Later);
                     }
                 }
-                None if self.core.lent > 0 || self.core.pages.holds() => return Ok(Room::Later),
+                None if self.core.lent > 0 || self.core.pages.holds().is_some() => {
+                    return Ok(Room::Later);
+                }
                 None => return Ok(Room::Full),
             }
         }
