@@ -48,7 +48,8 @@ def test_random_requests_and_power_cuts(serial, seeds):
     # 1047: a frame of the drive that began after a quarter of the time-out was aborted with SYNC.
     # 2405646: a write of several frames failed in one of them; the next write, taken one cycle later, began with its words.
     # 5001379: the answer to a write's last frame was missing; the host waited for it indefinitely.
-    for seed in (1047, 2405646, 5001379, *range(SEED, SEED + seeds)):
+    # 9915319: the drive requested a low-power state between a frame's end and its first SYNC, which no drive does.
+    for seed in (1047, 2405646, 5001379, 9915319, *range(SEED, SEED + seeds)):
         try:
             sata_faults.run(program, "random", str(seed), "100" if not serial else "60")
         except RuntimeError as error:

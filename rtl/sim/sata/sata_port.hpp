@@ -120,7 +120,8 @@ private:
         case kIdle:
             if (primitive == kXrdy) next = kRcvRdy;
             else if (!frames.empty() && !align) next = kSendRdy;
-            else if (fault.power_gap && happens(++idle_ % fault.power_gap == 0)) next = kPower, slumbers_ = !slumbers_;
+            // Idle means that SYNC was sent, at least once: without it the host's last R_OK or R_ERR never ends.
+            else if (fault.power_gap && said_ == kSync && happens(++idle_ % fault.power_gap == 0)) next = kPower, slumbers_ = !slumbers_;
             break;
         case kPower:
             if (primitive == kPmNak) next = kIdle;
