@@ -52,10 +52,10 @@ module fv_fifo #(
       // Its state.
       i_count: assert (dut.count_q == count_q && count_q <= CountWidth'(Depth));
       i_read:  assert (32'(dut.read_q) < Depth && 32'(dut.write_q) < Depth);
-      i_write: assert ((32'(dut.read_q) + 32'(count_q)) % Depth == 32'(dut.write_q));
+      i_write: assert ((8'(dut.read_q) + 8'(count_q)) % 8'(Depth) == 8'(dut.write_q));
       if (marked_q) begin
         i_ahead: assert (ahead_q < count_q);
-        i_entry: assert (dut.entries_q[(32'(dut.read_q) + 32'(ahead_q)) % Depth] == word_q);
+        i_entry: assert (dut.entries_q[(8'(dut.read_q) + 8'(ahead_q)) % 8'(Depth)] == word_q);
       end
     end
   end

