@@ -2,31 +2,7 @@
 #![allow(unsafe_code)]
 
 /// The counter's value now.
-#[cfg(target_arch = "x86_64")]
-#[inline(always)]
-pub(crate) fn read() -> u64 {
-    // SAFETY: every x86-64 processor has the instruction, and Linux lets user space use it.
-    unsafe { core::arch::x86_64::_rdtsc() }
-}
-
-/// The counter's value now.
-#[cfg(target_arch = "aarch64")]
-#[inline(always)]
-pub(crate) fn read() -> u64 {
-    let value;
-    // SAFETY: Linux lets user space read the virtual counter; reading changes nothing.
-    unsafe {
-        core::arch::asm!("mrs {}, cntvct_el0", out(reg) value, options(nomem, nostack));
-    }
-    value
-}
-
-/// The counter's value now.
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-#[inline(always)]
-pub(crate) fn read() -> u64 {
-    0
-}
+pub(crate) use events::counter as read;
 
 /// The counter's ticks per second, if the processor reports them.
 #[cfg(target_arch = "aarch64")]
