@@ -71,20 +71,18 @@ def build_bench(name, top, source, parameters, fast=False, libraries=(), instead
     macros = [f"-D{snake(key)}={value}" for key, value in parameters.items()]
     options = ["--noassert", "--x-assign", "fast", "--x-initial", "fast"] if fast else ["--assert"]
     level = level or ("-O3" if fast else "-O1")
-    # The model and the bench are one unit of translation: the headers are read once.
-    unit = folder / "unit.cpp"
-    includes = f'#include "V{top}__ALL.cpp"\n#include "{RTL / "sim" / source}"\n'
+    unit, bench = folder / "unit.cpp", RTL / "sim" / source
     verilate = ["verilator", "--cc", "--exe", "-O3", "-Wall", *options, "--top-module", top,
                 "--Mdir", str(folder), "-o", "bench", *generics,
                 "-CFLAGS", f"-std=c++17 -I{RTL / 'sim'} {' '.join(macros)}",
                 *(["-LDFLAGS", " ".join(map(str, libraries))] if libraries else []),
                 *(str(RTL / "sim" / (instead or {}).get(file.name, "")) if file.name in (instead or {}) else str(file)
                   for file in files(core)), str(unit)]
-    compile_ = ["make", "-C", str(folder), "-f", f"V{top}.mk", *make_flags(level), "VK_OBJS=", f"V{top}__ALL.cpp", "bench"]
+    compile_ = ["make", "-C", str(folder), "-f", f"V{top}.mk", *make_flags(level), "VK_OBJS=", "bench"]
     headers = sorted({*(RTL / "sim").glob("*.hpp"), *(RTL / "sim" / source).parent.glob("*.hpp")})
-    inputs = [*(Path(word) for word in verilate if word != str(unit) and Path(word).is_file()), RTL / "sim" / source, *headers,
+    inputs = [*(Path(word) for word in verilate if word != str(unit) and Path(word).is_file()), bench, *headers,
               *(Path(file) for file in libraries if Path(file).is_file())]
-    words = [*verilate, *compile_, includes]
+    words = [*verilate, *compile_, one_unit(["MODEL.cpp", "MODEL__Slow.cpp"], bench)]
     wanted = kept.key(*(word.replace(str(folder), "").replace(str(ROOT), "") for word in words), *inputs)
     # Test files that run at the same time share a bench, and so do those whose benches are the same under other names.
     with locked(BUILD / f".{wanted[:16]}.lock"):
@@ -92,17 +90,29 @@ def build_bench(name, top, source, parameters, fast=False, libraries=(), instead
             if kept.found(other / ".made", wanted) is not None and (other / "bench").is_file():
                 return other / "bench"
         with locked(folder / ".lock"):
-            for file in (".made", "bench", "unit.o"):  # make does not know of libraries
+            for file in (".made", "bench", "unit.o", "unit.d"):  # make does not know of libraries
                 (folder / file).unlink(missing_ok=True)
-            unit.write_text(includes, "utf-8")
+            for file in folder.glob(f"V{top}*.cpp"):  # of a model before this one
+                file.unlink()
+            unit.write_text("", "utf-8")  # Verilator looks for it
             with runtime("bench", folder):
                 for command in (verilate, compile_):
                     done = subprocess.run(command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                           text=True)
                     if done.returncode != 0:
                         raise RuntimeError(f"{name} did not build:\n{done.stdout}")
+                    unit.write_text(one_unit([file.name for file in folder.glob(f"V{top}*.cpp")], bench), "utf-8")
             kept.keep(folder / ".made", wanted)
     return folder / "bench"
+
+
+def one_unit(model, bench):
+    """The model and the bench as one unit of translation: the headers are read once. What runs once, the initial values and
+    the first settling, is a third of a model: it is not optimised."""
+    slow = sorted(file for file in model if "Slow" in file)
+    lines = [f'#include "{file}"' for file in sorted(set(model) - set(slow))]
+    lines += ["#pragma GCC push_options", '#pragma GCC optimize("O0")', *(f'#include "{file}"' for file in slow)]
+    return "\n".join([*lines, "#pragma GCC pop_options", f'#include "{bench}"', ""])
 
 
 @contextlib.contextmanager
@@ -196,7 +206,7 @@ def build_barriers_bench():
 def make_flags(level):
     """Make's variables for a model. Without parallel builds a model is one unit of translation and has no precompiled header,
     which GCC writes and reads as 70 MB."""
-    return [f"OPT_FAST={level}", "OPT_SLOW=-O0", "OPT_GLOBAL=-O1", "VM_PARALLEL_BUILDS=0"]
+    return [f"OPT_FAST={level}", "OPT_SLOW=-O0", "OPT_GLOBAL=-O0", "VM_PARALLEL_BUILDS=0"]
 
 
 def snake(name):
