@@ -45,13 +45,7 @@ module smmu_sim
   // Pages and tables.
   `AXI_PINS(m_),
 
-  input  logic        sata_up,
-  output logic        sata_reset,
-  input  logic        sata_rx_bad,
-  input  logic        sata_rx_k,
-  input  logic [31:0] sata_rx_data,
-  output logic        sata_tx_k,
-  output logic [31:0] sata_tx_data,
+  `SATA_WORD_PINS,
 
   `BLOCK_DEV_PINS(32)
 );
@@ -110,39 +104,10 @@ module smmu_sim
     else if (host.req_valid && dev.req_ready && (host.req.op == OpFlush)) flushes <= flushes + 16'd1;
   end
 
-  if (External) begin : gen_external
-    host_t pins_host;
-    dev_t  pins_dev;
-    assign device = '{ready: 1'b1, generation: '0, block_size_log2: 5'(BlockSizeLog2), block_count: lba_t'(Blocks),
-                      max_transfer_blocks: count_t'(65535), volatile_write_cache: 1'b1, fua: 1'b0, discard: 1'b0,
-                      write_zeroes: 1'b0, read_only: 1'b0};
-    block_front #(.DataWidth(32), .BlockSizeLog2(BlockSizeLog2)) u_front (
-      .clk_i, .rst_ni, .geometry_i(geometry), .host_i(host), .write_data_i(disk_write), .dev_o(dev),
-      .read_data_o(disk_read), .host_o(pins_host), .write_data_o(write_data), .dev_i(pins_dev), .read_data_i(read_data)
-    );
-    block_pins_dev u_pins (.*, .host_i(pins_host), .dev_o(pins_dev));
-  end else begin : gen_no_pins
-    assign {req_valid, req_fua, write_valid, write_last, read_ready, rsp_ready, req_op, req_tag, write_tag, req_lba,
-            req_count, write_data} = '0;
-  end
-
-  if (Sata) begin : gen_sata
-    sata_pkg::rx_word_t rx;
-    sata_pkg::word_t    tx;
-    assign rx = '{bad: sata_rx_bad, word: '{k: sata_rx_k, data: sata_rx_data}};
-    assign {sata_tx_k, sata_tx_data} = {tx.k, tx.data};
-    sata #(.BlockSizeLog2(BlockSizeLog2), .TimeoutCycles(20000)) u_sata (
-      .clk_i, .rst_ni, .geometry_o(device), .host_i(host), .write_data_i(disk_write), .dev_o(dev),
-      .read_data_o(disk_read), .up_i(sata_up), .reset_o(sata_reset), .rx_i(rx), .tx_o(tx)
-    );
-  end else begin : gen_no_sata
-    assign {sata_reset, sata_tx_k, sata_tx_data} = '0;
-  end
-
-  if (!Sata && !External) begin : gen_ram
-    ramdisks #(.Disks(Disks), .BlockSizeLog2(BlockSizeLog2), .DiskBlocks(Blocks / Disks)) u_disks (
-      .clk_i, .rst_ni, .geometry_o(device), .host_i(host), .write_data_i(disk_write), .dev_o(dev),
-      .read_data_o(disk_read), .fault_i('0), .fault_address_i('0), .failed_o()
-    );
-  end
+  drive_sim #(
+    .External(External), .Sata(Sata), .Disks(Disks), .DiskBlocks(Blocks / Disks), .BlockSizeLog2(BlockSizeLog2), .Cached(1'b1)
+  ) u_drive (
+    .*, .geometry_o(device), .front_geometry_i(geometry), .host_i(host), .write_data_i(disk_write), .dev_o(dev),
+    .read_data_o(disk_read), .fault_i(1'b0), .fault_address_i('0)
+  );
 endmodule
