@@ -2,22 +2,24 @@
 //! takes the memory.
 //!
 //! The kernel does not tell when a thread has used its page, so this is a time, which adapts: it doubles when a thread
-//! asks for a page again that was taken soon after it had come, and falls by a sixteenth with each other page. It is
-//! longer on a machine where threads wait for a processor.
+//! asks for nothing but its page again, which was taken soon after it had come, and falls by a quarter with each other
+//! page. It is longer on a machine where threads wait for a processor.
 
 use std::collections::VecDeque;
 
 /// The longest time, in shortest ones.
 const MOST: u64 = 256;
-/// The most pages that are remembered because they were taken early.
-const MOST_LOST: usize = 64;
+/// The most pages that are remembered because they are read, or were taken early.
+const MOST_NOTED: usize = 64;
 
 #[derive(Clone, Debug)]
 pub struct Hold {
-    /// Pages that have come and when, the oldest first, of twice the last `hold_us`.
-    came: VecDeque<(u64, u64)>,
-    /// Pages that were taken soon after they had come, each once.
-    lost: VecDeque<u64>,
+    /// Pages that are read, and for which thread.
+    asked: VecDeque<(u64, u64)>,
+    /// Pages that have come, for which thread and when, the oldest first, of twice the last `hold_us`.
+    came: VecDeque<(u64, u64, u64)>,
+    /// Pages that were taken soon after they had come for a thread, which has not asked for another since.
+    lost: VecDeque<(u64, u64)>,
     hold_us: u64,
     least_us: u64,
     now_us: u64,
@@ -27,6 +29,7 @@ impl Hold {
     /// At first and at least for `least_us`; for 0 no page is held ever.
     pub const fn new(least_us: u64) -> Self {
         Self {
+            asked: VecDeque::new(),
             came: VecDeque::new(),
             lost: VecDeque::new(),
             hold_us: least_us,
@@ -38,7 +41,7 @@ impl Hold {
     /// The time, in microseconds of a clock that does not go back.
     pub fn set_time(&mut self, now_us: u64) {
         self.now_us = now_us;
-        while let Some(&(_, since_us)) = self.came.front() {
+        while let Some(&(_, _, since_us)) = self.came.front() {
             if now_us - since_us < 2 * self.hold_us {
                 break;
             }
@@ -59,41 +62,53 @@ impl Hold {
     /// Whether any page is held.
     pub fn is_any(&self) -> bool {
         let newest = self.came.back();
-        newest.is_some_and(|&(_, since_us)| self.is_recent(since_us))
+        newest.is_some_and(|&(_, _, since_us)| self.is_recent(since_us))
     }
 
     /// Whether this page is held.
     pub fn has(&self, page: u64) -> bool {
         let newest = self.came.iter().rev();
-        let mut held = newest.take_while(|&&(_, since_us)| self.is_recent(since_us));
-        held.any(|&(held, _)| held == page)
+        let mut held = newest.take_while(|&&(_, _, since_us)| self.is_recent(since_us));
+        held.any(|&(held, ..)| held == page)
+    }
+
+    /// A thread asks for a page that is absent, and is read now.
+    pub fn asked(&mut self, page: u64, thread: u64) {
+        if self.hold_us == 0 {
+            return;
+        }
+        let asks_again = self.lost.contains(&(page, thread));
+        self.lost.retain(|&(_, other)| other != thread);
+        self.hold_us = match asks_again {
+            true => (2 * self.hold_us).min(MOST * self.least_us),
+            false => (self.hold_us - self.hold_us / 4).max(self.least_us),
+        };
+        note(&mut self.asked, (page, thread));
     }
 
     /// A page has come for a thread.
     pub fn came(&mut self, page: u64) {
         if self.hold_us > 0 {
-            self.came.push_back((page, self.now_us));
+            let at = self.asked.iter().position(|&(asked, _)| asked == page);
+            let asked = at.and_then(|at| self.asked.remove(at));
+            let thread = asked.map_or(0, |(_, thread)| thread);
+            self.came.push_back((page, thread, self.now_us));
         }
     }
 
     /// A page loses its memory.
     pub fn lost(&mut self, page: u64) {
-        if self.came.iter().any(|&(came, _)| came == page) && !self.lost.contains(&page) {
-            if self.lost.len() == MOST_LOST {
-                self.lost.pop_front();
-            }
-            self.lost.push_back(page);
+        if let Some(&(_, thread, _)) = self.came.iter().rfind(|&&(came, ..)| came == page) {
+            note(&mut self.lost, (page, thread));
         }
     }
+}
 
-    /// A thread asks for a page that is absent.
-    pub fn asked(&mut self, page: u64) {
-        let at = self.lost.iter().position(|&lost| lost == page);
-        self.hold_us = match at.and_then(|at| self.lost.remove(at)) {
-            Some(_) => (2 * self.hold_us).min(MOST * self.least_us),
-            None => (self.hold_us - self.hold_us / 16).max(self.least_us),
-        };
+fn note(list: &mut VecDeque<(u64, u64)>, entry: (u64, u64)) {
+    if list.len() == MOST_NOTED {
+        list.pop_front();
     }
+    list.push_back(entry);
 }
 
 #[cfg(test)]
@@ -104,6 +119,7 @@ mod tests {
     fn pages_are_held_for_longer_while_threads_ask_again_for_what_was_taken_early() {
         let mut hold = Hold::new(100);
         hold.set_time(1000);
+        hold.asked(7, 1);
         hold.came(7);
         assert_eq!(
             (hold.has(7), hold.has(8), hold.is_any()),
@@ -111,24 +127,27 @@ mod tests {
         );
         hold.set_time(1100);
         assert_eq!((hold.has(7), hold.is_any()), (false, false));
-        // Taken as soon as it could be, and asked for again: its thread may not have had it.
+        // Taken as soon as it could be. Its thread asks for it again, so it has not had it in time.
         hold.lost(7);
-        hold.asked(7);
+        hold.asked(7, 2);
+        assert_eq!(hold.hold_us(), 100);
+        hold.asked(7, 1);
         assert_eq!(hold.hold_us(), 200);
-        // Once for each loss, and not for what was there for long.
-        hold.asked(7);
+        // Not one that has asked for another page since, nor for a page that was there for long.
+        hold.came(7);
+        hold.lost(7);
+        hold.asked(8, 1);
+        hold.asked(7, 1);
+        assert_eq!(hold.hold_us(), 113);
+        hold.came(7);
         hold.set_time(5000);
         hold.lost(7);
-        hold.asked(7);
-        assert_eq!(hold.hold_us(), 177);
-        for page in 0..100 {
-            hold.asked(page);
-        }
+        hold.asked(7, 1);
         assert_eq!(hold.hold_us(), 100);
         for _ in 0..20 {
-            hold.came(9);
-            hold.lost(9);
-            hold.asked(9);
+            hold.came(7);
+            hold.lost(7);
+            hold.asked(7, 1);
         }
         assert_eq!(hold.hold_us(), MOST * 100);
     }
@@ -136,9 +155,10 @@ mod tests {
     #[test]
     fn without_a_time_no_page_is_held() {
         let mut hold = Hold::new(0);
+        hold.asked(1, 1);
         hold.came(1);
         hold.lost(1);
-        hold.asked(1);
+        hold.asked(1, 1);
         assert_eq!(
             (hold.has(1), hold.is_any(), hold.hold_us()),
             (false, false, 0)

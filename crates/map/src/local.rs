@@ -391,6 +391,7 @@ impl<D: Device + 'static> Thread<D> {
         let unmapped = true;
         let mut reported = Some(Fault {
             page,
+            thread: Arc::as_ptr(&self.lane) as u64,
             store,
             unmapped,
         });

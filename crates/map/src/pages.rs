@@ -280,10 +280,14 @@ impl Pages {
         }
     }
 
+    /// The thread with this number is why a read of an absent page begins.
+    pub fn asked(&mut self, page: u64, thread: u64) {
+        self.hold.asked(page, thread);
+    }
+
     /// A read of an absent page begins, for a thread that loads or stores. There must be memory for
     /// it.
     pub fn begin_read(&mut self, page: u64, store: bool) {
-        self.hold.asked(page);
         self.begin(page, true, store);
     }
 
@@ -702,6 +706,7 @@ mod tests {
         let mut pages = Pages::new(2, 100);
         for (now_us, page, store) in [(1000, 0, false), (1040, 1, true)] {
             pages.set_time(now_us);
+            pages.asked(page, page);
             pages.begin_read(page, store);
             let _ = pages.end_read(page, true);
         }
@@ -713,7 +718,8 @@ mod tests {
         assert_eq!(pages.step(), Some(Step::Evict(0)));
         pages.left(0);
         assert_eq!((pages.step(), pages.write_oldest()), (None, None));
-        // A thread asks for it again, so it may not have had it in time.
+        // Its thread asks for it again, so it has not had it in time.
+        pages.asked(0, 0);
         pages.begin_read(0, false);
         let _ = pages.end_read(0, true);
         assert_eq!(pages.holds(), Some(200));

@@ -7,6 +7,8 @@ use std::io;
 pub struct Fault {
     /// Number of the page.
     pub page: u64,
+    /// Number of the thread, or 0.
+    pub thread: u64,
     /// Whether it is about to store.
     pub store: bool,
     /// The page has its memory, and no mapping: it was unmapped, perhaps by the kernel.

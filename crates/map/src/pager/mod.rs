@@ -229,6 +229,7 @@ impl<D: Device, S: Space> Pager<'_, D, S> {
             page,
             store,
             unmapped,
+            ..
         } = fault;
         if self.core.pages.state(page).is_none() {
             let is_served = self.load(fault)?;
@@ -272,6 +273,7 @@ impl<D: Device, S: Space> Pager<'_, D, S> {
             if self.core.pages.state(page).is_some() {
                 self.serve(Fault {
                     page,
+                    thread: 0,
                     store,
                     unmapped,
                 })?;
@@ -280,7 +282,15 @@ impl<D: Device, S: Space> Pager<'_, D, S> {
         Ok(())
     }
 
-    fn load(&mut self, Fault { page, store, .. }: Fault) -> io::Result<bool> {
+    fn load(
+        &mut self,
+        Fault {
+            page,
+            thread,
+            store,
+            ..
+        }: Fault,
+    ) -> io::Result<bool> {
         let Some(slot) = self.free_slot() else {
             return Ok(false);
         };
@@ -292,6 +302,7 @@ impl<D: Device, S: Space> Pager<'_, D, S> {
                 return Ok(true);
             }
         }
+        self.core.pages.asked(page, thread);
         self.core.pages.begin_read(page, store);
         self.core.counters.reads += 1;
         let (lba, len) = self.place(page);

@@ -7,6 +7,8 @@ pub(super) const API: u64 = 0xaa;
 
 /// A fault is a SIGBUS of the thread, and no message: Linux 4.14.
 pub(super) const FEATURE_SIGBUS: u64 = 1 << 7;
+/// Messages name the thread.
+pub(super) const FEATURE_THREAD_ID: u64 = 1 << 8;
 pub(super) const FEATURE_MISSING_SHMEM: u64 = 1 << 5;
 pub(super) const FEATURE_MINOR_SHMEM: u64 = 1 << 10;
 /// Write protection of shared memory: Linux 5.19.

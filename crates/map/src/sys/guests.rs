@@ -115,7 +115,13 @@ impl Guest {
     /// Reads what its threads wait for; false if it is no process that has the map.
     fn take_faults(&mut self, faults: &mut Vec<Fault>, len: u64, page_bytes: u64) -> bool {
         let (start, waits) = (self.start, &mut self.waits);
-        let taken = take_touches(self.uffd.as_fd(), |Touch { address, store, .. }| {
+        let taken = take_touches(self.uffd.as_fd(), |touch| {
+            let Touch {
+                address,
+                thread,
+                store,
+                ..
+            } = touch;
             // The start is what the other process says: any number.
             let offset = address.wrapping_sub(start);
             if offset >= len {
@@ -127,6 +133,7 @@ impl Guest {
             let unmapped = false;
             faults.push(Fault {
                 page,
+                thread,
                 store,
                 unmapped,
             });

@@ -329,6 +329,7 @@ impl Mapping {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Touch {
     pub address: u64,
+    pub thread: u64,
     pub store: bool,
     /// The page is in memory, without a mapping.
     pub unmapped: bool,
@@ -364,6 +365,7 @@ pub(super) fn take_touches(
         }
         take(Touch {
             address: word(16),
+            thread: word(24) & u64::from(u32::MAX),
             store: word(8) & abi::PAGEFAULT_FLAG_WRITE != 0,
             unmapped: word(8) & abi::PAGEFAULT_FLAG_MINOR != 0,
         })?;
@@ -399,7 +401,8 @@ fn open(stores: Stores, faults: Faults) -> Result<(OwnedFd, Stores)> {
 }
 
 fn shake_hands(uffd: &OwnedFd, stores: Stores, faults: Faults) -> Result<()> {
-    let mut features = abi::FEATURE_MISSING_SHMEM | abi::FEATURE_MINOR_SHMEM;
+    let mut features =
+        abi::FEATURE_MISSING_SHMEM | abi::FEATURE_MINOR_SHMEM | abi::FEATURE_THREAD_ID;
     if stores == Stores::Told {
         features |= abi::FEATURE_WP | abi::FEATURE_WP_SHMEM;
     }

@@ -266,6 +266,7 @@ impl Space for Userfault {
             debug_assert!(offset < self.region().len as u64, "{:#x}", touch.address);
             faults.push(Fault {
                 page: offset / self.page_bytes as u64,
+                thread: touch.thread,
                 store: touch.store,
                 unmapped: touch.unmapped,
             });
