@@ -1,6 +1,6 @@
 """A drive and a volume's file as memory, in user space over VFIO, with the faults of Debian's kernel.
 
-One guest boots for a test of its own: its processor is arm64, which the guests that stay up do not have.
+Own guests: one has an arm64 processor, which the guests that stay up do not have.
 """
 
 import os
