@@ -1,6 +1,6 @@
 """Block devices that are not NVMe drives: SATA, virtio, a RAM disk and a loop device, measured and used by the same verbs.
 
-Own guest: the pool's slots are for NVMe drives. One guest serves every test here.
+Own guests: the pool's slots are for NVMe drives. One guest serves every test here.
 """
 
 import json
