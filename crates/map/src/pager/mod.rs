@@ -243,7 +243,13 @@ impl<D: Device, S: Space> Pager<'_, D, S> {
             Answer::Load | Answer::Wait => {}
             Answer::Later => return Ok(false),
             Answer::Remap { protected } => self.shared.space.remap(page, protected)?,
-            Answer::Unprotect => self.shared.space.unprotect(page)?,
+            Answer::Unprotect => {
+                self.shared.space.unprotect(page)?;
+                // Its state stays as it is, so the next fault would find the same if the kernel has unmapped it.
+                if unmapped && self.core.pages.state(page) == Some(State::Kept) {
+                    self.shared.space.remap(page, false)?;
+                }
+            }
             Answer::Wake if unmapped => self.map_again(page)?,
             Answer::Wake | Answer::Poison => self.shared.space.wake(page)?,
         }

@@ -259,6 +259,13 @@ fn a_store_is_written_at_its_age_without_a_sync() {
     ended.expect("a clean end");
 }
 
+/// As memory is reclaimed: a page of the first four that cannot be swapped stays, without a mapping.
+pub fn page_out(start: NonNull<u8>) {
+    // SAFETY: the range is the map's, and its content stays.
+    let advised = unsafe { libc::madvise(start.as_ptr().cast(), 4 * PAGE, libc::MADV_PAGEOUT) };
+    assert_eq!(advised, 0);
+}
+
 #[test]
 fn pages_that_the_kernel_unmapped_by_itself_are_mapped_again() {
     if permitted::is_missing(false) {
@@ -277,12 +284,7 @@ fn pages_that_the_kernel_unmapped_by_itself_are_mapped_again() {
             if writable {
                 store(&map, PAGE, 99);
             }
-            // As memory is reclaimed: a page that cannot be swapped stays, without a mapping.
-            // SAFETY: the range is the map's, and its content stays.
-            let advised = unsafe {
-                libc::madvise(map.as_ptr().as_ptr().cast(), 4 * PAGE, libc::MADV_PAGEOUT)
-            };
-            assert_eq!(advised, 0);
+            page_out(map.as_ptr());
             let expected = [1, if writable { 99 } else { 2 }, 3, 4];
             assert_eq!([0, 1, 2, 3].map(|page| load(&map, page * PAGE)), expected);
             if writable {

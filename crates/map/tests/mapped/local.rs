@@ -97,6 +97,28 @@ fn a_store_is_made_although_nothing_may_stay_dirty() {
 }
 
 #[test]
+fn a_page_that_could_not_be_written_and_was_unmapped_is_stored_to() {
+    if permitted::is_missing(false) {
+        return;
+    }
+    for stores_by_content in [false, true] {
+        let options = Options {
+            writable: true,
+            stores_by_content,
+            ..Options::default()
+        };
+        let rules = [Rule::once(On::Kind(Kind::Write), 1, Fault::Fail(MEDIUM))];
+        let map = mapped(Faulty::new(disk(4), rules), 4, options);
+        store(&map, PAGE, 99);
+        assert!(matches!(map.sync(), Err(Error::Unwritten { .. })));
+        crate::advice::page_out(map.as_ptr());
+        store(&map, PAGE, 98);
+        assert_eq!(load(&map, PAGE), 98);
+        map.sync().expect("a device that is well");
+    }
+}
+
+#[test]
 fn several_maps_of_a_thread_are_told_apart_by_address() {
     if permitted::is_missing(false) {
         return;
