@@ -156,9 +156,13 @@ impl Pages {
         self.states.get(&page).copied()
     }
 
-    /// Whether a store to a page in memory must fault.
+    /// Whether a store to a page in memory must fault. A page whose write has failed is written again as it is then, so it need not,
+    /// and a thread may have it writable already.
     pub fn is_protected(&self, page: u64) -> bool {
-        !matches!(self.state(page), Some(State::Dirty | State::Rewritten))
+        !matches!(
+            self.state(page),
+            Some(State::Dirty | State::Rewritten | State::Kept)
+        )
     }
 
     /// Whether a page keeps its memory.
@@ -544,7 +548,8 @@ mod tests {
     /// to one of them, as numbers.
     const EVENTS: usize = 3 * 6 + 4 + 2;
 
-    fn apply(pages: &mut Pages, newer: &mut [bool; 3], event: usize) {
+    /// `newer`: what threads have stored is not on the device; `writable`: they can store without a fault.
+    fn apply(pages: &mut Pages, newer: &mut [bool; 3], writable: &mut [bool; 3], event: usize) {
         let (page, what) = match event {
             0..18 => ((event / 6) as u64, event % 6),
             _ => (0, event - 12),
@@ -566,7 +571,10 @@ mod tests {
                 Some(Step::Unmap(page)) => {
                     assert!(!newer[page as usize] && !pages.pinned.contains_key(&page));
                 }
-                Some(Step::Write(page)) => assert!(newer[page as usize]),
+                Some(Step::Write(page)) => {
+                    assert!(newer[page as usize]);
+                    writable[page as usize] = false;
+                }
                 None => {}
             }
             return;
@@ -580,16 +588,18 @@ mod tests {
                     pages.begin_read(page, store);
                 }
                 // From here on the thread stores without another fault.
-                newer[at] |= store
-                    && matches!(
-                        answer,
-                        Answer::Unprotect | Answer::Remap { protected: false }
-                    );
+                let unprotects = matches!(
+                    answer,
+                    Answer::Unprotect | Answer::Remap { protected: false }
+                );
+                newer[at] |= store && unprotects;
+                writable[at] |= unprotects;
                 assert_eq!(answer == Answer::Poison, state == Some(State::Poisoned));
             }
             2 | 3 if matches!(state, Some(State::Reading { .. })) => {
                 let loaded = pages.end_read(page, what == 2);
                 newer[at] = loaded == Loaded::Install { protected: false };
+                writable[at] = newer[at];
                 let is_asked = matches!(state, Some(State::Reading { asked: true, .. }));
                 assert_eq!(loaded == Loaded::Poison, what == 3 && is_asked);
                 assert_eq!(loaded == Loaded::Forget, what == 3 && !is_asked);
@@ -610,7 +620,10 @@ mod tests {
                 pages.end_write(page, what == 4);
                 newer[at] = what == 5 || state == Some(State::Rewritten);
             }
-            4 if pages.begin_write(page) => assert!(newer[at]),
+            4 if pages.begin_write(page) => {
+                assert!(newer[at]);
+                writable[at] = false;
+            }
             _ => {}
         }
     }
@@ -618,12 +631,13 @@ mod tests {
     #[test]
     fn no_sequence_of_events_loses_a_store_or_exceeds_the_limit() {
         let mut seen = HashSet::new();
-        // A plain model beside each: which contents are newer in memory than on the device.
-        let mut open = vec![(Pages::new(2, 0), [false; 3])];
-        while let Some((from, newer_before)) = open.pop() {
+        // A plain model beside each: which contents are newer in memory than on the device, and which pages are writable.
+        let mut open = vec![(Pages::new(2, 0), [false; 3], [false; 3])];
+        while let Some((from, newer_before, writable_before)) = open.pop() {
             for event in 0..EVENTS {
                 let (mut pages, mut newer) = (from.clone(), newer_before);
-                apply(&mut pages, &mut newer, event);
+                let mut writable = writable_before;
+                apply(&mut pages, &mut newer, &mut writable, event);
                 let states: Vec<_> = (0..3).map(|page| pages.state(page)).collect();
                 let resident =
                     |state: &&Option<State>| !matches!(state, None | Some(State::Poisoned));
@@ -648,6 +662,14 @@ mod tests {
                         !is_newer || state.is_some_and(is_dirty),
                         "{page} {state:?} {from:?} {event}"
                     );
+                    // A protected page is given its content again when it is mapped again: what a thread stores
+                    // meanwhile would be lost.
+                    assert!(
+                        !writable[page] || !pages.is_protected(page as u64),
+                        "{page} {state:?} {from:?} {event}"
+                    );
+                    // A page that is not stored to, by a write that succeeded, is protected until the next store.
+                    writable[page] &= is_newer;
                 }
                 let queues = pages.mapped.iter().chain(&pages.unmapped).copied();
                 let queued: HashSet<u64> = queues.clone().collect();
@@ -668,9 +690,10 @@ mod tests {
                     pages.unmapped.clone(),
                     pinned,
                     newer,
+                    writable,
                 );
                 if seen.insert(key) {
-                    open.push((pages, newer));
+                    open.push((pages, newer, writable));
                 }
             }
         }
