@@ -260,7 +260,7 @@ mod tests {
     fn a_disk_and_its_partition_are_described() {
         let tree = Tree::new();
         let folder = disk(&tree);
-        let blocks = tree.path().join("class/block");
+        let blocks = tree.roots().sys.join("class/block");
         fs::create_dir_all(&blocks).unwrap();
         for (name, target) in [("sda", folder.clone()), ("sda1", folder.join("sda1"))] {
             std::os::unix::fs::symlink(target, blocks.join(name)).unwrap();
