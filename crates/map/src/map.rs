@@ -177,7 +177,8 @@ impl Map {
         self.region.is_writable()
     }
 
-    /// Bytes of memory that hold content now.
+    /// Bytes of memory that hold content now. While several servers give and take pages, the kernel may count one that has been
+    /// taken for some microseconds more.
     ///
     /// # Errors
     /// [`Error::System`].

@@ -51,7 +51,8 @@ impl Region {
         self.is_writable
     }
 
-    /// Bytes of memory that the content occupies.
+    /// Bytes of memory that the content occupies. While several lanes give and take pages, the kernel may count one that has been
+    /// taken for some microseconds more.
     ///
     /// # Errors
     /// [`Error::System`].
