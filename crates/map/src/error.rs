@@ -10,8 +10,8 @@ pub enum Error {
     /// The range or the options are not possible; nothing was mapped.
     #[error("{0}")]
     Options(&'static str),
-    /// The kernel does not let this process serve page faults.
-    #[error("userfaultfd: {0}; run it as root, or set vm.unprivileged_userfaultfd=1")]
+    /// The kernel does not let this process serve page faults; nothing was mapped.
+    #[error("userfaultfd: {0}; {hint}", hint = refusal_hint(.0))]
     NotPermitted(io::Error),
     /// A system call failed.
     #[error("{doing}: {error}")]
@@ -54,6 +54,18 @@ pub enum Error {
     /// The pager has ended, so accesses are errors.
     #[error("the map's pager has ended")]
     Ended,
+}
+
+/// What to do where the kernel refuses userfaultfd with `error`.
+pub fn refusal_hint(error: &io::Error) -> &'static str {
+    match error.raw_os_error() {
+        Some(libc::ENOSYS) => {
+            "the kernel has no userfaultfd (CONFIG_USERFAULTFD, Linux 5.14), or a container's seccomp profile hides it: allow it there"
+        }
+        _ => {
+            "allow userfaultfd in the container's seccomp profile; elsewhere run it as root, or set vm.unprivileged_userfaultfd=1"
+        }
+    }
 }
 
 /// The result of a call on a map.

@@ -21,6 +21,7 @@
 //! | `sys` | this memory by userfaultfd, with messages or signals |
 //! | `file` | [`FileDevice`]: a file of a volume as the device |
 //! | `grow` | the same of a file that grows, and its [`FileSize`] |
+//! | `table` | [`window_table`]: a file's pages for the window of `rtl/smmu` |
 //! | `error` | errors, and reported failures |
 //!
 //! Compared with the page cache's `mmap`: a limit on memory that holds exactly, no thread of the
@@ -42,15 +43,17 @@ mod pages;
 mod share;
 mod space;
 mod sys;
+mod table;
 mod window;
 
-pub use error::{Error, Failure, Result};
+pub use error::{Error, Failure, Result, refusal_hint};
 pub use file::FileDevice;
 pub use grow::FileSize;
 pub use local::{LocalLane, LocalLanes, LocalMap, map_local};
 pub use map::{Map, Options, Server, map, map_lanes};
 pub use pager::{Counters, Range};
 pub use share::{Attached, Unreadable, attach, attach_before};
+pub use table::{TableError, window_table};
 pub use window::Window;
 
 #[cfg(doctest)]

@@ -5,7 +5,7 @@ mod permitted;
 use block::{Buffer, Device, RamDisk};
 use crash::{Fault, Faulty, Kind, On, Rule};
 use std::thread;
-use straightway_map::{Error, FileDevice, Map, Options, Range, map};
+use straightway_map::{Error, FileDevice, Map, Options, Range, TableError, map, window_table};
 use volume::{CreateOptions, Finding, FormatOptions, MountOptions, OpenFile, Volume, blocking};
 
 const PAGE: usize = 4096;
@@ -477,4 +477,82 @@ fn a_mapped_file_is_neither_removed_nor_renamed_nor_written_by_another() {
         assert_eq!(load(&map, 5 * PAGE), content[5 * PAGE]);
     });
     ended.expect("a clean end");
+}
+
+#[test]
+fn a_table_has_the_place_of_each_page_of_a_file() {
+    let (disk, content) = volume_with_files();
+    let mut files = [const { OpenFile::new() }; 1];
+    let volume = mounted(disk, &mut files);
+    let page = PAGE as u64;
+    let table = window_table(&volume, "one", page, true).expect("a table");
+    let refused =
+        |name, page, writable| window_table(&volume, name, page, writable).expect_err("refused");
+    for bytes in [0, 512, 2048, 5000, 128 << 10] {
+        assert_eq!(refused("one", bytes, false), TableError::PageSize(bytes));
+    }
+    assert_eq!(refused("summed", page, true), TableError::Checksums);
+    let summed = window_table(&volume, "summed", page, false).expect("to read");
+    assert_eq!(summed.len(), 40 * 8192 / PAGE);
+    // Its pieces of 8 KiB lie apart.
+    let unaligned = refused("one", 16 << 10, false);
+    assert!(
+        matches!(unaligned, TableError::Unaligned { .. }),
+        "{unaligned}"
+    );
+    let none = refused("none", page, false);
+    assert_eq!(none, TableError::Volume(volume::Error::NotFound));
+    let empty = blocking::run(&volume, volume.create("empty", &CreateOptions::default()));
+    blocking::run(&volume, volume.close(empty.expect("a file"))).expect("closed");
+    assert_eq!(refused("empty", page, false), TableError::Empty);
+
+    let mut disk = volume.unmount().device;
+    assert_eq!(table.len(), content.len().div_ceil(PAGE));
+    let places: std::collections::HashSet<u32> = table.iter().copied().collect();
+    assert_eq!(places.len(), table.len());
+    for (entry, bytes) in table.into_iter().zip(content.chunks(PAGE)) {
+        assert_eq!(entry >> 29, 0b011, "on the drive, may be written");
+        let number = u64::from(entry & ((1 << 29) - 1));
+        let read = block::blocking::read(&mut disk, number * 8, buffer(PAGE));
+        read.result.expect("a page");
+        assert!(read.buffer.starts_with(bytes));
+    }
+}
+
+#[test]
+fn a_file_whose_pages_are_not_pages_of_the_device_has_no_table() {
+    let mut disk = Disk::new(vec![0; 4 << 20], 9).expect("a RAM disk");
+    let options = FormatOptions {
+        unit_bytes: Some(512),
+        ..FormatOptions::default()
+    };
+    let formatted = volume::format(&mut disk, buffer(4096), &options);
+    formatted.0.expect("a volume");
+    let mut files = [const { OpenFile::new() }; 1];
+    let volume = mounted(disk, &mut files);
+    // Whole pages, a short file, and two that grow by a block in turns.
+    for (names, len, times) in [
+        (&["whole"][..], 4096, 2),
+        (&["short"], 512, 1),
+        (&["a", "b"], 512, 16),
+    ] {
+        for name in names {
+            let plain = CreateOptions::default();
+            let file = blocking::run(&volume, volume.create(name, &plain)).expect("a file");
+            blocking::run(&volume, volume.close(file)).expect("closed");
+        }
+        for name in names.repeat(times) {
+            let file = blocking::run(&volume, volume.open_to_write(name)).expect("the file");
+            let appended = blocking::append(&volume, file, buffer(4096), len);
+            appended.result.expect("an append");
+            blocking::run(&volume, volume.close(file)).expect("closed");
+        }
+        for name in names {
+            let table = window_table(&volume, name, 4096, false);
+            match *name {
+                "whole" => assert_eq!(table.map(|table| table.len()), Ok(2)),
+                _ => assert!(matches!(table, Err(TableError::Unaligned { .. })), "{name}"),
+            }
+        }
+    }
 }

@@ -85,7 +85,10 @@ fn file() -> Result<&'static File, Errno> {
         let map = attach_before(TAIL_BYTES, Path::new(&socket));
         // A limit on addresses (RLIMIT_AS) may leave none behind the map.
         let map = map.or_else(|_| attach_before(0, Path::new(&socket)));
-        let map = map.map_err(|_| libc::EIO)?;
+        let map = map.map_err(|error| match error {
+            map::Error::NotPermitted(_) => libc::EPERM,
+            _ => libc::EIO,
+        })?;
         let size = off_t::try_from(map.size_bytes()).map_err(|_| libc::EFBIG)?;
         let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
         // SAFETY: these calls have a name that ends with a zero, numbers, and a file that is ours.

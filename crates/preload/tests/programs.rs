@@ -9,6 +9,9 @@ use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
+#[path = "../../map/tests/permitted/mod.rs"]
+mod permitted;
+
 /// The name that no real file has.
 const AT: &str = "/straightway/data";
 
@@ -22,7 +25,7 @@ fn library() -> PathBuf {
 fn with_file(
     data: &[u8],
     options: &Options,
-    body: impl FnOnce(&dyn Fn(&str, &[&str]) -> Output) + Send,
+    body: impl FnOnce(&(dyn Fn(&str, &[&str]) -> Output + Sync)) + Send,
 ) {
     let mut memory = data.to_vec();
     memory.resize(data.len().next_multiple_of(512), 0);
@@ -36,7 +39,7 @@ fn with_device<D: Device>(
     size_bytes: u64,
     file_bytes: u64,
     options: &Options,
-    body: impl FnOnce(&dyn Fn(&str, &[&str]) -> Output) + Send,
+    body: impl FnOnce(&(dyn Fn(&str, &[&str]) -> Output + Sync)) + Send,
 ) {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -128,6 +131,27 @@ fn coreutils_read_it_as_a_file() {
         assert!(!run("cat", &["/straightway/other"]).status.success());
         assert!(run("test", &["-r", AT]).status.success());
         assert!(!run("test", &["-w", AT]).status.success());
+    });
+}
+
+#[test]
+fn a_program_that_the_kernel_refuses_userfaultfd_is_told_that_it_is_not_permitted() {
+    with_file(&data(5000), &Options::default(), |run| {
+        // The filter is that of a thread and of what it starts.
+        let refused = thread::scope(|scope| {
+            let refused = scope.spawn(|| {
+                permitted::refuse(libc::EPERM).expect("a filter");
+                run("cat", &[AT])
+            });
+            refused.join().expect("a thread")
+        });
+        assert!(!refused.status.success());
+        assert!(
+            said(&refused).contains("Operation not permitted"),
+            "{}",
+            said(&refused)
+        );
+        assert!(run("cat", &[AT]).stdout == data(5000));
     });
 }
 

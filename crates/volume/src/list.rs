@@ -48,6 +48,17 @@ impl Entry {
     }
 }
 
+/// A run of a file's data on the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileExtent {
+    /// Its first byte in the file.
+    pub offset_bytes: u64,
+    /// Its first block on the device.
+    pub lba: u64,
+    /// Its length in blocks of the device.
+    pub block_count: u64,
+}
+
 /// A file that is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileStatus {
@@ -143,25 +154,72 @@ impl<D: Device> Volume<'_, D> {
     /// # Errors
     /// Those of [`Volume::find`].
     pub async fn extent_count(&self, name: &str, most: u64) -> Result<u64, Error> {
+        let mut count = 0;
+        self.each_extent(name, |_, _| {
+            count += 1;
+            count < most
+        })
+        .await?;
+        Ok(count)
+    }
+
+    /// Calls `each` with the extents of a file's data, in the file's order, until it returns false.
+    /// They cover the file's space, so the last ones may be past its size. Checksum units are left
+    /// out. `each` must not use the volume.
+    ///
+    /// # Errors
+    /// Those of [`Volume::find`].
+    pub async fn extents(
+        &self,
+        name: &str,
+        mut each: impl FnMut(FileExtent) -> bool,
+    ) -> Result<(), Error> {
+        let shape = self.shape();
+        let block_log2 = self.geometry().block_size_log2;
+        self.each_extent(name, |extent, checksums| {
+            let mut rest = extent;
+            while rest.len > 0 {
+                let part = rest.take_data(checksums);
+                let found = FileExtent {
+                    offset_bytes: part.logical << shape.unit_log2,
+                    lba: shape.unit_address(part.start) >> block_log2,
+                    block_count: (u64::from(part.len) << shape.unit_log2) >> block_log2,
+                };
+                if part.len > 0 && !each(found) {
+                    return false;
+                }
+            }
+            true
+        })
+        .await
+    }
+
+    /// The same in units, with those of checksums; the flag says that the file has some.
+    async fn each_extent(
+        &self,
+        name: &str,
+        mut each: impl FnMut(Extent, bool) -> bool,
+    ) -> Result<(), Error> {
         let entry = self.find(name).await?;
         let mut turn = self.turn().await?;
         let mut header = Slot::EMPTY;
         let loaded = self
             .load_slot(turn.slot.lend(), entry.slot, &mut header)
             .await?;
-        let mut count = 0;
         let mut unit = 0;
         // Each iteration passes at least one extent.
-        while unit < header.alloc_units && count < most {
+        'all: while unit < header.alloc_units {
             let mut window = [Extent::default(); WINDOW];
             self.window(loaded, &header, unit, &mut window).await?;
             for extent in window.iter().filter(|extent| extent.len > 0) {
-                count += 1;
+                if !each(*extent, header.has_checksums()) {
+                    break 'all;
+                }
                 unit = extent.logical_end();
             }
         }
         turn.done();
-        Ok(count)
+        Ok(())
     }
 
     /// Free units of the volume. Reads every bitmap.

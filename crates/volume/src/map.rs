@@ -47,6 +47,29 @@ impl Extent {
         let len = u64::from(self.len).min(limit - self.logical) as u32;
         Some(Self { len, ..self })
     }
+
+    /// Takes the first run of data from this extent and returns it with `logical` counted without
+    /// checksum units, if the file has them. Its length is 0 where the extent ends with such a unit.
+    pub(crate) fn take_data(&mut self, checksums: bool) -> Self {
+        let at = self.logical % (SPAN_UNITS + 1);
+        let skipped = u64::from(checksums && at == 0);
+        let to_the_next = match checksums {
+            true => SPAN_UNITS + 1 - at,
+            false => u64::MAX,
+        };
+        let end = u64::from(self.len).min(to_the_next);
+        let taken = Self {
+            logical: data_units(self.logical, checksums),
+            start: self.start + skipped,
+            len: (end - skipped) as u32,
+        };
+        *self = Self {
+            logical: self.logical + end,
+            start: self.start + end,
+            len: self.len - end as u32,
+        };
+        taken
+    }
 }
 
 /// An entry of a level above the extents, which names a leaf.
@@ -293,6 +316,35 @@ mod tests {
             "a checksum unit alone holds no data"
         );
         assert_eq!(file_unit(SPAN_UNITS, true), SPAN_UNITS + 2);
+    }
+
+    #[test]
+    fn the_data_of_an_extent_is_all_but_its_checksum_units() {
+        for (logical, len) in [(0, 1), (0, 2), (1, 40_000), (SPAN_UNITS, 3), (40_000, 7)] {
+            let extent = Extent {
+                logical,
+                start: 7,
+                len,
+            };
+            for checksums in [false, true] {
+                let mut rest = extent;
+                let mut data = data_units(logical, checksums);
+                let mut owned = 0;
+                while rest.len > 0 {
+                    let part = rest.take_data(checksums);
+                    assert_eq!(part.logical, data);
+                    for unit in data..data + u64::from(part.len) {
+                        let at = part.start + (unit - data);
+                        assert_eq!(file_unit(unit, checksums), logical + at - extent.start);
+                    }
+                    data += u64::from(part.len);
+                    owned += u64::from(part.len);
+                }
+                let end = extent.logical_end();
+                let expected = data_units(end, checksums) - data_units(logical, checksums);
+                assert_eq!(owned, expected);
+            }
+        }
     }
 
     #[test]

@@ -455,7 +455,10 @@ fn of_map(error: map::Error) -> Failure {
     match error {
         map::Error::Options(_) => Failure::usage(error.to_string())
             .hint("--page-size from 4K to 2M and at most the device's largest transfer, --memory at least as much"),
-        map::Error::NotPermitted(_) => Failure::unsupported(error.to_string()),
+        map::Error::NotPermitted(refusal) => {
+            let what = format!("the kernel refuses userfaultfd: {refusal}");
+            Failure::unsupported(what).hint(map::refusal_hint(&refusal))
+        }
         map::Error::Exists(_) => Failure::new(Exit::Exists, error.to_string())
             .hint("TMPDIR=FOLDER: another folder for the socket"),
         error => Failure::other(error.to_string()),

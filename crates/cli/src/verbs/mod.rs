@@ -32,6 +32,7 @@ pub mod speed;
 pub mod stat;
 pub mod sustain;
 pub mod sweep;
+pub mod table;
 pub mod timeline;
 pub mod trace;
 pub mod workload;
@@ -123,6 +124,8 @@ verbs! {
     get Get reports put::Reported;
     /// Run a command that reads a file of a volume through memory
     map Map reports map::Report;
+    /// Write the table with which hardware reads a file of a volume through memory
+    table Table reports table::Report;
     /// Load a file of a volume into a window of physical memory
     load Load reports load::Moved;
     /// Write a window of physical memory back to a file of a volume

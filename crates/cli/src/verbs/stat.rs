@@ -15,7 +15,7 @@ use serde::Serialize;
 use std::path::Path;
 use volume::layout::{MAJOR, MINOR};
 
-/// Extents are counted up to this number; above it a file is fragmented in any case.
+/// Extents are counted and listed up to this number; above it a file is fragmented in any case.
 const MOST_EXTENTS: u64 = 1_000_000;
 
 /// Show the status of a volume, or of a file in it.
@@ -105,8 +105,24 @@ pub struct FileReport {
     pub entry: FileEntry,
     /// Number of extents; 1 if it is contiguous. At most a million are counted. Null on `hwfs:`.
     pub extents: Option<u64>,
+    /// Where its data is on the device, in the file's order, including reserved space. At most a
+    /// million are listed. Null on `hwfs:`.
+    pub extent_list: Option<Vec<ExtentReport>>,
+    /// Block of the device; null on `hwfs:`.
+    pub block_size_bytes: Option<u64>,
     /// Levels of map nodes under its slot: 0, 1 or 2; null on `hwfs:`.
     pub map_level: Option<u8>,
+}
+
+/// A run of a file's data on the device.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct ExtentReport {
+    /// Its first byte in the file.
+    pub offset_bytes: u64,
+    /// Its first block on the device.
+    pub lba: u64,
+    /// Its length in blocks.
+    pub blocks: u64,
 }
 
 impl Stat {
@@ -214,6 +230,8 @@ impl FileReport {
         Self {
             entry: FileEntry::of_hardware(entry),
             extents: None,
+            extent_list: None,
+            block_size_bytes: None,
             map_level: None,
         }
     }
@@ -222,9 +240,21 @@ impl FileReport {
         let doing = || format!("querying `{}`", shown(name));
         let entry = mounted.run(doing(), mounted.volume.find(name))?;
         let extents = mounted.volume.extent_count(name, MOST_EXTENTS);
+        let mut list = Vec::new();
+        let listed = mounted.volume.extents(name, |extent| {
+            list.push(ExtentReport {
+                offset_bytes: extent.offset_bytes,
+                lba: extent.lba,
+                blocks: extent.block_count,
+            });
+            (list.len() as u64) < MOST_EXTENTS
+        });
+        mounted.run(doing(), listed)?;
         Ok(Self {
             entry: FileEntry::new(&entry),
             extents: Some(mounted.run(doing(), extents)?),
+            extent_list: Some(list),
+            block_size_bytes: Some(mounted.volume.geometry().block_size_bytes() as u64),
             map_level: Some(entry.map_level),
         })
     }

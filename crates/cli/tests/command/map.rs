@@ -1,10 +1,14 @@
 //! Commands that read a file of a volume, or a device, through memory.
 
 use crate::support::{
-    Folder, command, noise, ok, refused, run, schema_names_all_keys, stderr, volume,
+    Folder, command, json, noise, ok, refused, run, schema_names_all_keys, stderr, volume,
 };
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+
+#[path = "../../../map/tests/permitted/mod.rs"]
+mod permitted;
 
 /// A volume with the file `data`, a folder, and the path at which commands see it.
 struct Place {
@@ -285,4 +289,136 @@ fn a_request_to_end_ends_the_command_first() {
     let mut said = String::new();
     std::io::Read::read_to_string(&mut child.stdout.take().unwrap(), &mut said).unwrap();
     assert_eq!(said, "ended\n");
+}
+
+#[test]
+fn a_kernel_that_refuses_userfaultfd_is_reported_before_the_command_begins() {
+    let place = Place::new(5000);
+    let disk = std::fs::read(&place.disk).unwrap();
+    let (ran, set) = (place.folder.path("ran"), place.folder.path("set"));
+    let words = place.words(&["--working-set", &set], &["touch", &ran]);
+    for (errno, hint) in [
+        (libc::ENOSYS, "CONFIG_USERFAULTFD"),
+        (libc::EPERM, "run it as root"),
+    ] {
+        let mut filtered = command(&words);
+        // SAFETY: `refuse` allocates nothing and takes no lock.
+        unsafe { filtered.pre_exec(move || permitted::refuse(errno)) };
+        let output = filtered.output().unwrap();
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(4), "{said}");
+        assert!(said.contains("the kernel refuses userfaultfd"), "{said}");
+        let hints = said.lines().find(|line| line.contains("hint:")).unwrap();
+        assert!(hints.contains(hint) && hints.contains("seccomp"), "{said}");
+    }
+    for path in [&ran, &set] {
+        assert!(!std::path::Path::new(path).exists(), "{path}");
+    }
+    assert!(std::fs::read(&place.disk).unwrap() == disk);
+}
+
+/// The bytes of `name` that the entries of a table name on `disk`.
+fn through(table: &[u8], disk: &[u8], page: usize) -> Vec<u8> {
+    let entries = table
+        .chunks_exact(4)
+        .map(|word| u32::from_le_bytes(word.try_into().unwrap()));
+    let pages = entries.map(|entry| {
+        let at = (entry & ((1 << 29) - 1)) as usize * page;
+        &disk[at..at + page]
+    });
+    pages.collect::<Vec<_>>().concat()
+}
+
+#[test]
+fn a_table_for_hardware_and_the_extents_say_where_a_file_is() {
+    let folder = Folder::new();
+    let disk = folder.path("disk.img");
+    ok(&[
+        "format",
+        &disk,
+        "--size",
+        "4M",
+        "--unit",
+        "16K",
+        "--checksums",
+    ]);
+    let source = folder.file("source", 300_001);
+    let data = std::fs::read(&source).unwrap();
+    ok(&["put", &disk, &source, "plain", "--no-checksums"]);
+    ok(&["put", &disk, &source, "summed"]);
+    let table = folder.path("table");
+    for (name, page, flags) in [
+        ("plain", "4K", &["--writable"][..]),
+        ("plain", "16K", &[]),
+        ("summed", "8K", &[]),
+    ] {
+        let words = [
+            "table",
+            &disk,
+            name,
+            &table,
+            "--page-size",
+            page,
+            "--force",
+            "--json",
+        ];
+        let report = json(&[&words[..], flags].concat());
+        schema_names_all_keys(&report, &ok(&["schema", "table"]));
+        let page = report["page_bytes"].as_u64().unwrap() as usize;
+        let entries = std::fs::read(&table).unwrap();
+        assert_eq!(report["entries"], data.len().div_ceil(page));
+        assert_eq!(entries.len(), 4 * data.len().div_ceil(page));
+        let kind = if flags.is_empty() { 0b010 } else { 0b011 };
+        assert!(
+            entries.chunks(4).all(|word| word[3] >> 5 == kind),
+            "{entries:?}"
+        );
+        let image = std::fs::read(&disk).unwrap();
+        assert!(through(&entries, &image, page).starts_with(&data));
+
+        let status = json(&["stat", &disk, name, "--json"]);
+        schema_names_all_keys(&status, &ok(&["schema", "stat"]));
+        let file = &status["file"];
+        let block = file["block_size_bytes"].as_u64().unwrap();
+        let mut found = Vec::new();
+        for extent in file["extent_list"].as_array().unwrap() {
+            let number = |key: &str| extent[key].as_u64().unwrap();
+            assert_eq!(number("offset_bytes"), found.len() as u64);
+            let at = (number("lba") * block) as usize;
+            found.extend_from_slice(&image[at..at + (number("blocks") * block) as usize]);
+        }
+        assert!(found.starts_with(&data));
+    }
+}
+
+#[test]
+fn a_table_that_would_not_hold_is_refused_and_nothing_is_written() {
+    let folder = Folder::new();
+    let disk = volume(&folder, "disk.img", &["--checksums", "--unit", "512"]);
+    let source = folder.file("source", 1000);
+    ok(&["put", &disk, &source, "summed"]);
+    ok(&["put", &disk, "/dev/null", "empty"]);
+    let table = folder.path("table");
+    for (words, status, said) in [
+        (&["none", &table][..], 10, "no file has this name"),
+        (&["", &table], 2, "1 to 64 bytes"),
+        (&["empty", &table], 2, "is empty"),
+        (&["summed", &table], 2, "--unit"),
+        (&["summed", &table, "--writable"], 2, "without --writable"),
+        (
+            &["summed", &table, "--page-size", "2K"],
+            2,
+            "--page-size 4K",
+        ),
+        (
+            &["summed", &table, "--page-size", "128K"],
+            2,
+            "--page-size 4K",
+        ),
+        (&["summed", &source], 9, "--force"),
+        (&["summed", &disk, "--force"], 2, "is the source itself"),
+    ] {
+        refused(&[&["table", &disk], words].concat(), status, said);
+    }
+    assert!(!std::path::Path::new(&table).exists());
 }

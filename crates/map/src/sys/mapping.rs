@@ -377,7 +377,7 @@ pub(super) fn take_touches(
 /// A userfaultfd with what the map needs.
 fn open(stores: Stores, faults: Faults) -> Result<(OwnedFd, Stores)> {
     let flags = libc::c_long::from(libc::O_CLOEXEC | libc::O_NONBLOCK);
-    let mut last = io::Error::from(io::ErrorKind::PermissionDenied);
+    let mut refusal = None;
     // An unprivileged process may serve its own loads and stores, not those of system calls. By a
     // signal nobody can serve those.
     let order = match faults {
@@ -396,9 +396,11 @@ fn open(stores: Stores, faults: Faults) -> Result<(OwnedFd, Stores)> {
                 Err(error) => Err(error),
             };
         }
-        last = io::Error::last_os_error();
+        // A kernel that does not know the other flags would say only that.
+        refusal.get_or_insert(io::Error::last_os_error());
     }
-    Err(Error::NotPermitted(last))
+    let unknown = || io::Error::from(io::ErrorKind::PermissionDenied);
+    Err(Error::NotPermitted(refusal.unwrap_or_else(unknown)))
 }
 
 fn shake_hands(uffd: &OwnedFd, stores: Stores, faults: Faults) -> Result<()> {

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
-use straightway_map::{Error, Failure, Options, Range, map};
+use straightway_map::{Error, Failure, Options, Range, map, map_local};
 
 /// A disk whose requests wait until they are let go.
 struct Silent {
@@ -350,4 +350,46 @@ fn exhaust_regions() {
         );
         assert!(matches!(ended, Err(Error::System { .. })), "{ended:?}");
     });
+}
+
+#[test]
+fn a_kernel_that_refuses_userfaultfd_is_an_error_that_says_what_to_do() {
+    const TEST: &str = "a_kernel_that_refuses_userfaultfd_is_an_error_that_says_what_to_do";
+    let Ok(errno) = std::env::var(CHILD) else {
+        for (errno, expected) in [
+            (libc::ENOSYS, "CONFIG_USERFAULTFD"),
+            (libc::EPERM, "run it as root"),
+        ] {
+            let child = child(TEST, &errno.to_string());
+            let output = child.wait_with_output().expect("it ends");
+            let said = String::from_utf8_lossy(&output.stdout);
+            assert!(output.status.success(), "{said}");
+            assert_eq!(said.matches(expected).count(), 2, "{said}");
+            assert_eq!(said.matches("seccomp profile").count(), 2, "{said}");
+        }
+        return;
+    };
+    let errno = errno.parse().expect("a number");
+    permitted::refuse(errno).expect("a filter");
+    let files = || std::fs::read_dir("/proc/self/fd").expect("files").count();
+    let maps = || std::fs::read_to_string("/proc/self/maps").expect("maps");
+    let before = files();
+    let range = Range {
+        lba: 0,
+        size_bytes: 8 * PAGE as u64,
+    };
+    let refused = [
+        map(disk(8), range, &Options::default(), buffers(2, PAGE)).map(drop),
+        map_local(disk(8), range, &Options::default(), buffers(2, PAGE)).map(drop),
+    ];
+    for refused in refused {
+        let error = refused.expect_err("refused");
+        assert!(
+            matches!(&error, Error::NotPermitted(refusal) if refusal.raw_os_error() == Some(errno))
+        );
+        println!("{error}");
+    }
+    // Nothing is left of either.
+    assert_eq!(files(), before);
+    assert!(!maps().contains("straightway-map"));
 }

@@ -1,4 +1,5 @@
 //! What this machine lets a process serve.
+#![allow(dead_code)] // each program that has this module uses a part of it
 
 /// Whether the kernel refuses this process a userfaultfd, which it says; `system_calls`: one that
 /// serves the faults of system calls too.
@@ -16,4 +17,46 @@ pub fn is_missing(system_calls: bool) -> bool {
     let error = std::io::Error::last_os_error();
     println!("SKIPPED: userfaultfd: {error}; root has it, or vm.unprivileged_userfaultfd=1");
     true
+}
+
+/// From now on the kernel refuses this process, and the programs that it starts, any userfaultfd with `errno`, as
+/// the filters of containers do. Allocates nothing, so it may run between fork and exec.
+pub fn refuse(errno: i32) -> std::io::Result<()> {
+    let statement = |code, value| libc::sock_filter {
+        code,
+        jt: 0,
+        jf: 0,
+        k: value,
+    };
+    let load = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
+    let equal = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
+    let answer = (libc::BPF_RET | libc::BPF_K) as u16;
+    let mut filter = [
+        statement(load, 0), // the number of the call
+        libc::sock_filter {
+            jf: 1,
+            ..statement(equal, libc::SYS_userfaultfd as u32)
+        },
+        statement(answer, libc::SECCOMP_RET_ERRNO | errno as u32),
+        statement(answer, libc::SECCOMP_RET_ALLOW),
+    ];
+    let program = libc::sock_fprog {
+        len: filter.len() as u16,
+        filter: filter.as_mut_ptr(),
+    };
+    // SAFETY: the calls have numbers, and a program that lives until the second has ended.
+    let result = unsafe {
+        match libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) {
+            0 => libc::prctl(
+                libc::PR_SET_SECCOMP,
+                libc::SECCOMP_MODE_FILTER,
+                &raw const program,
+            ),
+            result => result,
+        }
+    };
+    match result {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error()),
+    }
 }

@@ -90,11 +90,30 @@ fn what_is_put_is_got_after_a_remount() {
             }
             assert!(blocking::run(volume, volume.free_units()).unwrap() < before);
         });
-        on(disk, |volume| {
+        let mut extents = vec![Vec::new(); contents.len()];
+        let mut disk = on(disk, |volume| {
             for (index, bytes) in contents.iter().enumerate() {
-                assert!(get(volume, &format!("file {index}")).unwrap() == *bytes);
+                let name = format!("file {index}");
+                assert!(get(volume, &name).unwrap() == *bytes);
+                let each = |extent| {
+                    extents[index].push(extent);
+                    true
+                };
+                blocking::run(volume, volume.extents(&name, each)).unwrap();
             }
         });
+        for (bytes, extents) in contents.iter().zip(extents) {
+            let mut found = Vec::new();
+            for extent in extents {
+                assert_eq!(extent.offset_bytes, found.len() as u64);
+                let buffer = buffer(extent.block_count as usize * 512);
+                let read = block::blocking::read(&mut disk, extent.lba, buffer);
+                read.result.unwrap();
+                found.extend_from_slice(&read.buffer);
+                free(read.buffer);
+            }
+            assert!(found.starts_with(bytes), "{checksums}");
+        }
     }
 }
 
