@@ -67,6 +67,8 @@ CONFIGURATIONS = {
     "example_virtio": ("example_virtio", "example_virtio", {}),
     "example_virtio_one_request": ("example_virtio", "example_virtio", {"Requests": 1}),
     "example_smmu": ("example_smmu", "example_smmu", {}),
+    "example_smmu_array": ("example_smmu", "example_smmu", {"Disks": 2}),
+    "example_smmu_sata": ("example_smmu", "example_smmu", {"Sata": 1}),
     "example_two_disks_apart": ("example", "example_top", {"Disks": 2, "DataWidth": 64, "Async": 1}),
 }
 FAMILIES = ("xc6v", "xc7")

@@ -1,20 +1,33 @@
 // An example for a system with AXI, such as a Zynq: an accelerator reads files by loads, with no processor on the way. `scan`
-// is the master of the window of `smmu`; the drive is a RAM disk. The processor writes tables and registers, and starts runs.
+// is the master of the window of `smmu`; the drive is a RAM disk, an array of them, or a Serial ATA drive. The processor writes
+// tables and registers, and starts runs.
 //
-// Three AXI4 ports into memory: [0] the accelerator's loads, in the frames; [1] pages and tables; [2] the RAM disk.
-// One port of registers with 8 KiB: smmu's, and from 0x1000 on scan's.
+// AXI4 ports into memory: [0] the accelerator's loads, in the frames; [1] pages and tables; from [2] on the RAM disks.
+// One port of registers with 8 KiB: smmu's, and from 0x1000 on scan's. The ports `gt_*` connect to a transceiver
+// (rtl/sata/README.md); they and the clock `sata_clk`, which may be unrelated to `s_axi_aclk`, are unused without `Sata`.
 //
 // Frames, TlbEntries, WindowBits  as in smmu
-// BaseAddress  the address of the RAM disk, a multiple of 4 KiB
-// DiskBlocks   its blocks of 512 bytes
+// Sata         a Serial ATA drive instead of RAM disks
+// Disks        1, or 2 to 8 as an array, a stripe of which is a page
+// Mirror       the array is a mirror, not striped
+// BaseAddress  the address of the first RAM disk, a multiple of 4 KiB; the next ones follow at distances of DiskStride bytes
+// DiskBlocks   blocks of 512 bytes of each
+// TimeoutCycles, RetryDwords  as in sata_host
 module example_smmu
   import block_pkg::*;
 #(
-  parameter int unsigned       Frames      = 1024,
-  parameter int unsigned       TlbEntries  = 64,
-  parameter int unsigned       WindowBits  = 32,
-  parameter axi_pkg::address_t BaseAddress = '0,
-  parameter lba_t              DiskBlocks  = lba_t'(1 << 16)
+  parameter int unsigned       Frames        = 1024,
+  parameter int unsigned       TlbEntries    = 64,
+  parameter int unsigned       WindowBits    = 32,
+  parameter bit                Sata          = 1'b0,
+  parameter int unsigned       Disks         = 1,
+  parameter bit                Mirror        = 1'b0,
+  parameter axi_pkg::address_t BaseAddress   = '0,
+  parameter axi_pkg::address_t DiskStride    = axi_pkg::address_t'(1 << 25),
+  parameter lba_t              DiskBlocks    = lba_t'(1 << 16),
+  parameter int unsigned       TimeoutCycles = 1_500_000_000,
+  parameter int unsigned       RetryDwords   = 375_000,
+  localparam int unsigned      Ports         = Sata ? 2 : 2 + Disks
 ) (
   input  logic             s_axi_aclk,
   input  logic             s_axi_aresetn,
@@ -39,38 +52,51 @@ module example_smmu
   input  logic             s_axi_rready,
   output logic             irq,       // smmu: an error, or a command has ended
   output logic             scan_irq,  // a run has ended
+  output logic [Disks-1:0] disk_failed,  // mirrors: these disks are stale until reset
 
-  output logic [2:0][47:0] m_axi_awaddr,
-  output logic [2:0][7:0]  m_axi_awlen,
-  output logic [2:0][2:0]  m_axi_awsize,
-  output logic [2:0][1:0]  m_axi_awburst,
-  output logic [2:0][3:0]  m_axi_awcache,
-  output logic [2:0][2:0]  m_axi_awprot,
-  output logic [2:0]       m_axi_awvalid,
-  input  logic [2:0]       m_axi_awready,
-  output logic [2:0][31:0] m_axi_wdata,
-  output logic [2:0][3:0]  m_axi_wstrb,
-  output logic [2:0]       m_axi_wlast,
-  output logic [2:0]       m_axi_wvalid,
-  input  logic [2:0]       m_axi_wready,
-  input  logic [2:0][1:0]  m_axi_bresp,
-  input  logic [2:0]       m_axi_bvalid,
-  output logic [2:0]       m_axi_bready,
-  output logic [2:0][47:0] m_axi_araddr,
-  output logic [2:0][7:0]  m_axi_arlen,
-  output logic [2:0][2:0]  m_axi_arsize,
-  output logic [2:0][1:0]  m_axi_arburst,
-  output logic [2:0][3:0]  m_axi_arcache,
-  output logic [2:0][2:0]  m_axi_arprot,
-  output logic [2:0]       m_axi_arvalid,
-  input  logic [2:0]       m_axi_arready,
-  input  logic [2:0][31:0] m_axi_rdata,
-  input  logic [2:0][1:0]  m_axi_rresp,
-  input  logic [2:0]       m_axi_rlast,
-  input  logic [2:0]       m_axi_rvalid,
-  output logic [2:0]       m_axi_rready
+  output logic [Ports-1:0][47:0]      m_axi_awaddr,
+  output logic [Ports-1:0][7:0]       m_axi_awlen,
+  output logic [Ports-1:0][2:0]       m_axi_awsize,
+  output logic [Ports-1:0][1:0]       m_axi_awburst,
+  output logic [Ports-1:0][3:0]       m_axi_awcache,
+  output logic [Ports-1:0][2:0]       m_axi_awprot,
+  output logic [Ports-1:0]            m_axi_awvalid,
+  input  logic [Ports-1:0]            m_axi_awready,
+  output logic [Ports-1:0][31:0]      m_axi_wdata,
+  output logic [Ports-1:0][3:0]       m_axi_wstrb,
+  output logic [Ports-1:0]            m_axi_wlast,
+  output logic [Ports-1:0]            m_axi_wvalid,
+  input  logic [Ports-1:0]            m_axi_wready,
+  input  logic [Ports-1:0][1:0]       m_axi_bresp,
+  input  logic [Ports-1:0]            m_axi_bvalid,
+  output logic [Ports-1:0]            m_axi_bready,
+  output logic [Ports-1:0][47:0]      m_axi_araddr,
+  output logic [Ports-1:0][7:0]       m_axi_arlen,
+  output logic [Ports-1:0][2:0]       m_axi_arsize,
+  output logic [Ports-1:0][1:0]       m_axi_arburst,
+  output logic [Ports-1:0][3:0]       m_axi_arcache,
+  output logic [Ports-1:0][2:0]       m_axi_arprot,
+  output logic [Ports-1:0]            m_axi_arvalid,
+  input  logic [Ports-1:0]            m_axi_arready,
+  input  logic [Ports-1:0][31:0]      m_axi_rdata,
+  input  logic [Ports-1:0][1:0]       m_axi_rresp,
+  input  logic [Ports-1:0]            m_axi_rlast,
+  input  logic [Ports-1:0]            m_axi_rvalid,
+  output logic [Ports-1:0]            m_axi_rready,
+
+  input  logic        sata_clk,
+  input  logic        sata_resetn,
+  output logic [3:0]  sata_phase,    // what the link waits for: phy_phase_e
+  output logic        sata_damaged,  // a word with a wrong code or disparity
+  output logic [1:0]  gt_rate,       // the requested rate: rate_e
+  input  logic [1:0]  gt_rate_now,
+  output logic [39:0] gt_tx_bits,
+  output logic        gt_tx_idle,
+  input  logic        gt_rx_clk,
+  input  logic        gt_rx_resetn,
+  input  logic [39:0] gt_rx_bits,
+  input  logic        gt_rx_idle
 );
-  localparam int unsigned Ports = 3;
   logic clk, rst_n;
   assign {clk, rst_n} = {s_axi_aclk, s_axi_aresetn};
 
@@ -144,10 +170,25 @@ module example_smmu
     .host_o(host), .write_data_o(disk_write), .dev_i(dev), .read_data_i(disk_read)
   );
 
-  ramdisk #(.BlockCount(DiskBlocks), .BaseAddress(BaseAddress)) u_disk (
-    .clk_i(clk), .rst_ni(rst_n), .geometry_o(geometry), .host_i(host), .write_data_i(disk_write), .dev_o(dev),
-    .read_data_o(disk_read), .axi_o(manager[2]), .axi_write_data_o(m_axi_wdata[2]), .axi_i(memory[2]),
-    .axi_read_data_i(m_axi_rdata[2])
-  );
-  assign m_axi_wstrb[2] = '1;
+  if (Sata) begin : gen_sata
+    assign disk_failed = '0;
+    example_sata #(.TimeoutCycles(TimeoutCycles), .RetryDwords(RetryDwords)) u_disk (
+      .clk_i(clk), .rst_ni(rst_n), .geometry_o(geometry), .host_i(host), .write_data_i(disk_write), .dev_o(dev),
+      .read_data_o(disk_read), .sata_clk_i(sata_clk), .sata_rst_ni(sata_resetn), .phase_o(sata_phase),
+      .damaged_o(sata_damaged), .rate_o(gt_rate), .rate_i(gt_rate_now), .tx_bits_o(gt_tx_bits), .tx_idle_o(gt_tx_idle),
+      .rx_clk_i(gt_rx_clk), .rx_rst_ni(gt_rx_resetn), .rx_bits_i(gt_rx_bits), .rx_idle_i(gt_rx_idle)
+    );
+  end else begin : gen_ram
+    example_disks #(
+      .Disks(Disks), .Mirror(Mirror), .DiskBlocks(DiskBlocks), .BaseAddress(BaseAddress), .DiskStride(DiskStride)
+    ) u_disks (
+      .clk_i(clk), .rst_ni(rst_n), .geometry_o(geometry), .host_i(host), .write_data_i(disk_write), .dev_o(dev),
+      .read_data_o(disk_read), .failed_o(disk_failed), .disk_clk_i(clk), .disk_rst_ni(rst_n), .axi_o(manager[Ports-1:2]),
+      .axi_write_data_o(m_axi_wdata[Ports-1:2]), .axi_i(memory[Ports-1:2]), .axi_read_data_i(m_axi_rdata[Ports-1:2])
+    );
+    assign m_axi_wstrb[Ports-1:2] = '1;
+    assign {sata_phase, sata_damaged, gt_rate, gt_tx_bits, gt_tx_idle} = {47'd0, 1'b1};
+    logic unused_sata;
+    assign unused_sata = ^{sata_clk, sata_resetn, gt_rate_now, gt_rx_clk, gt_rx_resetn, gt_rx_bits, gt_rx_idle};
+  end
 endmodule

@@ -296,104 +296,50 @@ module example_top
   );
 
   // --- The disks ------------------------------------------------------------------------------------
-  geometry_t [Disks-1:0] disk_geometry;
-  host_t [Disks-1:0] disk_host;
-  dev_t [Disks-1:0] disk_dev;
-  logic [Disks-1:0][DiskWidth-1:0] disk_write, disk_read;
-
-  for (genvar i = 0; i < Disks; i++) begin : gen_disk
-    axi_pkg::manager_t manager;
-    axi_pkg::memory_t  memory;
-
-    ramdisk #(
-      .DataWidth(DiskWidth), .BlockSizeLog2(BlockSizeLog2), .BlockCount(DiskBlocks),
-      .BaseAddress(BaseAddress + axi_pkg::address_t'(i) * DiskStride)
-    ) u_ramdisk (
-      .clk_i            (disk_clk),
-      .rst_ni           (disk_rst_n),
-      .geometry_o       (disk_geometry[i]),
-      .host_i           (disk_host[i]),
-      .write_data_i     (disk_write[i]),
-      .dev_o            (disk_dev[i]),
-      .read_data_o      (disk_read[i]),
-      .axi_o            (manager),
-      .axi_write_data_o (m_axi_wdata[i]),
-      .axi_i            (memory),
-      .axi_read_data_i  (m_axi_rdata[i])
-    );
-    assign m_axi_awaddr[i]  = manager.aw.address;
-    assign m_axi_awlen[i]   = manager.aw.len;
-    assign m_axi_awsize[i]  = manager.aw.size;
+  axi_pkg::manager_t [Disks-1:0] manager;
+  axi_pkg::memory_t [Disks-1:0]  memory;
+  for (genvar i = 0; i < Disks; i++) begin : gen_port
+    assign m_axi_awaddr[i]  = manager[i].aw.address;
+    assign m_axi_awlen[i]   = manager[i].aw.len;
+    assign m_axi_awsize[i]  = manager[i].aw.size;
     assign m_axi_awburst[i] = 2'b01;    // incrementing
     assign m_axi_awcache[i] = 4'b0011;  // bufferable, not cached
     assign m_axi_awprot[i]  = 3'b000;
-    assign m_axi_awvalid[i] = manager.aw_valid;
+    assign m_axi_awvalid[i] = manager[i].aw_valid;
     assign m_axi_wstrb[i]   = '1;
-    assign m_axi_wlast[i]   = manager.w_last;
-    assign m_axi_wvalid[i]  = manager.w_valid;
-    assign m_axi_bready[i]  = manager.b_ready;
-    assign m_axi_araddr[i]  = manager.ar.address;
-    assign m_axi_arlen[i]   = manager.ar.len;
-    assign m_axi_arsize[i]  = manager.ar.size;
+    assign m_axi_wlast[i]   = manager[i].w_last;
+    assign m_axi_wvalid[i]  = manager[i].w_valid;
+    assign m_axi_bready[i]  = manager[i].b_ready;
+    assign m_axi_araddr[i]  = manager[i].ar.address;
+    assign m_axi_arlen[i]   = manager[i].ar.len;
+    assign m_axi_arsize[i]  = manager[i].ar.size;
     assign m_axi_arburst[i] = 2'b01;
     assign m_axi_arcache[i] = 4'b0011;
     assign m_axi_arprot[i]  = 3'b000;
-    assign m_axi_arvalid[i] = manager.ar_valid;
-    assign m_axi_rready[i]  = manager.r_ready;
-    assign memory = '{aw_ready: m_axi_awready[i], w_ready: m_axi_wready[i], b_valid: m_axi_bvalid[i],
-                      b_resp: axi_pkg::resp_e'(m_axi_bresp[i]), ar_ready: m_axi_arready[i],
-                      r_valid: m_axi_rvalid[i], r_resp: axi_pkg::resp_e'(m_axi_rresp[i]), r_last: m_axi_rlast[i]};
+    assign m_axi_arvalid[i] = manager[i].ar_valid;
+    assign m_axi_rready[i]  = manager[i].r_ready;
+    assign memory[i] = '{aw_ready: m_axi_awready[i], w_ready: m_axi_wready[i], b_valid: m_axi_bvalid[i],
+                         b_resp: axi_pkg::resp_e'(m_axi_bresp[i]), ar_ready: m_axi_arready[i],
+                         r_valid: m_axi_rvalid[i], r_resp: axi_pkg::resp_e'(m_axi_rresp[i]), r_last: m_axi_rlast[i]};
   end
 
-  if (Disks > 1) begin : gen_array
-    raid0 #(
-      .Disks(Disks), .Mirror(Mirror), .UpWidth(DataWidth), .DiskWidth(DiskWidth), .BlockSizeLog2(BlockSizeLog2),
-      .StripeBlocks(StripeBlocks), .SlotBlocks(StripeBlocks), .LbaBits(32), .Async(Async)
-    ) u_raid0 (
-      .clk_i             (clk),
-      .rst_ni            (rst_n),
-      .geometry_o        (geometry),
-      .host_i            (host),
-      .write_data_i      (host_write),
-      .dev_o             (dev),
-      .read_data_o       (dev_read),
-      .enable_i          ('1),
-      .resync_i          (1'b0),
-      .failed_o          (disk_failed),
-      .error_o           (),
-      .disk_clk_i        ({Disks{disk_clk}}),
-      .disk_rst_ni       ({Disks{disk_rst_n}}),
-      .disk_geometry_i   (disk_geometry),
-      .disk_host_o       (disk_host),
-      .disk_write_data_o (disk_write),
-      .disk_dev_i        (disk_dev),
-      .disk_read_data_i  (disk_read)
-    );
-  end else begin : gen_one
-    assign disk_failed = '0;
-    if (Async) begin : gen_async
-      block_cdc #(.DataWidth(DataWidth)) u_cdc (
-        .host_clk_i   (clk),
-        .host_rst_ni  (rst_n),
-        .host_i       (host),
-        .write_data_i (host_write),
-        .dev_o        (dev),
-        .read_data_o  (dev_read),
-        .geometry_o   (geometry),
-        .dev_clk_i    (disk_clk),
-        .dev_rst_ni   (disk_rst_n),
-        .host_o       (disk_host[0]),
-        .write_data_o (disk_write[0]),
-        .dev_i        (disk_dev[0]),
-        .read_data_i  (disk_read[0]),
-        .geometry_i   (disk_geometry[0])
-      );
-    end else begin : gen_sync
-      assign geometry      = disk_geometry[0];
-      assign disk_host[0]  = host;
-      assign disk_write[0] = host_write;
-      assign dev           = disk_dev[0];
-      assign dev_read      = disk_read[0];
-    end
-  end
+  example_disks #(
+    .Disks(Disks), .Mirror(Mirror), .Async(Async), .DataWidth(DataWidth), .DiskWidth(DiskWidth), .BlockSizeLog2(BlockSizeLog2),
+    .StripeBlocks(StripeBlocks), .DiskBlocks(DiskBlocks), .BaseAddress(BaseAddress), .DiskStride(DiskStride)
+  ) u_disks (
+    .clk_i            (clk),
+    .rst_ni           (rst_n),
+    .geometry_o       (geometry),
+    .host_i           (host),
+    .write_data_i     (host_write),
+    .dev_o            (dev),
+    .read_data_o      (dev_read),
+    .failed_o         (disk_failed),
+    .disk_clk_i       (disk_clk),
+    .disk_rst_ni      (disk_rst_n),
+    .axi_o            (manager),
+    .axi_write_data_o (m_axi_wdata),
+    .axi_i            (memory),
+    .axi_read_data_i  (m_axi_rdata)
+  );
 endmodule

@@ -128,10 +128,10 @@ module example_virtio
                     b_resp: axi_pkg::resp_e'(m_axi_bresp), ar_ready: m_axi_arready, r_valid: m_axi_rvalid,
                     r_resp: axi_pkg::resp_e'(m_axi_rresp), r_last: m_axi_rlast};
 
-  geometry_t   geometry, sata_geometry;
-  host_t       host, sata_host_side;
-  dev_t        dev, sata_dev;
-  logic [31:0] write_data, read_data, sata_write_data, sata_read_data;
+  geometry_t   geometry;
+  host_t       host;
+  dev_t        dev;
+  logic [31:0] write_data, read_data;
 
   virtio_blk #(
     .Requests(Requests), .Queues(Queues), .QueueSize(QueueSize), .Platform(Platform), .BlockSizeLog2(BlockSizeLog2),
@@ -154,43 +154,23 @@ module example_virtio
     .read_data_i        (read_data)
   );
 
-  block_cdc #(.DataWidth(32)) u_cdc (
-    .host_clk_i   (s_axi_aclk),
-    .host_rst_ni  (s_axi_aresetn),
+  example_sata #(
+    .BlockSizeLog2(BlockSizeLog2), .WriteWords(WriteWords), .TimeoutCycles(TimeoutCycles), .Fastest(Fastest),
+    .Slowest(Slowest), .RetryDwords(RetryDwords)
+  ) u_disk (
+    .clk_i        (s_axi_aclk),
+    .rst_ni       (s_axi_aresetn),
+    .geometry_o   (geometry),
     .host_i       (host),
     .write_data_i (write_data),
     .dev_o        (dev),
     .read_data_o  (read_data),
-    .geometry_o   (geometry),
-    .dev_clk_i    (sata_clk),
-    .dev_rst_ni   (sata_resetn),
-    .host_o       (sata_host_side),
-    .write_data_o (sata_write_data),
-    .dev_i        (sata_dev),
-    .read_data_i  (sata_read_data),
-    .geometry_i   (sata_geometry)
-  );
-
-  sata_pkg::rate_e      wanted;
-  sata_pkg::phy_phase_e phase;
-  assign gt_rate    = wanted;
-  assign sata_phase = phase;
-
-  sata_host #(
-    .BlockSizeLog2(BlockSizeLog2), .WriteWords(WriteWords), .TimeoutCycles(TimeoutCycles), .Fastest(Fastest),
-    .Slowest(Slowest), .RetryDwords(RetryDwords)
-  ) u_sata (
-    .clk_i        (sata_clk),
-    .rst_ni       (sata_resetn),
-    .geometry_o   (sata_geometry),
-    .host_i       (sata_host_side),
-    .write_data_i (sata_write_data),
-    .dev_o        (sata_dev),
-    .read_data_o  (sata_read_data),
-    .phase_o      (phase),
+    .sata_clk_i   (sata_clk),
+    .sata_rst_ni  (sata_resetn),
+    .phase_o      (sata_phase),
     .damaged_o    (sata_damaged),
-    .rate_o       (wanted),
-    .rate_i       (sata_pkg::rate_e'(gt_rate_now)),
+    .rate_o       (gt_rate),
+    .rate_i       (gt_rate_now),
     .tx_bits_o    (gt_tx_bits),
     .tx_idle_o    (gt_tx_idle),
     .rx_clk_i     (gt_rx_clk),

@@ -3,7 +3,9 @@
 STRAIGHTWAY_SEED=... repeats a run; the seed is printed with each failure.
 """
 
+import json
 import os
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +14,9 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import cores  # noqa: E402
+import make_volume  # noqa: E402
 import sizes  # noqa: E402
+from hwfs_script import straightway  # noqa: E402
 
 SEED = int(os.environ.get("STRAIGHTWAY_SEED", "0") or 0) or int.from_bytes(os.urandom(3), "big") + 1
 
@@ -35,7 +39,10 @@ SHAPES = {
     ("smmu_sim", "smmu_sim", {}),
     ("scan", "scan", {}),
     ("example_smmu", "example_smmu", {}),
-    ("example_smmu_sim", "smmu_sim", {}),
+    ("example_smmu", "example_smmu", {"Disks": 3, "Mirror": 1}),
+    ("example_smmu", "example_smmu", {"Sata": 1}),
+    ("example_smmu_sim", "smmu_sim", {"Disks": 2}),
+    ("example_smmu_sim", "smmu_sim", {"Sata": 1}),
 ])
 def test_lint(top, core, parameters):
     assert cores.lint(top, core, parameters) == ""
@@ -83,8 +90,40 @@ def test_over_disks(name):
     run(name, "disks", str(SEED))
 
 
+# What is behind the example's window.
+EXAMPLES = {"disk": {}, "array": {"Disks": 2}, "sata": {"Sata": 1}}
+
+
+def run_example(name, what, *words):
+    parameters = {"Frames": 16, "Sata": 0, "Disks": 1, "DrivePages": 128} | EXAMPLES[name]
+    program = cores.build_bench(f"example_smmu_{name}", "example_smmu_sim", "smmu/example_smmu_bench.cpp", parameters, core="smmu_sim")
+    done = subprocess.run([program, what, str(SEED), *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300)
+    assert done.returncode == 0, f"{name}: example_smmu_bench {what} {SEED}\n{done.stdout[-2000:]}"
+
+
 def test_the_example_with_an_accelerator():
     """An accelerator searches a file by loads: more pages than frames, a hole, the end, a context that is taken away."""
-    program = cores.build_bench("example_smmu", "example_smmu_sim", "smmu/example_smmu_bench.cpp", {"Frames": 16}, core="smmu_sim")
-    done = subprocess.run([program, str(SEED)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300)
-    assert done.returncode == 0, f"example_smmu_bench {SEED}\n{done.stdout[-2000:]}"
+    run_example("disk", "directed")
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_accelerator_reads_a_file_of_a_volume_by_the_table_of_the_command(name, tmp_path):
+    """The file is in four extents, in another order than the file's; RAM disk, array, and a drive with single bits on the cable."""
+    image = make_volume.make(128 << 12, unit=4096, node=512, slots=8, block=512)
+    size, piece = 20 << 12, 5 << 12
+    places = make_volume.scatter(image, "table of words", size, piece)
+    data = random.Random(SEED).randbytes(size)
+    for index, place in enumerate(places):
+        image[place:place + piece] = data[index * piece:][:piece]
+    paths = {what: tmp_path / what for what in ("image", "table", "file")}
+    paths["image"].write_bytes(image)
+    paths["file"].write_bytes(data)
+
+    def command(*words):
+        return subprocess.run([straightway(), *map(str, words)], check=True, stdout=subprocess.PIPE, text=True).stdout
+
+    command("table", paths["image"], "table of words", paths["table"])
+    listed = json.loads(command("stat", paths["image"], "table of words", "--json"))["file"]["extent_list"]
+    assert listed == [{"offset_bytes": index * piece, "lba": place // 512, "blocks": piece // 512}
+                      for index, place in enumerate(places)]  # fmt: skip
+    run_example(name, "volume", *map(str, paths.values()))

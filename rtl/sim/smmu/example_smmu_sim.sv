@@ -1,59 +1,84 @@
 // The example of an accelerator on a window, with the pins that the AXI benches use: registers, frames (d_), pages and tables
-// (m_). The RAM disk's memory is here, for the bench to fill.
+// (m_). The RAM disks' memory is here, for the bench to fill; the Serial ATA drive is the bench's.
 module example_smmu_sim #(
   parameter int unsigned Frames     = 16,
-  parameter int unsigned DiskBlocks = 512
+  parameter bit          Sata       = 1'b0,
+  parameter int unsigned Disks      = 1,
+  parameter int unsigned DrivePages = 64
 ) (
-  input  logic       clk_i,
-  input  logic       rst_ni,
-  output logic       irq, scan_irq,
-  input  logic       upper,  // the registers are scan's
+  input  logic        clk_i,
+  input  logic        rst_ni,
+  output logic        irq, scan_irq,
+  input  logic        upper,  // the registers are scan's
   `AXIL_PINS,
   `AXI_PINS(d_),
-  output logic [1:0] d_awburst, d_arburst,
-  `AXI_PINS(m_)
+  output logic [1:0]  d_awburst, d_arburst,
+  `AXI_PINS(m_),
+  input  logic        sata_clk,
+  input  logic        rx_clk,
+  output logic [1:0]  rate,
+  input  logic [1:0]  rate_now,
+  output logic [39:0] tx_bits,
+  output logic        tx_idle,
+  input  logic [39:0] rx_bits,
+  input  logic        rx_idle
 );
-  logic [47:0] k_awaddr, k_araddr;
-  logic [7:0]  k_awlen, k_arlen;
-  logic [2:0]  k_awsize, k_arsize;
-  logic [3:0]  k_wstrb;
-  logic [31:0] k_wdata, k_rdata;
-  logic [3:0]  m_awburst, m_arburst;  // the RAM disk's, and those of pages and tables
-  axi_pkg::manager_t disk;
-  axi_pkg::memory_t  disk_memory;
+  localparam int unsigned Ports = Sata ? 2 : 2 + Disks, DiskBlocks = 8 * DrivePages / Disks;
+  logic [Ports-1:0][47:0] m_axi_awaddr, m_axi_araddr;
+  logic [Ports-1:0][7:0]  m_axi_awlen, m_axi_arlen;
+  logic [Ports-1:0][2:0]  m_axi_awsize, m_axi_arsize;
+  logic [Ports-1:0][1:0]  m_axi_awburst, m_axi_arburst, m_axi_bresp, m_axi_rresp;
+  logic [Ports-1:0]       m_axi_awvalid, m_axi_awready, m_axi_wlast, m_axi_wvalid, m_axi_wready, m_axi_bvalid, m_axi_bready;
+  logic [Ports-1:0]       m_axi_arvalid, m_axi_arready, m_axi_rlast, m_axi_rvalid, m_axi_rready;
+  logic [Ports-1:0][31:0] m_axi_wdata, m_axi_rdata;
+  logic [Ports-1:0][3:0]  m_axi_wstrb;
 
-  example_smmu #(.Frames(Frames), .TlbEntries(16), .DiskBlocks(block_pkg::lba_t'(DiskBlocks))) u_top (
+  example_smmu #(
+    .Frames(Frames), .TlbEntries(16), .Sata(Sata), .Disks(Disks), .DiskBlocks(block_pkg::lba_t'(DiskBlocks)), .DiskStride('0),
+    .TimeoutCycles(20000), .RetryDwords(3000)
+  ) u_top (
     .s_axi_aclk(clk_i), .s_axi_aresetn(rst_ni), .s_axi_awaddr({upper, awaddr}), .s_axi_awprot('0), .s_axi_awvalid(awvalid),
     .s_axi_awready(awready), .s_axi_wdata(wdata), .s_axi_wstrb(wstrb), .s_axi_wvalid(wvalid), .s_axi_wready(wready),
     .s_axi_bresp(bresp), .s_axi_bvalid(bvalid), .s_axi_bready(bready), .s_axi_araddr({upper, araddr}), .s_axi_arprot('0),
     .s_axi_arvalid(arvalid), .s_axi_arready(arready), .s_axi_rdata(rdata), .s_axi_rresp(rresp), .s_axi_rvalid(rvalid),
-    .s_axi_rready(rready), .irq, .scan_irq,
-    .m_axi_awaddr({k_awaddr, m_awaddr, d_awaddr}), .m_axi_awlen({k_awlen, m_awlen, d_awlen}),
-    .m_axi_awsize({k_awsize, m_awsize, d_awsize}), .m_axi_awburst({m_awburst, d_awburst}), .m_axi_awcache(),
-    .m_axi_awprot(), .m_axi_awvalid({disk.aw_valid, m_awvalid, d_awvalid}),
-    .m_axi_awready({disk_memory.aw_ready, m_awready, d_awready}), .m_axi_wdata({k_wdata, m_wdata, d_wdata}),
-    .m_axi_wstrb({k_wstrb, m_wstrb, d_wstrb}), .m_axi_wlast({disk.w_last, m_wlast, d_wlast}),
-    .m_axi_wvalid({disk.w_valid, m_wvalid, d_wvalid}), .m_axi_wready({disk_memory.w_ready, m_wready, d_wready}),
-    .m_axi_bresp({disk_memory.b_resp, m_bresp, d_bresp}), .m_axi_bvalid({disk_memory.b_valid, m_bvalid, d_bvalid}),
-    .m_axi_bready({disk.b_ready, m_bready, d_bready}), .m_axi_araddr({k_araddr, m_araddr, d_araddr}),
-    .m_axi_arlen({k_arlen, m_arlen, d_arlen}), .m_axi_arsize({k_arsize, m_arsize, d_arsize}),
-    .m_axi_arburst({m_arburst, d_arburst}), .m_axi_arcache(), .m_axi_arprot(),
-    .m_axi_arvalid({disk.ar_valid, m_arvalid, d_arvalid}), .m_axi_arready({disk_memory.ar_ready, m_arready, d_arready}),
-    .m_axi_rdata({k_rdata, m_rdata, d_rdata}), .m_axi_rresp({disk_memory.r_resp, m_rresp, d_rresp}),
-    .m_axi_rlast({disk_memory.r_last, m_rlast, d_rlast}), .m_axi_rvalid({disk_memory.r_valid, m_rvalid, d_rvalid}),
-    .m_axi_rready({disk.r_ready, m_rready, d_rready})
+    .s_axi_rready(rready), .irq, .scan_irq, .disk_failed(), .m_axi_awcache(), .m_axi_awprot(), .m_axi_arcache(), .m_axi_arprot(),
+    .sata_clk, .sata_resetn(rst_ni), .sata_phase(), .sata_damaged(), .gt_rate(rate), .gt_rate_now(rate_now),
+    .gt_tx_bits(tx_bits), .gt_tx_idle(tx_idle), .gt_rx_clk(rx_clk), .gt_rx_resetn(rst_ni), .gt_rx_bits(rx_bits),
+    .gt_rx_idle(rx_idle), .*
   );
-  assign disk.aw = '{address: k_awaddr, len: k_awlen, size: k_awsize};
-  assign disk.ar = '{address: k_araddr, len: k_arlen, size: k_arsize};
+  assign {d_awburst, d_arburst} = {m_axi_awburst[0], m_axi_arburst[0]};
 
-  axi_memory #(.SizeBytes(DiskBlocks * 512), .ReadLatency(9), .WriteLatency(5)) u_memory (
-    .clk_i, .rst_ni, .axi_i(disk), .write_data_i(k_wdata), .axi_o(disk_memory), .read_data_o(k_rdata), .fault_i(1'b0),
-    .fault_address_i('0)
-  );
+  axi_pkg::manager_t [Ports-1:0] manager;
+  axi_pkg::memory_t  [Ports-1:0] memory;
+  for (genvar i = 0; i < Ports; i++) begin : gen_port
+    assign manager[i] = '{aw_valid: m_axi_awvalid[i],
+                          aw: '{address: m_axi_awaddr[i], len: m_axi_awlen[i], size: m_axi_awsize[i]},
+                          w_valid: m_axi_wvalid[i], w_last: m_axi_wlast[i], b_ready: m_axi_bready[i],
+                          ar_valid: m_axi_arvalid[i],
+                          ar: '{address: m_axi_araddr[i], len: m_axi_arlen[i], size: m_axi_arsize[i]},
+                          r_ready: m_axi_rready[i]};
+    assign {m_axi_awready[i], m_axi_wready[i], m_axi_bvalid[i]} = {memory[i].aw_ready, memory[i].w_ready, memory[i].b_valid};
+    assign {m_axi_arready[i], m_axi_rvalid[i], m_axi_rlast[i]}  = {memory[i].ar_ready, memory[i].r_valid, memory[i].r_last};
+    assign {m_axi_bresp[i], m_axi_rresp[i]} = {memory[i].b_resp, memory[i].r_resp};
+    if (i > 0) begin : gen_incrementing
+      always_ff @(posedge clk_i) begin
+        if (rst_ni) a_incrementing: assert ({m_axi_awburst[i], m_axi_arburst[i]} == {2{2'b01}});
+      end
+    end
+  end
+  `AXI_JOIN(d_, manager[0], memory[0])
+  `AXI_JOIN(m_, manager[1], memory[1])
+  assign {d_wdata, d_wstrb, m_axi_rdata[0]} = {m_axi_wdata[0], m_axi_wstrb[0], d_rdata};
+  assign {m_wdata, m_wstrb, m_axi_rdata[1]} = {m_axi_wdata[1], m_axi_wstrb[1], m_rdata};
 
-  always_ff @(posedge clk_i) begin
-    if (rst_ni) a_incrementing: assert ({m_awburst, m_arburst} == {4{2'b01}});
-    if (rst_ni && disk.w_valid) a_words: assert (k_wstrb == '1);
+  for (genvar i = 2; i < Ports; i++) begin : gen_memory
+    axi_memory #(.SizeBytes(DiskBlocks * 512), .ReadLatency(9), .WriteLatency(5)) u_memory (
+      .clk_i, .rst_ni, .axi_i(manager[i]), .write_data_i(m_axi_wdata[i]), .axi_o(memory[i]), .read_data_o(m_axi_rdata[i]),
+      .fault_i(1'b0), .fault_address_i('0)
+    );
+    always_ff @(posedge clk_i) begin
+      if (rst_ni && m_axi_wvalid[i]) a_words: assert (m_axi_wstrb[i] == '1);
+    end
   end
 
   block_checker #(.DataWidth(32), .TimeoutCycles(200000)) u_check (

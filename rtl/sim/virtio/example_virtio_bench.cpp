@@ -5,7 +5,7 @@
 // is unplugged during reads and plugged in again.
 #include "Vexample_virtio_sim.h"
 #define VIRTIO_BUS_TOP Vexample_virtio_sim
-#include "sata/sata_cable.hpp"
+#include "sata/sata_plug.hpp"
 #include "virtio_driver.hpp"
 
 using namespace straightway;
@@ -25,50 +25,18 @@ constexpr unsigned kMany = 24, kBytes = 8192, kSectors = kBytes / 512;
 struct Machine {
     Bus bus;
     GuestMemory memory;
-    sata::DriveModel model;
-    sata::Drive drive;
-    sata::Cable cable;
-    unsigned debt = 0;
+    sata::Plug<Vexample_virtio_sim> sata;
 
-    explicit Machine(uint64_t seed) : bus(seed), model(fast()), drive(model, seed), cable(drive, {}, seed) {
+    explicit Machine(uint64_t seed) : bus(seed), sata(bus, fast(), seed) {
         bus.memory = memory.port();
-        auto& top = *bus.top;
-        cable.host_edge = [&top](uint64_t bits) {
-            top.rx_bits = bits;
-            top.rx_clk = 1;
-            top.eval();
-            top.rx_clk = 0;
-            top.eval();
-        };
-        cable.refused = [](const char* what) { fail(std::string(what) + " from the host violates the specification"); };
-        top.rate_now = cable.host_rate;
-        top.rx_idle = 1;
-        // 150 MHz beside 100.
-        bus.driven = [this] {
-            for (debt += 3; debt >= 2; debt -= 2) sata_cycle();
-        };
-        // Again, now that all clocks run.
-        top.rst_ni = 0;
-        for (int i = 0; i < 8; ++i) bus.cycle();
-        top.rst_ni = 1;
+        bus.driven = [this] { sata.cycle(); };
+        sata.reset(bus);
     }
     static sata::DriveModel fast() {
         sata::DriveModel model;
         model.reorder = true;
         model.command_latency = kLatency;
         return model;
-    }
-    void sata_cycle() {
-        auto& top = *bus.top;
-        top.sata_clk = 0;
-        top.eval();
-        uint64_t bits = top.tx_bits;
-        bool idle = top.tx_idle;
-        top.sata_clk = 1;
-        top.eval();
-        cable.step(bits, idle, top.rate);
-        top.rx_idle = cable.idle();
-        top.rate_now = cable.host_rate;
     }
     void until_capacity(bool there) {
         for (unsigned limit = 200000; (bus.read(kConfig) != 0) != there;)
@@ -99,7 +67,7 @@ public:
         std::vector<unsigned> statuses(count_);
         for (unsigned ended = 0, limit = 3000000; ended < count_; machine_.bus.cycle()) {
             if (limit-- == 0) fail("requests were never answered");
-            if (pull_after && --pull_after == 0) machine_.cable.plug(false);
+            if (pull_after && --pull_after == 0) machine_.sata.cable.plug(false);
             while (queue_.take(head, length)) {
                 unsigned number = numbers_.at(head);
                 statuses[number] = *machine_.memory.at(at(number) + 16);
@@ -126,7 +94,7 @@ int run(uint64_t seed) {
     Machine machine(seed);
     Bus& bus = machine.bus;
     machine.until_capacity(true);
-    CHECK(bus.read(kConfig) == machine.model.blocks);
+    CHECK(bus.read(kConfig) == Machine::fast().blocks);
     reset(bus);
     uint64_t features = 1ull << kFlushFeature | 1ull << kDiscardFeature | 1ull << kIndirect | 1ull << kEventIndex | 1ull << kVersion1 |
                         1ull << kAccessPlatform | 1ull << kOrderPlatform;
@@ -181,7 +149,7 @@ int run(uint64_t seed) {
     machine.until_capacity(false);
     Batch away(machine, queue);
     CHECK(all(read_all(away, 0), 1));
-    machine.cable.plug(true);
+    machine.sata.cable.plug(true);
     machine.until_capacity(true);
     CHECK(bus.read(kConfigGeneration) != generation && (bus.read(kInterruptStatus) & 2));
     Batch again(machine, queue);
