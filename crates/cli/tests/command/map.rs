@@ -317,7 +317,7 @@ fn a_kernel_that_refuses_userfaultfd_is_reported_before_the_command_begins() {
     assert!(std::fs::read(&place.disk).unwrap() == disk);
 }
 
-/// The bytes of `name` that the entries of a table name on `disk`.
+/// The bytes that the entries of a table name on `disk`.
 fn through(table: &[u8], disk: &[u8], page: usize) -> Vec<u8> {
     let entries = table
         .chunks_exact(4)
@@ -327,6 +327,31 @@ fn through(table: &[u8], disk: &[u8], page: usize) -> Vec<u8> {
         &disk[at..at + page]
     });
     pages.collect::<Vec<_>>().concat()
+}
+
+#[test]
+fn what_is_mapped_is_not_changed_by_another_command() {
+    let place = Place::new(100_000);
+    let (disk, source) = (place.disk.as_str(), place.folder.path("source"));
+    let script = "\"$@\"; echo \"rc $?\"";
+    for words in [
+        &["rm", disk, "data"][..],
+        &["mv", disk, "data", "other"],
+        &["put", disk, &source, "data", "--force"],
+        &["format", disk, "--force"],
+    ] {
+        let command = [
+            &["sh", "-c", script, "sh", env!("CARGO_BIN_EXE_straightway")],
+            words,
+        ]
+        .concat();
+        let output = run(&place.words(&[], &command));
+        let said = stderr(&output);
+        assert!(said.contains("is in use"), "{said}");
+        assert_eq!(output.stdout, b"rc 3\n", "{said}");
+    }
+    let read = run(&place.words(&[], &["cat", &place.at]));
+    assert!(read.stdout == place.data, "{}", stderr(&read));
 }
 
 #[test]
