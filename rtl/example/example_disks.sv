@@ -13,6 +13,11 @@ module example_disks
   parameter int unsigned       DiskWidth     = 32,
   parameter int unsigned       BlockSizeLog2 = 9,
   parameter int unsigned       StripeBlocks  = 8,
+  parameter int unsigned       SlotBlocks    = StripeBlocks,
+  parameter int unsigned       Slots         = 4,
+  parameter int unsigned       WritePlaces   = 4,
+  parameter int unsigned       WriteSlots    = 2,
+  parameter int unsigned       LbaBits       = 32,
   parameter lba_t              DiskBlocks    = lba_t'(1 << 16),
   parameter axi_pkg::address_t BaseAddress   = '0,
   parameter axi_pkg::address_t DiskStride    = '0
@@ -60,7 +65,8 @@ module example_disks
   if (Disks > 1) begin : gen_array
     raid0 #(
       .Disks(Disks), .Mirror(Mirror), .UpWidth(DataWidth), .DiskWidth(DiskWidth), .BlockSizeLog2(BlockSizeLog2),
-      .StripeBlocks(StripeBlocks), .SlotBlocks(StripeBlocks), .LbaBits(32), .Async(Async)
+      .StripeBlocks(StripeBlocks), .SlotBlocks(SlotBlocks), .Slots(Slots), .WritePlaces(WritePlaces), .WriteSlots(WriteSlots),
+      .LbaBits(LbaBits), .Async(Async)
     ) u_raid0 (
       .clk_i,
       .rst_ni,

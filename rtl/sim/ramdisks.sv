@@ -31,30 +31,20 @@ module ramdisks
   input  logic [47:0]        fault_address_i,
   output logic [Disks-1:0]   failed_o
 );
-  geometry_t [Disks-1:0] disk_geometry;
-  host_t [Disks-1:0] disk_host;
-  dev_t [Disks-1:0] disk_dev;
-  logic [Disks-1:0][DiskWidth-1:0] disk_writes, disk_reads;
+  axi_pkg::manager_t [Disks-1:0] manager;
+  axi_pkg::memory_t [Disks-1:0]  memory;
+  logic [Disks-1:0][DiskWidth-1:0] axi_write, axi_read;
+
+  example_disks #(
+    .Disks(Disks), .Mirror(Mirror), .DataWidth(UpWidth), .DiskWidth(DiskWidth), .BlockSizeLog2(BlockSizeLog2),
+    .StripeBlocks(StripeBlocks), .SlotBlocks(SlotBlocks), .Slots(Slots), .WritePlaces(WritePlaces), .WriteSlots(WriteSlots),
+    .LbaBits(40), .DiskBlocks(lba_t'(DiskBlocks))
+  ) u_disks (
+    .clk_i, .rst_ni, .geometry_o, .host_i, .write_data_i, .dev_o, .read_data_o, .failed_o, .disk_clk_i(clk_i),
+    .disk_rst_ni(rst_ni), .axi_o(manager), .axi_write_data_o(axi_write), .axi_i(memory), .axi_read_data_i(axi_read)
+  );
 
   for (genvar i = 0; i < Disks; i++) begin : gen_disk
-    axi_pkg::manager_t manager;
-    axi_pkg::memory_t memory;
-    logic [DiskWidth-1:0] axi_write, axi_read;
-
-    ramdisk #(.DataWidth(DiskWidth), .BlockSizeLog2(BlockSizeLog2), .BlockCount(lba_t'(DiskBlocks))) u_ramdisk (
-      .clk_i,
-      .rst_ni,
-      .geometry_o       (disk_geometry[i]),
-      .host_i           (disk_host[i]),
-      .write_data_i     (disk_writes[i]),
-      .dev_o            (disk_dev[i]),
-      .read_data_o      (disk_reads[i]),
-      .axi_o            (manager),
-      .axi_write_data_o (axi_write),
-      .axi_i            (memory),
-      .axi_read_data_i  (axi_read)
-    );
-
     axi_memory #(
       .DataWidth(DiskWidth), .MemoryWidth(DiskWidth), .SizeBytes(DiskBlocks << BlockSizeLog2),
       .ReadLatency(ReadLatency), .ReadRateWords(ReadRateWords), .ReadRateCycles(ReadRateCycles),
@@ -62,46 +52,12 @@ module ramdisks
     ) u_memory (
       .clk_i,
       .rst_ni,
-      .axi_i           (manager),
-      .write_data_i    (axi_write),
-      .axi_o           (memory),
-      .read_data_o     (axi_read),
+      .axi_i           (manager[i]),
+      .write_data_i    (axi_write[i]),
+      .axi_o           (memory[i]),
+      .read_data_o     (axi_read[i]),
       .fault_i         (fault_i[i]),
       .fault_address_i (fault_address_i)
-    );
-  end
-
-  if (Disks == 1) begin : gen_one
-    assign geometry_o   = disk_geometry[0];
-    assign disk_host[0] = host_i;
-    assign disk_writes  = write_data_i;
-    assign dev_o        = disk_dev[0];
-    assign read_data_o  = disk_reads;
-    assign failed_o     = '0;
-  end else begin : gen_array
-    raid0 #(
-      .Disks(Disks), .Mirror(Mirror), .UpWidth(UpWidth), .DiskWidth(DiskWidth), .BlockSizeLog2(BlockSizeLog2),
-      .StripeBlocks(StripeBlocks), .SlotBlocks(SlotBlocks), .Slots(Slots), .WritePlaces(WritePlaces),
-      .WriteSlots(WriteSlots)
-    ) u_raid0 (
-      .clk_i,
-      .rst_ni,
-      .geometry_o,
-      .host_i,
-      .write_data_i,
-      .dev_o,
-      .read_data_o,
-      .enable_i          ('1),
-      .resync_i          (1'b0),
-      .failed_o,
-      .error_o           (),
-      .disk_clk_i        ('0),
-      .disk_rst_ni       ('0),
-      .disk_geometry_i   (disk_geometry),
-      .disk_host_o       (disk_host),
-      .disk_write_data_o (disk_writes),
-      .disk_dev_i        (disk_dev),
-      .disk_read_data_i  (disk_reads)
     );
   end
 endmodule

@@ -14,6 +14,22 @@
   output logic        sata_tx_k, \
   output logic [31:0] sata_tx_data
 
+// The pins of a Serial ATA drive in parallel bits, as the examples have them at their transceiver, and what joins them.
+`define SATA_BIT_PINS \
+  input  logic        sata_clk, \
+  input  logic        rx_clk, \
+  output logic [1:0]  rate, \
+  input  logic [1:0]  rate_now, \
+  output logic [39:0] tx_bits, \
+  output logic        tx_idle, \
+  input  logic [39:0] rx_bits, \
+  input  logic        rx_idle
+
+`define SATA_BIT_JOIN \
+  .sata_clk, .sata_resetn(rst_ni), .sata_phase(), .sata_damaged(), .gt_rate(rate), .gt_rate_now(rate_now), \
+  .gt_tx_bits(tx_bits), .gt_tx_idle(tx_idle), .gt_rx_clk(rx_clk), .gt_rx_resetn(rst_ni), .gt_rx_bits(rx_bits), \
+  .gt_rx_idle(rx_idle)
+
 module drive_sim
   import block_pkg::*;
 #(

@@ -14,14 +14,7 @@ module example_smmu_sim #(
   `AXI_PINS(d_),
   output logic [1:0]  d_awburst, d_arburst,
   `AXI_PINS(m_),
-  input  logic        sata_clk,
-  input  logic        rx_clk,
-  output logic [1:0]  rate,
-  input  logic [1:0]  rate_now,
-  output logic [39:0] tx_bits,
-  output logic        tx_idle,
-  input  logic [39:0] rx_bits,
-  input  logic        rx_idle
+  `SATA_BIT_PINS
 );
   localparam int unsigned Ports = Sata ? 2 : 2 + Disks, DiskBlocks = 8 * DrivePages / Disks;
   logic [Ports-1:0][47:0] m_axi_awaddr, m_axi_araddr;
@@ -42,9 +35,7 @@ module example_smmu_sim #(
     .s_axi_bresp(bresp), .s_axi_bvalid(bvalid), .s_axi_bready(bready), .s_axi_araddr({upper, araddr}), .s_axi_arprot('0),
     .s_axi_arvalid(arvalid), .s_axi_arready(arready), .s_axi_rdata(rdata), .s_axi_rresp(rresp), .s_axi_rvalid(rvalid),
     .s_axi_rready(rready), .irq, .scan_irq, .disk_failed(), .m_axi_awcache(), .m_axi_awprot(), .m_axi_arcache(), .m_axi_arprot(),
-    .sata_clk, .sata_resetn(rst_ni), .sata_phase(), .sata_damaged(), .gt_rate(rate), .gt_rate_now(rate_now),
-    .gt_tx_bits(tx_bits), .gt_tx_idle(tx_idle), .gt_rx_clk(rx_clk), .gt_rx_resetn(rst_ni), .gt_rx_bits(rx_bits),
-    .gt_rx_idle(rx_idle), .*
+    `SATA_BIT_JOIN, .*
   );
   assign {d_awburst, d_arburst} = {m_axi_awburst[0], m_axi_arburst[0]};
 

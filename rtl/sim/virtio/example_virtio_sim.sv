@@ -11,14 +11,7 @@ module example_virtio_sim #(
 
   `AXI_PINS(m_),
 
-  input  logic        sata_clk,
-  input  logic        rx_clk,
-  output logic [1:0]  rate,
-  input  logic [1:0]  rate_now,
-  output logic [39:0] tx_bits,
-  output logic        tx_idle,
-  input  logic [39:0] rx_bits,
-  input  logic        rx_idle
+  `SATA_BIT_PINS
 );
   example_virtio #(.Requests(Requests), .TimeoutCycles(TimeoutCycles), .RetryDwords(3000)) u_top (
     .s_axi_aclk(clk_i), .s_axi_aresetn(rst_ni), .s_axi_awaddr(awaddr), .s_axi_awprot('0), .s_axi_awvalid(awvalid),
@@ -33,9 +26,7 @@ module example_virtio_sim #(
     .m_axi_arlen(m_arlen), .m_axi_arsize(m_arsize), .m_axi_arburst(), .m_axi_arcache(), .m_axi_arprot(),
     .m_axi_arvalid(m_arvalid), .m_axi_arready(m_arready), .m_axi_rdata(m_rdata), .m_axi_rresp(m_rresp),
     .m_axi_rlast(m_rlast), .m_axi_rvalid(m_rvalid), .m_axi_rready(m_rready),
-    .sata_clk, .sata_resetn(rst_ni), .sata_phase(), .sata_damaged(), .gt_rate(rate), .gt_rate_now(rate_now),
-    .gt_tx_bits(tx_bits), .gt_tx_idle(tx_idle), .gt_rx_clk(rx_clk), .gt_rx_resetn(rst_ni), .gt_rx_bits(rx_bits),
-    .gt_rx_idle(rx_idle)
+    `SATA_BIT_JOIN
   );
 
   block_checker #(.DataWidth(32), .TimeoutCycles(4 * TimeoutCycles + 100000)) u_check (
