@@ -4,7 +4,7 @@
 use super::{
     MEDIUM, PAGE, blocks, buffers, disk, is_served, load, permitted, store, value, with_map,
 };
-use block::{Completion, Device, Geometry, RamDisk, Refused, Request};
+use block::{Completion, Device, Geometry, Operation, RamDisk, Refused, Request};
 use crash::{Fault, Faulty, Kind, On, Rule};
 use linux::{Claim, Roots, SyncFile};
 use std::io::{BufRead, BufReader, Write};
@@ -392,4 +392,75 @@ fn a_kernel_that_refuses_userfaultfd_is_an_error_that_says_what_to_do() {
     // Nothing is left of either.
     assert_eq!(files(), before);
     assert!(!maps().contains("straightway-map"));
+}
+
+/// A disk after whose read of a block the kernel has no more memory for the thread that serves it.
+struct LastMemory {
+    disk: RamDisk<Vec<u8>, 8>,
+    lba: u64,
+}
+
+impl Device for LastMemory {
+    fn geometry(&self) -> &Geometry {
+        self.disk.geometry()
+    }
+
+    fn submit(&mut self, request: Request) -> Result<(), Refused> {
+        if matches!(request.operation, Operation::Read { lba, .. } if lba == self.lba) {
+            permitted::refuse_memory().expect("a filter");
+        }
+        self.disk.submit(request)
+    }
+
+    fn kick(&mut self) {
+        self.disk.kick();
+    }
+
+    fn poll(&mut self) -> Option<Completion> {
+        self.disk.poll()
+    }
+
+    fn outstanding(&self) -> usize {
+        self.disk.outstanding()
+    }
+}
+
+#[test]
+fn memory_that_the_kernel_refuses_is_an_error_of_that_page_and_of_no_other() {
+    if permitted::is_missing(true) {
+        return;
+    }
+    let device = LastMemory {
+        disk: disk(8),
+        lba: blocks(5).start,
+    };
+    let options = Options {
+        writable: true,
+        ..Options::default()
+    };
+    let ended = with_map(device, 8 * PAGE as u64, options, |map| {
+        for page in 0..4 {
+            assert_eq!(load(&map, page * PAGE), value(page));
+        }
+        store(&map, PAGE, 77);
+        assert!(!is_served(&map, 5) && !is_served(&map, 6));
+        let failures = map.take_failures();
+        let is_memory = |failure: &Failure| {
+            let errno = libc::ENOMEM;
+            !failure.write && failure.error == block::Error::Os { errno }
+        };
+        assert!(failures.iter().all(is_memory), "{failures:?}");
+        let offsets: Vec<u64> = failures
+            .iter()
+            .map(|failure| failure.offset_bytes)
+            .collect();
+        assert_eq!(offsets, [5 * PAGE as u64, 6 * PAGE as u64]);
+        // What is in memory is served and written.
+        assert_eq!((load(&map, PAGE), load(&map, 3 * PAGE)), (77, value(3)));
+        map.sync().expect("a sync");
+    });
+    let mut disk = ended.expect("a clean end").disk;
+    let buffer = buffers(1, PAGE).remove(0);
+    let read = block::blocking::read(&mut disk, blocks(1).start, buffer);
+    assert_eq!((read.result, read.buffer[0]), (Ok(()), 77));
 }

@@ -19,9 +19,23 @@ pub fn is_missing(system_calls: bool) -> bool {
     true
 }
 
-/// From now on the kernel refuses this process, and the programs that it starts, any userfaultfd with `errno`, as
-/// the filters of containers do. Allocates nothing, so it may run between fork and exec.
+/// `UFFDIO_COPY`, which gives a page its content.
+const COPY: u32 = 0xc028_aa03;
+
+/// From now on the kernel refuses this thread, and what it starts, any userfaultfd with `errno`, as the filters of
+/// containers do.
 pub fn refuse(errno: i32) -> std::io::Result<()> {
+    filter(libc::SYS_userfaultfd, None, errno)
+}
+
+/// From now on the kernel has no memory for pages to which this thread gives their content.
+pub fn refuse_memory() -> std::io::Result<()> {
+    filter(libc::SYS_ioctl, Some(COPY), libc::ENOMEM)
+}
+
+/// Answers a system call of this thread, if its second argument is `argument`, with `errno`. Allocates nothing, so
+/// it may run between fork and exec.
+fn filter(call: i64, argument: Option<u32>, errno: i32) -> std::io::Result<()> {
     let statement = |code, value| libc::sock_filter {
         code,
         jt: 0,
@@ -31,12 +45,19 @@ pub fn refuse(errno: i32) -> std::io::Result<()> {
     let load = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
     let equal = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
     let answer = (libc::BPF_RET | libc::BPF_K) as u16;
+    let unless = |value, skipped| libc::sock_filter {
+        jf: skipped,
+        ..statement(equal, value)
+    };
+    let (at, wanted) = match argument {
+        Some(argument) => (24, argument), // the low half of the second argument
+        None => (0, call as u32),
+    };
     let mut filter = [
         statement(load, 0), // the number of the call
-        libc::sock_filter {
-            jf: 1,
-            ..statement(equal, libc::SYS_userfaultfd as u32)
-        },
+        unless(call as u32, 3),
+        statement(load, at),
+        unless(wanted, 1),
         statement(answer, libc::SECCOMP_RET_ERRNO | errno as u32),
         statement(answer, libc::SECCOMP_RET_ALLOW),
     ];
