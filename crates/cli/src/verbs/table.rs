@@ -2,7 +2,7 @@
 
 use crate::drive::Drive;
 use crate::failure::{Exit, Failure, Result};
-use crate::guard::Output;
+use crate::guard::{Outlet, output_of, refuse_to_mix};
 use crate::units::Size;
 use crate::verbs::put::check_name;
 use crate::volume::{Access, Mounted, Route, Store, failed, route, shown};
@@ -11,7 +11,7 @@ use clap::Args;
 use map::{TableError, window_table};
 use schemars::JsonSchema;
 use serde::Serialize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Write the translation table with which hardware reads a file of a volume through memory.
 #[derive(Clone, Debug, Args)]
@@ -20,7 +20,8 @@ FILE gets a word of 32 bits, little-endian, for each page of the file: where the
 device. Load it into memory, and give its address and the last page's number to a context of the
 hardware's window (rtl/smmu). The file's data stays where it is.
 
-Each page must begin at a page of the device: format the volume with a --unit of at least a page. The
+Pages are counted from DEVICE's start: name the drive or the array that the hardware has, not a
+partition of it. Each page must begin at a page of the device: format the volume with a --unit of at least a page. The
 table holds while the file is neither changed nor removed. Behind the end of the file, its last page
 has what is on the device there.")]
 pub struct Table {
@@ -28,7 +29,7 @@ pub struct Table {
     pub device: String,
     /// The file's name in the volume
     pub name: String,
-    /// The file for the table
+    /// The file for the table; - is standard output
     pub file: PathBuf,
     /// The page of the hardware: 4K, 8K, 16K, 32K or 64K
     #[arg(long, value_name = "SIZE", default_value = "4K")]
@@ -75,13 +76,17 @@ impl Table {
     /// The device, the volume, the file or the output failed.
     pub fn run(&self, context: &Context) -> Result<Exit> {
         check_name(&self.name)?;
+        let file = Some(self.file.as_path()).filter(|&file| file != Path::new("-"));
+        if file.is_none() {
+            refuse_to_mix(self.json, "name a file")?;
+        }
         let drive = Drive::find(&context.roots, &self.device)?;
-        let output = Output::check(&context.roots, &self.file, self.force, Some(&drive))?;
+        let output = output_of(&context.roots, &drive, file, self.force)?;
         let options = route::open_options(&self.route.with_buffers(4096, 1), false);
         let mut store = Store::of(context, drive, &options)?;
         let made = store.mount(Access::Read, |mounted| self.of_file(mounted));
         let (report, table) = store.close(made)?;
-        let mut output = output.open()?;
+        let mut output = Outlet::open(output)?;
         for entries in table.chunks(1 << 16) {
             let bytes: Vec<u8> = entries
                 .iter()

@@ -372,6 +372,9 @@ fn a_table_for_hardware_and_the_extents_say_where_a_file_is() {
     ok(&["put", &disk, &source, "plain", "--no-checksums"]);
     ok(&["put", &disk, &source, "summed"]);
     let table = folder.path("table");
+    let entries = run(&["table", &disk, "plain", "-"]);
+    ok(&["table", &disk, "plain", &table]);
+    assert_eq!(entries.stdout, std::fs::read(&table).unwrap());
     for (name, page, flags) in [
         ("plain", "4K", &["--writable"][..]),
         ("plain", "16K", &[]),
@@ -441,6 +444,7 @@ fn a_table_that_would_not_hold_is_refused_and_nothing_is_written() {
             "--page-size 4K",
         ),
         (&["summed", &source], 9, "--force"),
+        (&["summed", "-", "--json"], 2, "would mix"),
         (&["summed", &disk, "--force"], 2, "is the source itself"),
     ] {
         refused(&[&["table", &disk], words].concat(), status, said);
