@@ -5,7 +5,7 @@ use crate::cell::{CellError, ServiceTimes, Tally, service_times};
 use crate::cpu::percent_of_ticks;
 use crate::path::Counters;
 use crate::schema::{Ci95, PathResult, Sample};
-use crate::stats;
+use crate::stats::{self, Percentile, percentile_ranks};
 use crate::trend;
 
 /// The raw measurement of one cell in one round.
@@ -117,8 +117,8 @@ impl Series {
             ci95(stats::ratio_interval(counts, &operations, 1.0, seed))
         };
         let whole = |counts: &Option<Vec<f64>>| Some(counts.as_ref()?.iter().sum::<f64>() as u64);
-        let p50 = stats::percentile(&self.service_times, 0.5);
-        let p99 = stats::percentile(&self.service_times, 0.99);
+        let p50 = percentile(&self.service_times, 0.5);
+        let p99 = percentile(&self.service_times, 0.99);
         let cpu_ci95 = stats::mean_interval(&cpu, seed).map(|ends| ends.map(|end| end.max(0.0)));
         let efficiency_ci95 = stats::ratio_interval(&throughput, &cpu, one_tick, seed);
         Some(PathResult {
@@ -183,6 +183,17 @@ fn rounded(value: f64) -> f64 {
         let scale = 10f64.powi(-digits);
         (value / scale).round() * scale
     }
+}
+
+/// A percentile of recorded service times, or `None` if there are too few.
+fn percentile(times: &ServiceTimes, quantile: f64) -> Option<Percentile> {
+    let count = times.len();
+    let (low, high) = percentile_ranks(count, quantile)?;
+    let at = |rank: u64| times.value_at_quantile(rank as f64 / count as f64);
+    Some(Percentile {
+        value: times.value_at_quantile(quantile),
+        ci95: [at(low), at(high)],
+    })
 }
 
 #[cfg(test)]
@@ -272,5 +283,17 @@ mod tests {
         assert_eq!(rounded(0.000_123_456_789), 0.000_123_457);
         assert_eq!(rounded(-3.0), -3.0);
         assert_eq!(rounded(f64::NAN), 0.0);
+    }
+
+    #[test]
+    fn a_percentile_of_service_times_is_within_its_interval() {
+        let mut times = service_times().unwrap();
+        for value in 1..=10_000u64 {
+            times.saturating_record(value * 100);
+        }
+        let p99 = percentile(&times, 0.99).unwrap();
+        assert!(p99.ci95[0] <= p99.value && p99.value <= p99.ci95[1]);
+        assert!((p99.value as f64 / 990_000.0 - 1.0).abs() < 0.01);
+        assert_eq!(percentile(&times, 0.9999), None);
     }
 }

@@ -11,7 +11,6 @@
 //! * CANNOT TELL: the run is not valid, as on a busy machine: no statement about the drive.
 
 use crate::access::Access;
-use crate::distribution::{density, exceedance};
 use crate::format::{nanos, share};
 use crate::host::Host;
 use crate::open_loop::{OpenLoop, OpenRun, Schedule};
@@ -23,6 +22,7 @@ use crate::trend;
 use crate::warm_up::{WarmUp, warm_up};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use statistics::shape::{density, exceedance};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 

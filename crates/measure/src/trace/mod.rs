@@ -11,7 +11,6 @@ pub mod parts;
 pub mod timeline;
 
 use crate::access::Access;
-use crate::distribution::{density, exceedance};
 use crate::host::{Clock, Host};
 use crate::operations::Operations;
 use crate::path::{Missing, Path};
@@ -26,6 +25,7 @@ use events::Event;
 use parts::{PARTS, Split, Stamps, by_events, by_marks, by_stamps};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use statistics::shape::{density, exceedance};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Minimum number of turns with and without the probe.

@@ -209,17 +209,6 @@ pub struct Percentile {
     pub ci95: [u64; 2],
 }
 
-/// A percentile of recorded service times, or `None` if there are too few.
-pub fn percentile(times: &crate::cell::ServiceTimes, quantile: f64) -> Option<Percentile> {
-    let count = times.len();
-    let (low, high) = percentile_ranks(count, quantile)?;
-    let at = |rank: u64| times.value_at_quantile(rank as f64 / count as f64);
-    Some(Percentile {
-        value: times.value_at_quantile(quantile),
-        ci95: [at(low), at(high)],
-    })
-}
-
 #[cfg(test)]
 #[path = "stats_tests.rs"]
 mod tests;

@@ -16,17 +16,17 @@ const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// SplitMix64, for numbers drawn on a timed path: a tenth of the instructions of ChaCha8.
 #[derive(Clone, Debug)]
-pub(crate) struct Quick(u64);
+pub struct Quick(u64);
 
 impl Quick {
     /// A stream seeded from `random`.
-    pub(crate) fn from(random: &mut Random) -> Self {
+    pub fn from(random: &mut Random) -> Self {
         Self(random.draw())
     }
 
     /// A number below `limit`, like [`Random::below`].
     #[inline]
-    pub(crate) fn below(&mut self, limit: u64) -> u64 {
+    pub fn below(&mut self, limit: u64) -> u64 {
         self.0 = self.0.wrapping_add(STEP);
         ((u128::from(mix(self.0)) * u128::from(limit)) >> 64) as u64
     }
