@@ -46,7 +46,7 @@ class Machine:
     windows: list[Path] = field(default_factory=list)
     kernel_arguments: str = ""
     traces: list[tuple[str, Path]] = field(default_factory=list)
-    vhost_user: Path | None = None
+    vhost_user: list[Path] = field(default_factory=list)
     qmp: Path | None = None
     count: Path | None = None
     is_quick: bool = False
@@ -158,10 +158,11 @@ def command_line(machine: Machine, boot: dict[str, Path], folder: Path, console:
                          mem__path=str(window))  # fmt: skip
         arguments += ["-object", backend, "-device", device("ivshmem-plain", memdev=f"window{index}")]
     if machine.vhost_user:
-        # The process behind the socket maps the guest's memory.
-        arguments += ["-object", device("memory-backend-memfd", id="memory", share="on", size=str(machine.memory)),
-                      "-chardev", device("socket", id="vhost", path=str(machine.vhost_user)),
-                      "-device", device("vhost-user-blk-pci", chardev="vhost")]  # fmt: skip
+        # The processes behind the sockets map the guest's memory.
+        arguments += ["-object", device("memory-backend-memfd", id="memory", share="on", size=str(machine.memory))]
+    for index, socket in enumerate(machine.vhost_user):
+        arguments += ["-chardev", device("socket", id=f"vhost{index}", path=str(socket)),
+                      "-device", device("vhost-user-blk-pci", chardev=f"vhost{index}")]  # fmt: skip
     for pattern, _ in machine.traces:
         arguments += ["-trace", device(f"enable={pattern}")]
     if machine.traces:

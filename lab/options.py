@@ -36,8 +36,8 @@ def parse_arguments(words: list[str]) -> tuple[argparse.Namespace, list[str]]:
         help="instructions between markers, into FILE; see lab/count/marker.h (x86_64, one CPU)")  # fmt: skip
     add("--window", type=lambda text: Path(text).absolute(), action="append", default=[], metavar="FILE",
         help="a file that is the memory of a PCI function (ivshmem, 1af4:1110): a coprocessor's window")  # fmt: skip
-    add("--vhost-user", type=lambda text: Path(text).absolute(), metavar="SOCKET",
-        help="the disk that a process serves at this socket (vhost-user-blk); modprobe virtio_blk in the guest")  # fmt: skip
+    add("--vhost-user", type=lambda text: Path(text).absolute(), action="append", default=[], metavar="SOCKET",
+        help="a disk that a process serves at this socket (vhost-user-blk); modprobe virtio_blk in the guest")  # fmt: skip
     add("--quick", action="store_true",
         help="copies and clears memory in fewer emulated steps: for tests, not for figures; no effect where instructions are counted")
     add("--qmp", type=lambda text: Path(text).absolute(), metavar="PATH", help="QEMU's control socket")

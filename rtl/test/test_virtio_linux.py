@@ -1,5 +1,5 @@
 """Linux's own virtio_blk on the verilated core: a file system, fio with verification, and a power cut, on a RAM disk, an
-array, a SATA drive.
+array, a SATA drive, which one guest has at the same time.
 
 Own guests: the device of each is a process that must run before QEMU starts and that ends with it.
 """
@@ -10,8 +10,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-
-import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "rtl"))
@@ -26,23 +24,26 @@ rc 1 dd if=$D of=/dev/null bs=4k skip=5120 count=1 iflag=direct; said "Input/out
 rc 1 dd if=/dev/zero of=$D bs=4k seek=5120 count=1 oflag=direct; said "Input/output error"
 rc 0 dd if=$D of=/dev/null bs=4k skip=5121 count=1 iflag=direct
 """
-DISCARD = "rc 0 blkdiscard -o 8M -l 1M $D"
-# The backing devices: parameters of virtio_sim, the cache mode that Linux reports, and further commands.
+DISCARD = "rc 0 blkdiscard -o 8M -l 1M $D\n"
+# The backing devices, from /dev/vda: parameters of virtio_sim, the cache mode that Linux reports, and further commands.
 DISKS = {
     "ram_disk": ({"DiskBlocks": 49152}, "write through", BAD),
     "array": ({"Requests": 4, "Disks": 2, "DiskBlocks": 24576}, "write through", ""),
     "sata": ({"Requests": 8, "Sata": 1, "DiskBlocks": 49152}, "write back", DISCARD),
 }
-SCRIPT = r"""
+START = """
 modprobe virtio_blk && modprobe ext4
-D=/dev/vda
-until [ -b $D ]; do :; done
-same "$(cat /sys/block/vda/size)" 49152 "the capacity"
-same "$(cat /sys/block/vda/queue/write_cache)" "%s" "the cache"
-same "$(cat /sys/block/vda/serial)" straightway-virtio-0 "the name"
-same "$(ls /sys/block/vda/mq | wc -l)" 2 "the queues"
-rc 0 mkfs.ext4 -q -b 4096 $D
 mkdir /tmp/mnt
+"""
+# For a disk of the name %s at /dev/%s with the cache %s.
+TRIAL = r"""
+NAME=%s V=%s D=/dev/$V
+until [ -b $D ]; do :; done
+same "$(cat /sys/block/$V/size)" 49152 "the capacity of $NAME"
+same "$(cat /sys/block/$V/queue/write_cache)" "%s" "the cache of $NAME"
+same "$(cat /sys/block/$V/serial)" straightway-virtio-0 "the name of $NAME"
+same "$(ls /sys/block/$V/mq | wc -l)" 2 "the queues of $NAME"
+rc 0 mkfs.ext4 -q -b 4096 $D
 rc 0 mount $D /tmp/mnt
 rc 0 fio --name=files --directory=/tmp/mnt --size=1M --numjobs=2 --rw=randwrite --bs=4k --ioengine=libaio --iodepth=8 \
     --end_fsync=1 --verify=crc32c --verify_fatal=1 --randseed=1
@@ -62,29 +63,27 @@ rc 0 cmp -n 1M -i 12M:0 $D /dev/zero
 # with the machine.
 FILES = 6
 UNTIL_THE_CUT = r"""
-modprobe virtio_blk && modprobe ext4
-D=/dev/vda
-until [ -b $D ]; do :; done
-mkdir /tmp/mnt
-rc 0 mkfs.ext4 -q -F -b 4096 $D
-rc 0 mount $D /tmp/mnt
-fio --name=noise --directory=/tmp/mnt --size=2M --rw=randwrite --bs=4k --direct=1 --ioengine=libaio --iodepth=8 \
-    --time_based --runtime=1000 >/dev/null 2>&1 &
-until [ -s /tmp/mnt/noise.0.0 ]; do :; done
-for ((i = 1; ; i++)); do
-  printf '%20000s' $i >/tmp/mnt/file$i
-  sync /tmp/mnt/file$i || fail "sync"
-  echo "durable $i"
-done
+until_the_cut() {
+  local name=$1 disk=/dev/$2 at=/tmp/mnt/$1
+  until [ -b $disk ]; do :; done
+  mkdir $at
+  mkfs.ext4 -q -F -b 4096 $disk && mount $disk $at || fail "$name"
+  fio --name=noise --directory=$at --size=2M --rw=randwrite --bs=4k --direct=1 --ioengine=libaio --iodepth=8 \
+      --time_based --runtime=1000 >/dev/null 2>&1 &
+  until [ -s $at/noise.0.0 ]; do :; done
+  for ((i = 1; ; i++)); do
+    printf '%20000s' $name$i >$at/file$i
+    sync $at/file$i || fail "sync of $name"
+    echo "durable $name $i"
+  done
+}
 """
 AFTER_THE_CUT = r"""
-modprobe virtio_blk && modprobe ext4
-D=/dev/vda
+NAME=%s D=/dev/%s
 until [ -b $D ]; do :; done
-mkdir /tmp/mnt
 rc 0 mount $D /tmp/mnt
 for ((i = 1; i <= %d; i++)); do
-  same "$(</tmp/mnt/file$i)" "$(printf '%%20000s' $i)" "file $i after the power cut"
+  same "$(</tmp/mnt/file$i)" "$(printf '%%20000s' $NAME$i)" "file $i of $NAME after the power cut"
 done
 rc 0 umount /tmp/mnt
 rc 0 e2fsck -fn $D
@@ -92,53 +91,69 @@ rc 0 e2fsck -fn $D
 
 
 @contextlib.contextmanager
-def served(name, folder, *options):
-    """The path of the socket at which the disk `name` is served."""
-    program = cores.build_bench(f"vhost_user_{name}", "virtio_sim", "virtio/vhost_user.cpp",
-                                {"Requests": 1, "Queues": 2, "BlockSizeLog2": 9, "Disks": 1, "Sata": 0} | DISKS[name][0], fast=True,
-                                core="virtio_sim", level="-O1")
-    socket, log = folder / "socket", folder / "log"
-    with open(log, "w") as file:
-        server = subprocess.Popen([program, socket, *options], stdout=file, stderr=file)
+def served(folder):
+    """The server processes of the disks, and the options of lab/run for their sockets."""
+    servers, options = [], ["--cpus", "2", "--no-iommu"]
     try:
-        while not socket.is_socket():
-            assert server.poll() is None, log.read_text()
-            time.sleep(0.05)
-        yield server, socket
-        assert server.wait(60) == 0, log.read_text()
-        print(log.read_text())
+        for name, (parameters, _, more) in DISKS.items():
+            program = cores.build_bench(f"vhost_user_{name}", "virtio_sim", "virtio/vhost_user.cpp",
+                                        {"Requests": 1, "Queues": 2, "BlockSizeLog2": 9, "Disks": 1, "Sata": 0} | parameters, fast=True,
+                                        core="virtio_sim", level="-O1")
+            socket = folder / name
+            with open(folder / f"{name}.log", "w") as file:
+                words = [program, socket, *([str(BAD_BYTE)] if more == BAD else [])]
+                servers.append(subprocess.Popen(words, stdout=file, stderr=file))
+            while not socket.is_socket():
+                assert servers[-1].poll() is None, (folder / f"{name}.log").read_text()
+                time.sleep(0.05)
+            options += ["--vhost-user", str(socket)]
+        yield servers, options
+        for name, server in zip(DISKS, servers):
+            assert server.wait(60) == 0, f"{name}: {(folder / f'{name}.log').read_text()}"
     finally:
-        server.kill()
-        server.wait()
+        for server in servers:
+            server.kill()
+            server.wait()
 
 
-@pytest.mark.parametrize("name", DISKS)
-def test_stock_virtio_blk(name, tmp_path):
-    _, cache, more = DISKS[name]
-    with served(name, tmp_path, *([str(BAD_BYTE)] if more == BAD else [])) as (_, socket):
-        own_guest(SCRIPT % cache + more, "--cpus", "2", "--vhost-user", str(socket), "--no-iommu", timeout=300)
+def nodes():
+    """Each disk's name and the name of its block device."""
+    return zip(DISKS, ("vda", "vdb", "vdc"))
 
 
-@pytest.mark.parametrize("name", DISKS)
-def test_a_power_cut(name, tmp_path):
-    """Guest, core and drive stop in the middle of writes, and unflushed blocks of the drive's cache are lost: the next guest's
+def test_stock_virtio_blk(tmp_path):
+    with served(tmp_path) as (_, options):
+        trials = (TRIAL % (name, node, DISKS[name][1]) + DISKS[name][2] for name, node in nodes())
+        own_guest(START + "".join(trials), *options, timeout=600)
+
+
+def test_a_power_cut(tmp_path):
+    """Guest, cores and drives stop in the middle of writes, and unflushed blocks of a drive's cache are lost: the next guest's
     ext4 recovers, and has each file whose `sync` had returned."""
-    with served(name, tmp_path) as (server, socket):
-        options = ["--quick", "--cpus", "2", "--vhost-user", str(socket), "--no-iommu"]
-        command = [ROOT / "lab" / "run", *options, "--timeout", "300", "--", "bash", "-c",
-                   PRELUDE + UNTIL_THE_CUT]
+    with served(tmp_path) as (servers, options):
+        script = PRELUDE + START + UNTIL_THE_CUT + "".join(f"until_the_cut {name} {node} &\n" for name, node in nodes()) + "wait\n"
+        command = [ROOT / "lab" / "run", "--quick", *options, "--timeout", "600", "--", "bash", "-c", script]
+        durable = dict.fromkeys(DISKS, 0)
         with open(tmp_path / "errors", "w+") as errors:
             guest = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, text=True)
-            durable = 0
+
+            def note(line):
+                _, name, number = line.split()
+                durable[name] = int(number)
+
             for line in guest.stdout:
-                durable = int(line.removeprefix("durable "))
-                if durable == FILES:
+                note(line)
+                if min(durable.values()) >= FILES:
                     break
-            assert durable == FILES, (tmp_path / "errors").read_text()
-            server.send_signal(signal.SIGUSR1)
+            assert min(durable.values()) >= FILES, f"{durable}: {(tmp_path / 'errors').read_text()}"
+            for server in servers:
+                server.send_signal(signal.SIGUSR1)
             guest.terminate()
-            # Some more files may have become durable before the cut.
-            durable += guest.stdout.read().count("\n")
+            # Some more files may have become durable before the cut; the last line can be incomplete.
+            for line in guest.stdout.read().splitlines(keepends=True):
+                if line.endswith("\n"):
+                    note(line)
             guest.stdout.close()
             guest.wait()
-        own_guest(AFTER_THE_CUT % durable, *options, timeout=300)
+        checks = (AFTER_THE_CUT % (name, node, durable[name]) for name, node in nodes())
+        own_guest(START + "".join(checks), *options, timeout=600)
