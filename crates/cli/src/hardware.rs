@@ -174,7 +174,7 @@ impl Files<'_> {
     pub fn put(
         &mut self,
         name: &str,
-        source: &mut Source,
+        source: &mut Source<'_>,
         sums: Option<&mut Chunks>,
         stop: &Stop<'_>,
     ) -> Result<(u64, u64)> {
@@ -316,7 +316,7 @@ impl<'a, T> Moving<'a, T> {
     }
 }
 
-impl Read for Moving<'_, Source> {
+impl Read for Moving<'_, Source<'_>> {
     fn read(&mut self, data: &mut [u8]) -> io::Result<usize> {
         let filled = self.step(|source, stop| {
             let filled = source.fill(data, stop.cancel.flag())?;

@@ -1,6 +1,7 @@
 //! `straightway get DEVICE NAME [FILE]`: a file of a volume to a file or standard output; `get DEVICE NAME... FOLDER` several.
 
 mod many;
+mod tar;
 
 use crate::drive::Drive;
 use crate::failure::{Exit, Failure, Result};
@@ -31,6 +32,7 @@ does not report which files have checksums.
 Several files go into the last word, a folder, which is made if it does not exist; so do all files that
 a pattern fits: * means any letters, / too, ? one, [a-c] one of these. Quote patterns. A / in a name is
 a folder. Nothing is fetched if a word fits no file, or a local file exists and --force is not given.
+With --tar they become one archive, with their sizes and times; the last word is its file, or -.
 
 FILE appears under its name when it is complete. An existing file is replaced only with --force; a
 FIFO or a terminal is written directly, a block device never.")]
@@ -44,6 +46,9 @@ pub struct Get {
     /// Every file, to the folder that is named [here]
     #[arg(long)]
     pub all: bool,
+    /// Store the files as one tar archive in the last word, or to standard output where it is -
+    #[arg(long)]
+    pub tar: bool,
     /// First byte
     #[arg(long, value_name = "SIZE", default_value = "0")]
     pub offset: Size,
@@ -70,6 +75,9 @@ impl Get {
     /// # Errors
     /// The device, the volume, the file or the target failed.
     pub fn run(&self, context: &Context) -> Result<Exit> {
+        if self.tar {
+            return self.run_tar(context);
+        }
         let (name, target) = match self.wanted()? {
             Ok(wanted) => return self.run_many(context, &wanted),
             Err(one) => one,
@@ -171,6 +179,17 @@ impl Get {
         name: &str,
         output: Option<Output>,
     ) -> Result<Report> {
+        let part = self.part(mounted, name)?;
+        let mut sink = Outlet::open(output)?;
+        let began = Instant::now();
+        let mut report = self.fetch(context, mounted, &part, |data| sink.take(data))?;
+        sink.finish()?;
+        report.elapsed_us = micros(began.elapsed());
+        Ok(report)
+    }
+
+    /// What is read of a file.
+    fn part<'n>(&self, mounted: &Mounted<'_, '_>, name: &'n str) -> Result<Part<'n>> {
         let doing = || format!("opening `{}`", shown(name));
         let entry = mounted.run(doing(), mounted.volume.find(name))?;
         let length_bytes = self.length_in(name, entry.size_bytes)?;
@@ -180,11 +199,7 @@ impl Get {
                     .hint("omit --verify; straightway put --checksums stores checksums"),
             );
         }
-        let pace = pace(mounted, &self.io)?;
-        let mut sink = Outlet::open(output)?;
-        let bar = context.console.bytes_bar(Some(length_bytes));
-        let began = Instant::now();
-        let part = Part {
+        Ok(Part {
             name,
             offset_bytes: self.offset.0,
             length_bytes,
@@ -194,25 +209,35 @@ impl Get {
                 false => Sums::Ignored,
             },
             past_rot: false,
-            pace,
-        };
-        let mut take = |data: &[u8]| sink.take(data);
-        let drained = drain(mounted, &part, &mut take, &bar, &context.cancel);
+            pace: pace(mounted, &self.io)?,
+        })
+    }
+
+    /// Reads it, and passes its data to `take` in order.
+    fn fetch(
+        &self,
+        context: &Context,
+        mounted: &Mounted<'_, '_>,
+        part: &Part<'_>,
+        mut take: impl FnMut(&[u8]) -> Result<()> + Send,
+    ) -> Result<Report> {
+        let bar = context.console.bytes_bar(Some(part.length_bytes));
+        let began = Instant::now();
+        let drained = drain(mounted, part, &mut take, &bar, &context.cancel);
         bar.finish_and_clear();
-        let drained = drained.and_then(|drained| sink.finish().map(|()| drained));
-        let elapsed = began.elapsed();
         let drained = drained?;
+        let checksums = matches!(part.sums, Sums::Stored);
         Ok(Report {
             schema_version: SCHEMA_VERSION,
             device: mounted.drive.to_string(),
             path: mounted.path.to_owned(),
-            name: name.to_owned(),
-            offset_bytes: self.offset.0,
+            name: part.name.to_owned(),
+            offset_bytes: part.offset_bytes,
             length_bytes: drained.bytes,
             requests: drained.requests,
-            elapsed_us: micros(elapsed),
-            checksums: entry.checksums,
-            verified: entry.checksums,
+            elapsed_us: micros(began.elapsed()),
+            checksums,
+            verified: checksums,
             replaced: false,
         })
     }

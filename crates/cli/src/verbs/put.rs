@@ -1,6 +1,7 @@
 //! `straightway put DEVICE FILE [NAME]`: stores a file or standard input in a volume; `put DEVICE FILE...` files and folders.
 
 mod many;
+mod tar;
 
 pub use many::ManyReport;
 
@@ -38,7 +39,8 @@ again with --force.
 Several files keep their names, and those of a folder have its name and a / before theirs; a volume has
 no folders of its own. Every name is checked before the first file is stored. If one cannot be stored,
 those before it are there, whole, and the message names the others. A last word that is no local file
-is the NAME of a single file.
+is the NAME of a single file. With --tar the files of an archive are stored, with their paths as names
+and the times that the archive has; names of a stream are checked as they come.
 
 With --force an existing file of this name is replaced: the new one is stored as NAME.new~, then the
 old one is removed and the new one renamed. A power cut before the removal leaves the old file and
@@ -53,6 +55,9 @@ pub struct Put {
     /// The file, - for standard input, and its name in the volume, 1 to 64 bytes [the file's own]; or files and folders
     #[arg(required = true, value_name = "FILE", value_parser = OsStringValueParser::new().map(PathBuf::from))]
     pub files: Vec<PathBuf>,
+    /// FILE is a tar archive, or - for one on standard input: store its files
+    #[arg(long, conflicts_with_all = ["explicit_name", "keep_partial"])]
+    pub tar: bool,
     /// The name of a single file in the volume, even if a local file has that name
     #[arg(long = "name", value_name = "NAME")]
     pub explicit_name: Option<String>,
@@ -171,6 +176,7 @@ impl Put {
     /// The source, the device or the volume failed, or the user cancelled.
     pub fn run(&self, context: &Context) -> Result<Exit> {
         let (file, name) = match self.files.as_slice() {
+            paths if self.tar => return self.run_tar(context, paths),
             [file] if !file.is_dir() => (file, None),
             [file, name] if is_name(file, name) => (file, Some(name)),
             paths => return self.run_many(context, paths),
@@ -184,19 +190,28 @@ impl Put {
         let options = route::open_options(&self.io, true);
         let drive = Drive::find(&context.roots, &self.device)?;
         source.refuse_own(&context.roots, &drive)?;
-        let mut store = Store::of(context, drive, &options)?;
+        let store = Store::of(context, drive, &options)?;
+        let report = self.stored(context, store, |mounted, left| {
+            self.put(context, mounted, &name, &mut source, left)
+        })?;
+        Reported::One(report).tell(context, self.json, "stored", "")
+    }
+
+    /// Mounts the volume, stores, and removes the partial file that a failure left, whose name `put` returns.
+    fn stored<T>(
+        &self,
+        context: &Context,
+        mut store: Store,
+        put: impl FnOnce(&Mounted<'_, '_>, &mut Option<String>) -> Result<T>,
+    ) -> Result<T> {
         context.say(format_args!("path: {}", store.opened.name));
-        // The name of the partial file that a failure leaves.
         let mut left = None;
-        let report = store.mount(Access::Write, |mounted| {
-            self.put(context, mounted, &name, &mut source, &mut left)
-        });
+        let report = store.mount(Access::Write, |mounted| put(mounted, &mut left));
         let report = match (report, left) {
             (Err(failure), Some(half)) => Err(self.clear(&mut store, &half, failure)),
             (report, _) => report,
         };
-        let report = store.close(report)?;
-        Reported::One(report).tell(context, self.json, "stored", "")
+        store.close(report)
     }
 
     /// The same steps as [`put`](Self::put), through a file system in hardware.
@@ -205,7 +220,7 @@ impl Put {
         context: &Context,
         path: &Path,
         name: &str,
-        source: &mut Source,
+        source: &mut Source<'_>,
     ) -> Result<Report> {
         hardware::refuse_io(&self.io)?;
         hardware::refuse(&[
@@ -289,7 +304,7 @@ impl Put {
         context: &Context,
         mounted: &Mounted<'_, '_>,
         name: &str,
-        source: &mut Source,
+        source: &mut Source<'_>,
         left: &mut Option<String>,
     ) -> Result<Report> {
         // Before anything is changed.
@@ -362,14 +377,14 @@ impl Put {
         context: &Context,
         mounted: &Mounted<'_, '_>,
         name: &str,
-        source: &mut Source,
+        source: &mut Source<'_>,
         checksums: bool,
         pace: Span,
         left: &mut Option<String>,
     ) -> Result<(Moved, Vec<u32>)> {
         let doing = format!("making `{}`", shown(name));
         let volume = mounted.volume;
-        volume.set_time(now_ns());
+        volume.set_time(source.modified_ns.unwrap_or_else(now_ns));
         let options = CreateOptions {
             reserve_bytes: source.len_bytes.unwrap_or(0),
             checksums,
@@ -398,7 +413,7 @@ impl Put {
         };
         let filled = fill(mounted, file, pace, &mut read, &bar, &context.cancel);
         bar.finish_and_clear();
-        volume.set_time(now_ns());
+        volume.set_time(source.modified_ns.unwrap_or_else(now_ns));
         let closing = format!("making `{}` durable", shown(name));
         let closed = mounted.run(closing, volume.close(file));
         let failure = match (filled, closed) {

@@ -178,7 +178,7 @@ impl Write {
 
 /// The source, with its last partial block padded if requested, and left out otherwise.
 struct Input {
-    source: Source,
+    source: Source<'static>,
     pad: bool,
     block_bytes: usize,
     /// Bytes that do not fill a block and were left out.

@@ -16,6 +16,7 @@
 //!
 //! These modules do not depend on the verbs.
 
+pub mod archive;
 pub mod checksums;
 pub mod chunks;
 pub mod drain;

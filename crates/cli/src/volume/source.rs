@@ -1,8 +1,9 @@
-//! The source of a put: a file or standard input, read directly into the caller's buffers.
+//! The source of a put: a file, standard input, or a file in an archive, read directly into the caller's buffers.
 
 use crate::drive::Drive;
 use crate::failure::{Failure, Result};
 use crate::guard::refuse_source;
+use crate::volume::shown;
 use linux::Roots;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fs::File;
@@ -24,16 +25,38 @@ pub fn standard_input() -> std::io::Result<File> {
 }
 
 /// An open source.
-#[derive(Debug)]
-pub struct Source {
-    file: File,
+pub struct Source<'a> {
+    data: Data<'a>,
     /// Its name.
     pub name: PathBuf,
-    /// Known only for plain files.
+    /// Known only for plain files, and those of archives.
     pub len_bytes: Option<u64>,
+    /// When it was last modified, in nanoseconds since 1970, if the new file shall keep that.
+    pub modified_ns: Option<u64>,
 }
 
-impl Source {
+enum Data<'a> {
+    File(File),
+    /// And its bytes that are left.
+    Member(&'a mut Source<'static>, u64),
+}
+
+impl<'a> Source<'a> {
+    /// A file in an archive.
+    pub fn member(
+        archive: &'a mut Source<'static>,
+        name: PathBuf,
+        len_bytes: u64,
+        modified_ns: u64,
+    ) -> Self {
+        Self {
+            data: Data::Member(archive, len_bytes),
+            name,
+            len_bytes: Some(len_bytes),
+            modified_ns: Some(modified_ns),
+        }
+    }
+
     /// Opens a file, or standard input where `path` is `-`.
     ///
     /// # Errors
@@ -60,9 +83,10 @@ impl Source {
         // Standard input may be at any offset of a file, so the file's length is not usable.
         let len_bytes = (data.is_file() && !is_stdin).then_some(data.len());
         Ok(Self {
-            file,
+            data: Data::File(file),
             name,
             len_bytes,
+            modified_ns: None,
         })
     }
 
@@ -71,7 +95,10 @@ impl Source {
     /// # Errors
     /// The source is the drive.
     pub fn refuse_own(&self, roots: &Roots, drive: &Drive) -> Result<()> {
-        refuse_source(roots, drive, self.file.metadata(), &self.name)
+        match &self.data {
+            Data::File(file) => refuse_source(roots, drive, file.metadata(), &self.name),
+            Data::Member(..) => Ok(()),
+        }
     }
 
     /// Fills `data`, completely or up to the end of the source.
@@ -79,12 +106,28 @@ impl Source {
     /// # Errors
     /// The source cannot be read, or `stop` was set while it was silent.
     pub fn fill(&mut self, data: &mut [u8], stop: &AtomicBool) -> Result<usize> {
+        let file = match &mut self.data {
+            Data::File(file) => file,
+            Data::Member(archive, left) => {
+                let want = data.len().min(usize::try_from(*left).unwrap_or(usize::MAX));
+                let filled = archive.fill(data.get_mut(..want).unwrap_or_default(), stop)?;
+                *left -= filled as u64;
+                return match filled == want {
+                    true => Ok(filled),
+                    false => Err(Failure::other(format!(
+                        "{} ends in the middle of `{}`",
+                        archive.name.display(),
+                        shown(&self.name.to_string_lossy())
+                    ))),
+                };
+            }
+        };
         let mut filled = 0;
         while let Some(rest) = data.get_mut(filled..).filter(|rest| !rest.is_empty()) {
-            if self.len_bytes.is_none() && !self.is_ready(stop)? {
+            if self.len_bytes.is_none() && !is_ready(file, &self.name, stop)? {
                 continue;
             }
-            match self.file.read(rest) {
+            match file.read(rest) {
                 Ok(0) => break,
                 Ok(more) => filled += more,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -93,17 +136,17 @@ impl Source {
         }
         Ok(filled)
     }
+}
 
-    /// Whether a read would not wait. A stream can be silent indefinitely.
-    fn is_ready(&self, stop: &AtomicBool) -> Result<bool> {
-        if stop.load(Ordering::Relaxed) {
-            return Err(Failure::interrupted("interrupted"));
-        }
-        let mut wanted = [PollFd::new(&self.file, PollFlags::IN)];
-        match poll(&mut wanted, Some(&WAIT)) {
-            Ok(count) => Ok(count > 0),
-            Err(rustix::io::Errno::INTR) => Ok(false),
-            Err(error) => Err(Failure::io("reading", &self.name, &error.into())),
-        }
+/// Whether a read would not wait. A stream can be silent indefinitely.
+fn is_ready(file: &File, name: &Path, stop: &AtomicBool) -> Result<bool> {
+    if stop.load(Ordering::Relaxed) {
+        return Err(Failure::interrupted("interrupted"));
+    }
+    let mut wanted = [PollFd::new(file, PollFlags::IN)];
+    match poll(&mut wanted, Some(&WAIT)) {
+        Ok(count) => Ok(count > 0),
+        Err(rustix::io::Errno::INTR) => Ok(false),
+        Err(error) => Err(Failure::io("reading", name, &error.into())),
     }
 }

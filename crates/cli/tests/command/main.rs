@@ -1,6 +1,7 @@
 //! The command's tests that run it. In one program, because linking takes longer than most of them.
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 
+mod archives;
 mod arrays;
 mod generic;
 mod guard;

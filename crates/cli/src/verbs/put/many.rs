@@ -12,7 +12,7 @@ use crate::units::{exact, micros, rounded};
 use crate::verbs::ls::Listing;
 use crate::volume::source::Source;
 use crate::volume::tree::{Tree, some};
-use crate::volume::{Access, Mounted, Store, route};
+use crate::volume::{Mounted, Store, route};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -109,17 +109,10 @@ impl Put {
         })?;
         let drive = Drive::find(&context.roots, &self.device)?;
         let options = route::open_options(&self.io, true);
-        let mut store = Store::of(context, drive, &options)?;
-        context.say(format_args!("path: {}", store.opened.name));
-        let mut left = None;
-        let report = store.mount(Access::Write, |mounted| {
-            self.put_many(context, mounted, &tree, &mut left)
-        });
-        let report = match (report, left) {
-            (Err(failure), Some(half)) => Err(self.clear(&mut store, &half, failure)),
-            (report, _) => report,
-        };
-        let report = store.close(report)?;
+        let store = Store::of(context, drive, &options)?;
+        let report = self.stored(context, store, |mounted, left| {
+            self.put_many(context, mounted, &tree, left)
+        })?;
         Reported::Many(report).tell(context, self.json, "stored", "")
     }
 

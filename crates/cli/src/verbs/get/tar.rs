@@ -1,0 +1,121 @@
+//! `get --tar`: files as one archive.
+
+use super::Get;
+use crate::Context;
+use crate::drive::Drive;
+use crate::failure::Exit;
+use crate::failure::{Failure, Result};
+use crate::guard::{Outlet, Output, output_of, refuse_to_mix};
+use crate::units::micros;
+use crate::verbs::ls::{FileEntry, Listing};
+use crate::verbs::put::{ManyReport, Reported};
+use crate::volume::archive::{RECORD_BYTES, padded};
+use crate::volume::tree::{choose, none_of};
+use crate::volume::{Access, Mounted, Store, route, shown};
+use std::path::PathBuf;
+use std::time::Instant;
+use tar::{EntryType, Header};
+
+/// The end of an archive.
+const ZEROES: [u8; 2 * RECORD_BYTES] = [0; 2 * RECORD_BYTES];
+
+impl Get {
+    /// Writes the files, with their names, sizes and times, to one archive.
+    pub(super) fn run_tar(&self, context: &Context) -> Result<Exit> {
+        let refused = |what: &str, hint: &str| Err(Failure::usage(what).hint(hint));
+        let every = ["*".to_owned()];
+        let (words, target) = match (self.all, self.words.as_slice()) {
+            (true, [target]) => (every.as_slice(), target),
+            (false, [names @ .., target]) if !names.is_empty() => (names, target),
+            _ => {
+                return refused(
+                    "the last word names the archive",
+                    "straightway get DEVICE NAME... ARCHIVE --tar, or --all ARCHIVE --tar; ARCHIVE can be -",
+                );
+            }
+        };
+        if crate::hardware::path_of(&self.device).is_some() {
+            let what = "a file system in hardware gives one file at a time";
+            return refused(what, "one file at a time");
+        }
+        if self.offset.0 != 0 || self.length.is_some() {
+            return refused("an archive has whole files", "omit --offset and --length");
+        }
+        let target = (target != "-").then(|| PathBuf::from(target));
+        if target.is_none() {
+            refuse_to_mix(self.json, "name a file")?;
+        }
+        let drive = Drive::find(&context.roots, &self.device)?;
+        let output = output_of(&context.roots, &drive, target.as_deref(), self.force)?;
+        let options = route::open_options(&self.io, false);
+        let mut store = Store::of(context, drive, &options)?;
+        context.say(format_args!("path: {}", store.opened.name));
+        let report = store.mount(Access::Read, |mounted| {
+            self.get_archive(context, mounted, words, output)
+        });
+        let report = store.close(report)?;
+        Reported::Many(report).tell(context, self.json, "fetched", "")
+    }
+
+    fn get_archive(
+        &self,
+        context: &Context,
+        mounted: &Mounted<'_, '_>,
+        words: &[String],
+        output: Option<Output>,
+    ) -> Result<ManyReport> {
+        let began = Instant::now();
+        let files = Listing::read(mounted)?.files;
+        let names: Vec<&str> = files.iter().map(|file| file.name.as_str()).collect();
+        let (chosen, idle) = choose(words, &names)?;
+        // All files of an empty volume are none.
+        if !idle.is_empty() && !self.all {
+            return Err(none_of(&idle, &self.device).and("nothing was fetched"));
+        }
+        let chosen: Vec<&FileEntry> = files
+            .iter()
+            .filter(|file| chosen.binary_search(&file.name.as_str()).is_ok())
+            .collect();
+        let headers: Vec<Header> = chosen
+            .iter()
+            .map(|file| header(file))
+            .collect::<Result<_>>()?;
+        let mut report = ManyReport::new(mounted);
+        let bar = context.console.bytes_bar(None);
+        // One bar for all files.
+        let silent = context.silent();
+        let mut sink = Outlet::open(output)?;
+        for (file, header) in chosen.iter().zip(&headers) {
+            let part = self.part(mounted, &file.name)?;
+            sink.take(header.as_bytes())?;
+            let one = self.fetch(&silent, mounted, &part, |data| sink.take(data))?;
+            let padding = padded(one.length_bytes) - one.length_bytes;
+            sink.take(ZEROES.get(..padding as usize).unwrap_or_default())?;
+            report.add(one);
+            bar.set_position(report.length_bytes);
+        }
+        sink.take(&ZEROES)?;
+        sink.finish()?;
+        bar.finish_and_clear();
+        report.elapsed_us = micros(began.elapsed());
+        Ok(report)
+    }
+}
+
+/// The header of a file in the archive. Names of a volume are shorter than those of the oldest format.
+fn header(file: &FileEntry) -> Result<Header> {
+    let mut header = Header::new_gnu();
+    header.set_path(&file.name).map_err(|error| {
+        Failure::usage(format!(
+            "`{}` cannot be in an archive: {error}",
+            shown(&file.name)
+        ))
+        .hint("straightway mv renames it")
+    })?;
+    header.set_entry_type(EntryType::Regular);
+    header.set_size(file.size_bytes);
+    header.set_mode(0o644);
+    header.set_mtime(file.modified_ns / 1_000_000_000);
+    header.set_cksum();
+    Ok(header)
+}

@@ -1,0 +1,127 @@
+//! `put --tar`: the files of an archive.
+//!
+//! An archive is read once, from the first byte to the last, so that it may be a stream. If a file cannot be stored, those before it
+//! are whole and durable, and the message names it.
+
+use super::{ManyReport, Put, Reported, check_name};
+use crate::Context;
+use crate::drive::Drive;
+use crate::failure::{Exit, Failure, Result};
+use crate::units::micros;
+use crate::volume::archive::{Archive, Member};
+use crate::volume::source::Source;
+use crate::volume::{Mounted, Store, route, shown};
+use std::path::{Component, Path, PathBuf};
+use std::time::Instant;
+
+impl Put {
+    /// Stores each file of the archive.
+    pub(super) fn run_tar(&self, context: &Context, paths: &[PathBuf]) -> Result<Exit> {
+        let [path] = paths else {
+            return Err(Failure::usage("--tar takes one archive")
+                .hint("straightway put DEVICE ARCHIVE --tar"));
+        };
+        if crate::hardware::path_of(&self.device).is_some() {
+            let what = "a file system in hardware takes one file at a time";
+            return Err(Failure::usage(what).hint("one file at a time"));
+        }
+        let source = Source::open(path)?;
+        let drive = Drive::find(&context.roots, &self.device)?;
+        source.refuse_own(&context.roots, &drive)?;
+        let options = route::open_options(&self.io, true);
+        let store = Store::of(context, drive, &options)?;
+        let mut archive = Archive::new(source, context.cancel.flag());
+        let report = self.stored(context, store, |mounted, left| {
+            self.put_archive(context, mounted, &mut archive, left)
+        })?;
+        Reported::Many(report).tell(context, self.json, "stored", "")
+    }
+
+    fn put_archive(
+        &self,
+        context: &Context,
+        mounted: &Mounted<'_, '_>,
+        archive: &mut Archive<'_>,
+        left: &mut Option<String>,
+    ) -> Result<ManyReport> {
+        let began = Instant::now();
+        let mut report = ManyReport::new(mounted);
+        let bar = context.console.bytes_bar(None);
+        // One bar for all files.
+        let silent = context.silent();
+        let mut stored = || {
+            while let Some(member) = archive.next_member()? {
+                self.put_member(&silent, mounted, archive, &member, &mut report, left)?;
+                bar.set_position(report.length_bytes);
+            }
+            match report.files.is_empty() && report.skipped.is_empty() {
+                true => Err(Failure::other(format!("{} has no files", archive.name()))),
+                false => Ok(()),
+            }
+        };
+        let stored = stored();
+        bar.finish_and_clear();
+        report.elapsed_us = micros(began.elapsed());
+        stored.map_err(|failure| {
+            let done = report.files.len();
+            failure.and(format_args!(
+                "{done} files of the archive are stored, whole"
+            ))
+        })?;
+        Ok(report)
+    }
+
+    /// Stores one file; notes what is none.
+    fn put_member(
+        &self,
+        context: &Context,
+        mounted: &Mounted<'_, '_>,
+        archive: &mut Archive<'_>,
+        member: &Member,
+        report: &mut ManyReport,
+        left: &mut Option<String>,
+    ) -> Result<()> {
+        let kind = member.kind;
+        if kind.is_dir() {
+            return Ok(());
+        }
+        let name = name_of(&member.path)?;
+        let is_file = kind.is_file() || kind.is_contiguous();
+        if !is_file || self.skip_existing && mounted.find(&name)?.is_some() {
+            report.skipped.push(name);
+            return Ok(());
+        }
+        let mut source = archive.data(member, &name);
+        let one = self.put(context, mounted, &name, &mut source, left)?;
+        report.add(one);
+        Ok(())
+    }
+}
+
+const RENAME: &str = "tar --transform changes names when it makes an archive";
+
+/// The name on a volume of a file in an archive: its path, without `/` and `.` at the beginning.
+fn name_of(path: &[u8]) -> Result<String> {
+    let shown_path = || shown(&String::from_utf8_lossy(path)).to_string();
+    let refused = |why: &str| {
+        Err(
+            Failure::usage(format!("`{}` in the archive {why}", shown_path()))
+                .hint("tar --transform changes names"),
+        )
+    };
+    let Ok(text) = std::str::from_utf8(path) else {
+        return refused("has no name in UTF-8");
+    };
+    let mut parts = Vec::new();
+    for part in Path::new(text).components() {
+        match part {
+            Component::Normal(part) => parts.extend(part.to_str()),
+            Component::RootDir | Component::CurDir => {}
+            Component::ParentDir | Component::Prefix(_) => return refused("leads out of it"),
+        }
+    }
+    let name = parts.join("/");
+    check_name(&name)
+        .map(|()| name)
+        .map_err(|failure| failure.hint(RENAME))
+}

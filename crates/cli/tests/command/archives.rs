@@ -1,0 +1,219 @@
+//! Archives: `put --tar` of what tar makes, and `get --tar` for tar to read.
+
+use crate::support::{Folder, json, ok, refused, run, run_with_input, stderr, volume};
+use std::fs;
+use std::process::Command;
+
+/// An archive of the folder `src`, made by tar with these options.
+fn archive(folder: &Folder, name: &str, options: &[&str]) -> String {
+    let path = folder.path(name);
+    let words = ["-C", folder.0.to_str().unwrap(), "-cf", &path];
+    let done = Command::new("tar").args(words).args(options).output();
+    let done = done.expect("Debian has tar");
+    assert!(done.status.success(), "{}", stderr(&done));
+    path
+}
+
+fn source(folder: &Folder) {
+    fs::create_dir_all(folder.0.join("src/deep")).unwrap();
+    for (name, len) in [
+        ("src/a", 1000),
+        ("src/deep/empty", 0),
+        ("src/deep/b", 300_000),
+    ] {
+        folder.file(name, len);
+    }
+}
+
+#[test]
+fn an_archive_of_each_format_goes_in_and_comes_out() {
+    let folder = Folder::new();
+    source(&folder);
+    std::os::unix::fs::symlink("a", folder.0.join("src/link")).unwrap();
+    for format in ["gnu", "posix", "ustar", "v7"] {
+        let disk = volume(&folder, &format!("{format}.img"), &["--checksums"]);
+        let made = archive(
+            &folder,
+            "in.tar",
+            &["--format", format, "--mtime=@1700000000.5", "./src"],
+        );
+        // As a file, and as a stream.
+        let stored = match format {
+            "gnu" => json(&["put", &disk, &made, "--tar", "--verify", "--json"]),
+            _ => {
+                let done = run_with_input(
+                    &["put", &disk, "-", "--tar", "--json"],
+                    &fs::read(&made).unwrap(),
+                );
+                serde_json::from_slice(&done.stdout).unwrap_or_else(|_| panic!("{}", stderr(&done)))
+            }
+        };
+        assert_eq!(stored["files"].as_array().unwrap().len(), 3, "{format}");
+        assert_eq!(stored["skipped"].as_array().unwrap().len(), 1, "{format}");
+        let listed = json(&["ls", &disk, "--json"]);
+        let fraction = if format == "posix" { 500_000_000 } else { 0 };
+        for (file, name) in listed["files"].as_array().unwrap().iter().zip([
+            "src/a",
+            "src/deep/b",
+            "src/deep/empty",
+        ]) {
+            assert_eq!(file["name"], name, "{format}");
+            assert_eq!(
+                file["modified_ns"],
+                1_700_000_000_000_000_000u64 + fraction,
+                "{format} {name}"
+            );
+        }
+        let out = folder.path(&format!("{format}.tar"));
+        ok(&["get", &disk, "--all", &out, "--tar"]);
+        let compared = Command::new("tar")
+            .args([
+                "-C",
+                folder.0.to_str().unwrap(),
+                "--mtime=@1700000000",
+                "-df",
+                &out,
+            ])
+            .output()
+            .unwrap();
+        // Modes, owners and times differ from those of the folder; contents, sizes and names do not.
+        let said = String::from_utf8_lossy(&compared.stdout).into_owned() + &stderr(&compared);
+        for word in ["Contents", "Size", "No such", "error", "Unexpected"] {
+            assert!(!said.contains(word), "{format}: {said}");
+        }
+        let piped = run(&["get", &disk, "src/deep/*", "-", "--tar"]);
+        assert!(piped.status.success(), "{}", stderr(&piped));
+        fs::write(folder.0.join("piped.tar"), piped.stdout).unwrap();
+        let list = Command::new("tar")
+            .args(["-tf", &folder.path("piped.tar")])
+            .output()
+            .unwrap();
+        assert_eq!(
+            String::from_utf8_lossy(&list.stdout),
+            "src/deep/b\nsrc/deep/empty\n"
+        );
+        ok(&["check", &disk, "--read-data"]);
+    }
+}
+
+#[test]
+fn what_is_no_archive_or_ends_too_early_keeps_the_whole_files_only() {
+    let folder = Folder::new();
+    source(&folder);
+    let disk = volume(&folder, "disk.img", &[]);
+    let made = archive(&folder, "in.tar", &["src/a", "src/deep/b"]);
+    let bytes = fs::read(&made).unwrap();
+    fs::write(folder.0.join("cut.tar"), &bytes[..200_000]).unwrap();
+    refused(
+        &["put", &disk, &folder.path("cut.tar"), "--tar"],
+        1,
+        "ends in the middle of `src/deep/b`",
+    );
+    refused(
+        &["put", &disk, &folder.path("cut.tar"), "--tar"],
+        9,
+        "0 files of the archive are stored",
+    );
+    assert_eq!(
+        json(&["ls", &disk, "--json"])["files"]
+            .as_array()
+            .unwrap()
+            .len(),
+        1
+    );
+    let whole = json(&["put", &disk, &made, "--tar", "--skip-existing", "--json"]);
+    assert_eq!(whole["files"][0]["name"], "src/deep/b");
+    ok(&["put", &disk, &made, "--tar", "--force"]);
+    for (name, content) in [
+        ("zip", b"PK\x03\x04 and more".repeat(100)),
+        ("short", b"x".to_vec()),
+    ] {
+        fs::write(folder.0.join(name), content).unwrap();
+        refused(
+            &["put", &disk, &folder.path(name), "--tar"],
+            1,
+            "not compressed",
+        );
+    }
+    fs::write(folder.0.join("zeroes"), vec![0; 10240]).unwrap();
+    refused(
+        &["put", &disk, &folder.path("zeroes"), "--tar"],
+        1,
+        "has no files",
+    );
+    let mut damaged = bytes.clone();
+    damaged[5] ^= 1;
+    fs::write(folder.0.join("damaged"), damaged).unwrap();
+    refused(
+        &["put", &disk, &folder.path("damaged"), "--tar"],
+        1,
+        "no header",
+    );
+    ok(&["check", &disk]);
+}
+
+#[test]
+fn names_and_words_that_an_archive_cannot_have_are_refused() {
+    let folder = Folder::new();
+    source(&folder);
+    let disk = volume(&folder, "disk.img", &[]);
+    for (transform, status, words) in [
+        ("s,src/a,../up,", 2, "leads out of it"),
+        (
+            &format!("s,src/a,{},", "long/".repeat(50)) as &str,
+            2,
+            "tar --transform",
+        ),
+    ] {
+        let made = archive(
+            &folder,
+            "in.tar",
+            &["-P", "--transform", transform, "src/a"],
+        );
+        refused(&["put", &disk, &made, "--tar"], status, words);
+    }
+    fs::write(folder.0.join("src/holes"), vec![0; 1 << 20]).unwrap();
+    let hole = fs::File::options()
+        .write(true)
+        .open(folder.0.join("src/holes"))
+        .unwrap();
+    hole.set_len(0)
+        .and_then(|()| hole.set_len(8 << 20))
+        .unwrap();
+    for format in ["gnu", "posix"] {
+        let made = archive(
+            &folder,
+            "in.tar",
+            &["--format", format, "--sparse", "src/holes"],
+        );
+        refused(&["put", &disk, &made, "--tar"], 1, "without --sparse");
+    }
+    refused(
+        &["put", &disk, &folder.path("src/a"), "b", "--tar"],
+        2,
+        "one archive",
+    );
+    ok(&["put", &disk, &folder.path("src/a"), "--name", "../up"]);
+    let out = folder.path("out.tar");
+    refused(
+        &["get", &disk, "--all", &out, "--tar"],
+        2,
+        "cannot be in an archive",
+    );
+    refused(&["get", &disk, &out, "--tar"], 2, "last word");
+    refused(
+        &["get", &disk, "x", &out, "--tar"],
+        10,
+        "nothing was fetched",
+    );
+    refused(
+        &["get", &disk, "*", &out, "--tar", "--offset", "1K"],
+        2,
+        "whole files",
+    );
+    refused(&["get", &disk, "*", "-", "--tar", "--json"], 2, "would mix");
+    assert!(!folder.0.join("out.tar").exists());
+    ok(&["mv", &disk, "../up", "up"]);
+    ok(&["get", &disk, "--all", &out, "--tar"]);
+    refused(&["get", &disk, "--all", &out, "--tar"], 9, "exists");
+}
