@@ -2,8 +2,7 @@
 
 use crate::Recorder;
 use crate::lane::{Anchor, Event, Lane};
-use crate::memory::Page;
-use crate::ring::monotonic_ns;
+use crate::memory::{Page, monotonic_ns};
 use std::fs::File;
 use std::io;
 use std::path::Path;

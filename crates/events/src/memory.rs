@@ -3,6 +3,7 @@
 
 use rustix::fd::AsFd;
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
+use rustix::time::{ClockId, clock_gettime};
 use std::io;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -66,7 +67,13 @@ pub fn counter() -> u64 {
 )))]
 #[inline(always)]
 pub fn counter() -> u64 {
-    crate::ring::monotonic_ns()
+    monotonic_ns()
+}
+
+/// `CLOCK_MONOTONIC`, in nanoseconds.
+pub(crate) fn monotonic_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 /// A shared mapping of this process; unmapped when dropped.

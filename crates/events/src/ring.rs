@@ -5,8 +5,7 @@
 
 use crate::Recorder;
 use crate::lane::{Anchor, HEADER_BYTES, Header, Lane, RECORD_BYTES, offset, parse};
-use crate::memory::{Cursor, Mapping, counter};
-use rustix::time::{ClockId, clock_gettime};
+use crate::memory::{Cursor, Mapping, counter, monotonic_ns};
 use std::fs::File;
 use std::io;
 use std::path::Path;
@@ -29,12 +28,6 @@ pub struct Ring {
     lost: u64,
     header: Header,
     mapping: Mapping,
-}
-
-/// `CLOCK_MONOTONIC`, in nanoseconds.
-pub(crate) fn monotonic_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 /// The counter and the clock at one moment: of five readings the one that took the shortest time.

@@ -4,7 +4,7 @@
 //! thread uses the [`Map`].
 
 use crate::error::{Error, Failure, Result};
-use crate::pager::{Counters, Lane, Limits, Pager, Range, Reports, Shared, check};
+use crate::pager::{Counters, Lane, Limits, Pager, Range, Reports, Shared, check, micros};
 use crate::share::Hello;
 use crate::sys::{Faults, Listener, Region, Stores, Userfault};
 use crate::window::Window;
@@ -458,10 +458,6 @@ pub fn map_lanes<D: Device>(
     });
     let servers = servers.collect::<Result<_>>()?;
     Ok((map, servers))
-}
-
-pub(crate) fn micros(duration: Duration) -> u64 {
-    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
 impl<D: Device> Server<D> {

@@ -21,6 +21,7 @@ use ahead::Ahead;
 use block::{Buffer, Completion, Device, Geometry, Lent, Operation, Request, Tag};
 use contents::Contents;
 use shared::Early;
+pub use shared::micros;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};

@@ -1,13 +1,17 @@
 //! What all lanes of a map have: its memory, and what is decided by one of them at a time.
 
 use super::{Ahead, Contents, Core, Counters, HOLD_US, Limits, Range, Reports, Shared};
-use crate::map::micros;
 use crate::pages::{Pages, State};
 use crate::space::{Fault, Space};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// A duration in whole microseconds.
+pub fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
 
 impl<S: Space> Shared<S> {
     /// A map of `range` that has passed [`check`](super::check).
