@@ -1,4 +1,7 @@
 //! A tar archive, read from a file or a stream: its members in their order (POSIX pax, ustar, GNU's long names).
+//!
+//! The crate `tar` decodes the headers. Its own reader is not used, because its entries share their position and cannot be read from
+//! the thread that fills the buffers.
 
 use super::shown;
 use super::source::Source;
@@ -176,15 +179,13 @@ impl Attributes {
     fn add(&mut self, text: &[u8]) -> std::result::Result<(), &'static str> {
         for one in PaxExtensions::new(text) {
             let one = one.map_err(|_| "the attributes of a file are damaged")?;
-            let number = || one.value().ok().and_then(|value| value.parse::<f64>().ok());
             match one.key_bytes() {
                 b"path" => self.path = Some(one.value_bytes().to_vec()),
                 b"size" => {
                     let size = one.value().ok().and_then(|value| value.parse().ok());
                     self.len_bytes = Some(size.ok_or("the size of a file is damaged")?);
                 }
-                // Seconds, with a fraction.
-                b"mtime" => self.modified_ns = number().map(|seconds| (seconds * 1e9) as u64),
+                b"mtime" => self.modified_ns = one.value().ok().and_then(nanoseconds),
                 key if key.starts_with(b"GNU.sparse.") => {
                     return Err(SPARSE);
                 }
@@ -195,7 +196,40 @@ impl Attributes {
     }
 }
 
+/// Of a time in seconds with a fraction; `None` before 1970.
+fn nanoseconds(seconds: &str) -> Option<u64> {
+    let (whole, fraction) = seconds.split_once('.').unwrap_or((seconds, ""));
+    let digits = format!("{:0<9}", fraction.get(..9).unwrap_or(fraction));
+    let nanoseconds = digits.parse::<u64>().ok()?;
+    whole
+        .parse::<u64>()
+        .ok()?
+        .checked_mul(1_000_000_000)?
+        .checked_add(nanoseconds)
+}
+
 /// With the rest of the last record.
 pub fn padded(len_bytes: u64) -> u64 {
     len_bytes.next_multiple_of(RECORD_BYTES as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_exact_to_the_nanosecond() {
+        for (text, expected) in [
+            ("1700000000", Some(1_700_000_000_000_000_000)),
+            ("1700000000.5", Some(1_700_000_000_500_000_000)),
+            ("1700000000.123456789", Some(1_700_000_000_123_456_789)),
+            ("1700000000.1234567891", Some(1_700_000_000_123_456_789)),
+            ("0.000000001", Some(1)),
+            ("-1.5", None),
+            ("99999999999", None),
+            ("soon", None),
+        ] {
+            assert_eq!(nanoseconds(text), expected, "{text}");
+        }
+    }
 }

@@ -8,10 +8,11 @@ use crate::drive::Drive;
 use crate::failure::{Exit, Failure, Result};
 use crate::guard::Output;
 use crate::units::micros;
-use crate::verbs::ls::Listing;
+use crate::verbs::ls::{FileEntry, Listing};
 use crate::verbs::put::{ManyReport, Reported};
 use crate::volume::tree::{choose, local, none_of};
 use crate::volume::{Access, Mounted, Store, route};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -27,13 +28,8 @@ pub(super) struct Wanted {
 impl Get {
     /// Fetches each of the files.
     pub(super) fn run_many(&self, context: &Context, wanted: &Wanted) -> Result<Exit> {
+        self.refuse_for_many()?;
         let refused = |what: &str| Err(Failure::usage(what).hint("one file at a time"));
-        if crate::hardware::path_of(&self.device).is_some() {
-            return refused("a file system in hardware gives one file at a time");
-        }
-        if self.offset.0 != 0 || self.length.is_some() {
-            return refused("--offset and --length are for one file");
-        }
         if wanted.folder == Path::new("-") {
             return refused("several files cannot go to standard output");
         }
@@ -55,6 +51,36 @@ impl Get {
         Reported::Many(report).tell(context, self.json, "fetched", "")
     }
 
+    /// Refuses what one file can do and several cannot.
+    pub(super) fn refuse_for_many(&self) -> Result<()> {
+        let refused = |what: &str| Err(Failure::usage(what).hint("one file at a time"));
+        if crate::hardware::path_of(&self.device).is_some() {
+            return refused("a file system in hardware gives one file at a time");
+        }
+        match self.offset.0 != 0 || self.length.is_some() {
+            true => refused("--offset and --length are for one file"),
+            false => Ok(()),
+        }
+    }
+
+    /// The files that the words choose, by name.
+    pub(super) fn chosen(
+        &self,
+        mounted: &Mounted<'_, '_>,
+        words: &[String],
+    ) -> Result<Vec<FileEntry>> {
+        let mut files = Listing::read(mounted)?.files;
+        let names: Vec<&str> = files.iter().map(|file| file.name.as_str()).collect();
+        let (chosen, idle) = choose(words, &names)?;
+        // All files of an empty volume are none.
+        if !idle.is_empty() && !self.all {
+            return Err(none_of(&idle, &self.device).and("nothing was fetched"));
+        }
+        let chosen: BTreeSet<String> = chosen.into_iter().map(str::to_owned).collect();
+        files.retain(|file| chosen.contains(&file.name));
+        Ok(files)
+    }
+
     fn get_many(
         &self,
         context: &Context,
@@ -62,17 +88,8 @@ impl Get {
         wanted: &Wanted,
     ) -> Result<ManyReport> {
         let began = Instant::now();
-        let listing = Listing::read(mounted)?;
-        let names: Vec<&str> = listing
-            .files
-            .iter()
-            .map(|file| file.name.as_str())
-            .collect();
-        let (chosen, idle) = choose(&wanted.words, &names)?;
-        // All files of an empty volume are none.
-        if !idle.is_empty() && !self.all {
-            return Err(none_of(&idle, &self.device).and("nothing was fetched"));
-        }
+        let chosen = self.chosen(mounted, &wanted.words)?;
+        let chosen: Vec<&str> = chosen.iter().map(|file| file.name.as_str()).collect();
         let output = |name: &str| {
             let path = local(&wanted.folder, name)?;
             Ok::<_, Failure>((

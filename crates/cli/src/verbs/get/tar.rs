@@ -3,14 +3,12 @@
 use super::Get;
 use crate::Context;
 use crate::drive::Drive;
-use crate::failure::Exit;
-use crate::failure::{Failure, Result};
+use crate::failure::{Exit, Failure, Result};
 use crate::guard::{Outlet, Output, output_of, refuse_to_mix};
 use crate::units::micros;
-use crate::verbs::ls::{FileEntry, Listing};
+use crate::verbs::ls::FileEntry;
 use crate::verbs::put::{ManyReport, Reported};
 use crate::volume::archive::{RECORD_BYTES, padded};
-use crate::volume::tree::{choose, none_of};
 use crate::volume::{Access, Mounted, Store, route, shown};
 use std::path::PathBuf;
 use std::time::Instant;
@@ -22,25 +20,17 @@ const ZEROES: [u8; 2 * RECORD_BYTES] = [0; 2 * RECORD_BYTES];
 impl Get {
     /// Writes the files, with their names, sizes and times, to one archive.
     pub(super) fn run_tar(&self, context: &Context) -> Result<Exit> {
-        let refused = |what: &str, hint: &str| Err(Failure::usage(what).hint(hint));
         let every = ["*".to_owned()];
         let (words, target) = match (self.all, self.words.as_slice()) {
             (true, [target]) => (every.as_slice(), target),
             (false, [names @ .., target]) if !names.is_empty() => (names, target),
             _ => {
-                return refused(
-                    "the last word names the archive",
+                return Err(Failure::usage("the last word names the archive").hint(
                     "straightway get DEVICE NAME... ARCHIVE --tar, or --all ARCHIVE --tar; ARCHIVE can be -",
-                );
+                ));
             }
         };
-        if crate::hardware::path_of(&self.device).is_some() {
-            let what = "a file system in hardware gives one file at a time";
-            return refused(what, "one file at a time");
-        }
-        if self.offset.0 != 0 || self.length.is_some() {
-            return refused("an archive has whole files", "omit --offset and --length");
-        }
+        self.refuse_for_many()?;
         let target = (target != "-").then(|| PathBuf::from(target));
         if target.is_none() {
             refuse_to_mix(self.json, "name a file")?;
@@ -65,21 +55,8 @@ impl Get {
         output: Option<Output>,
     ) -> Result<ManyReport> {
         let began = Instant::now();
-        let files = Listing::read(mounted)?.files;
-        let names: Vec<&str> = files.iter().map(|file| file.name.as_str()).collect();
-        let (chosen, idle) = choose(words, &names)?;
-        // All files of an empty volume are none.
-        if !idle.is_empty() && !self.all {
-            return Err(none_of(&idle, &self.device).and("nothing was fetched"));
-        }
-        let chosen: Vec<&FileEntry> = files
-            .iter()
-            .filter(|file| chosen.binary_search(&file.name.as_str()).is_ok())
-            .collect();
-        let headers: Vec<Header> = chosen
-            .iter()
-            .map(|file| header(file))
-            .collect::<Result<_>>()?;
+        let chosen = self.chosen(mounted, words)?;
+        let headers: Vec<Header> = chosen.iter().map(header).collect::<Result<_>>()?;
         let mut report = ManyReport::new(mounted);
         let bar = context.console.bytes_bar(None);
         // One bar for all files.

@@ -36,7 +36,8 @@ pub struct ManyReport {
     pub requests: u64,
     /// Duration of all of it, without opening and mounting.
     pub elapsed_us: u64,
-    /// Files that a put left out: links, devices, sockets and FIFOs in folders, and names that exist with `--skip-existing`.
+    /// Files that a put left out: links, devices, sockets and FIFOs in folders and archives, and names that exist with
+    /// `--skip-existing`.
     pub skipped: Vec<String>,
 }
 
@@ -116,11 +117,20 @@ impl Put {
         Reported::Many(report).tell(context, self.json, "stored", "")
     }
 
-    fn refuse_for_many(&self, paths: &[PathBuf]) -> Result<()> {
-        let refused = |what: &str| Err(Failure::usage(what).hint("one file at a time"));
-        if crate::hardware::path_of(&self.device).is_some() {
-            return refused("a file system in hardware takes one file at a time");
+    /// Refuses several files for a file system in hardware.
+    pub(super) fn refuse_hardware_for_many(&self) -> Result<()> {
+        match crate::hardware::path_of(&self.device) {
+            None => Ok(()),
+            Some(_) => {
+                let what = "a file system in hardware takes one file at a time";
+                Err(Failure::usage(what).hint("one file at a time"))
+            }
         }
+    }
+
+    fn refuse_for_many(&self, paths: &[PathBuf]) -> Result<()> {
+        self.refuse_hardware_for_many()?;
+        let refused = |what: &str| Err(Failure::usage(what).hint("one file at a time"));
         if self.explicit_name.is_some() {
             return refused("--name names one file, and there are several");
         }

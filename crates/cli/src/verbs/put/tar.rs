@@ -21,10 +21,7 @@ impl Put {
             return Err(Failure::usage("--tar takes one archive")
                 .hint("straightway put DEVICE ARCHIVE --tar"));
         };
-        if crate::hardware::path_of(&self.device).is_some() {
-            let what = "a file system in hardware takes one file at a time";
-            return Err(Failure::usage(what).hint("one file at a time"));
-        }
+        self.refuse_hardware_for_many()?;
         let source = Source::open(path)?;
         let drive = Drive::find(&context.roots, &self.device)?;
         source.refuse_own(&context.roots, &drive)?;
@@ -81,13 +78,16 @@ impl Put {
         report: &mut ManyReport,
         left: &mut Option<String>,
     ) -> Result<()> {
-        let kind = member.kind;
-        if kind.is_dir() {
+        if member.kind.is_dir() {
+            return Ok(());
+        }
+        if !(member.kind.is_file() || member.kind.is_contiguous()) {
+            let path = String::from_utf8_lossy(&member.path);
+            report.skipped.push(path.into_owned());
             return Ok(());
         }
         let name = name_of(&member.path)?;
-        let is_file = kind.is_file() || kind.is_contiguous();
-        if !is_file || self.skip_existing && mounted.find(&name)?.is_some() {
+        if self.skip_existing && mounted.find(&name)?.is_some() {
             report.skipped.push(name);
             return Ok(());
         }
@@ -102,12 +102,10 @@ const RENAME: &str = "tar --transform changes names when it makes an archive";
 
 /// The name on a volume of a file in an archive: its path, without `/` and `.` at the beginning.
 fn name_of(path: &[u8]) -> Result<String> {
-    let shown_path = || shown(&String::from_utf8_lossy(path)).to_string();
     let refused = |why: &str| {
-        Err(
-            Failure::usage(format!("`{}` in the archive {why}", shown_path()))
-                .hint("tar --transform changes names"),
-        )
+        let path = String::from_utf8_lossy(path);
+        let what = format!("`{}` in the archive {why}", shown(&path));
+        Err(Failure::usage(what).hint(RENAME))
     };
     let Ok(text) = std::str::from_utf8(path) else {
         return refused("has no name in UTF-8");
