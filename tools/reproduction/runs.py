@@ -3,14 +3,20 @@
 import json
 import shlex
 import subprocess
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 OUT = ROOT / "out" / "reproduce"
 STRAIGHTWAY = "target/release/straightway"
-DRIVE = ("--drive", "size=1G,serial=LAB1")
+# The largest command of the thesis's drive is 128 KiB.
+DRIVE = ("--drive", "size=1G,serial=LAB1,mdts=5")
+# What is read is twice the memory, so that the page cache does not answer for the drive.
+SMALL = ("--memory", "256M")
 D, S = "/dev/nvme0n1", "--destroy-data LAB1 --span 64M"
+TWICE = "--destroy-data LAB1 --span 512M"
+KERNEL = "ext4-buffered,ext4-direct,block-buffered,block-direct"
 
 
 @dataclass
@@ -26,10 +32,43 @@ class Guest:
     answers: tuple = field(default=(0, 5))
 
 
-def _traces(paths, sizes, words=""):
+@dataclass
+class Counts:
+    """A run that counts, by a function of Python that writes NAME.json into its folder."""
+
+    name: str
+    function: Callable
+    # What a reader runs instead, and on which machine it makes sense.
+    command: str
+
+    @property
+    def runs(self):
+        return {self.name: self.command}
+
+
+def _requests():
+    from . import counted
+
+    counted.count(OUT / "counts")
+
+
+def _interrupts():
+    from figure_areas import chario
+    from figure_areas.support import Figures
+
+    chario.built()
+    every, computed = chario.predictability(Figures())
+    folder = OUT / "interrupts"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "interrupts.json").write_text(json.dumps({"computed": computed, "calls": every}))
+
+
+def _traces(paths, sizes, operations=("read", "write")):
+    words = {"read": "--operation read", "write": "--operation write --durable"}
     return {
-        f"trace-{path}-{size}": f"trace {D} {S} --path {path} --block {size} --requests 300 {words}"
+        f"trace-{path}-{operation}-{size}": f"trace {D} {S} --path {path} --block {size} --requests 1000 {words[operation]}"
         for path in paths
+        for operation in operations
         for size in sizes
     }
 
@@ -40,70 +79,92 @@ def _workloads():
     for name in names:
         for how in ("", "--direct"):
             label = f"workload-{name}-{'direct' if how else 'standard'}"
-            runs[label] = f"workload {name} /tmp/ext4 {how} --dataset 64M --duration 6s"
-        runs[f"workload-{name}-volume"] = f"workload {name} /dev/nvme1n1 --dataset 64M --duration 6s"
+            runs[label] = f"workload {name} /tmp/ext4 {how} --dataset 512M --duration 6s"
+        runs[f"workload-{name}-volume"] = f"workload {name} /dev/nvme1n1 --dataset 512M --duration 6s"
     return runs
 
 
-PERIODIC = f"periodic {D} {S} --operations write --loads high --priorities normal,fifo --firings 100"
-GUESTS = [
+PERIODIC = f"periodic {D} {S} --paths {KERNEL} --priorities normal,fifo --loads none,medium,high --firings 200"
+SIZES = ("4K", "8K", "40K", "80K")
+MEASURED = [
+    Counts("counts", _requests, "tools/reproduce --only counts"),
+    Counts("interrupts", _interrupts, "make figures ONLY=chario"),
     Guest(
         "sweep",
         {
-            "sweep": f"sweep {D} {S} --paths ext4-buffered,ext4-direct,block-buffered,block-direct,ram "
-            "--sizes 4K,64K,512K,1M,16M --patterns sequential --rounds 5 --cell-duration 200ms"
+            "sweep": f"sweep {D} {TWICE} --paths {KERNEL} --sizes 512,4K,64K,512K,1M,16M --rounds 5 --cell-duration 200ms",
+            "sweep-tmpfs": "sweep /dev/shm/file --paths file-buffered --sizes 4K,64K,512K,1M,16M --operations read --patterns sequential "
+            "--rounds 5 --cell-duration 200ms",
         },
+        options=(*DRIVE, *SMALL),
+        before="head -c 64M /dev/urandom >/dev/shm/file",
     ),
     Guest(
         "profile",
-        {f"profile-{path}": f"profile {D} --path {path} --block 1M --duration 5s --span 64M" for path in ("block-buffered", "block-direct")},
+        {
+            f"profile-{path}-{size}": f"profile {D} --path {path} --block {size} --duration 4s --span 512M"
+            for path in ("block-buffered", "block-direct")
+            for size in ("4K", "128K", "1M", "16M")
+        },
+        options=(*DRIVE, *SMALL),
     ),
     *[
         Guest(
             f"speed-{shift}",
-            {f"speed-{shift}": f"speed {D} --one --rounds 5 --cell-duration 50ms --span 16M --sizes 4K --paths block-buffered,block-direct,ram"},
+            {f"speed-{shift}": f"speed {D} --one --destroy-data LAB1 --rounds 5 --cell-duration 50ms --span 64M --sizes 4K,512K,16M "
+             "--operations read,write --patterns sequential --paths block-buffered,block-direct"},
             options=("--icount", str(shift), *DRIVE),
         )
         for shift in (0, 1, 2)
-    ],
-    Guest("trace", _traces(("ext4-buffered", "ext4-direct"), ("4K", "40K", "80K"))),
-    Guest("periodic", {"periodic": f"{PERIODIC} --paths block-buffered,block-direct,ext4-buffered,ext4-direct --modes sync,async --period 25ms"}),
-    Guest("periodic-10", {"periodic-10": f"{PERIODIC} --paths block-buffered,block-direct --modes sync --period 10ms"}),
+    ],  # fmt: skip
+    Guest("trace", _traces(KERNEL.split(","), SIZES)),
     Guest(
-        "periods",
-        {"periods": f"periodic {D} {S} --operations write --loads high --priorities normal --firings 100 --paths block-buffered "
-         "--modes sync --period 25ms,50ms,100ms,200ms,400ms"},
-    ),  # fmt: skip
+        "periodic",
+        {
+            "periodic": f"{PERIODIC} --modes sync,async --period 25ms",
+            "periodic-10": f"{PERIODIC} --modes sync,async --period 10ms",
+            "periods": f"periodic {D} {S} --operations write --loads high --priorities normal --firings 200 --paths block-buffered "
+            "--modes sync --period 5ms,10ms,15ms,20ms,25ms,50ms,100ms,200ms",
+        },
+        options=("--kernel", "rt", *DRIVE),
+        timeout=3000,
+    ),
     Guest(
         "workload",
         _workloads(),
-        options=(*DRIVE, "--drive", "size=512M,serial=LAB2", "--memory", "2G"),
+        options=(*DRIVE, "--drive", "size=1G,serial=LAB2,mdts=5", *SMALL),
         before=f"mkfs.ext4 -q -F {D}; mkdir -p /tmp/ext4; mount {D} /tmp/ext4\n"
-        f"{STRAIGHTWAY} --quiet format /dev/nvme1n1 --destroy-data LAB2 --slots 32768",
+        f"{STRAIGHTWAY} --quiet format /dev/nvme1n1 --destroy-data LAB2 --slots 65536",
+        timeout=3000,
     ),
     Guest(
         "straight",
         {
-            **_traces(("block-direct", "chario", "chario-phys"), ("40K", "80K"), "--operation read"),
-            "table-41": f"compare {D} {S} --sizes 4K,128K,1M,16M --patterns sequential --rounds 5 "
-            "--paths ext4-direct,block-buffered,block-direct,chario,chario-phys",
-            "table-42": f"sweep {D} {S} --sizes 128K --patterns sequential --depths 8 --rounds 7 --paths block-buffered,block-direct,io_uring,straightway-poll",
+            **_traces(("chario", "chario-phys"), SIZES),
+            "table-41": f"compare {D} --destroy-data LAB1 --span 700M --sizes 4K,128K,1M,16M --patterns sequential --rounds 5 "
+            f"--paths {KERNEL},chario,chario-phys",
+            "table-42": f"sweep {D} --destroy-data LAB1 --span 700M --sizes 128K,16M --patterns sequential --depths 1 --rounds 5 "
+            "--paths block-buffered,block-direct,straightway-poll",
+            "table-42-deep": f"sweep {D} {S} --sizes 128K --patterns sequential --depths 8 --rounds 5 --paths io_uring,straightway-poll",
             "table-43": f"sweep {D} {S} --sizes 4K --patterns random --depths 32 --rounds 7 --paths io_uring,straightway-poll",
-            "by-size": f"sweep {D} {S} --sizes 4K,32K,128K,512K,1M --patterns sequential --depths 4 --rounds 5 --paths block-buffered,io_uring,straightway-poll",
+            "by-size": f"sweep {D} {S} --sizes 4K,32K,128K,512K,1M,16M --depths 4 --rounds 5 --paths io_uring,straightway-poll",
         },
-        options=(*DRIVE, "--kernel-args", "memmap=64M$0x20000000"),
-        before="insmod build/chario/stock-x86_64/chario.ko windows=0x20000000:64M",
+        options=(*DRIVE, "--memory", "400M", "--kernel-args", "memmap=64M$0x10000000"),
+        before="insmod build/chario/stock-x86_64/chario.ko windows=0x10000000:64M",
     ),
 ]
 
 
 def commands():
     """The words of each run by its name."""
-    return {name: words for guest in GUESTS for name, words in guest.runs.items()}
+    return {name: words for guest in MEASURED for name, words in guest.runs.items()}
 
 
 def measure(guest):
     """Runs a guest's commands; the output of each is saved with its JSON. Returns whether all succeeded."""
+    if isinstance(guest, Counts):
+        guest.function()
+        return True
     if "chario" in guest.before:
         subprocess.run([ROOT / "kernel/chario/build", "stock-x86_64"], cwd=ROOT, check=True, capture_output=True)
     answers = "|".join(map(str, guest.answers))
@@ -126,6 +187,6 @@ def measure(guest):
 
 def result(name):
     """The JSON of a run; None if there is none."""
-    (verb, *_) = commands()[name].split()
-    file = OUT / name / f"{verb}.json"
+    words = commands()[name].split()
+    file = OUT / name / (f"{name}.json" if words[0] in ("make", "tools/reproduce") else f"{words[0]}.json")
     return json.loads(file.read_text()) if file.exists() else None
