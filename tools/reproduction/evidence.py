@@ -1,0 +1,127 @@
+"""Claims of the thesis, and what our runs say to each.
+
+A claim is judged by one function, which reads the runs' JSON and returns a Finding: what we found, whether it agrees (True,
+False, or None if the runs cannot tell), and what that rests on. Counts (commands, bytes, instructions) are those of a real
+machine. Times are the lab's, whose drive and processors are emulated: a row that rests on them says so, whichever way it falls.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+COUNTS, TIME = "counts", "the lab's time"
+VERDICTS = ("holds by counts", "holds in the lab's time", "does not hold", "cannot be told here")
+
+
+@dataclass(frozen=True)
+class Finding:
+    text: str
+    holds: bool | None
+    basis: str = COUNTS
+    # The result may follow from the emulator's price of a copy or an instruction, which is not a board's.
+    is_emulators: bool = False
+
+    @property
+    def verdict(self):
+        if self.holds is None:
+            return "cannot be told here"
+        if not self.holds:
+            return f"does not hold ({'by counts' if self.basis == COUNTS else 'in ' + self.basis})"
+        return "holds by counts" if self.basis == COUNTS else f"holds in {self.basis}"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence of the thesis; `judge` takes the results of `runs` in their order."""
+
+    text: str
+    runs: tuple
+    judge: Callable
+
+    def finding(self, result):
+        results = [result(name) for name in self.runs]
+        missing = [name for name, one in zip(self.runs, results) if one is None]
+        return Finding(f"not run: {', '.join(missing)}", None) if missing else self.judge(*results)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A figure or table, or several of one experiment."""
+
+    figures: str
+    # What was run by the thesis.
+    thesis: str
+    claims: tuple
+    # What differs in our run: each a sentence.
+    differences: tuple = ()
+    # For a row without runs: why.
+    remark: str = ""
+    runs: tuple = field(init=False)
+
+    def __post_init__(self):
+        names = dict.fromkeys(name for claim in self.claims for name in claim.runs)
+        object.__setattr__(self, "runs", tuple(names))
+
+
+def cells(run, **wanted):
+    """The cells of a sweep or a comparison that have these values."""
+    every = [one for comparison in run["comparisons"] for one in comparison["results"]] if "comparisons" in run else run["results"]
+    return [one for one in every if all(one[name] == value for name, value in wanted.items())]
+
+
+def only(found):
+    """The one element; a KeyError names nothing, this does."""
+    (one,) = found
+    return one
+
+
+def cell(run, **wanted):
+    return only(cells(run, **wanted))
+
+
+def faster(one, other):
+    """Whether a cell is faster than another: None if their intervals overlap or are not known."""
+    a, b = one["throughput_mib_s_ci95"], other["throughput_mib_s_ci95"]
+    if not a or not b:
+        return None
+    return True if a[0] > b[1] else False if a[1] < b[0] else None
+
+
+def all_of(truths):
+    """All hold; False if one does not; None if none fails and one cannot be told."""
+    truths = list(truths)
+    return False if False in truths else None if None in truths or not truths else True
+
+
+def most_of(truths, share=0.8):
+    """Most hold: at least this share of those that can be told. None between that and a half, or if too few can be told."""
+    told = [one for one in truths if one is not None]
+    if len(told) < len(list(truths)) / 2 or not told:
+        return None
+    found = sum(told) / len(told)
+    return True if found >= share else False if found <= 0.5 else None
+
+
+def pairs_hold(smaller):
+    """A sign test over pairs of conditions: more than half at 95 % (two-sided), less than half, or neither."""
+    n, wins = len(smaller), sum(smaller)
+    limit = 0
+    total = 2**n
+    below = 0
+    # The largest number of losses that chance gives with at most 2.5 %.
+    from math import comb
+
+    for losses in range(n + 1):
+        below += comb(n, losses)
+        if below / total > 0.025:
+            break
+        limit = losses + 1
+    return True if n - wins < limit else False if wins < limit else None
+
+
+def size(number):
+    return f"{number >> 20} MiB" if number >= 1 << 20 else f"{number >> 10} KiB" if number >= 1024 else f"{number} B"
+
+
+def ratios(pairs):
+    """`4 KiB 0.21, 16 MiB 9.3` of (bytes, ratio)."""
+    return ", ".join(f"{size(number)} {'-' if value is None else f'{value:.3g}'}" for number, value in pairs)
