@@ -8,7 +8,7 @@ DESTDIR ?=
 # The build of the command to install.
 COMMAND ?= target/release/straightway
 
-.PHONY: help demo test test-fast test-rtl soak figures check build setup install
+.PHONY: help demo test test-fast test-rtl soak figures reproduce check build setup install
 
 help:
 	@echo "make demo       set up, then compare every path to an emulated NVMe drive (out/demo/)"
@@ -17,6 +17,7 @@ help:
 	@echo "make test-rtl   the hardware's tests and proofs"
 	@echo "make soak       the crash search over 10 million states (STATES=n SEED=n), then 1,000 lives of a SATA drive (LIVES=), then ten minutes of maps amid failures (STORM=600s), then ThreadSanitizer"
 	@echo "make figures    measure the published figures into docs/figures.md (ONLY=volume for one area)"
+	@echo "make reproduce  repeat a thesis's figures in the lab (docs/reproduce.md; ONLY=sweep for a part)"
 	@echo "make check      formatting, lints, documentation, licences, links, sizes"
 	@echo "make build      build the straightway command (target/release/straightway)"
 	@echo "make install    install it with its manual pages and completions (PREFIX=/usr/local DESTDIR=)"
@@ -72,6 +73,11 @@ test-rtl:
 figures:
 	@tools/setup base lab chario riscv rtl
 	@tools/figures $(ONLY)
+
+# The thesis's figures and tables, repeated (about an hour); ONLY="sweep,counts" takes a part. Writes docs/reproduce.md.
+reproduce:
+	@tools/setup base lab chario instrument
+	@tools/reproduce $(if $(ONLY),--only $(ONLY))
 
 check:
 	@tools/setup base python

@@ -7,8 +7,7 @@
  * MODE: pread or pwrite (of a block device, a file or CharIO's node), with -buffered (without O_DIRECT; nothing is cached at the
  * beginning), -sync (O_SYNC), -poll and -registered (CharIO); registered, phys and phys-write by ioctl, with -poll; mmap and
  * mmap-random (MADV_RANDOM), which load one byte; copy, which appends all of it to NODE.copy by read and write between one pair of
- * markers; empty, which has nothing between the markers. With -copies the kernel's routines that copy to and from user space are
- * counted as waiting, and the idle loop as the kernel's.
+ * markers; empty, which has nothing between the markers.
  *
  * The label is 1. Offsets go through the first 64 MiB, in order, or with mmap so that none follows another. The first WARM_UP lines
  * are of calls that fill caches and page tables. STAT is /sys/block/DISK/stat: its reads, blocks read, writes and blocks written are
@@ -40,11 +39,8 @@ static int fail(const char *what)
 }
 
 /* The idle loop (the lab boots with idle=poll), and the loop in which CharIO polls a ring. */
-static int tell_waits(const char *mode)
+static int tell_waits(void)
 {
-	if (strstr(mode, "-copies"))
-		return count_waits_in("copy_user_generic_string", "") || count_waits_in("copy_user_generic_unrolled", "") ||
-		       count_waits_in("copy_user_enhanced_fast_string", "");
 	return count_waits_in("cpu_idle_poll", "") || count_waits_in("look", "chario") < 0;
 }
 
@@ -52,10 +48,10 @@ static long one(const char *mode, int file, uint8_t *memory, size_t bytes, uint6
 {
 	struct chario_transfer transfer = { .position = at, .length = bytes };
 	struct chario_phys phys = { .position = at, .length = bytes, .address = window };
+	long done;
 
 	if (!strncmp(mode, "phys-write", 10))
 		phys.flags = CHARIO_WRITE;
-	long done;
 
 	if (!strncmp(mode, "pread", 5)) {
 		COUNT_BEGIN(1);
@@ -138,7 +134,7 @@ int main(int argc, char **argv)
 	calls = strtoull(argv[4], NULL, 0);
 	if (argc > 5)
 		window = strtoull(argv[5], NULL, 0);
-	if (tell_waits(argv[1]))
+	if (tell_waits())
 		return fail("finding what waits in /proc/kallsyms");
 	maps = !strncmp(argv[1], "mmap", 4);
 	file = open(argv[2], O_RDWR | (maps || strstr(argv[1], "-buffered") ? 0 : O_DIRECT) | (strstr(argv[1], "-sync") ? O_SYNC : 0));

@@ -1,9 +1,8 @@
 """Repeats requests between the markers of lab/count, and saves what each took: instructions, commands and bytes.
 
-One boot with the counting plugin and one processor. `requests` are single calls, `bulk` is a transfer from an empty cache to
+Guests with the counting plugin and one processor. `requests` are single calls, `bulk` is a transfer from an empty cache to
 durable data. Instructions are those of the path; the idle loop's are left out. A string instruction counts once however much it
-copies, so a buffered path's instructions do not contain the price of its copies; `copies` counts the instructions of the
-kernel's copy routines apart.
+copies, so a buffered path's instructions do not contain the price of its copies.
 """
 
 import json
@@ -37,7 +36,6 @@ class Calls:
     operation: str
     size: int
     count: int
-    what: str = "requests"
 
     def words(self):
         if self.path == "copy":
@@ -48,8 +46,6 @@ class Calls:
         where, how = self.path.split("-")
         node, disk = FILES[where]
         mode = ("pread" if self.operation == "read" else "pwrite-sync") + ("-buffered" if how == "buffered" else "")
-        if self.what == "copies":
-            return f"{mode}-copies {node} {self.size} {self.count}"
         return f"{mode} {node} {self.size} {self.count} 0 /sys/block/{disk}/stat"
 
     @property
@@ -88,9 +84,8 @@ BULKS = [
 REQUESTS = [
     Calls("copy", "copy", 4 * KIB, 8192),
     *[Calls(path, operation, size * KIB, 200) for path in KERNEL for operation in BOTH for size in (4, 8, 40, 80)],
+    *[Calls(f"{where}-direct", operation, size * KIB, count) for where in FILES for operation in BOTH for size, count in ((128, 64), (1024, 16), (16384, 4))],
 ]
-# Last: what they name as waiting stays so.
-COPIES = [Calls(path, operation, 128 * KIB, 16, "copies") for path in KERNEL for operation in BOTH]
 CHARIO = [
     Calls(path, operation, size * KIB, count)
     for path in ("chario", "chario-phys")
@@ -99,41 +94,44 @@ CHARIO = [
 ]
 
 
+# Each in a guest of its own.
+BOOTS = ("kernel", [*REQUESTS, *BULKS]), ("chario", CHARIO)
+
+
 def count(folder):
     """Boots, counts, and writes counts.json into `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
-    program = build_example("straightway-figures", "hybrid_io")
     counter = folder / "count"
+    programs = {Bulk: build_example("straightway-figures", "hybrid_io"), Calls: counter}
     subprocess.run(["gcc", "-O2", "-Wall", "-Wextra", "-static", "-I", ROOT / "kernel/chario", "-I", ROOT / "lab/count",
                     "-o", counter, ROOT / "tests/chario/count.c"], check=True)  # fmt: skip
     subprocess.run([ROOT / "kernel/chario/build", "stock-x86_64"], cwd=ROOT, check=True, capture_output=True)
-    lines = [PREPARE, "insmod build/chario/stock-x86_64/chario.ko windows=0x20000000:64M"]
-    # Each program's output in a block of its own.
-    lines += [f"echo =; {counter} {one.words()}" for one in REQUESTS]
-    lines += [f"echo =; {program} {one.words()}" for one in BULKS]
-    lines += [f"echo =; {counter} {one.words()}" for one in COPIES]
-    lines += [TO_CHARIO, *[f"echo =; {counter} {one.words()}" for one in CHARIO]]
-    rows = folder / "counts.txt"
-    printed = lab("\n".join(lines), "--count", str(rows), "--icount", "0", *DRIVES, "--kernel-args", "memmap=64M$0x20000000")
-    blocks = [[list(map(int, line.split())) for line in block.splitlines() if line] for block in printed.split("=\n")[1:]]
-    taken = [list(map(int, line.split())) for line in rows.read_text().splitlines()]
-    (folder / "counts.json").write_text(json.dumps(read(blocks, taken), indent=1))
+    found = {"requests": [], "bulk": []}
+    for name, wanted in BOOTS:
+        before = PREPARE if name == "kernel" else f"insmod build/chario/stock-x86_64/chario.ko windows=0x20000000:64M\n{TO_CHARIO}"
+        # Each program's output in a block of its own.
+        lines = [before, *[f"echo =; {programs[type(one)]} {one.words()}" for one in wanted]]
+        rows = folder / f"{name}.txt"
+        printed = lab("\n".join(lines), "--count", str(rows), "--icount", "0", *DRIVES, "--kernel-args", "memmap=64M$0x20000000")
+        blocks = [[list(map(int, line.split())) for line in block.splitlines() if line] for block in printed.split("=\n")[1:]]
+        taken = [list(map(int, line.split())) for line in rows.read_text().splitlines()]
+        read(wanted, blocks, taken, found)
+    (folder / "counts.json").write_text(json.dumps(found, indent=1))
 
 
-def read(blocks, taken):
-    """What the programs printed and the plugin's rows, as one record a run."""
-    requests, bulk = [], []
+def read(wanted, blocks, taken, found):
+    """What the programs printed and the plugin's rows, as one record a run added to `found`."""
     rows = iter(taken)
-    for one, block in zip([*REQUESTS, *BULKS, *COPIES, *CHARIO], blocks, strict=True):
+    for one, block in zip(wanted, blocks, strict=True):
         if isinstance(one, Bulk):
             _, user, kernel, _ = next(rows)
-            bulk.append({"path": one.path, "operation": one.operation, "pattern": one.pattern, "block_size_bytes": one.size,
-                         "instructions_per_mib": (user + kernel) / (one.total / MIB), "kernel_instructions_per_mib": kernel / (one.total / MIB),
-                         "commands_per_mib": block[0][1] / (one.total / MIB)})  # fmt: skip
+            found["bulk"].append({"path": one.path, "operation": one.operation, "pattern": one.pattern, "block_size_bytes": one.size,
+                                  "instructions_per_mib": (user + kernel) / (one.total / MIB), "kernel_instructions_per_mib": kernel / (one.total / MIB),
+                                  "commands_per_mib": block[0][1] / (one.total / MIB)})  # fmt: skip
             continue
         number = 1 if one.path == "copy" else one.count + WARM_UP
         own = [next(rows) for _ in range(number)][0 if one.path == "copy" else WARM_UP :]
-        record = {"path": one.path, "operation": one.operation, "block_size_bytes": one.size, "what": one.what,
+        record = {"path": one.path, "operation": one.operation, "block_size_bytes": one.size,
                   "user": [row[1] for row in own], "kernel": [row[2] for row in own], "waiting": [row[3] for row in own]}  # fmt: skip
         if one.has_stat:
             stat = block[WARM_UP:]
@@ -141,7 +139,6 @@ def read(blocks, taken):
             record["commands"] = [after[place] - before[place] for before, after in zip(stat, stat[1:])]
             record["other_commands"] = [after[2 - place] - before[2 - place] for before, after in zip(stat, stat[1:])]
             record["moved_bytes"] = [512 * (after[place + 1] - before[place + 1]) for before, after in zip(stat, stat[1:])]
-        requests.append(record)
+        found["requests"].append(record)
     if next(rows, None) is not None:
         raise ValueError("the plugin counted more than was run")
-    return {"requests": requests, "bulk": bulk}

@@ -63,6 +63,12 @@ def _interrupts():
     (folder / "interrupts.json").write_text(json.dumps({"computed": computed, "calls": every}))
 
 
+def _figures():
+    folder = OUT / "figures"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "figures.json").write_text((ROOT / "docs" / "figures.json").read_text())
+
+
 def _traces(paths, sizes, operations=("read", "write")):
     words = {"read": "--operation read", "write": "--operation write --durable"}
     return {
@@ -73,22 +79,23 @@ def _traces(paths, sizes, operations=("read", "write")):
     }
 
 
-def _workloads():
-    names = ("webserver", "fileserver", "varmail", "videoserver", "netsfs", "webproxy", "oltp")
-    runs = {}
-    for name in names:
-        for how in ("", "--direct"):
-            label = f"workload-{name}-{'direct' if how else 'standard'}"
-            runs[label] = f"workload {name} /tmp/ext4 {how} --dataset 512M --duration 6s"
-        runs[f"workload-{name}-volume"] = f"workload {name} /dev/nvme1n1 --dataset 512M --duration 6s"
-    return runs
+WORKLOADS = ("webserver", "fileserver", "varmail", "videoserver", "netsfs", "webproxy", "oltp")
+
+
+def _workloads(where, hows):
+    return {
+        f"workload-{name}-{label}": " ".join(f"workload {name} {where} {option} --dataset 512M --duration 6s".split())
+        for name in WORKLOADS
+        for label, option in hows.items()
+    }
 
 
 PERIODIC = f"periodic {D} {S} --paths {KERNEL} --priorities normal,fifo --loads none,medium,high --firings 200"
 SIZES = ("4K", "8K", "40K", "80K")
 MEASURED = [
-    Counts("counts", _requests, "tools/reproduce --only counts"),
+    Counts("counts", _requests, "make reproduce ONLY=counts"),
     Counts("interrupts", _interrupts, "make figures ONLY=chario"),
+    Counts("figures", _figures, "make figures ONLY=firmware"),
     Guest(
         "sweep",
         {
@@ -131,23 +138,30 @@ MEASURED = [
     ),
     Guest(
         "workload",
-        _workloads(),
-        options=(*DRIVE, "--drive", "size=1G,serial=LAB2,mdts=5", *SMALL),
-        before=f"mkfs.ext4 -q -F {D}; mkdir -p /tmp/ext4; mount {D} /tmp/ext4\n"
-        f"{STRAIGHTWAY} --quiet format /dev/nvme1n1 --destroy-data LAB2 --slots 65536",
+        _workloads("/tmp/ext4", {"standard": "", "direct": "--direct"}),
+        options=(*DRIVE, *SMALL),
+        before=f"mkfs.ext4 -q -F {D}; mkdir -p /tmp/ext4; mount {D} /tmp/ext4",
+        timeout=3000,
+    ),
+    Guest(
+        "workload-volume",
+        _workloads(D, {"volume": ""}),
+        options=(*DRIVE, *SMALL),
+        before=f"{STRAIGHTWAY} --quiet format {D} --destroy-data LAB1 --slots 65536",
         timeout=3000,
     ),
     Guest(
         "straight",
         {
             **_traces(("chario", "chario-phys"), SIZES),
-            "table-41": f"compare {D} --destroy-data LAB1 --span 700M --sizes 4K,128K,1M,16M --patterns sequential --rounds 5 "
+            "table-41": f"compare {D} --destroy-data LAB1 --span 700M --sizes 4K,128K,1M,16M --patterns sequential --rounds 15 "
             f"--paths {KERNEL},chario,chario-phys",
             "table-42": f"sweep {D} --destroy-data LAB1 --span 700M --sizes 128K,16M --patterns sequential --depths 1 --rounds 5 "
             "--paths block-buffered,block-direct,straightway-poll",
             "table-42-deep": f"sweep {D} {S} --sizes 128K --patterns sequential --depths 8 --rounds 5 --paths io_uring,straightway-poll",
             "table-43": f"sweep {D} {S} --sizes 4K --patterns random --depths 32 --rounds 7 --paths io_uring,straightway-poll",
-            "by-size": f"sweep {D} {S} --sizes 4K,32K,128K,512K,1M,16M --depths 4 --rounds 5 --paths io_uring,straightway-poll",
+            "by-size": f"sweep {D} --destroy-data LAB1 --span 700M --sizes 4K,32K,128K,512K,1M,16M --depths 4 --rounds 7 "
+            "--paths block-buffered,io_uring,straightway-poll",
         },
         options=(*DRIVE, "--memory", "400M", "--kernel-args", "memmap=64M$0x10000000"),
         before="insmod build/chario/stock-x86_64/chario.ko windows=0x10000000:64M",
@@ -158,6 +172,16 @@ MEASURED = [
 def commands():
     """The words of each run by its name."""
     return {name: words for guest in MEASURED for name, words in guest.runs.items()}
+
+
+def options(name):
+    """How the guest of a run is booted, without its drives; empty if it is not a guest."""
+    guest = next(guest for guest in MEASURED if name in guest.runs)
+    words, left = [], list(getattr(guest, "options", ()))
+    while left:
+        option, value, *left = left
+        words += [] if option == "--drive" else [option, value]
+    return " ".join(words)
 
 
 def measure(guest):
@@ -188,5 +212,5 @@ def measure(guest):
 def result(name):
     """The JSON of a run; None if there is none."""
     words = commands()[name].split()
-    file = OUT / name / (f"{name}.json" if words[0] in ("make", "tools/reproduce") else f"{words[0]}.json")
+    file = OUT / name / (f"{name}.json" if words[0] == "make" else f"{words[0]}.json")
     return json.loads(file.read_text()) if file.exists() else None

@@ -1,0 +1,97 @@
+"""Writes docs/reproduce.md, and keeps the verdicts so that a later run names those that changed."""
+
+import json
+
+from . import chapter3, chapter4
+from .evidence import VERDICTS
+from .runs import ROOT, commands, options, result
+
+CHAPTERS = (("Chapter 3: what the kernel's paths cost", chapter3.ROWS), ("Chapter 4: straighter paths", chapter4.ROWS))
+PAGE, KEPT = ROOT / "docs/reproduce.md", ROOT / "docs/reproduce.json"
+
+HEAD = """# The thesis's figures and tables, repeated
+
+Chapters 3 and 4 of R. Joyce's thesis (2018) measure storage on a server and on Zynq boards, a paper of 2016 the same in part. Below is
+each figure and table: what was run there, what differs in our run, and its claims, each with what we found. `make reproduce` runs all
+of it in the lab (about an hour; `ONLY=` takes names of runs), leaves each run's JSON and report below `out/reproduce`, writes this page,
+and names the verdicts that are not those of the last time (`docs/reproduce.json`). On a drive of your own use the commands of a row,
+with its name for `/dev/nvme0n1` and its serial number for `LAB1`.
+
+How to read a verdict. Commands, bytes, interrupts and instructions are those of a real machine, so *holds by counts* is an answer. The
+lab's processors and drive are emulated: a copy by the processor is dear, one by the drive is a `memcpy` of the host, and the drive is
+as fast as the host's memory. So *holds in the lab's time* says no more than that, and nor does *does not hold (in the lab's time)*: on
+a board either may fall the other way. Where a result follows from these prices it is marked with (*), also if it agrees. Speeds are
+compared by their 95 % intervals, pairs of conditions by a sign test; where these do not decide, and where emulation leaves nothing of
+the question, it says *cannot be told here*.
+"""
+
+TAIL = """
+## Stalls
+
+Not in the thesis, but the reason for `sustain`: with a file system frozen for 1.5 s under 500 arrivals per second, 99 of 100
+arrivals take up to 1.44 s, which follows from the arrivals' times alone. `make figures ONLY=measure` freezes one and compares.
+"""
+
+
+def judged():
+    """`(figures, claim, finding)` of every claim."""
+    return [(row.figures, claim, claim.finding(result)) for _, rows in CHAPTERS for row in rows for claim in row.claims]
+
+
+def changed(found):
+    """The verdicts that are not those that were kept, as text."""
+    kept = json.loads(KEPT.read_text()) if KEPT.exists() else {}
+    return [
+        f"{figures}: {claim.text}: {kept[name]} before, {finding.verdict} now"
+        for figures, claim, finding in found
+        if kept.get(name := f"{figures}: {claim.text}", finding.verdict) != finding.verdict
+    ]
+
+
+def count(found):
+    """`12 hold by counts, ...` in the order of VERDICTS."""
+    verdicts = [finding.verdict for _, _, finding in found]
+    words = {"does not hold": "do not hold", "holds by counts": "hold by counts", "holds in the lab's time": "hold in the lab's time"}
+    return ", ".join(f"{sum(one.startswith(name) for one in verdicts)} {words.get(name, name)}" for name in VERDICTS)
+
+
+def write(found):
+    KEPT.write_text(json.dumps({f"{figures}: {claim.text}": finding.verdict for figures, claim, finding in found}, indent=1) + "\n")
+    findings = {id(claim): finding for _, claim, finding in found}
+    lines = [HEAD, f"Of {len(found)} claims {count(found)}.", ""]
+    for title, rows in CHAPTERS:
+        lines += [f"## {title}", ""]
+        for row in rows:
+            lines += section(row, findings)
+    PAGE.write_text("\n".join(lines).rstrip() + "\n" + TAIL)
+
+
+def section(row, findings):
+    lines = [f"### {row.figures[0].upper()}{row.figures[1:]}", "", f"The thesis: {row.thesis}. {differences(row)}".strip()]
+    lines += ["", f"Not run: {row.remark}."] if row.remark else []
+    lines += [""]
+    if row.claims:
+        lines += ["| the thesis says | ours | verdict |", "| --- | --- | --- |"]
+        for claim in row.claims:
+            finding = findings[id(claim)]
+            lines.append(f"| {claim.text} | {finding.text} | {finding.verdict}{' (*)' if finding.is_emulators else ''} |")
+        lines += ["", *runs(row), ""]
+    return lines
+
+
+def differences(row):
+    return f"Ours differs: {'; '.join(row.differences)}." if row.differences else ""
+
+
+def runs(row):
+    """The commands; of those that differ in a word or two, one and their number."""
+    groups = {}
+    for name in row.runs:
+        groups.setdefault((name.split("-")[0], commands()[name].split()[1]), []).append(name)
+    lines = []
+    for names in groups.values():
+        more = f" (and {len(names) - 1} like it)" if len(names) > 1 else ""
+        words = " ".join(commands()[names[0]].split())
+        lab = f", in `lab/run {options(names[0])}`" if options(names[0]) else ""
+        lines.append(f"- `{words}`{more}{lab}")
+    return lines
