@@ -84,7 +84,7 @@ WORKLOADS = ("webserver", "fileserver", "varmail", "videoserver", "netsfs", "web
 
 def _workloads(where, hows):
     return {
-        f"workload-{name}-{label}": " ".join(f"workload {name} {where} {option} --dataset 512M --duration 6s".split())
+        f"workload-{name}-{label}": " ".join(f"workload {name} {where} {option} --dataset 512M --duration 4s".split())
         for name in WORKLOADS
         for label, option in hows.items()
     }

@@ -5,10 +5,10 @@ use crate::bench::setup::request;
 use crate::failure::{Exit, Failure, Result};
 use crate::output::{Saving, valid};
 use crate::units::{Size, Time};
-use crate::volume::workload::files_of;
+use crate::volume::workload::{OPEN_FILES, POOL_BYTES, files_of};
 use crate::volume::{Access, Route, Store as VolumeStore, route};
 use clap::Args;
-use measure::workload::{self as workloads, BUILT_IN, Folder, How, LONGEST, Store, Worked};
+use measure::workload::{self as workloads, BUILT_IN, Folder, How, Store, Worked};
 use measure::{DeviceInfo, Environment, Host, Missing};
 use std::path::Path;
 
@@ -17,7 +17,10 @@ use std::path::Path;
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 On a volume the operations of all threads go through the one thread that has mounted it, as through a
-storage service. Its files are called workload.SET.NUMBER; no other file is changed.")]
+storage service that has many of them under way. Its files are called workload.SET.NUMBER; no other file
+is changed.
+
+The files are made, caches are dropped, and after a warm-up the runs follow each other without a pause.")]
 pub struct Workload {
     /// One of the seven, or a TOML file
     pub workload: String,
@@ -31,9 +34,15 @@ pub struct Workload {
     /// Total size of all files; twice the machine's memory measures the drive rather than the cache
     #[arg(long, value_name = "SIZE", default_value = "256M")]
     pub dataset: Size,
-    /// Duration of the measurement
-    #[arg(long, value_name = "TIME", default_value = "30s")]
+    /// Duration of each run
+    #[arg(long, value_name = "TIME", default_value = "10s")]
     pub duration: Time,
+    /// Number of runs
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub runs: u16,
+    /// Time before the first run; by default a quarter of a run
+    #[arg(long, value_name = "TIME")]
+    pub warm_up: Option<Time>,
     /// The path to the device of a volume
     #[command(flatten)]
     pub route: Route,
@@ -82,9 +91,9 @@ impl Workload {
         };
         let workload = workloads::Workload::parse(&text)
             .map_err(|error| Failure::usage(format!("{}: {error}", self.workload)))?;
-        if self.duration.0.is_zero() || self.dataset.0 < 1 << 20 {
+        if self.duration.0.is_zero() || self.runs == 0 || self.dataset.0 < 1 << 20 {
             return Err(Failure::usage(
-                "the duration must be more than 0, and the data set at least 1 MiB",
+                "the duration and the runs must be more than 0, and the data set at least 1 MiB",
             ));
         }
         self.saving.make_folder()?;
@@ -116,10 +125,10 @@ impl Workload {
     }
 
     fn on_volume(&self, context: &Context, workload: &workloads::Workload) -> Result<Worked> {
-        let io = self.route.with_buffers(LONGEST, 8);
+        let io = self.route.with_buffers(POOL_BYTES, 1);
         let mut store = VolumeStore::open(context, &self.place, &route::open_options(&io, true))?;
         let place = format!("a volume on {}", store.drive);
-        let worked = store.mount(Access::Write, |mounted| {
+        let worked = store.mount_for(Access::Write, OPEN_FILES, |mounted| {
             let (files, service) = files_of(place);
             std::thread::scope(|scope| {
                 // The worker thread owns the threads' end, so serving ends with it.
@@ -152,7 +161,9 @@ impl Workload {
         let how = How {
             direct,
             dataset_bytes: self.dataset.0,
+            warm_up: self.warm_up.map_or(self.duration.0 / 4, |time| time.0),
             duration: self.duration.0,
+            runs: usize::from(self.runs),
         };
         workloads::run(
             &mut machine,

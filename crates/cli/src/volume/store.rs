@@ -21,7 +21,7 @@ const NODE_BYTES: usize = 16 << 10;
 const NODES: [usize; 3] = [1, 8, 8];
 /// Memory that a volume needs in addition to data buffers.
 pub const NODE_MEMORY_BYTES: usize = 17 * NODE_BYTES + (64 << 10);
-/// Maximum number of open files.
+/// Maximum number of open files, if a caller needs no more.
 const FILES: usize = 4;
 
 /// A volume on any device.
@@ -108,9 +108,22 @@ impl Store {
         access: Access,
         body: impl FnOnce(&Mounted<'_, '_>) -> Result<T>,
     ) -> Result<T> {
+        self.mount_for(access, FILES, body)
+    }
+
+    /// The same, with room for so many open files.
+    ///
+    /// # Errors
+    /// Those of [`mount`](Self::mount).
+    pub fn mount_for<T>(
+        &mut self,
+        access: Access,
+        files: usize,
+        body: impl FnOnce(&Mounted<'_, '_>) -> Result<T>,
+    ) -> Result<T> {
         let memory = self.opened.memory.clone();
         let nodes = allocate_nodes(&memory)?;
-        let mut files: Vec<OpenFile> = (0..FILES).map(|_| OpenFile::new()).collect();
+        let mut files: Vec<OpenFile> = (0..files).map(|_| OpenFile::new()).collect();
         let options = MountOptions {
             read_only: access == Access::Read,
             crc32c,

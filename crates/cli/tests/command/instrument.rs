@@ -352,7 +352,7 @@ fn every_workload_runs_on_a_volume_and_leaves_it_as_it_was() {
         // While other tests sync, one round that waits for the disk may take longer than a second.
         let operations_per_s = [1, 8, 64].into_iter().find_map(|seconds| {
             let worked = run(&words(&format!(
-                "workload {name} {disk} --dataset 8M --duration {seconds}s --json"
+                "workload {name} {disk} --dataset 8M --runs 1 --duration {seconds}s --json"
             )));
             measured(&worked);
             let worked = said(&worked);

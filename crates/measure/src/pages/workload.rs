@@ -18,6 +18,19 @@ impl Report for Worked {
         let section = Section::new("Each kind of operation", caption);
         page.sections
             .push(section.table(head, self.operations.iter().map(row)));
+        let caption =
+            "They follow each other without a pause, after a warm-up that does not count.";
+        let head = "Run|MiB/s|operations per second|mean";
+        let section = Section::new("Each run", caption);
+        let runs = self.runs.iter().enumerate().map(|(index, run)| {
+            vec![
+                count(index as u64 + 1),
+                figure(run.throughput_mib_s),
+                figure(run.operations_per_s),
+                duration(run.mean_latency_ns as u64),
+            ]
+        });
+        page.sections.push(section.table(head, runs));
         page
     }
 }

@@ -1,11 +1,14 @@
 //! A workload's files in a folder of a file system.
 
-use super::Op;
-use super::store::{Ask, LONGEST, Store, UNIT};
+use super::store::{Named, Session, Store, Use};
+use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+
+/// What direct access needs of offsets and lengths: a multiple of every drive's block.
+const DIRECT_UNIT: u64 = 4096;
 
 /// Files below `straightway-workload` in a folder.
 #[derive(Clone, Debug)]
@@ -28,24 +31,21 @@ impl Folder {
         self.folder.join("straightway-workload")
     }
 
-    fn path(&self, ask: &Ask<'_>) -> PathBuf {
+    fn path(&self, file: Named<'_>) -> PathBuf {
         // A thousand files per folder: file systems are slow with a million.
-        let thousand = (ask.number / 1000).to_string();
-        let folder = self.root().join(ask.set).join(thousand);
-        folder.join(ask.number.to_string())
-    }
-
-    fn open(&self, ask: &Ask<'_>, options: &mut OpenOptions) -> io::Result<File> {
-        if let Some(flag) = self.direct {
-            options.custom_flags(flag);
-        }
-        options.open(self.path(ask))
+        let thousand = (file.number / 1000).to_string();
+        let folder = self.root().join(file.set).join(thousand);
+        folder.join(file.number.to_string())
     }
 }
 
 impl Store for Folder {
     fn place(&self) -> String {
         self.folder.display().to_string()
+    }
+
+    fn unit_bytes(&self) -> u64 {
+        self.direct.map_or(1, |_| DIRECT_UNIT)
     }
 
     fn begin(&self) -> io::Result<()> {
@@ -59,71 +59,11 @@ impl Store for Folder {
         })
     }
 
-    fn act(&self, ask: &Ask<'_>, buffer: &mut [u8]) -> io::Result<u64> {
-        let size = ask.piece_bytes;
-        let part = buffer.get_mut(..size as usize).unwrap_or_default();
-        let read = || OpenOptions::new().read(true).clone();
-        let write = || OpenOptions::new().write(true).clone();
-        match ask.op {
-            Op::ReadFile => {
-                let file = self.open(ask, &mut read())?;
-                let mut done = 0;
-                // Each pass moves a whole piece, or ends.
-                loop {
-                    let moved = file.read_at(part, done)? as u64;
-                    done += moved;
-                    if moved < size {
-                        return Ok(done);
-                    }
-                }
-            }
-            Op::CreateFile => {
-                let path = self.path(ask);
-                fs::create_dir_all(path.parent().unwrap_or(&self.folder))?;
-                let file = self.open(ask, write().create(true))?;
-                let bytes = write_whole(&file, ask.len_bytes, part)?;
-                if ask.sync {
-                    file.sync_all()?;
-                }
-                Ok(bytes)
-            }
-            Op::Rewrite => {
-                let file = self.open(ask, &mut write())?;
-                let len = file.metadata()?.len().div_ceil(UNIT) * UNIT;
-                let bytes = write_whole(&file, len, part)?;
-                if ask.sync {
-                    file.sync_data()?;
-                }
-                Ok(bytes)
-            }
-            Op::Append => {
-                let file = self.open(ask, &mut write())?;
-                let end = file.metadata()?.len().div_ceil(UNIT) * UNIT;
-                file.write_all_at(part, end)?;
-                if ask.sync {
-                    file.sync_data()?;
-                }
-                Ok(size)
-            }
-            Op::ReadBlock | Op::WriteBlock => {
-                let reads = ask.op == Op::ReadBlock;
-                let mut options = if reads { read() } else { write() };
-                let file = self.open(ask, &mut options)?;
-                let blocks = (file.metadata()?.len() / size).max(1);
-                let at = ask.pick % blocks * size;
-                if reads {
-                    return Ok(file.read_at(part, at)? as u64);
-                }
-                file.write_all_at(part, at)?;
-                if ask.sync {
-                    file.sync_data()?;
-                }
-                Ok(size)
-            }
-            Op::Delete => fs::remove_file(self.path(ask)).map(|()| 0),
-            Op::Stat => fs::metadata(self.path(ask)).map(|_| 0),
-            Op::Pause => Ok(0),
-        }
+    fn session(&self) -> io::Result<Box<dyn Session + '_>> {
+        Ok(Box::new(Files {
+            folder: self,
+            open: BTreeMap::new(),
+        }))
     }
 
     fn clear(&self) -> io::Result<()> {
@@ -131,13 +71,63 @@ impl Store for Folder {
     }
 }
 
-fn write_whole(file: &File, len: u64, data: &[u8]) -> io::Result<u64> {
-    let mut done = 0;
-    while done < len {
-        let part = (len - done).min(LONGEST).min(data.len() as u64) as usize;
-        let data = data.get(..part).unwrap_or_default();
-        file.write_all_at(data, done)?;
-        done += part as u64;
+struct Files<'a> {
+    folder: &'a Folder,
+    open: BTreeMap<u8, File>,
+}
+
+impl Files<'_> {
+    fn file(&self, number: u8) -> io::Result<&File> {
+        let none = || io::Error::other(format!("file {number} is not open"));
+        self.open.get(&number).ok_or_else(none)
     }
-    Ok(len)
+}
+
+impl Session for Files<'_> {
+    fn open(&mut self, number: u8, file: Named<'_>, how: Use) -> io::Result<u64> {
+        let path = self.folder.path(file);
+        let mut options = OpenOptions::new();
+        options.read(true).write(how != Use::Read);
+        if let Use::Create(_) = how {
+            options.create_new(true);
+            fs::create_dir_all(path.parent().unwrap_or(&path))?;
+        }
+        if let Some(flag) = self.folder.direct {
+            options.custom_flags(flag);
+        }
+        let opened = options.open(path)?;
+        let len = opened.metadata()?.len();
+        self.open.insert(number, opened);
+        Ok(len)
+    }
+
+    fn read(&mut self, number: u8, offset: u64, buffer: &mut [u8]) -> io::Result<u64> {
+        Ok(self.file(number)?.read_at(buffer, offset)? as u64)
+    }
+
+    fn write(&mut self, number: u8, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.file(number)?.write_all_at(data, offset)
+    }
+
+    fn append(&mut self, number: u8, data: &[u8]) -> io::Result<()> {
+        let end = self.file(number)?.metadata()?.len();
+        self.write(number, end, data)
+    }
+
+    fn sync(&mut self, number: u8) -> io::Result<()> {
+        self.file(number)?.sync_data()
+    }
+
+    fn close(&mut self, number: u8) -> io::Result<()> {
+        self.open.remove(&number);
+        Ok(())
+    }
+
+    fn remove(&mut self, file: Named<'_>) -> io::Result<()> {
+        fs::remove_file(self.folder.path(file))
+    }
+
+    fn stat(&mut self, file: Named<'_>) -> io::Result<u64> {
+        Ok(fs::metadata(self.folder.path(file))?.len())
+    }
 }

@@ -1,12 +1,15 @@
 //! Runs a workload on a store.
 //!
-//! The files are created first, and the page cache is emptied; then the measurement starts. Every
-//! thread has its own random stream, so that the seed determines the operations of each thread, but
-//! not their interleaving.
+//! The files are created first, and the page cache is emptied; then come the warm-up and the runs,
+//! without a pause. An operation counts in the run in which it ends. Every thread has its own random
+//! stream, so that the seed determines the operations of each thread, but not their interleaving.
 
+use super::describe::{FileSet, Op};
+use super::semaphore::Semaphore;
 use super::sets::{Set, scale};
-use super::store::{Ask, LONGEST, Store, UNIT};
-use super::{Group, Op, OpResult, Step, Worked, Workload};
+use super::store::{LONGEST, Named, Session, Store, Use};
+use super::worker::{Aligned, Shared, Tallies, Tally, work};
+use super::{OpResult, RunResult, Worked, Workload};
 use crate::host::{Clock, Host, Monotonic};
 use crate::path::Missing;
 use crate::random::Random;
@@ -14,8 +17,8 @@ use crate::run_info::{Request, RunInfo};
 use crate::tail;
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// Options of a run.
@@ -25,19 +28,26 @@ pub struct How {
     pub direct: bool,
     /// Total bytes of all files.
     pub dataset_bytes: u64,
-    /// Measured time.
+    /// Time before the first run.
+    pub warm_up: Duration,
+    /// Measured time of each run.
     pub duration: Duration,
+    /// Number of runs; at least one is done.
+    pub runs: usize,
 }
 
-/// Times and errors of one kind of operation of one group.
-#[derive(Clone, Debug, Default)]
-struct Tally {
-    times_ns: Vec<u64>,
-    bytes: u64,
-    errors: u64,
+impl How {
+    /// When the warm-up and each run end.
+    fn ends_ns(&self, start_ns: u64) -> Vec<u64> {
+        let nanos =
+            |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX >> 8);
+        let first = start_ns.saturating_add(nanos(self.warm_up));
+        let run_ns = nanos(self.duration);
+        (0..=self.runs.max(1) as u64)
+            .map(|run| first.saturating_add(run.saturating_mul(run_ns)))
+            .collect()
+    }
 }
-
-type Tallies = BTreeMap<(String, String), Tally>;
 
 /// Runs `workload` on `store`, and removes its files.
 ///
@@ -51,69 +61,87 @@ pub fn run(
     how: &How,
     cancel: &AtomicBool,
 ) -> Result<Worked, Missing> {
-    let failed = |doing: &str, error: &io::Error| {
+    let failed = |error: &io::Error| {
         Missing::new(
-            format!("{doing} {}: {error}", store.place()),
+            format!("making files in {}: {error}", store.place()),
             "use a writable place with space for --dataset",
         )
     };
-    store
-        .begin()
-        .map_err(|error| failed("making files in", &error))?;
+    store.begin().map_err(|error| failed(&error))?;
     let remove = Remove(store);
     let mut info = RunInfo::begin("workload", host, request);
-    let (sets, dataset_bytes) = make(workload, store, how, request.seed, cancel)
-        .map_err(|error| failed("making files in", &error))?;
+    let (sets, dataset_bytes) =
+        make(workload, store, how, request.seed, cancel).map_err(|error| failed(&error))?;
     host.drop_caches()?;
     let start_ns = Monotonic.now_ns();
+    let semaphores = workload.semaphores.iter();
     let shared = Shared {
-        sets: &sets,
+        workload,
+        sets,
+        semaphores: semaphores
+            .map(|one| (one.name.as_str(), Semaphore::new(workload.highest(one))))
+            .collect(),
         store,
-        end_ns: start_ns + u64::try_from(how.duration.as_nanos()).unwrap_or(u64::MAX / 2),
         start_ns,
+        ends_ns: how.ends_ns(start_ns),
         cancel,
         first_error: Mutex::new(None),
     };
-    let (shared_ref, seed) = (&shared, request.seed);
-    let tallies: Vec<Tallies> = std::thread::scope(|scope| {
-        let mut threads = Vec::new();
-        for group in &workload.groups {
-            let rounds = std::sync::Arc::new(AtomicU64::new(0));
-            for thread in 0..group.threads {
-                let rounds = std::sync::Arc::clone(&rounds);
-                let salts = [group.name.len() as u64, u64::from(thread), 0x776b];
-                let random = Random::derived(seed, &salts);
-                let work = move || shared_ref.work(group, &rounds, random);
-                let spawned = std::thread::Builder::new().spawn_scoped(scope, work);
-                threads.extend(spawned);
-            }
-        }
-        threads
-            .into_iter()
-            .filter_map(|thread| thread.join().ok())
-            .collect()
-    });
-    let elapsed_ns = Monotonic.now_ns().saturating_sub(start_ns).max(1);
+    let tallies = threads(&shared, request.seed);
+    let measured_ns = measured_ns(&shared, Monotonic.now_ns());
     let first_error = shared.first_error.into_inner().unwrap_or(None);
     drop(remove);
     info.end(host);
     info.complete = !cancel.load(Ordering::Relaxed);
-    let mut all = Tallies::new();
-    for (key, tally) in tallies.into_iter().flatten() {
-        let place = all.entry(key).or_default();
-        place.times_ns.extend(tally.times_ns);
-        place.bytes += tally.bytes;
-        place.errors += tally.errors;
-    }
+    let place = (store.place(), how.direct);
     Ok(summary(
         info,
         workload,
-        (store.place(), how.direct),
+        place,
         dataset_bytes,
-        elapsed_ns,
-        all,
+        &measured_ns,
+        tallies,
         first_error,
     ))
+}
+
+/// Runs all threads to the end, and adds up what they counted.
+fn threads(shared: &Shared<'_>, seed: u64) -> Tallies {
+    let mut all = Tallies::new();
+    std::thread::scope(|scope| {
+        let mut threads = Vec::new();
+        for group in &shared.workload.groups {
+            let rounds = Arc::new(AtomicU64::new(0));
+            for thread in 0..group.threads {
+                let rounds = Arc::clone(&rounds);
+                let salts = [group.name.len() as u64, u64::from(thread), 0x776b];
+                let random = Random::derived(seed, &salts);
+                let work = move || work(shared, group, &rounds, random, scope);
+                threads.extend(std::thread::Builder::new().spawn_scoped(scope, work));
+            }
+        }
+        for thread in threads {
+            for (key, tally) in thread.join().unwrap_or_default() {
+                let place: &mut Tally = all.entry(key).or_default();
+                place.times_ns.extend(tally.times_ns);
+                place.bytes += tally.bytes;
+                place.errors += tally.errors;
+            }
+        }
+    });
+    all
+}
+
+/// The length of the warm-up and of each run; a run that was cancelled has what passed of it.
+fn measured_ns(shared: &Shared<'_>, now_ns: u64) -> Vec<u64> {
+    let mut begin_ns = shared.start_ns;
+    let mut lengths = Vec::new();
+    for end_ns in &shared.ends_ns {
+        let end_ns = (*end_ns).min(now_ns).max(begin_ns);
+        lengths.push(end_ns - begin_ns);
+        begin_ns = end_ns;
+    }
+    lengths
 }
 
 /// Removes the files when the run has ended, in all cases.
@@ -127,185 +155,79 @@ impl Drop for Remove<'_> {
 }
 
 /// Creates the initial files; returns the sets, and the bytes of all files.
-fn make(
-    workload: &Workload,
+fn make<'a>(
+    workload: &'a Workload,
     store: &dyn Store,
     how: &How,
     seed: u64,
     cancel: &AtomicBool,
-) -> io::Result<(BTreeMap<String, Set>, u64)> {
+) -> io::Result<(BTreeMap<&'a str, Set>, u64)> {
     let mut sets = BTreeMap::new();
     let mut bytes = 0;
-    let mut memory = Aligned::new();
+    let mut memory = Aligned::new(LONGEST as usize);
+    let mut session = store.session()?;
     for spec in &workload.sets {
-        let (files, mean) = scale(spec, how.dataset_bytes);
-        let set = Set::new(mean, spec.shape);
+        let (files, mean) = scale(workload, spec, how.dataset_bytes);
+        let set = Set::new(workload, spec, mean, store.unit_bytes());
         let mut random = Random::derived(seed, &[0x6d61, files]);
         let data = memory.bytes();
         random.fill(data);
-        let wanted = ((files as f64 * spec.filled).round() as u64).max(1);
-        for _ in 0..wanted {
+        for _ in 0..initial(spec, files) {
             if cancel.load(Ordering::Relaxed) {
                 break;
             }
-            let number = set.next();
-            let ask = Ask {
-                op: Op::CreateFile,
+            let (number, len_bytes) = (set.next(), set.size(&mut random));
+            let named = Named {
                 set: &spec.name,
                 number,
-                len_bytes: set.size(&mut random),
-                piece_bytes: LONGEST,
-                pick: 0,
-                sync: false,
             };
-            bytes += store.act(&ask, data)?;
-            set.put(number);
+            write(session.as_mut(), named, len_bytes, data)?;
+            bytes += len_bytes;
+            set.put_open(number);
+            set.closed(number);
         }
-        sets.insert(spec.name.clone(), set);
+        sets.insert(spec.name.as_str(), set);
     }
     Ok((sets, bytes))
 }
 
-/// Memory for one transfer, aligned as direct access requires.
-struct Aligned(Vec<u8>);
-
-impl Aligned {
-    fn new() -> Self {
-        Self(vec![0; (LONGEST + UNIT) as usize])
-    }
-
-    /// The memory from the first whole unit of a longer piece.
-    fn bytes(&mut self) -> &mut [u8] {
-        let offset = self.0.as_ptr().align_offset(UNIT as usize);
-        self.0
-            .get_mut(offset..offset + LONGEST as usize)
-            .unwrap_or_default()
-    }
+fn initial(spec: &FileSet, files: u64) -> u64 {
+    ((files as f64 * spec.filled).round() as u64).max(1)
 }
 
-struct Shared<'a> {
-    sets: &'a BTreeMap<String, Set>,
-    store: &'a dyn Store,
-    start_ns: u64,
-    end_ns: u64,
-    cancel: &'a AtomicBool,
-    first_error: Mutex<Option<String>>,
+fn write(session: &mut dyn Session, file: Named<'_>, len: u64, data: &[u8]) -> io::Result<()> {
+    session.open(0, file, Use::Create(len))?;
+    let mut left = len;
+    while left > 0 {
+        let piece = left.min(data.len() as u64);
+        session.append(0, data.get(..piece as usize).unwrap_or_default())?;
+        left -= piece;
+    }
+    session.close(0)
 }
 
-impl Shared<'_> {
-    fn is_over(&self, now_ns: u64) -> bool {
-        now_ns >= self.end_ns || self.cancel.load(Ordering::Relaxed)
+/// Sums of some phases.
+#[derive(Default)]
+struct Sum {
+    bytes: u64,
+    operations: u64,
+    time_ns: f64,
+}
+
+impl Sum {
+    fn add(&mut self, tally: &Tally) {
+        self.bytes += tally.bytes;
+        self.operations += tally.times_ns.len() as u64;
+        self.time_ns += tally.times_ns.iter().map(|ns| *ns as f64).sum::<f64>();
     }
 
-    fn work(&self, group: &Group, rounds: &AtomicU64, mut random: Random) -> Tallies {
-        let mut tallies = Tallies::new();
-        let mut memory = Aligned::new();
-        let buffer = memory.bytes();
-        random.fill(buffer);
-        loop {
-            let mut due_ns = Monotonic.now_ns();
-            if let Some(rate) = group.per_second {
-                let round = rounds.fetch_add(1, Ordering::Relaxed);
-                due_ns = self.start_ns + (round as f64 / rate * 1e9) as u64;
-                if due_ns >= self.end_ns {
-                    break;
-                }
-                self.pause(due_ns);
-            }
-            if self.is_over(Monotonic.now_ns()) {
-                break;
-            }
-            for step in &group.steps {
-                for _ in 0..step.times {
-                    if self.is_over(Monotonic.now_ns()) {
-                        break;
-                    }
-                    self.step(group, step, &mut random, buffer, &mut tallies);
-                }
-            }
-            let key = (group.name.clone(), "round".to_owned());
-            let taken = Monotonic.now_ns().saturating_sub(due_ns);
-            tallies.entry(key).or_default().times_ns.push(taken);
+    fn result(&self, elapsed_ns: u64) -> RunResult {
+        let seconds = elapsed_ns.max(1) as f64 / 1e9;
+        RunResult {
+            throughput_mib_s: self.bytes as f64 / f64::from(1u32 << 20) / seconds,
+            operations_per_s: self.operations as f64 / seconds,
+            mean_latency_ns: self.time_ns / self.operations.max(1) as f64,
         }
-        tallies
-    }
-
-    /// Sleeps until a moment, or until the run ends.
-    fn pause(&self, until_ns: u64) {
-        loop {
-            let now_ns = Monotonic.now_ns();
-            if now_ns >= until_ns || self.is_over(now_ns) {
-                return;
-            }
-            Monotonic.sleep_ns((until_ns - now_ns).min(50_000_000));
-        }
-    }
-
-    fn step(
-        &self,
-        group: &Group,
-        step: &Step,
-        random: &mut Random,
-        buffer: &mut [u8],
-        tallies: &mut Tallies,
-    ) {
-        let begin_ns = Monotonic.now_ns();
-        if step.op == Op::Pause {
-            self.pause(begin_ns + (step.seconds * 1e9) as u64);
-            return;
-        }
-        let Some(set) = self.sets.get(&step.set) else {
-            return;
-        };
-        let done = self.act(step, set, random, buffer);
-        let taken = Monotonic.now_ns().saturating_sub(begin_ns);
-        let key = (group.name.clone(), step.op.to_string());
-        let tally = tallies.entry(key).or_default();
-        match done {
-            Ok(bytes) => {
-                tally.bytes += bytes;
-                tally.times_ns.push(taken);
-            }
-            // Another thread removed it between our check and our call: this is part of the
-            // workload.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => {
-                tally.errors += 1;
-                if let Ok(mut first) = self.first_error.lock() {
-                    first.get_or_insert_with(|| format!("{:?}: {error}", step.op));
-                }
-            }
-        }
-    }
-
-    fn act(
-        &self,
-        step: &Step,
-        set: &Set,
-        random: &mut Random,
-        buffer: &mut [u8],
-    ) -> io::Result<u64> {
-        let piece_bytes = step.size.unwrap_or(LONGEST).div_ceil(UNIT).max(1) * UNIT;
-        let number = match step.op {
-            Op::CreateFile => Some(set.next()),
-            Op::Delete => set.take(random),
-            _ => set.any(random),
-        };
-        let number = number.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
-        let ask = Ask {
-            op: step.op,
-            set: &step.set,
-            number,
-            len_bytes: set.size(random),
-            piece_bytes: piece_bytes.min(LONGEST),
-            pick: random.below(1 << 32),
-            sync: step.sync,
-        };
-        let bytes = self.store.act(&ask, buffer)?;
-        if step.op == Op::CreateFile {
-            set.put(number);
-        }
-        Ok(bytes)
     }
 }
 
@@ -314,38 +236,35 @@ fn summary(
     workload: &Workload,
     (folder, direct): (String, bool),
     dataset_bytes: u64,
-    elapsed_ns: u64,
+    measured_ns: &[u64],
     tallies: Tallies,
     first_error: Option<String>,
 ) -> Worked {
-    let seconds = elapsed_ns as f64 / 1e9;
-    let (mut bytes, mut count, mut sum) = (0, 0, 0.0);
-    let mut operations = Vec::new();
-    for ((group, operation), tally) in tallies {
-        let times = &tally.times_ns;
-        let total: f64 = times.iter().map(|ns| *ns as f64).sum();
-        let is_round = operation == "round";
-        if !is_round {
-            bytes += tally.bytes;
-            count += times.len();
-            sum += total;
+    let runs_ns = measured_ns.get(1..).unwrap_or_default();
+    let elapsed_ns = runs_ns.iter().sum::<u64>().max(1);
+    let mut sums: Vec<Sum> = runs_ns.iter().map(|_| Sum::default()).collect();
+    let mut whole = Sum::default();
+    let mut kinds: BTreeMap<(String, Option<Op>), Tally> = BTreeMap::new();
+    for ((phase, group, op), tally) in tallies {
+        // The warm-up is the first phase; what ends after the last run is in none.
+        let Some(sum) = phase.checked_sub(1).and_then(|run| sums.get_mut(run)) else {
+            continue;
+        };
+        if op.is_some_and(Op::is_access) {
+            sum.add(&tally);
+            whole.add(&tally);
         }
-        let rated = workload.groups.iter().find(|one| one.name == group);
-        operations.push(OpResult {
-            open_loop: is_round && rated.is_some_and(|one| one.per_second.is_some()),
-            group,
-            operation,
-            count: times.len() as u64,
-            errors: tally.errors,
-            bytes: tally.bytes,
-            per_second: times.len() as f64 / seconds,
-            mean_ns: total / times.len().max(1) as f64,
-            p50_ns: tail::quantile(times, 0.5).unwrap_or(0),
-            p99_ns: tail::quantile(times, 0.99).unwrap_or(0),
-            p99_ns_ci95: tail::percentile_in_time(times, 0.99).map(|p| p.ci95),
-            max_ns: times.iter().copied().max().unwrap_or(0),
-        });
+        let kind = kinds.entry((group, op)).or_default();
+        kind.bytes += tally.bytes;
+        kind.errors += tally.errors;
+        kind.times_ns.extend(tally.times_ns);
     }
+    let all = whole.result(elapsed_ns);
+    let results = kinds.into_iter().map(|((group, op), tally)| {
+        let rated = workload.groups.iter().find(|one| one.name == group);
+        let open_loop = op.is_none() && rated.is_some_and(|one| one.per_second.is_some());
+        result(group, op, open_loop, elapsed_ns, &tally)
+    });
     Worked {
         run,
         workload: workload.name.clone(),
@@ -354,11 +273,39 @@ fn summary(
         direct,
         dataset_bytes,
         elapsed_ns,
-        throughput_mib_s: f64::from(1u32 << 20).recip() * bytes as f64 / seconds,
-        operations_per_s: count as f64 / seconds,
-        mean_latency_ns: sum / count.max(1) as f64,
-        operations,
+        runs: std::iter::zip(&sums, runs_ns)
+            .map(|(sum, run_ns)| sum.result(*run_ns))
+            .collect(),
+        throughput_mib_s: all.throughput_mib_s,
+        operations_per_s: all.operations_per_s,
+        mean_latency_ns: all.mean_latency_ns,
+        operations: results.collect(),
         first_error,
+    }
+}
+
+fn result(
+    group: String,
+    op: Option<Op>,
+    open_loop: bool,
+    elapsed_ns: u64,
+    tally: &Tally,
+) -> OpResult {
+    let times = &tally.times_ns;
+    let total: f64 = times.iter().map(|ns| *ns as f64).sum();
+    OpResult {
+        group,
+        operation: op.map_or_else(|| "round".to_owned(), |op| op.to_string()),
+        count: times.len() as u64,
+        errors: tally.errors,
+        bytes: tally.bytes,
+        per_second: times.len() as f64 / (elapsed_ns as f64 / 1e9),
+        mean_ns: total / times.len().max(1) as f64,
+        p50_ns: tail::quantile(times, 0.5).unwrap_or(0),
+        p99_ns: tail::quantile(times, 0.99).unwrap_or(0),
+        p99_ns_ci95: tail::percentile_in_time(times, 0.99).map(|p| p.ci95),
+        max_ns: times.iter().copied().max().unwrap_or(0),
+        open_loop,
     }
 }
 
@@ -401,18 +348,26 @@ mod tests {
             let mut how = How {
                 direct: false,
                 dataset_bytes: 4 << 20,
-                duration: Duration::from_millis(300),
+                warm_up: Duration::ZERO,
+                duration: Duration::from_millis(100),
+                runs: 3,
             };
             // A busy machine may need longer until each thread had its turn.
             loop {
                 let worked = run(&mut Here, &workload, &request, &store, &how, &cancel).unwrap();
                 assert_eq!(worked.first_error, None, "{name}");
                 assert!(worked.dataset_bytes > 1 << 20, "{name}");
-                let idle = workload.groups.iter().find(|group| {
-                    let first = serde_json::to_value(group.steps[0].op).unwrap();
-                    !worked.operations.iter().any(|one| {
-                        one.group == group.name && one.operation == first && one.count > 0
-                    })
+                assert_eq!(worked.runs.len(), 3);
+                let idle = workload.groups.iter().find_map(|group| {
+                    let mut accesses = group.all().into_iter();
+                    let missing = accesses.find(|step| {
+                        let is_this = |one: &&OpResult| {
+                            one.group == group.name && one.operation == step.op.to_string()
+                        };
+                        let found = worked.operations.iter().find(is_this);
+                        step.op.is_access() && found.is_none_or(|one| one.count == 0)
+                    });
+                    missing.map(|step| (&group.name, step.op))
                 });
                 if idle.is_none() && worked.throughput_mib_s > 0.0 {
                     break;
@@ -433,6 +388,47 @@ mod tests {
     }
 
     #[test]
+    fn an_operation_counts_in_the_run_in_which_it_ends_and_the_warm_up_in_none() {
+        let how = How {
+            direct: false,
+            dataset_bytes: 1 << 20,
+            warm_up: Duration::from_nanos(100),
+            duration: Duration::from_nanos(1000),
+            runs: 2,
+        };
+        assert_eq!(how.ends_ns(50), [150, 1150, 2150]);
+        let tally = |times_ns: &[u64], bytes| Tally {
+            times_ns: times_ns.to_vec(),
+            bytes,
+            errors: 0,
+        };
+        let of = |phase, op| (phase, "readers".to_owned(), op);
+        let tallies = Tallies::from([
+            (of(0, Some(Op::ReadAll)), tally(&[900], 1 << 20)),
+            (of(1, Some(Op::ReadAll)), tally(&[10, 30], 1 << 20)),
+            (of(1, Some(Op::Wait)), tally(&[500], 0)),
+            (of(2, Some(Op::ReadAll)), tally(&[20], 3 << 20)),
+            (of(3, Some(Op::ReadAll)), tally(&[900], 1 << 20)),
+        ]);
+        let workload = Workload::parse(BUILT_IN[0].1).unwrap();
+        let info = RunInfo::begin("workload", &mut Here, &Request::default());
+        let place = (String::new(), false);
+        let lengths = [100, 1000, 1000];
+        let worked = summary(info, &workload, place, 0, &lengths, tallies, None);
+        let rates: Vec<f64> = worked.runs.iter().map(|run| run.throughput_mib_s).collect();
+        assert_eq!(rates, [1e6, 3e6]);
+        assert_eq!(
+            (worked.throughput_mib_s, worked.mean_latency_ns),
+            (2e6, 20.0)
+        );
+        let read = worked
+            .operations
+            .iter()
+            .find(|one| one.operation == "read_all");
+        assert_eq!(read.map(|one| (one.count, one.max_ns)), Some((3, 30)));
+    }
+
+    #[test]
     fn a_rate_is_kept_and_counts_from_when_a_round_was_due() {
         let text = "name = \"x\"\nabout = \"y\"\n[[set]]\nname = \"s\"\nfiles = 4\nmean_size = 8192\nfilled = 1.0\n\
                     [[group]]\nname = \"g\"\nthreads = 2\nper_second = 100.0\n\
@@ -441,7 +437,9 @@ mod tests {
         let mut how = How {
             direct: false,
             dataset_bytes: 1 << 20,
+            warm_up: Duration::ZERO,
             duration: Duration::from_millis(500),
+            runs: 1,
         };
         let cancel = AtomicBool::new(false);
         let workload = Workload::parse(text).unwrap();
