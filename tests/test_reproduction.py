@@ -127,7 +127,7 @@ def interrupts(right):
     varies = {"block-buffered": 60, "block-direct": 2, "ext4-buffered": 5, "ext4-direct": 3} if right else dict.fromkeys(KERNEL, 0)
     for path, spread in varies.items():
         for operation in BOTH:
-            calls += [["stock", path, operation, 512 + extra, 100] for extra in (0, spread if operation == "write" else 1)]
+            calls += [["stock", path, operation, 512 + extra, 100 + extra] for extra in (0, spread if operation == "write" else 1)]
     return {"computed": [512, 16], "calls": calls}
 
 

@@ -51,6 +51,7 @@ pub fn refuse_route(route: &Route) -> Result<()> {
         ("--path and --mode", !route.is_auto()),
         ("--namespace", route.namespace.is_some()),
         ("--hybrid", route.hybrid),
+        ("--cache", route.cache.is_some()),
     ])
 }
 

@@ -136,6 +136,7 @@ impl Device {
             buffer_bytes: options.buffer_bytes,
             queue_depth: options.queue_depth,
             hybrid: false,
+            cache_bytes: 0,
             window: None,
         };
         let opened = path::open(&roots, &grant, &options)?;

@@ -21,8 +21,10 @@
 //!
 //! Read-ahead is bounded by [`Options::ahead_lines`] and reported by [`Statistics`]; 0 turns it off.
 //!
+//! [`Cache`] is another device over any other: it keeps short reads.
+//!
 //! Reading order: [`Options`], `hybrid.rs` (the device), `admit.rs` (where a request goes), `lines.rs`,
-//! `border.rs`, [`Bytes`].
+//! `border.rs`, [`Bytes`], [`Cache`].
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -35,6 +37,7 @@ mod admit;
 mod ahead;
 mod border;
 mod bytes;
+mod cache;
 mod hybrid;
 mod line;
 mod lines;
@@ -45,6 +48,7 @@ mod waiting;
 
 pub use border::{Border, Direction};
 pub use bytes::Bytes;
+pub use cache::{Cache, Entry, Kept};
 pub use hybrid::{Hybrid, Parts};
 pub use options::{OpenError, Options, Statistics};
 

@@ -9,8 +9,9 @@ mod support;
 use block::{Device, Error, Operation, Request};
 use crash::{Budget, Completions, Config, CrashDisk, Fault, Faulty, Medium, On, Rule};
 use fastrand::Rng;
+use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
-use straightway_hybrid::{Bytes, Options};
+use straightway_hybrid::{Bytes, Cache, Entry, Options};
 use support::{BLOCK, FIXED, TestClock, buffer, hybrid, seed};
 
 const BLOCKS: u64 = 160;
@@ -261,14 +262,69 @@ fn storm(seed: u64, depth: usize, fails: bool) {
     }
 }
 
+/// A cache of few lines, so that they are often replaced.
+fn cached_storm(seed: u64, depth: usize, fails: bool) -> u64 {
+    let mut random = Rng::with_seed(seed);
+    let config = Config {
+        completions: Completions::Shuffled(random.u64(..)),
+        hold_polls: random.u32(0..6),
+        queue_depth: random.u16(1..20),
+        max_transfer_blocks: 64,
+        ..Config::default()
+    };
+    let disk = CrashDisk::new(Medium::new(9, BLOCKS).unwrap(), config);
+    let rule = |nth| Rule::once(On::Any, nth, Fault::Fail(Error::TimedOut));
+    let rules = (0..if fails { 40 } else { 0 }).map(|_| rule(random.u64(1..400)));
+    let rules: Vec<Rule> = rules.collect();
+    let lines = random.usize(8..24);
+    let (memory, entries) = (vec![0u8; lines << 12], vec![Entry::default(); lines]);
+    let most_bytes = random.usize(1..40) * BLOCK;
+    let faulty = Faulty::new(disk, rules);
+    let mut device = Cache::<_, _, _, 16>::new(faulty, memory, entries, most_bytes).unwrap();
+    let (mut model, mut at) = (Model::new(), 0);
+    let mut failed = false;
+    for _ in 0..600 {
+        while device.outstanding() < depth && random.bool() {
+            model.submit(&mut device, &mut random, &mut at);
+        }
+        device.kick();
+        let most = if depth == 1 { 50 } else { random.usize(0..4) };
+        for _ in 0..most {
+            if let Some(completion) = device.poll() {
+                failed |= model.complete(completion).is_err();
+            }
+        }
+    }
+    while device.outstanding() > 0 {
+        if let Some(completion) = device.poll() {
+            failed |= model.complete(completion).is_err();
+        }
+    }
+    assert!(fails || !failed, "nothing fails by itself");
+    device.kept().hits
+}
+
 fn storms(depth: usize, fails: bool) {
+    each(|seed| storm(seed, depth, fails));
+}
+
+fn each(storm: impl Fn(u64)) {
     let first = seed();
     let budget = Budget::or(Budget::of_states(120)).unwrap();
     let mut count = 0;
     while budget.allows(count) {
         println!("storm {}", first.wrapping_add(count));
-        storm(first.wrapping_add(count), depth, fails);
+        storm(first.wrapping_add(count));
         count += 1;
+    }
+}
+
+#[test]
+fn a_cache_returns_nothing_older_than_the_device_would() {
+    for (depth, fails) in [(1, false), (12, false), (1, true), (8, true)] {
+        let hits = Cell::new(0);
+        each(|seed| hits.set(hits.get() + cached_storm(seed, depth, fails)));
+        assert!(hits.get() > 0, "no read was kept");
     }
 }
 

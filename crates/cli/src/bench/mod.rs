@@ -182,6 +182,7 @@ impl Bench {
             buffer_bytes: self.buffer_bytes,
             queue_depth: self.plan.queue_depth,
             hybrid: false,
+            cache_bytes: 0,
             window: None,
         };
         path::open(&self.roots, &self.grant, &options)

@@ -297,6 +297,7 @@ fn namespace_of(
                 buffer_bytes: 4096,
                 queue_depth: 1,
                 hybrid: false,
+                cache_bytes: 0,
                 window: None,
             };
             let opened = path::open(&context.roots, grant, &options)?;

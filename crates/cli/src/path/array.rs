@@ -164,6 +164,7 @@ pub fn open_members(
             buffer_bytes: 4096,
             // The array gathers, not each member.
             hybrid: false,
+            cache_bytes: 0,
             ..*options
         };
         let mut opened = match super::open(roots, grant, &options) {

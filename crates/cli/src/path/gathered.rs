@@ -19,7 +19,7 @@ const WAIT_US: u32 = 10_000;
 pub const MEMORY_BYTES: usize = LINES * LINE_BYTES + super::LARGEST_BLOCK_BYTES * LINES;
 
 /// An open path as a sized type.
-struct Inner(Box<dyn Device>);
+pub struct Inner(pub Box<dyn Device>);
 
 block::forward_device!(Inner, 0);
 

@@ -2,6 +2,7 @@
 
 pub mod array;
 pub mod borrow;
+mod cached;
 pub mod chario;
 pub mod coprocessor;
 pub mod gathered;
@@ -165,6 +166,8 @@ pub struct OpenOptions {
     pub write: bool,
     /// Whether small sequential accesses are gathered.
     pub hybrid: bool,
+    /// Memory in which short reads are kept; 0 keeps none.
+    pub cache_bytes: usize,
     /// Total memory for buffers.
     pub buffer_bytes: usize,
     /// Requests in flight.
@@ -325,7 +328,12 @@ pub fn open(roots: &Roots, grant: &Grant, options: &OpenOptions) -> Result<Opene
         queue_depth,
         ..*options
     };
-    let opened = open_unaligned(roots, grant, &options)?.aligned();
+    let mut opened = open_unaligned(roots, grant, &options)?.aligned();
+    if options.cache_bytes > 0 {
+        opened.device = cached::wrap(opened.device, options.cache_bytes)?;
+        opened.name += ", short reads kept";
+        opened.twin = None;
+    }
     if !gathers {
         return Ok(opened);
     }

@@ -34,6 +34,9 @@ pub struct Route {
     /// Gather small sequential accesses into large commands, and read ahead of small reads
     #[arg(long)]
     pub hybrid: bool,
+    /// Keep reads of at most 64 KiB in this much memory
+    #[arg(long, value_name = "SIZE")]
+    pub cache: Option<Size>,
 }
 
 impl Route {
@@ -80,6 +83,10 @@ impl IoArgs {
             namespace: self.route.namespace,
             write,
             hybrid: self.route.hybrid,
+            cache_bytes: self
+                .route
+                .cache
+                .map_or(0, |size| usize::try_from(size.0).unwrap_or(usize::MAX)),
             window: None,
             // A few additional pages, because each buffer starts at a page.
             buffer_bytes: buffer_bytes(

@@ -83,6 +83,7 @@ impl Array {
             buffer_bytes: 2 * LARGEST_BLOCK_BYTES,
             queue_depth: 32,
             hybrid: false,
+            cache_bytes: 0,
             window: None,
         };
         let grant = Grant::of(&context.roots, Drive::Array(array.clone()), purpose)?;

@@ -114,6 +114,7 @@ impl Place {
             // The window can be mapped only of a node that is open to write; the mount itself is for reading.
             write: true,
             hybrid: false,
+            cache_bytes: 0,
             buffer_bytes: 4096,
             queue_depth: 1,
             window: Some(self.address),

@@ -364,6 +364,31 @@ fn a_volume_behind_hybrid_direct_io_is_as_any_other() {
 }
 
 #[test]
+fn a_volume_with_short_reads_kept_is_as_any_other() {
+    let folder = Folder::new();
+    let disk = folder.file("disk", 16 << 20);
+    let input = folder.file("input", 1_000_003);
+    let output = folder.path("output");
+    let cached = |words: &[&str]| {
+        let done = run(&[words, &["--cache", "256K"]].concat());
+        assert_eq!(done.status.code(), Some(0), "{}", stderr(&done));
+    };
+    cached(&["format", &disk, "--destroy-data", &disk]);
+    cached(&["put", &disk, &input, "--block-size", "4K"]);
+    cached(&["mv", &disk, "input", "other"]);
+    assert_eq!(run(&["check", &disk]).status.code(), Some(0));
+    let short = ["--hybrid", "--block-size", "4K"];
+    cached(&[&["get", &disk, "other", &output], &short[..]].concat());
+    assert_eq!(
+        std::fs::read(&output).unwrap(),
+        std::fs::read(&input).unwrap()
+    );
+    let small = run(&["ls", &disk, "--cache", "8K"]);
+    assert_eq!(small.status.code(), Some(2));
+    assert!(stderr(&small).contains("32K"), "{}", stderr(&small));
+}
+
+#[test]
 fn a_closed_pipe_is_quiet() {
     let mut child = command(&["--quiet", "read", "ram:64M"])
         .stdout(Stdio::piped())

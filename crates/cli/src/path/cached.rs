@@ -1,0 +1,35 @@
+//! Short reads kept in memory over an open path: `--cache`.
+
+use crate::failure::{Failure, Result};
+use crate::path::gathered::{DEPTH, Inner};
+use block::Device;
+use hybrid::{Cache, Entry};
+
+/// The longest read that is kept.
+const MOST_BYTES: usize = 64 << 10;
+/// What one line takes.
+const LINE_BYTES: usize = 4096;
+
+type Kept = Cache<Vec<u8>, Vec<Entry>, Inner, DEPTH>;
+
+/// `device` with its short reads kept in at most `bytes` of memory.
+///
+/// # Errors
+/// There is not enough memory.
+pub fn wrap(device: Box<dyn Device>, bytes: usize) -> Result<Box<dyn Device>> {
+    let short = |what: &str| {
+        Failure::usage(format!("--cache: {what}")).hint("at least 32K, and less than is free")
+    };
+    let (mut memory, mut entries) = (Vec::new(), Vec::new());
+    let lines = bytes / LINE_BYTES;
+    let reserved = memory.try_reserve_exact(bytes);
+    if reserved.is_err() || entries.try_reserve_exact(lines).is_err() {
+        return Err(short("there is not so much memory"));
+    }
+    memory.resize(bytes, 0);
+    entries.resize(lines, Entry::default());
+    match Kept::new(Inner(device), memory, entries, MOST_BYTES) {
+        Ok(cache) => Ok(Box::new(cache)),
+        Err(_) => Err(short("too small")),
+    }
+}
