@@ -1,5 +1,5 @@
 //! The C header: what it stores is a dump, and it writes the timer's registers.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
