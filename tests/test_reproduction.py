@@ -220,6 +220,13 @@ def test_a_run_that_is_missing_tells_nothing():
     assert finding.holds is None and "not run: counts" in finding.text
 
 
+def test_a_run_that_is_not_valid_tells_nothing():
+    claim = next(claim for claim in CLAIMS if claim.runs == ("sweep",))
+    result = world(True)
+    finding = claim.finding(lambda name: {**result(name), "valid": False})
+    assert finding.holds is None and finding.text == "not valid: sweep"
+
+
 def test_intervals_that_overlap_tell_nothing():
     a, b = cell("a", "read", "sequential", 4096, 100), cell("b", "read", "sequential", 4096, 101)
     assert faster(a, b) is None and faster(cell("c", "read", "sequential", 4096, 120), a) is True

@@ -1,5 +1,6 @@
 """The claims of the thesis's chapter 4: CharIO, the driver in user space, and the coprocessor."""
 
+from . import printed
 from .chapter3 import BOTH, KERNEL, KIB, MIB, SPEEDS, traces
 from .evidence import TIME, Claim, Finding, Row, all_of, average, bulk, cell, cells, faster, most_of, pairs_hold, peaks, quantile, ratios, requests, size
 
@@ -282,6 +283,7 @@ ROWS = [
             Claim("it takes the least CPU of the kernel in every transfer", ("counts",), least_cpu),
         ),
         (SPEEDS, "700 MiB in 400 MiB of memory, 5 rounds", "standard I/O's instructions contain its flush, but not the price of its copies"),
+        numbers=printed.table_41,
     ),
     Row(
         "table 4.2: user space, sequential",
@@ -297,6 +299,7 @@ ROWS = [
             Claim("large blocks speed up direct I/O, not standard", ("table-42",), direct_gains_with_size),
         ),
         (SPEEDS, "one request at a time on both sides; 16 MiB for 512 MiB", "beside io_uring eight deep: `table-42-deep`"),
+        numbers=printed.table_42,
     ),
     Row(
         "table 4.3: user space, random 4 KiB",
@@ -307,6 +310,7 @@ ROWS = [
             Claim("its CPU time is all user space's", ("table-43",), kernel_share),
         ),
         (SPEEDS, "one thread, 32 deep, io_uring for libaio"),
+        numbers=printed.table_43,
     ),
     Row(
         "4.10, 4.11: speed by block size, four deep",

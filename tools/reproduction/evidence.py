@@ -42,7 +42,11 @@ class Claim:
     def finding(self, result):
         results = [result(name) for name in self.runs]
         missing = [name for name, one in zip(self.runs, results) if one is None]
-        return Finding(f"not run: {', '.join(missing)}", None) if missing else self.judge(*results)
+        if missing:
+            return Finding(f"not run: {', '.join(missing)}", None)
+        # A busy machine, for instance: the run says so itself.
+        invalid = [name for name, one in zip(self.runs, results) if not one.get("valid", True)]
+        return Finding(f"not valid: {', '.join(invalid)}", None) if invalid else self.judge(*results)
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,8 @@ class Row:
     differences: tuple = ()
     # For a row without runs: why.
     remark: str = ""
+    # The numbers that the thesis prints, and ours: lines of the page, of the results.
+    numbers: Callable | None = None
     runs: tuple = field(init=False)
 
     def __post_init__(self):

@@ -13,7 +13,7 @@ HEAD = """# The thesis's figures and tables, repeated
 
 Chapters 3 and 4 of R. Joyce's thesis (2018) measure storage on a server and on Zynq boards, a paper of 2016 the same in part. Below is
 each figure and table: what was run there, what differs in our run, and its claims, each with what we found. `make reproduce` runs all
-of it in the lab (about an hour; `ONLY=` takes names of runs), leaves each run's JSON and report below `out/reproduce`, writes this page,
+of it in the lab (an hour and a quarter; `ONLY=` takes names of runs), leaves each run's JSON and report with its pictures below `out/reproduce`, writes this page,
 and names the verdicts that are not those of the last time (`docs/reproduce.json`). On a drive of your own use the commands of a row,
 with its name for `/dev/nvme0n1` and its serial number for `LAB1`.
 
@@ -28,12 +28,12 @@ the question, it says *cannot be told here*.
 VOLUMES = """
 ## The applications on volumes
 
-Not in the thesis: the seven applications on a volume, without a cache and with one of a fifth of the data (`--cache`), as much as the
-page cache has in the runs of tables 3.1 and 3.2, beside those; {note}. A file that is created, closed after writing or deleted is
-durable then on a volume, not on ext4.
+Not in the thesis: the seven applications on a volume, as it is, through hybrid direct I/O, and with a cache of a fifth of the data,
+as much as the page cache has in the runs of tables 3.1 and 3.2, beside those; {note}. A file that is created, closed after writing or
+deleted is durable then on a volume, not on ext4.
 
-| application | ext4, standard | ext4, direct | volume | volume, --cache |
-| --- | --- | --- | --- | --- |
+| application | ext4, standard | ext4, direct | volume | volume, `--hybrid` | volume, `--cache` |
+| --- | --- | --- | --- | --- | --- |
 {rows}
 
 MiB/s / ms an operation: means of three runs.
@@ -86,14 +86,14 @@ def volumes():
     """The applications on volumes; nothing if they were not run."""
     rows = []
     for name in WORKLOADS:
-        names = [f"workload-{name}-{how}" for how in ("standard", "direct", "volume", "cached")]
+        names = [f"workload-{name}-{how}" for how in ("standard", "direct", "volume", "hybrid", "cached")]
         found = [result(one) for one in names]
         if all(found):
             cells = (f"{one['throughput_mib_s']:.3g} / {one['mean_latency_ns'] / 1e6:.3g}" for one in found)
             rows.append(f"| {name} | {' | '.join(cells)} |")
     if not rows:
         return ""
-    note = "128 MiB of files instead of 512, since making them takes long"
+    note = "64 MiB of files instead of 512, since making them takes long"
     return VOLUMES.format(note=note, rows="\n".join(rows), commands="\n".join(command_lines(names)))
 
 
@@ -106,7 +106,7 @@ def section(row, findings):
         for claim in row.claims:
             finding = findings[id(claim)]
             lines.append(f"| {claim.text} | {finding.text} | {finding.verdict}{' (*)' if finding.is_emulators else ''} |")
-        lines += ["", *command_lines(row.runs), ""]
+        lines += ["", *(row.numbers(result) if row.numbers else []), *command_lines(row.runs), ""]
     return lines
 
 

@@ -146,9 +146,9 @@ MEASURED = [
     Guest(
         "workload-volume",
         # Making files on a volume takes long: each is durable.
-        _workloads(D, "128M", {"volume": "", "cached": "--cache 24M"}),
+        _workloads(D, "64M", {"volume": "", "hybrid": "--hybrid", "cached": "--cache 12M"}),
         options=(*DRIVE, *SMALL),
-        before=f"{STRAIGHTWAY} --quiet format {D} --destroy-data LAB1 --slots 16384",
+        before=f"{STRAIGHTWAY} --quiet format {D} --destroy-data LAB1 --slots 8192",
         timeout=3000,
     ),
     Guest(
