@@ -27,7 +27,7 @@ RUNS = {
     "compare": (["compare", "model:64M", "--sizes", "4K,64K", "--rounds", "5", "--cell-duration", "20ms"], (0, 5)),
     "speed": (["speed", "ram:32M", "--one", "--rounds", "5", "--cell-duration", "20ms", "--span", "8M"], (0, 5)),
     "profile": (["profile", "ram:32M", "--duration", "2s", "--span", "8M"], (0, 5)),
-    "workload": (["workload", "varmail", str(OUT), "--dataset", "4M", "--duration", "1s"], (0, 5)),
+    "workload": (["workload", "varmail", str(OUT), "--dataset", "4M", "--duration", "300ms"], (0, 5)),
 }  # fmt: skip
 FIGURE = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 200 100" width="900"><rect width="200" height="100" fill="#0072b2"/>
 <text x="10" y="50">made elsewhere</text></svg>"""

@@ -191,8 +191,8 @@ fn options(random: &mut Rng) -> Options {
     }
 }
 
-fn storm(seed: u64, depth: usize, fails: bool) {
-    let mut random = Rng::with_seed(seed);
+/// A disk that completes in any order, and what fails of it.
+fn disk(random: &mut Rng, fails: bool) -> (CrashDisk, Faulty<CrashDisk>) {
     let config = Config {
         completions: Completions::Shuffled(random.u64(..)),
         hold_polls: random.u32(0..6),
@@ -200,43 +200,55 @@ fn storm(seed: u64, depth: usize, fails: bool) {
         max_transfer_blocks: 64,
         ..Config::default()
     };
-    let medium = Medium::new(9, BLOCKS).unwrap();
-    let disk = CrashDisk::new(medium, config);
+    let disk = CrashDisk::new(Medium::new(9, BLOCKS).unwrap(), config);
     let rule = |nth| Rule::once(On::Any, nth, Fault::Fail(Error::TimedOut));
     let rules = (0..if fails { 40 } else { 0 }).map(|_| rule(random.u64(1..400)));
     let rules: Vec<Rule> = rules.collect();
-    let clock = TestClock::default();
-    let mut device = hybrid(
-        Faulty::new(disk.clone(), rules),
-        &clock,
-        options(&mut random),
-    );
-    let (mut model, mut at) = (Model::new(), 0);
-    let mut failed = false;
+    (disk.clone(), Faulty::new(disk, rules))
+}
+
+/// Random requests, at most `depth` outstanding; returns whether one failed.
+fn requests(
+    device: &mut impl Device,
+    model: &mut Model,
+    random: &mut Rng,
+    depth: usize,
+    mut time_passes: impl FnMut(&mut Rng),
+) -> bool {
+    let (mut at, mut failed) = (0, false);
+    let mut poll = |device: &mut _, model: &mut Model| {
+        if let Some(completion) = Device::poll(device) {
+            failed |= model.complete(completion).is_err();
+        }
+    };
     for _ in 0..600 {
         while device.outstanding() < depth && random.bool() {
-            model.submit(&mut device, &mut random, &mut at);
+            model.submit(device, random, &mut at);
         }
         device.kick();
-        clock.advance(random.u64(0..200));
+        time_passes(random);
         for _ in 0..random.u8(0..4) {
-            if let Some(completion) = device.poll() {
-                failed |= model.complete(completion).is_err();
-            }
+            poll(device, model);
         }
-        if depth == 1 {
-            while device.outstanding() > 0 {
-                if let Some(completion) = device.poll() {
-                    failed |= model.complete(completion).is_err();
-                }
-            }
+        while depth == 1 && device.outstanding() > 0 {
+            poll(device, model);
         }
     }
     while device.outstanding() > 0 {
-        if let Some(completion) = device.poll() {
-            failed |= model.complete(completion).is_err();
-        }
+        poll(device, model);
     }
+    failed
+}
+
+fn storm(seed: u64, depth: usize, fails: bool) {
+    let mut random = Rng::with_seed(seed);
+    let (disk, faulty) = disk(&mut random, fails);
+    let clock = TestClock::default();
+    let mut device = hybrid(faulty, &clock, options(&mut random));
+    let mut model = Model::new();
+    let failed = requests(&mut device, &mut model, &mut random, depth, |random| {
+        clock.advance(random.u64(0..200));
+    });
     assert!(fails || !failed, "nothing fails by itself");
     // Flush until it succeeds: then the medium has what the hybrid shows.
     let flushed = (0..60).any(|_| support::run(&mut device, Operation::Flush).1.is_ok());
@@ -262,44 +274,15 @@ fn storm(seed: u64, depth: usize, fails: bool) {
     }
 }
 
-/// A cache of few lines, so that they are often replaced.
+/// A cache of few lines, so that they are often replaced; returns how many reads were answered from it.
 fn cached_storm(seed: u64, depth: usize, fails: bool) -> u64 {
     let mut random = Rng::with_seed(seed);
-    let config = Config {
-        completions: Completions::Shuffled(random.u64(..)),
-        hold_polls: random.u32(0..6),
-        queue_depth: random.u16(1..20),
-        max_transfer_blocks: 64,
-        ..Config::default()
-    };
-    let disk = CrashDisk::new(Medium::new(9, BLOCKS).unwrap(), config);
-    let rule = |nth| Rule::once(On::Any, nth, Fault::Fail(Error::TimedOut));
-    let rules = (0..if fails { 40 } else { 0 }).map(|_| rule(random.u64(1..400)));
-    let rules: Vec<Rule> = rules.collect();
+    let (_, faulty) = disk(&mut random, fails);
     let lines = random.usize(8..24);
     let (memory, entries) = (vec![0u8; lines << 12], vec![Entry::default(); lines]);
     let most_bytes = random.usize(1..40) * BLOCK;
-    let faulty = Faulty::new(disk, rules);
     let mut device = Cache::<_, _, _, 16>::new(faulty, memory, entries, most_bytes).unwrap();
-    let (mut model, mut at) = (Model::new(), 0);
-    let mut failed = false;
-    for _ in 0..600 {
-        while device.outstanding() < depth && random.bool() {
-            model.submit(&mut device, &mut random, &mut at);
-        }
-        device.kick();
-        let most = if depth == 1 { 50 } else { random.usize(0..4) };
-        for _ in 0..most {
-            if let Some(completion) = device.poll() {
-                failed |= model.complete(completion).is_err();
-            }
-        }
-    }
-    while device.outstanding() > 0 {
-        if let Some(completion) = device.poll() {
-            failed |= model.complete(completion).is_err();
-        }
-    }
+    let failed = requests(&mut device, &mut Model::new(), &mut random, depth, |_| {});
     assert!(fails || !failed, "nothing fails by itself");
     device.kept().hits
 }
