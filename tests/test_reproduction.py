@@ -7,7 +7,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 
-from reproduction import chapter3, chapter4, page
+from reproduction import page, responses, speeds, straight
 from reproduction.evidence import COUNTS, TIME, VERDICTS, Claim, Finding, all_of, faster, most_of, pairs_hold, peaks, quantile
 from reproduction.runs import MEASURED, commands
 
@@ -41,7 +41,7 @@ def sweep(right):
     return {
         "results": [
             cell(path, operation, pattern, size, speed(path, pattern, size), 100 if "buffered" in path else 30 if right else 120)
-            for path in KERNEL for operation in BOTH for pattern in ("sequential", "random") for size in chapter3.SWEPT
+            for path in KERNEL for operation in BOTH for pattern in ("sequential", "random") for size in speeds.SWEPT
         ]
     }  # fmt: skip
 
@@ -51,7 +51,7 @@ def counts(right):
         if "buffered" in path:
             return 1_000_000 if right or size < MIB else 80_000
         by_size = (2_000_000, 250_000, 200_000, 120_000, 90_000, 99_000) if right else (400_000, 390_000, 380_000, 370_000, 360_000, 350_000)
-        return dict(zip(chapter3.COUNTED, by_size))[size]
+        return dict(zip(speeds.COUNTED, by_size))[size]
 
     def request(path, operation, size):
         record = {"path": path, "operation": operation, "block_size_bytes": size, "user": [10] * 4, "waiting": [0] * 4}
@@ -70,11 +70,11 @@ def counts(right):
         "bulk": [
             {"path": path, "operation": operation, "pattern": pattern, "block_size_bytes": size, "commands_per_mib": 8 if "buffered" in path and right else 256,
              "instructions_per_mib": bulk(path, size), "kernel_instructions_per_mib": bulk(path, size)}
-            for path in KERNEL for operation in BOTH for pattern in ("sequential", "random") for size in chapter3.COUNTED
+            for path in KERNEL for operation in BOTH for pattern in ("sequential", "random") for size in speeds.COUNTED
         ],
         "requests": [
             {"path": "copy", "operation": "copy", "block_size_bytes": 4096, "user": [1 if right else 50], "kernel": [99 if right else 50], "waiting": [0]},
-            *[request(path, operation, size * KIB) for path in (*KERNEL, *chapter4.CHARIO) for operation in BOTH for size in (4, 8, 40, 80, 128, 1024, 16384)],
+            *[request(path, operation, size * KIB) for path in (*KERNEL, *straight.CHARIO) for operation in BOTH for size in (4, 8, 40, 80, 128, 1024, 16384)],
         ],
     }  # fmt: skip
 
@@ -140,7 +140,7 @@ def tables(name, right):
     sequential = lambda path, number, read, write: [cell(path, operation, "sequential", number, rate) for operation, rate in (("read", read), ("write", write))]
     if name == "table-41":
         of = {"chario": 150, "ext4-direct": 120, "block-direct": 110, "ext4-buffered": 100, "block-buffered": 40}
-        return {"results": [one for path, rate in of.items() for number in chapter4.TABLE for one in sequential(path, number, rate if right else 200 - rate, rate if right else 200 - rate)]}
+        return {"results": [one for path, rate in of.items() for number in straight.TABLE for one in sequential(path, number, rate if right else 200 - rate, rate if right else 200 - rate)]}
     if name == "table-42":
         of = [("block-buffered", 798, 646, 730, 514), ("block-direct", 803, 691, 1378, 764), ("straightway-poll", 1444, 1005, 1444, 1005)]
         scale = {"block-direct": 1, "block-buffered": 1, "straightway-poll": 1 if right else 0.1}
@@ -184,7 +184,7 @@ def world(right):
     """The result of each run, of a machine on which the thesis is right, or wrong."""
     whole = {
         "sweep": sweep, "counts": counts, "periodic": periodic, "periodic-10": periodic, "periods": periods, "interrupts": interrupts, "figures": figures,
-        "sweep-tmpfs": lambda right: {"results": [cell("file-buffered", "read", "sequential", size, 300 if right else 50) for size in chapter3.SWEPT]},
+        "sweep-tmpfs": lambda right: {"results": [cell("file-buffered", "read", "sequential", size, 300 if right else 50) for size in speeds.SWEPT]},
     }  # fmt: skip
     named = {"trace": trace, "profile": profile, "table": tables, "by": tables, "workload": workload}
 
@@ -211,7 +211,7 @@ def test_a_claim_gets_the_verdict_of_the_runs(claim):
 
 def test_the_board_s_applications_are_judged_by_how_many_gain():
     claim = next(claim for claim in CLAIMS if claim.text.startswith(NOT_TOGETHER))
-    mixed = lambda name: workload(name, chapter3.APPLICATIONS.index(name.split("-")[1]) % 2 == 0)
+    mixed = lambda name: workload(name, responses.APPLICATIONS.index(name.split("-")[1]) % 2 == 0)
     assert claim.finding(mixed).holds
 
 

@@ -11,6 +11,10 @@ from math import comb
 from statistics import mean
 
 COUNTS, TIME = "counts", "the lab's time"
+KIB, MIB = 1 << 10, 1 << 20
+WHERE, BOTH = ("ext4", "block"), ("read", "write")
+KERNEL = tuple(f"{where}-{how}" for where in WHERE for how in ("buffered", "direct"))
+SPEEDS = "an emulated drive, which answers from the host's memory, and two emulated processors"
 VERDICTS = ("holds by counts", "holds in the lab's time", "does not hold", "cannot be told here")
 
 
@@ -186,3 +190,14 @@ def size(number):
 def ratios(pairs):
     """`4 KiB 0.21, 16 MiB 9.3` of (bytes, ratio)."""
     return ", ".join(f"{size(number)} {'-' if value is None else f'{value:.3g}'}" for number, value in pairs)
+
+
+def traces(paths, operations=BOTH, names=("4K", "8K", "40K", "80K")):
+    """The names of runs."""
+    return tuple(f"trace-{path}-{operation}-{name}" for path in paths for operation in operations for name in names)
+
+
+def several_peaks(*runs):
+    """Whether at least half of the densities have several peaks."""
+    of = [peaks(run) for run in runs]
+    return Finding(f"several peaks in {sum(one > 1 for one in of)} of {len(of)}", most_of([one > 1 for one in of], 0.5), TIME)

@@ -1,8 +1,8 @@
 //! Asynchronous writes of a thread: helpers write for it, as those of POSIX AIO do.
 
 use super::describe::{Op, Step};
+use super::shared::{Aligned, Shared, Tallies, none, transfer};
 use super::store::{Named, Session, Use};
-use super::worker::{Aligned, Shared, Tallies, none, transfer};
 use crate::host::{Clock, Monotonic};
 use crate::random::Random;
 use std::io;

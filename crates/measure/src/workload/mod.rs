@@ -10,6 +10,7 @@
 //! | `sets` | the files of a run: sizes, and which of them exist |
 //! | `store`, `folder` | where files are, and the open files of a thread |
 //! | `run` | the files, the phases, the threads, and the sums |
+//! | `shared` | what all threads share, and how operations are counted |
 //! | `worker`, `helpers` | a thread's steps, and its asynchronous writes |
 //! | `semaphore` | what groups wait for |
 
@@ -19,6 +20,7 @@ mod helpers;
 mod run;
 mod semaphore;
 mod sets;
+mod shared;
 mod store;
 mod worker;
 

@@ -7,8 +7,9 @@
 use super::describe::{FileSet, Op};
 use super::semaphore::Semaphore;
 use super::sets::{Set, scale};
+use super::shared::{Aligned, Shared, Tallies, Tally};
 use super::store::{LONGEST, Named, Session, Store, Use};
-use super::worker::{Aligned, Shared, Tallies, Tally, work};
+use super::worker::work;
 use super::{OpResult, RunResult, Worked, Workload};
 use crate::host::{Clock, Host, Monotonic};
 use crate::path::Missing;

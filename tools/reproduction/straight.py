@@ -1,8 +1,10 @@
 """The claims of the thesis's chapter 4: CharIO, the driver in user space, and the coprocessor."""
 
 from . import printed
-from .chapter3 import BOTH, KERNEL, KIB, MIB, SPEEDS, traces
-from .evidence import TIME, Claim, Finding, Row, all_of, average, bulk, cell, cells, faster, most_of, pairs_hold, peaks, quantile, ratios, requests, size
+from .evidence import (
+    BOTH, KERNEL, KIB, MIB, SPEEDS, TIME, Claim, Finding, Row, all_of, average, bulk, cell, cells, faster, most_of, pairs_hold, quantile,
+    ratios, requests, several_peaks, size, traces,
+)  # fmt: skip
 
 CHARIO = ("chario", "chario-phys")
 TABLE = (4 * KIB, 128 * KIB, MIB, 16 * MIB)
@@ -74,11 +76,6 @@ def tighter(operation):
         return Finding("95th percentile over median, plain and physical: " + ", ".join(texts), most_of(truths), TIME)
 
     return judge
-
-
-def several_peaks(*runs):
-    of = [peaks(run) for run in runs]
-    return Finding(f"several peaks in {sum(one > 1 for one in of)} of {len(of)}", most_of([one > 1 for one in of], 0.5), TIME)
 
 
 def chario_over(paths, sizes, operations=BOTH):
