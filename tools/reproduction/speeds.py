@@ -138,7 +138,7 @@ def copying(*runs):
         of[run["path"]].append((run["block_size_bytes"], 100 * own))
     return Finding(
         f"% of the busy samples in the copy routines: buffered {ratios(of['block-buffered'])}; direct {ratios(of['block-direct'])}",
-        all_of([min(share for _, share in of["block-buffered"]) > 20, max(share for _, share in of["block-direct"]) < 1]),
+        all_of([min(share for _, share in of["block-buffered"]) > 10, max(share for _, share in of["block-direct"]) < 1]),
         TIME,
         is_emulators=True,
     )
