@@ -1,8 +1,9 @@
 // libstraightway: the straight path to a drive. Generated from crates/c by its test; do not edit.
 //
-// A call returns a straightway_status; straightway_error() and straightway_hint() have the reason as text. A device belongs to the
-// thread that opened it, and a handle that is closed or of another thread is an error. Memory for transfers comes from
+// A call returns a straightway_status; straightway_error() and straightway_hint() have the reason as text. A handle belongs to the
+// thread that opened it; one that is closed or of another thread is an error. Memory for a device's transfers comes from
 // straightway_alloc, and any part of it can be given to a request; while a request is in flight its memory belongs to the device.
+// Files of a volume are read into and appended from any memory.
 
 #ifndef STRAIGHTWAY_H
 #define STRAIGHTWAY_H
@@ -11,6 +12,11 @@
 #include <stdint.h>
 // struct straightway_options options = STRAIGHTWAY_OPTIONS_INIT;
 #define STRAIGHTWAY_OPTIONS_INIT { .size = sizeof(struct straightway_options) }
+// struct straightway_format_options options = STRAIGHTWAY_FORMAT_OPTIONS_INIT;
+#define STRAIGHTWAY_FORMAT_OPTIONS_INIT { .size = sizeof(struct straightway_format_options) }
+
+// Memory for a file's name: 64 bytes of UTF-8 and the end.
+#define STRAIGHTWAY_NAME_SIZE 65
 
 // The status of a call, and of a request: the exit codes of the command, and two more.
 enum straightway_status {
@@ -24,8 +30,14 @@ enum straightway_status {
   STRAIGHTWAY_STATUS_MISSING = 3,
   // This machine or this device does not support it.
   STRAIGHTWAY_STATUS_UNSUPPORTED = 4,
+  // Stored data does not match its checksum.
+  STRAIGHTWAY_STATUS_ROT = 6,
   // No space left.
   STRAIGHTWAY_STATUS_FULL = 8,
+  // The name is taken.
+  STRAIGHTWAY_STATUS_EXISTS = 9,
+  // No file has this name, or no further file.
+  STRAIGHTWAY_STATUS_NOT_FOUND = 10,
   // As many requests are in flight as the device takes: poll first.
   STRAIGHTWAY_STATUS_AGAIN = 64,
   // A defect of the library. The handle can only be closed.
@@ -86,6 +98,72 @@ struct straightway_completion {
   // The drive's status field (NVMe Base Specification, "Completion Queue Entry: Status Field") if it answered with an error, or 0.
   uint32_t nvme_status;
 };
+
+// How to make a volume. Begin with STRAIGHTWAY_FORMAT_OPTIONS_INIT.
+struct straightway_format_options {
+  // sizeof(struct straightway_format_options).
+  size_t size;
+  // The drive's serial number: its data will be lost. Required for a drive; NULL for memory and plain files.
+  const char *destroy_data;
+  // 1 to format a plain file that holds data.
+  uint32_t force;
+  // 1 if files can have checksums.
+  uint32_t checksums;
+  // Bytes of the volume, or 0 for the whole device. A plain file that is missing or empty gets this size.
+  uint64_t volume_bytes;
+  // Bytes of a unit of allocation, or 0 for the usual ones.
+  uint64_t unit_bytes;
+  // The most files, or 0 for the usual number.
+  uint32_t slots;
+  // At most 32 bytes, or NULL.
+  const char *label;
+};
+
+// A mounted volume. It belongs to the thread that opened it. 0 is none.
+typedef uint64_t straightway_volume;
+
+// A mounted volume's shape and state.
+struct straightway_volume_status {
+  // sizeof(struct straightway_volume_status), set by the caller.
+  size_t size;
+  // Bytes that files can have together.
+  uint64_t capacity_bytes;
+  // Bytes of these that are free.
+  uint64_t free_bytes;
+  // Bytes of a unit of allocation.
+  uint64_t unit_bytes;
+  // The most files.
+  uint32_t slots;
+  // 1 if files can have checksums.
+  uint32_t checksums;
+  // 1 if it cannot be changed.
+  uint32_t read_only;
+  // Its identity.
+  uint8_t uuid[16];
+  // Its label.
+  char label[33];
+};
+
+// A file of a volume.
+struct straightway_entry {
+  // sizeof(struct straightway_entry), set by the caller.
+  size_t size;
+  // Bytes of data.
+  uint64_t size_bytes;
+  // Bytes that it occupies.
+  uint64_t allocated_bytes;
+  // When it was last synced, in nanoseconds since 1970; 0 if that is unknown.
+  uint64_t mtime_ns;
+  // The number that the application gave it.
+  uint64_t app_tag;
+  // 1 if it has checksums.
+  uint32_t checksums;
+  // Its name.
+  char name[STRAIGHTWAY_NAME_SIZE];
+};
+
+// An open file of a volume. It belongs to the thread that opened it. 0 is none.
+typedef uint64_t straightway_file;
 
 #ifdef __cplusplus
 extern "C" {
@@ -174,6 +252,86 @@ enum straightway_status straightway_wait(straightway_device device,
 
 // How many submitted requests have not been polled.
 enum straightway_status straightway_outstanding(straightway_device device, size_t *count);
+
+// Makes an empty volume on the device that the command calls `name`, under its conditions. `options` may be NULL.
+enum straightway_status straightway_format(const char *name, const struct straightway_format_options *options);
+
+// Opens the volume on the device that the command calls `name`: to read it, or with options.write also to change it, which needs no
+// destroy_data. options.buffer_bytes is for the files' buffers: each file that is read or appended to takes 1 MiB for either.
+// `options` may be NULL. At most 64 files of a volume are open at the same time.
+enum straightway_status straightway_volume_open(const char *name,
+                                                const struct straightway_options *options,
+                                                straightway_volume *volume);
+
+// Syncs and closes the volume's open files, unmounts it and closes its device. The handles are closed in every case.
+enum straightway_status straightway_volume_close(straightway_volume volume);
+
+// The volume's shape and state. Counting its free space reads every bitmap. The caller sets `size`.
+enum straightway_status straightway_volume_get_status(straightway_volume volume,
+                                                      struct straightway_volume_status *status);
+
+// The next file, in no order: `cursor` is 0 before the first call, and the call moves it. STRAIGHTWAY_STATUS_NOT_FOUND after the last
+// one. Files that come and go between the calls may be in the list or not. The caller sets `size` of `entry`.
+enum straightway_status straightway_volume_next(straightway_volume volume,
+                                                uint32_t *cursor,
+                                                struct straightway_entry *entry);
+
+// The file of this name. The caller sets `size` of `entry`.
+enum straightway_status straightway_volume_find(straightway_volume volume,
+                                                const char *name,
+                                                struct straightway_entry *entry);
+
+// Renames a file, which must not be open, to a name that is free. It has either name after a power cut, and the new one when this
+// returns.
+enum straightway_status straightway_volume_rename(straightway_volume volume,
+                                                  const char *name,
+                                                  const char *new_name);
+
+// Removes a file, which must not be open, and frees its space.
+enum straightway_status straightway_volume_remove(straightway_volume volume, const char *name);
+
+// Opens a file to read it; with `append` 1 also to append to it, which one handle can at a time.
+enum straightway_status straightway_file_open(straightway_volume volume,
+                                              const char *name,
+                                              uint32_t append,
+                                              straightway_file *file);
+
+// Makes an empty file, durably, and opens it to append to it. Space for `reserve_bytes` is set aside until it is closed, or 0. With
+// `checksums` 1 each 64 KiB get a checksum, which a read compares; the volume must have been made with checksums. `app_tag` is any
+// number to keep.
+enum straightway_status straightway_file_create(straightway_volume volume,
+                                                const char *name,
+                                                uint64_t reserve_bytes,
+                                                uint32_t checksums,
+                                                uint64_t app_tag,
+                                                straightway_file *file);
+
+// Syncs a file and closes it. After an error it is closed too, with what was durable before.
+enum straightway_status straightway_file_close(straightway_file file);
+
+// A file's durable size.
+enum straightway_status straightway_file_get_size(straightway_file file, uint64_t *size_bytes);
+
+// Reads `bytes` from any `offset` of a file into any memory. `count` is less only at the file's durable size: what was appended and
+// not synced cannot be read. Of a file with checksums, whole chunks of 64 KiB are read and compared; STRAIGHTWAY_STATUS_ROT if they
+// differ.
+enum straightway_status straightway_file_read(straightway_file file,
+                                              uint64_t offset,
+                                              void *buffer,
+                                              size_t bytes,
+                                              size_t *count);
+
+// Appends `bytes` of any memory, which is the caller's again when this returns. They are part of the file, and durable, after the
+// next straightway_file_sync or straightway_file_close. After an error the file has what was synced, and perhaps some of what was
+// appended since.
+enum straightway_status straightway_file_append(straightway_file file,
+                                                const void *buffer,
+                                                size_t bytes);
+
+// Makes all that was appended durable. When it returns STRAIGHTWAY_STATUS_OK, the file has at least all of it after a power cut at any
+// time; `size_bytes`, if it is not NULL, is the file's size then.
+enum straightway_status straightway_file_sync(straightway_file file,
+                                              uint64_t *size_bytes);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -7,7 +7,7 @@
 #![allow(clippy::missing_safety_doc)]
 
 use crate::error::{self, Fault, Status, finish, keep_error, text, usage};
-use crate::handles;
+use crate::handles::{self, Open};
 use crate::session::{Done, Session, Way};
 use cli::open::{Error, Options};
 use std::ffi::{CStr, c_char, c_void};
@@ -113,7 +113,8 @@ pub unsafe extern "C" fn straightway_open(
             Some(given) => unsafe { options_of(given)? },
             None => Options::default(),
         };
-        *device = handles::add(Session::open(name, &options)?)?;
+        handles::check_room()?;
+        *device = handles::add(Open::Device(Session::open(name, &options)?))?;
         Ok(())
     })
 }
@@ -121,7 +122,7 @@ pub unsafe extern "C" fn straightway_open(
 /// Waits for all requests in flight, frees all buffers, and closes the device.
 #[unsafe(no_mangle)]
 pub extern "C" fn straightway_close(device: straightway_device) -> Status {
-    finish(|| handles::remove(device)?.close())
+    finish(|| handles::remove_device(device)?.close())
 }
 
 /// The device's shape and limits. The caller sets `size`.
@@ -368,7 +369,7 @@ fn completion(done: &Done) -> straightway_completion {
 
 /// # Safety
 /// The strings are null or valid for the call.
-unsafe fn options_of(given: &straightway_options) -> Result<Options<'_>, Fault> {
+pub(crate) unsafe fn options_of(given: &straightway_options) -> Result<Options<'_>, Fault> {
     check_size(
         "straightway_options",
         given.size,
@@ -404,7 +405,10 @@ unsafe fn options_of(given: &straightway_options) -> Result<Options<'_>, Fault> 
 
 /// # Safety
 /// Null, or a valid string for `'a`.
-unsafe fn string<'a>(what: &str, string: *const c_char) -> Result<Option<&'a str>, Fault> {
+pub(crate) unsafe fn string<'a>(
+    what: &str,
+    string: *const c_char,
+) -> Result<Option<&'a str>, Fault> {
     if string.is_null() {
         return Ok(None);
     }
@@ -412,12 +416,12 @@ unsafe fn string<'a>(what: &str, string: *const c_char) -> Result<Option<&'a str
     text(what, unsafe { CStr::from_ptr(string) }).map(Some)
 }
 
-fn null(what: &str) -> Fault {
+pub(crate) fn null(what: &str) -> Fault {
     usage(format!("{what} is NULL"), "give its address")
 }
 
 /// A structure of a program that was built for another version of the library.
-fn check_size(name: &str, given: usize, known: usize) -> Result<(), Fault> {
+pub(crate) fn check_size(name: &str, given: usize, known: usize) -> Result<(), Fault> {
     match given == known {
         true => Ok(()),
         false => Err(usage(

@@ -20,8 +20,14 @@ pub enum Status {
     Missing = 3,
     /// This machine or this device does not support it.
     Unsupported = 4,
+    /// Stored data does not match its checksum.
+    Rot = 6,
     /// No space left.
     Full = 8,
+    /// The name is taken.
+    Exists = 9,
+    /// No file has this name, or no further file.
+    NotFound = 10,
     /// As many requests are in flight as the device takes: poll first.
     Again = 64,
     /// A defect of the library. The handle can only be closed.
@@ -34,7 +40,10 @@ impl Status {
             2 => Self::Usage,
             3 => Self::Missing,
             4 => Self::Unsupported,
+            6 => Self::Rot,
             8 => Self::Full,
+            9 => Self::Exists,
+            10 => Self::NotFound,
             _ => Self::Failed,
         }
     }

@@ -1,10 +1,12 @@
-//! The open devices of each thread.
+//! The open devices, volumes and files of each thread.
 //!
-//! A handle is a number: this thread's, its place in the table and the place's generation. One that was closed, or that another
-//! thread opened, is an error and never a wrong address.
+//! A handle is a number: this thread's, its place in the table and the place's generation. One that was closed, that another
+//! thread opened, or that is of another kind, is an error and never a wrong address.
 
 use crate::error::{Fault, usage};
+use crate::mounted::Mounted;
 use crate::session::Session;
+use cli::open::VolumeFile;
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -16,9 +18,27 @@ const MOST: usize = 1 << PLACE_BITS;
 /// Numbers of threads that have opened a device; from 1.
 static THREADS: AtomicU32 = AtomicU32::new(1);
 
+/// What a handle names.
+pub enum Open {
+    Device(Session),
+    Volume(Mounted),
+    /// An open file, and the handle of its volume.
+    File(VolumeFile, u64),
+}
+
+impl Open {
+    const fn kind(&self) -> &'static str {
+        match self {
+            Self::Device(_) => "device",
+            Self::Volume(_) => "volume",
+            Self::File(..) => "file",
+        }
+    }
+}
+
 struct Place {
     generation: u64,
-    session: Option<Session>,
+    open: Option<Open>,
 }
 
 struct Table {
@@ -33,35 +53,20 @@ thread_local! {
     });
 }
 
-/// Adds an open device; its handle.
+/// Adds what was opened; its handle.
 ///
 /// # Errors
 /// This thread has too many.
-pub fn add(session: Session) -> Result<u64, Fault> {
-    TABLE.with_borrow_mut(|table| {
-        let free = table
-            .places
-            .iter()
-            .position(|place| place.session.is_none());
-        let at = free.unwrap_or(table.places.len());
-        if at == MOST {
-            return Err(usage(
-                format!("this thread has {MOST} open devices"),
-                "close some",
-            ));
-        }
-        if at == table.places.len() {
-            let (generation, session) = (0, None);
-            table.places.push(Place {
-                generation,
-                session,
-            });
-        }
-        let place = &mut table.places[at];
-        place.generation = (place.generation + 1) % (1 << GENERATION_BITS);
-        place.session = Some(session);
-        Ok((table.thread << GENERATION_BITS | place.generation) << PLACE_BITS | at as u64)
-    })
+pub fn add(open: Open) -> Result<u64, Fault> {
+    TABLE.with_borrow_mut(|table| table.add(open))
+}
+
+/// Whether another one could be added, so that nothing is opened in vain.
+///
+/// # Errors
+/// This thread has too many.
+pub fn check_room() -> Result<(), Fault> {
+    TABLE.with_borrow(|table| table.free().map(|_| ()))
 }
 
 /// Uses the device of a handle.
@@ -72,11 +77,49 @@ pub fn with<T>(
     handle: u64,
     use_it: impl FnOnce(&mut Session) -> Result<T, Fault>,
 ) -> Result<T, Fault> {
+    TABLE.with_borrow_mut(|table| match table.get(handle)? {
+        Open::Device(session) => use_it(session),
+        other => Err(wrong_kind(other, "device")),
+    })
+}
+
+/// Uses the volume of a handle.
+///
+/// # Errors
+/// As [`with`].
+pub fn with_volume<T>(
+    handle: u64,
+    use_it: impl FnOnce(&Mounted) -> Result<T, Fault>,
+) -> Result<T, Fault> {
+    TABLE.with_borrow_mut(|table| match table.get(handle)? {
+        Open::Volume(volume) => use_it(volume),
+        other => Err(wrong_kind(other, "volume")),
+    })
+}
+
+/// Uses the file of a handle, and its volume.
+///
+/// # Errors
+/// As [`with`].
+pub fn with_file<T>(
+    handle: u64,
+    use_it: impl FnOnce(&Mounted, &mut VolumeFile) -> Result<T, Fault>,
+) -> Result<T, Fault> {
     TABLE.with_borrow_mut(|table| {
-        let at = table.find(handle)?;
-        match &mut table.places[at].session {
-            Some(session) => use_it(session),
-            None => Err(closed()),
+        let volume = match table.get(handle)? {
+            Open::File(_, volume) => *volume,
+            other => return Err(wrong_kind(other, "file")),
+        };
+        let (at, volume_at) = (table.find(handle)?, table.find(volume)?);
+        // Two places, as a handle of one generation is of one kind.
+        let (low, high) = table.places.split_at_mut(at.max(volume_at));
+        let (file, volume) = match at < volume_at {
+            true => (&mut low[at], &high[0]),
+            false => (&mut high[0], &low[volume_at]),
+        };
+        match (&mut file.open, &volume.open) {
+            (Some(Open::File(file, _)), Some(Open::Volume(volume))) => use_it(volume, file),
+            _ => Err(closed()),
         }
     })
 }
@@ -85,21 +128,94 @@ pub fn with<T>(
 ///
 /// # Errors
 /// As [`with`].
-pub fn remove(handle: u64) -> Result<Session, Fault> {
+pub fn remove_device(handle: u64) -> Result<Session, Fault> {
+    match remove(handle, "device")? {
+        Open::Device(session) => Ok(session),
+        other => Err(wrong_kind(&other, "device")),
+    }
+}
+
+/// Takes the volume of a handle out, and its open files.
+///
+/// # Errors
+/// As [`with`].
+pub fn remove_volume(handle: u64) -> Result<(Mounted, Vec<VolumeFile>), Fault> {
+    let Open::Volume(volume) = remove(handle, "volume")? else {
+        return Err(closed());
+    };
+    let is_of_it = |open: &mut Open| matches!(open, Open::File(_, of) if *of == handle);
+    let files = TABLE.with_borrow_mut(|table| {
+        let places = table.places.iter_mut();
+        let taken = places.filter_map(|place| place.open.take_if(is_of_it));
+        taken.collect::<Vec<_>>()
+    });
+    let files = files.into_iter().filter_map(|open| match open {
+        Open::File(file, _) => Some(file),
+        _ => None,
+    });
+    Ok((volume, files.collect()))
+}
+
+/// Takes the file of a handle out; and the handle of its volume.
+///
+/// # Errors
+/// As [`with`].
+pub fn remove_file(handle: u64) -> Result<(VolumeFile, u64), Fault> {
+    match remove(handle, "file")? {
+        Open::File(file, volume) => Ok((file, volume)),
+        other => Err(wrong_kind(&other, "file")),
+    }
+}
+
+/// Takes it out if it is of this kind.
+fn remove(handle: u64, kind: &str) -> Result<Open, Fault> {
     TABLE.with_borrow_mut(|table| {
+        let open = table.get(handle)?;
+        if open.kind() != kind {
+            return Err(wrong_kind(open, kind));
+        }
         let at = table.find(handle)?;
-        table.places[at].session.take().ok_or_else(closed)
+        table.places[at].open.take().ok_or_else(closed)
     })
 }
 
 impl Table {
+    /// The first free place, which may be the next new one.
+    fn free(&self) -> Result<usize, Fault> {
+        let free = self.places.iter().position(|place| place.open.is_none());
+        match free.unwrap_or(self.places.len()) {
+            MOST => Err(usage(
+                format!("this thread has {MOST} open handles"),
+                "close some",
+            )),
+            at => Ok(at),
+        }
+    }
+
+    fn add(&mut self, open: Open) -> Result<u64, Fault> {
+        let at = self.free()?;
+        if at == self.places.len() {
+            let (generation, open) = (0, None);
+            self.places.push(Place { generation, open });
+        }
+        let place = &mut self.places[at];
+        place.generation = (place.generation + 1) % (1 << GENERATION_BITS);
+        place.open = Some(open);
+        Ok((self.thread << GENERATION_BITS | place.generation) << PLACE_BITS | at as u64)
+    }
+
+    fn get(&mut self, handle: u64) -> Result<&mut Open, Fault> {
+        let at = self.find(handle)?;
+        self.places[at].open.as_mut().ok_or_else(closed)
+    }
+
     fn find(&self, handle: u64) -> Result<usize, Fault> {
         let at = (handle & (MOST as u64 - 1)) as usize;
         let rest = handle >> PLACE_BITS;
         if rest >> GENERATION_BITS != self.thread {
             return Err(usage(
-                "this thread has not opened such a device",
-                "a device is used by the thread that opened it",
+                "this thread has not opened such a handle",
+                "a handle is used by the thread that opened it",
             ));
         }
         let generation = rest & ((1 << GENERATION_BITS) - 1);
@@ -111,5 +227,12 @@ impl Table {
 }
 
 fn closed() -> Fault {
-    usage("this device is closed", "open it again")
+    usage("this handle is closed", "open it again")
+}
+
+fn wrong_kind(open: &Open, wanted: &str) -> Fault {
+    usage(
+        format!("this handle is a {}'s, not a {wanted}'s", open.kind()),
+        "give the handle that the call is for",
+    )
 }

@@ -1,10 +1,12 @@
-//! `libstraightway`: devices of the command for programs in C. The header is `include/straightway.h`.
+//! `libstraightway`: devices and volumes of the command for programs in C. The header is `include/straightway.h`.
 //!
 //! | module | contents |
 //! | --- | --- |
 //! | [`calls`] | the functions of the header: pointers in, a status out |
-//! | `handles` | a thread's open devices, so that a handle of a closed device or of another thread is an error |
+//! | [`volume_calls`] | those for volumes and their files |
+//! | `handles` | what a thread has open, so that a handle that is closed or of another thread is an error |
 //! | `session` | an open device: its memory and its requests in flight |
+//! | `mounted` | a mounted volume, and the device that it borrows |
 //! | `error` | the last error of a thread |
 //!
 //! A call never panics into C: a panic is caught and reported as a defect of the library.
@@ -15,4 +17,7 @@ pub mod calls;
 mod error;
 mod handles;
 mod memory;
+mod mounted;
 mod session;
+#[allow(non_camel_case_types)]
+pub mod volume_calls;

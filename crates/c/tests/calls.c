@@ -1,26 +1,7 @@
 // Every call, and every wrong use that the header names. Exits with 0 if all is as it should be.
 
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <straightway.h>
-
-#define CHECK(what)                                                                                   \
-	do {                                                                                          \
-		if (!(what)) {                                                                        \
-			fprintf(stderr, "line %d: not so: %s; last: %s (%s)\n", __LINE__, #what,      \
-				straightway_error(), straightway_hint());                             \
-			exit(1);                                                                      \
-		}                                                                                     \
-	} while (0)
-
-#define OK(call) CHECK((call) == STRAIGHTWAY_STATUS_OK)
-#define WRONG(call, words)                                                                            \
-	do {                                                                                          \
-		CHECK((call) == STRAIGHTWAY_STATUS_USAGE);                                            \
-		CHECK(strstr(straightway_error(), words));                                            \
-	} while (0)
+#include "check.h"
 
 enum { BLOCK = 512, BYTES = 1 << 16 };
 

@@ -78,6 +78,7 @@ fn the_header_is_the_library_s() {
     let bindings = cbindgen::Builder::new()
         .with_config(config)
         .with_src(Path::new(HERE).join("src/calls.rs"))
+        .with_src(Path::new(HERE).join("src/volume_calls.rs"))
         .with_src(Path::new(HERE).join("src/error.rs"))
         .generate()
         .expect("a header");
@@ -95,16 +96,37 @@ fn the_header_is_the_library_s() {
     );
 }
 
+/// A folder that is removed at the end of a test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let folder =
+            std::env::temp_dir().join(format!("straightway-c-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        Self(folder)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The programs in C; each is given a folder to work in.
+const PROGRAMS: [&str; 2] = ["tests/calls.c", "tests/volumes.c"];
+
 #[test]
 fn programs_in_c_run_clean_under_the_address_sanitizer() {
     if is_missing("cc") {
         return;
     }
-    let program = compiled(
-        "tests/calls.c",
-        &["-fsanitize=address,undefined", "-fno-sanitize-recover=all"],
-    );
-    run(&mut Command::new(program));
+    for source in PROGRAMS {
+        let folder = Folder::new("sanitizer");
+        let options = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
+        run(Command::new(compiled(source, &options)).arg(&folder.0));
+    }
 }
 
 #[test]
@@ -112,16 +134,19 @@ fn programs_in_c_run_clean_under_valgrind() {
     if is_missing("cc") || is_missing("valgrind") {
         return;
     }
-    let program = compiled("tests/calls.c", &[]);
-    // What is still reachable are Rust's tables of threads.
-    run(Command::new("valgrind")
-        .args([
-            "-q",
-            "--error-exitcode=99",
-            "--leak-check=full",
-            "--errors-for-leak-kinds=definite",
-        ])
-        .arg(program));
+    for source in PROGRAMS {
+        let folder = Folder::new("valgrind");
+        // What is still reachable are Rust's tables of threads.
+        run(Command::new("valgrind")
+            .args([
+                "-q",
+                "--error-exitcode=99",
+                "--leak-check=full",
+                "--errors-for-leak-kinds=definite",
+            ])
+            .arg(compiled(source, &[]))
+            .arg(&folder.0));
+    }
 }
 
 #[test]
@@ -141,6 +166,37 @@ fn the_header_is_c_plus_plus_too() {
             "include/straightway.h",
         ])
         .current_dir(HERE));
+}
+
+#[test]
+fn the_example_stores_and_lists_files() {
+    if is_missing("cc") {
+        return;
+    }
+    let program = compiled("examples/files.c", &[]);
+    let folder = Folder::new("files");
+    let image = folder.0.join("image");
+    let options = cli::open::FormatOptions {
+        size_bytes: Some(8 << 20),
+        ..cli::open::FormatOptions::default()
+    };
+    cli::open::format(image.to_str().expect("text"), &options).expect("a volume");
+    let input = folder.0.join("input");
+    std::fs::write(&input, vec![7u8; (2 << 20) + 5]).expect("an input");
+    let store = |name| {
+        let input = std::fs::File::open(&input).expect("the input");
+        let mut command = Command::new(&program);
+        command.arg(&image).arg(name).stdin(input);
+        command
+    };
+    run(&mut store("one"));
+    let done = run(&mut store("two"));
+    let said = String::from_utf8_lossy(&done.stdout);
+    let mut lines: Vec<&str> = said.lines().map(str::trim).collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["2097157 one", "2097157 two"]);
+    let done = store("two").output().expect("the example");
+    assert_eq!(done.status.code(), Some(9));
 }
 
 #[test]

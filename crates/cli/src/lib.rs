@@ -64,6 +64,18 @@ pub(crate) struct Context {
 }
 
 impl Context {
+    /// For a program that is not the command: no message, no signal handler.
+    pub fn of_a_library() -> Self {
+        Self {
+            roots: Roots::system(),
+            console: Console {
+                quiet: true,
+                json: false,
+            },
+            cancel: Cancel::default(),
+        }
+    }
+
     /// The same, with no message but errors.
     pub fn silent(&self) -> Self {
         Self {

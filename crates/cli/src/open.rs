@@ -1,9 +1,16 @@
-//! An open device for programs that are not the command: the C library and others.
+//! Open devices and volumes for programs that are not the command: the C library and others.
 //!
 //! The same names, paths, guards and errors as on the command line; no message, no signal handler.
 
+mod file;
+mod volume;
+
+pub use ::volume::{CreateOptions, Entry, OpenFile, VolumeStatus};
+pub use file::VolumeFile;
+pub use volume::{FormatOptions, Volume, VolumeDevice, format};
+
 use crate::drive::Drive;
-use crate::failure::Failure;
+use crate::failure::{Exit, Failure};
 use crate::guard::{Grant, Purpose};
 use crate::path::{self, Mode, OpenOptions, Opened, PathChoice};
 use block::{Buffer, Geometry};
@@ -45,6 +52,31 @@ impl Default for Options<'_> {
     }
 }
 
+/// The path that the options ask for.
+fn open_options(options: &Options<'_>) -> Result<OpenOptions, Failure> {
+    let path = match options.path {
+        Some(name) => PathChoice::by_name(name)?,
+        None => PathChoice::AUTO,
+    };
+    let mode = match options.mode {
+        Some(name) => Some(Mode::from_str(name, false).map_err(|_| {
+            Failure::usage(format!("`{name}` is no way to wait")).hint("poll, interrupt or hybrid")
+        })?),
+        None => None,
+    };
+    Ok(OpenOptions {
+        path,
+        mode,
+        namespace: options.namespace,
+        write: options.write,
+        buffer_bytes: options.buffer_bytes,
+        queue_depth: options.queue_depth,
+        hybrid: false,
+        cache_bytes: 0,
+        window: None,
+    })
+}
+
 /// What failed, why, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
@@ -65,6 +97,11 @@ impl Error {
     /// Wrong use of the library.
     pub fn usage(what: impl Into<String>) -> Self {
         Failure::usage(what).into()
+    }
+
+    /// Nothing has this name, or nothing is left.
+    pub fn not_found(what: impl Into<String>) -> Self {
+        Failure::new(Exit::NotFound, what).into()
     }
 
     /// With this advice.
@@ -111,34 +148,13 @@ impl Device {
 
     fn open_by(name: &str, options: &Options<'_>) -> Result<Self, Failure> {
         let roots = Roots::system();
-        let path = match options.path {
-            Some(name) => PathChoice::by_name(name)?,
-            None => PathChoice::AUTO,
-        };
-        let mode = match options.mode {
-            Some(name) => Some(Mode::from_str(name, false).map_err(|_| {
-                Failure::usage(format!("`{name}` is no way to wait"))
-                    .hint("poll, interrupt or hybrid")
-            })?),
-            None => None,
-        };
         let drive = Drive::find(&roots, name)?;
         let purpose = match options.write {
             true => Purpose::Destroy(options.destroy_data),
             false => Purpose::Read,
         };
         let grant = Grant::of(&roots, drive, purpose)?;
-        let options = OpenOptions {
-            path,
-            mode,
-            namespace: options.namespace,
-            write: options.write,
-            buffer_bytes: options.buffer_bytes,
-            queue_depth: options.queue_depth,
-            hybrid: false,
-            cache_bytes: 0,
-            window: None,
-        };
+        let options = open_options(options)?;
         let opened = path::open(&roots, &grant, &options)?;
         if let Err(failure) = grant.confirm(opened.serial().as_deref()) {
             return opened.close_after(Err(failure));

@@ -14,7 +14,7 @@ use block::{Buffer, Device, Lent, Tag};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use volume::{Error, File, Need, Refused, Transfer, Volume, blocking};
+use volume::{Error, File, Transfer, Volume, blocking};
 
 /// The size that a growing file has from the next flush on.
 #[derive(Clone, Debug)]
@@ -272,24 +272,9 @@ fn fill_last_block<D: Device>(
     read.result?;
     let mut piece = read.buffer;
     piece[kept..].fill(0);
-    while let Err(Refused { error, buffer }) = volume.append_merged(file, piece, block_bytes, 0) {
-        let need = Need::of_append(error, block_bytes as u64).ok_or(error)?;
-        blocking::run(volume, volume.provide(file, need))?;
-        piece = buffer;
-    }
-    volume.kick();
-    let event = loop {
-        if let Some(event) = volume.poll() {
-            break event;
-        }
-        volume.wait(1000);
-    };
-    event.result?;
-    let back = event.buffer.map(|buffer| lent.give_back(buffer));
-    match back {
-        Some(Ok(_)) => lent
-            .into_whole()
-            .map_err(|_| Error::from(block::Error::Gone)),
-        _ => Err(Error::from(block::Error::Gone)),
-    }
+    let appended = blocking::append_merged(volume, file, piece, block_bytes);
+    appended.result?;
+    let gone = || Error::from(block::Error::Gone);
+    lent.give_back(appended.buffer).map_err(|_| gone())?;
+    lent.into_whole().map_err(|_| gone())
 }

@@ -10,7 +10,7 @@ use core::task::{Context, Poll, Waker};
 use block::{Buffer, Device};
 
 use crate::file::File;
-use crate::transfer::{Direction, Progress, Transfer};
+use crate::transfer::{Direction, Need, Progress, Transfer};
 use crate::{Error, Event, Volume};
 
 /// How long one sleep may last, in microseconds; the loop then polls again.
@@ -65,6 +65,49 @@ pub fn append<D: Device>(
     len_bytes: usize,
 ) -> Outcome {
     finish(volume, Transfer::append(file, buffer, len_bytes, 0))
+}
+
+/// Appends to a file that ends inside a block, as [`Volume::append_merged`] does. Nothing is committed.
+pub fn append_merged<D: Device>(
+    volume: &Volume<'_, D>,
+    file: File,
+    mut buffer: Buffer,
+    len_bytes: usize,
+) -> Outcome {
+    if volume.outstanding() != 0 {
+        let result = Err(Error::Busy);
+        return Outcome { buffer, result };
+    }
+    while let Err(refused) = volume.append_merged(file, buffer, len_bytes, 0) {
+        buffer = refused.buffer;
+        let provided = Need::of_append(refused.error, len_bytes as u64)
+            .ok_or(refused.error)
+            .and_then(|need| run(volume, volume.provide(file, need)));
+        if let Err(error) = provided {
+            let result = Err(error);
+            return Outcome { buffer, result };
+        }
+    }
+    volume.kick();
+    let mut ended = None;
+    while ended.is_none() {
+        volume.step(&mut |event| ended = Some(event));
+    }
+    let (buffer, result) = match ended {
+        Some(Event {
+            buffer: Some(buffer),
+            result,
+            ..
+        }) => (buffer, result),
+        _ => (
+            Buffer::from_static(&mut []),
+            Err(Error::from(block::Error::Gone)),
+        ),
+    };
+    if result.is_err() {
+        let _ = volume.rewind(file);
+    }
+    Outcome { buffer, result }
 }
 
 /// Fills `buffer` from `offset` on; both are multiples of the device's block. The last block may be

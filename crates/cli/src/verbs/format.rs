@@ -151,18 +151,26 @@ impl Format {
     /// # Errors
     /// Permission is missing, the parameters do not suit the device, or the device failed.
     pub fn run(&self, context: &Context) -> Result<Exit> {
+        let report = self.make(context)?;
+        match self.json {
+            true => context.console.json(&report)?,
+            false => context.console.print_outcome(&report.text())?,
+        }
+        Ok(Exit::Done)
+    }
+
+    /// Makes the volume, and prints no result.
+    ///
+    /// # Errors
+    /// As [`run`](Format::run).
+    pub fn make(&self, context: &Context) -> Result<Report> {
         self.check()?;
         let made = self.make_file()?;
         let report = self.format(context);
         if let (Some(made), Err(_)) = (made, &report) {
             made.undo();
         }
-        let report = report?;
-        match self.json {
-            true => context.console.json(&report)?,
-            false => context.console.print_outcome(&report.text())?,
-        }
-        Ok(Exit::Done)
+        report
     }
 
     /// Makes all checks that need no device.

@@ -34,7 +34,7 @@ pub mod workload;
 pub use crate::failure::volume::failed;
 pub use crate::transfer::Route;
 pub use checksums::Checksums;
-pub use store::{Access, AnyVolume, Mounted, Store};
+pub use store::{Access, AnyVolume, Mount, Mounted, Store};
 
 use crate::failure::Result;
 use crate::transfer::{IoArgs, Span};

@@ -45,6 +45,15 @@ pub struct Store {
     grant: Grant,
 }
 
+/// A volume that stays mounted until [`Mount::unmount_after`]. Dropped, it is left as a power cut leaves it.
+pub struct Mount<'a> {
+    volume: AnyVolume<'a>,
+    memory: Memory,
+    drive: &'a Drive,
+    path: String,
+    recall: Recall<'a>,
+}
+
 /// A mounted volume, for as long as the closure of [`Store::mount`] runs.
 pub struct Mounted<'m, 'a> {
     /// The volume.
@@ -121,9 +130,23 @@ impl Store {
         files: usize,
         body: impl FnOnce(&Mounted<'_, '_>) -> Result<T>,
     ) -> Result<T> {
+        let mut files: Vec<OpenFile> = (0..files).map(|_| OpenFile::new()).collect();
+        let mount = self.mount_with(access, &mut files)?;
+        let result = body(&mount.mounted());
+        mount.unmount_after(result)
+    }
+
+    /// Mounts the volume, with this table of open files, as [`mount`](Store::mount) does.
+    ///
+    /// # Errors
+    /// The error of the mount.
+    pub fn mount_with<'a>(
+        &'a mut self,
+        access: Access,
+        files: &'a mut [OpenFile],
+    ) -> Result<Mount<'a>> {
         let memory = self.opened.memory.clone();
         let nodes = allocate_nodes(&memory)?;
-        let mut files: Vec<OpenFile> = (0..files).map(|_| OpenFile::new()).collect();
         let options = MountOptions {
             read_only: access == Access::Read,
             crc32c,
@@ -132,7 +155,7 @@ impl Store {
         let drive = &self.drive;
         let path = self.opened.name.clone();
         let (device, recall) = self.opened.parts();
-        let volume = match Volume::mount(device, nodes, &mut files, &options) {
+        let volume = match Volume::mount(device, nodes, files, &options) {
             Ok(volume) => volume,
             Err(unmounted) => {
                 give_back(&memory, unmounted.memory);
@@ -140,23 +163,16 @@ impl Store {
                 return Err(failed(drive, error));
             }
         };
-        let mounted = Mounted {
-            volume: &volume,
-            memory: &memory,
+        let mount = Mount {
+            volume,
+            memory,
             drive,
-            path: &path,
+            path,
             recall,
         };
-        let result = mounted.recover(access).and_then(|()| body(&mounted));
-        let unmounted = volume.unmount();
-        give_back(&memory, unmounted.memory);
-        let ended = unmounted
-            .result
-            .map_err(|error| failed(format_args!("unmounting {drive}"), error));
-        match (result, ended) {
-            // A volume that failed in the middle reports this again at the unmount.
-            (Err(failure), _) | (Ok(_), Err(failure)) => Err(failure),
-            (Ok(value), Ok(())) => Ok(value),
+        match mount.mounted().recover(access) {
+            Ok(()) => Ok(mount),
+            Err(failure) => mount.unmount_after(Err(failure)),
         }
     }
 
@@ -185,6 +201,36 @@ impl Store {
     /// The earlier error, or that of closing.
     pub fn close<T>(self, result: Result<T>) -> Result<T> {
         self.opened.close_after(result)
+    }
+}
+
+impl<'a> Mount<'a> {
+    /// The volume, and what belongs to it.
+    pub fn mounted(&self) -> Mounted<'_, 'a> {
+        Mounted {
+            volume: &self.volume,
+            memory: &self.memory,
+            drive: self.drive,
+            path: &self.path,
+            recall: self.recall,
+        }
+    }
+
+    /// Unmounts; an earlier error is reported in preference to one of unmounting.
+    ///
+    /// # Errors
+    /// The earlier error, or that of unmounting.
+    pub fn unmount_after<T>(self, result: Result<T>) -> Result<T> {
+        let unmounted = self.volume.unmount();
+        give_back(&self.memory, unmounted.memory);
+        let ended = unmounted
+            .result
+            .map_err(|error| failed(format_args!("unmounting {}", self.drive), error));
+        match (result, ended) {
+            // A volume that failed in the middle reports this again at the unmount.
+            (Err(failure), _) | (Ok(_), Err(failure)) => Err(failure),
+            (Ok(value), Ok(())) => Ok(value),
+        }
     }
 }
 

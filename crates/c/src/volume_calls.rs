@@ -1,0 +1,452 @@
+//! The functions of `straightway.h` for volumes and their files.
+//!
+//! `unsafe` is here for what C passes: pointers that must be valid, as the header says of each.
+#![allow(unsafe_code)]
+// Each function's contract with C is its documentation, which is in the header.
+#![allow(clippy::missing_safety_doc)]
+
+use crate::calls::{check_size, null, options_of, straightway_options, string};
+use crate::error::{Fault, Status, finish, usage};
+use crate::handles::{self, Open};
+use crate::mounted::Mounted;
+use cli::open::{CreateOptions, Entry, FormatOptions, Options};
+use std::ffi::{c_char, c_void};
+
+/// A mounted volume. It belongs to the thread that opened it. 0 is none.
+pub type straightway_volume = u64;
+
+/// An open file of a volume. It belongs to the thread that opened it. 0 is none.
+pub type straightway_file = u64;
+
+/// Memory for a file's name: 64 bytes of UTF-8 and the end.
+pub const STRAIGHTWAY_NAME_SIZE: usize = 65;
+
+/// How to make a volume. Begin with STRAIGHTWAY_FORMAT_OPTIONS_INIT.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct straightway_format_options {
+    /// sizeof(struct straightway_format_options).
+    pub size: usize,
+    /// The drive's serial number: its data will be lost. Required for a drive; NULL for memory and plain files.
+    pub destroy_data: *const c_char,
+    /// 1 to format a plain file that holds data.
+    pub force: u32,
+    /// 1 if files can have checksums.
+    pub checksums: u32,
+    /// Bytes of the volume, or 0 for the whole device. A plain file that is missing or empty gets this size.
+    pub volume_bytes: u64,
+    /// Bytes of a unit of allocation, or 0 for the usual ones.
+    pub unit_bytes: u64,
+    /// The most files, or 0 for the usual number.
+    pub slots: u32,
+    /// At most 32 bytes, or NULL.
+    pub label: *const c_char,
+}
+
+/// A mounted volume's shape and state.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct straightway_volume_status {
+    /// sizeof(struct straightway_volume_status), set by the caller.
+    pub size: usize,
+    /// Bytes that files can have together.
+    pub capacity_bytes: u64,
+    /// Bytes of these that are free.
+    pub free_bytes: u64,
+    /// Bytes of a unit of allocation.
+    pub unit_bytes: u64,
+    /// The most files.
+    pub slots: u32,
+    /// 1 if files can have checksums.
+    pub checksums: u32,
+    /// 1 if it cannot be changed.
+    pub read_only: u32,
+    /// Its identity.
+    pub uuid: [u8; 16],
+    /// Its label.
+    pub label: [c_char; 33],
+}
+
+/// A file of a volume.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct straightway_entry {
+    /// sizeof(struct straightway_entry), set by the caller.
+    pub size: usize,
+    /// Bytes of data.
+    pub size_bytes: u64,
+    /// Bytes that it occupies.
+    pub allocated_bytes: u64,
+    /// When it was last synced, in nanoseconds since 1970; 0 if that is unknown.
+    pub mtime_ns: u64,
+    /// The number that the application gave it.
+    pub app_tag: u64,
+    /// 1 if it has checksums.
+    pub checksums: u32,
+    /// Its name.
+    pub name: [c_char; STRAIGHTWAY_NAME_SIZE],
+}
+
+/// Makes an empty volume on the device that the command calls `name`, under its conditions. `options` may be NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn straightway_format(
+    name: *const c_char,
+    options: *const straightway_format_options,
+) -> Status {
+    finish(|| {
+        // SAFETY: C's promise: each is null or valid.
+        let (name, given) = unsafe { (string("the name", name)?, options.as_ref()) };
+        let name = name.ok_or_else(|| null("name"))?;
+        let options = match given {
+            // SAFETY: as above.
+            Some(given) => unsafe { format_options_of(given)? },
+            None => FormatOptions::default(),
+        };
+        Ok(cli::open::format(name, &options)?)
+    })
+}
+
+/// Opens the volume on the device that the command calls `name`: to read it, or with options.write also to change it, which needs no
+/// destroy_data. options.buffer_bytes is for the files' buffers: each file that is read or appended to takes 1 MiB for either.
+/// `options` may be NULL. At most 64 files of a volume are open at the same time.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn straightway_volume_open(
+    name: *const c_char,
+    options: *const straightway_options,
+    volume: *mut straightway_volume,
+) -> Status {
+    finish(|| {
+        // SAFETY: C's promise: each is null or valid.
+        let (name, given, volume) =
+            unsafe { (string("the name", name)?, options.as_ref(), volume.as_mut()) };
+        let volume = volume.ok_or_else(|| null("volume"))?;
+        *volume = 0;
+        let name = name.ok_or_else(|| null("name"))?;
+        let options = match given {
+            // SAFETY: as above.
+            Some(given) => unsafe { options_of(given)? },
+            None => Options::default(),
+        };
+        handles::check_room()?;
+        *volume = handles::add(Open::Volume(Mounted::open(name, &options)?))?;
+        Ok(())
+    })
+}
+
+/// Syncs and closes the volume's open files, unmounts it and closes its device. The handles are closed in every case.
+#[unsafe(no_mangle)]
+pub extern "C" fn straightway_volume_close(volume: straightway_volume) -> Status {
+    finish(|| {
+        let (mounted, files) = handles::remove_volume(volume)?;
+        Ok(mounted.close(files)?)
+    })
+}
+
+/// The volume's shape and state. Counting its free space reads every bitmap. The caller sets `size`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn straightway_volume_get_status(
+    volume: straightway_volume,
+    status: *mut straightway_volume_status,
+) -> Status {
+    finish(|| {
+        // SAFETY: C's promise: null or valid.
+        let place = unsafe { status.as_mut() }.ok_or_else(|| null("status"))?;
+        let known = size_of::<straightway_volume_status>();
+        check_size("straightway_volume_status", place.size, known)?;
+        handles::with_volume(volume, |mounted| {
+            let found = mounted.volume().status();
+            let end = found.label.iter().position(|&byte| byte == 0);
+            let label = &found.label[..end.unwrap_or(found.label.len())];
+            *place = straightway_volume_status {
+                size: place.size,
+                capacity_bytes: found.shape.unit_count() * found.shape.unit_bytes(),
+                free_bytes: mounted.volume().free_bytes()?,
+                unit_bytes: found.shape.unit_bytes(),
+                slots: found.shape.slot_count(),
+                checksums: u32::from(found.checksums),
+                read_only: u32::from(found.read_only),
+                uuid: found.uuid,
+                label: characters(label),
+            };
+            Ok(())
+        })
+    })
+}
+
+/// The next file, in no order: `cursor` is 0 before the first call, and the call moves it. STRAIGHTWAY_STATUS_NOT_FOUND after the last
+/// one. Files that come and go between the calls may be in the list or not. The caller sets `size` of `entry`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn straightway_volume_next(
+    volume: straightway_volume,
+    cursor: *mut u32,
+    entry: *mut straightway_entry,
+) -> Status {
+    finish(|| {
+        // SAFETY: C's promise: each is null or valid.
+        let (cursor, entry) = unsafe { (cursor.as_mut(), entry.as_mut()) };
+        let cursor = cursor.ok_or_else(|| null("cursor"))?;
+        let found = handles::with_volume(volume, |mounted| {
+            let found = mounted.volume().next_file(*cursor)?;
+            found.ok_or_else(|| Fault::Error(cli::open::Error::not_found("no further file")))
+        })?;
+        fill_entry(entry, &found)?;
+        *cursor = found.slot + 1;
+        Ok(())
+    })
+}
+
+/// The file of this name. The caller sets `size` of `entry`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn straightway_volume_find(
+    volume: straightway_volume,
+    name: *const c_char,
+    entry: *mut straightway_entry,
+) -> Status {
+    finish(|| {
+        // SAFETY: C's promise: each is null or valid.
+        let (name, entry) = unsafe { (string("name", name)?, entry.as_mut()) };
+        let name = name.ok_or_else(|| null("name"))?;
+        let found = handles::with_volume(volume, |mounted| Ok(mounted.volume().find(name)?))?;
+        fill_entry(entry, &found)
+    })
+}
+
+/// Renames a file, which must not be open, to a name that is free. It has either name after a power cut, and the new one when this
+/// returns.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn straightway_volume_rename(
+    volume: straightway_volume,
+    name: *const c_char,
+    new_name: *const c_char,
+) -> Status {
+    finish(|| {
+        // SAFETY: C's promise: each is null or valid.
+        let names = unsafe { (string("name", name)?, string("new_name", new_name)?) };
+        let old = names.0.ok_or_else(|| null("name"))?;
+        let new = names.1.ok_or_else(|| null("new_name"))?;
+        handles::with_volume(volume, |mounted| Ok(mounted.volume().rename(old, new)?))
+    })
+}
+
+/// Removes a file, which must not be open, and frees its space.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn straightway_volume_remove(
+    volume: straightway_volume,
+    name: *const c_char,
+) -> Status {
+    finish(|| {
+        // SAFETY: C's promise: null or valid.
+        let name = unsafe { string("name", name)? }.ok_or_else(|| null("name"))?;
+        handles::with_volume(volume, |mounted| Ok(mounted.volume().remove(name)?))
+    })
+}
+
+/// Opens a file to read it; with `append` 1 also to append to it, which one handle can at a time.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn straightway_file_open(
+    volume: straightway_volume,
+    name: *const c_char,
+    append: u32,
+    file: *mut straightway_file,
+) -> Status {
+    finish(|| {
+        // SAFETY: C's promise: each is null or valid.
+        let (name, file) = unsafe { (string("name", name)?, file.as_mut()) };
+        let file = file.ok_or_else(|| null("file"))?;
+        *file = 0;
+        let name = name.ok_or_else(|| null("name"))?;
+        handles::check_room()?;
+        let opened = handles::with_volume(volume, |mounted| {
+            Ok(mounted.volume().open(name, append != 0)?)
+        })?;
+        *file = handles::add(Open::File(opened, volume))?;
+        Ok(())
+    })
+}
+
+/// Makes an empty file, durably, and opens it to append to it. Space for `reserve_bytes` is set aside until it is closed, or 0. With
+/// `checksums` 1 each 64 KiB get a checksum, which a read compares; the volume must have been made with checksums. `app_tag` is any
+/// number to keep.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn straightway_file_create(
+    volume: straightway_volume,
+    name: *const c_char,
+    reserve_bytes: u64,
+    checksums: u32,
+    app_tag: u64,
+    file: *mut straightway_file,
+) -> Status {
+    finish(|| {
+        // SAFETY: C's promise: each is null or valid.
+        let (name, file) = unsafe { (string("name", name)?, file.as_mut()) };
+        let file = file.ok_or_else(|| null("file"))?;
+        *file = 0;
+        let name = name.ok_or_else(|| null("name"))?;
+        handles::check_room()?;
+        let options = CreateOptions {
+            reserve_bytes,
+            checksums: checksums != 0,
+            app_tag,
+        };
+        let opened = handles::with_volume(volume, |mounted| {
+            Ok(mounted.volume().create(name, &options)?)
+        })?;
+        *file = handles::add(Open::File(opened, volume))?;
+        Ok(())
+    })
+}
+
+/// Syncs a file and closes it. After an error it is closed too, with what was durable before.
+#[unsafe(no_mangle)]
+pub extern "C" fn straightway_file_close(file: straightway_file) -> Status {
+    finish(|| {
+        let (file, volume) = handles::remove_file(file)?;
+        handles::with_volume(volume, |mounted| Ok(file.close(mounted.volume())?))
+    })
+}
+
+/// A file's durable size.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn straightway_file_get_size(
+    file: straightway_file,
+    size_bytes: *mut u64,
+) -> Status {
+    finish(|| {
+        // SAFETY: C's promise: null or valid.
+        let place = unsafe { size_bytes.as_mut() }.ok_or_else(|| null("size_bytes"))?;
+        *place = handles::with_file(file, |mounted, file| Ok(file.size_bytes(mounted.volume())?))?;
+        Ok(())
+    })
+}
+
+/// Reads `bytes` from any `offset` of a file into any memory. `count` is less only at the file's durable size: what was appended and
+/// not synced cannot be read. Of a file with checksums, whole chunks of 64 KiB are read and compared; STRAIGHTWAY_STATUS_ROT if they
+/// differ.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn straightway_file_read(
+    file: straightway_file,
+    offset: u64,
+    buffer: *mut c_void,
+    bytes: usize,
+    count: *mut usize,
+) -> Status {
+    finish(|| {
+        // SAFETY: C's promise: null or valid.
+        let count = unsafe { count.as_mut() }.ok_or_else(|| null("count"))?;
+        *count = 0;
+        check_memory(buffer, bytes)?;
+        // SAFETY: C's promise: `bytes` of memory that nothing else uses during the call. It is C's, so it has some value.
+        let data = unsafe { std::slice::from_raw_parts_mut(buffer.cast::<u8>(), bytes) };
+        *count = handles::with_file(file, |mounted, file| {
+            Ok(file.read(mounted.volume(), offset, data)?)
+        })?;
+        Ok(())
+    })
+}
+
+/// Appends `bytes` of any memory, which is the caller's again when this returns. They are part of the file, and durable, after the
+/// next straightway_file_sync or straightway_file_close. After an error the file has what was synced, and perhaps some of what was
+/// appended since.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn straightway_file_append(
+    file: straightway_file,
+    buffer: *const c_void,
+    bytes: usize,
+) -> Status {
+    finish(|| {
+        if bytes == 0 {
+            return handles::with_file(file, |_, _| Ok(()));
+        }
+        check_memory(buffer, bytes)?;
+        // SAFETY: C's promise: `bytes` of memory.
+        let data = unsafe { std::slice::from_raw_parts(buffer.cast::<u8>(), bytes) };
+        handles::with_file(file, |mounted, file| {
+            Ok(file.append(mounted.volume(), data)?)
+        })
+    })
+}
+
+/// Makes all that was appended durable. When it returns STRAIGHTWAY_STATUS_OK, the file has at least all of it after a power cut at any
+/// time; `size_bytes`, if it is not NULL, is the file's size then.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn straightway_file_sync(
+    file: straightway_file,
+    size_bytes: *mut u64,
+) -> Status {
+    finish(|| {
+        let size = handles::with_file(file, |mounted, file| Ok(file.sync(mounted.volume())?))?;
+        // SAFETY: C's promise: null or valid.
+        if let Some(place) = unsafe { size_bytes.as_mut() } {
+            *place = size;
+        }
+        Ok(())
+    })
+}
+
+/// # Safety
+/// The strings are null or valid for the call.
+unsafe fn format_options_of(
+    given: &straightway_format_options,
+) -> Result<FormatOptions<'_>, Fault> {
+    let known = size_of::<straightway_format_options>();
+    check_size("straightway_format_options", given.size, known)?;
+    // SAFETY: this function's contract.
+    let (destroy_data, label) = unsafe {
+        (
+            string("destroy_data", given.destroy_data)?,
+            string("label", given.label)?,
+        )
+    };
+    let some = |number: u64| (number != 0).then_some(number);
+    Ok(FormatOptions {
+        size_bytes: some(given.volume_bytes),
+        unit_bytes: some(given.unit_bytes),
+        slots: (given.slots != 0).then_some(given.slots),
+        checksums: given.checksums != 0,
+        label: label.unwrap_or_default(),
+        destroy_data,
+        force: given.force != 0,
+    })
+}
+
+fn fill_entry(place: Option<&mut straightway_entry>, found: &Entry) -> Result<(), Fault> {
+    let place = place.ok_or_else(|| null("entry"))?;
+    check_size(
+        "straightway_entry",
+        place.size,
+        size_of::<straightway_entry>(),
+    )?;
+    *place = straightway_entry {
+        size: place.size,
+        size_bytes: found.size_bytes,
+        allocated_bytes: found.allocated_bytes,
+        mtime_ns: found.mtime_ns,
+        app_tag: found.app_tag,
+        checksums: u32::from(found.checksums),
+        name: characters(found.name.as_str().as_bytes()),
+    };
+    Ok(())
+}
+
+/// Text with its end, in memory that is longer than the text.
+fn characters<const SIZE: usize>(text: &[u8]) -> [c_char; SIZE] {
+    debug_assert!(text.len() < SIZE, "no room for the end");
+    let mut all = [0; SIZE];
+    for (place, &byte) in all[..SIZE - 1].iter_mut().zip(text) {
+        *place = byte as c_char;
+    }
+    all
+}
+
+fn check_memory(buffer: *const c_void, bytes: usize) -> Result<(), Fault> {
+    if buffer.is_null() {
+        return Err(null("buffer"));
+    }
+    match isize::try_from(bytes) {
+        Ok(_) => Ok(()),
+        Err(_) => Err(usage(
+            format!("a buffer of {bytes} bytes"),
+            "give the size of the memory",
+        )),
+    }
+}

@@ -1,0 +1,219 @@
+//! A volume for programs that are not the command: opens, lists, renames and removes.
+
+use super::{Error, Options, VolumeFile, open_options};
+use crate::Context;
+use crate::failure::Failure;
+use crate::path::{OpenOptions, PathChoice};
+use crate::transfer::Route;
+use crate::units::Size;
+use crate::verbs::format::Format;
+use crate::volume::store::NODE_MEMORY_BYTES;
+use crate::volume::{Access, Mount, Store, failed, now_ns, shown};
+use ::volume::{CreateOptions, Entry, OpenFile, VolumeStatus};
+
+/// Options for [`format`]. `Default` is the command's default, for a plain file or memory.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FormatOptions<'a> {
+    /// Bytes of the volume, which a plain file that is missing or empty gets; the whole device if `None`.
+    pub size_bytes: Option<u64>,
+    /// Bytes of a unit of allocation.
+    pub unit_bytes: Option<u64>,
+    /// The most files.
+    pub slots: Option<u32>,
+    /// Whether files can have checksums.
+    pub checksums: bool,
+    /// At most 32 bytes.
+    pub label: &'a str,
+    /// The drive's serial number: its data will be lost. Required for a drive.
+    pub destroy_data: Option<&'a str>,
+    /// Whether a file that holds data may be formatted.
+    pub force: bool,
+}
+
+/// Makes an empty volume, as `straightway format` does, and refuses what that refuses.
+///
+/// # Errors
+/// Permission is missing, the parameters do not suit the device, or the device failed.
+pub fn format(name: &str, options: &FormatOptions<'_>) -> Result<(), Error> {
+    let format = Format {
+        device: name.to_owned(),
+        unit: options.unit_bytes.map(Size),
+        node: None,
+        slots: options.slots,
+        label: options.label.to_owned(),
+        checksums: options.checksums,
+        size: options.size_bytes.map(Size),
+        destroy_data: options.destroy_data.map(str::to_owned),
+        force: options.force,
+        dry_run: false,
+        route: Route {
+            path: PathChoice::AUTO,
+            mode: None,
+            namespace: None,
+            hybrid: false,
+            cache: None,
+        },
+        json: false,
+    };
+    match format.make(&Context::of_a_library()) {
+        Ok(_) => Ok(()),
+        Err(failure) => Err(failure.about(name).into()),
+    }
+}
+
+/// An open device with a volume.
+pub struct VolumeDevice {
+    store: Store,
+    access: Access,
+}
+
+impl VolumeDevice {
+    /// Opens the device that the command calls `name`; nothing is mounted yet.
+    ///
+    /// # Errors
+    /// Something is missing, wrong, in use or refused; nothing was changed then.
+    pub fn open(name: &str, options: &Options<'_>) -> Result<Self, Error> {
+        Self::open_by(name, options).map_err(|failure| failure.about(name).into())
+    }
+
+    fn open_by(name: &str, options: &Options<'_>) -> Result<Self, Failure> {
+        if options.destroy_data.is_some() {
+            return Err(Failure::usage(
+                "destroy_data is given, and opening a volume destroys nothing",
+            )
+            .hint("omit it; a format needs it"));
+        }
+        let access = match options.write {
+            true => Access::Write,
+            false => Access::Read,
+        };
+        let given = open_options(options)?;
+        let options = OpenOptions {
+            buffer_bytes: given.buffer_bytes.saturating_add(NODE_MEMORY_BYTES),
+            queue_depth: given.queue_depth.max(32),
+            ..given
+        };
+        let store = Store::open(&Context::of_a_library(), name, &options)?;
+        Ok(Self { store, access })
+    }
+
+    /// Mounts the volume. `files` has an entry for each file that may be open at the same time.
+    ///
+    /// # Errors
+    /// There is no volume, or it is damaged, or the device failed.
+    pub fn mount<'a>(&'a mut self, files: &'a mut [OpenFile]) -> Result<Volume<'a>, Error> {
+        let mount = self.store.mount_with(self.access, files)?;
+        Ok(Volume { mount })
+    }
+
+    /// Closes the device, and returns a borrowed drive to its driver; an earlier error is reported in preference.
+    ///
+    /// # Errors
+    /// The earlier error, or the drive could not be returned.
+    pub fn close_after<T>(self, result: Result<T, Error>) -> Result<T, Error> {
+        let closed = self.store.close(Ok(()));
+        result.and_then(|value| Ok(closed.map(|()| value)?))
+    }
+}
+
+/// A mounted volume. Dropped without [`unmount`](Volume::unmount), it is left as a power cut leaves it.
+pub struct Volume<'a> {
+    pub(super) mount: Mount<'a>,
+}
+
+impl Volume<'_> {
+    /// The volume's shape and state.
+    pub fn status(&self) -> VolumeStatus {
+        self.mount.mounted().volume.status()
+    }
+
+    /// Bytes that files can still get.
+    ///
+    /// # Errors
+    /// A bitmap is damaged, or the device failed.
+    pub fn free_bytes(&self) -> Result<u64, Error> {
+        let mounted = self.mount.mounted();
+        let units = mounted.run("counting free space", mounted.volume.free_units())?;
+        Ok(units * self.status().shape.unit_bytes())
+    }
+
+    /// The first file whose slot is `from` or later.
+    ///
+    /// # Errors
+    /// A slot is damaged, or the device failed.
+    pub fn next_file(&self, from: u32) -> Result<Option<Entry>, Error> {
+        let mounted = self.mount.mounted();
+        Ok(mounted.run("listing files", mounted.volume.next_file(from))?)
+    }
+
+    /// The file of this name.
+    ///
+    /// # Errors
+    /// There is none, or the volume failed.
+    pub fn find(&self, name: &str) -> Result<Entry, Error> {
+        let mounted = self.mount.mounted();
+        let doing = format_args!("looking for `{}`", shown(name));
+        Ok(mounted.run(doing, mounted.volume.find(name))?)
+    }
+
+    /// Opens a file to read it, or also to append to it.
+    ///
+    /// # Errors
+    /// There is none, another handle may append to it, too many are open, or the volume failed.
+    pub fn open(&self, name: &str, appends: bool) -> Result<VolumeFile, Error> {
+        let mounted = self.mount.mounted();
+        let volume = mounted.volume;
+        let doing = format_args!("opening `{}`", shown(name));
+        let file = match appends {
+            true => mounted.run(doing, volume.open_to_write(name))?,
+            false => mounted.run(doing, volume.open(name))?,
+        };
+        Ok(VolumeFile::new(name, file, appends))
+    }
+
+    /// Makes an empty file and opens it to append to it. The file is durable when this returns.
+    ///
+    /// # Errors
+    /// The name is taken or invalid, there is no space, or the volume failed.
+    pub fn create(&self, name: &str, options: &CreateOptions) -> Result<VolumeFile, Error> {
+        let mounted = self.mount.mounted();
+        let volume = mounted.volume;
+        volume.set_time(now_ns());
+        let doing = format_args!("creating `{}`", shown(name));
+        let create = volume.with_space(|| volume.create(name, options));
+        Ok(VolumeFile::new(name, mounted.run(doing, create)?, true))
+    }
+
+    /// Renames a file. After a power cut it has either name.
+    ///
+    /// # Errors
+    /// There is none, the new name is taken or invalid, the file is open, or the volume failed.
+    pub fn rename(&self, old: &str, new: &str) -> Result<(), Error> {
+        let mounted = self.mount.mounted();
+        let doing = format_args!("renaming `{}` to `{}`", shown(old), shown(new));
+        let volume = mounted.volume;
+        let rename = volume.with_space(|| volume.rename(old, new));
+        Ok(mounted.run(doing, rename)?)
+    }
+
+    /// Removes a file and frees its space.
+    ///
+    /// # Errors
+    /// There is none, it is open, or the volume failed.
+    pub fn remove(&self, name: &str) -> Result<(), Error> {
+        Ok(self.mount.mounted().remove(name)?)
+    }
+
+    /// Unmounts. Files must be closed before: what was appended to an open one since its last sync is lost.
+    ///
+    /// # Errors
+    /// The volume is then as a power cut leaves it.
+    pub fn unmount(self) -> Result<(), Error> {
+        Ok(self.mount.unmount_after(Ok(()))?)
+    }
+
+    /// The error of an operation on a file.
+    pub(super) fn failed(doing: &str, name: &str, error: ::volume::Error) -> Error {
+        failed(format_args!("{doing} `{}`", shown(name)), error).into()
+    }
+}
