@@ -7,8 +7,12 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 # The build of the command to install.
 COMMAND ?= target/release/straightway
+# The folder with the C library to install.
+LIBRARY ?= $(dir $(COMMAND))
+VERSION = $(shell sed -n '0,/^version = /s/^version = "\(.*\)"/\1/p' Cargo.toml)
+MAJOR = $(firstword $(subst ., ,$(VERSION)))
 
-.PHONY: help demo test test-fast test-rtl soak figures reproduce check build setup install
+.PHONY: help demo test test-fast test-rtl soak figures reproduce check build setup install install-c
 
 help:
 	@echo "make demo       set up, then compare every path to an emulated NVMe drive (out/demo/)"
@@ -20,7 +24,7 @@ help:
 	@echo "make reproduce  repeat a thesis's figures in the lab (docs/reproduce.md; ONLY=sweep for a part)"
 	@echo "make check      formatting, lints, documentation, licences, links, sizes"
 	@echo "make build      build the straightway command (target/release/straightway)"
-	@echo "make install    install it with its manual pages and completions (PREFIX=/usr/local DESTDIR=)"
+	@echo "make install    install it with its manual pages and completions, and libstraightway (PREFIX=/usr/local DESTDIR=)"
 	@echo "make setup      install what all of these need"
 
 setup:
@@ -28,10 +32,10 @@ setup:
 
 build:
 	@tools/setup base
-	cargo build --release --locked -p straightway-cli -p straightway-preload
+	cargo build --release --locked -p straightway-cli -p straightway-preload -p straightway-c
 
 # Installs what `make build` built, so that root needs no compiler.
-install:
+install: install-c
 	@test -x $(COMMAND) || { echo "install: $(COMMAND) does not exist; hint: make build" >&2; exit 1; }
 	install -D -m 755 $(COMMAND) $(DESTDIR)$(PREFIX)/bin/straightway
 	install -D -m 644 $(dir $(COMMAND))libstraightway_preload.so $(DESTDIR)$(PREFIX)/lib/straightway/libstraightway_preload.so
@@ -42,6 +46,18 @@ install:
 	$(COMMAND) completions bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/straightway
 	$(COMMAND) completions zsh >$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_straightway
 	$(COMMAND) completions fish >$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/straightway.fish
+
+# libstraightway: shared, static, its header and its description for pkg-config.
+install-c:
+	@test -e $(LIBRARY)/libstraightway.so || { echo "install: $(LIBRARY)/libstraightway.so does not exist; hint: make build" >&2; exit 1; }
+	install -D -m 755 $(LIBRARY)/libstraightway.so $(DESTDIR)$(PREFIX)/lib/libstraightway.so.$(VERSION)
+	ln -sf libstraightway.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/libstraightway.so.$(MAJOR)
+	ln -sf libstraightway.so.$(MAJOR) $(DESTDIR)$(PREFIX)/lib/libstraightway.so
+	install -D -m 644 $(LIBRARY)/libstraightway.a $(DESTDIR)$(PREFIX)/lib/libstraightway.a
+	install -D -m 644 crates/c/include/straightway.h $(DESTDIR)$(PREFIX)/include/straightway.h
+	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig
+	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' crates/c/straightway.pc.in \
+	    >$(DESTDIR)$(PREFIX)/lib/pkgconfig/straightway.pc
 
 demo:
 	@tools/setup base lab chario

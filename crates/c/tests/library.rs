@@ -26,9 +26,18 @@ fn run(command: &mut Command) -> Output {
     done
 }
 
+/// The name under which a program looks for the library that cargo built.
+fn name_of_interface(library: &Path) {
+    let name = library.join("libstraightway.so.0");
+    // Another test may have made it.
+    let _ = std::os::unix::fs::symlink("libstraightway.so", &name);
+    assert!(name.exists(), "{}", name.display());
+}
+
 /// Compiles a program of `tests` or `examples` with every warning an error.
 fn compiled(source: &str, options: &[&str]) -> PathBuf {
     let library = built();
+    name_of_interface(&library);
     let name = Path::new(source)
         .file_stem()
         .expect("a name")
@@ -221,4 +230,51 @@ fn the_example_reads_and_measures() {
         .expect("the example");
     assert_eq!(done.status.code(), Some(3));
     assert!(String::from_utf8_lossy(&done.stderr).contains("straightway format"));
+}
+
+/// `make install-c`, as a user builds a program against it: shared and static.
+#[test]
+fn an_installed_library_is_found_by_pkg_config() {
+    if is_missing("cc") || is_missing("make") || is_missing("pkg-config") {
+        return;
+    }
+    let folder = Folder::new("install");
+    run(Command::new("make")
+        .args(["-C", "../..", "install-c", "PREFIX=/usr"])
+        .arg(format!("DESTDIR={}", folder.0.display()))
+        .arg(format!("LIBRARY={}", built().display()))
+        .current_dir(HERE));
+    let lib = folder.0.join("usr/lib");
+    let flags = |more: &[&str]| {
+        let done = run(Command::new("pkg-config")
+            .args(["--cflags", "--libs", "straightway"])
+            .args(more)
+            .env("PKG_CONFIG_SYSROOT_DIR", &folder.0)
+            .env("PKG_CONFIG_LIBDIR", lib.join("pkgconfig")));
+        String::from_utf8(done.stdout).expect("text")
+    };
+    let build = |name: &str, flags: &str| {
+        let program = folder.0.join(name);
+        run(Command::new("cc")
+            .args(["-o".as_ref(), program.as_os_str()])
+            .arg("examples/queue.c")
+            .args(flags.split_whitespace())
+            .current_dir(HERE));
+        program
+    };
+    let version = run(Command::new("pkg-config")
+        .args(["--modversion", "straightway"])
+        .env("PKG_CONFIG_LIBDIR", lib.join("pkgconfig")));
+    let version = String::from_utf8_lossy(&version.stdout);
+    assert_eq!(version.trim(), env!("CARGO_PKG_VERSION"));
+    let shared = build("shared", &flags(&[]));
+    run(Command::new(shared)
+        .arg("ram:1M")
+        .env("LD_LIBRARY_PATH", &lib));
+    for name in ["libstraightway.so", "libstraightway.so.0"] {
+        std::fs::remove_file(lib.join(name)).expect("a link");
+    }
+    // Only the static one is left.
+    let fixed = build("static", &flags(&["--static"]));
+    run(Command::new(fixed).arg("ram:1M"));
 }
