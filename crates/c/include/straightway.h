@@ -99,6 +99,28 @@ struct straightway_completion {
   uint32_t nvme_status;
 };
 
+// A generic or vendor specific command (NVMe Base Specification, "Submission Queue Entry").
+struct straightway_command {
+  // sizeof(struct straightway_command).
+  size_t size;
+  // 1 for an I/O queue, 0 for the admin queue.
+  uint32_t is_io;
+  // The opcode. Its bits 1:0 are the direction of the data: 1 to the drive, 2 from the drive, 0 none.
+  uint32_t opcode;
+  // The namespace of an admin command; or of an I/O command, or 0 for the drive's only one.
+  uint32_t namespace_id;
+  // Command dwords 10 to 13.
+  uint32_t dwords[4];
+  // Its name, which allows it, as `straightway command --allow` takes it: "identify", "vendor-c1". NULL is refused.
+  const char *name;
+  // The data, in any memory: at most 4 KiB of an admin command, 1 MiB of an I/O command.
+  void *data;
+  // Its length.
+  size_t bytes;
+  // Set by the call: dword 0 of an admin command's completion, 0 of an I/O command.
+  uint32_t result;
+};
+
 // How to make a volume. Begin with STRAIGHTWAY_FORMAT_OPTIONS_INIT.
 struct straightway_format_options {
   // sizeof(struct straightway_format_options).
@@ -252,6 +274,12 @@ enum straightway_status straightway_wait(straightway_device device,
 
 // How many submitted requests have not been polled.
 enum straightway_status straightway_outstanding(straightway_device device, size_t *count);
+
+// Sends a command to a drive that this process drives itself (a straight path, or model:SIZE), and waits for its end. Requests in
+// flight stay so. A command that may change the drive or its data needs a device that was opened to write. What the driver owns
+// (queues, events, doorbells) is refused.
+enum straightway_status straightway_send_command(straightway_device device,
+                                                 struct straightway_command *command);
 
 // Makes an empty volume on the device that the command calls `name`, under its conditions. `options` may be NULL.
 enum straightway_status straightway_format(const char *name, const struct straightway_format_options *options);

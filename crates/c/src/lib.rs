@@ -3,6 +3,7 @@
 //! | module | contents |
 //! | --- | --- |
 //! | [`calls`] | the functions of the header: pointers in, a status out |
+//! | [`command_calls`] | the one for a drive's own commands |
 //! | [`volume_calls`] | those for volumes and their files |
 //! | `handles` | what a thread has open, so that a handle that is closed or of another thread is an error |
 //! | `session` | an open device: its memory and its requests in flight |
@@ -14,6 +15,8 @@
 
 #[allow(non_camel_case_types)]
 pub mod calls;
+#[allow(non_camel_case_types)]
+pub mod command_calls;
 mod error;
 mod handles;
 mod memory;

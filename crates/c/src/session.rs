@@ -3,7 +3,7 @@
 use crate::error::{Fault, usage};
 use crate::memory::Memory;
 use block::{Completion, Geometry, Operation, Request};
-use cli::open::{Device, Error, Options};
+use cli::open::{Command, Device, Error, Options};
 use std::collections::VecDeque;
 
 /// How long one sleep of a wait lasts at most, in microseconds.
@@ -340,6 +340,18 @@ impl Session {
             Some(done) => self.ended.push_back(done),
             None => self.device.device().wait(WAIT_US),
         }
+    }
+
+    /// Sends a command that the driver does not interpret, and waits for its end.
+    ///
+    /// # Errors
+    /// As [`Device::command`].
+    pub fn command(
+        &mut self,
+        command: &Command<'_>,
+        bytes: &mut [u8],
+    ) -> Result<Option<u32>, Fault> {
+        Ok(self.device.command(command, bytes)?)
     }
 
     /// Waits for what is in flight, frees the buffers and closes the device.

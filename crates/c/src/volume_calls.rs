@@ -438,7 +438,7 @@ fn characters<const SIZE: usize>(text: &[u8]) -> [c_char; SIZE] {
     all
 }
 
-fn check_memory(buffer: *const c_void, bytes: usize) -> Result<(), Fault> {
+pub(crate) fn check_memory(buffer: *const c_void, bytes: usize) -> Result<(), Fault> {
     if buffer.is_null() {
         return Err(null("buffer"));
     }

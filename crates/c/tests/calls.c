@@ -167,6 +167,75 @@ static void opening(void)
 	OK(straightway_close(device));
 }
 
+// A drive's own commands, on a controller that this process drives, while a read is in flight.
+static void commands(void)
+{
+	straightway_device device = opened("model:4M"), reading;
+	struct straightway_command command = { .size = sizeof(command) };
+	struct straightway_completion ended;
+	char *buffer = allocated(device, BLOCK);
+	unsigned char page[4096];
+	size_t count = 0;
+
+	OK(straightway_submit_read(device, 0, buffer, BLOCK, 5));
+	// Identify Controller (NVMe Base Specification, "Identify command").
+	command.opcode = 0x06;
+	command.dwords[0] = 1;
+	command.data = page;
+	command.bytes = sizeof(page);
+	WRONG(straightway_send_command(device, &command), "`identify` is refused unless it is named");
+	command.name = "format-nvm";
+	WRONG(straightway_send_command(device, &command), "the command is `identify`");
+	command.name = "identify";
+	memset(page, 0, sizeof(page));
+	OK(straightway_send_command(device, &command));
+	CHECK(page[4] && (page[512] & 15) == 6);
+	command.bytes = 0;
+	WRONG(straightway_send_command(device, &command), "1 to 4096 bytes");
+	command.bytes = sizeof(page);
+	command.data = NULL;
+	WRONG(straightway_send_command(device, &command), "NULL");
+	command.data = page;
+	command.opcode = 0x106;
+	WRONG(straightway_send_command(device, &command), "opcode");
+	command.size = 4;
+	WRONG(straightway_send_command(device, &command), "straightway_command");
+	WRONG(straightway_send_command(device, NULL), "NULL");
+
+	// A feature's value is dword 0 of the completion: the number of queues is at least one of each.
+	command = (struct straightway_command){ .size = sizeof(command), .opcode = 0x0a, .dwords = { 7 }, .name = "get-features" };
+	command.data = page;
+	command.bytes = sizeof(page);
+	command.result = 77;
+	OK(straightway_send_command(device, &command));
+	CHECK(command.result != 77);
+
+	// An I/O command, in a queue of its own; it changes the drive, which was opened to write.
+	memset(page, 0x5a, BLOCK);
+	command = (struct straightway_command){ .size = sizeof(command), .is_io = 1, .opcode = 0x01, .dwords = { 3 }, .name = "write" };
+	command.data = page;
+	command.bytes = BLOCK;
+	OK(straightway_send_command(device, &command));
+	while (!count) {
+		OK(straightway_wait(device, 1000));
+		OK(straightway_poll(device, &ended, 1, &count));
+	}
+	CHECK(ended.tag == 5 && !ended.status);
+	OK(straightway_read(device, 3 * BLOCK, buffer, BLOCK));
+	CHECK(!memcmp(buffer, page, BLOCK));
+	OK(straightway_close(device));
+	WRONG(straightway_send_command(device, &command), "closed");
+
+	OK(straightway_open("model:4M", NULL, &reading));
+	WRONG(straightway_send_command(reading, &command), "may change the drive");
+	OK(straightway_close(reading));
+	OK(straightway_open("ram:4M", NULL, &reading));
+	command.opcode = 2;
+	command.name = "read";
+	CHECK(straightway_send_command(reading, &command) == STRAIGHTWAY_STATUS_UNSUPPORTED);
+	OK(straightway_close(reading));
+}
+
 int main(void)
 {
 	const char *names[] = { "ram:4M", "model:4M" };
@@ -176,6 +245,7 @@ int main(void)
 		queued(names[at]);
 	}
 	opening();
+	commands();
 	puts("all calls are as they should be");
 	return 0;
 }

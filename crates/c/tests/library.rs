@@ -87,6 +87,7 @@ fn the_header_is_the_library_s() {
     let bindings = cbindgen::Builder::new()
         .with_config(config)
         .with_src(Path::new(HERE).join("src/calls.rs"))
+        .with_src(Path::new(HERE).join("src/command_calls.rs"))
         .with_src(Path::new(HERE).join("src/volume_calls.rs"))
         .with_src(Path::new(HERE).join("src/error.rs"))
         .generate()

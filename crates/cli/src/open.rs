@@ -13,6 +13,7 @@ use crate::drive::Drive;
 use crate::failure::{Exit, Failure};
 use crate::guard::{Grant, Purpose};
 use crate::path::{self, Mode, OpenOptions, Opened, PathChoice};
+use crate::verbs::{self, command::Queue};
 use block::{Buffer, Geometry};
 use clap::ValueEnum;
 use linux::Roots;
@@ -50,6 +51,21 @@ impl Default for Options<'_> {
             queue_depth: 32,
         }
     }
+}
+
+/// A command for [`Device::command`].
+#[derive(Clone, Copy, Debug)]
+pub struct Command<'a> {
+    /// Whether it goes to an I/O queue, and not to the admin queue.
+    pub is_io: bool,
+    /// The opcode.
+    pub opcode: u8,
+    /// The namespace of an admin command, or of an I/O command if it is not the drive's only one.
+    pub namespace: Option<u32>,
+    /// Command dwords 10 to 13.
+    pub dwords: [u32; 4],
+    /// The command's name, which allows it: as `straightway command --allow`.
+    pub name: Option<&'a str>,
 }
 
 /// The path that the options ask for.
@@ -134,7 +150,8 @@ impl std::error::Error for Error {}
 pub struct Device {
     opened: Opened,
     /// The permission, and the locks that belong to it.
-    _grant: Grant,
+    grant: Grant,
+    writes: bool,
 }
 
 impl Device {
@@ -161,7 +178,8 @@ impl Device {
         }
         Ok(Self {
             opened,
-            _grant: grant,
+            grant,
+            writes: options.write,
         })
     }
 
@@ -191,6 +209,51 @@ impl Device {
     /// Frees a buffer of [`allocate`](Device::allocate).
     pub fn give_back(&self, buffer: Buffer) {
         self.opened.memory.give_back(buffer);
+    }
+
+    /// Sends a command that the driver does not interpret, and waits for its end; requests in flight stay so. Its data is in
+    /// `bytes`, before or after, as bits 1:0 of the opcode say. Returns dword 0 of an admin command's completion.
+    ///
+    /// # Errors
+    /// The path is not a straight one, the command is not the one that is named, it may change the drive and this was not opened to
+    /// write, the length does not fit, or the command failed.
+    pub fn command(
+        &mut self,
+        command: &Command<'_>,
+        bytes: &mut [u8],
+    ) -> Result<Option<u32>, Error> {
+        let [cdw10, cdw11, cdw12, cdw13] = command.dwords;
+        let verb = verbs::command::Command {
+            device: String::new(),
+            queue: match command.is_io {
+                true => Queue::Io,
+                false => Queue::Admin,
+            },
+            opcode: command.opcode,
+            cdw10,
+            cdw11,
+            cdw12,
+            cdw13,
+            namespace: command.namespace,
+            read: None,
+            write: None,
+            output: None,
+            force: false,
+            allow: command.name.map(str::to_owned),
+            destroy_data: None,
+            json: false,
+        };
+        let drive = self.grant.drive();
+        let Some(handle) = self.opened.handle() else {
+            let path = &self.opened.name;
+            let failure = Failure::unsupported(format!(
+                "{drive} is reached by {path}, which sends only reads and writes"
+            ));
+            return Err(failure
+                .hint("open an NVMe drive by a straight path, or model:SIZE")
+                .into());
+        };
+        Ok(verb.send_to(drive, handle, self.writes, bytes)?)
     }
 
     /// Closes the device, and returns a borrowed drive to its driver.

@@ -270,6 +270,11 @@ impl Opened {
         Some(handle.info().serial.as_str().to_owned())
     }
 
+    /// The controller, if this process drives it.
+    pub fn handle(&self) -> Option<&dyn ControllerHandle> {
+        self.handle.as_deref()
+    }
+
     /// The device, and a watch that reports whether the machine recalls the drive.
     pub fn parts(&mut self) -> (&mut (dyn Device + 'static), Recall<'_>) {
         (self.device.as_mut(), Recall(self.handle.as_deref()))

@@ -182,12 +182,69 @@ impl Command {
         Err(Failure::usage(what).hint(hint))
     }
 
-    /// The data's bytes: those to send, or zeroes for those to receive.
-    fn data(&self, command: &GenericCommand) -> Result<Vec<u8>> {
-        let most = match self.queue {
+    fn generic(&self) -> GenericCommand {
+        GenericCommand {
+            opcode: self.opcode,
+            nsid: self.namespace.unwrap_or(0),
+            dwords: [self.cdw10, self.cdw11, self.cdw12, self.cdw13],
+        }
+    }
+
+    /// The longest data.
+    const fn most_bytes(&self) -> u64 {
+        match self.queue {
             Queue::Admin => 4096,
             Queue::Io => MOST_BYTES,
-        };
+        }
+    }
+
+    /// Refuses data of a wrong length.
+    fn check_len(&self, command: &GenericCommand, len: usize) -> Result<()> {
+        let most = self.most_bytes();
+        match command.direction() {
+            Direction::None if len == 0 => Ok(()),
+            Direction::ToController | Direction::FromController
+                if len > 0 && len as u64 <= most =>
+            {
+                Ok(())
+            }
+            Direction::None => Err(Failure::usage("this command has no data")),
+            Direction::Both => Err(Failure::unsupported(
+                "data in both directions is not supported",
+            )),
+            _ => Err(Failure::usage(format!(
+                "the data of this command has 1 to {most} bytes"
+            ))),
+        }
+    }
+
+    /// Sends it to a controller that is open; the data is in `bytes`, before or after. `may_change` if the user has permitted
+    /// changes of the drive.
+    ///
+    /// # Errors
+    /// The command is not allowed, or failed.
+    pub fn send_to(
+        &self,
+        drive: &Drive,
+        handle: &dyn ControllerHandle,
+        may_change: bool,
+        bytes: &mut [u8],
+    ) -> Result<Option<u32>> {
+        let (name, is_harmless) = self.allowed()?;
+        if !is_harmless && !may_change {
+            let what = format!("the command `{name}` may change the drive or its data");
+            return Err(
+                Failure::usage(what).hint("open the drive to write, with its serial number")
+            );
+        }
+        let command = self.generic();
+        self.check_len(&command, bytes.len())?;
+        self.send(drive, handle, command, bytes)
+    }
+
+    /// The data's bytes: those to send, or zeroes for those to receive.
+    fn data(&self, command: &GenericCommand) -> Result<Vec<u8>> {
+        let most = self.most_bytes();
         let bytes = match (command.direction(), &self.write, self.read) {
             (Direction::None, None, None) => Vec::new(),
             (Direction::ToController, Some(file), None) => {
@@ -211,12 +268,7 @@ impl Command {
                 return Err(Failure::usage(what).hint(hint));
             }
         };
-        let is_missing = bytes.is_empty() && command.direction() != Direction::None;
-        if is_missing || bytes.len() as u64 > most {
-            return Err(Failure::usage(format!(
-                "the data of this command has 1 to {most} bytes"
-            )));
-        }
+        self.check_len(command, bytes.len())?;
         Ok(bytes)
     }
 
@@ -226,11 +278,7 @@ impl Command {
     /// The command is not allowed, the drive is missing or in use, or the command failed.
     pub fn run(&self, context: &Context) -> Result<Exit> {
         let (name, is_harmless) = self.allowed()?;
-        let command = GenericCommand {
-            opcode: self.opcode,
-            nsid: self.namespace.unwrap_or(0),
-            dwords: [self.cdw10, self.cdw11, self.cdw12, self.cdw13],
-        };
+        let command = self.generic();
         let mut bytes = self.data(&command)?;
         let drive = Drive::find(&context.roots, &self.device)?;
         let output = match &self.output {
