@@ -14,6 +14,8 @@
 #define STRAIGHTWAY_OPTIONS_INIT { .size = sizeof(struct straightway_options) }
 // struct straightway_format_options options = STRAIGHTWAY_FORMAT_OPTIONS_INIT;
 #define STRAIGHTWAY_FORMAT_OPTIONS_INIT { .size = sizeof(struct straightway_format_options) }
+// struct straightway_record_options options = STRAIGHTWAY_RECORD_OPTIONS_INIT;
+#define STRAIGHTWAY_RECORD_OPTIONS_INIT { .size = sizeof(struct straightway_record_options) }
 
 // Memory for a file's name: 64 bytes of UTF-8 and the end.
 #define STRAIGHTWAY_NAME_SIZE 65
@@ -32,6 +34,8 @@ enum straightway_status {
   STRAIGHTWAY_STATUS_UNSUPPORTED = 4,
   // Stored data does not match its checksum.
   STRAIGHTWAY_STATUS_ROT = 6,
+  // A recording ended because the drive did not keep up.
+  STRAIGHTWAY_STATUS_LATE = 7,
   // No space left.
   STRAIGHTWAY_STATUS_FULL = 8,
   // The name is taken.
@@ -42,6 +46,16 @@ enum straightway_status {
   STRAIGHTWAY_STATUS_AGAIN = 64,
   // A defect of the library. The handle can only be closed.
   STRAIGHTWAY_STATUS_DEFECT = 65,
+};
+
+// What happens to a message that finds no memory, because the drive did not keep up.
+enum straightway_on_full {
+  // The recording ends, with STRAIGHTWAY_STATUS_LATE; what came before is kept.
+  STRAIGHTWAY_ON_FULL_END = 0,
+  // The message is dropped, and NAME.gaps in the volume lists where, how much and when.
+  STRAIGHTWAY_ON_FULL_DROP = 1,
+  // straightway_recorder_append waits for memory.
+  STRAIGHTWAY_ON_FULL_WAIT = 2,
 };
 
 // How to open a device. Begin with STRAIGHTWAY_OPTIONS_INIT.
@@ -186,6 +200,53 @@ struct straightway_entry {
 
 // An open file of a volume. It belongs to the thread that opened it. 0 is none.
 typedef uint64_t straightway_file;
+
+// How to record. Begin with STRAIGHTWAY_RECORD_OPTIONS_INIT.
+struct straightway_record_options {
+  // sizeof(struct straightway_record_options).
+  size_t size;
+  // Bytes that the drive gets at once, or 0 for 1 MiB: messages are gathered into such blocks.
+  uint64_t block_bytes;
+  // Blocks of memory, 2 to 4096, or 0 for 16.
+  uint32_t buffers;
+  // An enum straightway_on_full.
+  uint32_t on_full;
+  // How long after its first byte's arrival a block must be written, in microseconds, or 0 for 100000. Misses are counted.
+  uint64_t deadline_us;
+  // How long after it was written a block is made durable, or 0 for 1000.
+  uint32_t commit_ms;
+  // Expected length, whose space is set aside at the beginning, or 0.
+  uint64_t total_bytes;
+};
+
+// A recording in progress. It belongs to the thread that opened it. 0 is none.
+typedef uint64_t straightway_recorder;
+
+// A recording's counters.
+struct straightway_record_report {
+  // sizeof(struct straightway_record_report), set by the caller.
+  size_t size;
+  // Bytes of the blocks that were handed to the drive.
+  uint64_t bytes;
+  // Bytes of these that survive a power cut.
+  uint64_t durable_bytes;
+  // Messages that were dropped.
+  uint64_t lost_messages;
+  // Their bytes.
+  uint64_t lost_bytes;
+  // Runs of dropped messages with no block between.
+  uint64_t gaps;
+  // Blocks that were written after their deadline.
+  uint64_t misses;
+  // The longest time from a block's arrival until it was written, in microseconds.
+  uint64_t latency_max_us;
+  // The high-water mark: most blocks that waited or were being written at one time.
+  uint64_t waiting_max_blocks;
+  // The same in bytes.
+  uint64_t waiting_max_bytes;
+  // Writes that failed and were repeated.
+  uint64_t retries;
+};
 
 #ifdef __cplusplus
 extern "C" {
@@ -360,6 +421,33 @@ enum straightway_status straightway_file_append(straightway_file file,
 // time; `size_bytes`, if it is not NULL, is the file's size then.
 enum straightway_status straightway_file_sync(straightway_file file,
                                               uint64_t *size_bytes);
+
+// Begins to record a new file on the volume of the device that the command calls `name`. A thread of the library writes it, and the
+// device belongs to that thread until straightway_recorder_close. Of `options`, path, mode and namespace_id are used; both options may
+// be NULL. A file of a volume with checksums has them.
+enum straightway_status straightway_recorder_open(const char *name,
+                                                  const char *file_name,
+                                                  const struct straightway_options *options,
+                                                  const struct straightway_record_options *record_options,
+                                                  straightway_recorder *recorder);
+
+// Hands in a message of any length, which arrived `age_us` microseconds ago: it is copied, and the caller's again when this returns.
+// It never waits for the drive, except with STRAIGHTWAY_ON_FULL_WAIT. `kept`, if it is not NULL, is 0 if the message was dropped, whole.
+// After an error the recording has ended, and is closed as usual.
+enum straightway_status straightway_recorder_append(straightway_recorder recorder,
+                                                    const void *buffer,
+                                                    size_t bytes,
+                                                    uint64_t age_us,
+                                                    uint32_t *kept);
+
+// The counters so far, a moment old. The caller sets `size`.
+enum straightway_status straightway_recorder_get_report(straightway_recorder recorder,
+                                                        struct straightway_record_report *report);
+
+// Ends the recording, and returns when all of it is durable and the device is closed. `report`, if it is not NULL, has the last
+// counters, also after an error: durable_bytes of it are in the file. The handle is closed in every case.
+enum straightway_status straightway_recorder_close(straightway_recorder recorder,
+                                                   struct straightway_record_report *report);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -22,6 +22,8 @@ pub enum Status {
     Unsupported = 4,
     /// Stored data does not match its checksum.
     Rot = 6,
+    /// A recording ended because the drive did not keep up.
+    Late = 7,
     /// No space left.
     Full = 8,
     /// The name is taken.
@@ -41,6 +43,7 @@ impl Status {
             3 => Self::Missing,
             4 => Self::Unsupported,
             6 => Self::Rot,
+            7 => Self::Late,
             8 => Self::Full,
             9 => Self::Exists,
             10 => Self::NotFound,

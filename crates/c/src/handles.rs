@@ -6,7 +6,7 @@
 use crate::error::{Fault, usage};
 use crate::mounted::Mounted;
 use crate::session::Session;
-use cli::open::VolumeFile;
+use cli::open::{Recorder, VolumeFile};
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -24,6 +24,7 @@ pub enum Open {
     Volume(Mounted),
     /// An open file, and the handle of its volume.
     File(VolumeFile, u64),
+    Recorder(Box<Recorder>),
 }
 
 impl Open {
@@ -32,6 +33,7 @@ impl Open {
             Self::Device(_) => "device",
             Self::Volume(_) => "volume",
             Self::File(..) => "file",
+            Self::Recorder(_) => "recorder",
         }
     }
 }
@@ -124,6 +126,31 @@ pub fn with_file<T>(
     })
 }
 
+/// Uses the recorder of a handle.
+///
+/// # Errors
+/// As [`with`].
+pub fn with_recorder<T>(
+    handle: u64,
+    use_it: impl FnOnce(&mut Recorder) -> Result<T, Fault>,
+) -> Result<T, Fault> {
+    TABLE.with_borrow_mut(|table| match table.get(handle)? {
+        Open::Recorder(recorder) => use_it(recorder),
+        other => Err(wrong_kind(other, "recorder")),
+    })
+}
+
+/// Takes the recorder of a handle out.
+///
+/// # Errors
+/// As [`with`].
+pub fn remove_recorder(handle: u64) -> Result<Box<Recorder>, Fault> {
+    match remove(handle, "recorder")? {
+        Open::Recorder(recorder) => Ok(recorder),
+        other => Err(wrong_kind(&other, "recorder")),
+    }
+}
+
 /// Takes the device of a handle out.
 ///
 /// # Errors
@@ -140,8 +167,9 @@ pub fn remove_device(handle: u64) -> Result<Session, Fault> {
 /// # Errors
 /// As [`with`].
 pub fn remove_volume(handle: u64) -> Result<(Mounted, Vec<VolumeFile>), Fault> {
-    let Open::Volume(volume) = remove(handle, "volume")? else {
-        return Err(closed());
+    let volume = match remove(handle, "volume")? {
+        Open::Volume(volume) => volume,
+        other => return Err(wrong_kind(&other, "volume")),
     };
     let is_of_it = |open: &mut Open| matches!(open, Open::File(_, of) if *of == handle);
     let files = TABLE.with_borrow_mut(|table| {

@@ -5,6 +5,7 @@
 //! | [`calls`] | the functions of the header: pointers in, a status out |
 //! | [`command_calls`] | the one for a drive's own commands |
 //! | [`volume_calls`] | those for volumes and their files |
+//! | [`record_calls`] | those for recordings |
 //! | `handles` | what a thread has open, so that a handle that is closed or of another thread is an error |
 //! | `session` | an open device: its memory and its requests in flight |
 //! | `mounted` | a mounted volume, and the device that it borrows |
@@ -21,6 +22,8 @@ mod error;
 mod handles;
 mod memory;
 mod mounted;
+#[allow(non_camel_case_types)]
+pub mod record_calls;
 mod session;
 #[allow(non_camel_case_types)]
 pub mod volume_calls;

@@ -89,6 +89,7 @@ fn the_header_is_the_library_s() {
         .with_src(Path::new(HERE).join("src/calls.rs"))
         .with_src(Path::new(HERE).join("src/command_calls.rs"))
         .with_src(Path::new(HERE).join("src/volume_calls.rs"))
+        .with_src(Path::new(HERE).join("src/record_calls.rs"))
         .with_src(Path::new(HERE).join("src/error.rs"))
         .generate()
         .expect("a header");
@@ -125,7 +126,7 @@ impl Drop for Folder {
 }
 
 /// The programs in C; each is given a folder to work in.
-const PROGRAMS: [&str; 2] = ["tests/calls.c", "tests/volumes.c"];
+const PROGRAMS: [&str; 3] = ["tests/calls.c", "tests/volumes.c", "tests/record.c"];
 
 #[test]
 fn programs_in_c_run_clean_under_the_address_sanitizer() {

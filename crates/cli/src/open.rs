@@ -3,10 +3,13 @@
 //! The same names, paths, guards and errors as on the command line; no message, no signal handler.
 
 mod file;
+mod recorder;
 mod volume;
 
+pub use ::stream::RecordReport;
 pub use ::volume::{CreateOptions, Entry, OpenFile, VolumeStatus};
 pub use file::VolumeFile;
+pub use recorder::{RecordOptions, Recorder};
 pub use volume::{FormatOptions, Volume, VolumeDevice, format};
 
 use crate::drive::Drive;
@@ -113,6 +116,11 @@ impl Error {
     /// Wrong use of the library.
     pub fn usage(what: impl Into<String>) -> Self {
         Failure::usage(what).into()
+    }
+
+    /// The library failed without a reason that the user could act on.
+    fn other(what: impl Into<String>) -> Self {
+        Failure::other(what).into()
     }
 
     /// Nothing has this name, or nothing is left.

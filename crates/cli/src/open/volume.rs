@@ -11,7 +11,7 @@ use crate::volume::store::NODE_MEMORY_BYTES;
 use crate::volume::{Access, Mount, Store, failed, now_ns, shown};
 use ::volume::{CreateOptions, Entry, OpenFile, VolumeStatus};
 
-/// Options for [`format`]. `Default` is the command's default, for a plain file or memory.
+/// Options for [`format()`]. `Default` is the command's default, for a plain file or memory.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FormatOptions<'a> {
     /// Bytes of the volume, which a plain file that is missing or empty gets; the whole device if `None`.

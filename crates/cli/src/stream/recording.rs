@@ -8,10 +8,12 @@ use crate::stream::source::Source;
 use crate::stream::{BUFFERS, WAIT, not_begun};
 use crate::units::micros;
 use crate::volume::{Mounted, now_ns};
+use block::Buffer;
 use indicatif::ProgressBar;
 use linux::TscClock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use stream::{Error as StreamError, GapFile, Place, RecordOptions, RecordReport, Recorder};
 use volume::File;
@@ -45,6 +47,8 @@ pub struct Recording {
     pub buffers: Option<u16>,
     /// Whether durable bytes are reported on standard output.
     pub acknowledge: bool,
+    /// Where another thread sees the counters.
+    pub watch: Option<Arc<Mutex<RecordReport>>>,
 }
 
 impl Recording {
@@ -59,6 +63,25 @@ impl Recording {
         source: Source,
         file: File,
         gap_file: Option<File>,
+    ) -> Result<Streamed<Recorded>> {
+        let (clock, plan) = (self.clock, self.plan);
+        self.run_with(context, mounted, file, gap_file, |idle, out, stop| {
+            produce(source, plan, clock, idle, out, stop)
+        })
+    }
+
+    /// Records what `produce` sends: it fills the buffers that it is given, in a thread of its own, until it ends or the stop is
+    /// requested.
+    ///
+    /// # Errors
+    /// As [`run`](Recording::run).
+    pub fn run_with(
+        &self,
+        context: &Context,
+        mounted: &Mounted<'_, '_>,
+        file: File,
+        gap_file: Option<File>,
+        produce: impl FnOnce(Receiver<Buffer>, &Sender<Message>, &dyn Fn() -> bool) -> Produced + Send,
     ) -> Result<Streamed<Recorded>> {
         let (clock, plan, options) = (self.clock, self.plan, &self.options);
         let mut ring = Vec::new();
@@ -87,7 +110,7 @@ impl Recording {
             let (out, blocks) = channel();
             let (result, produced) = std::thread::scope(|scope| {
                 let stop = &stop;
-                let producer = scope.spawn(move || produce(source, plan, clock, idle, &out, stop));
+                let producer = scope.spawn(move || produce(idle, &out, stop));
                 let result = self.pump(mounted, &recorder, &idle_to, &blocks, &bar, &stopped);
                 stopped.store(true, Ordering::Relaxed);
                 drop(idle_to);
@@ -126,7 +149,7 @@ impl Recording {
         &self,
         mounted: &Mounted<'_, '_>,
         recorder: &Recorder<'_, '_, D, TscClock>,
-        idle: &Sender<block::Buffer>,
+        idle: &Sender<Buffer>,
         blocks: &Receiver<Message>,
         bar: &ProgressBar,
         stopped: &AtomicBool,
@@ -144,7 +167,11 @@ impl Recording {
             }
             // A commit records its time in the file.
             mounted.volume.set_time(now_ns());
-            if let std::task::Poll::Ready(result) = recorder.step(upkeep.as_mut(), &mut |_| {}) {
+            let step = recorder.step(upkeep.as_mut(), &mut |_| {});
+            if let Some(watch) = &self.watch {
+                *watch.lock().unwrap_or_else(PoisonError::into_inner) = recorder.report();
+            }
+            if let std::task::Poll::Ready(result) = step {
                 let durable_bytes = recorder.durable_bytes();
                 self.acknowledge(durable_bytes, &mut reported_bytes)?;
                 let gone = StreamError::Device {

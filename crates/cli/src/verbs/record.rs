@@ -4,20 +4,23 @@ use crate::drive::Drive;
 use crate::failure::{Exit, Failure, Result};
 use crate::path::without_fua;
 use crate::stream::place::{From, Place as End};
-use crate::stream::producer::{Plan, Why};
+use crate::stream::producer::{Message, Plan, Produced, Why};
 use crate::stream::recording::{Recorded, Recording};
 use crate::stream::remote::RemoteVolume;
 use crate::stream::report::{Counted, RecordedFile, buckets};
 use crate::stream::source::Source;
 use crate::stream::volume_host::VolumeHost;
-use crate::stream::{BUFFERS, check_block};
+use crate::stream::{BUFFERS, Streamed, check_block};
 use crate::units::{Size, Time, interval_ms, micros, rate};
 use crate::verbs::put::check_name;
-use crate::volume::{Access, Checksums, Route, Store, failed, route, shown};
+use crate::volume::{Access, Checksums, Mounted, Route, Store, failed, route, shown};
 use crate::{Context, SCHEMA_VERSION};
+use block::Buffer;
 use clap::{Args, ValueEnum};
 use linux::TscClock;
-use stream::{Error as StreamError, RecordOptions};
+use std::sync::mpsc::{Receiver, Sender};
+use std::sync::{Arc, Mutex};
+use stream::{Error as StreamError, RecordOptions, RecordReport};
 use volume::Error;
 
 /// Initially reserved space of the companion file.
@@ -120,7 +123,9 @@ impl Record {
         };
         let (report, failure) = match remote {
             Some(mut remote) => self.record(context, &mut remote, RemoteVolume::NAME)?,
-            None => self.record_local(context, drive)?,
+            None => self.record_local(context, drive, |host, path| {
+                self.record(context, host, path)
+            })?,
         };
         match self.json {
             true => context.console.json(&report)?,
@@ -164,10 +169,34 @@ impl Record {
         format!("{}.gaps", self.name)
     }
 
+    /// Records the blocks that `produce` sends, for a program that is not the command; `watch` has the counters.
+    ///
+    /// # Errors
+    /// The recording did not begin. The inner failure: it ended early.
+    pub fn record_blocks(
+        &self,
+        context: &Context,
+        watch: Arc<Mutex<RecordReport>>,
+        produce: impl FnOnce(Receiver<Buffer>, &Sender<Message>) -> Produced + Send,
+    ) -> Result<(RecordedFile, Option<Failure>)> {
+        self.check()?;
+        let drive = Drive::find(&context.roots, &self.device)?;
+        let total_bytes = self.size.map_or(0, |size| size.0);
+        self.record_local(context, drive, |host, path| {
+            self.check_new(host)?;
+            self.record_into(host, path, total_bytes, |host, recording, file, gaps| {
+                let watch = Some(watch);
+                let recording = Recording { watch, ..recording };
+                recording.run_with(context, host, file, gaps, |idle, out, _| produce(idle, out))
+            })
+        })
+    }
+
     fn record_local(
         &self,
         context: &Context,
         drive: Drive,
+        record: impl FnOnce(&mut &Mounted<'_, '_>, &str) -> Result<(RecordedFile, Option<Failure>)>,
     ) -> Result<(RecordedFile, Option<Failure>)> {
         let buffers = self.buffers.unwrap_or(BUFFERS);
         let io = self.route.with_buffers(self.block.0, buffers);
@@ -182,7 +211,7 @@ impl Record {
         context.say(format_args!("path: {path}"));
         let mut recorded = None;
         let unmounted = store.mount(Access::Write, |mounted| {
-            recorded = Some(self.record(context, &mut { mounted }, &path)?);
+            recorded = Some(record(&mut { mounted }, &path)?);
             Ok(())
         });
         let closed = store.close(unmounted);
@@ -203,24 +232,7 @@ impl Record {
         host: &mut impl VolumeHost,
         path: &str,
     ) -> Result<(RecordedFile, Option<Failure>)> {
-        let device_block = host.block_bytes()?;
-        if self.block.0 % device_block as u64 != 0 {
-            return Err(Failure::usage(format!(
-                "--block is {} bytes, not a multiple of the device's block of {device_block}",
-                self.block.0
-            )));
-        }
-        let mut names = vec![self.name.clone()];
-        if self.policy == Policy::Drop {
-            names.insert(0, self.gaps_name());
-        }
-        for name in &names {
-            if host.exists(name)? {
-                let failure = failed(format_args!("`{}`", shown(name)), Error::Exists);
-                let hint = format!("another NAME, or: straightway rm {} '{name}'", self.device);
-                return Err(failure.and("nothing was recorded").hint(hint));
-            }
-        }
+        self.check_new(host)?;
         let stop = || context.cancel.is_set() || host.is_recalled();
         let source =
             Source::open(&self.from.0, &stop).map_err(|failure| match host.is_recalled() {
@@ -231,6 +243,47 @@ impl Record {
                 false => failure,
             })?;
         let total_bytes = self.total_bytes(&source);
+        self.record_into(host, path, total_bytes, |host, recording, file, gaps| {
+            host.record(context, &recording, source, file, gaps)
+        })
+    }
+
+    /// The names that it makes in the volume.
+    fn names(&self) -> Vec<String> {
+        let mut names = vec![self.name.clone()];
+        if self.policy == Policy::Drop {
+            names.insert(0, self.gaps_name());
+        }
+        names
+    }
+
+    /// Refuses a block that the device does not have, and a name that is taken.
+    fn check_new(&self, host: &mut impl VolumeHost) -> Result<()> {
+        let device_block = host.block_bytes()?;
+        if self.block.0 % device_block as u64 != 0 {
+            return Err(Failure::usage(format!(
+                "--block is {} bytes, not a multiple of the device's block of {device_block}",
+                self.block.0
+            )));
+        }
+        for name in &self.names() {
+            if host.exists(name)? {
+                let failure = failed(format_args!("`{}`", shown(name)), Error::Exists);
+                let hint = format!("another NAME, or: straightway rm {} '{name}'", self.device);
+                return Err(failure.and("nothing was recorded").hint(hint));
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the files, records into them by `record`, and closes them.
+    fn record_into<H: VolumeHost>(
+        &self,
+        host: &mut H,
+        path: &str,
+        total_bytes: u64,
+        record: impl FnOnce(&mut H, Recording, H::File, Option<H::File>) -> Result<Streamed<Recorded>>,
+    ) -> Result<(RecordedFile, Option<Failure>)> {
         let file = host.create(&self.name, total_bytes, self.checksums)?;
         let gap_file = match self.policy {
             Policy::Stop => None,
@@ -243,8 +296,7 @@ impl Record {
                 }
             },
         };
-        let recording = self.recording(total_bytes);
-        let ended = host.record(context, &recording, source, file, gap_file);
+        let ended = record(host, self.recording(total_bytes), file, gap_file);
         let mut closed = Ok(());
         for file in [gap_file, Some(file)].into_iter().flatten() {
             closed = closed.and(host.close(&self.name, file));
@@ -252,7 +304,7 @@ impl Record {
         let ended = match ended? {
             Ok(ended) => ended,
             Err(failure) => {
-                for name in &names {
+                for name in &self.names() {
                     let _ = host.remove(name);
                 }
                 return Err(failure.and("nothing was recorded"));
@@ -321,6 +373,7 @@ impl Record {
             clock,
             buffers: self.buffers,
             acknowledge: self.acknowledge,
+            watch: None,
         }
     }
 

@@ -1,0 +1,242 @@
+//! The functions of `straightway.h` for recordings.
+//!
+//! `unsafe` is here for what C passes: pointers that must be valid, as the header says of each.
+#![allow(unsafe_code)]
+// Each function's contract with C is its documentation, which is in the header.
+#![allow(clippy::missing_safety_doc)]
+
+use crate::calls::{check_size, null, options_of, straightway_options, string};
+use crate::error::{Fault, Status, finish, usage};
+use crate::handles::{self, Open};
+use crate::volume_calls::check_memory;
+use cli::open::{Options, RecordOptions, Recorder};
+use std::ffi::{c_char, c_void};
+
+/// A recording in progress. It belongs to the thread that opened it. 0 is none.
+pub type straightway_recorder = u64;
+
+/// What happens to a message that finds no memory, because the drive did not keep up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub enum OnFull {
+    /// The recording ends, with STRAIGHTWAY_STATUS_LATE; what came before is kept.
+    End = 0,
+    /// The message is dropped, and NAME.gaps in the volume lists where, how much and when.
+    Drop = 1,
+    /// straightway_recorder_append waits for memory.
+    Wait = 2,
+}
+
+/// How to record. Begin with STRAIGHTWAY_RECORD_OPTIONS_INIT.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct straightway_record_options {
+    /// sizeof(struct straightway_record_options).
+    pub size: usize,
+    /// Bytes that the drive gets at once, or 0 for 1 MiB: messages are gathered into such blocks.
+    pub block_bytes: u64,
+    /// Blocks of memory, 2 to 4096, or 0 for 16.
+    pub buffers: u32,
+    /// An enum straightway_on_full.
+    pub on_full: u32,
+    /// How long after its first byte's arrival a block must be written, in microseconds, or 0 for 100000. Misses are counted.
+    pub deadline_us: u64,
+    /// How long after it was written a block is made durable, or 0 for 1000.
+    pub commit_ms: u32,
+    /// Expected length, whose space is set aside at the beginning, or 0.
+    pub total_bytes: u64,
+}
+
+/// A recording's counters.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct straightway_record_report {
+    /// sizeof(struct straightway_record_report), set by the caller.
+    pub size: usize,
+    /// Bytes of the blocks that were handed to the drive.
+    pub bytes: u64,
+    /// Bytes of these that survive a power cut.
+    pub durable_bytes: u64,
+    /// Messages that were dropped.
+    pub lost_messages: u64,
+    /// Their bytes.
+    pub lost_bytes: u64,
+    /// Runs of dropped messages with no block between.
+    pub gaps: u64,
+    /// Blocks that were written after their deadline.
+    pub misses: u64,
+    /// The longest time from a block's arrival until it was written, in microseconds.
+    pub latency_max_us: u64,
+    /// The high-water mark: most blocks that waited or were being written at one time.
+    pub waiting_max_blocks: u64,
+    /// The same in bytes.
+    pub waiting_max_bytes: u64,
+    /// Writes that failed and were repeated.
+    pub retries: u64,
+}
+
+/// Begins to record a new file on the volume of the device that the command calls `name`. A thread of the library writes it, and the
+/// device belongs to that thread until straightway_recorder_close. Of `options`, path, mode and namespace_id are used; both options may
+/// be NULL. A file of a volume with checksums has them.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn straightway_recorder_open(
+    name: *const c_char,
+    file_name: *const c_char,
+    options: *const straightway_options,
+    record_options: *const straightway_record_options,
+    recorder: *mut straightway_recorder,
+) -> Status {
+    finish(|| {
+        // SAFETY: C's promise: each is null or valid.
+        let (name, file_name, options, record, recorder) = unsafe {
+            (
+                string("the name", name)?.ok_or_else(|| null("name"))?,
+                string("file_name", file_name)?.ok_or_else(|| null("file_name"))?,
+                options.as_ref(),
+                record_options.as_ref(),
+                recorder.as_mut(),
+            )
+        };
+        let recorder = recorder.ok_or_else(|| null("recorder"))?;
+        *recorder = 0;
+        let options = match options {
+            // SAFETY: as above.
+            Some(given) => unsafe { options_of(given)? },
+            None => Options::default(),
+        };
+        let record = match record {
+            Some(given) => record_options_of(given)?,
+            None => RecordOptions::default(),
+        };
+        handles::check_room()?;
+        let opened = Recorder::open(name, file_name, &options, &record)?;
+        *recorder = handles::add(Open::Recorder(Box::new(opened)))?;
+        Ok(())
+    })
+}
+
+/// Hands in a message of any length, which arrived `age_us` microseconds ago: it is copied, and the caller's again when this returns.
+/// It never waits for the drive, except with STRAIGHTWAY_ON_FULL_WAIT. `kept`, if it is not NULL, is 0 if the message was dropped, whole.
+/// After an error the recording has ended, and is closed as usual.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn straightway_recorder_append(
+    recorder: straightway_recorder,
+    buffer: *const c_void,
+    bytes: usize,
+    age_us: u64,
+    kept: *mut u32,
+) -> Status {
+    finish(|| {
+        let data: &[u8] = match bytes {
+            0 => &[],
+            bytes => {
+                check_memory(buffer, bytes)?;
+                // SAFETY: C's promise: `bytes` of memory.
+                unsafe { std::slice::from_raw_parts(buffer.cast::<u8>(), bytes) }
+            }
+        };
+        let is_kept =
+            handles::with_recorder(recorder, |recorder| Ok(recorder.append(data, age_us)?))?;
+        // SAFETY: C's promise: null or valid.
+        if let Some(place) = unsafe { kept.as_mut() } {
+            *place = u32::from(is_kept);
+        }
+        Ok(())
+    })
+}
+
+/// The counters so far, a moment old. The caller sets `size`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn straightway_recorder_get_report(
+    recorder: straightway_recorder,
+    report: *mut straightway_record_report,
+) -> Status {
+    finish(|| {
+        // SAFETY: C's promise: null or valid.
+        let place = unsafe { report.as_mut() }.ok_or_else(|| null("report"))?;
+        check_report(place)?;
+        handles::with_recorder(recorder, |recorder| {
+            fill(place, recorder);
+            Ok(())
+        })
+    })
+}
+
+/// Ends the recording, and returns when all of it is durable and the device is closed. `report`, if it is not NULL, has the last
+/// counters, also after an error: durable_bytes of it are in the file. The handle is closed in every case.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn straightway_recorder_close(
+    recorder: straightway_recorder,
+    report: *mut straightway_record_report,
+) -> Status {
+    finish(|| {
+        // SAFETY: C's promise: null or valid.
+        let place = unsafe { report.as_mut() };
+        if let Some(place) = &place {
+            check_report(place)?;
+        }
+        let mut recorder = handles::remove_recorder(recorder)?;
+        let result = recorder.finish();
+        if let Some(place) = place {
+            fill(place, &recorder);
+        }
+        Ok(result?)
+    })
+}
+
+fn record_options_of(given: &straightway_record_options) -> Result<RecordOptions, Fault> {
+    let known = size_of::<straightway_record_options>();
+    check_size("straightway_record_options", given.size, known)?;
+    let usual = RecordOptions::default();
+    let (drops, waits) = match given.on_full {
+        0 => (false, false),
+        1 => (true, false),
+        2 => (false, true),
+        other => {
+            return Err(usage(
+                format!("on_full is {other}"),
+                "give an enum straightway_on_full",
+            ));
+        }
+    };
+    let buffers = match given.buffers {
+        0 => usual.buffers,
+        2..=4096 => given.buffers as u16,
+        other => return Err(usage(format!("{other} buffers"), "give 2 to 4096")),
+    };
+    let or_usual = |given: u64, usual: u64| if given == 0 { usual } else { given };
+    Ok(RecordOptions {
+        block_bytes: or_usual(given.block_bytes, usual.block_bytes),
+        buffers,
+        drops,
+        waits,
+        deadline_us: or_usual(given.deadline_us, usual.deadline_us),
+        commit_ms: match given.commit_ms {
+            0 => usual.commit_ms,
+            ms => ms,
+        },
+        total_bytes: given.total_bytes,
+    })
+}
+
+fn check_report(place: &straightway_record_report) -> Result<(), Fault> {
+    let known = size_of::<straightway_record_report>();
+    check_size("straightway_record_report", place.size, known)
+}
+
+fn fill(place: &mut straightway_record_report, recorder: &Recorder) {
+    let (report, lost_messages) = recorder.report();
+    *place = straightway_record_report {
+        size: place.size,
+        bytes: report.bytes,
+        durable_bytes: report.durable_bytes,
+        lost_messages,
+        lost_bytes: report.lost_bytes,
+        gaps: report.gaps,
+        misses: report.misses,
+        latency_max_us: report.latency_max_us,
+        waiting_max_blocks: report.waiting_max_blocks,
+        waiting_max_bytes: report.waiting_max_bytes,
+        retries: report.retries,
+    };
+}

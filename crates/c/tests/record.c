@@ -1,0 +1,164 @@
+// Recordings: what was kept is in the file, and what was not is counted. `record FOLDER` works in images there.
+
+#include "check.h"
+
+enum { BLOCK = 64 << 10, MESSAGE = 60000, MOST = 40 << 20 };
+
+static char device[4096];
+static unsigned char kept[MOST], back[MOST];
+static size_t kept_bytes;
+
+static void formatted(void)
+{
+	struct straightway_format_options options = STRAIGHTWAY_FORMAT_OPTIONS_INIT;
+
+	OK(straightway_format(device, &options));
+}
+
+static straightway_recorder begun(const char *name, uint32_t on_full)
+{
+	struct straightway_record_options options = STRAIGHTWAY_RECORD_OPTIONS_INIT;
+	straightway_recorder recorder;
+
+	options.block_bytes = BLOCK;
+	options.buffers = 3;
+	options.on_full = on_full;
+	kept_bytes = 0;
+	OK(straightway_recorder_open(device, name, NULL, &options, &recorder));
+	CHECK(recorder);
+	return recorder;
+}
+
+// A message of one byte, another for each.
+static enum straightway_status message(straightway_recorder recorder, unsigned number, size_t bytes, uint32_t *is_kept)
+{
+	enum straightway_status status;
+
+	CHECK(kept_bytes + bytes <= MOST);
+	memset(kept + kept_bytes, (int)(number % 251), bytes);
+	status = straightway_recorder_append(recorder, kept + kept_bytes, bytes, 0, is_kept);
+	if (!status && *is_kept)
+		kept_bytes += bytes;
+	return status;
+}
+
+// The file is exactly what was kept; the size of its list of gaps.
+static uint64_t checked(const char *name, size_t bytes)
+{
+	struct straightway_entry entry = { .size = sizeof(entry) };
+	char gaps[64];
+	straightway_volume volume;
+	straightway_file file;
+	size_t count;
+
+	OK(straightway_volume_open(device, NULL, &volume));
+	OK(straightway_file_open(volume, name, 0, &file));
+	OK(straightway_file_read(file, 0, back, MOST, &count));
+	CHECK(count == bytes && !memcmp(kept, back, bytes));
+	snprintf(gaps, sizeof(gaps), "%s.gaps", name);
+	if (straightway_volume_find(volume, gaps, &entry) == STRAIGHTWAY_STATUS_NOT_FOUND)
+		entry.size_bytes = 0;
+	OK(straightway_volume_close(volume));
+	return entry.size_bytes;
+}
+
+static void waiting(void)
+{
+	static const size_t lengths[] = { 1, 100, BLOCK, BLOCK + 1, 2 * BLOCK, 0, 511 };
+	struct straightway_record_report report = { .size = sizeof(report) };
+	straightway_recorder recorder = begun("all", STRAIGHTWAY_ON_FULL_WAIT);
+	uint32_t is_kept;
+
+	for (unsigned number = 0; number < 70; number++) {
+		OK(message(recorder, number, lengths[number % 7], &is_kept));
+		CHECK(is_kept);
+	}
+	WRONG(straightway_recorder_append(recorder, kept, 2 * BLOCK + BLOCK + 1, 0, NULL), "longer than the memory");
+	WRONG(straightway_recorder_append(recorder, NULL, 1, 0, NULL), "NULL");
+	OK(straightway_recorder_get_report(recorder, &report));
+	CHECK(report.bytes <= kept_bytes);
+	OK(straightway_recorder_close(recorder, &report));
+	CHECK(report.bytes == kept_bytes && report.durable_bytes == kept_bytes && !report.lost_messages && !report.lost_bytes);
+	CHECK(report.waiting_max_blocks >= 1 && report.waiting_max_blocks <= 3 && report.latency_max_us);
+	WRONG(straightway_recorder_append(recorder, kept, 1, 0, NULL), "closed");
+	WRONG(straightway_recorder_close(recorder, NULL), "closed");
+	CHECK(!checked("all", kept_bytes));
+}
+
+static void dropping(void)
+{
+	struct straightway_record_report report = { .size = sizeof(report) };
+	straightway_recorder recorder = begun("some", STRAIGHTWAY_ON_FULL_DROP);
+	uint64_t lost = 0;
+	uint32_t is_kept;
+	unsigned number = 0;
+
+	// Until the drive did not keep up, and did again.
+	for (unsigned again = 0; again < 2; again++) {
+		do {
+			OK(message(recorder, number++, MESSAGE, &is_kept));
+			lost += !is_kept;
+		} while (is_kept != again);
+	}
+	OK(straightway_recorder_close(recorder, &report));
+	CHECK(lost && report.lost_messages == lost && report.lost_bytes == lost * MESSAGE && report.gaps);
+	CHECK(report.durable_bytes == kept_bytes && report.waiting_max_blocks >= 2);
+	CHECK(checked("some", kept_bytes) == report.gaps * 64);
+}
+
+static void ending(void)
+{
+	struct straightway_record_report report = { .size = sizeof(report) };
+	straightway_recorder recorder = begun("first", STRAIGHTWAY_ON_FULL_END);
+	enum straightway_status status;
+	unsigned number = 0;
+	uint32_t is_kept;
+
+	do
+		status = message(recorder, number++, MESSAGE, &is_kept);
+	while (!status);
+	CHECK(status == STRAIGHTWAY_STATUS_LATE);
+	WRONG(message(recorder, 0, 1, &is_kept), "has ended");
+	CHECK(straightway_recorder_close(recorder, &report) != STRAIGHTWAY_STATUS_OK);
+	CHECK(report.lost_messages && report.durable_bytes && report.durable_bytes <= kept_bytes);
+	checked("first", report.durable_bytes);
+}
+
+static void opening(void)
+{
+	struct straightway_record_options options = STRAIGHTWAY_RECORD_OPTIONS_INIT;
+	straightway_recorder recorder = 77;
+
+	CHECK(straightway_recorder_open(device, "all", NULL, NULL, &recorder) == STRAIGHTWAY_STATUS_EXISTS);
+	CHECK(!recorder);
+	CHECK(straightway_recorder_open("ram:4M", "x", NULL, NULL, &recorder) == STRAIGHTWAY_STATUS_MISSING);
+	CHECK(straightway_recorder_open("/nonexistent/x", "x", NULL, NULL, &recorder) == STRAIGHTWAY_STATUS_MISSING);
+	WRONG(straightway_recorder_open(device, "", NULL, NULL, &recorder), "1 to 64 bytes");
+	WRONG(straightway_recorder_open(NULL, "x", NULL, NULL, &recorder), "NULL");
+	WRONG(straightway_recorder_open(device, NULL, NULL, NULL, &recorder), "NULL");
+	WRONG(straightway_recorder_open(device, "x", NULL, NULL, NULL), "NULL");
+	options.on_full = 3;
+	WRONG(straightway_recorder_open(device, "x", NULL, &options, &recorder), "on_full");
+	options.on_full = 0;
+	options.buffers = 1;
+	WRONG(straightway_recorder_open(device, "x", NULL, &options, &recorder), "buffers");
+	options.buffers = 0;
+	options.block_bytes = 1000;
+	CHECK(straightway_recorder_open(device, "x", NULL, &options, &recorder) == STRAIGHTWAY_STATUS_USAGE);
+	options.size = 0;
+	WRONG(straightway_recorder_open(device, "x", NULL, &options, &recorder), "straightway_record_options");
+}
+
+int main(int argc, char **argv)
+{
+	CHECK(argc == 2);
+	// A drive on which each command takes a while.
+	snprintf(device, sizeof(device), "model:64M,file=%s/record,latency=3ms", argv[1]);
+	formatted();
+	waiting();
+	dropping();
+	ending();
+	opening();
+	puts("all calls are as they should be");
+	return 0;
+}

@@ -1,0 +1,289 @@
+//! A recording of what a program hands in: messages or blocks with their arrival times, written by a thread of the library.
+
+use super::{Error, Options, open_options};
+use crate::Context;
+use crate::stream::place::{From as Source, Place};
+use crate::stream::producer::{Message, Produced, Why};
+use crate::transfer::Route;
+use crate::units::{Size, Time};
+use crate::verbs::record::{Policy, Record};
+use crate::volume::Checksums;
+use ::stream::RecordReport;
+use block::{Buffer, Clock};
+use linux::TscClock;
+use std::collections::VecDeque;
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How to record.
+#[derive(Clone, Copy, Debug)]
+pub struct RecordOptions {
+    /// Bytes of a block, which the drive gets at once: messages are gathered into blocks.
+    pub block_bytes: u64,
+    /// Blocks of memory between the program and the drive; from 2.
+    pub buffers: u16,
+    /// Whether a message that finds no memory is dropped, and its gap listed in `NAME.gaps`; otherwise the recording ends.
+    pub drops: bool,
+    /// Whether the program waits for memory, so that nothing is ever dropped.
+    pub waits: bool,
+    /// How long after its arrival a block must be written, in microseconds.
+    pub deadline_us: u64,
+    /// How long after it was written a block is made durable, in milliseconds.
+    pub commit_ms: u32,
+    /// Expected length, whose space is set aside at the beginning; 0 if unknown.
+    pub total_bytes: u64,
+}
+
+impl Default for RecordOptions {
+    /// 16 blocks of 1 MiB, a deadline of 100 ms, durable within a second; ends at the first message that finds no memory.
+    fn default() -> Self {
+        Self {
+            block_bytes: 1 << 20,
+            buffers: 16,
+            drops: false,
+            waits: false,
+            deadline_us: 100_000,
+            commit_ms: 1_000,
+            total_bytes: 0,
+        }
+    }
+}
+
+/// A recording in progress. Dropped without [`finish`](Recorder::finish), it ends when its thread notices.
+pub struct Recorder {
+    running: Option<Running>,
+    watch: Arc<Mutex<RecordReport>>,
+    clock: TscClock,
+    block_bytes: usize,
+    buffers: usize,
+    waits: bool,
+    /// The block that is being filled, how much of it is, and when its first byte arrived.
+    current: Option<(Buffer, usize, u64)>,
+    spare: VecDeque<Buffer>,
+    lost_messages: u64,
+}
+
+/// The thread that records, and the channels to it.
+struct Running {
+    idle: Receiver<Buffer>,
+    out: Sender<Message>,
+    /// Takes the channel of empty buffers back, which ends the recording.
+    back: Sender<Receiver<Buffer>>,
+    thread: JoinHandle<Result<(), Error>>,
+}
+
+impl Recorder {
+    /// Begins a recording `file_name` on the volume of the device that the command calls `name`. Of `options`, the path, the mode and
+    /// the namespace are used.
+    ///
+    /// # Errors
+    /// There is no such volume, the name is taken, or the options do not fit it.
+    pub fn open(
+        name: &str,
+        file_name: &str,
+        options: &Options<'_>,
+        record: &RecordOptions,
+    ) -> Result<Self, Error> {
+        let path = open_options(options)?;
+        let record = RecordOptions {
+            buffers: record.buffers.clamp(2, 4096),
+            ..*record
+        };
+        let verb = Record {
+            device: name.to_owned(),
+            name: file_name.to_owned(),
+            rate: None,
+            deadline: Time(Duration::from_micros(record.deadline_us)),
+            block: Size(record.block_bytes),
+            buffers: Some(record.buffers),
+            for_time: None,
+            size: (record.total_bytes > 0).then_some(Size(record.total_bytes)),
+            from: Source(Place::Standard),
+            policy: match record.drops {
+                true => Policy::Drop,
+                false => Policy::Stop,
+            },
+            commit_bytes: Size(64 << 20),
+            commit_ms: record.commit_ms,
+            checksums: Checksums {
+                checksums: false,
+                no_checksums: false,
+            },
+            acknowledge: false,
+            no_fua: false,
+            route: Route {
+                path: path.path,
+                mode: path.mode,
+                namespace: path.namespace,
+                hybrid: false,
+                cache: None,
+            },
+            json: false,
+        };
+        let watch = Arc::new(Mutex::new(RecordReport::default()));
+        let (ready_to, ready) = channel();
+        let (back, returned) = channel();
+        let seen = Arc::clone(&watch);
+        let thread = std::thread::Builder::new()
+            .name("straightway-record".into())
+            .spawn(move || {
+                let produce = move |idle: Receiver<Buffer>, out: &Sender<Message>| {
+                    // The program fills the buffers until it gives the channel back, or has ended itself.
+                    let _ = ready_to.send((idle, out.clone()));
+                    let idle = returned.recv().unwrap_or_else(|_| channel().1);
+                    let _ = out.send(Message::End);
+                    Produced {
+                        why: Ok(Why::Source),
+                        tardy_blocks: 0,
+                        dropped_datagrams: 0,
+                        idle,
+                    }
+                };
+                match verb.record_blocks(&Context::of_a_library(), seen, produce) {
+                    Ok((_, None)) => Ok(()),
+                    Ok((_, Some(failure))) | Err(failure) => {
+                        Err(failure.about(&verb.device).into())
+                    }
+                }
+            })
+            .map_err(|error| Error::other(format!("starting a thread: {error}")))?;
+        let Ok((idle, out)) = ready.recv() else {
+            return Err(joined(thread).err().unwrap_or_else(ended));
+        };
+        Ok(Self {
+            running: Some(Running {
+                idle,
+                out,
+                back,
+                thread,
+            }),
+            watch,
+            clock: TscClock::new(),
+            block_bytes: usize::try_from(record.block_bytes).unwrap_or(usize::MAX),
+            buffers: usize::from(record.buffers),
+            waits: record.waits,
+            current: None,
+            spare: VecDeque::new(),
+            lost_messages: 0,
+        })
+    }
+
+    /// Hands in a message that arrived `age_us` microseconds ago, and returns whether there was memory for it: it is recorded whole
+    /// or not at all. Never waits for the drive, unless the options say so.
+    ///
+    /// # Errors
+    /// The recording has ended, with its reason; or the message is longer than its memory.
+    pub fn append(&mut self, mut data: &[u8], age_us: u64) -> Result<bool, Error> {
+        let age = self.clock.ticks_from_us(age_us);
+        let arrival = self.clock.ticks().saturating_sub(age);
+        let block_bytes = self.block_bytes;
+        let room = self
+            .current
+            .as_ref()
+            .map_or(0, |(_, filled, _)| block_bytes - filled);
+        let needed = data.len().saturating_sub(room).div_ceil(block_bytes);
+        if needed >= self.buffers {
+            let most = (self.buffers - 1) * block_bytes;
+            return Err(Error::usage(format!(
+                "a message of {} bytes is longer than the memory for it",
+                data.len()
+            ))
+            .hint(format!("at most {most} bytes, or more buffers")));
+        }
+        let running = self.running.as_ref().ok_or_else(ended)?;
+        while self.spare.len() < needed {
+            let found = match self.waits {
+                true => running.idle.recv().map_err(|_| TryRecvError::Disconnected),
+                false => running.idle.try_recv(),
+            };
+            match found {
+                Ok(buffer) => self.spare.push_back(buffer),
+                Err(TryRecvError::Empty) => {
+                    self.lost_messages += 1;
+                    let len = data.len();
+                    let _ = running.out.send(Message::Lost { len, arrival });
+                    return Ok(false);
+                }
+                Err(TryRecvError::Disconnected) => {
+                    return Err(self.stop().err().unwrap_or_else(ended));
+                }
+            }
+        }
+        while !data.is_empty() {
+            let (mut buffer, filled, began) = match self.current.take() {
+                Some(current) => current,
+                None => match self.spare.pop_front() {
+                    Some(buffer) => (buffer, 0, arrival),
+                    None => return Err(ended()),
+                },
+            };
+            let count = data.len().min(buffer.len() - filled);
+            buffer[filled..filled + count].copy_from_slice(&data[..count]);
+            data = &data[count..];
+            self.current = Some((buffer, filled + count, began));
+            if filled + count == block_bytes && !self.hand_in() {
+                return Err(self.stop().err().unwrap_or_else(ended));
+            }
+        }
+        Ok(true)
+    }
+
+    /// The counters so far, and the messages that were dropped.
+    pub fn report(&self) -> (RecordReport, u64) {
+        let report = *self.watch.lock().unwrap_or_else(PoisonError::into_inner);
+        (report, self.lost_messages)
+    }
+
+    /// Ends the recording, and returns when all of it is durable.
+    ///
+    /// # Errors
+    /// Why it ended early; what the report calls durable is in the file.
+    pub fn finish(&mut self) -> Result<(), Error> {
+        self.hand_in();
+        self.stop()
+    }
+
+    /// Hands the current block in; false if the recording has ended.
+    fn hand_in(&mut self) -> bool {
+        let Some((buffer, len, arrival)) = self.current.take() else {
+            return true;
+        };
+        let message = Message::Block {
+            buffer,
+            len,
+            arrival,
+        };
+        let running = self.running.as_ref();
+        running.is_some_and(|running| running.out.send(message).is_ok())
+    }
+
+    fn stop(&mut self) -> Result<(), Error> {
+        let running = self.running.take().ok_or_else(ended)?;
+        let current = self.current.take().map(|(buffer, ..)| buffer);
+        for buffer in self.spare.drain(..).chain(current) {
+            // Of no length: it is given back.
+            let (len, arrival) = (0, 0);
+            let message = Message::Block {
+                buffer,
+                len,
+                arrival,
+            };
+            let _ = running.out.send(message);
+        }
+        let _ = running.back.send(running.idle);
+        joined(running.thread)
+    }
+}
+
+fn joined(thread: JoinHandle<Result<(), Error>>) -> Result<(), Error> {
+    match thread.join() {
+        Ok(result) => result,
+        Err(_) => Err(Error::other("the recording thread ended")),
+    }
+}
+
+fn ended() -> Error {
+    Error::usage("the recording has ended").hint("close it")
+}
