@@ -103,19 +103,11 @@ pub unsafe extern "C" fn straightway_open(
 ) -> Status {
     finish(|| {
         // SAFETY: C's promise: each is null or valid.
-        let (name, given, device) =
-            unsafe { (string("the name", name)?, options.as_ref(), device.as_mut()) };
-        let device = device.ok_or_else(|| null("device"))?;
-        *device = 0;
-        let name = name.ok_or_else(|| null("name"))?;
-        let options = match given {
-            // SAFETY: as above.
-            Some(given) => unsafe { options_of(given)? },
-            None => Options::default(),
-        };
-        handles::check_room()?;
-        *device = handles::add(Open::Device(Session::open(name, &options)?))?;
-        Ok(())
+        unsafe {
+            open(name, options, device, |name, options| {
+                Ok(Open::Device(Session::open(name, options)?))
+            })
+        }
     })
 }
 
@@ -347,6 +339,32 @@ pub unsafe extern "C" fn straightway_outstanding(
     })
 }
 
+/// Opens what a name means, and gives its handle.
+///
+/// # Safety
+/// Each pointer is null or valid.
+pub(crate) unsafe fn open(
+    name: *const c_char,
+    options: *const straightway_options,
+    handle: *mut u64,
+    open: impl FnOnce(&str, &Options<'_>) -> Result<Open, Fault>,
+) -> Result<(), Fault> {
+    // SAFETY: this function's contract.
+    let (name, given, handle) =
+        unsafe { (string("the name", name)?, options.as_ref(), handle.as_mut()) };
+    let handle = handle.ok_or_else(|| null("the place for the handle"))?;
+    *handle = 0;
+    let name = name.ok_or_else(|| null("name"))?;
+    let options = match given {
+        // SAFETY: as above.
+        Some(given) => unsafe { options_of(given)? },
+        None => Options::default(),
+    };
+    handles::check_room()?;
+    *handle = handles::add(open(name, &options)?)?;
+    Ok(())
+}
+
 fn completion(done: &Done) -> straightway_completion {
     let (status, nvme_status) = match done.result {
         Ok(()) => (Status::Ok, 0),
@@ -369,7 +387,7 @@ fn completion(done: &Done) -> straightway_completion {
 
 /// # Safety
 /// The strings are null or valid for the call.
-pub(crate) unsafe fn options_of(given: &straightway_options) -> Result<Options<'_>, Fault> {
+unsafe fn options_of(given: &straightway_options) -> Result<Options<'_>, Fault> {
     check_size(
         "straightway_options",
         given.size,

@@ -5,11 +5,11 @@
 // Each function's contract with C is its documentation, which is in the header.
 #![allow(clippy::missing_safety_doc)]
 
-use crate::calls::{check_size, null, options_of, straightway_options, string};
+use crate::calls::{check_size, null, open, straightway_options, string};
 use crate::error::{Fault, Status, finish, usage};
 use crate::handles::{self, Open};
 use crate::volume_calls::check_memory;
-use cli::open::{Options, RecordOptions, Recorder};
+use cli::open::{RecordOptions, Recorder};
 use std::ffi::{c_char, c_void};
 
 /// A recording in progress. It belongs to the thread that opened it. 0 is none.
@@ -88,30 +88,20 @@ pub unsafe extern "C" fn straightway_recorder_open(
 ) -> Status {
     finish(|| {
         // SAFETY: C's promise: each is null or valid.
-        let (name, file_name, options, record, recorder) = unsafe {
-            (
-                string("the name", name)?.ok_or_else(|| null("name"))?,
-                string("file_name", file_name)?.ok_or_else(|| null("file_name"))?,
-                options.as_ref(),
-                record_options.as_ref(),
-                recorder.as_mut(),
-            )
-        };
-        let recorder = recorder.ok_or_else(|| null("recorder"))?;
-        *recorder = 0;
-        let options = match options {
-            // SAFETY: as above.
-            Some(given) => unsafe { options_of(given)? },
-            None => Options::default(),
-        };
-        let record = match record {
+        let (file_name, given) =
+            unsafe { (string("file_name", file_name)?, record_options.as_ref()) };
+        let record = match given {
             Some(given) => record_options_of(given)?,
             None => RecordOptions::default(),
         };
-        handles::check_room()?;
-        let opened = Recorder::open(name, file_name, &options, &record)?;
-        *recorder = handles::add(Open::Recorder(Box::new(opened)))?;
-        Ok(())
+        // SAFETY: as above.
+        unsafe {
+            open(name, options, recorder, |name, options| {
+                let file_name = file_name.ok_or_else(|| null("file_name"))?;
+                let opened = Recorder::open(name, file_name, options, &record)?;
+                Ok(Open::Recorder(Box::new(opened)))
+            })
+        }
     })
 }
 

@@ -5,11 +5,11 @@
 // Each function's contract with C is its documentation, which is in the header.
 #![allow(clippy::missing_safety_doc)]
 
-use crate::calls::{check_size, null, options_of, straightway_options, string};
+use crate::calls::{check_size, null, open, straightway_options, string};
 use crate::error::{Fault, Status, finish, usage};
 use crate::handles::{self, Open};
 use crate::mounted::Mounted;
-use cli::open::{CreateOptions, Entry, FormatOptions, Options};
+use cli::open::{CreateOptions, Entry, FormatOptions, VolumeFile};
 use std::ffi::{c_char, c_void};
 
 /// A mounted volume. It belongs to the thread that opened it. 0 is none.
@@ -117,19 +117,11 @@ pub unsafe extern "C" fn straightway_volume_open(
 ) -> Status {
     finish(|| {
         // SAFETY: C's promise: each is null or valid.
-        let (name, given, volume) =
-            unsafe { (string("the name", name)?, options.as_ref(), volume.as_mut()) };
-        let volume = volume.ok_or_else(|| null("volume"))?;
-        *volume = 0;
-        let name = name.ok_or_else(|| null("name"))?;
-        let options = match given {
-            // SAFETY: as above.
-            Some(given) => unsafe { options_of(given)? },
-            None => Options::default(),
-        };
-        handles::check_room()?;
-        *volume = handles::add(Open::Volume(Mounted::open(name, &options)?))?;
-        Ok(())
+        unsafe {
+            open(name, options, volume, |name, options| {
+                Ok(Open::Volume(Mounted::open(name, options)?))
+            })
+        }
     })
 }
 
@@ -251,16 +243,11 @@ pub unsafe extern "C" fn straightway_file_open(
 ) -> Status {
     finish(|| {
         // SAFETY: C's promise: each is null or valid.
-        let (name, file) = unsafe { (string("name", name)?, file.as_mut()) };
-        let file = file.ok_or_else(|| null("file"))?;
-        *file = 0;
-        let name = name.ok_or_else(|| null("name"))?;
-        handles::check_room()?;
-        let opened = handles::with_volume(volume, |mounted| {
-            Ok(mounted.volume().open(name, append != 0)?)
-        })?;
-        *file = handles::add(Open::File(opened, volume))?;
-        Ok(())
+        unsafe {
+            open_file(volume, name, file, |mounted, name| {
+                Ok(mounted.volume().open(name, append != 0)?)
+            })
+        }
     })
 }
 
@@ -277,22 +264,17 @@ pub unsafe extern "C" fn straightway_file_create(
     file: *mut straightway_file,
 ) -> Status {
     finish(|| {
-        // SAFETY: C's promise: each is null or valid.
-        let (name, file) = unsafe { (string("name", name)?, file.as_mut()) };
-        let file = file.ok_or_else(|| null("file"))?;
-        *file = 0;
-        let name = name.ok_or_else(|| null("name"))?;
-        handles::check_room()?;
         let options = CreateOptions {
             reserve_bytes,
             checksums: checksums != 0,
             app_tag,
         };
-        let opened = handles::with_volume(volume, |mounted| {
-            Ok(mounted.volume().create(name, &options)?)
-        })?;
-        *file = handles::add(Open::File(opened, volume))?;
-        Ok(())
+        // SAFETY: C's promise: each is null or valid.
+        unsafe {
+            open_file(volume, name, file, |mounted, name| {
+                Ok(mounted.volume().create(name, &options)?)
+            })
+        }
     })
 }
 
@@ -381,6 +363,27 @@ pub unsafe extern "C" fn straightway_file_sync(
         }
         Ok(())
     })
+}
+
+/// Opens a file of a volume, and gives its handle.
+///
+/// # Safety
+/// Each pointer is null or valid.
+unsafe fn open_file(
+    volume: straightway_volume,
+    name: *const c_char,
+    file: *mut straightway_file,
+    open: impl FnOnce(&Mounted, &str) -> Result<VolumeFile, Fault>,
+) -> Result<(), Fault> {
+    // SAFETY: this function's contract.
+    let (name, file) = unsafe { (string("name", name)?, file.as_mut()) };
+    let file = file.ok_or_else(|| null("file"))?;
+    *file = 0;
+    let name = name.ok_or_else(|| null("name"))?;
+    handles::check_room()?;
+    let opened = handles::with_volume(volume, |mounted| open(mounted, name))?;
+    *file = handles::add(Open::File(opened, volume))?;
+    Ok(())
 }
 
 /// # Safety
