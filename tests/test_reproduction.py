@@ -7,7 +7,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 
-from reproduction import page, responses, speeds, straight
+from reproduction import page, responses, runs, speeds, straight
 from reproduction.evidence import COUNTS, TIME, VERDICTS, Claim, Finding, all_of, faster, most_of, pairs_hold, peaks, quantile
 from reproduction.runs import MEASURED, commands
 
@@ -225,6 +225,25 @@ def test_a_run_that_is_not_valid_tells_nothing():
     result = world(True)
     finding = claim.finding(lambda name: {**result(name), "valid": False})
     assert finding.holds is None and finding.text == "not valid: sweep"
+
+
+def test_runs_on_a_busy_host_are_not_valid(tmp_path, monkeypatch):
+    guest = runs.Guest("periods", {"periods": "periodic"})
+    monkeypatch.setattr(runs, "OUT", tmp_path)
+    (tmp_path / "periods").mkdir()
+    (tmp_path / "periods" / "periodic.json").write_text('{"valid": true}')
+    monkeypatch.setattr(runs, "_boot", lambda guest: True)
+    for others, valid in ((2.0, True), (3.0, False)):
+        spent = iter([(0, 0, 0), (10 + others, 10, 10)])
+        monkeypatch.setattr(runs, "_spent", lambda spent=spent: next(spent))
+        assert runs.measure(guest)
+        assert runs.result("periods")["valid"] == valid
+    # A virtual clock does not see the host.
+    (tmp_path / "periods" / "busy").unlink()
+    guest.options = ("--icount", "0")
+    spent = iter([(0, 0, 0), (20, 10, 10)])
+    monkeypatch.setattr(runs, "_spent", lambda: next(spent))
+    assert runs.measure(guest) and runs.result("periods")["valid"]
 
 
 def test_intervals_that_overlap_tell_nothing():

@@ -25,7 +25,7 @@ lab's processors and drive are emulated: a copy by the processor is dear, one by
 as fast as the host's memory. So *holds in the lab's time* says no more than that, and nor does *does not hold (in the lab's time)*: on
 a board either may fall the other way. Where a result follows from these prices it is marked with (*), also if it agrees. Speeds are
 compared by their 95 % intervals, pairs of conditions by a sign test; where these do not decide, and where emulation leaves nothing of
-the question, it says *cannot be told here*.
+the question, it says *cannot be told here*. A run during which other programs took more than a quarter of a core decides nothing.
 """
 
 VOLUMES = """

@@ -1,8 +1,12 @@
 """The measurements: which guest runs which commands, and where their JSON is."""
 
 import json
+import os
+import resource
 import shlex
 import subprocess
+import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +19,8 @@ DRIVE = ("--drive", "size=1G,serial=LAB1,mdts=5")
 # What is read is twice the memory, so that the page cache does not answer for the drive.
 SMALL = ("--memory", "256M")
 D, S = "/dev/nvme0n1", "--destroy-data LAB1 --span 64M"
+# What other programs of the host may take, in cores.
+MOST_OTHERS = 0.25
 TWICE = "--destroy-data LAB1 --span 512M"
 KERNEL = "ext4-buffered,ext4-direct,block-buffered,block-direct"
 
@@ -185,11 +191,35 @@ def options(name):
     return " ".join(words)
 
 
+def _spent():
+    """Processor seconds of the whole machine, of this program's children, and the time."""
+    with open("/proc/stat") as stat:
+        user, nice, system, _, _, irq, softirq, steal, *_ = map(int, stat.readline().split()[1:])
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK"), children.ru_utime + children.ru_stime, time.monotonic()
+
+
 def measure(guest):
-    """Runs a guest's commands; the output of each is saved with its JSON. Returns whether all succeeded."""
+    """Runs a guest's commands; the output of each is saved with its JSON. Returns whether all succeeded.
+
+    A guest cannot see what else its host did. If that took more than a quarter of a core, the runs are not valid; with a virtual
+    clock (`--icount`) they are.
+    """
     if isinstance(guest, Counts):
         guest.function()
         return True
+    machine, children, began = _spent()
+    done = _boot(guest)
+    machine, children, took = (now - before for now, before in zip(_spent(), (machine, children, began)))
+    others = (machine - children) / took
+    if others > MOST_OTHERS and "--icount" not in guest.options:
+        print(f"reproduce: {guest.name} is not valid: other programs took {others:.2f} cores", file=sys.stderr)
+        for name in guest.runs:
+            (OUT / name / "busy").write_text(f"{others:.2f} cores\n")
+    return done
+
+
+def _boot(guest):
     if "chario" in guest.before:
         subprocess.run([ROOT / "kernel/chario/build", "stock-x86_64"], cwd=ROOT, check=True, capture_output=True)
     answers = "|".join(map(str, guest.answers))
@@ -214,4 +244,7 @@ def result(name):
     """The JSON of a run; None if there is none."""
     words = commands()[name].split()
     file = OUT / name / (f"{name}.json" if words[0] == "make" else f"{words[0]}.json")
-    return json.loads(file.read_text()) if file.exists() else None
+    if not file.exists():
+        return None
+    found = json.loads(file.read_text())
+    return {**found, "valid": False} if (OUT / name / "busy").exists() else found
