@@ -83,7 +83,7 @@ def trace(name, right):
     *path, operation, size = name.removeprefix("trace-").split("-")
     path, number = "-".join(path), int(size[:-1]) * KIB
     extreme, width = path.endswith("buffered") == right, 1.5 if (path == "chario") == right else 1.2
-    longest, median = (9e6 if extreme else 1e6), 80e3 if (path == "chario") == right else 100e3
+    longest, median = (9e6 if extreme else 1e6), 70e3 if (path == "chario") == right else 100e3
     peak, two = [0.0, 0.5, 1.0, 0.5, 0.0], right
     return {
         "path": path, "operation": operation, "block_size_bytes": number, "coverage": 1.0 if right else 0.8,
