@@ -188,7 +188,7 @@ pub enum Op {
     Sync,
     /// Closes the file.
     Close,
-    /// Removes a file of the set that nobody has open, or the thread's closed file.
+    /// Removes a file of the set that is not open, or the thread's closed file.
     Delete,
     /// Queries a file's length.
     Stat,

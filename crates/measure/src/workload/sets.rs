@@ -9,7 +9,7 @@ use std::sync::Mutex;
 const MOST_FILES: u64 = 5_000_000;
 /// The shortest file that a mean makes.
 const SHORTEST: u64 = 1;
-/// Draws until a file is found that nobody has open.
+/// Draws until a file is found that is not open.
 const TRIES: usize = 32;
 
 #[derive(Debug)]
@@ -101,7 +101,7 @@ impl Set {
         }
     }
 
-    /// Takes a file off the list that nobody has open.
+    /// Takes a file off the list that is not open.
     pub(super) fn take(&self, random: &mut Random) -> Option<u64> {
         let mut files = self.files.lock().ok()?;
         for _ in 0..TRIES {

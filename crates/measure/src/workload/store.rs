@@ -98,7 +98,7 @@ pub trait Session {
     /// Those of the store.
     fn close(&mut self, number: u8) -> io::Result<()>;
 
-    /// Removes a file that nobody has open.
+    /// Removes a file that is not open.
     ///
     /// # Errors
     /// The file does not exist; those of the store.

@@ -15,7 +15,7 @@ const KINDS: [(usize, usize); 2] = [(64 << 10, 64), (LONGEST as usize, 4)];
 pub const POOL_BYTES: u64 = 64 * (64 << 10) + 4 * LONGEST;
 
 /// Waits until `ready` has something. Every operation is polled in each pass of the service, so
-/// nobody needs to be woken.
+/// no one is woken.
 pub async fn wait_for<T>(mut ready: impl FnMut() -> Option<T>) -> T {
     poll_fn(|_| ready().map_or(Poll::Pending, Poll::Ready)).await
 }
