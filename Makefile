@@ -90,7 +90,7 @@ figures:
 	@tools/setup base lab chario riscv rtl
 	@tools/figures $(ONLY)
 
-# The thesis's figures and tables, repeated (an hour and a quarter); ONLY="sweep,counts" takes a part. Writes docs/reproduce.md.
+# The thesis's figures and tables, repeated (about an hour); ONLY="sweep,counts" takes a part. Writes docs/reproduce.md.
 reproduce:
 	@tools/setup base lab chario instrument
 	@tools/reproduce $(if $(ONLY),--only $(ONLY))

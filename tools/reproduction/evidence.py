@@ -8,7 +8,7 @@ machine. Times are the lab's, whose drive and processors are emulated: a row tha
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import comb
-from statistics import mean
+from statistics import mean as average
 
 COUNTS, TIME = "counts", "the lab's time"
 KIB, MIB = 1 << 10, 1 << 20
@@ -153,10 +153,6 @@ def requests(counts, path, operation, size):
         one for one in counts["requests"]
         if (one["path"], one["operation"], one["block_size_bytes"]) == (path, operation, size)
     )  # fmt: skip
-
-
-def average(values):
-    return mean(values)
 
 
 def quantile(trace, share):

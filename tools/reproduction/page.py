@@ -16,7 +16,7 @@ HEAD = """# The thesis's figures and tables, repeated
 
 Chapters 3 and 4 of R. Joyce's thesis (2018) measure storage on a server and on Zynq boards, a paper of 2016 the same in part. Below is
 each figure and table: what was run there, what differs in our run, and its claims, each with what we found. `make reproduce` runs all
-of it in the lab (an hour and a quarter; `ONLY=` takes names of runs), leaves each run's JSON and report with its pictures below `out/reproduce`, writes this page,
+of it in the lab (about an hour; `ONLY=` takes names of runs), leaves each run's JSON and report with its pictures below `out/reproduce`, writes this page,
 and names the verdicts that are not those of the last time (`docs/reproduce.json`). On a drive of your own use the commands of a row,
 with its name for `/dev/nvme0n1` and its serial number for `LAB1`.
 

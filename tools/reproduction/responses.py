@@ -92,12 +92,14 @@ def buffered_reads_ahead(counts):
 
 
 def ext4_writes_more_often(counts):
-    texts, truths = [], []
+    """Half an access more on average; less than a tenth is no difference that the thesis's pictures would show."""
+    texts, more = [], []
     for number in (4 * KIB, 8 * KIB, 40 * KIB, 80 * KIB):
         of = {path: average(requests(counts, path, "write", number)["commands"]) for path in KERNEL}
-        truths.append(of["ext4-buffered"] > of["block-buffered"] and of["ext4-direct"] > of["block-direct"])
+        more += [of[f"ext4-{how}"] - of[f"block-{how}"] for how in ("buffered", "direct")]
         texts.append(f"{size(number)} {of['ext4-buffered']:.2f} and {of['block-buffered']:.2f}")
-    return Finding("commands and flushes of a synchronous write, ext4 and block device: " + "; ".join(texts), all_of(truths))
+    holds = True if min(more) >= 0.5 else False if max(more) <= 0.1 else None
+    return Finding("commands and flushes of a synchronous write, ext4 and block device: " + "; ".join(texts), holds)
 
 
 def one_transfer(counts):
@@ -126,6 +128,24 @@ def doubling(counts):
                 truths.append(large < 1.25 * small)
                 texts.append(f"{path} {large / small:.2f}")
     return Finding("kernel instructions of 8 KiB over 4 KiB: " + ", ".join(texts), all_of(truths))
+
+
+def prefetches(counts):
+    of = {path: average(requests(counts, path, "read", 40 * KIB)["commands"]) for path in KERNEL}
+    text = ", ".join(f"{path} {value:.2f}" for path, value in of.items())
+    return Finding(f"commands a read of 40 KiB: {text}", all_of(of[f"{where}-buffered"] < 1 == of[f"{where}-direct"] for where in WHERE))
+
+
+def reads_more_simply(counts):
+    texts, truths = [], []
+    for where in WHERE:
+        of = []
+        for number in (40 * KIB, 80 * KIB):
+            direct, buffered = (average(requests(counts, f"{where}-{how}", "read", number)["kernel"]) for how in ("direct", "buffered"))
+            of.append((number, direct / buffered))
+            truths.append(direct < buffered)
+        texts.append(f"{where} {ratios(of)}")
+    return Finding("kernel instructions of a read, direct over buffered: " + "; ".join(texts), all_of(truths))
 
 
 def mostly_software(*runs):
@@ -248,15 +268,8 @@ ROWS = [
         "3.34: averages of reads",
         "10,000 reads of 40 and 80 KiB",
         (
-            Claim("standard I/O prefetches: not every read reaches the device", ("counts",), lambda counts: Finding(
-                "commands a read: " + ", ".join(f"{path} {average(requests(counts, path, 'read', 40 * KIB)['commands']):.2f}" for path in KERNEL),
-                all_of([average(requests(counts, f"{w}-buffered", "read", 40 * KIB)["commands"]) < 1 == average(requests(counts, f"{w}-direct", "read", 40 * KIB)["commands"]) for w in WHERE]))),
-            Claim("direct I/O is the more efficient", ("counts",), lambda counts: Finding(
-                "kernel instructions of 40 and 80 KiB, direct over buffered: " + "; ".join(
-                    f"{w} " + ratios((n, average(requests(counts, f"{w}-direct", "read", n)["kernel"]) / average(requests(counts, f"{w}-buffered", "read", n)["kernel"]))
-                                     for n in (40 * KIB, 80 * KIB)) for w in WHERE),
-                all_of([average(requests(counts, f"{w}-direct", "read", n)["kernel"]) < average(requests(counts, f"{w}-buffered", "read", n)["kernel"])
-                        for w in WHERE for n in (40 * KIB, 80 * KIB)]))),
+            Claim("standard I/O prefetches: not every read reaches the device", ("counts",), prefetches),
+            Claim("direct I/O is the more efficient", ("counts",), reads_more_simply),
         ),
         ("200 reads, by instructions; the copies are not in them",),
     ),

@@ -454,5 +454,11 @@ mod tests {
         let operation = Operation::Flush;
         let refused = cache.submit(Request { tag: 9, operation }).unwrap_err();
         assert_eq!((refused.error, refused.request.tag), (Error::QueueFull, 9));
+        let mut cache = cache.into_parts().unwrap_err();
+        cache.kick();
+        while cache.outstanding() > 0 {
+            cache.poll();
+        }
+        assert_eq!(cache.into_parts().unwrap().1.len(), 64 << LINE_LOG2);
     }
 }

@@ -100,7 +100,7 @@ impl VolumeDevice {
     /// Mounts the volume. `files` has an entry for each file that may be open at the same time.
     ///
     /// # Errors
-    /// There is no volume, or it is damaged, or the device failed.
+    /// The device has failed, or is not a volume, or a damaged one.
     pub fn mount<'a>(&'a mut self, files: &'a mut [OpenFile]) -> Result<Volume<'a>, Error> {
         let mount = self.store.mount_with(self.access, files)?;
         Ok(Volume { mount })
