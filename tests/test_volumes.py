@@ -102,6 +102,15 @@ def test_a_file_s_volume_is_a_drive_s():
         dd if=/tmp/model.img of=/dev/nvme0n1 bs=1M oflag=direct status=none
         rc 0 $S get /dev/nvme0n1 data - --path io_uring
         same "$(sum </tmp/out)" "$(sum </tmp/data)" "what came from the model"
+        for path in vfio io_uring block-direct passthrough; do
+          rc 0 $S put /dev/nvme0n1 /tmp/data gone --path $path
+          lba=$($S stat /dev/nvme0n1 gone --json --path $path | grep -m 1 '"lba"' | tr -dc 0-9)
+          rc 0 $S rm /dev/nvme0n1 gone --path $path
+          rc 0 $S trim /dev/nvme0n1 --path $path
+          dd if=/dev/nvme0n1 bs=512 skip=$lba count=2000 iflag=direct status=none | tr -d '\0' >/tmp/left
+          same "$(wc -c </tmp/left)" 0 "bytes that $path left in the drive's free space"
+          rc 0 $S get /dev/nvme0n1 data /tmp/got --force --verify --path $path
+        done
         rc 0 $S format ram:64M
         rc 3 $S ls ram:64M
         said "no Straightway volume"

@@ -99,6 +99,13 @@ pub(crate) fn free_from(bytes: &[u8], first: u32, most: u32) -> u32 {
         .count() as u32
 }
 
+/// The first free unit from `first` on, and how many are free from there, up to `most`; 0 if none is.
+pub(crate) fn next_free(bytes: &[u8], first: u32, most: u32) -> (u32, u32) {
+    let units = bit_count(bytes);
+    let start = (first..units).find(|&unit| !is_used(bytes, unit));
+    start.map_or((units, 0), |start| (start, free_from(bytes, start, most)))
+}
+
 /// The first free run of exactly `len` units that starts at a multiple of `align`. `len` and
 /// `align` are at most the group's units.
 pub(crate) fn find(bytes: &[u8], len: u32, align: u32) -> Option<u32> {

@@ -6,7 +6,7 @@ use crate::layout::{BUCKET_SLOTS, Member, SUPERBLOCK_B, Shape, TABLES, node};
 use crate::mount::{flush, write_from};
 use crate::slot::Slot;
 use crate::superblock::{Operation, Superblock, superblock_len};
-use crate::{Error, bitmap, bytes, checksum};
+use crate::{Error, bitmap, bytes, checksum, label};
 
 /// The parameters of a new volume; `None` means a default chosen for the device.
 #[derive(Clone, Copy, Debug, Default)]
@@ -137,10 +137,7 @@ fn run(
         })?;
     }
     flush(device)?;
-    let mut label = [0; 32];
-    for (place, byte) in label.iter_mut().zip(options.label.bytes()) {
-        *place = byte;
-    }
+    let label = label::padded(options.label);
     for (seq, address) in [(0, 0), (1, SUPERBLOCK_B)] {
         let superblock = Superblock {
             shape,

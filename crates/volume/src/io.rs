@@ -40,7 +40,7 @@ pub(crate) const NO_GROUP: u32 = u32::MAX;
 #[derive(Debug)]
 pub(crate) enum Io {
     Idle,
-    /// A flush.
+    /// A flush, or a discard.
     Flushing,
     /// This node's buffer is lent to the device.
     InFlight(u8, Lent),
@@ -135,7 +135,15 @@ impl<D: Device> State<'_, D> {
     }
 
     pub(crate) fn start(&mut self, step: Step, at: Place) -> Poll<Result<(), Error>> {
+        let lba = at.address >> self.device.geometry().block_size_log2;
         let operation = match step.node() {
+            None if step == Step::DISCARD => {
+                self.io = Io::Flushing;
+                Operation::Discard {
+                    lba,
+                    block_count: at.len >> self.device.geometry().block_size_log2,
+                }
+            }
             None => {
                 // After a failed flush it is unknown what was lost.
                 self.changing = true;
@@ -145,7 +153,6 @@ impl<D: Device> State<'_, D> {
                 Operation::Flush
             }
             Some(node) => {
-                let lba = at.address >> self.device.geometry().block_size_log2;
                 let place = self.nodes.get_mut(node);
                 let Some(whole) = place.and_then(Option::take) else {
                     return Poll::Ready(Err(Error::NeedsMount));

@@ -51,6 +51,9 @@ pub enum Order {
     NodesBeforeClean,
     /// The first clean superblock, then the second.
     CleanBeforeClean,
+    /// What released units, then the discard of them: otherwise recovery would give a leaf back to its
+    /// file that the device has forgotten.
+    FreeBeforeDiscard,
 }
 
 /// A deliberate violation of the protocol.
@@ -88,7 +91,7 @@ pub enum Mutation {
 #[cfg(feature = "mutations")]
 impl Order {
     /// All of them.
-    pub const ALL: [Order; 20] = [
+    pub const ALL: [Order; 21] = [
         Order::DataBeforeSize,
         Order::SlotBeforeAnswer,
         Order::OverwriteBeforeAnswer,
@@ -109,6 +112,7 @@ impl Order {
         Order::CacheBeforeInUse,
         Order::NodesBeforeClean,
         Order::CleanBeforeClean,
+        Order::FreeBeforeDiscard,
     ];
 }
 

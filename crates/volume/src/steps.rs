@@ -22,7 +22,7 @@ use crate::token::Loaded;
 use crate::{Error, Volume, bitmap, checksum};
 
 /// One request, or a barrier, in four bits: the high bits are the kind, the low bits the node's
-/// number plus one, or zero for a barrier.
+/// number plus one, or zero for a barrier and a discard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Step(u8);
 
@@ -42,6 +42,9 @@ impl Step {
     pub(crate) const fn write_through(node: usize) -> Self {
         Self(0b1000 | (node as u8 + 1))
     }
+
+    /// Gives a range back to the device; it moves no node.
+    pub(crate) const DISCARD: Self = Self(0b1000);
 
     /// The superblock in a node.
     const fn superblock(node: usize) -> Self {
@@ -67,7 +70,7 @@ impl Step {
 
     /// Whether a flush is needed before its effect is durable.
     pub(crate) const fn is_cached_write(self) -> bool {
-        self.0 & 0b0100 != 0 && self.0 & 0b11 != 0
+        self.0 & 0b0100 != 0 && self.0 & 0b11 != 0 || self.0 == Self::DISCARD.0
     }
 }
 

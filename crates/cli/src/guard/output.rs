@@ -21,6 +21,7 @@ use std::io::{IsTerminal, Stdout, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, UNIX_EPOCH};
 
 /// Prefixes of the names of drives' character devices.
 const DRIVES: [&str; 3] = ["nvme", "ng", "chardisk"];
@@ -187,6 +188,15 @@ impl OpenOutput {
         written.map_err(|error| Failure::io("writing", &self.path, &error))
     }
 
+    /// Gives the file the time of its last modification, in nanoseconds since 1970 (0: not known), if it is one that will
+    /// get a name: a FIFO or a terminal is left alone. A file system that cannot store it keeps its own.
+    pub fn set_modified(&self, time_ns: u64) {
+        if self.becomes.is_some() && time_ns > 0 {
+            let modified = UNIX_EPOCH + Duration::from_nanos(time_ns);
+            let _ = self.file.set_modified(modified);
+        }
+    }
+
     /// Gives a complete file its name.
     ///
     /// # Errors
@@ -280,6 +290,13 @@ impl Outlet {
             Self::Output(output) => return output.take(data),
         };
         written.map_err(|error| Failure::stdout(&error))
+    }
+
+    /// Gives a file the time of its last modification, in nanoseconds since 1970.
+    pub fn set_modified(&self, time_ns: u64) {
+        if let Self::Output(output) = self {
+            output.set_modified(time_ns);
+        }
     }
 
     /// Completes the output.

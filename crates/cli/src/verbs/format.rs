@@ -4,6 +4,7 @@ use crate::drive::{Drive, ModelDrive};
 use crate::failure::{Exit, Failure, Result};
 use crate::guard::{Grant, Purpose};
 use crate::units::{Size, rounded};
+use crate::verbs::label::check_label;
 use crate::volume::found::{self, Ends, Signature};
 use crate::volume::{Route, Store, failed, route, shown, wipe};
 use crate::{Context, SCHEMA_VERSION};
@@ -18,7 +19,6 @@ use volume::{Error, FormatOptions, Shape};
 
 /// Maximum length of one write of the empty tables.
 const MEMORY_BYTES: usize = 1 << 20;
-const LABEL_BYTES: usize = 32;
 /// The state of a device after a failed format: the last step may or may not have taken effect.
 const AFTER_A_FAILURE: &str =
     "its contents are unknown: no volume, or an empty one; format it again";
@@ -175,15 +175,7 @@ impl Format {
 
     /// Makes all checks that need no device.
     fn check(&self) -> Result<()> {
-        if self.label.len() > LABEL_BYTES {
-            let bytes = self.label.len();
-            let what = format!("the label has {bytes} bytes; at most {LABEL_BYTES} are allowed");
-            return Err(Failure::usage(what));
-        }
-        if self.label.chars().any(char::is_control) {
-            let what = format!("the label `{}` has a control character", shown(&self.label));
-            return Err(Failure::usage(what).hint("--label with letters, digits and spaces"));
-        }
+        check_label(&self.label)?;
         match self.size {
             Some(Size(bytes @ 0..512)) => {
                 let what = format!("--size is {bytes} bytes, less than a block of 512");

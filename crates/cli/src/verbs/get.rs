@@ -34,7 +34,7 @@ a pattern fits: * means any letters, / too, ? one, [a-c] one of these. Quote pat
 a folder. Nothing is fetched if a word fits no file, or a local file exists and --force is not given.
 With --tar they become one archive, with their sizes and times; the last word is its file, or -.
 
-FILE appears under its name when it is complete. An existing file is replaced only with --force; a
+FILE appears under its name, with its time of modification, when it is complete. An existing file is replaced only with --force; a
 FIFO or a terminal is written directly, a block device never.")]
 pub struct Get {
     /// The device with the volume
@@ -183,13 +183,18 @@ impl Get {
         let mut sink = Outlet::open(output)?;
         let began = Instant::now();
         let mut report = self.fetch(context, mounted, &part, |data| sink.take(data))?;
+        // A part of the file is another file, made now.
+        if part.length_bytes == part.size_bytes {
+            let entry = mounted.run("looking at its time", mounted.volume.find(name))?;
+            sink.set_modified(entry.mtime_ns);
+        }
         sink.finish()?;
         report.elapsed_us = micros(began.elapsed());
         Ok(report)
     }
 
     /// What is read of a file.
-    fn part<'n>(&self, mounted: &Mounted<'_, '_>, name: &'n str) -> Result<Part<'n>> {
+    pub(super) fn part<'n>(&self, mounted: &Mounted<'_, '_>, name: &'n str) -> Result<Part<'n>> {
         let doing = || format!("opening `{}`", shown(name));
         let entry = mounted.run(doing(), mounted.volume.find(name))?;
         let length_bytes = self.length_in(name, entry.size_bytes)?;
@@ -214,7 +219,7 @@ impl Get {
     }
 
     /// Reads it, and passes its data to `take` in order.
-    fn fetch(
+    pub(super) fn fetch(
         &self,
         context: &Context,
         mounted: &Mounted<'_, '_>,

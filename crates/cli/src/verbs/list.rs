@@ -246,6 +246,12 @@ fn block_entry(roots: &Roots, block: Option<&str>, quick: bool) -> BlockEntry {
 }
 
 impl BlockEntry {
+    /// Whether a Straightway volume is on it, as its magic number says.
+    pub fn has_volume(&self) -> bool {
+        let names = self.holds.iter().flatten();
+        names.into_iter().any(|name| name == found::VOLUME)
+    }
+
     fn used(&self) -> String {
         match (self.in_use, self.uses.as_slice()) {
             (_, [_, ..]) => self.uses.join("; "),

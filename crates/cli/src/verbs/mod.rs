@@ -2,10 +2,12 @@
 
 pub mod array;
 pub mod bind;
+pub mod cat;
 pub mod check;
 pub mod command;
 pub mod compare;
 pub mod completions;
+pub mod df;
 pub mod doctor;
 pub mod explain;
 pub mod flush;
@@ -13,6 +15,7 @@ pub mod format;
 pub mod get;
 pub mod import;
 pub mod info;
+pub mod label;
 pub mod list;
 pub mod load;
 pub mod ls;
@@ -35,6 +38,7 @@ pub mod sweep;
 pub mod table;
 pub mod timeline;
 pub mod trace;
+pub mod trim;
 pub mod workload;
 pub mod write;
 
@@ -122,6 +126,8 @@ verbs! {
     put Put reports put::Reported;
     /// Fetch files from a volume
     get Get reports put::Reported;
+    /// Print files of a volume, one after the other
+    cat Cat;
     /// Run a command that reads a file of a volume through memory
     map Map reports map::Report;
     /// Write the table with which hardware reads a file of a volume through memory
@@ -138,6 +144,12 @@ verbs! {
     mv Mv reports mv::Renamed;
     /// Show what a volume, or a file in it, consists of
     stat Stat reports stat::Status;
+    /// Show the space of volumes
+    df Df reports df::Volumes;
+    /// Show or change the label of a volume
+    label Label reports label::Labelled;
+    /// Give the free space of a volume back to the drive
+    trim Trim reports trim::Trimmed;
     /// Check a volume, and repair what a scan can prove
     check Check reports check::Checked;
     /// Record a stream into a volume at its rate

@@ -4,6 +4,7 @@ use crate::failure::{Exit, Result};
 use crate::hardware::{self, Files};
 use crate::units::{Size, rounded};
 use crate::verbs::format::uuid_text;
+use crate::verbs::label::label_of;
 use crate::verbs::ls::{FileEntry, Listing};
 use crate::verbs::put::check_name;
 use crate::volume::{Access, Mounted, Route, Store, route, shown};
@@ -179,21 +180,19 @@ impl Stat {
 }
 
 impl VolumeReport {
-    fn read(mounted: &Mounted<'_, '_>) -> Result<Self> {
+    /// Reads it, with every bitmap.
+    ///
+    /// # Errors
+    /// The volume failed.
+    pub fn read(mounted: &Mounted<'_, '_>) -> Result<Self> {
         let doing = || format!("querying {}", mounted.drive);
         let status = mounted.volume.status();
         let free_units = mounted.run(doing(), mounted.volume.free_units())?;
         let files = Listing::read(mounted)?.files.len() as u64;
         let shape = status.shape;
-        let label: Vec<u8> = status
-            .label
-            .iter()
-            .copied()
-            .take_while(|&byte| byte != 0)
-            .collect();
         Ok(Self {
             uuid: uuid_text(&status.uuid),
-            label: String::from_utf8_lossy(&label).into_owned(),
+            label: label_of(mounted),
             format: format!("{MAJOR}.{MINOR}"),
             volume_bytes: shape.volume_bytes,
             unit_bytes: shape.unit_bytes(),

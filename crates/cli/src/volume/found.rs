@@ -16,10 +16,13 @@ pub const HEAD_BYTES: u64 = (4 << 20) + (64 << 10);
 /// Examined bytes at the device's end.
 pub const TAIL_BYTES: u64 = 1 << 20;
 
+/// The description of a volume.
+pub const VOLUME: &str = "a Straightway volume";
+
 /// Offset, magic number and description, in the order of precedence.
 const AT_START: &[(u64, &[u8], &str)] = &[
-    (0, &magic::SUPERBLOCK, "a Straightway volume"),
-    (SUPERBLOCK_B, &magic::SUPERBLOCK, "a Straightway volume"),
+    (0, &magic::SUPERBLOCK, VOLUME),
+    (SUPERBLOCK_B, &magic::SUPERBLOCK, VOLUME),
     (0x438, &[0x53, 0xef], "a file system (ext2, ext3 or ext4)"),
     (0, b"XFSB", "a file system (XFS)"),
     (0x1_0040, b"_BHRfS_M", "a file system (btrfs)"),

@@ -38,6 +38,7 @@ pub use store::{Access, AnyVolume, Mount, Mounted, Store};
 
 use crate::failure::Result;
 use crate::transfer::{IoArgs, Span};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The CRC32C of data, with the processor's instruction if it has one.
 pub fn crc32c(crc: u32, bytes: &[u8]) -> u32 {
@@ -47,7 +48,12 @@ pub fn crc32c(crc: u32, bytes: &[u8]) -> u32 {
 /// The current time as stored on a volume: nanoseconds since 1970, or 0 if the clock is before
 /// 1970.
 pub fn now_ns() -> u64 {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    ns_of(SystemTime::now())
+}
+
+/// A time as stored on a volume.
+pub fn ns_of(time: SystemTime) -> u64 {
+    let since = time.duration_since(UNIX_EPOCH);
     since.map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(0))
 }
 

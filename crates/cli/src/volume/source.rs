@@ -3,7 +3,7 @@
 use crate::drive::Drive;
 use crate::failure::{Failure, Result};
 use crate::guard::refuse_source;
-use crate::volume::shown;
+use crate::volume::{ns_of, shown};
 use linux::Roots;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fs::File;
@@ -86,7 +86,7 @@ impl<'a> Source<'a> {
             data: Data::File(file),
             name,
             len_bytes,
-            modified_ns: None,
+            modified_ns: len_bytes.and(data.modified().ok()).map(ns_of),
         })
     }
 

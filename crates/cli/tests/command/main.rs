@@ -11,6 +11,7 @@ mod interrupted;
 mod many;
 mod map;
 mod signatures;
+mod space;
 mod streams;
 mod support;
 mod verbs;

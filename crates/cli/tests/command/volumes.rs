@@ -728,7 +728,7 @@ fn every_report_is_json_with_a_published_schema() {
     let disk = folder.path("disk.img");
     let small = folder.file("small", 1000);
     let out = folder.path("out");
-    let reports: [(&str, &[&str]); 9] = [
+    let reports: [(&str, &[&str]); 12] = [
         (
             "format",
             &["format", &disk, "--size", "8M", "--checksums", "--json"],
@@ -752,6 +752,9 @@ fn every_report_is_json_with_a_published_schema() {
         ("check", &["check", &disk, "--read-data", "--json"]),
         ("mv", &["mv", &disk, "file", "other", "--json"]),
         ("rm", &["rm", &disk, "other", "--json"]),
+        ("df", &["df", &disk, "--json"]),
+        ("label", &["label", &disk, "new", "--json"]),
+        ("trim", &["trim", &disk, "--json"]),
     ];
     for (verb, words) in reports {
         let report = json(words);
@@ -770,6 +773,8 @@ fn a_quiet_command_says_nothing_but_errors() {
         &["put", &disk, &input, "a"],
         &["check", &disk, "--read-data"],
         &["rm", &disk, "a"],
+        &["label", &disk, "quiet"],
+        &["trim", &disk],
     ] {
         let output = run(&[&["--quiet"], words].concat());
         assert!(output.status.success(), "{words:?}: {}", stderr(&output));

@@ -20,7 +20,8 @@ const STEPS: usize = 12;
 
 /// The next step: one operation, or one on each file in parallel.
 fn step(oracle: &Oracle, random: &mut fastrand::Rng) -> Vec<Op> {
-    let ops = valid_ops(oracle, 2);
+    let mut ops = valid_ops(oracle, 2);
+    ops.push(Op::Discard);
     let first = ops[random.usize(0..ops.len())];
     let file = |op: &Op| (0..2).find(|file| Op::of_file(*file).contains(op));
     let Some(other) = file(&first).map(|file| 1 - file) else {
@@ -28,7 +29,7 @@ fn step(oracle: &Oracle, random: &mut fastrand::Rng) -> Vec<Op> {
     };
     let partners: Vec<Op> = ops
         .into_iter()
-        .filter(|op| file(op) == Some(other) || *op == Op::Reap)
+        .filter(|op| file(op) == Some(other) || matches!(op, Op::Reap | Op::Discard))
         .collect();
     match random.choice(partners) {
         Some(second) if random.bool() => vec![first, second],

@@ -36,6 +36,8 @@ pub enum Op {
     Remove(usize),
     Rename(usize),
     Reap,
+    /// All free space.
+    Discard,
     /// Unmount and mount; what is open is closed by that.
     Remount,
 }
@@ -79,7 +81,7 @@ impl Op {
             | Op::Reserve(f)
             | Op::Close(f)
             | Op::CloseKeeping(f) => file(f).is_some_and(|live| live.is_open),
-            Op::Reap | Op::Remount => true,
+            Op::Reap | Op::Discard | Op::Remount => true,
         }
     }
 }
@@ -244,6 +246,13 @@ async fn step<D: Device>(volume: &Volume<'_, D>, context: &Context, op: Op) -> R
             let mut next = Some(0);
             while let Some(from) = next {
                 next = volume.reap(from).await?;
+            }
+            Ok(())
+        }
+        Op::Discard => {
+            let mut next = Some(0);
+            while let Some(from) = next {
+                next = volume.discard_free(from, 0).await?.next_unit;
             }
             Ok(())
         }

@@ -3,6 +3,7 @@
 
 mod ahead;
 mod checksums;
+mod discard;
 mod files;
 mod format;
 mod reservations;

@@ -95,8 +95,8 @@ enum Attempt {
     Life(usize, u64),
     /// A file at an edge of its map grows.
     Growing(usize),
-    /// A file at an edge of its map is given back after its name is removed; then its slot is
-    /// reused.
+    /// A file at an edge of its map is given back after its name is removed, and its units to the device;
+    /// then its slot is reused.
     Reaping(usize),
     /// Rot of one copy after an unmount.
     Copies,
@@ -129,6 +129,7 @@ fn attempts(mutation: Mutation) -> Vec<Attempt> {
         Mutation::LeafInPlace => Growing(1),
         Mutation::HalfAPair => Copies,
         Mutation::ForgetOpNumber => Reaping(0),
+        Mutation::Without(Order::FreeBeforeDiscard) => Reaping(1),
         _ => Life(0, 0),
     };
     all.retain(|attempt| *attempt != known);
@@ -163,7 +164,8 @@ fn finds(mutation: Mutation, attempt: Attempt, starts: &[Start]) -> bool {
                 prefix: Vec::new(),
                 ..edge(number)
             };
-            run(&closed, &[Op::Remove(0), Op::Reap, Op::Create(0)], 1)
+            let give_back = [Op::Remove(0), Op::Reap, Op::Discard, Op::Create(0)];
+            run(&closed, &give_back, 1)
         }
         Attempt::Copies => copies(mutation, &starts[3]).is_some(),
         Attempt::Long(seed) => long::run(&search, &empty(), seed, 20).is_err(),

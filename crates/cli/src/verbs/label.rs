@@ -1,0 +1,100 @@
+//! `straightway label DEVICE [LABEL]`: shows or changes the label of a volume.
+
+use crate::failure::{Exit, Failure, Result};
+use crate::volume::{Mounted, Route, Store, route, shown};
+use crate::{Context, SCHEMA_VERSION};
+use clap::Args;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// Bytes of a label.
+const LABEL_BYTES: usize = 32;
+
+/// Show or change the label of a volume.
+#[derive(Clone, Debug, Args)]
+pub struct Label {
+    /// The device with the volume
+    pub device: String,
+    /// The new label, at most 32 bytes; '' removes it [show the label]
+    pub label: Option<String>,
+    /// The path
+    #[command(flatten)]
+    pub route: Route,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// The label of a volume.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Labelled {
+    /// Version of this schema: 2.
+    pub schema_version: u32,
+    /// The resolved name of the device.
+    pub device: String,
+    /// The label; empty if it has none.
+    pub label: String,
+    /// It was changed.
+    pub changed: bool,
+}
+
+impl Label {
+    /// Runs the verb.
+    ///
+    /// # Errors
+    /// The label is refused, or the device or the volume failed.
+    pub fn run(&self, context: &Context) -> Result<Exit> {
+        self.label.as_deref().map_or(Ok(()), check_label)?;
+        let options = route::open_options(&self.route.with_buffers(4096, 1), self.label.is_some());
+        let labelled = Store::with(context, &self.device, &options, |mounted| {
+            let before = label_of(mounted);
+            if let Some(label) = &self.label {
+                let doing = format!("labelling {}", mounted.drive);
+                mounted.run(doing, mounted.volume.set_label(label))?;
+            }
+            let label = label_of(mounted);
+            Ok(Labelled {
+                schema_version: SCHEMA_VERSION,
+                device: mounted.drive.to_string(),
+                changed: label != before,
+                label,
+            })
+        })?;
+        match self.json {
+            true => context.console.json(&labelled)?,
+            false if self.label.is_none() => {
+                let line = format!("{}\n", shown(&labelled.label));
+                context.console.print(&line)?;
+            }
+            false => {}
+        }
+        Ok(Exit::Done)
+    }
+}
+
+/// The label of a mounted volume.
+pub fn label_of(mounted: &Mounted<'_, '_>) -> String {
+    let label = mounted.volume.status().label;
+    let end = label.iter().position(|&byte| byte == 0);
+    let label = label.get(..end.unwrap_or(label.len())).unwrap_or_default();
+    String::from_utf8_lossy(label).into_owned()
+}
+
+/// Refuses a label that a volume cannot have.
+///
+/// # Errors
+/// It is too long, or has a control character.
+pub fn check_label(label: &str) -> Result<()> {
+    if label.len() > LABEL_BYTES {
+        let bytes = label.len();
+        let what = format!("the label has {bytes} bytes; at most {LABEL_BYTES} are allowed");
+        return Err(Failure::usage(what));
+    }
+    match label.chars().any(char::is_control) {
+        true => {
+            let what = format!("the label `{}` has a control character", shown(label));
+            Err(Failure::usage(what).hint("a label with letters, digits and spaces"))
+        }
+        false => Ok(()),
+    }
+}
