@@ -7,6 +7,7 @@ pub mod check;
 pub mod command;
 pub mod compare;
 pub mod completions;
+pub mod cp;
 pub mod df;
 pub mod doctor;
 pub mod explain;
@@ -140,6 +141,8 @@ verbs! {
     ls Ls reports ls::Listing;
     /// Remove files from a volume
     rm Rm reports rm::Removed;
+    /// Copy a file within a volume
+    cp Cp reports put::Reported;
     /// Rename a file of a volume
     mv Mv reports mv::Renamed;
     /// Show what a volume, or a file in it, consists of

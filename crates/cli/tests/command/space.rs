@@ -1,8 +1,8 @@
-//! The verbs around a volume's files: `trim`, `df`, `label` and `cat`; and the times that files keep.
+//! The verbs around a volume's files: `trim`, `df`, `label`, `cat` and `cp`; and the times that files keep.
 
-use crate::support::{Folder, get, json, noise, ok, refused, run, volume};
+use crate::support::{Folder, free_bytes, get, json, names, noise, ok, refused, run, volume};
 use std::fs::{self, File};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Bytes that an image occupies on its file system.
@@ -143,4 +143,67 @@ fn a_file_keeps_its_time_on_the_way_in_and_out() {
     let began = SystemTime::now() - Duration::from_secs(2);
     ok(&["get", &disk, "old", &folder.path("part"), "--length", "100"]);
     assert!(modified("part") > began, "a part is not the file");
+}
+
+#[test]
+fn a_copy_has_all_of_the_file_and_replaces_nothing() {
+    let folder = Folder::new();
+    let disk = folder.path("disk.img");
+    ok(&["format", &disk, "--size", "64M", "--checksums"]);
+    // Longer than one part, and not whole blocks.
+    for (name, len, options) in [
+        ("long", (16 << 20) + 70_001, &[][..]),
+        ("plain", 5_000, &["--no-checksums"]),
+        ("empty", 0, &[]),
+    ] {
+        let data = noise(len as u64, len);
+        fs::write(folder.path(name), &data).unwrap();
+        ok(&[&["put", &disk, &folder.path(name)], options].concat());
+        let copy = format!("{name} copy");
+        ok(&["cp", &disk, name, &copy]);
+        assert_eq!(get(&disk, &copy, &[]), data);
+        let of = |name: &str| json(&["stat", &disk, name, "--json"])["file"].clone();
+        for key in ["size_bytes", "modified_ns", "checksums", "app_tag"] {
+            assert_eq!(of(name)[key], of(&copy)[key], "{name} {key}");
+        }
+    }
+    ok(&["check", &disk, "--read-data"]);
+    refused(&["cp", &disk, "long", "plain"], 9, "has this name");
+    refused(&["cp", &disk, "long", "long"], 9, "has this name");
+    refused(&["cp", &disk, "none", "x"], 10, "no file has this name");
+    refused(&["cp", &disk, "long", ""], 2, "1 to 64 bytes");
+}
+
+#[test]
+fn a_file_that_rotted_or_does_not_fit_is_not_copied() {
+    let folder = Folder::new();
+    let disk = volume(&folder, "disk.img", &["--checksums"]);
+    let data = noise(9, 300_000);
+    fs::write(folder.path("data"), &data).unwrap();
+    ok(&["put", &disk, &folder.path("data")]);
+    let free = free_bytes(&disk);
+    let file = json(&["stat", &disk, "data", "--json"])["file"].clone();
+    let lba = file["extent_list"][0]["lba"].as_u64().unwrap();
+    let block = file["block_size_bytes"].as_u64().unwrap();
+    {
+        let image = File::options().write(true).open(&disk).unwrap();
+        let at = lba * block + 70_000;
+        image.write_all_at(&[data[70_000] ^ 1], at).unwrap();
+    }
+    refused(
+        &["cp", &disk, "data", "copy"],
+        6,
+        "do not match their checksum",
+    );
+    assert_eq!(
+        (names(&disk), free_bytes(&disk)),
+        (vec!["data".to_owned()], free)
+    );
+    let small = folder.path("small.img");
+    ok(&["format", &small, "--size", "1M"]);
+    let half = free_bytes(&small) / 2 + 65_536;
+    fs::write(folder.path("half"), noise(2, half as usize)).unwrap();
+    ok(&["put", &small, &folder.path("half")]);
+    refused(&["cp", &small, "half", "copy"], 8, "not enough free space");
+    assert_eq!(names(&small), ["half"]);
 }

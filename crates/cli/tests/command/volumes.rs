@@ -728,7 +728,7 @@ fn every_report_is_json_with_a_published_schema() {
     let disk = folder.path("disk.img");
     let small = folder.file("small", 1000);
     let out = folder.path("out");
-    let reports: [(&str, &[&str]); 12] = [
+    let reports: [(&str, &[&str]); 13] = [
         (
             "format",
             &["format", &disk, "--size", "8M", "--checksums", "--json"],
@@ -751,6 +751,7 @@ fn every_report_is_json_with_a_published_schema() {
         ("stat", &["stat", &disk, "file", "--json"]),
         ("check", &["check", &disk, "--read-data", "--json"]),
         ("mv", &["mv", &disk, "file", "other", "--json"]),
+        ("cp", &["cp", &disk, "other", "third", "--json"]),
         ("rm", &["rm", &disk, "other", "--json"]),
         ("df", &["df", &disk, "--json"]),
         ("label", &["label", &disk, "new", "--json"]),

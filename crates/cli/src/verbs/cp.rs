@@ -1,0 +1,153 @@
+//! `straightway cp DEVICE NAME COPY`: copies a file within a volume.
+
+use crate::failure::{Exit, Result};
+use crate::transfer::{IoArgs, Span};
+use crate::units::micros;
+use crate::verbs::put::{Report, Reported, check_name};
+use crate::volume::drain::{Part, drain};
+use crate::volume::fill::fill;
+use crate::volume::flow::Sums;
+use crate::volume::{Mounted, Store, failed, pace, route, shown};
+use crate::{Context, SCHEMA_VERSION};
+use clap::Args;
+use std::time::Instant;
+use volume::{CreateOptions, Entry, Error, File};
+
+/// Bytes that are read before they are written: one volume does one after the other.
+const PART_BYTES: u64 = 16 << 20;
+
+/// Copy a file within a volume.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+The copy has the file's time, number and checksums, and is durable when the command exits with 0. A file
+with checksums is verified; if it does not match, or the command is interrupted, there is no copy. A file
+that has the name COPY already is never replaced.
+
+To another volume: straightway get DEVICE NAME... - --tar | straightway put OTHER - --tar")]
+pub struct Cp {
+    /// The device with the volume
+    pub device: String,
+    /// The file's name
+    pub name: String,
+    /// The name of the copy
+    pub copy: String,
+    /// The path
+    #[command(flatten)]
+    pub io: IoArgs,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl Cp {
+    /// Runs the verb.
+    ///
+    /// # Errors
+    /// The device or the volume failed, the file does not match its checksums, a name is taken, or the user cancelled.
+    pub fn run(&self, context: &Context) -> Result<Exit> {
+        check_name(&self.name)?;
+        check_name(&self.copy)?;
+        let options = route::open_options(&self.io, true);
+        let report = Store::with(context, &self.device, &options, |mounted| {
+            self.copied(context, mounted)
+        })?;
+        Reported::One(report).tell(context, self.json, "copied to", "")
+    }
+
+    fn copied(&self, context: &Context, mounted: &Mounted<'_, '_>) -> Result<Report> {
+        let pace = pace(mounted, &self.io)?;
+        let doing = || {
+            let (name, copy) = (shown(&self.name), shown(&self.copy));
+            format!("copying `{name}` to `{copy}`")
+        };
+        let volume = mounted.volume;
+        let entry = mounted.run(doing(), volume.find(&self.name))?;
+        if mounted.find(&self.copy)?.is_some() {
+            let hint = format!("another name, or: straightway rm {} NAME", self.device);
+            return Err(failed(format_args!("`{}`", shown(&self.copy)), Error::Exists).hint(hint));
+        }
+        let began = Instant::now();
+        volume.set_time(entry.mtime_ns);
+        let options = CreateOptions {
+            reserve_bytes: entry.size_bytes,
+            checksums: entry.checksums,
+            app_tag: entry.app_tag,
+        };
+        let create = volume.with_space(|| volume.create(&self.copy, &options));
+        let file = mounted.run(doing(), create)?;
+        let moved = self.parts(context, mounted, &entry, file, pace);
+        let closed = mounted.run(doing(), volume.close(file));
+        let requests = match (moved, closed) {
+            (Ok(requests), Ok(())) => requests,
+            (Err(failure), _) | (Ok(_), Err(failure)) => {
+                // Half a copy is none. A drive that is gone keeps it.
+                let _ = mounted.remove(&self.copy);
+                return Err(failure);
+            }
+        };
+        Ok(Report {
+            schema_version: SCHEMA_VERSION,
+            device: mounted.drive.to_string(),
+            path: mounted.path.to_owned(),
+            name: self.copy.clone(),
+            offset_bytes: 0,
+            length_bytes: entry.size_bytes,
+            requests,
+            elapsed_us: micros(began.elapsed()),
+            checksums: entry.checksums,
+            verified: entry.checksums,
+            replaced: false,
+        })
+    }
+
+    /// Reads and writes part by part; the number of requests.
+    fn parts(
+        &self,
+        context: &Context,
+        mounted: &Mounted<'_, '_>,
+        entry: &Entry,
+        file: File,
+        pace: Span,
+    ) -> Result<u64> {
+        let bar = context.console.bytes_bar(Some(entry.size_bytes));
+        let silent = context.silent().console.bytes_bar(None);
+        let (mut requests, mut offset_bytes) = (0, 0);
+        let mut data = Vec::new();
+        while offset_bytes < entry.size_bytes {
+            data.clear();
+            let part = Part {
+                name: &self.name,
+                offset_bytes,
+                length_bytes: PART_BYTES.min(entry.size_bytes - offset_bytes),
+                size_bytes: entry.size_bytes,
+                sums: match entry.checksums {
+                    true => Sums::Stored,
+                    false => Sums::Ignored,
+                },
+                past_rot: false,
+                pace,
+            };
+            let mut keep = |bytes: &[u8]| {
+                data.extend_from_slice(bytes);
+                Ok(())
+            };
+            let read = drain(mounted, &part, &mut keep, &silent, &context.cancel)?;
+            let mut rest = data.as_slice();
+            let mut give = |buffer: &mut [u8], _: &std::sync::atomic::AtomicBool| {
+                let (now, later) = rest.split_at(rest.len().min(buffer.len()));
+                buffer
+                    .iter_mut()
+                    .zip(now)
+                    .for_each(|(to, from)| *to = *from);
+                rest = later;
+                Ok(now.len())
+            };
+            let written = fill(mounted, file, pace, &mut give, &silent, &context.cancel)?;
+            requests += read.requests + written.requests;
+            offset_bytes += part.length_bytes;
+            bar.set_position(offset_bytes);
+        }
+        bar.finish_and_clear();
+        Ok(requests)
+    }
+}
