@@ -66,6 +66,14 @@ impl fmt::Display for Size {
     }
 }
 
+/// A number of things, for a sentence: `1 file`, `3 files`.
+pub fn counted(count: u64, thing: &str) -> String {
+    match count {
+        1 => format!("1 {thing}"),
+        _ => format!("{count} {thing}s"),
+    }
+}
+
 /// A human-readable size: three figures and a binary unit.
 pub fn rounded(bytes: u64) -> String {
     let units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];

@@ -3,7 +3,7 @@
 
 use crate::failure::{Exit, Result};
 use crate::transfer::IoArgs;
-use crate::units::rounded;
+use crate::units::{counted, rounded};
 use crate::verbs::ls::Listing;
 use crate::verbs::put::UNFINISHED;
 use crate::volume::drain::{Part, drain};
@@ -276,11 +276,11 @@ impl Checked {
         };
         let _ = writeln!(
             text,
-            "{verdict}: {} files, {}, {} harmless findings, {} damages",
-            self.files,
+            "{verdict}: {}, {}, {}, {}",
+            counted(self.files, "file"),
             rounded(self.data_bytes),
-            self.harmless,
-            self.damages
+            counted(self.harmless, "harmless finding"),
+            counted(self.damages, "damage")
         );
         if self.compared_bytes > 0 {
             let compared = rounded(self.compared_bytes);

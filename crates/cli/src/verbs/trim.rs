@@ -1,7 +1,7 @@
 //! `straightway trim DEVICE`: gives the free space of a volume back to the drive.
 
 use crate::failure::{Exit, Failure, Result};
-use crate::units::{Size, rounded};
+use crate::units::{Size, counted, rounded};
 use crate::volume::{Mounted, Route, Store, failed, route};
 use crate::{Context, SCHEMA_VERSION};
 use clap::Args;
@@ -56,11 +56,11 @@ impl Trim {
             self.trim(context, mounted)
         })?;
         let text = format!(
-            "trimmed {}: {} of {} free in {} ranges\n",
+            "trimmed {}: {} of {} free in {}\n",
             trimmed.device,
             rounded(trimmed.trimmed_bytes),
             rounded(trimmed.free_bytes),
-            trimmed.ranges
+            counted(trimmed.ranges, "range")
         );
         match self.json {
             true => context.console.json(&trimmed)?,

@@ -113,7 +113,7 @@ fn what_is_no_archive_or_ends_too_early_keeps_the_whole_files_only() {
     refused(
         &["put", &disk, &folder.path("cut.tar"), "--tar"],
         9,
-        "0 files of the archive are stored",
+        "stored of the archive, whole: 0 files",
     );
     assert_eq!(
         json(&["ls", &disk, "--json"])["files"]

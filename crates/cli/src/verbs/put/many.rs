@@ -8,7 +8,7 @@ use crate::Context;
 use crate::SCHEMA_VERSION;
 use crate::drive::Drive;
 use crate::failure::{Exit, Failure, Result};
-use crate::units::{exact, micros, rounded};
+use crate::units::{counted, exact, micros, rounded};
 use crate::verbs::ls::Listing;
 use crate::volume::source::Source;
 use crate::volume::tree::{Tree, some};
@@ -83,8 +83,8 @@ impl ManyReport {
             count => format!("; {count} left out"),
         };
         format!(
-            "{done} {} files: {} in {seconds:.3} s, {rate}/s{skipped}",
-            self.files.len(),
+            "{done} {}: {} in {seconds:.3} s, {rate}/s{skipped}",
+            counted(self.files.len() as u64, "file"),
             exact(self.length_bytes),
         )
     }

@@ -7,7 +7,7 @@ use super::{ManyReport, Put, Reported, check_name};
 use crate::Context;
 use crate::drive::Drive;
 use crate::failure::{Exit, Failure, Result};
-use crate::units::micros;
+use crate::units::{counted, micros};
 use crate::volume::archive::{Archive, Member};
 use crate::volume::source::Source;
 use crate::volume::{Mounted, Store, route, shown};
@@ -60,10 +60,8 @@ impl Put {
         bar.finish_and_clear();
         report.elapsed_us = micros(began.elapsed());
         stored.map_err(|failure| {
-            let done = report.files.len();
-            failure.and(format_args!(
-                "{done} files of the archive are stored, whole"
-            ))
+            let done = counted(report.files.len() as u64, "file");
+            failure.and(format_args!("stored of the archive, whole: {done}"))
         })?;
         Ok(report)
     }
