@@ -1,6 +1,7 @@
 //! `straightway df [DEVICE]...`: the space of volumes.
 
 use crate::failure::{Exit, Result};
+use crate::path::PathChoice;
 use crate::units::rounded;
 use crate::verbs::list;
 use crate::verbs::stat::VolumeReport;
@@ -14,8 +15,9 @@ use serde::Serialize;
 /// Show the space of volumes.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-Without DEVICE: every volume on the drives and disks that `straightway list` shows. One that is in use is
-named with the reason; its space is not known then.")]
+Without DEVICE: every volume on the drives and disks that `straightway list` shows, through the kernel, so
+that no drive is taken from its driver. One that is in use is named with the reason; its space is not
+known then.")]
 pub struct Df {
     /// Devices with volumes [every one that has a volume]
     #[arg(value_name = "DEVICE")]
@@ -92,7 +94,11 @@ impl Df {
                     context.say("no drive of this machine has a Straightway volume");
                 }
                 for one in &volumes.closed {
-                    context.say(format_args!("{}: {}", one.device, one.reason));
+                    // Most reasons begin with the device.
+                    match one.reason.contains(&one.device) {
+                        true => context.say(&one.reason),
+                        false => context.say(format_args!("{}: {}", one.device, one.reason)),
+                    }
                 }
                 if !volumes.volumes.is_empty() {
                     context.console.print(&volumes.table())?;
@@ -103,7 +109,12 @@ impl Df {
     }
 
     fn space_of(&self, context: &Context, device: &str) -> Result<Space> {
-        let options = route::open_options(&self.route.with_buffers(4096, 1), false);
+        let mut route = self.route;
+        if self.devices.is_empty() && route.is_auto() {
+            // A look at all drives takes none from its driver.
+            route.path = PathChoice::SYNC;
+        }
+        let options = route::open_options(&route.with_buffers(4096, 1), false);
         Store::with(context, device, &options, |mounted| {
             Ok(Space {
                 name: device.to_owned(),
