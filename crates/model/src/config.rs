@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use nvme::{PciId, Quirks};
+
 use crate::clock::Time;
 
 /// A namespace.
@@ -27,6 +29,19 @@ impl NamespaceConfig {
             file: None,
         }
     }
+}
+
+/// A power state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PowerStateConfig {
+    /// Largest power in milliwatts.
+    pub max_power_mw: u32,
+    /// No I/O is processed in it.
+    pub non_operational: bool,
+    /// How long it takes to enter it.
+    pub entry_latency_us: u32,
+    /// How long it takes to leave it.
+    pub exit_latency_us: u32,
 }
 
 /// A controller.
@@ -74,6 +89,16 @@ pub struct Config {
     pub abort_limit: u8,
     /// Asynchronous event requests that may be outstanding (AERL + 1).
     pub async_event_limit: u8,
+    /// Its power states, at most 32, state 0 first and deeper ones last; none for one state of 5 W. With more than one, the
+    /// controller has autonomous transitions.
+    pub power_states: Vec<PowerStateConfig>,
+    /// Transfers that cross a multiple of this many blocks are counted
+    /// ([`Statistics::boundary_crossings`](crate::Statistics::boundary_crossings)); 0 for none.
+    pub boundary_blocks: u16,
+    /// Its quirks: it has each one's defect.
+    pub quirks: Quirks,
+    /// PCI identifiers; QEMU's vendor and no known device unless set.
+    pub pci_id: PciId,
     /// The clock.
     pub time: Time,
     /// Serial number, model number and firmware revision.
@@ -104,6 +129,13 @@ impl Default for Config {
             doorbell_buffers: true,
             abort_limit: 4,
             async_event_limit: 4,
+            power_states: Vec::new(),
+            boundary_blocks: 0,
+            quirks: Quirks::NONE,
+            pci_id: PciId {
+                vendor: 0x1af4,
+                device: 0xffff,
+            },
             time: Time::Real,
             names: ["MODEL0001", "Straightway model controller", "1.0"],
         }

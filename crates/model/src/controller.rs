@@ -34,7 +34,13 @@ pub(crate) struct Controller {
     asq: u64,
     acq: u64,
     change: Option<(u64, Change)>,
-    ready_stuck: Option<bool>,
+    pub(crate) ready_stuck: Option<bool>,
+    /// When CC.EN was last cleared, for a quirk.
+    pub(crate) disabled_at: Option<u64>,
+    /// A quirk has stopped I/O until the next reset.
+    pub(crate) io_stopped: bool,
+    /// When the last I/O command was accepted, for power states.
+    pub(crate) last_io: u64,
     pub(crate) bus: Bus,
     pub(crate) violations: Violations,
     pub(crate) submission: Vec<Option<SubmissionQueue>>,
@@ -75,6 +81,9 @@ impl Controller {
             acq: 0,
             change: None,
             ready_stuck: None,
+            disabled_at: None,
+            io_stopped: false,
+            last_io: 0,
             violations: memory.log().clone(),
             bus: Bus::new(memory),
             submission: (0..queues).map(|_| None).collect(),
@@ -159,7 +168,10 @@ impl Controller {
             VS => VERSION,
             INTMS | INTMC => self.interrupt_mask,
             CC => self.cc,
-            CSTS => self.status(),
+            CSTS => {
+                self.notice_early_status();
+                self.status()
+            }
             AQA => self.aqa,
             _ => 0,
         }
@@ -233,6 +245,7 @@ impl Controller {
             }
             (false, true) => self.enable(value),
             (true, false) if self.ready_stuck != Some(true) => {
+                self.disabled_at = Some(self.now);
                 self.reset();
                 self.csts &= !CSTS_FATAL;
                 self.change_later(Change::Disabled);
@@ -315,6 +328,8 @@ impl Controller {
         self.shadow = None;
         self.interrupt_mask = 0;
         self.features = Features::new(&self.config);
+        self.io_stopped = false;
+        self.last_io = self.now;
         self.logs.reset();
     }
 
@@ -326,6 +341,7 @@ impl Controller {
         (self.aqa, self.asq, self.acq) = (0, 0, 0);
         self.bus.isolated = false;
         self.ready_stuck = None;
+        self.disabled_at = None;
         self.cap = capabilities(&self.config, &self.faults);
         self.statistics.power_cuts += 1;
         for namespace in &mut self.namespaces {

@@ -30,7 +30,7 @@ enum Work {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Effects {
     hang: Option<bool>,
-    delay: Option<(u64, bool)>,
+    pub(crate) delay: Option<(u64, bool)>,
     status: Option<u16>,
     id: Option<WrongId>,
     invert_phase: bool,
@@ -143,6 +143,14 @@ impl Controller {
             let outcome = Err(status::COMMAND_ID_CONFLICT);
             self.post(queue, Posting::new(queue, command.cid, outcome));
             return;
+        }
+        if self.apply_quirks(queue, &command) {
+            effects.hang = Some(false);
+        } else if queue != 0 {
+            self.wake(&mut effects);
+            if !self.is_running() {
+                return;
+            }
         }
         let (due, abortable) = match (effects.hang, effects.delay) {
             (Some(abortable), _) => (None, abortable),
@@ -275,7 +283,11 @@ impl Controller {
 
     /// Whether the time matters: it does not for a healthy controller without delays.
     pub(crate) fn needs_time(&self) -> bool {
-        !self.faults.is_empty() || self.config.ready_delay_us != 0 || self.next_due() != u64::MAX
+        !self.faults.is_empty()
+            || self.config.ready_delay_us != 0
+            || !self.config.power_states.is_empty()
+            || self.config.quirks != nvme::Quirks::NONE
+            || self.next_due() != u64::MAX
     }
 
     /// Runs everything whose time has come.

@@ -17,6 +17,7 @@ const INTERRUPT_COALESCING: u8 = 0x08;
 const INTERRUPT_VECTOR: u8 = 0x09;
 const WRITE_ATOMICITY: u8 = 0x0a;
 const ASYNC_EVENTS: u8 = 0x0b;
+const TRANSITIONS: u8 = 0x0c;
 
 /// The initial over temperature threshold: 70 degrees Celsius in kelvins.
 const THRESHOLD_KELVIN: u32 = 343;
@@ -27,6 +28,8 @@ pub(crate) struct Features {
     /// By feature, and by what selects one of several values in it.
     changed: BTreeMap<(u8, u32), u32>,
     write_cache: bool,
+    /// The table of autonomous power state transitions.
+    pub(crate) transitions: [u8; 256],
 }
 
 impl Features {
@@ -34,7 +37,14 @@ impl Features {
         Self {
             changed: BTreeMap::new(),
             write_cache: config.volatile_write_cache,
+            transitions: crate::power::default_table(config),
         }
+    }
+
+    /// Whether autonomous transitions are on: as shipped, unless changed.
+    pub(crate) fn transitions_enabled(&self) -> bool {
+        let changed = self.changed.get(&(TRANSITIONS, 0));
+        changed.is_none_or(|value| value & 1 != 0)
     }
 
     /// Whether there is a volatile write cache and it is enabled.
@@ -64,6 +74,8 @@ impl Controller {
             TEMPERATURE_THRESHOLD => 0,
             VOLATILE_WRITE_CACHE if self.config.volatile_write_cache => 1,
             NUMBER_OF_QUEUES => u32::from(self.config.io_queues - 1) * 0x1_0001,
+            // On, as vendors ship drives.
+            TRANSITIONS if self.config.power_states.len() > 1 => 1,
             INTERRUPT_VECTOR => {
                 let vector = dword11 & 0xffff;
                 if vector >= u32::from(self.config.interrupt_vectors) {
@@ -76,10 +88,13 @@ impl Controller {
         })
     }
 
-    pub(crate) fn get_features(&self, command: &Command) -> Outcome {
+    pub(crate) fn get_features(&mut self, command: &Command) -> Outcome {
         let feature = command.dword::<10>() as u8;
         let dword11 = command.dword::<11>();
         let default = self.feature_default(feature, dword11)?;
+        if feature == TRANSITIONS && command.dword::<10>() >> 8 & 7 == 0 {
+            self.move_transitions(command, false)?;
+        }
         match command.dword::<10>() >> 8 & 7 {
             0 => {
                 let key = (feature, selector(feature, dword11));
@@ -101,6 +116,7 @@ impl Controller {
         }
         match feature {
             NUMBER_OF_QUEUES => return self.set_queue_count(value),
+            TRANSITIONS => self.move_transitions(command, true)?,
             // There is only power state 0.
             POWER_MANAGEMENT if value & 0x1f != 0 => return Err(status::INVALID_FIELD),
             VOLATILE_WRITE_CACHE => {

@@ -14,7 +14,7 @@ const CONTROLLER: u8 = 1;
 const ACTIVE_LIST: u8 = 2;
 const DESCRIPTORS: u8 = 3;
 
-type Page = [u8; 4096];
+pub(crate) type Page = [u8; 4096];
 
 impl Controller {
     pub(crate) fn identify(&mut self, command: &Command) -> Outcome {
@@ -24,6 +24,7 @@ impl Controller {
             NAMESPACE => {
                 if let Some(config) = self.valid_namespace(command.nsid)? {
                     namespace_page(config, &mut page);
+                    put(&mut page, 46, &self.config.boundary_noiob().to_le_bytes());
                 }
             }
             CONTROLLER => controller_page(&self.config, &mut page),
@@ -39,6 +40,7 @@ impl Controller {
             }
             _ => return Err(status::INVALID_FIELD),
         }
+        self.spoil_identifiers(cns, &mut page);
         for kind in self.faults.constant() {
             if let Kind::Identify(fault) = kind {
                 spoil(fault, cns, &mut page);
@@ -68,13 +70,14 @@ impl Controller {
     }
 }
 
-fn put(page: &mut Page, offset: usize, value: &[u8]) {
+pub(crate) fn put(page: &mut Page, offset: usize, value: &[u8]) {
     page[offset..offset + value.len()].copy_from_slice(value);
 }
 
 fn controller_page(config: &Config, page: &mut Page) {
-    put(page, 0, &0x1af4_u16.to_le_bytes());
-    put(page, 2, &0x1af4_u16.to_le_bytes());
+    for offset in [0, 2] {
+        put(page, offset, &config.pci_id.vendor.to_le_bytes());
+    }
     let [serial, model, firmware] = config.names;
     for (range, text) in [(4..24, serial), (24..64, model), (64..72, firmware)] {
         let padded = text.bytes().chain(std::iter::repeat(b' '));
@@ -107,8 +110,9 @@ fn controller_page(config: &Config, page: &mut Page) {
     page[525] = 0b110 | u8::from(config.volatile_write_cache);
     let name = b"nqn.2014-08.org.nvmexpress:uuid:53747261-6967-6874-7761-790000000001";
     put(page, 768, name);
-    // 5 W, in units of 10 mW.
-    put(page, 2048, &500_u16.to_le_bytes());
+    crate::power::put_states(config, page);
+    // The vendor's stripe, as a power of two of the smallest page.
+    page[3075] = config.stripe_pages_log2();
 }
 
 fn namespace_page(config: &NamespaceConfig, page: &mut Page) {

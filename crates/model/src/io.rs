@@ -1,5 +1,7 @@
 //! The NVM command set (NVMe base specification 1.4, "NVM Command Set").
 
+use nvme::Quirks;
+
 use crate::command::{Command, Outcome, io, status};
 use crate::controller::Controller;
 use crate::prp;
@@ -42,8 +44,10 @@ impl Controller {
         if !namespace.has(command.lba(), command.block_count()) {
             return Err(status::LBA_RANGE);
         }
+        self.note_transfer(command, len)?;
         let mut segments = std::mem::take(&mut self.segments);
         let page_shift = self.page_shift();
+        let command = &self.spoil_list(command);
         let walked = prp::walk(&mut self.bus, page_shift, command, len, &mut segments);
         self.segments = segments;
         walked?;
@@ -125,6 +129,9 @@ impl Controller {
         if !self.namespaces[index].has(command.lba(), command.block_count()) {
             return Err(status::LBA_RANGE);
         }
+        if self.has_quirk(Quirks::NO_WRITE_ZEROES) {
+            return Ok(0);
+        }
         let cached = self.features.write_cache() && !command.fua();
         let zeroed = self.namespaces[index].zero(command.lba(), command.block_count(), cached);
         zeroed.map_err(|_| status::WRITE_FAULT)?;
@@ -163,7 +170,12 @@ impl Controller {
         }
         if command.dword::<11>() & 1 << 2 != 0 {
             let cached = self.features.write_cache();
+            let excess = u64::from(self.config.quirks.has(Quirks::NO_DEALLOCATE));
             for (lba, count) in ranges() {
+                let count = match namespace.has(lba, count + excess) {
+                    true => count + excess,
+                    false => count,
+                };
                 let zeroed = namespace.zero(lba, count, cached);
                 zeroed.map_err(|_| status::WRITE_FAULT)?;
             }

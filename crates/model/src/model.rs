@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use block::Clock;
-use nvme::{InterruptRefused, Registers};
+use nvme::{InterruptRefused, PciId, Registers};
 
 use crate::clock::ModelClock;
 use crate::config::Config;
@@ -328,6 +328,9 @@ fn check(config: &Config, stores: &[Box<dyn Store>]) -> Result<(), &'static str>
     if config.register_bytes != 0 && config.register_bytes < 0x1008 {
         return Err("the register space is too short for the admin doorbells");
     }
+    if config.power_states.len() > nvme::MAX_POWER_STATES {
+        return Err("a controller has at most 32 power states");
+    }
     if stores.len() != config.namespaces.len() {
         return Err("one store for each namespace");
     }
@@ -399,6 +402,10 @@ impl Registers for Model {
     fn relax(&self) {
         self.0.clock.relax();
         self.catch_up();
+    }
+
+    fn pci_id(&self) -> Option<PciId> {
+        self.enter(|controller| Some(controller.config.pci_id))
     }
 }
 

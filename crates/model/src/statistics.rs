@@ -27,6 +27,10 @@ pub struct Statistics {
     pub read_bytes: u64,
     /// Bytes written by I/O commands.
     pub written_bytes: u64,
+    /// Reads and writes that crossed the configured boundary.
+    pub boundary_crossings: u64,
+    /// Autonomous transitions to a non-operational power state.
+    pub power_transitions: u64,
     /// Memory accesses that were not performed because the controller was isolated or removed.
     pub suppressed_accesses: u64,
     /// Times the controller became ready.
@@ -50,6 +54,8 @@ impl Default for Statistics {
             interrupts_dropped: 0,
             read_bytes: 0,
             written_bytes: 0,
+            boundary_crossings: 0,
+            power_transitions: 0,
             suppressed_accesses: 0,
             enables: 0,
             power_cuts: 0,

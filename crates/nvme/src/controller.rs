@@ -13,6 +13,7 @@ use crate::layout::{
 };
 use crate::memory::{Shared, TryLock};
 use crate::platform::Platform;
+use crate::quirks::{Quirks, READY_DELAY_US, SHORT_TRANSFER_BYTES};
 use crate::registers::{
     ACQ, AQA, ASQ, CAP, CC, CC_ENABLE, CC_SHUTDOWN_MASK, CC_SHUTDOWN_NORMAL, Capabilities,
     ControllerStatus, VS, enable_value,
@@ -36,6 +37,12 @@ pub struct Options {
     pub queues: u16,
     /// Use shadow doorbells where the controller has them.
     pub shadow_doorbells: bool,
+    /// Quirks that the owner knows of, in addition to those in the driver's table.
+    pub quirks: Quirks,
+    /// The longest that an autonomous power state transition may delay a command, in microseconds: states that take longer are
+    /// not entered, and 0 switches transitions off. `None` leaves what is set. Ignored where the platform knows its drive
+    /// ([`Registers::is_any_drive`](crate::Registers::is_any_drive)).
+    pub latency_limit_us: Option<u32>,
 }
 
 impl Default for Options {
@@ -46,6 +53,8 @@ impl Default for Options {
             abort_grace_us: 500_000,
             queues: 8,
             shadow_doorbells: true,
+            quirks: Quirks::NONE,
+            latency_limit_us: None,
         }
     }
 }
@@ -67,6 +76,8 @@ pub struct Controller<P: Platform> {
     info: ControllerInfo,
     queue_limit: u16,
     shadow_active: bool,
+    quirks: Quirks,
+    stripe_bytes: u32,
 }
 
 /// A controller that could not be enabled. The memory is returned to the caller: the controller is
@@ -112,6 +123,11 @@ impl<P: Platform> Controller<P> {
             Ok(found) => found,
             Err(error) => return Err(failed(error, platform, memory)),
         };
+        let quirks = quirks_before(&platform, &options);
+        if quirks.has(Quirks::REFUSED) {
+            let error = Error::Unsupported(Unsupported::Quirk);
+            return Err(failed(error, platform, memory));
+        }
         let page_bytes = 1 << page_shift;
         let needed_bytes = match options.shadow_doorbells {
             true => controller_memory_bytes(page_bytes),
@@ -131,10 +147,11 @@ impl<P: Platform> Controller<P> {
             options: &options,
             capabilities: &capabilities,
             page_shift,
+            quirks,
         };
         let brought_up = setup.disable().and_then(|()| setup.bring_up(&mut admin));
         match brought_up {
-            Ok((info, queue_limit)) => Ok(Self {
+            Ok(found) => Ok(Self {
                 version: platform.read32(VS),
                 shadow_active: admin.shadow_active,
                 admin: TryLock::new(admin),
@@ -143,8 +160,10 @@ impl<P: Platform> Controller<P> {
                 capabilities,
                 gate: Gate::new(),
                 page_shift,
-                info,
-                queue_limit,
+                info: found.info,
+                queue_limit: found.queue_limit,
+                quirks: found.quirks,
+                stripe_bytes: found.stripe_bytes,
             }),
             Err(error) => {
                 if setup.disable().is_err() {
@@ -181,10 +200,32 @@ impl<P: Platform> Controller<P> {
         self.page_shift
     }
 
-    /// The largest transfer of one command, in bytes (MDTS); at most 2^31.
-    pub const fn max_transfer_bytes(&self) -> usize {
-        self.info
-            .max_transfer_bytes(self.capabilities.min_page_shift)
+    /// The largest transfer of one command, in bytes: MDTS, or less because of a quirk; at most 2^31.
+    pub fn max_transfer_bytes(&self) -> usize {
+        let shift = self.capabilities.min_page_shift;
+        let max_bytes = self.info.max_transfer_bytes(shift);
+        match self.quirks().has(Quirks::SHORT_TRANSFERS) {
+            true => max_bytes.min(SHORT_TRANSFER_BYTES),
+            false => max_bytes,
+        }
+    }
+
+    /// The quirks that apply to the controller.
+    #[inline(always)]
+    pub fn quirks(&self) -> Quirks {
+        match self.platform.is_any_drive() {
+            true => self.quirks,
+            false => Quirks::NONE,
+        }
+    }
+
+    /// Transfers that cross a multiple of this many bytes are slower, on every namespace, which NOIOB does not say
+    /// ([`Quirks::STRIPE`]); 0 if there is no such boundary.
+    pub fn stripe_bytes(&self) -> u32 {
+        match self.quirks().has(Quirks::STRIPE) {
+            true => self.stripe_bytes,
+            false => 0,
+        }
     }
 
     /// How many I/O queue pairs the controller granted.
@@ -220,6 +261,7 @@ impl<P: Platform> Controller<P> {
             options: &self.options,
             capabilities: &self.capabilities,
             page_shift: self.page_shift,
+            quirks: self.quirks(),
         }
     }
 
@@ -283,12 +325,31 @@ fn probe<P: Platform>(platform: &P) -> Result<(Capabilities, u8), Error> {
     Ok((capabilities, capabilities.min_page_shift))
 }
 
+/// The quirks that are known before the controller is enabled.
+fn quirks_before<P: Platform>(platform: &P, options: &Options) -> Quirks {
+    if !platform.is_any_drive() {
+        return Quirks::NONE;
+    }
+    let by_id = platform.pci_id().map_or(Quirks::NONE, Quirks::of_pci);
+    options.quirks.and(by_id)
+}
+
+/// What a controller that was brought up reports about itself.
+pub(crate) struct BroughtUp {
+    info: ControllerInfo,
+    queue_limit: u16,
+    quirks: Quirks,
+    stripe_bytes: u32,
+}
+
 /// The steps between a controller's states, without its queues.
 pub(crate) struct Setup<'a, P: Platform> {
     pub(crate) platform: &'a P,
     pub(crate) options: &'a Options,
     pub(crate) capabilities: &'a Capabilities,
     pub(crate) page_shift: u8,
+    /// Those that are known so far.
+    pub(crate) quirks: Quirks,
 }
 
 impl<P: Platform> Setup<'_, P> {
@@ -327,6 +388,12 @@ impl<P: Platform> Setup<'_, P> {
         }
         self.platform
             .write32(CC, cc & !(CC_ENABLE | CC_SHUTDOWN_MASK));
+        if cc & CC_ENABLE != 0 && self.quirks.has(Quirks::READY_DELAY) {
+            let deadline = Deadline::after_us(self.platform, READY_DELAY_US);
+            while !deadline.is_over(self.platform) {
+                self.platform.relax();
+            }
+        }
         self.wait_ready(false)
     }
 
@@ -352,9 +419,8 @@ impl<P: Platform> Setup<'_, P> {
     }
 
     /// From disabled to ready for I/O queues: admin queue, identify, number of queues, shadow
-    /// doorbells, event requests. Returns the controller's identify data and how many queue pairs
-    /// it granted.
-    pub(crate) fn bring_up(&self, admin: &mut Admin) -> Result<(ControllerInfo, u16), Error> {
+    /// doorbells, event requests.
+    pub(crate) fn bring_up(&self, admin: &mut Admin) -> Result<BroughtUp, Error> {
         self.platform.connect();
         admin.restart();
         let (submission, completion) = admin.addresses();
@@ -370,12 +436,23 @@ impl<P: Platform> Setup<'_, P> {
         self.wait_ready(true)?;
 
         let info = self.identify_controller(admin)?;
+        let (mut quirks, mut stripe_bytes) = (self.quirks, 0);
+        if self.platform.is_any_drive() {
+            quirks = quirks.and(Quirks::of_identify(&info));
+            stripe_bytes = self.stripe_bytes(admin);
+            self.limit_transitions(admin, &info, quirks)?;
+        }
         let queue_limit = self.request_queues(admin)?;
         if self.options.shadow_doorbells && info.shadow_doorbells() {
             self.configure_shadow(admin)?;
         }
         admin.arm_events(self.platform, self.capabilities, info.event_limit);
-        Ok((info, queue_limit))
+        Ok(BroughtUp {
+            info,
+            queue_limit,
+            quirks,
+            stripe_bytes,
+        })
     }
 
     /// Runs an admin command within the admin time-out.
@@ -396,6 +473,17 @@ impl<P: Platform> Setup<'_, P> {
         let mut head = [0; CONTROLLER_HEAD_BYTES];
         admin.data.copy_out(&mut head);
         ControllerInfo::parse(&head)
+    }
+
+    /// Byte 3 of the vendor's part of the Identify Controller data: a stripe, as a power of two of the smallest page.
+    fn stripe_bytes(&self, admin: &Admin) -> u32 {
+        const VENDOR: usize = 3072;
+        let word = admin.data.word(VENDOR).map_or(0, |word| word.read());
+        let shift = (word >> 24) + u32::from(self.capabilities.min_page_shift);
+        match word >> 24 {
+            0 => 0,
+            _ => 1_u32.checked_shl(shift).unwrap_or(0),
+        }
     }
 
     fn request_queues(&self, admin: &mut Admin) -> Result<u16, Error> {

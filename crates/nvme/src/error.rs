@@ -75,6 +75,8 @@ pub enum GenericRefusal {
     Direction,
     /// Its data is empty, longer than 4 KiB, or has another length than its dwords say.
     Length,
+    /// The controller is known to stop on it ([`Quirks::NO_TEMPERATURE_THRESHOLD`](crate::Quirks::NO_TEMPERATURE_THRESHOLD)).
+    Quirk,
 }
 
 impl fmt::Display for GenericRefusal {
@@ -84,6 +86,7 @@ impl fmt::Display for GenericRefusal {
             GenericRefusal::Direction => {
                 "its data does not have the direction of its opcode (bits 1:0)"
             }
+            GenericRefusal::Quirk => "this controller is known to stop on it",
             GenericRefusal::Length => {
                 "its data must have 1 to 4096 bytes, as many as its dwords say"
             }
@@ -111,6 +114,9 @@ pub enum Unsupported {
     Metadata,
     /// The namespace has no blocks.
     EmptyNamespace,
+    /// Its submission queue entries are not of 64 bytes, or its queues share command identifiers
+    /// ([`Quirks::WIDE_ENTRIES`](crate::Quirks::WIDE_ENTRIES), [`Quirks::SHARED_TAGS`](crate::Quirks::SHARED_TAGS)).
+    Quirk,
     /// The namespace belongs to this command set, not to the NVM command set.
     CommandSet(u8),
     /// MDTS or the queue's memory does not even hold one block.
@@ -128,6 +134,9 @@ impl fmt::Display for Unsupported {
             Unsupported::EntrySize => "its queue entries are not 64 and 16 bytes (SQES, CQES)",
             Unsupported::DoorbellStride => "its doorbells end past its registers (CAP.DSTRD)",
             Unsupported::BlockSize => "its blocks are not of 512 B to 64 KiB (LBADS)",
+            Unsupported::Quirk => {
+                "it is known to need submission entries of 128 bytes, or one tag space for all queues"
+            }
             Unsupported::Metadata => "it is formatted with metadata (MS is not 0)",
             Unsupported::EmptyNamespace => "it has no blocks (NSZE = 0)",
             Unsupported::CommandSet(1) => "it is a key-value namespace (command set 1)",

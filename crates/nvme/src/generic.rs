@@ -16,10 +16,13 @@ use crate::error::{Error, GenericRefusal};
 use crate::platform::Platform;
 use crate::prp;
 use crate::queue::QueuePair;
+use crate::quirks::Quirks;
 use crate::service::State;
 
 /// Feature identifier of Set Features that the driver owns: the number of queues.
 const NUMBER_OF_QUEUES: u32 = 0x07;
+/// Feature identifier of the temperature threshold.
+const TEMPERATURE_THRESHOLD: u32 = 0x04;
 const FIRMWARE_DOWNLOAD: u8 = 0x11;
 const COMPARE: u8 = 0x05;
 const RESERVATION_REPORT: u8 = 0x0e;
@@ -134,6 +137,12 @@ impl<P: Platform> Controller<P> {
         };
         if command.is_the_driver_s() {
             return Err(command.refused(GenericRefusal::Owned));
+        }
+        if self.quirks().has(Quirks::NO_TEMPERATURE_THRESHOLD)
+            && command.opcode == admin::SET_FEATURES
+            && command.dwords[0] & 0xff == TEMPERATURE_THRESHOLD
+        {
+            return Err(command.refused(GenericRefusal::Quirk));
         }
         if command.direction() != direction {
             return Err(command.refused(GenericRefusal::Direction));

@@ -34,6 +34,8 @@ mod controller {
     pub(super) const ACL: usize = 258;
     pub(super) const AERL: usize = 259;
     pub(super) const ELPE: usize = 262;
+    pub(super) const NPSS: usize = 263;
+    pub(super) const APSTA: usize = 265;
     pub(super) const SQES: usize = 512;
     pub(super) const CQES: usize = 513;
     pub(super) const NN: usize = 516;
@@ -49,6 +51,7 @@ mod namespace {
     pub(super) const NLBAF: usize = 25;
     pub(super) const FLBAS: usize = 26;
     pub(super) const DLFEAT: usize = 33;
+    pub(super) const NOIOB: usize = 46;
     pub(super) const NSATTR: usize = 99;
     pub(super) const NGUID: usize = 104;
     pub(super) const EUI64: usize = 120;
@@ -104,6 +107,10 @@ pub struct ControllerInfo {
     pub optional_nvm: u16,
     /// A volatile write cache is present (VWC bit 0).
     pub volatile_write_cache: bool,
+    /// The deepest power state (NPSS).
+    pub last_power_state: u8,
+    /// The controller can change its power state by itself (APSTA bit 0).
+    pub autonomous_transitions: bool,
 }
 
 impl ControllerInfo {
@@ -131,6 +138,8 @@ impl ControllerInfo {
             namespace_count: u32_at(page, controller::NN),
             optional_nvm: u16_at(page, controller::ONCS),
             volatile_write_cache: u8_at(page, controller::VWC) & 1 != 0,
+            last_power_state: u8_at(page, controller::NPSS),
+            autonomous_transitions: u8_at(page, controller::APSTA) & 1 != 0,
         })
     }
 
@@ -179,6 +188,8 @@ pub struct NamespaceInfo {
     pub block_size_log2: u8,
     /// Blocks read as deallocated return zeroes (DLFEAT bits 2:0 = 1).
     pub deallocated_reads_zero: bool,
+    /// Transfers that cross a multiple of this many blocks are slower (NOIOB); 0 if there is no such boundary.
+    pub optimal_boundary_blocks: u16,
     /// The namespace cannot be written (NSATTR bit 0).
     pub write_protected: bool,
     /// Extended unique identifier (EUI64), zero if there is none.
@@ -224,6 +235,7 @@ impl NamespaceInfo {
             capacity_blocks: u64_at(page, namespace::NCAP),
             block_size_log2,
             deallocated_reads_zero: u8_at(page, namespace::DLFEAT) & 7 == 1,
+            optimal_boundary_blocks: u16_at(page, namespace::NOIOB),
             write_protected: u8_at(page, namespace::NSATTR) & 1 != 0,
             eui64: array_at(page, namespace::EUI64),
             nguid: array_at(page, namespace::NGUID),

@@ -11,6 +11,7 @@ use crate::identify::{
 };
 use crate::log::{self, ErrorEntry, Event, FirmwareSlots, Smart};
 use crate::platform::Platform;
+use crate::quirks::Quirks;
 use crate::status::Status;
 
 /// The first version (VS) with descriptor lists.
@@ -57,10 +58,16 @@ impl<P: Platform> Controller<P> {
         result
     }
 
-    /// Runs a command that returns at most a page, into `page`. The command's parts are separate
+    /// Runs a command that returns at most a page, into `page`, and returns dword 0. The command's parts are separate
     /// arguments: a whole command would be built, and that code repeated, at each call.
     #[inline(never)]
-    fn fetch(&self, opcode: u8, nsid: u32, cdw10: u32, page: &mut [u8]) -> Result<(), Error> {
+    pub(crate) fn fetch(
+        &self,
+        opcode: u8,
+        nsid: u32,
+        cdw10: u32,
+        page: &mut [u8],
+    ) -> Result<u32, Error> {
         self.with_admin(|admin| {
             admin.data.clear();
             let command = Command {
@@ -70,14 +77,14 @@ impl<P: Platform> Controller<P> {
                 dwords: [cdw10, 0, 0, 0],
                 ..Command::default()
             };
-            self.run(admin, &command)?;
+            let dword = self.run(admin, &command)?;
             admin.data.copy_out(page);
-            Ok(())
+            Ok(dword)
         })
     }
 
     fn identify(&self, cns: u32, nsid: u32, page: &mut [u8]) -> Result<(), Error> {
-        self.fetch(admin::IDENTIFY, nsid, cns, page)
+        self.fetch(admin::IDENTIFY, nsid, cns, page).map(|_| ())
     }
 
     /// Writes the identifiers of the active namespaces above `after` to `found`, in ascending
@@ -107,7 +114,8 @@ impl<P: Platform> Controller<P> {
         }
         let mut page = [0; NAMESPACE_HEAD_BYTES];
         // First, because a namespace of another command set may have no NVM data structure.
-        if self.version() >= NVME_1_3 {
+        let quirks = self.quirks();
+        if self.version() >= NVME_1_3 && !quirks.has(Quirks::NO_DESCRIPTORS) {
             match self.identify(cns::DESCRIPTORS, nsid, &mut page) {
                 // A controller that refuses this has only the NVM command set: the list is empty.
                 Ok(()) | Err(Error::Status { .. }) => check_command_set(nsid, &page)?,
@@ -122,24 +130,39 @@ impl<P: Platform> Controller<P> {
                 Err(Error::NoNamespace { nsid })
             }
             Err(error) => Err(error),
-            Ok(()) => NamespaceInfo::parse(nsid, &page),
+            Ok(()) => {
+                let mut info = NamespaceInfo::parse(nsid, &page)?;
+                if quirks.has(Quirks::BOGUS_IDENTIFIERS) {
+                    (info.eui64, info.nguid) = ([0; 8], [0; 16]);
+                }
+                Ok(info)
+            }
         }
     }
 
-    /// Calls `each` with every identification descriptor of a namespace.
+    /// Calls `each` with every identification descriptor of a namespace; identifiers that a quirk makes worthless are left
+    /// out.
     ///
     /// # Errors
     /// Those of the admin command.
     pub fn descriptors(&self, nsid: u32, mut each: impl FnMut(Descriptor)) -> Result<(), Error> {
+        if self.quirks().has(Quirks::NO_DESCRIPTORS) {
+            return Ok(());
+        }
         let mut page = [0; PAGE_BYTES];
         self.identify(cns::DESCRIPTORS, nsid, &mut page)?;
-        descriptors(&page).for_each(&mut each);
+        let bogus = self.quirks().has(Quirks::BOGUS_IDENTIFIERS);
+        let is_set = |one: &Descriptor| matches!(one, Descriptor::CommandSet(_));
+        descriptors(&page)
+            .filter(|one| !bogus || is_set(one))
+            .for_each(&mut each);
         Ok(())
     }
 
     fn log(&self, lid: u32, page: &mut [u8]) -> Result<(), Error> {
         let cdw10 = lid | log::dwords(page.len()) << 16;
         self.fetch(admin::GET_LOG_PAGE, ALL_NAMESPACES, cdw10, page)
+            .map(|_| ())
     }
 
     /// Health and counters.

@@ -13,6 +13,7 @@
 //! | `layout`, `memory` | the layout of the caller's memory; the only `unsafe` |
 //! | `prp`, `encode`, `doorbell` | data pointers; commands; notifying the controller |
 //! | `admin`, `controller`, `inquiry`, `open` | enable, query, shut down |
+//! | `quirks`, `quirk_table`, `power` | known defects; power states and their latencies |
 //! | `generic` | commands that the driver does not interpret |
 //! | `slots`, `rings`, `queue`, `io` | a queue pair, and the I/O path: submit, kick, poll |
 //! | `wait`, `watch`, `service`, `recovery` | interrupts; deadlines; abort, delete, reset |
@@ -65,8 +66,11 @@ mod log;
 mod memory;
 mod open;
 mod platform;
+mod power;
 mod prp;
 mod queue;
+mod quirk_table;
+mod quirks;
 mod recovery;
 mod registers;
 mod rings;
@@ -92,7 +96,9 @@ pub use log::{
 };
 pub use open::Allocate;
 pub use platform::{BusRun, Dma, InterruptRefused, LinearDma, PagedDma, Platform, Registers};
+pub use power::{MAX_POWER_STATES, PowerState, PowerStates, Transitions};
 pub use queue::{CreateFailed, QueuePair};
+pub use quirks::{PciId, QUIRKS, QuirkFacts, Quirks};
 pub use registers::{Capabilities, ControllerStatus};
 pub use service::Statistics;
 pub use status::Status;

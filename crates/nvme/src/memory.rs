@@ -95,6 +95,17 @@ impl Part {
         }
     }
 
+    /// The part from byte `offset` on; `None` past the end.
+    pub(crate) fn from(&self, offset: usize) -> Option<Self> {
+        let len = self.len.checked_sub(offset)?;
+        Some(Self {
+            // SAFETY: at most one past the end, as just checked.
+            start: unsafe { self.start.add(offset) },
+            len,
+            bus: self.bus + offset as u64,
+        })
+    }
+
     /// The 32-bit word at byte `offset`; `None` past the end.
     pub(crate) fn word(&self, offset: usize) -> Option<Word> {
         let inside = offset & 3 == 0 && offset + 4 <= self.len;

@@ -6,6 +6,8 @@
 
 use block::Clock;
 
+use crate::quirks::PciId;
+
 /// A controller's register space (BAR0) and its interrupts.
 ///
 /// Offsets are in bytes, aligned to the access, and inside the space: the driver checks each
@@ -72,6 +74,18 @@ pub trait Registers {
     /// A pause between two reads of a register in a slow path; may sleep for a short time.
     fn relax(&self) {
         core::hint::spin_loop();
+    }
+
+    /// The function's PCI identifiers, by which [quirks](crate::Quirks) are looked up; `None` if it has none.
+    fn pci_id(&self) -> Option<PciId> {
+        None
+    }
+
+    /// Whether any drive may be in the slot. A board whose one drive is soldered, without quirks and without autonomous power
+    /// state transitions, returns a constant `false`: the compiler then removes what handles them.
+    #[inline(always)]
+    fn is_any_drive(&self) -> bool {
+        true
     }
 }
 
@@ -158,6 +172,15 @@ impl<T: Registers + ?Sized> Registers for &T {
 
     fn relax(&self) {
         (**self).relax();
+    }
+
+    fn pci_id(&self) -> Option<PciId> {
+        (**self).pci_id()
+    }
+
+    #[inline(always)]
+    fn is_any_drive(&self) -> bool {
+        (**self).is_any_drive()
     }
 }
 

@@ -7,7 +7,7 @@ use core::ops::Deref;
 use block::{Buffer, Completion, Features, Geometry};
 
 use crate::controller::Controller;
-use crate::encode::{Encoder, MAX_BLOCKS, Shape};
+use crate::encode::{Encoder, MAX_BLOCKS, PAGE, Shape};
 use crate::error::{Error as SetupError, Unsupported};
 use crate::identify::NamespaceInfo;
 use crate::layout::{
@@ -16,6 +16,7 @@ use crate::layout::{
 };
 use crate::memory::{Part, Shared};
 use crate::platform::Platform;
+use crate::quirks::{ALIGNED_LIST_BYTES, Quirks};
 use crate::recovery::{Attached, QueueMemory, Registration};
 use crate::rings::Rings;
 use crate::service::{State, Statistics};
@@ -114,7 +115,15 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
         max_transfer_bytes: usize,
     ) -> Result<Geometry, SetupError> {
         let shift = namespace.block_size_log2;
+        let quirks = controller.quirks();
         let max_bytes = controller.max_transfer_bytes().min(max_transfer_bytes);
+        // An aligned transfer of the longest length then crosses no boundary. One within a page is not believed.
+        let boundary = (usize::from(namespace.optimal_boundary_blocks) << shift)
+            .max(controller.stripe_bytes() as usize);
+        let max_bytes = match boundary {
+            0..PAGE => max_bytes,
+            boundary => max_bytes.min(boundary),
+        };
         let max_blocks = (max_bytes >> shift).min(MAX_BLOCKS as usize) as u64;
         let max_transfer_blocks = max_blocks.min(namespace.block_count) as u32;
         if max_transfer_blocks == 0 {
@@ -123,17 +132,25 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
         let info = controller.info();
         // Rings have twice the depth, rounded to powers of two, within the controller's limit.
         let entries = 1_usize << controller.capabilities.max_queue_entries.ilog2();
+        let mut depth = DEPTH.min(entries / 2);
+        if quirks.has(Quirks::DEPTH_ONE) {
+            depth = 1;
+        } else if quirks.has(Quirks::ALIGNED_LISTS) {
+            let longest = (max_transfer_blocks as usize) << shift;
+            let stride = list_bytes(longest, controller.page_bytes());
+            depth = (depth * stride / stride.max(ALIGNED_LIST_BYTES)).max(1);
+        }
         Ok(Geometry {
             block_size_log2: shift,
             block_count: namespace.block_count,
             max_transfer_blocks,
-            queue_depth: DEPTH.min(entries / 2) as u16,
+            queue_depth: depth as u16,
             buffer_align_bytes: 4,
             features: Features {
                 volatile_write_cache: info.volatile_write_cache,
                 fua: true,
-                discard: info.dataset_management(),
-                write_zeroes: info.write_zeroes(),
+                discard: info.dataset_management() && !quirks.has(Quirks::NO_DEALLOCATE),
+                write_zeroes: info.write_zeroes() && !quirks.has(Quirks::NO_WRITE_ZEROES),
                 read_only: namespace.write_protected,
             },
         })
@@ -148,7 +165,10 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
     ) -> Result<Prepared, SetupError> {
         let page_bytes = controller.page_bytes();
         let entries = ring_entries(usize::from(geometry.queue_depth));
-        let list_stride = list_bytes(geometry.max_transfer_bytes(), page_bytes);
+        let mut list_stride = list_bytes(geometry.max_transfer_bytes(), page_bytes);
+        if controller.quirks().has(Quirks::ALIGNED_LISTS) {
+            list_stride = list_stride.max(ALIGNED_LIST_BYTES);
+        }
         let mut take = |len| shared.take(round_up(len, page_bytes));
         let parts = (
             take(entries * SUBMISSION_ENTRY_BYTES),

@@ -12,6 +12,7 @@ use crate::doorbell::Doorbell;
 use crate::error::Error;
 use crate::memory::Part;
 use crate::platform::Platform;
+use crate::quirks::{Quirks, READY_DELAY_US};
 use crate::registers::ControllerStatus;
 use crate::service::State;
 use crate::status::Status;
@@ -62,9 +63,13 @@ impl<P: Platform> Controller<P> {
     /// and grace.
     pub fn worst_case_us(&self) -> u64 {
         let ready_us = u64::from(self.capabilities.ready_timeout_ms) * 1000;
-        // Abort, two deletions; a reset: disable (waits for RDY twice), enable, four commands;
+        // Abort, two deletions; a reset: disable (waits for RDY twice), enable, five commands;
         // two creations; and another reset when these fail.
-        let reset_us = 3 * ready_us + 5 * self.options.admin_timeout_us;
+        let delay_us = match self.quirks().has(Quirks::READY_DELAY) {
+            true => READY_DELAY_US,
+            false => 0,
+        };
+        let reset_us = 3 * ready_us + delay_us + 6 * self.options.admin_timeout_us;
         3 * self.options.admin_timeout_us + 2 * reset_us + 4 * self.options.admin_timeout_us
     }
 
@@ -115,10 +120,12 @@ impl<P: Platform> Controller<P> {
             ..Command::default()
         };
         self.setup().execute(admin, &create_completion)?;
+        // QPRIO: 10b is medium.
+        let priority = u32::from(self.quirks().has(Quirks::MEDIUM_PRIORITY)) << 2;
         let create_submission = Command {
             opcode: admin::CREATE_SUBMISSION_QUEUE,
             prp1: memory.submission.bus,
-            dwords: [size, 1 | u32::from(id) << 16, 0, 0],
+            dwords: [size, 1 | priority | u32::from(id) << 16, 0, 0],
             ..Command::default()
         };
         let created = self.setup().execute(admin, &create_submission);

@@ -9,6 +9,7 @@ use crate::deadline::Deadline;
 use crate::error::Error as SetupError;
 use crate::platform::Platform;
 use crate::queue::QueuePair;
+use crate::quirks::Quirks;
 use crate::status::{Cqe3, Status};
 
 /// The state of a queue pair.
@@ -119,7 +120,7 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
         let id = self.registration.id;
         let controller = &*self.controller;
         let outcome = controller.admin.with(|admin| {
-            if controller.is_lost() {
+            if controller.is_lost() || controller.quirks().has(Quirks::NO_ABORT) {
                 return controller.reset(admin).map(|()| Recovery::Reset);
             }
             let tried = if aborted {

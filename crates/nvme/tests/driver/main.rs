@@ -3,6 +3,7 @@
 
 mod controllers;
 mod faults;
+mod quirks;
 mod structures;
 #[path = "../support/mod.rs"]
 mod support;

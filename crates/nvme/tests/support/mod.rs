@@ -30,6 +30,7 @@ pub fn options() -> Options {
         abort_grace_us: 20_000,
         queues: 4,
         shadow_doorbells: true,
+        ..Options::default()
     }
 }
 
