@@ -4,7 +4,7 @@
 //! with the completion: in between, the submitter has no way to touch it. Dropping a buffer gives
 //! up the handle and frees nothing; the code that made it knows what to free.
 //!
-//! This is the crate's only module with `unsafe`.
+//! This module and `barrier` are the crate's only ones with `unsafe`.
 #![allow(unsafe_code)]
 
 use core::ops::{Deref, DerefMut};

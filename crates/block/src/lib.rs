@@ -5,7 +5,7 @@
 //! while the device may touch it, nothing else can. A blocking call is a loop over those two
 //! (see [`blocking`]).
 //!
-//! This crate allocates nothing, blocks nowhere, and keeps its `unsafe` in one module
+//! This crate allocates nothing, blocks nowhere, and keeps its `unsafe` in two modules
 //! ([`buffer`]).
 //!
 //! ```
@@ -28,6 +28,7 @@
 #[cfg(test)]
 extern crate std;
 
+pub mod barrier;
 pub mod blocking;
 pub mod buffer;
 mod clock;

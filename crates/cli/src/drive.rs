@@ -12,6 +12,7 @@ use crate::units::{Size, Time};
 use linux::Roots;
 use linux::disk::Disk;
 use linux::resolve::{Resolved, resolve};
+use nvme::PciId;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -49,6 +50,8 @@ pub struct ModelDrive {
     pub file: Option<PathBuf>,
     /// The least time that an I/O command takes.
     pub latency: Duration,
+    /// The PCI identifiers of a controller whose quirks it has; the model's own otherwise.
+    pub pci_id: Option<PciId>,
 }
 
 impl Drive {
@@ -227,12 +230,31 @@ fn regular_file(path: &str, must_exist: bool) -> Result<PathBuf> {
     }
 }
 
+/// `144d:a821`.
+fn parse_pci_id(name: &str, text: &str) -> Result<PciId> {
+    let digits = |part: &str| match part.len() {
+        4 => u16::from_str_radix(part, 16).ok(),
+        _ => None,
+    };
+    let id = text.split_once(':').and_then(|(vendor, device)| {
+        Some(PciId {
+            vendor: digits(vendor)?,
+            device: digits(device)?,
+        })
+    });
+    id.ok_or_else(|| {
+        Failure::usage(format!("`{name}`: `{text}` is not a vendor and a device"))
+            .hint("two numbers of four hexadecimal digits, as pci=144d:a821")
+    })
+}
+
 fn parse_model(name: &str, words: &str) -> Result<ModelDrive> {
     let mut words = words.split(',');
     let mut drive = ModelDrive {
         size_bytes: parse_size(name, words.next().unwrap_or_default())?,
         file: None,
         latency: Duration::ZERO,
+        pci_id: None,
     };
     for word in words {
         match word.split_once('=') {
@@ -242,11 +264,12 @@ fn parse_model(name: &str, words: &str) -> Result<ModelDrive> {
                 let time = time.map_err(|why| Failure::usage(format!("`{name}`: {why}")))?;
                 drive.latency = time.0;
             }
+            Some(("pci", id)) => drive.pci_id = Some(parse_pci_id(name, id)?),
             _ => {
                 return Err(Failure::usage(format!(
                     "`{name}`: unknown option `{word}` of a model"
                 ))
-                .hint("model:SIZE[,file=PATH][,latency=TIME]"));
+                .hint("model:SIZE[,file=PATH][,latency=TIME][,pci=VENDOR:DEVICE]"));
             }
         }
     }

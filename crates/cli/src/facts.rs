@@ -8,7 +8,10 @@ use block::Device;
 use linux::admin;
 use linux::coprocessor::CoprocessorOptions;
 use linux::disk::Disk;
-use nvme::{ControllerInfo, ErrorEntry, FirmwareSlots, NamespaceInfo, Smart, Status};
+use nvme::{
+    ControllerInfo, ErrorEntry, FirmwareSlots, NamespaceInfo, PciId, PowerState, PowerStates,
+    Quirks, Smart, Status, Transitions,
+};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::fs::File;
@@ -48,6 +51,70 @@ pub struct Facts {
     pub error_log: Vec<ErrorFacts>,
     /// Firmware slots, null if the drive does not report them.
     pub firmware_slots: Option<FirmwareFacts>,
+    /// The known defects of the drive, and what the driver here does about each.
+    pub quirks: Vec<QuirkFacts>,
+    /// Power states, null if the drive does not report them.
+    pub power: Option<PowerFacts>,
+}
+
+/// A known defect of the drive.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct QuirkFacts {
+    /// Its name.
+    pub name: String,
+    /// What is wrong with the drive.
+    pub defect: String,
+    /// What the driver here does about it.
+    pub effect: String,
+}
+
+/// Power states and the transitions between them.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct PowerFacts {
+    /// The states, state 0 first.
+    pub states: Vec<PowerStateFacts>,
+    /// Whether an idle drive changes its state by itself; null if it cannot, or while the kernel's driver holds the drive.
+    pub autonomous_transitions: Option<bool>,
+    /// The longest that such a transition delays a command; null if not known.
+    pub worst_latency_us: Option<u32>,
+}
+
+/// A power state.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct PowerStateFacts {
+    /// Largest power; 0 if not reported.
+    pub max_power_mw: u32,
+    /// I/O is processed in it.
+    pub operational: bool,
+    /// Longest time to enter it.
+    pub entry_latency_us: u32,
+    /// Longest time to leave it.
+    pub exit_latency_us: u32,
+}
+
+impl PowerFacts {
+    fn new(states: &[PowerState], transitions: Option<&Transitions>) -> Self {
+        let facts = |state: &PowerState| PowerStateFacts {
+            max_power_mw: state.max_power_mw,
+            operational: !state.non_operational,
+            entry_latency_us: state.entry_latency_us,
+            exit_latency_us: state.exit_latency_us,
+        };
+        Self {
+            states: states.iter().map(facts).collect(),
+            autonomous_transitions: transitions.map(|set| set.enabled),
+            worst_latency_us: transitions.map(|set| set.worst_latency_us(states)),
+        }
+    }
+}
+
+fn quirk_facts(quirks: Quirks) -> Vec<QuirkFacts> {
+    let facts = |one: &nvme::QuirkFacts| QuirkFacts {
+        name: one.name.to_owned(),
+        defect: one.defect.to_owned(),
+        effect: one.effect.to_owned(),
+    };
+    quirks.facts().map(facts).collect()
 }
 
 /// A controller's limits. Values that only its registers have are null if the kernel's driver holds
@@ -304,6 +371,9 @@ pub fn of_handle(device: String, handle: &dyn ControllerHandle) -> Result<Facts>
     let errors = handle.error_log().unwrap_or_default();
     facts.error_log = errors.into_iter().map(ErrorFacts::from).collect();
     facts.firmware_slots = handle.firmware_slots().ok().map(FirmwareFacts::from);
+    facts.quirks = quirk_facts(limits.quirks);
+    let power = handle.power().ok();
+    facts.power = power.map(|(states, set)| PowerFacts::new(&states, set.as_ref()));
     Ok(facts)
 }
 
@@ -385,11 +455,12 @@ pub fn of_disk(device: String, disk: &Disk) -> Facts {
     }
 }
 
-/// Queries a controller that the kernel's driver holds, at `path` (`/dev/nvme0`).
+/// Queries a controller that the kernel's driver holds, at `path` (`/dev/nvme0`). The quirks are those that the driver here would
+/// apply to a function with these PCI identifiers.
 ///
 /// # Errors
 /// It cannot be opened or does not answer.
-pub fn of_kernel(device: String, path: &Path) -> Result<Facts> {
+pub fn of_kernel(device: String, path: &Path, id: PciId) -> Result<Facts> {
     let file = File::open(path).map_err(|error| Failure::io("opening", path, &error))?;
     let failed = |error| Failure::request("identifying the controller", error);
     let page = admin::identify_controller(&file).map_err(failed)?;
@@ -415,5 +486,7 @@ pub fn of_kernel(device: String, path: &Path) -> Result<Facts> {
     let errors = admin::error_log(&file, info.error_log_entries.min(64)).unwrap_or_default();
     facts.error_log = errors.into_iter().map(ErrorFacts::from).collect();
     facts.firmware_slots = admin::firmware_slots(&file).ok().map(FirmwareFacts::from);
+    facts.quirks = quirk_facts(Quirks::of_pci(id) | Quirks::of_identify(&info));
+    facts.power = Some(PowerFacts::new(&PowerStates::parse(&page[..]), None));
     Ok(facts)
 }

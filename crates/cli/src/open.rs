@@ -88,11 +88,7 @@ fn open_options(options: &Options<'_>) -> Result<OpenOptions, Failure> {
         mode,
         namespace: options.namespace,
         write: options.write,
-        buffer_bytes: options.buffer_bytes,
-        queue_depth: options.queue_depth,
-        hybrid: false,
-        cache_bytes: 0,
-        window: None,
+        ..OpenOptions::reading(options.buffer_bytes, options.queue_depth)
     })
 }
 

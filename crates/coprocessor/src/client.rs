@@ -3,9 +3,7 @@
 //! A session owns one client's page of the window. It never has more commands in flight than
 //! credits, so neither ring can overflow.
 
-use core::sync::atomic::{Ordering, fence};
-
-use block::Clock;
+use block::{Clock, barrier};
 
 use crate::command::{Answer, Command, PHASE};
 use crate::header::{Access, Header, HeaderError, State};
@@ -174,15 +172,15 @@ impl<C: Clock> Client<C> {
             .write::<{ client::ACCESS }>(self.options.access as u32);
         self.page
             .write::<{ client::LEASE_MS }>(self.options.lease_ms);
-        fence(Ordering::Release);
+        barrier::before_index();
         self.page.write::<{ client::ATTACH }>(number);
         loop {
             if self.page.read::<{ client::ACCEPTED }>() == number {
-                fence(Ordering::Acquire);
+                barrier::after_entry();
                 return Ok(());
             }
             if self.page.read::<{ client::ENDED }>() == number {
-                fence(Ordering::Acquire);
+                barrier::after_entry();
                 let reason = self.page.read::<{ client::REASON }>() as u16;
                 let code = Code::from_number(reason).unwrap_or(Code::Detached);
                 return Err(AttachFailed::Refused(code));
@@ -245,7 +243,7 @@ impl<C: Clock> Client<C> {
     #[inline(always)]
     pub fn kick(&mut self) {
         if self.rung != self.tail {
-            fence(Ordering::Release);
+            barrier::before_index();
             self.page.write::<{ client::TAIL }>(self.tail);
             self.rung = self.tail;
         }
@@ -267,7 +265,7 @@ impl<C: Clock> Client<C> {
         let first = self.completions.answer_word(self.head & MASK) ^ self.flip;
         // Without a command in flight there is no valid completion.
         if first & PHASE == 0 && self.head != self.rung {
-            fence(Ordering::Acquire);
+            barrier::after_entry();
             return Some(first);
         }
         self.polls_to_look -= 1;

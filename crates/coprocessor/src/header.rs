@@ -175,7 +175,7 @@ impl Header {
         {
             return Err(HeaderError::NoHeader);
         }
-        core::sync::atomic::fence(core::sync::atomic::Ordering::Acquire);
+        block::barrier::after_entry();
         let version = window.read32(header::VERSION);
         if version >> 16 != layout::VERSION >> 16 {
             return Err(HeaderError::Version { version });

@@ -5,9 +5,8 @@
 #![allow(unsafe_code)]
 
 use core::ptr::NonNull;
-use core::sync::atomic::{Ordering, fence};
 
-use block::Buffer;
+use block::{Buffer, barrier};
 
 /// The shared window, as mapped on this side.
 #[derive(Clone, Copy, Debug)]
@@ -213,7 +212,7 @@ impl Ring {
         if offset + 32 > self.len {
             return;
         }
-        // SAFETY: inside, as just checked; aligned to 16. Published by the doorbell's fence.
+        // SAFETY: inside, as just checked; aligned to 16. Published by the doorbell's barrier.
         unsafe {
             let place = self.start.add(offset).cast::<u64>();
             let [first, second, third, fourth] = entry;
@@ -244,7 +243,7 @@ impl Ring {
         if offset + 16 > self.len {
             return [0; 4];
         }
-        fence(Ordering::Acquire);
+        barrier::after_entry();
         // SAFETY: inside, as just checked; aligned to 16.
         unsafe {
             let place = self.start.add(offset).cast::<u32>();
@@ -268,7 +267,7 @@ impl Ring {
             place.add(1).write_volatile(second.to_le());
             place.add(2).write_volatile(third.to_le());
             place.add(3).write_volatile(fourth.to_le());
-            fence(Ordering::Release);
+            barrier::before_index();
             place.write_volatile(first.to_le());
         }
     }

@@ -18,7 +18,7 @@ use crate::sys::pin::Pinned;
 use crate::sysfs;
 use crate::{Error, Result, Roots};
 use block::Clock;
-use nvme::{BusRun, Dma, PagedDma, Registers};
+use nvme::{BusRun, Dma, PagedDma, PciId, Registers};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -66,6 +66,7 @@ pub struct Function {
     clock: TscClock,
     registers: Mmio,
     config: Config,
+    pci_id: PciId,
     // Dropped last: until bus mastering is off the device may write to it.
     memory: DmaMemory,
     granted: Vec<Granted>,
@@ -88,6 +89,7 @@ impl Function {
     /// [`Error::NotPermitted`] and others, each for one missing prerequisite.
     pub fn open(roots: &Roots, address: PciAddress, options: &Options) -> Result<Self> {
         let controller = Controller::at(roots, address)?;
+        let pci_id = controller.pci_id();
         if let Some(driver) = controller.driver {
             return Err(Error::InUse {
                 device: address.to_string(),
@@ -106,6 +108,7 @@ impl Function {
             clock: TscClock::new(),
             registers,
             config,
+            pci_id,
             memory: DmaMemory::new(mapping),
             granted: Vec::new(),
         };
@@ -361,6 +364,10 @@ impl Registers for Function {
 
     fn relax(&self) {
         std::thread::sleep(RELAX);
+    }
+
+    fn pci_id(&self) -> Option<PciId> {
+        Some(self.pci_id)
     }
 }
 

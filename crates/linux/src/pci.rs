@@ -125,6 +125,14 @@ impl Controller {
         Ok(Self::read(&folder, address))
     }
 
+    /// Its vendor and device identifiers, by which quirks are looked up.
+    pub const fn pci_id(&self) -> nvme::PciId {
+        nvme::PciId {
+            vendor: self.vendor,
+            device: self.device,
+        }
+    }
+
     fn read(folder: &Path, address: PciAddress) -> Self {
         let kernel_name = sysfs::names(&folder.join("nvme")).into_iter().next();
         let nvme = kernel_name

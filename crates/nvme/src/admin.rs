@@ -1,7 +1,5 @@
 //! The admin queue: one command at a time, and event requests that wait in the controller.
 
-use core::sync::atomic::{Ordering, fence};
-
 use crate::command::{Command, admin};
 use crate::deadline::Deadline;
 use crate::error::Error;
@@ -150,10 +148,10 @@ impl Admin {
         if self.shadow_active {
             let offset = caps.doorbell(0, completion) - caps.doorbell(0, false);
             if let Some(word) = self.shadow.0.word(offset) {
+                platform.before_index();
                 word.write(index);
             }
         }
-        fence(Ordering::SeqCst);
         platform.write32(caps.doorbell(0, completion), index);
     }
 
@@ -165,8 +163,8 @@ impl Admin {
         caps: &Capabilities,
     ) -> Option<(u16, u32, Status)> {
         self.completion.peek()?;
-        let dword = self.completion.specific();
-        let cqe3 = self.completion.take()?;
+        let dword = self.completion.specific(platform);
+        let cqe3 = self.completion.take(platform)?;
         let head = self.completion.head();
         self.ring(platform, caps, true, head);
         Some((cqe3.cid(), dword, cqe3.status()))

@@ -3,12 +3,13 @@
 //!
 //! A reset must know that no thread is about to write a doorbell. Each queue raises its flag, then
 //! checks the epoch, then rings; the reset closes the epoch, then waits until no flag is raised.
-//! The fences make sure that one of the two sees the other.
+//! The fences make sure that one of the two sees the other: both are threads of this system. What the controller sees is
+//! ordered by the platform ([`block::barrier`]).
 
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 
 use crate::memory::Word;
-use crate::platform::Registers;
+use crate::platform::Platform;
 
 /// The most I/O queue pairs that are requested.
 pub const MAX_QUEUES: usize = 64;
@@ -91,7 +92,7 @@ impl Gate {
             return false;
         };
         flag.store(true, Ordering::Relaxed);
-        // Also makes the queue entries visible before the doorbell.
+        // With the one in `close`: this flag is seen there, or the new epoch here.
         fence(Ordering::SeqCst);
         let open = self.epoch.load(Ordering::Relaxed) == epoch;
         if open {
@@ -119,18 +120,19 @@ pub(crate) struct Shadow {
 impl Doorbell {
     /// Publishes the new index to the controller; returns whether the register had to be written.
     #[inline(always)]
-    pub(crate) fn write<R: Registers>(&self, registers: &R, old: u32, new: u32, mask: u32) -> bool {
+    pub(crate) fn write<P: Platform>(&self, platform: &P, old: u32, new: u32, mask: u32) -> bool {
         if let Some(shadow) = &self.shadow {
+            platform.before_index();
             shadow.doorbell.write(new);
             // The controller may be about to sleep: it writes its event index, then reads the
             // doorbell. This writes the doorbell, then reads the event index.
-            fence(Ordering::SeqCst);
+            platform.store_then_load();
             let event = shadow.event.read();
             if !passes(event, old, new, mask) {
                 return false;
             }
         }
-        registers.write32(self.register, new);
+        platform.write32(self.register, new);
         true
     }
 

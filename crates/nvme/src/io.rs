@@ -201,7 +201,7 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> Device
 
     #[inline(always)]
     fn poll(&mut self) -> Option<Completion> {
-        if let Some(cqe3) = self.rings.completion.take() {
+        if let Some(cqe3) = self.rings.completion.take(&self.controller.platform) {
             if let Some(completion) = self.complete(cqe3) {
                 return Some(completion);
             }

@@ -7,7 +7,7 @@
 
 use core::cell::UnsafeCell;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicBool, Ordering, fence};
+use core::sync::atomic::{AtomicBool, Ordering};
 
 use block::Buffer;
 
@@ -211,7 +211,7 @@ impl SubmissionRing {
     #[inline(always)]
     pub(crate) fn push(&mut self, sqe: Sqe) {
         // SAFETY: the offset is always a multiple of an entry within the ring, whose start is
-        // aligned to a page. Published by the doorbell's fence.
+        // aligned to a page. Published by the doorbell's barrier.
         unsafe {
             let place = self.start.add(self.offset as usize).cast::<u64>();
             place.write(sqe.dwords_0_1.to_le());
@@ -305,8 +305,8 @@ impl CompletionRing {
     }
 
     /// The first word of the entry at the head, after it was peeked: command specific.
-    pub(crate) fn specific(&self) -> u32 {
-        fence(Ordering::Acquire);
+    pub(crate) fn specific<D: Dma>(&self, dma: &D) -> u32 {
+        dma.after_entry();
         // SAFETY: `next` is an entry of the ring.
         u32::from_le(unsafe { self.next.read_volatile() })
     }
@@ -314,14 +314,14 @@ impl CompletionRing {
     /// Takes the entry at the head, if there is one, and returns what [`peek`](Self::peek) does.
     /// What the controller wrote before it is visible afterwards.
     #[inline(always)]
-    pub(crate) fn take(&mut self) -> Option<Cqe3> {
+    pub(crate) fn take<D: Dma>(&mut self, dma: &D) -> Option<Cqe3> {
         let cqe3 = self.peek()?;
         // SAFETY: at most the end, and then it wraps immediately.
         self.next = unsafe { self.next.add(Self::ENTRY) };
         if self.next == self.half_end {
             self.cross_half();
         }
-        fence(Ordering::Acquire);
+        dma.after_entry();
         Some(cqe3)
     }
 
@@ -369,7 +369,7 @@ impl List {
         if index >= self.entries {
             return false;
         }
-        // SAFETY: inside, as just checked; published by the doorbell's fence.
+        // SAFETY: inside, as just checked; published by the doorbell's barrier.
         unsafe { self.start.add(index).write(value.to_le()) };
         true
     }
@@ -380,7 +380,7 @@ impl List {
         if count > self.entries {
             return false;
         }
-        // SAFETY: `count` entries are inside, as just checked; published by the doorbell's fence.
+        // SAFETY: `count` entries are inside, as just checked; published by the doorbell's barrier.
         let entries = unsafe { core::slice::from_raw_parts_mut(self.start.as_ptr(), count) };
         #[cfg(target_pointer_width = "32")]
         if fill_below_carry(entries, first, step) {

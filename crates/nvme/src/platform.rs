@@ -4,7 +4,7 @@
 //! [`Dma`] is the memory that the controller can reach, with its bus addresses. Together with
 //! [`block::Clock`] they are a [`Platform`].
 
-use block::Clock;
+use block::{Clock, barrier};
 
 use crate::quirks::PciId;
 
@@ -16,10 +16,12 @@ pub trait Registers {
     /// Length of the register space in bytes.
     fn len_bytes(&self) -> usize;
 
-    /// Reads a 32-bit register. A removed device reads as all ones.
+    /// Reads a 32-bit register, before each later read of memory
+    /// ([`after_register_read`](block::barrier::after_register_read)). A removed device reads as all ones.
     fn read32(&self, offset: usize) -> u32;
 
-    /// Writes a 32-bit register, after each earlier write to memory.
+    /// Writes a 32-bit register, after each earlier write to memory
+    /// ([`before_register_write`](block::barrier::before_register_write)).
     fn write32(&self, offset: usize, value: u32);
 
     /// Reads a 64-bit register: as two halves, low first, unless the platform can do better.
@@ -121,6 +123,24 @@ pub unsafe trait Dma {
     fn bus_address(&self, address: usize) -> Option<u64> {
         Some(self.bus_run(address, 1)?.address)
     }
+
+    /// Orders what is read from now on after the completion queue entry that was just seen.
+    #[inline(always)]
+    fn after_entry(&self) {
+        barrier::after_entry();
+    }
+
+    /// Orders the shadow doorbell that was just written before the event index that is read next.
+    #[inline(always)]
+    fn store_then_load(&self) {
+        barrier::store_then_load();
+    }
+
+    /// Orders the command that was written before its shadow doorbell.
+    #[inline(always)]
+    fn before_index(&self) {
+        barrier::before_index();
+    }
 }
 
 impl<T: Registers + ?Sized> Registers for &T {
@@ -195,6 +215,21 @@ unsafe impl<T: Dma + ?Sized> Dma for &T {
     #[inline(always)]
     fn bus_address(&self, address: usize) -> Option<u64> {
         (**self).bus_address(address)
+    }
+
+    #[inline(always)]
+    fn after_entry(&self) {
+        (**self).after_entry();
+    }
+
+    #[inline(always)]
+    fn store_then_load(&self) {
+        (**self).store_then_load();
+    }
+
+    #[inline(always)]
+    fn before_index(&self) {
+        (**self).before_index();
     }
 }
 

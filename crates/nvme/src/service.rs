@@ -170,7 +170,7 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
         let entries = self.rings.completion.mask() + 1;
         if self.state() == State::Draining {
             for _ in 0..entries {
-                let Some(cqe3) = self.rings.completion.take() else {
+                let Some(cqe3) = self.rings.completion.take(&self.controller.platform) else {
                     break;
                 };
                 if let Some(completion) = self.complete(cqe3) {

@@ -29,6 +29,7 @@ impl BenchHost {
         let needs = Needs {
             buffer_bytes: self.bench.buffer_bytes,
             queues: self.bench.plan.threads,
+            ..Needs::one_queue(0)
         };
         let handle = match self.bench.drive() {
             Drive::Nvme(resolved) => {

@@ -175,15 +175,8 @@ impl Bench {
     /// The whole drive, by its only path.
     fn open_drive(&self) -> Result<Opened> {
         let options = OpenOptions {
-            path: PathChoice::AUTO,
-            mode: None,
-            namespace: None,
             write: self.plan.destroys,
-            buffer_bytes: self.buffer_bytes,
-            queue_depth: self.plan.queue_depth,
-            hybrid: false,
-            cache_bytes: 0,
-            window: None,
+            ..OpenOptions::reading(self.buffer_bytes, self.plan.queue_depth)
         };
         path::open(&self.roots, &self.grant, &options)
     }

@@ -289,17 +289,7 @@ fn namespace_of(
         }
         Drive::Ram(bytes) => plain(*bytes, Some("memory")),
         Drive::Array(_) | Drive::Remote(_) => {
-            let options = OpenOptions {
-                path: PathChoice::AUTO,
-                mode: None,
-                namespace: None,
-                write: false,
-                buffer_bytes: 4096,
-                queue_depth: 1,
-                hybrid: false,
-                cache_bytes: 0,
-                window: None,
-            };
+            let options = OpenOptions::reading(4096, 1);
             let opened = path::open(&context.roots, grant, &options)?;
             let size_bytes = opened.device.geometry().size_bytes();
             opened.close()?;
@@ -336,7 +326,7 @@ fn nvme(
         Failure::missing("the kernel does not report the namespace's identifier")
             .hint("--namespace 1")
     })?;
-    let facts = crate::facts::of_kernel(resolved.to_string(), &path)?;
+    let facts = crate::facts::of_kernel(resolved.to_string(), &path, resolved.controller.pci_id())?;
     let found = facts.namespaces.iter().find(|one| one.namespace == nsid);
     let found = found.ok_or(nvme::Error::NoNamespace { nsid })?;
     if let Some(why) = &found.unusable {

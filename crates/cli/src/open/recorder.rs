@@ -119,6 +119,7 @@ impl Recorder {
                 namespace: path.namespace,
                 hybrid: false,
                 cache: None,
+                latency_limit: None,
             },
             json: false,
         };

@@ -52,6 +52,7 @@ pub fn format(name: &str, options: &FormatOptions<'_>) -> Result<(), Error> {
             namespace: None,
             hybrid: false,
             cache: None,
+            latency_limit: None,
         },
         json: false,
     };

@@ -5,7 +5,7 @@ use crate::path::memory::Memory;
 use block::Device;
 use nvme::{
     Capabilities, CompletionMode, ControllerInfo, ErrorEntry, FirmwareSlots, GenericCommand,
-    GenericData, NamespaceInfo, Smart,
+    GenericData, NamespaceInfo, PowerStates, Quirks, Smart, Transitions,
 };
 
 /// A controller's limits.
@@ -19,6 +19,8 @@ pub struct Limits {
     pub max_transfer_bytes: usize,
     /// Interrupt vectors in use.
     pub interrupt_vectors: u16,
+    /// The quirks that apply.
+    pub quirks: Quirks,
 }
 
 /// An enabled controller that this process drives.
@@ -61,6 +63,12 @@ pub trait ControllerHandle {
     /// # Errors
     /// The controller refused the command.
     fn error_log(&self) -> Result<Vec<ErrorEntry>>;
+
+    /// The power states, and the autonomous transitions between them if it has any.
+    ///
+    /// # Errors
+    /// The controller refused the command.
+    fn power(&self) -> Result<(PowerStates, Option<Transitions>)>;
 
     /// The firmware slots.
     ///

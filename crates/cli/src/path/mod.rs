@@ -29,7 +29,7 @@ use linux::resolve::Resolved;
 use linux::{HostMemory, Roots, SyncFile};
 use measure::kind::{self, Carrier, Group, Kind, Wait};
 use memory::Memory;
-use nvme::CompletionMode;
+use nvme::{CompletionMode, Quirks};
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -174,9 +174,27 @@ pub struct OpenOptions {
     pub queue_depth: u16,
     /// A physical address in a granted window, where buffers begin: for CharIO's window.
     pub window: Option<u64>,
+    /// The longest that a power state may delay a command, in microseconds, if the drive's own setting is not kept.
+    pub latency_limit_us: Option<u32>,
 }
 
 impl OpenOptions {
+    /// The usual path, for reading, with memory for buffers and requests in flight.
+    pub const fn reading(buffer_bytes: usize, queue_depth: u16) -> Self {
+        Self {
+            path: PathChoice::AUTO,
+            mode: None,
+            namespace: None,
+            write: false,
+            hybrid: false,
+            cache_bytes: 0,
+            buffer_bytes,
+            queue_depth,
+            window: None,
+            latency_limit_us: None,
+        }
+    }
+
     /// For a dry run: does not change the driver, and uses the kernel's if that holds the drive.
     #[must_use]
     pub fn changing_no_driver_if(self, dry_run: bool, drive: &Drive) -> Self {
@@ -334,6 +352,14 @@ pub fn open(roots: &Roots, grant: &Grant, options: &OpenOptions) -> Result<Opene
         ..*options
     };
     let mut opened = open_unaligned(roots, grant, &options)?.aligned();
+    if options.latency_limit_us.is_some() && opened.handle.is_none() {
+        let name = opened.name.clone();
+        opened.close()?;
+        return Err(Failure::unsupported(format!(
+            "{name} leaves the drive's power states to the kernel's driver"
+        ))
+        .hint("--path straightway, or the kernel's option nvme_core.default_ps_max_latency_us"));
+    }
     if options.cache_bytes > 0 {
         opened.device = cached::wrap(opened.device, options.cache_bytes)?;
         opened.name += ", short reads kept";
@@ -403,7 +429,7 @@ fn open_unaligned(roots: &Roots, grant: &Grant, options: &OpenOptions) -> Result
             let kind = options.kind_in("a model controller", "straightway-hybrid", |kind| {
                 drive.has(kind) && options.path.behind_iommu().is_none()
             })?;
-            let handle = straight::open_model(model, Needs::one_queue(options.buffer_bytes))?;
+            let handle = straight::open_model(model, Needs::of(options))?;
             on_handle(handle, options.namespace.unwrap_or(1), kind)
         }
         Drive::Coprocessor(path) => {
@@ -611,12 +637,7 @@ fn open_straight(
     let namespace = namespace_of(resolved, options.namespace)?;
     // Two drivers in user space cannot share a controller, not even to read.
     let lock = FunctionLock::take(roots, resolved)?;
-    let handle = straight::open(
-        roots,
-        resolved,
-        behind_iommu,
-        Needs::one_queue(options.buffer_bytes),
-    )?;
+    let handle = straight::open(roots, resolved, behind_iommu, Needs::of(options))?;
     // With another driver bound, the kernel shows no namespaces, so the drive itself is queried.
     let namespace = match namespace {
         Some(namespace) => namespace,
@@ -624,8 +645,10 @@ fn open_straight(
     };
     let info = handle.namespace(namespace)?;
     let address = resolved.controller.address;
-    Identity::of(&resolved.controller)
-        .refuse_namespace(address, namespace, info.eui64, info.nguid)?;
+    if !handle.limits()?.quirks.has(Quirks::BOGUS_IDENTIFIERS) {
+        Identity::of(&resolved.controller)
+            .refuse_namespace(address, namespace, info.eui64, info.nguid)?;
+    }
     Ok(Opened {
         _lock: Some(lock),
         ..on_handle(handle, namespace, kind)?

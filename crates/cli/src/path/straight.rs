@@ -7,6 +7,7 @@
 
 use crate::drive::ModelDrive;
 use crate::failure::{Failure, Result};
+use crate::path::OpenOptions;
 use crate::path::borrow::{HugePages, Loan};
 use crate::path::handle::{ControllerHandle, Limits};
 use crate::path::held::{Ends, Held};
@@ -18,7 +19,8 @@ use linux::{Roots, bind, noiommu, vfio};
 use model::{BusMemory, Config, Faults, Kind, Model, On, Rule, When};
 use nvme::{
     CompletionMode, Controller, ControllerInfo, ErrorEntry, FirmwareSlots, GenericCommand,
-    GenericData, NamespaceInfo, Options, Platform, QueuePair, Smart,
+    GenericData, NamespaceInfo, Options, Platform, PowerStates, QueuePair, Quirks, Smart,
+    Transitions,
 };
 use std::ops::Deref;
 use std::sync::Arc;
@@ -40,6 +42,8 @@ pub struct Needs {
     pub buffer_bytes: usize,
     /// Queues that are open at the same time: one for each thread.
     pub queues: u16,
+    /// The longest that a power state may delay a command, in microseconds, if the drive's own setting is not kept.
+    pub latency_limit_us: Option<u32>,
 }
 
 impl Needs {
@@ -48,6 +52,15 @@ impl Needs {
         Self {
             buffer_bytes,
             queues: 1,
+            latency_limit_us: None,
+        }
+    }
+
+    /// One queue, as these options say.
+    pub const fn of(options: &OpenOptions) -> Self {
+        Self {
+            latency_limit_us: options.latency_limit_us,
+            ..Self::one_queue(options.buffer_bytes)
         }
     }
 
@@ -92,7 +105,7 @@ pub fn open(
             Ok(noiommu::Function::open(roots, address, &options)?)
         })?;
         let memory = Memory::Dma(function.memory());
-        let handle = Controlled::enable(function, memory, "noiommu", queues)?;
+        let handle = Controlled::enable(function, memory, "noiommu", &needs)?;
         return same(resolved, handle);
     }
     let loan = Loan::new(roots, address, bind::to_vfio)?;
@@ -102,7 +115,7 @@ pub fn open(
     };
     let function = Held::open(loan, || Ok(vfio::Function::open(roots, address, &options)?))?;
     let memory = Memory::Dma(function.memory());
-    let handle = Controlled::enable(function, memory, "vfio", queues)?;
+    let handle = Controlled::enable(function, memory, "vfio", &needs)?;
     same(resolved, handle)
 }
 
@@ -139,6 +152,14 @@ pub fn open_model(model: &ModelDrive, needs: Needs) -> Result<Box<dyn Controller
         Some(file) => Config::file(file.clone(), model.size_bytes),
         None => Config::ram(model.size_bytes),
     };
+    let config = match model.pci_id {
+        Some(pci_id) => Config {
+            quirks: Quirks::of_pci(pci_id),
+            pci_id,
+            ..config
+        },
+        None => config,
+    };
     // The model adds a guard page on each side of a buffer, which is much for small buffers.
     let queues = needs.queues();
     let bytes = needs
@@ -150,7 +171,7 @@ pub fn open_model(model: &ModelDrive, needs: Needs) -> Result<Box<dyn Controller
     let platform = Model::with_faults(config, memory.clone(), slowness(model))
         .map_err(|error| Failure::missing(format!("the model controller: {error}")))?;
     let platform = Held::open((), || Ok(platform))?;
-    let handle = Controlled::enable(platform, Memory::Bus(memory), "model", queues)?;
+    let handle = Controlled::enable(platform, Memory::Bus(memory), "model", &needs)?;
     Ok(Box::new(handle))
 }
 
@@ -185,14 +206,15 @@ impl<P: Platform, L: Ends> Controlled<P, L> {
         platform: Held<P, L>,
         memory: Memory,
         name: &'static str,
-        queues: u16,
+        needs: &Needs,
     ) -> Result<Self> {
         let controller = platform.and_then(|platform| {
             let page_bytes = Controller::page_bytes_of(&platform)?;
             let bytes = nvme::controller_memory_bytes(page_bytes);
             let own = memory.allocate_pages(bytes, page_bytes)?;
             let options = Options {
-                queues,
+                queues: needs.queues(),
+                latency_limit_us: needs.latency_limit_us,
                 ..Options::default()
             };
             Controller::enable(platform, own, options).map_err(|failed| {
@@ -251,6 +273,7 @@ where
             version: controller.version(),
             max_transfer_bytes: controller.max_transfer_bytes(),
             interrupt_vectors: controller.platform().interrupt_vectors(),
+            quirks: controller.quirks(),
         })
     }
 
@@ -277,6 +300,11 @@ where
         let mut entries = [ErrorEntry::default(); 64];
         let count = self.controller()?.error_log(&mut entries)?;
         Ok(entries.iter().take(count).copied().collect())
+    }
+
+    fn power(&self) -> Result<(PowerStates, Option<Transitions>)> {
+        let controller = self.controller()?;
+        Ok((controller.power_states()?, controller.transitions()?))
     }
 
     fn firmware_slots(&self) -> Result<FirmwareSlots> {

@@ -91,7 +91,7 @@ fn start_in(memory: BusMemory, rules: &[Rule], log: &Log) -> Result<Controlled<M
         let faults = Faults::new(rules);
         Ok(Model::with_stores(config, memory.clone(), faults, vec![store]).unwrap())
     })?;
-    Controlled::enable(platform, Memory::Bus(memory), "model", LEAST_QUEUES)
+    Controlled::enable(platform, Memory::Bus(memory), "model", &Needs::one_queue(0))
 }
 
 #[test]
@@ -197,7 +197,12 @@ fn queues_begin_at_a_controller_s_page() {
         let buffer = memory.allocate(4096).unwrap();
         let platform = Held::open((), || Ok(Model::new(config, memory.clone()).unwrap()));
         let handle = platform.and_then(|platform| {
-            Controlled::enable(platform, Memory::Bus(memory.clone()), "model", LEAST_QUEUES)
+            Controlled::enable(
+                platform,
+                Memory::Bus(memory.clone()),
+                "model",
+                &Needs::one_queue(0),
+            )
         });
         let handle = handle.map_err(|failure| failure.to_string()).unwrap();
         let queue = handle.open_queue(1, CompletionMode::Poll);

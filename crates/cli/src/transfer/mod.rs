@@ -12,7 +12,7 @@ use crate::path::memory::Memory;
 use crate::path::straight::MAX_TRANSFER_BYTES;
 use crate::path::{Mode, OpenOptions, PATH_HELP, PathChoice};
 use crate::signals::Cancel;
-use crate::units::Size;
+use crate::units::{Size, Time};
 use block::Device;
 use blocks::Blocks;
 use clap::Args;
@@ -37,6 +37,9 @@ pub struct Route {
     /// Keep reads of at most 64 KiB in this much memory
     #[arg(long, value_name = "SIZE")]
     pub cache: Option<Size>,
+    /// Keep the drive out of power states that delay a command longer; 0us keeps it awake (straight path)
+    #[arg(long, value_name = "TIME")]
+    pub latency_limit: Option<Time>,
 }
 
 impl Route {
@@ -88,6 +91,10 @@ impl IoArgs {
                 .cache
                 .map_or(0, |size| usize::try_from(size.0).unwrap_or(usize::MAX)),
             window: None,
+            latency_limit_us: self
+                .route
+                .latency_limit
+                .map(|time| u32::try_from(time.0.as_micros()).unwrap_or(u32::MAX)),
             // A few additional pages, because each buffer starts at a page.
             buffer_bytes: buffer_bytes(
                 self.block_size.0,

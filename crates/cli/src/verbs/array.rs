@@ -4,7 +4,7 @@ use crate::drive::{ArrayDrive, ArrayShape, Drive};
 use crate::failure::{Exit, Failure, Result};
 use crate::guard::{Grant, Purpose};
 use crate::path::array::{self, OpenMember, OpenSet};
-use crate::path::{LARGEST_BLOCK_BYTES, OpenOptions, PathChoice};
+use crate::path::{LARGEST_BLOCK_BYTES, OpenOptions};
 use crate::signals::Cancel;
 use crate::verbs::format::random_identity;
 use crate::{Context, SCHEMA_VERSION};
@@ -76,15 +76,8 @@ impl Array {
             _ => Purpose::Read,
         };
         let options = OpenOptions {
-            path: PathChoice::AUTO,
-            mode: None,
-            namespace: None,
             write: self.create || self.rebuild,
-            buffer_bytes: 2 * LARGEST_BLOCK_BYTES,
-            queue_depth: 32,
-            hybrid: false,
-            cache_bytes: 0,
-            window: None,
+            ..OpenOptions::reading(2 * LARGEST_BLOCK_BYTES, 32)
         };
         let grant = Grant::of(&context.roots, Drive::Array(array.clone()), purpose)?;
         let mut set = array::open_members(&context.roots, &grant, &array, &options)?;

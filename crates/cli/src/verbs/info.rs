@@ -1,7 +1,7 @@
 //! `straightway info DEVICE`: everything that a drive reports about itself.
 
 use crate::drive::Drive;
-use crate::facts::{self, Facts};
+use crate::facts::{self, Facts, PowerFacts};
 use crate::failure::{Exit, Failure, Result};
 use crate::guard::FunctionLock;
 use crate::hardware;
@@ -144,7 +144,7 @@ impl Info {
 fn of_nvme(context: &Context, resolved: &Resolved) -> Result<Facts> {
     let name = resolved.to_string();
     if let Some(path) = resolved.controller_path(&context.roots) {
-        return facts::of_kernel(name, &path);
+        return facts::of_kernel(name, &path, resolved.controller.pci_id());
     }
     let behind_iommu = resolved.controller.iommu_group.is_some();
     let _lock = FunctionLock::take(&context.roots, resolved)?;
@@ -157,6 +157,25 @@ fn of_nvme(context: &Context, resolved: &Resolved) -> Result<Facts> {
     let facts = facts::of_handle(name, handle.as_ref())?;
     handle.close()?;
     Ok(facts)
+}
+
+fn power_lines(power: &PowerFacts, line: &mut impl FnMut(&str, String)) {
+    for (index, state) in power.states.iter().enumerate() {
+        let kind = match state.operational {
+            true => "",
+            false => ", no I/O",
+        };
+        let watts = f64::from(state.max_power_mw) / 1000.0;
+        let (entry, exit) = (state.entry_latency_us, state.exit_latency_us);
+        let text = format!("up to {watts} W, entered in {entry} us, left in {exit} us{kind}");
+        line(&format!("power state {index}"), text);
+    }
+    let text = match (power.autonomous_transitions, power.worst_latency_us) {
+        (Some(true), Some(worst)) => format!("on, delay a command by up to {worst} us"),
+        (Some(false), _) => "off".to_owned(),
+        _ => "none, or not known while the kernel's driver holds the drive".to_owned(),
+    };
+    line("power state transitions", text);
 }
 
 fn text(facts: &Facts) -> String {
@@ -215,6 +234,13 @@ fn text(facts: &Facts) -> String {
         };
         line(&format!("namespace {}", one.namespace), what);
     }
+    if let Some(power) = &facts.power {
+        power_lines(power, &mut line);
+    }
+    for quirk in &facts.quirks {
+        let name = format!("quirk {}", quirk.name);
+        line(&name, format!("{}; {}", quirk.defect, quirk.effect));
+    }
     if let Some(smart) = &facts.smart {
         let health = match smart.critical_warning {
             0 => "good".to_owned(),
@@ -222,7 +248,14 @@ fn text(facts: &Facts) -> String {
         };
         line("health", health);
         let celsius = i32::from(smart.temperature_kelvin) - 273;
-        line("temperature", format!("{celsius} °C"));
+        line(
+            "temperature",
+            match smart.temperature_kelvin {
+                // Some controllers have no sensor.
+                0 => "not reported".to_owned(),
+                _ => format!("{celsius} °C"),
+            },
+        );
         line(
             "spare, life used",
             format!(

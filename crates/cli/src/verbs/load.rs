@@ -109,15 +109,11 @@ impl Place {
         let drive = Drive::find(&context.roots, &self.device)?;
         let options = OpenOptions {
             path: PathChoice::by_name("chario-phys")?,
-            mode: None,
             namespace: self.namespace,
             // The window can be mapped only of a node that is open to write; the mount itself is for reading.
             write: true,
-            hybrid: false,
-            cache_bytes: 0,
-            buffer_bytes: 4096,
-            queue_depth: 1,
             window: Some(self.address),
+            ..OpenOptions::reading(4096, 1)
         };
         let mut store = Store::of(context, drive, &options)?;
         let result = self.in_window(&mut store, access, body);

@@ -10,6 +10,7 @@ mod instrument;
 mod interrupted;
 mod many;
 mod map;
+mod quirks;
 mod signatures;
 mod space;
 mod streams;

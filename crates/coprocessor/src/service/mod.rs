@@ -74,7 +74,7 @@ impl Service {
     /// Writes a header that says that the coprocessor is looking for its drive.
     pub fn announce(window: &Window) {
         window.write64(header::MAGIC, 0);
-        core::sync::atomic::fence(core::sync::atomic::Ordering::Release);
+        block::barrier::before_index();
         let boot = window.read32(header::BOOT).wrapping_add(1);
         window.write32(header::VERSION, layout::VERSION);
         window.write32(header::BOOT, boot);
@@ -85,14 +85,14 @@ impl Service {
         window.write64(header::WINDOW_BYTES, window.len() as u64);
         window.write32(header::CREDITS, CREDITS);
         window.clear(header::GRANTS, CLIENTS * header::GRANT_BYTES);
-        core::sync::atomic::fence(core::sync::atomic::Ordering::Release);
+        block::barrier::before_index();
         window.write64(header::MAGIC, layout::MAGIC);
     }
 
     /// Writes a header that says that there is nothing to serve, and why.
     pub fn fail(window: &Window, why: Code) {
         window.write32(header::REASON, why as u32);
-        core::sync::atomic::fence(core::sync::atomic::Ordering::Release);
+        block::barrier::before_index();
         window.write32(header::STATE, 2);
     }
 
@@ -128,7 +128,7 @@ impl Service {
             window.write64(at + 24, grant.block_count);
             window.write32(at + 32, grant.rights);
         }
-        core::sync::atomic::fence(core::sync::atomic::Ordering::Release);
+        block::barrier::before_index();
         window.write32(header::STATE, 1);
         Some(Self {
             window: *window,

@@ -118,7 +118,7 @@ impl Session {
     }
 
     fn begin<C: Clock>(&mut self, attach: u32, clock: &C) {
-        core::sync::atomic::fence(core::sync::atomic::Ordering::Acquire);
+        block::barrier::after_entry();
         let access = Access::from_number(self.page.read::<{ client::ACCESS }>());
         self.number = attach;
         self.lease_ms = self.page.read::<{ client::LEASE_MS }>();
@@ -151,7 +151,7 @@ impl Session {
         self.window
             .clear(page + client::COMPLETIONS, RING_ENTRIES as usize * 16);
         self.phase = Phase::Open;
-        core::sync::atomic::fence(core::sync::atomic::Ordering::Release);
+        block::barrier::before_index();
         self.page.write::<{ client::ACCEPTED }>(self.number);
     }
 
@@ -175,7 +175,7 @@ impl Session {
         self.phase = Phase::Free;
         self.ended = self.number;
         self.page.write::<{ client::REASON }>(self.why as u32);
-        core::sync::atomic::fence(core::sync::atomic::Ordering::Release);
+        block::barrier::before_index();
         self.page.write::<{ client::ENDED }>(self.number);
         self.page.write::<{ client::ACCEPTED }>(0);
     }
@@ -227,7 +227,7 @@ impl Session {
                 Code::Detached
             });
         }
-        core::sync::atomic::fence(core::sync::atomic::Ordering::Acquire);
+        block::barrier::after_entry();
         // At most one ring length of iterations.
         while self.seen != tail {
             if let Some(place) = self.seen_at.get_mut((self.seen & MASK) as usize) {

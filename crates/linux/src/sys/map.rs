@@ -1,6 +1,7 @@
 //! Mapped memory: anonymous for buffers, of a file for a device's registers.
 #![allow(unsafe_code)]
 
+use block::barrier;
 use rustix::fd::AsFd;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mlock, mmap, mmap_anonymous, munmap};
 use std::io;
@@ -149,7 +150,7 @@ impl Mmio {
         }
         // SAFETY: aligned and inside the mapping, which lives as long as `self`.
         let value = unsafe { self.start.add(offset).cast::<u32>().read_volatile() };
-        after_read();
+        barrier::after_register_read();
         u32::from_le(value)
     }
 
@@ -158,7 +159,7 @@ impl Mmio {
         if offset > self.last || offset & 3 != 0 {
             return;
         }
-        before_write();
+        barrier::before_register_write();
         // SAFETY: aligned and inside the mapping, which lives as long as `self`.
         unsafe {
             self.start
@@ -167,45 +168,6 @@ impl Mmio {
                 .write_volatile(value.to_le());
         }
     }
-}
-
-/// A barrier between accesses to memory and to registers: the instructions of ARM and RISC-V.
-macro_rules! barrier {
-    ($arm:literal, $riscv:literal) => {
-        // SAFETY: a barrier touches nothing.
-        #[cfg(target_arch = "aarch64")]
-        unsafe {
-            std::arch::asm!($arm, options(nostack, preserves_flags));
-        }
-        // SAFETY: a barrier touches nothing.
-        #[cfg(any(target_arch = "riscv64", target_arch = "riscv32"))]
-        unsafe {
-            std::arch::asm!($riscv, options(nostack, preserves_flags));
-        }
-        // x86 keeps these accesses in order; this only restrains the compiler.
-        #[cfg(any(target_arch = "x86_64", target_arch = "x86"))]
-        std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::SeqCst);
-        #[cfg(not(any(
-            target_arch = "aarch64",
-            target_arch = "riscv64",
-            target_arch = "riscv32",
-            target_arch = "x86_64",
-            target_arch = "x86"
-        )))]
-        std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
-    };
-}
-
-/// Makes earlier writes to memory visible to the device before the register is written.
-#[inline(always)]
-fn before_write() {
-    barrier!("dmb oshst", "fence w, o");
-}
-
-/// Orders later reads of memory after the read of the register.
-#[inline(always)]
-fn after_read() {
-    barrier!("dmb oshld", "fence i, r");
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ use crate::{Error, Result, Roots};
 use block::Clock;
 use group::Container;
 use interrupts::Interrupts;
-use nvme::{BusRun, Dma, InterruptRefused, LinearDma, Registers};
+use nvme::{BusRun, Dma, InterruptRefused, LinearDma, PciId, Registers};
 use recall::Recall;
 use rustix::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -68,6 +68,7 @@ pub struct Function {
     granted: Vec<LinearDma>,
     config_offset: u64,
     can_reset: bool,
+    pci_id: Option<PciId>,
     // Dropped in this order: the device, then the mappings, then the memory.
     device: OwnedFd,
     container: Container,
@@ -108,6 +109,9 @@ impl Function {
             granted: Vec::new(),
             config_offset: config.offset,
             can_reset,
+            pci_id: crate::pci::Controller::at(roots, address)
+                .ok()
+                .map(|controller| controller.pci_id()),
             device,
             container,
             memory,
@@ -310,6 +314,10 @@ impl Registers for Function {
 
     fn relax(&self) {
         std::thread::sleep(RELAX);
+    }
+
+    fn pci_id(&self) -> Option<PciId> {
+        self.pci_id
     }
 }
 

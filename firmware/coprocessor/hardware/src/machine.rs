@@ -5,7 +5,7 @@ use core::arch::asm;
 use core::ptr::{read_volatile, write_volatile};
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-use block::Clock;
+use block::{Clock, barrier};
 use nvme::{BusRun, Dma, LinearDma, Registers};
 
 use crate::fdt::{Machine, Range};
@@ -193,18 +193,15 @@ impl Registers for Platform {
     fn read32(&self, offset: usize) -> u32 {
         // SAFETY: the driver keeps offsets inside the space that was placed for it.
         let value = unsafe { read_volatile((self.registers + offset) as *const u32) };
-        // SAFETY: a barrier touches nothing.
-        unsafe { asm!("fence i, r", options(nostack, preserves_flags)) };
+        barrier::after_register_read();
         u32::from_le(value)
     }
 
     #[inline(always)]
     fn write32(&self, offset: usize, value: u32) {
-        // SAFETY: a barrier, then as in `read32`.
-        unsafe {
-            asm!("fence w, o", options(nostack, preserves_flags));
-            write_volatile((self.registers + offset) as *mut u32, value.to_le());
-        }
+        barrier::before_register_write();
+        // SAFETY: as in `read32`.
+        unsafe { write_volatile((self.registers + offset) as *mut u32, value.to_le()) };
     }
 
     fn isolate(&self) {
