@@ -3,6 +3,7 @@
 //! It opens no drive and changes nothing.
 
 use crate::bind;
+use crate::coherence;
 use crate::pci;
 use crate::usage;
 use crate::{Roots, sysfs};
@@ -249,7 +250,23 @@ fn controllers(roots: &Roots) -> Vec<Check> {
             }
         }
     };
-    all.iter().map(tell).collect()
+    let both = |controller| [tell(controller), coherent(roots, controller)];
+    all.iter().flat_map(both).collect()
+}
+
+/// Whether user space may drive the controller: see [`coherence`].
+fn coherent(roots: &Roots, controller: &pci::Controller) -> Check {
+    let name = format!("coherence {}", controller.address);
+    let found = coherence::of(roots, controller.address);
+    match found.is_coherent {
+        true => Check::new(name, State::Ok, found.why),
+        false => Check::new(
+            name,
+            State::Warning,
+            format!("not coherent: {}; no VFIO, no no-IOMMU", found.why),
+        )
+        .hint("CharIO works: --path chario; so do the kernel's paths"),
+    }
 }
 
 fn stale(roots: &Roots) -> Vec<Check> {

@@ -130,6 +130,14 @@ pub enum Error {
         /// As in `/sys/kernel/iommu_groups/N/type`.
         group_type: String,
     },
+    /// The device does not see the processors' caches, so that user space must not give it memory.
+    #[error("{device} is not coherent with the processors' caches: {why}")]
+    NotCoherent {
+        /// The device's address.
+        device: String,
+        /// What says so.
+        why: String,
+    },
     /// A device of the same IOMMU group has a driver that is not VFIO's.
     #[error("IOMMU group {group} cannot be used: it also holds {}", .others.join(", "))]
     GroupNotViable {
@@ -270,6 +278,7 @@ impl Error {
             Error::NoModule { .. }
             | Error::NoIommu { .. }
             | Error::IommuActive { .. }
+            | Error::NotCoherent { .. }
             | Error::NoBusAddresses { .. }
             | Error::NoHugePages { .. }
             | Error::NoMemory { .. }
@@ -316,6 +325,11 @@ impl Error {
             }
             Error::IommuActive { .. } => {
                 "use the VFIO path; or boot with iommu=pt, which leaves addresses as they are"
+                    .into()
+            }
+            Error::NotCoherent { .. } => {
+                "use CharIO, which synchronises the caches (--path chario), or the kernel's driver (--path io_uring); \
+                 if the hardware does snoop, its device tree lacks dma-coherent"
                     .into()
             }
             Error::GroupNotViable { .. } => {

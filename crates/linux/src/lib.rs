@@ -43,6 +43,7 @@ mod call_or_ring;
 pub mod chario;
 mod claim;
 mod clock;
+pub mod coherence;
 #[cfg(feature = "coprocessor")]
 pub mod coprocessor;
 pub mod cpufreq;

@@ -10,6 +10,7 @@
 //! offline. Pages of another owner are held where they are ([`Function::grant`]).
 
 use crate::clock::TscClock;
+use crate::coherence;
 use crate::memory::{DmaMemory, check_grant};
 use crate::pci::{Controller, PciAddress};
 use crate::sys::arena::PAGE_BYTES;
@@ -85,7 +86,7 @@ impl Function {
     /// It must have no driver ([`bind::to_nothing`](crate::bind::to_nothing)).
     ///
     /// # Errors
-    /// [`Error::InUse`] while it has a driver, [`Error::IommuActive`], [`Error::NoHugePages`],
+    /// [`Error::InUse`] while it has a driver, [`Error::NotCoherent`], [`Error::IommuActive`], [`Error::NoHugePages`],
     /// [`Error::NotPermitted`] and others, each for one missing prerequisite.
     pub fn open(roots: &Roots, address: PciAddress, options: &Options) -> Result<Self> {
         let controller = Controller::at(roots, address)?;
@@ -96,6 +97,7 @@ impl Function {
                 reasons: vec![format!("it is bound to the driver {driver}")],
             });
         }
+        coherence::require(roots, address)?;
         refuse_translation(roots, address)?;
         let folder = roots.pci_device(address);
         let config = Config::open(&folder)?;

@@ -20,6 +20,13 @@ pub struct PciAddress {
     function: u8,
 }
 
+impl PciAddress {
+    /// Its domain, which ACPI calls a segment.
+    pub const fn domain(&self) -> u32 {
+        self.domain
+    }
+}
+
 impl fmt::Display for PciAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {

@@ -14,6 +14,7 @@ mod iova;
 mod recall;
 
 use crate::clock::TscClock;
+use crate::coherence;
 use crate::memory::check_grant;
 use crate::memory::{self, DmaMemory};
 use crate::pci::PciAddress;
@@ -81,10 +82,11 @@ impl Function {
     /// All interrupts are disabled.
     ///
     /// # Errors
-    /// [`Error::NoIommu`], [`Error::NoModule`], [`Error::NotBound`], [`Error::GroupBusy`],
+    /// [`Error::NotCoherent`], [`Error::NoIommu`], [`Error::NoModule`], [`Error::NotBound`], [`Error::GroupBusy`],
     /// [`Error::GroupNotViable`], [`Error::NotPermitted`], [`Error::LockLimit`],
     /// [`Error::NoBusAddresses`] and others, each for one missing prerequisite.
     pub fn open(roots: &Roots, address: PciAddress, options: &Options) -> Result<Self> {
+        coherence::require(roots, address)?;
         let path = PathBuf::from(address.to_string());
         let clock = TscClock::new();
         let (mut container, device) = Container::open(roots, address)?;
