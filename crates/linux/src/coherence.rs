@@ -277,7 +277,8 @@ mod tests {
 
     #[test]
     fn acpi_says_so_in_iort_by_segment_or_in_every_cca() {
-        let cases: [(&[(&str, &[u8])], bool); 9] = [
+        type Tables<'t> = &'t [(&'t str, &'t [u8])];
+        let cases: [(Tables<'_>, bool); 9] = [
             (&[("IORT", &iort(0, 1))], true),
             (&[("IORT", &iort(0, 0))], false),
             (&[("IORT", &iort(7, 1))], false),

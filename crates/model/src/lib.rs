@@ -63,6 +63,7 @@ pub use config::{Config, NamespaceConfig, PowerStateConfig};
 pub use fault::{Faults, Kind, NamedFault, On, Rule, When, all};
 pub use logs::AsyncEvent;
 pub use memory::BusMemory;
+pub use memory::cache::CacheSite;
 pub use model::Model;
 pub use statistics::Statistics;
 pub use store::{FileStore, SparseRam, Store};

@@ -13,9 +13,12 @@
 //! with a buffer is outstanding, its submitter has no way to reach the buffer.
 #![allow(unsafe_code)]
 
+pub(crate) mod cache;
+
 use std::alloc::{Layout, alloc, dealloc};
 use std::collections::HashMap;
 use std::ops::Range;
+use std::panic::Location;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,6 +29,7 @@ use nvme::{BusRun, Dma, LinearDma, PagedDma};
 use crate::Model;
 use crate::random::Random;
 use crate::violation::{Access, Violation, Violations};
+use cache::{CacheSite, Cached};
 
 /// Buffers start at multiples of this.
 const PAGE: usize = 4096;
@@ -56,6 +60,8 @@ struct Inner {
     restricted: AtomicBool,
     books: Mutex<Books>,
     violations: Violations,
+    /// The memory below the host's cache, if the controller does not see that.
+    cached: Option<Mutex<Cached>>,
 }
 
 #[derive(Debug, Default)]
@@ -97,7 +103,13 @@ impl Drop for Inner {
 impl BusMemory {
     /// `len` bytes that are contiguous on the bus; `None` if the memory cannot be allocated.
     pub fn linear(len: usize) -> Option<Self> {
-        Self::new(len, 0, 12, 0)
+        Self::new(len, 0, 12, 0, false)
+    }
+
+    /// The same, but the controller does not see the host's cache: what either side wrote reaches the other only after the host
+    /// cleaned or invalidated it. For one thread.
+    pub fn not_coherent(len: usize) -> Option<Self> {
+        Self::new(len, 0, 12, 0, true)
     }
 
     /// `linear_len` bytes in one run for queues, and `scattered_len` bytes in pages of
@@ -108,10 +120,16 @@ impl BusMemory {
         page_shift: u8,
         seed: u64,
     ) -> Option<Self> {
-        Self::new(linear_len, scattered_len, page_shift, seed)
+        Self::new(linear_len, scattered_len, page_shift, seed, false)
     }
 
-    fn new(linear: usize, scattered: usize, page_shift: u8, seed: u64) -> Option<Self> {
+    fn new(
+        linear: usize,
+        scattered: usize,
+        page_shift: u8,
+        seed: u64,
+        has_cache: bool,
+    ) -> Option<Self> {
         if !(12..=21).contains(&page_shift) {
             return None;
         }
@@ -125,6 +143,10 @@ impl BusMemory {
         }
         // SAFETY: the layout is not empty.
         let start = NonNull::new(unsafe { alloc(layout) })?;
+        if has_cache {
+            // SAFETY: just allocated with this length.
+            unsafe { start.as_ptr().write_bytes(0, len) };
+        }
         let mut random = Random::new(seed);
         let mut bus_pages = Vec::with_capacity(scattered / page);
         let mut page_of_bus = HashMap::new();
@@ -147,7 +169,54 @@ impl BusMemory {
             restricted: AtomicBool::new(false),
             books: Mutex::new(Books::default()),
             violations: Violations::default(),
+            cached: has_cache.then(|| Mutex::new(Cached::new(len))),
         })))
+    }
+
+    /// Runs `action` with the memory below the cache and the cache, if there is one.
+    fn with_cache<R>(&self, action: impl FnOnce(&mut Cached, &mut [u8]) -> R) -> Option<R> {
+        let cached = self.0.cached.as_ref()?;
+        let mut cached = cached.lock().unwrap_or_else(PoisonError::into_inner);
+        let (start, len) = (self.0.start.as_ptr(), self.0.layout.size());
+        // SAFETY: initialised by `new`; such memory is for one thread, which is here.
+        Some(action(&mut cached, unsafe {
+            std::slice::from_raw_parts_mut(start, len)
+        }))
+    }
+
+    fn offset_of(&self, address: usize) -> usize {
+        address.wrapping_sub(self.0.start.as_ptr() as usize)
+    }
+
+    /// The places in the driver's source that cleaned or invalidated so far, and how often.
+    pub fn cache_sites(&self) -> Vec<(CacheSite, u64)> {
+        let all = self.with_cache(|cached, _| cached.sites.clone());
+        all.unwrap_or_default().into_iter().collect()
+    }
+
+    /// Leaves out the operations of one of those places from now on.
+    pub fn omit_cache_site(&self, site: CacheSite) {
+        self.with_cache(|cached, _| cached.omitted = Some(site));
+    }
+
+    #[track_caller]
+    fn clean_cache(&self, address: usize, len: usize) {
+        let (at, offset) = (Location::caller(), self.offset_of(address));
+        self.with_cache(|cached, cache| {
+            if cached.notes(at) {
+                cached.clean(cache, offset, len);
+            }
+        });
+    }
+
+    #[track_caller]
+    fn invalidate_cache(&self, address: usize, len: usize) {
+        let (at, offset) = (Location::caller(), self.offset_of(address));
+        self.with_cache(|cached, cache| {
+            if cached.notes(at) {
+                cached.invalidate(cache, offset, len);
+            }
+        });
     }
 
     fn books(&self) -> MutexGuard<'_, Books> {
@@ -389,6 +458,13 @@ impl BusMemory {
         let len = target.len();
         self.reach(bus, len, access, |from, part| {
             let to = &mut target[part];
+            let offset = self.offset_of(from.as_ptr() as usize);
+            if self
+                .with_cache(|cached, _| cached.read(offset, to))
+                .is_some()
+            {
+                return;
+            }
             // SAFETY: `reach` checked that the run is inside the memory and in a buffer that the
             // host has lent to the controller; `to` is as long as the run.
             unsafe {
@@ -403,6 +479,11 @@ impl BusMemory {
     pub(crate) fn write(&self, bus: u64, source: &[u8], access: Access) -> Option<()> {
         self.reach(bus, source.len(), access, |to, part| {
             let from = &source[part];
+            let offset = self.offset_of(to.as_ptr() as usize);
+            let below = |cached: &mut Cached, cache: &mut [u8]| cached.write(cache, offset, from);
+            if self.with_cache(below).is_some() {
+                return;
+            }
             // SAFETY: as in `read`.
             unsafe {
                 to.as_ptr()
@@ -437,6 +518,11 @@ impl BusMemory {
 
     /// Reads `N` little-endian words, in order.
     pub(crate) fn load<const N: usize>(&self, bus: u64, access: Access) -> Option<[u32; N]> {
+        if self.0.cached.is_some() {
+            let mut bytes = [[0; 4]; N];
+            self.read(bus, bytes.as_flattened_mut(), access)?;
+            return Some(bytes.map(u32::from_le_bytes));
+        }
         self.words(bus, N, access, |words| {
             std::array::from_fn(|index| u32::from_le(words[index].load(Ordering::Acquire)))
         })
@@ -449,6 +535,10 @@ impl BusMemory {
         values: [u32; N],
         access: Access,
     ) -> Option<()> {
+        if self.0.cached.is_some() {
+            let bytes = values.map(u32::to_le_bytes);
+            return self.write(bus, bytes.as_flattened(), access);
+        }
         self.words(bus, N, access, |words| {
             for (word, value) in words.iter().zip(values) {
                 word.store(value.to_le(), Ordering::Release);
@@ -460,6 +550,11 @@ impl BusMemory {
     pub(crate) fn load64(&self, bus: u64, access: Access) -> Option<u64> {
         if bus % 8 != 0 {
             return None;
+        }
+        if self.0.cached.is_some() {
+            let mut bytes = [0; 8];
+            self.read(bus, &mut bytes, access)?;
+            return Some(u64::from_le_bytes(bytes));
         }
         let mut value = None;
         self.reach(bus, 8, access, |start, _| {
@@ -493,6 +588,25 @@ unsafe impl Dma for BusMemory {
             paged.run(address, len)
         })
     }
+
+    fn cache_line_bytes(&self) -> usize {
+        match self.0.cached {
+            Some(_) => cache::LINE,
+            None => 0,
+        }
+    }
+
+    #[inline]
+    #[track_caller]
+    fn clean(&self, address: usize, len: usize) {
+        self.clean_cache(address, len);
+    }
+
+    #[inline]
+    #[track_caller]
+    fn invalidate(&self, address: usize, len: usize) {
+        self.invalidate_cache(address, len);
+    }
 }
 
 // SAFETY: the model's memory, which it holds a handle to.
@@ -500,6 +614,25 @@ unsafe impl Dma for Model {
     #[inline]
     fn bus_run(&self, address: usize, len: usize) -> Option<BusRun> {
         self.memory().bus_run(address, len)
+    }
+
+    fn cache_line_bytes(&self) -> usize {
+        match self.memory().0.cached {
+            Some(_) => cache::LINE,
+            None => 0,
+        }
+    }
+
+    #[inline]
+    #[track_caller]
+    fn clean(&self, address: usize, len: usize) {
+        self.memory().clean_cache(address, len);
+    }
+
+    #[inline]
+    #[track_caller]
+    fn invalidate(&self, address: usize, len: usize) {
+        self.memory().invalidate_cache(address, len);
     }
 }
 

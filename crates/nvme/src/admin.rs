@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::layout::{ADMIN_ENTRIES, COMPLETION_ENTRY_BYTES, SUBMISSION_ENTRY_BYTES};
 use crate::log::Event;
 use crate::memory::{CompletionRing, Part, Shared, SubmissionRing};
-use crate::platform::Platform;
+use crate::platform::{Dma, Platform};
 use crate::registers::{Capabilities, ControllerStatus};
 use crate::status::Status;
 
@@ -80,9 +80,11 @@ impl Admin {
     }
 
     /// Empties both rings; the controller must be disabled.
-    pub(crate) fn restart(&mut self) {
-        self.submission_memory.clear();
-        self.completion_memory.clear();
+    pub(crate) fn restart<D: Dma>(&mut self, dma: &D) {
+        for part in [&self.submission_memory, &self.completion_memory] {
+            part.clear();
+            dma.clean(part.address(), part.len);
+        }
         self.shadow.0.clear();
         self.shadow.1.clear();
         self.shadow_active = false;
@@ -137,7 +139,7 @@ impl Admin {
         command: &Command,
         id: u16,
     ) {
-        self.submission.push(command.sqe(id));
+        self.submission.push(platform, command.sqe(id));
         let tail = self.submission.tail();
         self.ring(platform, capabilities, false, tail);
     }
@@ -162,7 +164,7 @@ impl Admin {
         platform: &P,
         caps: &Capabilities,
     ) -> Option<(u16, u32, Status)> {
-        self.completion.peek()?;
+        self.completion.peek(platform)?;
         let dword = self.completion.specific(platform);
         let cqe3 = self.completion.take(platform)?;
         let head = self.completion.head();

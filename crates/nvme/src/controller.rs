@@ -422,7 +422,7 @@ impl<P: Platform> Setup<'_, P> {
     /// doorbells, event requests.
     pub(crate) fn bring_up(&self, admin: &mut Admin) -> Result<BroughtUp, Error> {
         self.platform.connect();
-        admin.restart();
+        admin.restart(self.platform);
         let (submission, completion) = admin.addresses();
         // CAP.MQES limits I/O queues only; admin queues may have 2 to 4,096 entries.
         let last = ADMIN_ENTRIES - 1;
@@ -443,7 +443,8 @@ impl<P: Platform> Setup<'_, P> {
             self.limit_transitions(admin, &info, quirks)?;
         }
         let queue_limit = self.request_queues(admin)?;
-        if self.options.shadow_doorbells && info.shadow_doorbells() {
+        let has_cache = self.platform.cache_line_bytes() != 0;
+        if self.options.shadow_doorbells && info.shadow_doorbells() && !has_cache {
             self.configure_shadow(admin)?;
         }
         admin.arm_events(self.platform, self.capabilities, info.event_limit);
@@ -471,7 +472,9 @@ impl<P: Platform> Setup<'_, P> {
         self.execute(admin, &command)?;
         // Only the parsed part, not the whole page: this is on the deepest call path.
         let mut head = [0; CONTROLLER_HEAD_BYTES];
-        admin.data.copy_out(&mut head);
+        let data = admin.data;
+        self.platform.invalidate(data.address(), data.len);
+        data.copy_out(&mut head);
         ControllerInfo::parse(&head)
     }
 

@@ -139,6 +139,22 @@ impl Encoder {
         Ok(())
     }
 
+    /// Writes what the command in slot `index` reads back from the cache: its buffer, which must have no dirty line when it is
+    /// written to either, and its list.
+    #[inline(always)]
+    pub(crate) fn clean<D: Dma>(&self, dma: &D, index: usize, buffer: Option<&Buffer>) {
+        if dma.cache_line_bytes() == 0 {
+            return;
+        }
+        if let Some(buffer) = buffer {
+            dma.clean(buffer.address(), buffer.len());
+        }
+        if let Some(list) = self.list(index) {
+            let (address, len) = list.range();
+            dma.clean(address, len);
+        }
+    }
+
     #[inline(always)]
     pub(crate) fn list(&self, index: usize) -> Option<List> {
         List::of_slot(&self.lists, index, self.list_stride)

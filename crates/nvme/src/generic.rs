@@ -157,6 +157,8 @@ impl<P: Platform> Controller<P> {
             if let GenericData::ToController(bytes) = &data {
                 admin.data.copy_in(bytes);
             }
+            let memory = (admin.data.address(), admin.data.len);
+            self.platform.clean(memory.0, memory.1);
             let entry = Command {
                 opcode: command.opcode,
                 nsid: command.nsid,
@@ -166,6 +168,7 @@ impl<P: Platform> Controller<P> {
             };
             let answer = self.run(admin, &entry)?;
             if let GenericData::FromController(bytes) = &mut data {
+                self.platform.invalidate(memory.0, memory.1);
                 admin.data.copy_out(bytes);
             }
             Ok(answer)
@@ -226,9 +229,10 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
             Ok(found) => (entry.prp1, entry.prp2) = found.unwrap_or_default(),
             Err(error) => return Err((error, buffer)),
         }
+        encoder.clean(platform, index, buffer.as_ref());
         let now = platform.ticks();
         let cid = self.slots.take(index, tag, buffer, now);
-        self.rings.submission.push(entry.sqe(cid));
+        self.rings.submission.push(platform, entry.sqe(cid));
         Ok(())
     }
 }

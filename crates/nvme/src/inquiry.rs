@@ -69,7 +69,9 @@ impl<P: Platform> Controller<P> {
         page: &mut [u8],
     ) -> Result<u32, Error> {
         self.with_admin(|admin| {
-            admin.data.clear();
+            let data = admin.data;
+            data.clear();
+            self.platform.clean(data.address(), data.len);
             let command = Command {
                 opcode,
                 nsid,
@@ -78,7 +80,8 @@ impl<P: Platform> Controller<P> {
                 ..Command::default()
             };
             let dword = self.run(admin, &command)?;
-            admin.data.copy_out(page);
+            self.platform.invalidate(data.address(), data.len);
+            data.copy_out(page);
             Ok(dword)
         })
     }

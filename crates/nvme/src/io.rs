@@ -40,9 +40,10 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
         let Some(prp1) = platform.bus_address(address) else {
             return Err(buffer);
         };
+        platform.clean(address, buffer.len());
         let now = platform.ticks();
         let cid = self.slots.take(index, tag, Some(buffer), now);
-        self.rings.submission.push(Sqe {
+        let sqe = Sqe {
             dwords_0_1: u64::from(cid) << 16
                 | if is_write {
                     self.encoder.shape.write
@@ -53,7 +54,8 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
             prp2: 0,
             dwords_10_11: lba,
             dwords_12_13: self.encoder.shape.last_block,
-        });
+        };
+        self.rings.submission.push(platform, sqe);
         Ok(())
     }
 
@@ -75,11 +77,13 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
         };
         let now = platform.ticks();
         let buffer = request.operation.into_buffer();
+        encoder.clean(platform, index, buffer.as_ref());
         if let Some(len) = buffer.as_ref().map(|buffer| buffer.len()) {
             self.encoder.learn(len);
         }
         let cid = self.slots.take(index, request.tag, buffer, now);
-        self.rings.submission.push(command.sqe(cid));
+        let platform = &self.controller.platform;
+        self.rings.submission.push(platform, command.sqe(cid));
         Ok(())
     }
 
@@ -91,6 +95,10 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
             self.statistics.stray_completions += 1;
             return None;
         };
+        if let Some(buffer) = &buffer {
+            let platform = &self.controller.platform;
+            platform.invalidate(buffer.address(), buffer.len());
+        }
         if !cqe3.status().is_success() {
             self.failed(tag, buffer, cqe3);
             return self.error_completion.take();

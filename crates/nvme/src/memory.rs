@@ -54,6 +54,7 @@ impl Shared {
             taken: 0,
         };
         shared.buffer.fill(0);
+        dma.clean(shared.buffer.address(), shared.buffer.len());
         Ok(shared)
     }
 
@@ -77,6 +78,12 @@ impl Shared {
 }
 
 impl Part {
+    /// Its address.
+    #[inline(always)]
+    pub(crate) fn address(&self) -> usize {
+        self.start.as_ptr() as usize
+    }
+
     /// Zeroes all of it.
     // Called from several slow paths: one copy of the code is enough.
     #[inline(never)]
@@ -209,7 +216,7 @@ impl SubmissionRing {
     /// Writes the next entry. The caller ensures that one is free: the driver never has more than
     /// half a ring outstanding.
     #[inline(always)]
-    pub(crate) fn push(&mut self, sqe: Sqe) {
+    pub(crate) fn push<D: Dma>(&mut self, dma: &D, sqe: Sqe) {
         // SAFETY: the offset is always a multiple of an entry within the ring, whose start is
         // aligned to a page. Published by the doorbell's barrier.
         unsafe {
@@ -220,6 +227,8 @@ impl SubmissionRing {
             place.add(5).write(sqe.dwords_10_11.to_le());
             place.add(6).write(sqe.dwords_12_13.to_le());
         }
+        let address = self.start.as_ptr() as usize + self.offset as usize;
+        dma.clean(address, Self::ENTRY as usize);
         self.offset = (self.offset + Self::ENTRY) & self.mask;
     }
 }
@@ -298,7 +307,8 @@ impl CompletionRing {
 
     /// The last word of the entry at the head, if the controller has written it.
     #[inline(always)]
-    pub(crate) fn peek(&self) -> Option<Cqe3> {
+    pub(crate) fn peek<D: Dma>(&self, dma: &D) -> Option<Cqe3> {
+        dma.invalidate(self.next.as_ptr() as usize, 4 * Self::ENTRY);
         // SAFETY: `next` is an entry of the ring, and an entry has four words.
         let word = u32::from_le(unsafe { self.next.add(3).read_volatile() });
         Cqe3::new(word, self.phase)
@@ -315,7 +325,7 @@ impl CompletionRing {
     /// What the controller wrote before it is visible afterwards.
     #[inline(always)]
     pub(crate) fn take<D: Dma>(&mut self, dma: &D) -> Option<Cqe3> {
-        let cqe3 = self.peek()?;
+        let cqe3 = self.peek(dma)?;
         // SAFETY: at most the end, and then it wraps immediately.
         self.next = unsafe { self.next.add(Self::ENTRY) };
         if self.next == self.half_end {
@@ -361,6 +371,11 @@ impl List {
             bus: part.bus + offset as u64,
             entries: stride / 8,
         })
+    }
+
+    /// Its address and length in bytes.
+    pub(crate) fn range(&self) -> (usize, usize) {
+        (self.start.as_ptr() as usize, self.entries * 8)
     }
 
     /// Writes entry `index`; false past the end.

@@ -141,6 +141,29 @@ pub unsafe trait Dma {
     fn before_index(&self) {
         barrier::before_index();
     }
+
+    /// Bytes of a cache line where the controller does not see the processor's cache; 0 where it does. Buffers are then aligned to
+    /// it, and shadow doorbells, which both sides write in one line, are not used.
+    #[inline(always)]
+    fn cache_line_bytes(&self) -> usize {
+        0
+    }
+
+    /// Writes the processor's dirty lines of this memory back, before the controller reads or writes it. Complete before a later
+    /// register write is. Does nothing where the controller sees the cache.
+    #[inline(always)]
+    #[track_caller]
+    fn clean(&self, address: usize, len: usize) {
+        let _ = (address, len);
+    }
+
+    /// Drops the processor's lines of this memory, which are not dirty, after the controller may have written it. Does nothing where
+    /// the controller sees the cache.
+    #[inline(always)]
+    #[track_caller]
+    fn invalidate(&self, address: usize, len: usize) {
+        let _ = (address, len);
+    }
 }
 
 impl<T: Registers + ?Sized> Registers for &T {
@@ -230,6 +253,23 @@ unsafe impl<T: Dma + ?Sized> Dma for &T {
     #[inline(always)]
     fn before_index(&self) {
         (**self).before_index();
+    }
+
+    #[inline(always)]
+    fn cache_line_bytes(&self) -> usize {
+        (**self).cache_line_bytes()
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    fn clean(&self, address: usize, len: usize) {
+        (**self).clean(address, len);
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    fn invalidate(&self, address: usize, len: usize) {
+        (**self).invalidate(address, len);
     }
 }
 

@@ -138,7 +138,7 @@ fn write_table(states: &Part, target: &Part, count: usize, last: usize, limit_us
         let latency_us = entry.read().saturating_add(exit.read());
         let non_operational = flags.read() >> 25 & 1 != 0;
         if non_operational && state <= last && latency_us <= limit_us {
-            let idle_ms = (latency_us / 1000).saturating_mul(IDLE_FACTOR);
+            let idle_ms = latency_us / (1000 / IDLE_FACTOR);
             next = (state as u32) << 3 | idle_ms.clamp(1, 0xff_ffff) << 8;
         }
     }
@@ -172,6 +172,7 @@ impl<P: Platform> Setup<'_, P> {
             let count = (deepest + 1).min(MAX_POWER_STATES);
             enabled = write_table(&states, &admin.data, count, last, limit_us) && limit_us > 0;
         }
+        self.platform.clean(admin.data.address(), admin.data.len);
         let command = Command {
             opcode: admin::SET_FEATURES,
             prp1: admin.data.bus,

@@ -145,7 +145,7 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
             block_count: namespace.block_count,
             max_transfer_blocks,
             queue_depth: depth as u16,
-            buffer_align_bytes: 4,
+            buffer_align_bytes: controller.platform.cache_line_bytes().max(4) as u32,
             features: Features {
                 volatile_write_cache: info.volatile_write_cache,
                 fua: true,

@@ -4,6 +4,7 @@
 //! that compiles its platform for speed and this crate for size would otherwise call them.
 
 use crate::memory::{CompletionRing, SubmissionRing};
+use crate::platform::Dma;
 use crate::recovery::QueueMemory;
 
 /// A submission and a completion ring of the same length.
@@ -33,9 +34,11 @@ impl Rings {
 
     /// Empties the rings, which are in `memory`. The controller must no longer use them.
     #[inline(never)]
-    pub(crate) fn restart(&mut self, memory: &QueueMemory) {
-        memory.submission.clear();
-        memory.completion.clear();
+    pub(crate) fn restart<D: Dma>(&mut self, dma: &D, memory: &QueueMemory) {
+        for part in [&memory.submission, &memory.completion] {
+            part.clear();
+            dma.clean(part.address(), part.len);
+        }
         self.submission.restart();
         self.completion.restart();
         self.rung_tail = 0;

@@ -229,7 +229,7 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
             }
             Some(Ok(())) => {}
         }
-        self.rings.restart(&memory);
+        self.rings.restart(&self.controller.platform, &memory);
         let controller = &*self.controller;
         let attached = controller.admin.with(|admin| {
             for _ in 0..2 {

@@ -65,7 +65,12 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
             CompletionMode::Hybrid { looks } => looks.max(1),
         };
         for _ in 0..looks {
-            if self.rings.completion.peek().is_some() {
+            if self
+                .rings
+                .completion
+                .peek(&self.controller.platform)
+                .is_some()
+            {
                 return;
             }
             core::hint::spin_loop();
@@ -84,7 +89,12 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
             self.watch.hasten();
         }
         if !fired {
-            if self.rings.completion.peek().is_some() {
+            if self
+                .rings
+                .completion
+                .peek(&self.controller.platform)
+                .is_some()
+            {
                 self.statistics.lost_interrupts += 1;
             } else {
                 self.check_deadlines();

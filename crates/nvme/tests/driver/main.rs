@@ -1,6 +1,7 @@
 //! The driver's tests on the model controller. In one program, because linking takes longer than most of them.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used)]
 
+mod coherence;
 mod controllers;
 mod faults;
 mod quirks;
