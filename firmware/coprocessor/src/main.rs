@@ -34,7 +34,7 @@ use drive::Drive;
 use hardware::machine::{self, Platform};
 use hardware::{log, pci};
 use interface::{Code, Drive as Identity, Service, Window};
-use nvme::{Controller, NamespaceInfo, Options};
+use nvme::{Controller, NamespaceInfo, Options, Quirks};
 
 use board::{Board, Mode};
 use meter::Meter;
@@ -48,6 +48,8 @@ const OPTIONS: Options = Options {
     admin_timeout_us: 2_000_000,
     abort_grace_us: 500_000,
     queues: 1,
+    quirks: Quirks::NONE,
+    latency_limit_us: None,
 };
 
 #[cfg(all(feature = "mapped", not(target_pointer_width = "64")))]

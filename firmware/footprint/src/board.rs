@@ -32,6 +32,11 @@ impl Registers for Board {
     fn isolate(&self) {
         self.write32(0, 0);
     }
+
+    #[inline(always)]
+    fn is_any_drive(&self) -> bool {
+        false
+    }
 }
 
 // SAFETY: never run.

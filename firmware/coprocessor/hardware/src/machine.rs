@@ -6,7 +6,7 @@ use core::ptr::{read_volatile, write_volatile};
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use block::{Clock, barrier};
-use nvme::{BusRun, Dma, LinearDma, Registers};
+use nvme::{BusRun, Dma, LinearDma, PciId, Registers};
 
 use crate::fdt::{Machine, Range};
 use crate::log;
@@ -214,6 +214,14 @@ impl Registers for Platform {
 
     fn relax(&self) {
         progress();
+    }
+
+    fn pci_id(&self) -> Option<PciId> {
+        let id = self.ecam.read(self.address, 0);
+        Some(PciId {
+            vendor: id as u16,
+            device: (id >> 16) as u16,
+        })
     }
 }
 
