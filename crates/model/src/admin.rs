@@ -63,6 +63,31 @@ impl Controller {
         sent
     }
 
+    /// Reads the command's PRP entries into `data`.
+    pub(crate) fn receive(
+        &mut self,
+        command: &Command,
+        data: &mut [u8],
+        access: Access,
+    ) -> Result<(), u16> {
+        let mut segments = std::mem::take(&mut self.segments);
+        let page_shift = self.page_shift();
+        let len = data.len();
+        let walked = prp::walk(&mut self.bus, page_shift, command, len, &mut segments);
+        let mut done = 0;
+        let received = walked.and_then(|()| {
+            for segment in &segments {
+                let part = &mut data[done..done + segment.len];
+                let read = self.bus.read(segment.bus, part, access);
+                read.ok_or(status::DATA_TRANSFER)?;
+                done += segment.len;
+            }
+            Ok(())
+        });
+        self.segments = segments;
+        received
+    }
+
     /// Checks what both kinds of queue have in common; returns the identifier and the number of
     /// entries.
     fn check_queue(&self, command: &Command, limit: u32, taken: bool) -> Result<(usize, u32), u16> {

@@ -145,24 +145,7 @@ impl Controller {
         let count = (command.dword::<10>() & 0xff) as usize + 1;
         let mut data = [0; 256 * 16];
         let data = &mut data[..count * 16];
-        let mut segments = std::mem::take(&mut self.segments);
-        let page_shift = self.page_shift();
-        let walked = prp::walk(
-            &mut self.bus,
-            page_shift,
-            command,
-            data.len(),
-            &mut segments,
-        );
-        self.segments = segments;
-        walked?;
-        let mut done = 0;
-        for segment in &self.segments {
-            let part = &mut data[done..done + segment.len];
-            let read = self.bus.read(segment.bus, part, Access::Data);
-            read.ok_or(status::DATA_TRANSFER)?;
-            done += segment.len;
-        }
+        self.receive(command, data, Access::Data)?;
         let namespace = &mut self.namespaces[index];
         let ranges = || data.chunks(16).map(range);
         if !ranges().all(|(lba, count)| namespace.has(lba, count)) {

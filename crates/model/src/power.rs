@@ -8,7 +8,6 @@ use crate::config::Config;
 use crate::controller::Controller;
 use crate::engine::Effects;
 use crate::identify::{Page, put};
-use crate::prp;
 use crate::violation::Access;
 use nvme::Quirks;
 
@@ -52,27 +51,7 @@ impl Controller {
         if !is_set {
             return self.send(command, &table, Access::Admin);
         }
-        let mut segments = std::mem::take(&mut self.segments);
-        let page_shift = self.page_shift();
-        let walked = prp::walk(
-            &mut self.bus,
-            page_shift,
-            command,
-            TABLE_BYTES,
-            &mut segments,
-        );
-        let mut done = 0;
-        let read = walked.and_then(|()| {
-            for segment in &segments {
-                let part = &mut table[done..done + segment.len];
-                let read = self.bus.read(segment.bus, part, Access::Admin);
-                read.ok_or(status::DATA_TRANSFER)?;
-                done += segment.len;
-            }
-            Ok(())
-        });
-        self.segments = segments;
-        read?;
+        self.receive(command, &mut table, Access::Admin)?;
         self.features.transitions = table;
         Ok(())
     }
