@@ -1,6 +1,6 @@
 //! Which controllers have which quirk.
 //!
-//! Facts that the public drivers of Linux, SPDK and the BSDs had to learn, by PCI identifiers or Identify data. An entry says
+//! Facts that Linux's driver had to learn, by PCI identifiers or Identify data. An entry says
 //! what hardware does; which workaround follows is in `quirks`. None of these controllers was tried with this driver.
 
 use crate::quirks::Quirks;
