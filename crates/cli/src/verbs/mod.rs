@@ -3,6 +3,7 @@
 pub mod array;
 pub mod bind;
 pub mod cat;
+pub mod blast;
 pub mod check;
 pub mod command;
 pub mod compare;
@@ -137,6 +138,8 @@ verbs! {
     load Load reports load::Moved;
     /// Write a window of physical memory back to a file of a volume
     flush Flush reports load::Moved;
+    /// Search for nucleotide sequences in a BLAST database on a volume
+    blast Blast reports blast::Searched;
     /// List the files of a volume
     ls Ls reports ls::Listing;
     /// Remove files from a volume

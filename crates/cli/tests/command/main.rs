@@ -3,6 +3,7 @@
 
 mod archives;
 mod arrays;
+mod blast;
 mod generic;
 mod guard;
 mod hardware;

@@ -1,0 +1,134 @@
+//! Queries in FASTA.
+
+use crate::Error;
+
+/// A sequence to search for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Query {
+    /// The first word of its title.
+    pub name: String,
+    /// Sets of bases: A is 1, C 2, G 4, T 8, and N 15.
+    pub bases: Vec<u8>,
+}
+
+/// The set of bases of a letter (IUPAC, either case); None if it is no base.
+const fn base(letter: u8) -> Option<u8> {
+    Some(match letter.to_ascii_uppercase() {
+        b'A' => 1,
+        b'C' => 2,
+        b'G' => 4,
+        b'T' | b'U' => 8,
+        b'M' => 3,
+        b'R' => 5,
+        b'S' => 6,
+        b'V' => 7,
+        b'W' => 9,
+        b'Y' => 10,
+        b'H' => 11,
+        b'K' => 12,
+        b'D' => 13,
+        b'B' => 14,
+        b'N' => 15,
+        _ => return None,
+    })
+}
+
+/// Reads queries: a title line `>NAME ...` each, and lines of bases (IUPAC letters).
+///
+/// # Errors
+/// [`Error::Query`]: there is none, one has no bases, or a letter is no base.
+pub fn queries(text: &[u8]) -> Result<Vec<Query>, Error> {
+    let wrong = |line: usize, why: String| Error::Query {
+        line: line + 1,
+        why,
+    };
+    let mut all: Vec<Query> = Vec::new();
+    let mut title = 0;
+    for (number, line) in text.split(|&byte| byte == b'\n').enumerate() {
+        let line = line.trim_ascii();
+        match (line.strip_prefix(b">"), all.last_mut()) {
+            (Some(rest), last) => {
+                if last.is_some_and(|query| query.bases.is_empty()) {
+                    return Err(wrong(title, "this sequence has no bases".to_owned()));
+                }
+                let text = String::from_utf8_lossy(rest);
+                let name = text.split_whitespace().next();
+                let name = name.map_or_else(|| format!("Query_{}", all.len() + 1), str::to_owned);
+                all.push(Query {
+                    name,
+                    bases: Vec::new(),
+                });
+                title = number;
+            }
+            (None, _) if line.is_empty() || line.starts_with(b";") => {}
+            (None, None) => {
+                return Err(wrong(
+                    number,
+                    "a sequence begins with a line `>NAME`".to_owned(),
+                ));
+            }
+            (None, Some(query)) => {
+                for &letter in line {
+                    let found = base(letter).ok_or_else(|| {
+                        wrong(number, format!("`{}` is no base", letter.escape_ascii()))
+                    })?;
+                    query.bases.push(found);
+                }
+            }
+        }
+    }
+    match all.last() {
+        None => Err(wrong(0, "there is no sequence".to_owned())),
+        Some(query) if query.bases.is_empty() => {
+            Err(wrong(title, "this sequence has no bases".to_owned()))
+        }
+        Some(_) => Ok(all),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn titles_and_letters_of_either_case() {
+        let read = queries(b">one first title\r\nACGT\r\n\r\nnu\n>\nRY\n").unwrap();
+        assert_eq!(
+            read[0],
+            Query {
+                name: "one".into(),
+                bases: vec![1, 2, 4, 8, 15, 8]
+            }
+        );
+        assert_eq!(
+            read[1],
+            Query {
+                name: "Query_2".into(),
+                bases: vec![5, 10]
+            }
+        );
+    }
+
+    #[test]
+    fn what_is_not_a_query_is_named_by_its_line() {
+        for (text, line, why) in [
+            (&b""[..], 1, "no sequence"),
+            (b"ACGT\n", 1, "begins with"),
+            (b">a\nACGT\n>b\n>c\nA\n", 3, "no bases"),
+            (b">a\nAC\nGEL\n", 3, "`E` is no base"),
+            (b">a\nAC-GT", 2, "`-` is no base"),
+            (b">a\n\xff", 2, "`\\xff` is no base"),
+            (b">a\nA\n>b\n", 3, "no bases"),
+        ] {
+            let Err(Error::Query {
+                line: found,
+                why: text,
+            }) = queries(text)
+            else {
+                unreachable!("{why}");
+            };
+            assert_eq!(found, line, "{why}");
+            assert!(text.contains(why), "{text}");
+        }
+    }
+}

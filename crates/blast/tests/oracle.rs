@@ -1,0 +1,333 @@
+//! Every alignment of NCBI's `blastn -ungapped` is found, with its ends, in databases that its `makeblastdb` wrote. Without these programs
+//! (`tools/setup blast`) the tests say SKIPPED. STRAIGHTWAY_SEED repeats a run.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use straightway_blast::{Hsp, Index, Options, Query, Search, Table, TwoHit, WORD, name, queries};
+
+fn seed() -> u64 {
+    let given = std::env::var("STRAIGHTWAY_SEED")
+        .ok()
+        .and_then(|text| text.parse().ok());
+    let seed = given.unwrap_or_else(|| fastrand::u64(..));
+    println!("STRAIGHTWAY_SEED={seed}");
+    seed
+}
+
+fn has_blastn() -> bool {
+    let found = Command::new("blastn").arg("-version").output().is_ok();
+    if !found {
+        eprintln!("SKIPPED: blastn is not installed; run: tools/setup blast");
+    }
+    found
+}
+
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("straightway-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn run(folder: &Path, program: &str, words: &str) -> String {
+    let output = Command::new(program)
+        .args(words.split_whitespace())
+        .current_dir(folder)
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{program} {words}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Query, subject, and the four ends.
+type Row = (String, String, [u32; 4]);
+
+struct Searched {
+    found: Vec<Hsp>,
+    rows: BTreeSet<Row>,
+    masked_bases: u64,
+}
+
+/// Ours, with the file in pieces.
+fn search(
+    folder: &Path,
+    database: &str,
+    queries: &[Query],
+    options: Options,
+    piece: usize,
+) -> Searched {
+    let read = |suffix: &str| std::fs::read(folder.join(format!("{database}.{suffix}"))).unwrap();
+    let index = Index::parse(&read("nin")).unwrap();
+    let headers = read("nhr");
+    let table = Table::new(queries).unwrap();
+    let mut search = Search::new(&index, &table, options, 0);
+    for bytes in read("nsq").chunks(piece) {
+        search.take(bytes).unwrap();
+    }
+    let (found, counts) = search.finish().unwrap();
+    let row = |hsp: &Hsp| {
+        let at = hsp.subject as usize;
+        let entry = &headers[index.headers[at] as usize..index.headers[at + 1] as usize];
+        (
+            queries[hsp.query as usize].name.clone(),
+            name(entry).unwrap().to_owned(),
+            hsp.ends(),
+        )
+    };
+    Searched {
+        rows: found.iter().map(row).collect(),
+        found,
+        masked_bases: counts.masked_bases,
+    }
+}
+
+/// The reference's.
+fn reference(folder: &Path, database: &str) -> BTreeSet<Row> {
+    let text = run(
+        folder,
+        "blastn",
+        &format!(
+            "-task blastn -word_size 11 -ungapped -dust no -strand both -max_target_seqs 100000 -outfmt 6 -db {database} -query query.fa"
+        ),
+    );
+    let row = |line: &str| {
+        let words: Vec<&str> = line.split('\t').collect();
+        let ends = [6, 7, 8, 9].map(|at| words[at].parse().unwrap());
+        (words[0].to_owned(), words[1].to_owned(), ends)
+    };
+    text.lines().map(row).collect()
+}
+
+fn letters(random: &mut fastrand::Rng, length: usize) -> Vec<u8> {
+    (0..length).map(|_| b"ACGT"[random.usize(..4)]).collect()
+}
+
+fn reverse(bases: &[u8]) -> Vec<u8> {
+    let other = |base: &u8| match base {
+        b'A' => b'T',
+        b'C' => b'G',
+        b'G' => b'C',
+        b'T' => b'A',
+        _ => b'N',
+    };
+    bases.iter().rev().map(other).collect()
+}
+
+fn fasta(sequences: &[(String, Vec<u8>)]) -> String {
+    let one = |(name, bases): &(String, Vec<u8>)| {
+        format!(">{name} generated\n{}\n", String::from_utf8_lossy(bases))
+    };
+    sequences.iter().map(one).collect()
+}
+
+/// Whether the alignment has eleven equal known bases in a row.
+fn has_word(row: &Row, queries: &[(String, Vec<u8>)], subjects: &[(String, Vec<u8>)]) -> bool {
+    let of = |all: &[(String, Vec<u8>)], name: &str| {
+        all.iter()
+            .find(|(known, _)| known == name)
+            .unwrap()
+            .1
+            .clone()
+    };
+    let [query_first, query_last, from, to] = row.2.map(|end| end as usize);
+    let query = of(queries, &row.0)[query_first - 1..query_last].to_vec();
+    let whole = of(subjects, &row.1);
+    let subject = match from <= to {
+        true => whole[from - 1..to].to_vec(),
+        false => reverse(&whole[to - 1..from]),
+    };
+    let equal: Vec<bool> = query
+        .iter()
+        .zip(&subject)
+        .map(|(a, b)| a == b && b"ACGT".contains(a))
+        .collect();
+    equal
+        .windows(WORD)
+        .any(|word| word.iter().all(|&equal| equal))
+}
+
+/// Sequences with parts of the queries, on both strands, changed in places and with ambiguous bases.
+fn generated(random: &mut fastrand::Rng) -> [Vec<(String, Vec<u8>)>; 2] {
+    let mut queries = Vec::new();
+    for number in 0..4 {
+        let length = random.usize(100..900);
+        queries.push((format!("q{number}"), letters(random, length)));
+    }
+    let mut subjects = Vec::new();
+    for number in 0..40 {
+        let length = random.usize(12..3000);
+        let mut bases = letters(random, length);
+        for _ in 0..random.usize(0..4) {
+            let query = &queries[random.usize(..queries.len())].1;
+            let from = random.usize(..query.len() - 60);
+            let length = random.usize(14..300).min(query.len() - from);
+            let mut part = query[from..from + length].to_vec();
+            let changes = random.usize(..=length / 12);
+            for _ in 0..changes {
+                let at = random.usize(..part.len());
+                part[at] = b"ACGTNR"[random.usize(..6)];
+            }
+            if random.bool() {
+                part = reverse(&part);
+            }
+            let at = random.usize(..=bases.len());
+            bases.splice(at..at, part);
+        }
+        subjects.push((format!("s{number}"), bases));
+    }
+    [queries, subjects]
+}
+
+#[test]
+fn every_alignment_in_generated_databases() {
+    if !has_blastn() {
+        return;
+    }
+    let mut random = fastrand::Rng::with_seed(seed());
+    let folder = Folder::new("blast-generated");
+    let path = &folder.0;
+    let (mut compared, mut masked, mut second) = (0, 0, 0);
+    for round in 0..6 {
+        let [given, subjects] = generated(&mut random);
+        std::fs::write(path.join("query.fa"), fasta(&given)).unwrap();
+        std::fs::write(path.join("subject.fa"), fasta(&subjects)).unwrap();
+        let version = 4 + round % 2;
+        let parsed = ["", "-parse_seqids"][round / 2 % 2];
+        run(
+            path,
+            "makeblastdb",
+            &format!("-dbtype nucl -in subject.fa -out db -blastdb_version {version} {parsed}"),
+        );
+        let read = queries(fasta(&given).as_bytes()).unwrap();
+        let piece = random.usize(1..20_000);
+        let ours = search(path, "db", &read, Options::default(), piece);
+        let scalar = search(
+            path,
+            "db",
+            &read,
+            Options {
+                is_scalar: true,
+                ..Options::default()
+            },
+            1 << 20,
+        );
+        assert_eq!(ours.found, scalar.found);
+        for row in reference(path, "db") {
+            compared += 1;
+            assert!(
+                ours.rows.contains(&row) || !has_word(&row, &given, &subjects),
+                "round {round}: {row:?} is missing"
+            );
+        }
+        masked += ours.masked_bases;
+        // Fewer with the filter, and none that was not there.
+        let options = Options {
+            two_hit: Some(TwoHit { window: 40 }),
+            ..Options::default()
+        };
+        let filtered = search(path, "db", &read, options, piece);
+        assert!(filtered.rows.len() < ours.rows.len());
+        second += filtered.rows.len();
+        let long = |hsp: &&Hsp| hsp.length >= 80 && hsp.length == hsp.identities;
+        for hsp in ours.found.iter().filter(long) {
+            let near = |other: &Hsp| {
+                other.subject == hsp.subject
+                    && other.is_minus == hsp.is_minus
+                    && other.subject_first <= hsp.subject_first + hsp.length
+            };
+            assert!(filtered.found.iter().any(near), "{hsp:?}");
+        }
+    }
+    assert!(
+        compared > 100 && masked > 100 && second > 50,
+        "{compared} {masked} {second}"
+    );
+}
+
+/// A genome, and contigs of a related one, of a Debian package.
+const REAL: &str = "/usr/share/doc/abacas-examples";
+
+#[test]
+fn every_alignment_of_contigs_with_a_genome() {
+    if !has_blastn() {
+        return;
+    }
+    let read = |name: &str| {
+        Command::new("gzip")
+            .args(["-dc", &format!("{REAL}/{name}.gz")])
+            .output()
+    };
+    let (Ok(genome), Ok(contigs)) = (read("SS_SC84.dna"), read("454AllContigs.fna")) else {
+        eprintln!("SKIPPED: gzip is not installed");
+        return;
+    };
+    if !genome.status.success() || !contigs.status.success() {
+        eprintln!("SKIPPED: {REAL} is missing; run: tools/setup blast");
+        return;
+    }
+    let folder = Folder::new("blast-real");
+    let path = &folder.0;
+    // The genome in pieces of a gene's size, searched for in the contigs, and some contigs in the genome.
+    let all = queries(&contigs.stdout).unwrap();
+    let text = String::from_utf8(contigs.stdout).unwrap();
+    let few: String = text
+        .split_inclusive('>')
+        .skip(1)
+        .filter(|one| one.len() < 2500)
+        .take(30)
+        .map(|one| format!(">{}", one.trim_end_matches('>')))
+        .collect();
+    assert!(
+        all.len() > 100 && few.len() > 5000,
+        "{} {}",
+        all.len(),
+        few.len()
+    );
+    let genome: String = String::from_utf8(genome.stdout)
+        .unwrap()
+        .lines()
+        .skip(1)
+        .collect();
+    let genes: String = (0..3)
+        .map(|number| {
+            format!(
+                ">gene{number}\n{}\n",
+                &genome[number * 300_000 + 5000..][..1200]
+            )
+        })
+        .collect();
+    for (database, given, least) in [
+        (format!(">genome\n{genome}\n"), few, 300),
+        (text, genes, 10),
+    ] {
+        std::fs::write(path.join("subject.fa"), database).unwrap();
+        std::fs::write(path.join("query.fa"), &given).unwrap();
+        run(path, "makeblastdb", "-dbtype nucl -in subject.fa -out db");
+        let read = queries(given.as_bytes()).unwrap();
+        let ours = search(path, "db", &read, Options::default(), 1 << 20);
+        let theirs = reference(path, "db");
+        let missing: Vec<&Row> = theirs.difference(&ours.rows).collect();
+        assert!(
+            missing.is_empty(),
+            "{} of {}: {missing:?}",
+            missing.len(),
+            theirs.len()
+        );
+        assert!(theirs.len() > least, "{}", theirs.len());
+    }
+}

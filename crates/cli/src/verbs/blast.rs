@@ -1,0 +1,452 @@
+//! `straightway blast DEVICE DATABASE QUERY`: a nucleotide search in a BLAST database on a volume, or in a folder.
+
+use crate::failure::{Exit, Failure, Result};
+use crate::transfer::IoArgs;
+use crate::units::micros;
+use crate::volume::drain::{Part, drain};
+use crate::volume::flow::Sums;
+use crate::volume::{Access, Mounted, Store, pace, route, shown};
+use crate::{Context, SCHEMA_VERSION};
+use ::blast::{
+    Alias, Counts, Hsp, Index, Options, Query, Scoring, Search, Table, TwoHit, name, queries,
+};
+use clap::Args;
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::fmt::Write;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// The longest file that is read whole: an index, or names.
+const MOST_BYTES: u64 = 4 << 30;
+/// Bytes of a read from a folder.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// Search for nucleotide sequences in a BLAST database.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+The database is NCBI's: the files DATABASE.nin, .nsq and .nhr that makeblastdb wrote (version 4 or 5), or DATABASE.nal with the volumes
+that it names, put on a volume as they are: straightway put DEVICE DATABASE.n*. The sequences are searched as they arrive from the drive.
+
+Seeds are words of eleven equal bases, extended without gaps, on both strands: what blastn -task blastn -ungapped -dust no finds. No
+seed has an ambiguous base. There is no E-value: --min-score limits what is printed.
+
+Each line has the query, the subject, identities in percent, length, mismatches, gaps (0), first and last base in the query and in the
+subject (in reverse on the minus strand), and the score.")]
+pub struct Blast {
+    /// The device with the volume, or a folder
+    pub device: String,
+    /// The name of the database's files, without .nin
+    pub database: String,
+    /// A local FASTA file with queries, or - for standard input
+    pub query: PathBuf,
+    /// The lowest score to report
+    #[arg(long, value_name = "N", default_value_t = 22, value_parser = clap::value_parser!(i32).range(1..))]
+    pub min_score: i32,
+    /// Score of equal bases
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(i32).range(1..=1000))]
+    pub reward: i32,
+    /// Score of different bases
+    #[arg(long, value_name = "N", default_value_t = -3, value_parser = clap::value_parser!(i32).range(-1000..=-1))]
+    pub penalty: i32,
+    /// How far an extension's score may fall
+    #[arg(long, value_name = "N", default_value_t = 22, value_parser = clap::value_parser!(i32).range(1..=100_000))]
+    pub x_drop: i32,
+    /// Extend a seed only if another one is on its diagonal within this many bases
+    #[arg(long, value_name = "BASES", value_parser = clap::value_parser!(u32).range(11..=65_536))]
+    pub two_hit: Option<u32>,
+    /// The path
+    #[command(flatten)]
+    pub io: IoArgs,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A search.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Searched {
+    /// Version of this schema: 2.
+    pub schema_version: u32,
+    /// The resolved name of the device, or the folder.
+    pub device: String,
+    /// The database.
+    pub database: String,
+    /// The queries.
+    pub queries: Vec<Sought>,
+    /// Sequences of the database.
+    pub sequences: u64,
+    /// Their bases.
+    pub bases: u64,
+    /// Those that are ambiguous; no seed has any of them.
+    pub masked_bases: u64,
+    /// Seeds of eleven bases.
+    pub seeds: u64,
+    /// The time of reading and searching.
+    pub elapsed_us: u64,
+    /// The alignments, in the order of the database.
+    pub alignments: Vec<Alignment>,
+}
+
+/// A query.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Sought {
+    /// The first word of its title.
+    pub name: String,
+    /// Its bases.
+    pub bases: usize,
+}
+
+/// An ungapped alignment.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Alignment {
+    /// The query's name.
+    pub query: String,
+    /// The subject's name.
+    pub subject: String,
+    /// Its number in the database, from 0.
+    pub subject_index: u32,
+    /// It is on the minus strand.
+    pub is_minus: bool,
+    /// First base in the query, from 1.
+    pub query_first: u32,
+    /// Last base in the query.
+    pub query_last: u32,
+    /// Base of the subject that is opposite to the query's first one, from 1.
+    pub subject_first: u32,
+    /// And to the last one.
+    pub subject_last: u32,
+    /// Bases.
+    pub length: u32,
+    /// Equal bases.
+    pub identities: u32,
+    /// The score.
+    pub score: i32,
+}
+
+/// Where a database is.
+enum Place<'a, 'm, 'v> {
+    Folder(&'a Path),
+    Volume(&'a Mounted<'m, 'v>),
+}
+
+impl Blast {
+    /// Runs the verb.
+    ///
+    /// # Errors
+    /// The queries, the device, the volume or the database failed.
+    pub fn run(&self, context: &Context) -> Result<Exit> {
+        let queries = self.queries()?;
+        let table = Table::new(&queries).map_err(|error| self.wrong_queries(&error))?;
+        let folder = Path::new(&self.device);
+        let searched = match folder.is_dir() {
+            true => self.search(context, &Place::Folder(folder), &queries, &table)?,
+            false => {
+                let options = route::open_options(&self.io, false);
+                let mut store = Store::open(context, &self.device, &options)?;
+                let searched = store.mount(Access::Read, |mounted| {
+                    self.search(context, &Place::Volume(mounted), &queries, &table)
+                });
+                store.close(searched)?
+            }
+        };
+        context
+            .console
+            .report(self.json, &searched, Searched::text)?;
+        Ok(Exit::Done)
+    }
+
+    fn queries(&self) -> Result<Vec<Query>> {
+        let mut text = Vec::new();
+        let read = match self.query.as_os_str() == "-" {
+            true => std::io::stdin().read_to_end(&mut text),
+            false => {
+                std::fs::File::open(&self.query).and_then(|mut file| file.read_to_end(&mut text))
+            }
+        };
+        read.map_err(|error| Failure::io("reading", &self.query, &error))?;
+        queries(&text).map_err(|error| self.wrong_queries(&error))
+    }
+
+    fn wrong_queries(&self, error: &::blast::Error) -> Failure {
+        Failure::usage(format!("{}: {error}", self.query.display()))
+            .hint("FASTA: a line `>NAME`, and lines of bases (IUPAC letters)")
+    }
+
+    fn search(
+        &self,
+        context: &Context,
+        place: &Place<'_, '_, '_>,
+        queries: &[Query],
+        table: &Table,
+    ) -> Result<Searched> {
+        let began = Instant::now();
+        let mut searched = Searched {
+            schema_version: SCHEMA_VERSION,
+            device: match place {
+                Place::Folder(folder) => folder.display().to_string(),
+                Place::Volume(mounted) => mounted.drive.to_string(),
+            },
+            database: self.database.clone(),
+            queries: queries
+                .iter()
+                .map(|query| Sought {
+                    name: query.name.clone(),
+                    bases: query.bases.len(),
+                })
+                .collect(),
+            sequences: 0,
+            bases: 0,
+            masked_bases: 0,
+            seeds: 0,
+            elapsed_us: 0,
+            alignments: Vec::new(),
+        };
+        for volume in self.volumes(context, place)? {
+            let (found, counts) =
+                self.search_volume(context, place, &volume, table, &mut searched, queries)?;
+            searched.sequences += counts.sequences;
+            searched.bases += counts.bases;
+            searched.masked_bases += counts.masked_bases;
+            searched.seeds += counts.seeds;
+            searched.alignments.extend(found);
+        }
+        searched.elapsed_us = micros(began.elapsed());
+        Ok(searched)
+    }
+
+    /// The names of the database's volumes: itself, or those of its alias file.
+    fn volumes(&self, context: &Context, place: &Place<'_, '_, '_>) -> Result<Vec<String>> {
+        let alias = format!("{}.nal", self.database);
+        if place.size(&format!("{}.nin", self.database))?.is_some() || place.size(&alias)?.is_none()
+        {
+            return Ok(vec![self.database.clone()]);
+        }
+        let text = self.whole(context, place, &alias)?;
+        let named =
+            Alias::parse(&text).map_err(|error| Failure::invalid_database(&alias, &error))?;
+        // The volumes lie beside the alias file.
+        let folder = self
+            .database
+            .rfind('/')
+            .map_or("", |at| &self.database[..=at]);
+        Ok(named
+            .volumes
+            .iter()
+            .map(|volume| format!("{folder}{volume}"))
+            .collect())
+    }
+
+    fn search_volume(
+        &self,
+        context: &Context,
+        place: &Place<'_, '_, '_>,
+        volume: &str,
+        table: &Table,
+        before: &Searched,
+        queries: &[Query],
+    ) -> Result<(Vec<Alignment>, Counts)> {
+        let file = |suffix: &str| format!("{volume}.{suffix}");
+        let index = Index::parse(&self.whole(context, place, &file("nin"))?);
+        let index = index.map_err(|error| Failure::invalid_database(&file("nin"), &error))?;
+        let options = Options {
+            scoring: Scoring {
+                reward: self.reward,
+                penalty: self.penalty,
+                x_drop: self.x_drop,
+                min_score: self.min_score,
+            },
+            two_hit: self.two_hit.map(|window| TwoHit { window }),
+            is_scalar: false,
+        };
+        let sequences = file("nsq");
+        let first = u32::try_from(before.sequences).unwrap_or(u32::MAX);
+        let mut search = Search::new(&index, table, options, first);
+        let damaged = |error| Failure::invalid_database(&sequences, &error);
+        self.read(context, place, &sequences, &mut |bytes| {
+            search.take(bytes).map_err(damaged)
+        })?;
+        let (found, counts) = search.finish().map_err(damaged)?;
+        let headers = match found.is_empty() {
+            true => Vec::new(),
+            false => self.whole(context, place, &file("nhr"))?,
+        };
+        let named = |hsp: &Hsp| {
+            let at = (hsp.subject - first) as usize;
+            let entry = headers.get(index.headers[at] as usize..index.headers[at + 1] as usize);
+            let name = entry.and_then(name).ok_or_else(|| {
+                let what = format!("`{}` has no name of sequence {at}", shown(&file("nhr")));
+                Failure::other(what).hint(DAMAGED)
+            })?;
+            Ok(Alignment::new(hsp, name, queries))
+        };
+        let found = found.iter().map(named).collect::<Result<Vec<_>>>()?;
+        Ok((found, counts))
+    }
+
+    /// A file in memory.
+    fn whole(&self, context: &Context, place: &Place<'_, '_, '_>, name: &str) -> Result<Vec<u8>> {
+        let mut all = Vec::new();
+        self.read(context, place, name, &mut |bytes| {
+            match all.len() + bytes.len() <= MOST_BYTES as usize {
+                true => all.extend_from_slice(bytes),
+                false => {
+                    return Err(Failure::usage(format!(
+                        "`{}` is longer than any of a database",
+                        shown(name)
+                    )));
+                }
+            }
+            Ok(())
+        })?;
+        Ok(all)
+    }
+
+    /// Passes a file's bytes to `take` in order.
+    fn read(
+        &self,
+        context: &Context,
+        place: &Place<'_, '_, '_>,
+        name: &str,
+        take: &mut (dyn FnMut(&[u8]) -> Result<()> + Send),
+    ) -> Result<()> {
+        let Some(length_bytes) = place.size(name)? else {
+            return Err(Failure::new(Exit::NotFound, format!("{} has no file `{}`", self.device, shown(name)))
+                .hint("a database is DATABASE.nin, .nsq and .nhr; makeblastdb -dbtype nucl makes them, straightway put stores them"));
+        };
+        let bar = context.console.bytes_bar(Some(length_bytes));
+        let read = match place {
+            Place::Folder(folder) => from_file(context, &folder.join(name), take, &bar),
+            Place::Volume(mounted) => {
+                let entry = mounted.run(
+                    format!("opening `{}`", shown(name)),
+                    mounted.volume.find(name),
+                )?;
+                let part = Part {
+                    name,
+                    offset_bytes: 0,
+                    length_bytes,
+                    size_bytes: length_bytes,
+                    sums: match entry.checksums {
+                        true => Sums::Stored,
+                        false => Sums::Ignored,
+                    },
+                    past_rot: false,
+                    pace: pace(mounted, &self.io)?,
+                };
+                drain(
+                    mounted,
+                    &part,
+                    &mut |bytes: &[u8]| take(bytes),
+                    &bar,
+                    &context.cancel,
+                )
+                .map(drop)
+            }
+        };
+        bar.finish_and_clear();
+        read
+    }
+}
+
+/// What to do about a damaged database.
+const DAMAGED: &str = "take all files of one makeblastdb -dbtype nucl, and store them again";
+
+impl Failure {
+    fn invalid_database(file: &str, error: &::blast::Error) -> Self {
+        Self::other(format!("`{}`: {error}", shown(file))).hint(DAMAGED)
+    }
+}
+
+/// Reads a file of a folder in pieces.
+fn from_file(
+    context: &Context,
+    path: &Path,
+    take: &mut (dyn FnMut(&[u8]) -> Result<()> + Send),
+    bar: &indicatif::ProgressBar,
+) -> Result<()> {
+    let failed = |error: &std::io::Error| Failure::io("reading", path, error);
+    let mut file = std::fs::File::open(path).map_err(|error| failed(&error))?;
+    let mut piece = vec![0; PIECE_BYTES];
+    loop {
+        if context.cancel.is_set() {
+            return Err(Failure::interrupted("interrupted"));
+        }
+        match file.read(&mut piece) {
+            Ok(0) => return Ok(()),
+            Ok(count) => {
+                take(&piece[..count])?;
+                bar.inc(count as u64);
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(failed(&error)),
+        }
+    }
+}
+
+impl Place<'_, '_, '_> {
+    /// The size of a file; None if there is none.
+    fn size(&self, name: &str) -> Result<Option<u64>> {
+        match self {
+            Self::Volume(mounted) => Ok(mounted.find(name)?.map(|entry| entry.size_bytes)),
+            Self::Folder(folder) => match std::fs::metadata(folder.join(name)) {
+                Ok(file) => Ok(Some(file.len())),
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+                Err(error) => Err(Failure::io("opening", &folder.join(name), &error)),
+            },
+        }
+    }
+}
+
+impl Alignment {
+    fn new(hsp: &Hsp, subject: &str, queries: &[Query]) -> Self {
+        let [query_first, query_last, subject_first, subject_last] = hsp.ends();
+        Self {
+            query: queries[hsp.query as usize].name.clone(),
+            subject: subject.to_owned(),
+            subject_index: hsp.subject,
+            is_minus: hsp.is_minus,
+            query_first,
+            query_last,
+            subject_first,
+            subject_last,
+            length: hsp.length,
+            identities: hsp.identities,
+            score: hsp.score,
+        }
+    }
+}
+
+impl Searched {
+    /// A line for each alignment, with tabs, and a summary as a comment.
+    fn text(&self) -> String {
+        let mut text = String::new();
+        for one in &self.alignments {
+            let percent = f64::from(one.identities) * 100.0 / f64::from(one.length);
+            let _ = writeln!(
+                text,
+                "{}\t{}\t{percent:.3}\t{}\t{}\t0\t{}\t{}\t{}\t{}\t{}",
+                shown(&one.query),
+                shown(&one.subject),
+                one.length,
+                one.length - one.identities,
+                one.query_first,
+                one.query_last,
+                one.subject_first,
+                one.subject_last,
+                one.score,
+            );
+        }
+        let _ = write!(
+            text,
+            "# {} alignments, {} seeds; {} sequences with {} bases ({} ambiguous)",
+            self.alignments.len(),
+            self.seeds,
+            self.sequences,
+            self.bases,
+            self.masked_bases,
+        );
+        text
+    }
+}
