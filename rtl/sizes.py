@@ -57,6 +57,8 @@ CONFIGURATIONS = {
     "hwfs_axi": ("hwfs_axi", "hwfs_axi", {}),
     "timer_1k": ("timer", "timer", {"DepthLog2": 10}),
     "timer_1k_stream": ("timer", "timer", {"DepthLog2": 10, "Stream": 1}),
+    "blastn": ("blastn", "blastn", {}),
+    "blastn_16k": ("blastn", "blastn", {"EntriesLog2": 14, "BucketLog2": 14}),
     "smmu": ("smmu", "smmu", {}),
     "smmu_64k": ("smmu", "smmu", {"PageLog2": 16}),
     "smmu_256": ("smmu", "smmu", {"DataWidth": 256}),

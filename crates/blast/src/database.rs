@@ -144,6 +144,15 @@ impl Index {
         self.sequences.last().copied().map_or(0, u64::from)
     }
 
+    /// The sequence that a byte of the sequences' file is in, and the byte's place in it; None between them.
+    pub fn at(&self, byte: u64) -> Option<(usize, u32)> {
+        let byte = u32::try_from(byte).ok()?;
+        let after = self.sequences.partition_point(|&first| first <= byte);
+        let ordinal = after.checked_sub(1)?;
+        let [first, border, _] = self.place(ordinal)?;
+        (byte < border).then(|| (ordinal, byte - first))
+    }
+
     /// A sequence's packed bases, and its ambiguities behind them, in the sequences' file: first byte, border, end.
     ///
     /// None if there are not so many sequences.

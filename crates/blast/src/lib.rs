@@ -5,6 +5,7 @@
 mod database;
 mod extend;
 mod fasta;
+mod hardware;
 mod names;
 mod scan;
 mod search;
@@ -13,6 +14,7 @@ mod table;
 pub use database::{Alias, Index, Span, ambiguities};
 pub use extend::{Hsp, Scoring, TwoHit};
 pub use fasta::{Query, queries};
+pub use hardware::{Found, Image};
 pub use names::name;
 pub use scan::{Seed, Subject, scan, scan_scalar};
 pub use search::{Counts, Options, Search};
@@ -53,6 +55,13 @@ pub enum Error {
     },
     /// There are more query bases than a table takes: 2^29.
     TooLong,
+    /// The queries have more words than the core's table has entries.
+    CoreIsFull {
+        /// Words of the queries.
+        words: usize,
+        /// Entries of the core.
+        entries: usize,
+    },
 }
 
 impl std::fmt::Display for Error {
@@ -71,6 +80,10 @@ impl std::fmt::Display for Error {
             ),
             Self::Alias => write!(f, "the alias file names no database (no DBLIST)"),
             Self::Query { line, why } => write!(f, "line {line} of the queries: {why}"),
+            Self::CoreIsFull { words, entries } => write!(
+                f,
+                "the queries have {words} words, and the core has {entries} entries: search for some at a time"
+            ),
             Self::TooLong => write!(
                 f,
                 "the queries have more than 2^29 bases: search for some at a time"

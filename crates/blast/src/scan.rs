@@ -54,6 +54,33 @@ impl<'a> Subject<'a> {
         }
     }
 
+    /// Bytes as the hardware takes them: all four bases of each, without ambiguities. At most 2^30 - 1 bytes count.
+    pub fn stream(bytes: &'a [u8]) -> Self {
+        let packed = &bytes[..bytes.len().min((1 << 30) - 1)];
+        Self {
+            packed,
+            bases: packed.len() as u32 * 4,
+            masked: &[],
+        }
+    }
+
+    /// The seed of one look-up and the entry at this position, if these are in the sequence and known: for what the hardware
+    /// has found.
+    pub fn confirm(&self, table: &Table, byte: u32, position: u32) -> Option<Seed> {
+        let byte = byte as usize;
+        if byte >= self.lookups() {
+            return None;
+        }
+        let room = self.room(byte)?;
+        let entries = table.entries(self.word(byte));
+        let entry = entries.iter().find(|entry| entry.position == position)?;
+        let before = extends(entry, self.context(byte), room)?;
+        Some(Seed {
+            subject: byte as u32 * 4 - before,
+            position: position - before,
+        })
+    }
+
     /// Number of bases.
     pub const fn len(&self) -> u32 {
         self.bases

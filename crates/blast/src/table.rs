@@ -137,6 +137,11 @@ impl Table {
         &self.entries[self.starts[word] as usize..self.starts[word + 1] as usize]
     }
 
+    /// All occurrences, in the order of their words.
+    pub(crate) fn all(&self) -> &[Entry] {
+        &self.entries
+    }
+
     /// Whether a word of eight bases occurs.
     pub fn has(&self, word: u16) -> bool {
         self.present[usize::from(word >> 6)] >> (word & 63) & 1 == 1

@@ -205,7 +205,7 @@ impl Blast {
         };
         for volume in self.volumes(context, place)? {
             let (found, counts) =
-                self.search_volume(context, place, &volume, table, &mut searched, queries)?;
+                self.search_volume(context, place, &volume, table, &searched, queries)?;
             searched.sequences += counts.sequences;
             searched.bases += counts.bases;
             searched.masked_bases += counts.masked_bases;

@@ -1,0 +1,188 @@
+"""The nucleotide seed scan: its hits, their order and its counters against the scalar model in Rust. Run by test_blastn.py."""
+
+import os
+import random
+import subprocess
+from pathlib import Path
+
+import cocotb
+from axil_bus import OKAY, SEED, SLVERR, Registers
+from cocotb.clock import Clock
+from cocotb.triggers import ReadOnly, RisingEdge
+
+ID, SHAPE, CONTROL, STATUS, ADDRESS, PRESENT, DIRECTORY, ENTRY = range(0, 0x20, 4)
+HIT_BASE, HIT_ENTRY, NEXT, WORDS, HITS, STALLS, COMPARES = range(0x20, 0x3c, 4)
+START, STOP = 1, 2
+BUSY, WAITS = 1, 2
+FOLDER = Path(os.environ["BLASTN_FOLDER"])
+
+
+class Core:
+    """The core with a processor and a source of words."""
+
+    def __init__(self, dut):
+        self.dut, self.registers, self.random = dut, Registers(dut), random.Random(SEED)
+        self.memories = {}
+
+    async def begin(self):
+        dut = self.dut
+        cocotb.start_soon(Clock(dut.clk_i, 10, "ns").start())
+        dut.valid.value, dut.rst_ni.value = 0, 0
+        for _ in range(3):
+            await RisingEdge(dut.clk_i)
+        dut.rst_ni.value = 1
+        for _ in range(2):
+            await RisingEdge(dut.clk_i)
+        self.shape = await self.registers.read(SHAPE)
+        return self
+
+    async def fill(self, register, words):
+        """Writes a memory from address 0 on, as fast as the bus takes it; words that are there already are left out."""
+        dut, before = self.dut, self.memories.get(register, [])
+        at = None
+        dut.bready.value = 1
+        for index, word in enumerate(words):
+            if index < len(before) and before[index] == word:
+                continue
+            for address, value in ([(ADDRESS, index)] if at != index else []) + [(register, word)]:
+                dut.awaddr.value, dut.wdata.value, dut.awvalid.value, dut.wvalid.value = address, value, 1, 1
+                await RisingEdge(dut.clk_i)
+                dut.awvalid.value, dut.wvalid.value = 0, 0
+                await RisingEdge(dut.clk_i)
+            at = index + 1
+        dut.bready.value = 0
+        self.memories[register] = list(words)
+
+    async def load(self, queries, stream):
+        """Loads the table for these queries; returns the hits that the model has in the stream."""
+        (FOLDER / "query.fa").write_text("".join(f">q{at}\n{query}\n" for at, query in enumerate(queries)))
+        (FOLDER / "stream").write_bytes(stream)
+        lines = self.model()
+        image = {name: [int(word, 16) for word in rest] for name, *rest in lines[:3]}
+        await self.fill(PRESENT, image["present"])
+        await self.fill(DIRECTORY, image["directory"])
+        await self.fill(ENTRY, image["entries"])
+        return [(int(base), int(position)) for _, base, position in lines[3:]]
+
+    def model(self, *words):
+        shape = [str(self.shape >> 8 & 255), str(self.shape >> 16 & 255)]
+        done = subprocess.run([os.environ["EXAMPLE"], FOLDER / "query.fa", FOLDER / "stream", *shape, *words],
+                              check=True, stdout=subprocess.PIPE, text=True)
+        return [line.split() for line in done.stdout.splitlines()]
+
+    def meaning(self, hits):
+        """Hits in registers as places in stream and table."""
+        lines = self.model("--", *(f"{base}:{entry}" for base, entry in hits)) if hits else []
+        return [(int(line[1]), int(line[2])) for line in lines if line[0] == "found"]
+
+    async def send(self, stream, pause_percent):
+        """Offers the words of the stream; returns the cycles from the first offer to the last word."""
+        dut, cycles = self.dut, 0
+        for at in range(0, len(stream), 4):
+            while self.random.randrange(100) < pause_percent:
+                await RisingEdge(dut.clk_i)
+            word = stream[at:at + 4]
+            dut.data.value = int.from_bytes(word + self.random.randbytes(4 - len(word)), "little")
+            dut.keep.value, dut.last.value, dut.valid.value = (1 << len(word)) - 1, int(at + 4 >= len(stream)), 1
+            taken = False
+            while not taken:
+                await ReadOnly()
+                taken = dut.ready.value == 1
+                await RisingEdge(dut.clk_i)
+                cycles += 1
+            dut.valid.value = 0
+        return cycles
+
+    async def take(self):
+        """One hit that waits."""
+        hit = (await self.registers.read(HIT_BASE), await self.registers.read(HIT_ENTRY))
+        assert await self.registers.write(NEXT, 0) == OKAY
+        return hit
+
+    async def run(self, stream, pause_percent=0, most=5000):
+        """Sends a stream; returns its hits and the cycles of sending."""
+        assert await self.registers.write(CONTROL, START) == OKAY
+        sending, hits = cocotb.start_soon(self.send(stream, pause_percent)), []
+        while (status := await self.registers.read(STATUS)) and len(hits) <= most:
+            if status & WAITS:
+                hits.append(await self.take())
+        return hits, await sending
+
+
+def packed(random_, count, letters):
+    codes = [random_.randrange(letters) for _ in range(4 * count)]
+    return bytes(codes[at] << 6 | codes[at + 1] << 4 | codes[at + 2] << 2 | codes[at + 3] for at in range(0, 4 * count, 4))
+
+
+def letters_of(stream, first, count):
+    return "".join("ACGT"[stream[at // 4] >> (6 - 2 * (at % 4)) & 3] for at in range(first, first + count))
+
+
+@cocotb.test()
+async def finds_what_the_model_finds_in_the_same_order(dut):
+    """Streams of any length with few letters, which have many hits; several queries; pauses, and hits that wait."""
+    core = await Core(dut).begin()
+    assert await core.registers.read(ID) == 0x54534c42
+    found = 0
+    for round_ in range(16):
+        letters = core.random.choice((2, 3, 4))
+        stream = packed(core.random, core.random.choice((1, 2, 3, 4, 5, 60, 121, 190)), letters)
+        queries = ["".join(core.random.choice("ACGT"[:letters]) for _ in range(core.random.randrange(11, 25))) + "N"
+                   for _ in range(core.random.randrange(1, 3))]
+        if len(stream) > 50:
+            queries[0] += letters_of(stream, core.random.randrange(80), 30)
+            queries[-1] += letters_of(stream, 4 * len(stream) - 15, 15)
+        expected = await core.load(queries, stream)
+        hits, _ = await core.run(stream, core.random.choice((0, 50)))
+        assert core.meaning(hits) == expected, f"round {round_}"
+        assert await core.registers.read(HITS) == len(expected)
+        assert await core.registers.read(WORDS) == -(-len(stream) // 4)
+        found += len(expected)
+    assert found > 50
+
+
+@cocotb.test()
+async def takes_a_word_a_cycle_and_counts_the_cycles_in_which_it_cannot(dut):
+    core = await Core(dut).begin()
+    core.memories = {}
+    stream = packed(core.random, 4000, 4)
+    queries = [letters_of(stream, 8000 * part + 100, 55) for part in range(2)]
+    expected = await core.load(queries, stream)
+    hits, cycles = await core.run(stream)
+    assert core.meaning(hits) == expected and len(expected) >= 2 * (55 - 11) // 4
+    assert (cycles, await core.registers.read(STALLS)) == (len(stream) // 4, 0)
+    assert await core.registers.read(COMPARES) >= len(expected)
+    # One letter: each look-up has all entries. The source waits, and nothing is lost.
+    stream = bytes(40)
+    expected = await core.load(["A" * 30], stream)
+    hits, cycles = await core.run(stream)
+    assert core.meaning(hits) == expected and len(expected) > 500
+    assert await core.registers.read(STALLS) == cycles - len(stream) // 4
+
+
+@cocotb.test()
+async def refuses_changes_in_a_run_and_stops(dut):
+    core = await Core(dut).begin()
+    core.memories = {}
+    write = core.registers.write
+    stream = bytes(400)
+    await core.load(["A" * 30], stream)
+    assert await write(NEXT, 0) == SLVERR and await write(CONTROL, START | STOP) == SLVERR and await write(0x3c, 0) == SLVERR
+    assert await core.registers.read(CONTROL, good=False) == SLVERR
+    dut.valid.value, dut.data.value, dut.keep.value, dut.last.value = 1, 0, 15, 0
+    for _ in range(5):
+        await RisingEdge(dut.clk_i)
+    assert await core.registers.read(STATUS) == 0 and dut.ready.value == 0
+    assert await write(CONTROL, START) == OKAY
+    for _ in range(100):
+        await RisingEdge(dut.clk_i)
+    for register in (CONTROL, ADDRESS, PRESENT, DIRECTORY, ENTRY):
+        assert await write(register, 1) == SLVERR
+    assert await core.registers.read(STATUS) == BUSY | WAITS
+    assert await write(CONTROL, STOP) == OKAY
+    assert await core.registers.read(STATUS) == 0
+    dut.valid.value = 0
+    # Nothing of it is in the next stream.
+    hits, _ = await core.run(stream[:40])
+    expected = await core.load(["A" * 30], stream[:40])
+    assert core.meaning(hits) == expected != []
