@@ -1,6 +1,9 @@
 """The nucleotide seed scan under cocotb, against the scalar model in Rust, and its lint. STRAIGHTWAY_SEED=... repeats a run."""
 
+import json
 import os
+import random
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +13,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import cocotb_bench  # noqa: E402
 from hwfs_script import cores  # noqa: E402
+from test_hwfs import volume_with  # noqa: E402
 
 
 @pytest.mark.parametrize("parameters", [{}, {"EntriesLog2": 14, "BucketLog2": 14, "HitsLog2": 4},
@@ -18,11 +22,47 @@ def test_lint(parameters):
     assert cores.lint("blastn", "blastn", parameters) == ""
 
 
-def test_the_seed_scan(monkeypatch, tmp_path):
+def environment(folder):
     build = ["cargo", "build", "--release", "--locked", "--quiet", "-p", "straightway-blast", "--example", "core_image"]
     subprocess.run(build, cwd=cores.ROOT, check=True)
     target = Path(os.environ.get("CARGO_TARGET_DIR", cores.ROOT / "target"))
+    return {"EXAMPLE": target / "release" / "examples" / "core_image", "BLASTN_FOLDER": folder}
+
+
+def test_the_seed_scan(monkeypatch, tmp_path):
     ran = cocotb_bench.run(monkeypatch, "blastn_sim", "blastn", "bench_blastn", {"EntriesLog2": 8, "BucketLog2": 7, "HitsLog2": 4},
-                           environment={"EXAMPLE": target / "release" / "examples" / "core_image", "BLASTN_FOLDER": tmp_path},
-                           core="blastn_sim")
+                           environment=environment(tmp_path), core="blastn_sim")
     assert ran == 3
+
+
+def database(folder, bases, pick):
+    """The bytes of a database's sequences: one that makeblastdb wrote, or its layout where it is missing. Returns them and a query."""
+    letters = "".join(pick.choice("ACGT") for _ in range(bases))
+    cuts = sorted(pick.randrange(bases) for _ in range(4))
+    parts = [letters[first:end] for first, end in zip([0, *cuts], [*cuts, bases]) if end - first > 10]
+    (folder / "db.fa").write_text("".join(f">s{at}\n{part[:5]}NRN{part[5:]}\n" for at, part in enumerate(parts)))
+    if shutil.which("makeblastdb") is None:
+        pytest.skip("makeblastdb is not installed; run: tools/setup blast")
+    make = ["makeblastdb", "-dbtype", "nucl", "-in", folder / "db.fa", "-out", folder / "db"]
+    subprocess.run(make, check=True, stdout=subprocess.DEVNULL)
+    return (folder / "db.nsq").read_bytes(), max(parts, key=len)[20:]
+
+
+def scan_of_a_volume(monkeypatch, folder, bases, query_bases, name="blastn_hwfs", **parameters):
+    """Scans a database on a volume by the core behind the file system core; returns the core's counters."""
+    pick = random.Random(cocotb_bench.SEED)
+    stream, part = database(folder, bases, pick)
+    image = volume_with(folder / "v", {"db.nsq": stream}, size="384K", slots=8)
+    queries = [part[100:100 + query_bases], part[600:640]]
+    ran = cocotb_bench.run(monkeypatch, "blastn_hwfs_sim", name, "bench_blastn_hwfs", parameters,
+                           environment={**environment(folder), "STRAIGHTWAY_IMAGE": image, "STRAIGHTWAY_NSQ": folder / "db.nsq",
+                                        "STRAIGHTWAY_QUERIES": " ".join(queries), "RESULT": folder / "result.json"},
+                           core="blastn_hwfs_sim")
+    assert ran == 1
+    return json.loads((folder / "result.json").read_text())
+
+
+def test_a_database_on_a_volume_that_the_file_system_core_reads(monkeypatch, tmp_path):
+    found = scan_of_a_volume(monkeypatch, tmp_path, 20000, 120)
+    # No cycle of the file system core was lost.
+    assert found["stalls"] == 0 and found["hits"] > 20
