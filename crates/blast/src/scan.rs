@@ -157,6 +157,13 @@ impl<'a> Subject<'a> {
         u32::from_be_bytes(four) >> 2 & 0xfff_ffff
     }
 
+    /// One look-up.
+    fn look_up(&self, table: &Table, byte: usize, visit: &mut impl FnMut(Seed)) {
+        if table.has(self.word(byte)) {
+            self.verify(table, byte, visit);
+        }
+    }
+
     /// Passes on the seeds of a look-up that the queries have.
     fn verify(&self, table: &Table, byte: usize, visit: &mut impl FnMut(Seed)) {
         let Some(room) = self.room(byte) else {
@@ -188,39 +195,31 @@ fn extends(entry: &Entry, context: u32, room: [u32; 2]) -> Option<u32> {
 /// Finds all seeds, one look-up at a time: the model of the other scan and of the hardware. They come in the order of
 /// their look-ups, and each look-up's in the order of their positions.
 pub fn scan_scalar(table: &Table, subject: &Subject<'_>, visit: &mut impl FnMut(Seed)) {
-    for byte in 0..subject.lookups() {
-        if table.has(subject.word(byte)) {
-            subject.verify(table, byte, visit);
-        }
-    }
+    (0..subject.lookups()).for_each(|byte| subject.look_up(table, byte, visit));
 }
 
-/// Finds all seeds, eight look-ups at a time without a branch: the same seeds in the same order.
+/// Finds all seeds, eight look-ups at a time with one branch, in a table of bytes: the same seeds in the same order.
 pub fn scan(table: &Table, subject: &Subject<'_>, visit: &mut impl FnMut(Seed)) {
     const AT_ONCE: usize = 8;
-    let present = &*table.present;
-    let bit = |word: u16| present[usize::from(word >> 6)] >> (word & 63) & 1;
     let lookups = subject.lookups();
     let mut byte = 0;
-    while byte + AT_ONCE <= lookups {
-        let Some(&[b0, b1, b2, b3, b4, b5, b6, b7, b8]) = subject.packed[byte..].first_chunk()
-        else {
-            break;
-        };
-        let eight = u64::from_be_bytes([b0, b1, b2, b3, b4, b5, b6, b7]);
-        let mut found = bit(u16::from_be_bytes([b7, b8])) << 7;
-        for place in 0..7 {
-            found |= bit((eight >> (48 - 8 * place)) as u16) << place;
-        }
-        while found != 0 {
-            subject.verify(table, byte + found.trailing_zeros() as usize, visit);
-            found &= found - 1;
-        }
-        byte += AT_ONCE;
-    }
-    for byte in byte..lookups {
-        if table.has(subject.word(byte)) {
-            subject.verify(table, byte, visit);
+    if let Ok(wide) = <&[u8; 1 << 16]>::try_from(&*table.wide) {
+        let at = |word: u16| wide[usize::from(word)];
+        while byte + AT_ONCE <= lookups {
+            let Some(&[b0, b1, b2, b3, b4, b5, b6, b7, b8]) = subject.packed[byte..].first_chunk()
+            else {
+                break;
+            };
+            let eight = u64::from_be_bytes([b0, b1, b2, b3, b4, b5, b6, b7]);
+            let mut found = at(u16::from_be_bytes([b7, b8]));
+            for place in 0..7 {
+                found |= at((eight >> (48 - 8 * place)) as u16);
+            }
+            if found != 0 {
+                (byte..byte + AT_ONCE).for_each(|byte| subject.look_up(table, byte, visit));
+            }
+            byte += AT_ONCE;
         }
     }
+    (byte..lookups).for_each(|byte| subject.look_up(table, byte, visit));
 }

@@ -38,6 +38,8 @@ pub struct Entry {
 pub struct Table {
     /// A bit for each value of a word.
     pub(crate) present: Box<[u64; WORDS / 64]>,
+    /// The same, a byte for each.
+    pub(crate) wide: Vec<u8>,
     /// The first entry of each value, and the end.
     starts: Vec<u32>,
     entries: Vec<Entry>,
@@ -57,6 +59,7 @@ impl Table {
         }
         let mut table = Self {
             present: Box::new([0; WORDS / 64]),
+            wide: vec![0; WORDS],
             starts: vec![0; WORDS + 1],
             entries: Vec::new(),
             strands: Vec::with_capacity(queries.len() * 2),
@@ -92,6 +95,7 @@ impl Table {
         for entry in &table.entries {
             let word = word_of(entry.context);
             table.present[word >> 6] |= 1 << (word & 63);
+            table.wide[word] = 1;
             table.starts[word + 1] += 1;
         }
         for word in 0..WORDS {
