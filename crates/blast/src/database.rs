@@ -320,12 +320,7 @@ pub mod tests {
         bytes[7] = 0;
         bytes[3] = 6;
         assert!(Index::parse(&bytes).is_err());
-        let seed = std::env::var("STRAIGHTWAY_SEED")
-            .ok()
-            .and_then(|text| text.parse().ok());
-        let seed = seed.unwrap_or_else(|| fastrand::u64(..));
-        println!("STRAIGHTWAY_SEED={seed}");
-        let mut random = fastrand::Rng::with_seed(seed);
+        let mut random = fastrand::Rng::with_seed(crate::support::seed());
         for _ in 0..20_000 {
             let (mut bytes, _) = made(4, &[(&[0; 9], &[]), (&[1; 4], &[1, 0xf000_0000])]);
             for _ in 0..random.usize(1..4) {

@@ -90,14 +90,9 @@ mod tests {
 
     #[test]
     fn hits_in_the_stream_of_a_whole_file_become_the_seeds_of_its_sequences() {
-        let seed = std::env::var("STRAIGHTWAY_SEED")
-            .ok()
-            .and_then(|text| text.parse().ok());
-        let seed = seed.unwrap_or_else(|| fastrand::u64(..));
-        println!("STRAIGHTWAY_SEED={seed}");
-        let mut random = fastrand::Rng::with_seed(seed);
+        let mut random = fastrand::Rng::with_seed(crate::support::seed());
         let mut total = 0;
-        for _ in 0..60 {
+        for _ in 0..150 {
             let mut bases = |length: usize, letters: u8| -> Vec<u8> {
                 (0..length).map(|_| random.u8(..letters)).collect()
             };
@@ -164,7 +159,7 @@ mod tests {
             assert_eq!(confirmed, expected);
             total += expected.len();
         }
-        assert!(total > 100, "{total}");
+        assert!(total > 60, "{total}");
     }
 
     #[test]

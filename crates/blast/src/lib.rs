@@ -11,6 +11,10 @@ mod scan;
 mod search;
 mod table;
 
+#[cfg(test)]
+#[path = "../tests/support/mod.rs"]
+mod support;
+
 pub use database::{Alias, Index, Span, ambiguities};
 pub use extend::{Hsp, Scoring, TwoHit};
 pub use fasta::{Query, queries};

@@ -2,19 +2,13 @@
 //! (`tools/setup blast`) the tests say SKIPPED. STRAIGHTWAY_SEED repeats a run.
 #![allow(clippy::unwrap_used)]
 
+mod support;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use straightway_blast::{Hsp, Index, Options, Query, Search, Table, TwoHit, WORD, name, queries};
-
-fn seed() -> u64 {
-    let given = std::env::var("STRAIGHTWAY_SEED")
-        .ok()
-        .and_then(|text| text.parse().ok());
-    let seed = given.unwrap_or_else(|| fastrand::u64(..));
-    println!("STRAIGHTWAY_SEED={seed}");
-    seed
-}
+use support::seed;
 
 fn has_blastn() -> bool {
     let found = Command::new("blastn").arg("-version").output().is_ok();

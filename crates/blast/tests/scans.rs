@@ -2,17 +2,11 @@
 //! any length. STRAIGHTWAY_SEED repeats a run.
 #![allow(clippy::unwrap_used)]
 
+mod support;
+
 use std::collections::BTreeSet;
 use straightway_blast::{Query, Seed, Span, Subject, Table, WORD, scan, scan_scalar};
-
-fn seed() -> u64 {
-    let given = std::env::var("STRAIGHTWAY_SEED")
-        .ok()
-        .and_then(|text| text.parse().ok());
-    let seed = given.unwrap_or_else(|| fastrand::u64(..));
-    println!("STRAIGHTWAY_SEED={seed}");
-    seed
-}
+use support::seed;
 
 fn packed(bases: &[u8]) -> Vec<u8> {
     let mut bytes: Vec<u8> = bases
