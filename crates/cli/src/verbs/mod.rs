@@ -2,8 +2,8 @@
 
 pub mod array;
 pub mod bind;
-pub mod cat;
 pub mod blast;
+pub mod cat;
 pub mod check;
 pub mod command;
 pub mod compare;
