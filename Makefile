@@ -12,7 +12,7 @@ LIBRARY ?= $(dir $(COMMAND))
 VERSION = $(shell sed -n '0,/^version = /s/^version = "\(.*\)"/\1/p' Cargo.toml)
 MAJOR = $(firstword $(subst ., ,$(VERSION)))
 
-.PHONY: help demo test test-fast test-rtl soak figures reproduce check build setup install install-c
+.PHONY: help demo test test-fast test-rtl soak figures reproduce check build setup install install-c fio-engine
 
 help:
 	@echo "make demo       set up, then compare every path to an emulated NVMe drive (out/demo/)"
@@ -24,15 +24,21 @@ help:
 	@echo "make reproduce  repeat a thesis's figures in the lab (docs/reproduce.md; ONLY=sweep for a part)"
 	@echo "make check      formatting, lints, documentation, licences, links, sizes"
 	@echo "make build      build the straightway command (target/release/straightway)"
+	@echo "make fio-engine build fio's engine over libstraightway (target/release/straightway_fio.so)"
 	@echo "make install    install it with its manual pages and completions, and libstraightway (PREFIX=/usr/local DESTDIR=)"
 	@echo "make setup      install what all of these need"
 
 setup:
-	@tools/setup base lab lab-aarch64 chario riscv instrument python rtl
+	@tools/setup base lab lab-aarch64 chario fio riscv instrument python rtl
 
 build:
 	@tools/setup base
 	cargo build --release --locked -p straightway-cli -p straightway-preload -p straightway-c
+
+# target/release/straightway_fio.so, for exactly the installed fio.
+fio-engine: build
+	@tools/setup fio
+	crates/c/fio/build
 
 # Installs what `make build` built, so that root needs no compiler.
 install: install-c
@@ -65,7 +71,7 @@ demo:
 	@tools/demo
 
 test:
-	@tools/setup base lab lab-aarch64 chario riscv instrument python rtl
+	@tools/setup base lab lab-aarch64 chario fio riscv instrument python rtl
 	@tools/test $(ONLY)
 
 test-fast:
