@@ -12,7 +12,7 @@ LIBRARY ?= $(dir $(COMMAND))
 VERSION = $(shell sed -n '0,/^version = /s/^version = "\(.*\)"/\1/p' Cargo.toml)
 MAJOR = $(firstword $(subst ., ,$(VERSION)))
 
-.PHONY: help demo test test-fast test-rtl soak figures reproduce check build setup install install-c fio-engine
+.PHONY: help demo test test-fast test-rtl soak figures reproduce check build setup install install-c fio-engine wheel
 
 help:
 	@echo "make demo       set up, then compare every path to an emulated NVMe drive (out/demo/)"
@@ -25,11 +25,12 @@ help:
 	@echo "make check      formatting, lints, documentation, licences, links, sizes"
 	@echo "make build      build the straightway command (target/release/straightway)"
 	@echo "make fio-engine build fio's engine over libstraightway (target/release/straightway_fio.so)"
+	@echo "make wheel      build the Python module (build/wheels/release)"
 	@echo "make install    install it with its manual pages and completions, and libstraightway (PREFIX=/usr/local DESTDIR=)"
 	@echo "make setup      install what all of these need"
 
 setup:
-	@tools/setup base lab lab-aarch64 chario fio riscv instrument python rtl
+	@tools/setup base lab lab-aarch64 chario fio riscv instrument python wheel rtl
 
 build:
 	@tools/setup base
@@ -39,6 +40,11 @@ build:
 fio-engine: build
 	@tools/setup fio
 	crates/c/fio/build
+
+# build/wheels/release/straightway-*.whl, for `pip install`.
+wheel:
+	@tools/setup base wheel
+	crates/python/build
 
 # Installs what `make build` built, so that root needs no compiler.
 install: install-c
@@ -71,7 +77,7 @@ demo:
 	@tools/demo
 
 test:
-	@tools/setup base lab lab-aarch64 chario fio riscv instrument python rtl
+	@tools/setup base lab lab-aarch64 chario fio riscv instrument python wheel rtl
 	@tools/test $(ONLY)
 
 test-fast:

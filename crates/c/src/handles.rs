@@ -20,10 +20,13 @@ static THREADS: AtomicU32 = AtomicU32::new(1);
 
 /// What a handle names.
 pub enum Open {
+    /// A device.
     Device(Session),
+    /// A volume.
     Volume(Mounted),
     /// An open file, and the handle of its volume.
     File(VolumeFile, u64),
+    /// A recording in progress.
     Recorder(Box<Recorder>),
 }
 

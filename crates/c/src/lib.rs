@@ -6,10 +6,12 @@
 //! | [`command_calls`] | the one for a drive's own commands |
 //! | [`volume_calls`] | those for volumes and their files |
 //! | [`record_calls`] | those for recordings |
-//! | `handles` | what a thread has open, so that a handle that is closed or of another thread is an error |
-//! | `session` | an open device: its memory and its requests in flight |
-//! | `mounted` | a mounted volume, and the device that it borrows |
-//! | `error` | the last error of a thread |
+//! | [`handles`] | what a thread has open, so that a handle that is closed or of another thread is an error |
+//! | [`session`] | an open device: its memory and its requests in flight |
+//! | [`mounted`] | a mounted volume, and the device that it borrows |
+//! | [`error`] | the last error of a thread |
+//!
+//! `crates/python` uses the last four: what its objects name are the same handles, with the same rules.
 //!
 //! A call never panics into C: a panic is caught and reported as a defect of the library.
 #![deny(unsafe_code)]
@@ -18,12 +20,12 @@
 pub mod calls;
 #[allow(non_camel_case_types)]
 pub mod command_calls;
-mod error;
-mod handles;
+pub mod error;
+pub mod handles;
 mod memory;
-mod mounted;
+pub mod mounted;
 #[allow(non_camel_case_types)]
 pub mod record_calls;
-mod session;
+pub mod session;
 #[allow(non_camel_case_types)]
 pub mod volume_calls;

@@ -13,6 +13,7 @@ const FILES: usize = 64;
 
 type Files = [OpenFile; FILES];
 
+/// A mounted volume and its device.
 pub struct Mounted {
     volume: ManuallyDrop<Volume<'static>>,
     device: NonNull<VolumeDevice>,

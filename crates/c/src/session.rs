@@ -12,8 +12,13 @@ const WAIT_US: u32 = 100_000;
 /// What a request does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
+    /// The device's data to memory.
     Read,
-    Write { fua: bool },
+    /// Memory's data to the device.
+    Write {
+        /// Whether it completes only when the data survives a power cut.
+        fua: bool,
+    },
 }
 
 /// A request in flight.
@@ -78,6 +83,16 @@ impl Session {
         self.device.path()
     }
 
+    /// Keeps the memory of the buffers mapped while it exists, also when the device is closed.
+    pub fn keep_memory(&self) -> impl Send + Sync + 'static + use<> {
+        self.device.memory()
+    }
+
+    /// A file that is readable while a completion may be there, as long as the device is open.
+    pub fn completion_file(&mut self) -> Option<i32> {
+        self.device.device().completion_file()
+    }
+
     /// Allocates a buffer: its address.
     ///
     /// # Errors
@@ -112,18 +127,24 @@ impl Session {
         bytes: usize,
         tag: Option<u64>,
     ) -> Result<(), Fault> {
+        if way != Way::Read && !self.device.writes() {
+            return Err(usage(
+                "the device was opened to read it",
+                "set `write` when it is opened",
+            ));
+        }
         let block = self.geometry.block_size_bytes() as u64;
         if offset % block != 0 || bytes as u64 % block != 0 || bytes == 0 {
             return Err(usage(
                 format!("{bytes} bytes at byte {offset} are not whole blocks of {block} bytes"),
-                "straightway_geometry tells the block size",
+                "the geometry tells the block size",
             ));
         }
         if bytes > self.geometry.max_transfer_bytes() {
             let most = self.geometry.max_transfer_bytes();
             return Err(usage(
                 format!("{bytes} bytes are more than the {most} of one request"),
-                "submit several requests, or call straightway_read or straightway_write",
+                "submit several requests, or make the call that waits",
             ));
         }
         let slot = self.free.pop().ok_or(Fault::Again)?;
@@ -263,7 +284,7 @@ impl Session {
             let size = self.geometry.size_bytes();
             return Err(usage(
                 format!("{bytes} bytes at byte {offset} do not fit on a device of {size} bytes"),
-                "straightway_geometry tells the size",
+                "the geometry tells the size",
             ));
         }
         let whole = self.memory.lend(address, bytes)?;

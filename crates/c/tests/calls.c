@@ -67,6 +67,19 @@ static void blocking(const char *name)
 	WRONG(straightway_close(device), "closed");
 }
 
+static void opened_to_read(const char *name)
+{
+	straightway_device device;
+
+	OK(straightway_open(name, NULL, &device));
+	char *buffer = allocated(device, BLOCK);
+
+	WRONG(straightway_write(device, 0, buffer, BLOCK, 0), "opened to read");
+	WRONG(straightway_submit_write(device, 0, buffer, BLOCK, 0, 1), "opened to read");
+	OK(straightway_read(device, 0, buffer, BLOCK));
+	OK(straightway_close(device));
+}
+
 static void queued(const char *name)
 {
 	straightway_device device = opened(name);
@@ -241,6 +254,7 @@ int main(void)
 	const char *names[] = { "ram:4M", "model:4M" };
 
 	for (size_t at = 0; at < 2; at++) {
+		opened_to_read(names[at]);
 		blocking(names[at]);
 		queued(names[at]);
 	}

@@ -210,6 +210,16 @@ impl Device {
         self.opened.memory.allocate(bytes).map_err(Error::from)
     }
 
+    /// Whether it was opened to write.
+    pub const fn writes(&self) -> bool {
+        self.writes
+    }
+
+    /// Another handle to the memory of its buffers, which keeps that mapped.
+    pub fn memory(&self) -> impl Send + Sync + 'static + use<> {
+        self.opened.memory.clone()
+    }
+
     /// Frees a buffer of [`allocate`](Device::allocate).
     pub fn give_back(&self, buffer: Buffer) {
         self.opened.memory.give_back(buffer);
