@@ -41,8 +41,7 @@ def test_the_examples_in_its_documentation_run():
 
 def test_its_types_are_right():
     """Strictly, and the stub file against the module itself."""
-    cache = f"--cache-dir={ROOT / 'build' / 'wheels' / 'mypy'}"
-    run("-m", "mypy", cache, "python/straightway", "tests", "examples")
+    run("-m", "mypy", "python/straightway", "tests", "examples")
     run("-m", "mypy.stubtest", "straightway._native", "--mypy-config-file", "pyproject.toml", "--allowlist", "stubtest.txt")
 
 
