@@ -11,6 +11,7 @@ import numpy
 import pytest
 
 import straightway
+from other_thread import refusals
 from straightway.aio import AsyncDevice
 
 
@@ -142,19 +143,8 @@ def test_a_closed_device_is_an_error() -> None:
 def test_another_thread_is_refused() -> None:
     with straightway.open("ram:1M", write=True) as device:
         buffer = device.allocate(4096)
-        said: list[str] = []
-
-        def use() -> None:
-            for call in (lambda: device.read(0, buffer), device.poll, device.close, lambda: device.allocate(512)):
-                try:
-                    call()
-                except straightway.UsageError as error:
-                    said.append(error.text)
-
-        thread = threading.Thread(target=use)
-        thread.start()
-        thread.join()
-        assert said == ["this thread has not opened such a handle"] * 4
+        calls = (lambda: device.read(0, buffer), device.poll, device.close, lambda: device.allocate(512))
+        assert refusals(calls) == ["this thread has not opened such a handle"] * 4
         device.read(0, buffer)
 
 

@@ -1,7 +1,6 @@
 """A volume as a mapping of names to file objects, and what is refused."""
 
 import io
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +8,7 @@ import numpy
 import pytest
 
 import straightway
+from other_thread import refusals
 
 
 @pytest.fixture
@@ -124,19 +124,8 @@ def test_closed_objects_and_other_threads_are_refused(image: str) -> None:
     volume = straightway.open_volume(image, write=True)
     file = volume.create("a")
     file.write(b"abc")
-    said: list[str] = []
-
-    def use() -> None:
-        for call in (lambda: list(volume), lambda: file.read(1), lambda: file.write(b"x"), volume.close):
-            try:
-                call()
-            except straightway.UsageError as error:
-                said.append(error.text)
-
-    thread = threading.Thread(target=use)
-    thread.start()
-    thread.join()
-    assert said == ["this thread has not opened such a handle"] * 4
+    calls = (lambda: list(volume), lambda: file.read(1), lambda: file.write(b"x"), volume.close)
+    assert refusals(calls) == ["this thread has not opened such a handle"] * 4
     volume.close()
     for call in (lambda: file.read(1), lambda: file.write(b"x"), lambda: list(volume), lambda: volume["a"], volume.close):
         with pytest.raises(straightway.UsageError):
