@@ -91,7 +91,7 @@ def test_bad_input_is_a_clear_error(tmp_path):
     image.write_bytes(b"kept" * (1 << 18))
     read = ("--rw=randread", "--bs=4k")
     for options, words in (
-        (("--filename=nvme\\:x", *read), "to mend it"),
+        (("--filename=nvme\\:x", *read), "hint: "),
         ((f"--filename={tmp_path}/none", *read), "there is no file"),
         (("--filename=ram\\:4q", *read), "unknown unit of size"),
         (("--filename=ram:4M", *read), "write a colon in its name as"),

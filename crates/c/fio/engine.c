@@ -59,7 +59,7 @@ static int report(struct thread_data *td, const char *doing, enum straightway_st
 	case STRAIGHTWAY_STATUS_NOT_FOUND: error = ENOENT; break;
 	default: break;
 	}
-	log_err("straightway: %s: %s: %s%s%s\n", td->o.name, doing, straightway_error(), *hint ? "; to mend it: " : "", hint);
+	log_err("straightway: %s: %s: %s%s%s\n", td->o.name, doing, straightway_error(), *hint ? "; hint: " : "", hint);
 	return error;
 }
 
@@ -150,7 +150,7 @@ static int engine_setup(struct thread_data *td)
 	int error = 0;
 
 	if (strcmp(fio_version_string, STRAIGHTWAY_BUILT_FOR)) {
-		log_err("straightway: this engine was built for %s, and this is %s; to mend it: build it again (crates/c/fio/build)\n",
+		log_err("straightway: this engine was built for %s, and this is %s; hint: build it again (crates/c/fio/build)\n",
 			STRAIGHTWAY_BUILT_FOR, fio_version_string);
 		return 1;
 	}
