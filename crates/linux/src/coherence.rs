@@ -10,8 +10,8 @@
 //! - With ACPI: the root complex's cache coherency attribute in IORT, by PCI segment; without IORT, every `_CCA` in DSDT and SSDTs.
 //! - Nothing of this: not coherent.
 //!
-//! VFIO's own answer (`VFIO_DMA_CC_IOMMU`) is not used: it says whether an IOMMU overrides the device's no-snoop attribute, and
-//! is "no" on every SMMU.
+//! VFIO's own answer (`VFIO_DMA_CC_IOMMU`) is not used: it says whether an IOMMU overrides the device's no-snoop attribute,
+//! not whether the device is coherent.
 
 use crate::pci::PciAddress;
 use crate::{Error, Result, Roots, sysfs};
