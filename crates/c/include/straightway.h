@@ -301,6 +301,13 @@ enum straightway_status straightway_write(straightway_device device,
 // Makes all completed writes durable.
 enum straightway_status straightway_flush(straightway_device device);
 
+// Gives whole blocks from byte `offset` back to the drive (trim): until they are written again, a read of them may return anything.
+// A discard is like a write, and needs a device that was opened to write. Requests in flight stay so. It fails with
+// STRAIGHTWAY_STATUS_UNSUPPORTED where the drive or the path has none.
+enum straightway_status straightway_discard(straightway_device device,
+                                            uint64_t offset,
+                                            uint64_t bytes);
+
 // Submits a read of at most max_transfer_bytes. Until its completion the memory belongs to the device. The device may hold it back
 // until straightway_kick or straightway_wait.
 enum straightway_status straightway_submit_read(straightway_device device,

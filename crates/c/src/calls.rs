@@ -235,6 +235,18 @@ pub extern "C" fn straightway_flush(device: straightway_device) -> Status {
     finish(|| handles::with(device, Session::flush))
 }
 
+/// Gives whole blocks from byte `offset` back to the drive (trim): until they are written again, a read of them may return anything.
+/// A discard is like a write, and needs a device that was opened to write. Requests in flight stay so. It fails with
+/// STRAIGHTWAY_STATUS_UNSUPPORTED where the drive or the path has none.
+#[unsafe(no_mangle)]
+pub extern "C" fn straightway_discard(
+    device: straightway_device,
+    offset: u64,
+    bytes: u64,
+) -> Status {
+    finish(|| handles::with(device, |session| session.discard(offset, bytes)))
+}
+
 /// Submits a read of at most max_transfer_bytes. Until its completion the memory belongs to the device. The device may hold it back
 /// until straightway_kick or straightway_wait.
 #[unsafe(no_mangle)]

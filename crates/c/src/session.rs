@@ -8,6 +8,9 @@ use std::collections::VecDeque;
 
 /// How long one sleep of a wait lasts at most, in microseconds.
 const WAIT_US: u32 = 100_000;
+/// The longest range of one discard: drives take their time over long ones, and a request has a deadline.
+const DISCARD_BYTES: u64 = 1 << 30;
+const FLUSHING: &str = "flushing";
 
 /// What a request does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,19 +130,10 @@ impl Session {
         bytes: usize,
         tag: Option<u64>,
     ) -> Result<(), Fault> {
-        if way != Way::Read && !self.device.writes() {
-            return Err(usage(
-                "the device was opened to read it",
-                "set `write` when it is opened",
-            ));
+        if way != Way::Read {
+            self.check_writes()?;
         }
-        let block = self.geometry.block_size_bytes() as u64;
-        if offset % block != 0 || bytes as u64 % block != 0 || bytes == 0 {
-            return Err(usage(
-                format!("{bytes} bytes at byte {offset} are not whole blocks of {block} bytes"),
-                "the geometry tells the block size",
-            ));
-        }
+        self.check_whole_blocks(offset, bytes as u64)?;
         if bytes > self.geometry.max_transfer_bytes() {
             let most = self.geometry.max_transfer_bytes();
             return Err(usage(
@@ -156,7 +150,7 @@ impl Session {
                 return Err(fault);
             }
         };
-        let lba = offset / block;
+        let lba = offset / self.geometry.block_size_bytes() as u64;
         let operation = match way {
             Way::Read => Operation::Read { lba, buffer },
             Way::Write { fua } => Operation::Write { lba, buffer, fua },
@@ -173,18 +167,59 @@ impl Session {
         )
     }
 
+    fn check_writes(&self) -> Result<(), Fault> {
+        if !self.device.writes() {
+            return Err(usage(
+                "the device was opened to read it",
+                "set `write` when it is opened",
+            ));
+        }
+        Ok(())
+    }
+
+    fn check_whole_blocks(&self, offset: u64, bytes: u64) -> Result<(), Fault> {
+        let block = self.geometry.block_size_bytes() as u64;
+        if offset % block != 0 || bytes % block != 0 || bytes == 0 {
+            return Err(usage(
+                format!("{bytes} bytes at byte {offset} are not whole blocks of {block} bytes"),
+                "the geometry tells the block size",
+            ));
+        }
+        Ok(())
+    }
+
+    fn check_fits(&self, offset: u64, bytes: u64) -> Result<(), Fault> {
+        let size = self.geometry.size_bytes();
+        if offset.checked_add(bytes).is_none_or(|end| end > size) {
+            return Err(usage(
+                format!("{bytes} bytes at byte {offset} do not fit on a device of {size} bytes"),
+                "the geometry tells the size",
+            ));
+        }
+        Ok(())
+    }
+
     /// Submits a flush.
     ///
     /// # Errors
     /// The queue is full, or the device refused it.
     pub fn submit_flush(&mut self, tag: Option<u64>) -> Result<(), Fault> {
+        self.submit_without_memory(Operation::Flush, tag, FLUSHING)
+    }
+
+    fn submit_without_memory(
+        &mut self,
+        operation: Operation,
+        tag: Option<u64>,
+        doing: &str,
+    ) -> Result<(), Fault> {
         let slot = self.free.pop().ok_or(Fault::Again)?;
         let flight = Flight {
             tag,
             address: 0,
             bytes: 0,
         };
-        self.start(slot, Operation::Flush, flight, "flushing")
+        self.start(slot, operation, flight, doing)
     }
 
     fn start(
@@ -279,14 +314,7 @@ impl Session {
     ) -> Result<(), Fault> {
         let most = self.geometry.max_transfer_bytes();
         // Checked whole before anything is submitted.
-        let end = offset.checked_add(bytes as u64);
-        if end.is_none_or(|end| end > self.geometry.size_bytes()) {
-            let size = self.geometry.size_bytes();
-            return Err(usage(
-                format!("{bytes} bytes at byte {offset} do not fit on a device of {size} bytes"),
-                "the geometry tells the size",
-            ));
-        }
+        self.check_fits(offset, bytes as u64)?;
         let whole = self.memory.lend(address, bytes)?;
         self.memory.take_back(whole);
         let (mut at, mut own) = (0, 0usize);
@@ -333,8 +361,44 @@ impl Session {
     /// # Errors
     /// The device's error.
     pub fn flush(&mut self) -> Result<(), Fault> {
+        self.without_memory(&|| Operation::Flush, FLUSHING)
+    }
+
+    /// Gives the bytes from `offset` back to the drive. Other requests stay in flight.
+    ///
+    /// # Errors
+    /// The range is not whole blocks of the device, the device was opened to read or cannot discard, or its error; what precedes
+    /// the named byte may have been given back.
+    pub fn discard(&mut self, offset: u64, bytes: u64) -> Result<(), Fault> {
+        self.check_writes()?;
+        self.check_whole_blocks(offset, bytes)?;
+        self.check_fits(offset, bytes)?;
+        if !self.geometry.features.discard {
+            let doing = "discarding: this path to the device has no discard";
+            return Err(Error::of_request(doing, block::Error::Unsupported).into());
+        }
+        let block = self.geometry.block_size_bytes() as u64;
+        let mut at = offset;
+        while at < offset + bytes {
+            let part = (offset + bytes - at).min(DISCARD_BYTES);
+            let operation = || Operation::Discard {
+                lba: at / block,
+                block_count: (part / block) as u32,
+            };
+            self.without_memory(&operation, &format!("discarding at byte {at}"))?;
+            at += part;
+        }
+        Ok(())
+    }
+
+    /// Submits a request that has no memory, and waits for its end.
+    fn without_memory(
+        &mut self,
+        operation: &dyn Fn() -> Operation,
+        doing: &str,
+    ) -> Result<(), Fault> {
         loop {
-            match self.submit_flush(None) {
+            match self.submit_without_memory(operation(), None, doing) {
                 Ok(()) => break,
                 Err(Fault::Again) if self.outstanding() > self.ended.len() => self.take_one(),
                 Err(fault) => return Err(fault),
@@ -346,7 +410,7 @@ impl Session {
                 Some(done) if done.tag.is_none() => {
                     return done
                         .result
-                        .map_err(|error| Error::of_request("flushing", error).into());
+                        .map_err(|error| Error::of_request(doing, error).into());
                 }
                 Some(done) => self.ended.push_back(done),
                 None => self.device.device().wait(WAIT_US),

@@ -49,6 +49,19 @@ static void blocking(const char *name)
 	OK(straightway_read(device, 0, in + 5 * BLOCK, BLOCK));
 	CHECK(!memcmp(in + 5 * BLOCK, out + BLOCK, BLOCK));
 
+	// Of a range that is not whole nothing is given back.
+	WRONG(straightway_discard(device, 1, BLOCK), "not whole blocks");
+	WRONG(straightway_discard(device, 0, 0), "not whole blocks");
+	WRONG(straightway_discard(device, BLOCK, UINT64_MAX - BLOCK + 1), "do not fit on a device");
+	WRONG(straightway_discard(device, 0, (geometry.block_count + 1) * BLOCK), "do not fit on a device");
+	OK(straightway_read(device, 0, in, BLOCK));
+	CHECK(!memcmp(in, out + BLOCK, BLOCK));
+	OK(straightway_discard(device, 0, 4 * BLOCK));
+	OK(straightway_read(device, 0, in, 8 * BLOCK));
+	for (size_t at = 0; at < 4 * BLOCK; at++)
+		CHECK(!in[at]);
+	CHECK(!memcmp(in + 4 * BLOCK, out + BLOCK, 4 * BLOCK));
+
 	WRONG(straightway_read(device, 1, in, BLOCK), "not whole blocks");
 	WRONG(straightway_read(device, 0, in, BLOCK + 1), "not whole blocks");
 	WRONG(straightway_read(device, 0, in, 0), "not whole blocks");
@@ -76,6 +89,7 @@ static void opened_to_read(const char *name)
 
 	WRONG(straightway_write(device, 0, buffer, BLOCK, 0), "opened to read");
 	WRONG(straightway_submit_write(device, 0, buffer, BLOCK, 0, 1), "opened to read");
+	WRONG(straightway_discard(device, 0, BLOCK), "opened to read");
 	OK(straightway_read(device, 0, buffer, BLOCK));
 	OK(straightway_close(device));
 }

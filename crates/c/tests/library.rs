@@ -127,6 +127,7 @@ impl Drop for Folder {
 
 /// The programs in C; each is given a folder to work in.
 const PROGRAMS: [&str; 3] = ["tests/calls.c", "tests/volumes.c", "tests/record.c"];
+const SANITIZER: [&str; 2] = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
 
 #[test]
 fn programs_in_c_run_clean_under_the_address_sanitizer() {
@@ -135,8 +136,7 @@ fn programs_in_c_run_clean_under_the_address_sanitizer() {
     }
     for source in PROGRAMS {
         let folder = Folder::new("sanitizer");
-        let options = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
-        run(Command::new(compiled(source, &options)).arg(&folder.0));
+        run(Command::new(compiled(source, &SANITIZER)).arg(&folder.0));
     }
 }
 
@@ -145,8 +145,10 @@ fn programs_in_c_run_clean_under_valgrind() {
     if is_missing("cc") || is_missing("valgrind") {
         return;
     }
-    for source in PROGRAMS {
-        let folder = Folder::new("valgrind");
+    let folder = Folder::new("valgrind");
+    let example = ("examples/queue.c", "ram:1M".as_ref());
+    let programs = PROGRAMS.map(|source| (source, folder.0.as_os_str()));
+    for (source, argument) in programs.into_iter().chain([example]) {
         // What is still reachable are Rust's tables of threads.
         run(Command::new("valgrind")
             .args([
@@ -156,7 +158,7 @@ fn programs_in_c_run_clean_under_valgrind() {
                 "--errors-for-leak-kinds=definite",
             ])
             .arg(compiled(source, &[]))
-            .arg(&folder.0));
+            .arg(argument));
     }
 }
 
@@ -184,7 +186,7 @@ fn the_example_stores_and_lists_files() {
     if is_missing("cc") {
         return;
     }
-    let program = compiled("examples/files.c", &[]);
+    let program = compiled("examples/files.c", &SANITIZER);
     let folder = Folder::new("files");
     let image = folder.0.join("image");
     let options = cli::open::FormatOptions {
@@ -215,7 +217,7 @@ fn the_example_reads_and_measures() {
     if is_missing("cc") {
         return;
     }
-    let program = compiled("examples/queue.c", &[]);
+    let program = compiled("examples/queue.c", &SANITIZER);
     let image = std::env::temp_dir().join(format!("straightway-c-{}", std::process::id()));
     std::fs::write(&image, vec![7u8; 1 << 20]).expect("an image");
     let done = run(Command::new(&program).arg(&image));
