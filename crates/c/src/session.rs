@@ -373,14 +373,11 @@ impl Session {
         self.check_writes()?;
         self.check_whole_blocks(offset, bytes)?;
         self.check_fits(offset, bytes)?;
-        if !self.geometry.features.discard {
-            let doing = "discarding: this path to the device has no discard";
-            return Err(Error::of_request(doing, block::Error::Unsupported).into());
-        }
         let block = self.geometry.block_size_bytes() as u64;
         let mut at = offset;
-        while at < offset + bytes {
-            let part = (offset + bytes - at).min(DISCARD_BYTES);
+        let end = offset + bytes;
+        while at < end {
+            let part = (end - at).min(DISCARD_BYTES);
             let operation = || Operation::Discard {
                 lba: at / block,
                 block_count: (part / block) as u32,
