@@ -19,6 +19,12 @@ impl Histogram {
         }
     }
 
+    pub(crate) fn add_all(&mut self, other: &Histogram) {
+        for (count, more) in self.counts.iter_mut().zip(other.counts) {
+            *count += more;
+        }
+    }
+
     /// The number of latencies counted.
     pub fn total(&self) -> u64 {
         self.counts.iter().sum()

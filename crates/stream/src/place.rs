@@ -28,8 +28,15 @@ pub struct Place {
 impl Place {
     /// A place with its buffer.
     pub const fn new(buffer: Buffer) -> Self {
+        let mut place = Self::vacant();
+        place.buffer = Some(buffer);
+        place
+    }
+
+    /// A place without a buffer, in a ring that takes over another one's buffers.
+    pub const fn vacant() -> Self {
         Self {
-            buffer: Some(buffer),
+            buffer: None,
             transfer: None,
             len_bytes: 0,
             offset_bytes: 0,
@@ -112,4 +119,10 @@ pub(crate) fn are_good(places: &[Place], unit_bytes: usize) -> bool {
         buffer.is_some_and(|buffer| !buffer.is_empty() && buffer.len() % unit_bytes == 0)
     };
     (1..=1 << 16).contains(&places.len()) && places.iter().all(good)
+}
+
+/// Whether no place has a buffer, or ever will without being given one.
+pub(crate) fn are_vacant(places: &[Place]) -> bool {
+    let vacant = |place: &Place| place.buffer.is_none() && place.transfer.is_none();
+    (1..=1 << 16).contains(&places.len()) && places.iter().all(vacant)
 }

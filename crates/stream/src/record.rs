@@ -1,17 +1,16 @@
 //! Recording: from a producer with its own clock to a file, through a ring of buffers.
 
-use core::cell::{RefCell, RefMut};
+use core::cell::{Cell, RefCell, RefMut};
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 
 use block::{Buffer, Clock, Device};
-use volume::{Event, File, Transfer, Volume};
+use volume::{Event, File, FileStatus, Transfer, Volume};
 
 use crate::gaps::{GAP_LINE_BYTES, GapFile, Gaps};
 use crate::place::{self, Place};
-use crate::record_state::{Limits, RecordState};
-use crate::retries::Retries;
+use crate::record_state::{Held, Limits, RecordState};
 use crate::{Error, RecordReport};
 
 /// How to record.
@@ -53,7 +52,7 @@ impl Default for RecordOptions {
 #[derive(Debug)]
 pub struct Recorder<'r, 'v, D, C> {
     pub(crate) volume: &'r Volume<'v, D>,
-    pub(crate) file: File,
+    file: Cell<File>,
     pub(crate) clock: C,
     pub(crate) limits: Limits,
     state: RefCell<RecordState<'r>>,
@@ -77,65 +76,73 @@ impl<'r, 'v, D: Device, C: Clock> Recorder<'r, 'v, D, C> {
         gaps: Option<GapFile>,
         options: &RecordOptions,
     ) -> Result<Self, Error> {
-        let closed = |error| Error::Volume {
-            offset_bytes: 0,
-            error,
-        };
-        let geometry = volume.geometry();
-        let device_block = geometry.block_size_bytes();
-        let status = volume.file_status(file).map_err(closed)?;
-        if let Some(gaps) = &gaps {
-            let status = volume.file_status(gaps.file).map_err(closed)?;
-            let fits = gaps.buffer.len() == device_block && device_block % GAP_LINE_BYTES == 0;
-            if !fits || status.appended_bytes != 0 {
-                return Err(Error::BadRing);
-            }
-        }
-        if !place::are_good(places, device_block) {
+        if !place::are_good(places, volume.geometry().block_size_bytes()) {
             return Err(Error::BadRing);
         }
-        let start = status.appended_bytes;
-        let total = options.total_bytes.unwrap_or(u64::MAX);
+        let status = checked(volume, file, gaps.as_ref())?;
         let limits = Limits {
-            device_block,
+            device_block: volume.geometry().block_size_bytes(),
             ticks_per_second: clock.ticks_per_second(),
             deadline_ticks: clock.ticks_from_us(options.deadline_us),
             commit_ticks: clock.ticks_from_us(options.commit_us),
             commit_bytes: options.commit_bytes.max(1),
             low_water_bytes: options.low_water_bytes,
             reserve_bytes: options.reserve_bytes,
-            end_offset: start.saturating_add(total),
+            retries: options.retries,
         };
-        let state = RecordState {
-            places,
-            taken: 0,
-            handed: 0,
-            submitted: 0,
-            done: 0,
-            in_flight: 0,
-            retries: Retries::new(options.retries),
-            need: None,
-            gaps: Gaps::new(gaps),
-            committing: false,
-            ending: false,
-            broken: false,
-            failure: None,
-            full: false,
-            last_commit: clock.ticks(),
-            start: None,
-            next_offset: start,
-            report: RecordReport {
-                durable_bytes: status.committed_bytes,
-                ..RecordReport::default()
-            },
-        };
-        Ok(Self {
+        let recorder = Self::ended(volume, file, clock, limits, places);
+        recorder.begin(&status, gaps, options.total_bytes);
+        Ok(recorder)
+    }
+
+    /// A recorder that has ended.
+    pub(crate) fn ended(
+        volume: &'r Volume<'v, D>,
+        file: File,
+        clock: C,
+        limits: Limits,
+        places: &'r mut [Place],
+    ) -> Self {
+        Self {
             volume,
-            file,
+            file: Cell::new(file),
             clock,
             limits,
-            state: RefCell::new(state),
-        })
+            state: RefCell::new(RecordState::ended(places, limits.retries)),
+        }
+    }
+
+    /// Begins a file of this status.
+    pub(crate) fn begin(
+        &self,
+        status: &FileStatus,
+        gaps: Option<GapFile>,
+        total_bytes: Option<u64>,
+    ) {
+        let start = status.appended_bytes;
+        let mut state = self.state();
+        state.gaps = Gaps::new(gaps);
+        state.need = None;
+        state.held = Held::No;
+        state.ending = false;
+        state.full = false;
+        state.last_commit = self.clock.ticks();
+        state.start = None;
+        state.next_offset = start;
+        state.end_offset = start.saturating_add(total_bytes.unwrap_or(u64::MAX));
+        state.report = RecordReport {
+            durable_bytes: status.committed_bytes,
+            ..RecordReport::default()
+        };
+    }
+
+    /// The file that it records into.
+    pub fn file(&self) -> File {
+        self.file.get()
+    }
+
+    pub(crate) fn set_file(&self, file: File) {
+        self.file.set(file);
     }
 
     /// The state. It is only ever borrowed briefly, and never during a call that could borrow it
@@ -154,8 +161,7 @@ impl<'r, 'v, D: Device, C: Clock> Recorder<'r, 'v, D, C> {
         if state.taken - state.done >= state.places.len() as u64 {
             return None;
         }
-        let taken = state.taken;
-        let buffer = state.place(taken)?.buffer.take()?;
+        let buffer = state.take_free()?;
         state.taken += 1;
         Some(buffer)
     }
@@ -190,19 +196,20 @@ impl<'r, 'v, D: Device, C: Clock> Recorder<'r, 'v, D, C> {
             return Err((Error::NotTaken, buffer));
         };
         let block_bytes = buffer.len() as u64;
-        place.begin(Transfer::append(self.file, buffer, len_bytes, tag));
+        place.begin(Transfer::append(self.file(), buffer, len_bytes, tag));
         place.time = arrival;
         place.offset_bytes = offset_bytes;
         place.gaps_before = gaps_before;
         state.handed += 1;
         state.next_offset += len_bytes as u64;
-        let waiting_blocks = state.handed - state.done;
+        let (before_blocks, before_bytes) = state.before;
+        let waiting_blocks = before_blocks + state.handed - state.done;
         let report = &mut state.report;
         report.blocks += 1;
         report.bytes += len_bytes as u64;
         report.block_max_bytes = report.block_max_bytes.max(block_bytes);
         report.waiting_max_blocks = report.waiting_max_blocks.max(waiting_blocks);
-        let waiting_bytes = report.bytes - report.written_bytes;
+        let waiting_bytes = before_bytes + report.bytes - report.written_bytes;
         report.waiting_max_bytes = report.waiting_max_bytes.max(waiting_bytes);
         Ok(())
     }
@@ -272,7 +279,7 @@ impl<'r, 'v, D: Device, C: Clock> Recorder<'r, 'v, D, C> {
     ///
     /// Ready when the recording has ended, with its result: nothing is in flight then, everything
     /// that could be made durable is, and the file can be closed.
-    pub fn step<F: Future<Output = Result<(), Error>>>(
+    pub fn step<F: Future<Output = Result<(), Error>> + ?Sized>(
         &self,
         upkeep: Pin<&mut F>,
         others: &mut dyn FnMut(Event),
@@ -287,11 +294,11 @@ impl<'r, 'v, D: Device, C: Clock> Recorder<'r, 'v, D, C> {
 
     /// [`step`](Recorder::step) for a caller that polls the volume itself and gives each event to
     /// [`accept`](Recorder::accept), because several streams share the volume.
-    pub fn advance<F: Future<Output = Result<(), Error>>>(
+    pub fn advance<F: Future<Output = Result<(), Error>> + ?Sized>(
         &self,
         upkeep: Pin<&mut F>,
     ) -> Poll<Result<(), Error>> {
-        self.state().submit(self.volume, self.file);
+        self.state().submit(self.volume, self.file());
         upkeep.poll(&mut Context::from_waker(Waker::noop()))
     }
 
@@ -299,7 +306,7 @@ impl<'r, 'v, D: Device, C: Clock> Recorder<'r, 'v, D, C> {
     /// events.
     pub fn accept(&self, event: Event) -> Option<Event> {
         let mut state = self.state();
-        if event.file == self.file {
+        if event.file == self.file() {
             let now = self.clock.ticks();
             state.finished(event, now, &self.limits);
             return None;
@@ -353,4 +360,25 @@ impl<'r, 'v, D: Device, C: Clock> Recorder<'r, 'v, D, C> {
     pub fn take_gap_buffer(&self) -> Option<Buffer> {
         self.state().gaps.buffer.take()
     }
+}
+
+/// The status of `file`, if a recording can go into it.
+pub(crate) fn checked<D: Device>(
+    volume: &Volume<'_, D>,
+    file: File,
+    gaps: Option<&GapFile>,
+) -> Result<FileStatus, Error> {
+    let closed = |error| Error::Volume {
+        offset_bytes: 0,
+        error,
+    };
+    if let Some(gaps) = gaps {
+        let device_block = volume.geometry().block_size_bytes();
+        let status = volume.file_status(gaps.file).map_err(closed)?;
+        let fits = gaps.buffer.len() == device_block && device_block % GAP_LINE_BYTES == 0;
+        if !fits || status.appended_bytes != 0 {
+            return Err(Error::BadRing);
+        }
+    }
+    volume.file_status(file).map_err(closed)
 }

@@ -19,6 +19,8 @@ pub(crate) struct RecordState<'r> {
     pub handed: u64,
     pub submitted: u64,
     pub done: u64,
+    /// Blocks, and their bytes, that the recorder before this one still holds.
+    pub before: (u64, u64),
     /// Pieces of the file that the device has.
     pub in_flight: u32,
     pub retries: Retries,
@@ -27,6 +29,7 @@ pub(crate) struct RecordState<'r> {
     pub gaps: Gaps,
     /// A commit is in progress: nothing after a gap that is not durable may be submitted.
     pub committing: bool,
+    pub held: Held,
     pub ending: bool,
     /// Nothing more is submitted.
     pub broken: bool,
@@ -38,6 +41,8 @@ pub(crate) struct RecordState<'r> {
     pub start: Option<u64>,
     /// The next block's offset in the file.
     pub next_offset: u64,
+    /// Where the recording is expected to end.
+    pub end_offset: u64,
     pub report: RecordReport,
 }
 
@@ -51,14 +56,72 @@ pub(crate) struct Limits {
     pub commit_bytes: u64,
     pub low_water_bytes: u64,
     pub reserve_bytes: u64,
-    pub end_offset: u64,
+    pub retries: u8,
 }
 
-impl RecordState<'_> {
+/// Whether commits wait for the file before this one: what comes after may not be durable first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Held {
+    No,
+    Yes,
+    /// The recording ended in the file before: nothing of this one is committed.
+    Forever,
+}
+
+impl<'r> RecordState<'r> {
+    /// A recording that has ended.
+    pub(crate) fn ended(places: &'r mut [Place], retries: u8) -> Self {
+        Self {
+            places,
+            taken: 0,
+            handed: 0,
+            submitted: 0,
+            done: 0,
+            before: (0, 0),
+            in_flight: 0,
+            retries: Retries::new(retries),
+            need: None,
+            gaps: Gaps::new(None),
+            committing: false,
+            held: Held::No,
+            ending: true,
+            broken: false,
+            failure: None,
+            full: false,
+            last_commit: 0,
+            start: None,
+            next_offset: 0,
+            end_offset: 0,
+            report: RecordReport::default(),
+        }
+    }
+
     /// The place of block number `block`. The ring is never empty.
     pub(crate) fn place(&mut self, block: u64) -> Option<&mut Place> {
         let index = block % self.places.len().max(1) as u64;
         self.places.get_mut(index as usize)
+    }
+
+    /// The numbers of the blocks whose places are free.
+    fn free(&self) -> core::ops::Range<u64> {
+        self.taken..self.done + self.places.len() as u64
+    }
+
+    /// Takes a buffer out of a free place: the next one's, except after a hand-over.
+    pub(crate) fn take_free(&mut self) -> Option<block::Buffer> {
+        self.free()
+            .find_map(|block| self.place(block)?.buffer.take())
+    }
+
+    /// Puts a buffer into a free place that has none.
+    pub(crate) fn put_free(&mut self, buffer: block::Buffer) -> Result<(), block::Buffer> {
+        for block in self.free() {
+            if let Some(place) = self.place(block).filter(|place| place.buffer.is_none()) {
+                place.buffer = Some(buffer);
+                return Ok(());
+            }
+        }
+        Err(buffer)
     }
 
     /// Ends the stream with an error, once; what was submitted still finishes.

@@ -47,6 +47,37 @@ pub struct RecordReport {
 }
 
 impl RecordReport {
+    /// Adds the counters of the file that a recording went on in. The durable size is then that of both.
+    pub fn add(&mut self, later: &RecordReport) {
+        self.first_gap = self.first_gap.or(later.first_gap);
+        self.latencies.add_all(&later.latencies);
+        for (most, other) in [
+            (&mut self.lateness_max_us, later.lateness_max_us),
+            (&mut self.latency_max_us, later.latency_max_us),
+            (&mut self.waiting_max_blocks, later.waiting_max_blocks),
+            (&mut self.waiting_max_bytes, later.waiting_max_bytes),
+            (&mut self.block_max_bytes, later.block_max_bytes),
+        ] {
+            *most = other.max(*most);
+        }
+        for (sum, other) in [
+            (&mut self.blocks, later.blocks),
+            (&mut self.bytes, later.bytes),
+            (&mut self.written_bytes, later.written_bytes),
+            (&mut self.durable_bytes, later.durable_bytes),
+            (&mut self.misses, later.misses),
+            (&mut self.lost_blocks, later.lost_blocks),
+            (&mut self.lost_bytes, later.lost_bytes),
+            (&mut self.gaps, later.gaps),
+            (&mut self.abandoned_bytes, later.abandoned_bytes),
+            (&mut self.retries, later.retries),
+            (&mut self.commits, later.commits),
+            (&mut self.reservations, later.reservations),
+        ] {
+            *sum = sum.saturating_add(other);
+        }
+    }
+
     /// The smallest ring in which no block would have been lost: as many buffers as were occupied
     /// at the worst moment, and the one that the producer fills. None: the ring was too small.
     pub const fn smallest_ring_blocks(&self) -> Option<u64> {

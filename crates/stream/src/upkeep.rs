@@ -7,6 +7,7 @@ use core::task::Poll;
 use block::{Clock, Device};
 use volume::{File, Need};
 
+use crate::record_state::Held;
 use crate::{Error, Recorder};
 
 /// How much is reserved for the companion file at a time: 1,024 gaps.
@@ -52,7 +53,7 @@ impl<D: Device, C: Clock> Recorder<'_, '_, D, C> {
         let broken = self.state().broken;
         if broken {
             // What was written before the failure stays; the rest is discarded.
-            if self.volume.rewind(self.file).is_ok() {
+            if self.volume.rewind(self.file()).is_ok() {
                 let _ = self.commit().await;
             }
         }
@@ -67,7 +68,7 @@ impl<D: Device, C: Clock> Recorder<'_, '_, D, C> {
         loop {
             match poll_fn(|_| self.next_job()).await {
                 Job::Provide(need) => {
-                    match self.volume.provide(self.file, need).await {
+                    match self.volume.provide(self.file(), need).await {
                         // There is room once the piece that failed was repeated.
                         Ok(()) | Err(volume::Error::AppendFailed) => self.state().need = None,
                         Err(error) => return Err(error),
@@ -80,7 +81,7 @@ impl<D: Device, C: Clock> Recorder<'_, '_, D, C> {
                 } => {
                     let reserve = self
                         .volume
-                        .reserve_ahead(self.file, want_bytes, least_bytes);
+                        .reserve_ahead(self.file(), want_bytes, least_bytes);
                     let reserved = reserve.await;
                     self.reserved(reserved, is_needed)?;
                 }
@@ -96,7 +97,7 @@ impl<D: Device, C: Clock> Recorder<'_, '_, D, C> {
         reserved: Result<u64, volume::Error>,
         is_needed: bool,
     ) -> Result<(), volume::Error> {
-        let appended = self.volume.file_status(self.file)?.appended_bytes;
+        let appended = self.volume.file_status(self.file())?.appended_bytes;
         let mut state = self.state();
         state.report.reservations += 1;
         match reserved {
@@ -123,7 +124,7 @@ impl<D: Device, C: Clock> Recorder<'_, '_, D, C> {
     }
 
     fn next_job(&self) -> Poll<Job> {
-        let status = match self.volume.file_status(self.file) {
+        let status = match self.volume.file_status(self.file()) {
             Ok(status) => status,
             // The commit will report why.
             Err(_) => return Poll::Ready(Job::End),
@@ -132,11 +133,11 @@ impl<D: Device, C: Clock> Recorder<'_, '_, D, C> {
         let mut state = self.state();
         if state.broken {
             return match state.in_flight {
-                0 => Poll::Ready(Job::End),
+                0 if state.held != Held::Yes => Poll::Ready(Job::End),
                 _ => Poll::Pending,
             };
         }
-        let to_come = limits.end_offset.saturating_sub(status.appended_bytes);
+        let to_come = state.end_offset.saturating_sub(status.appended_bytes);
         let want = limits.low_water_bytes.saturating_add(limits.reserve_bytes);
         let waiting = state.next_offset.saturating_sub(status.appended_bytes);
         let want = match state.ending {
@@ -154,7 +155,7 @@ impl<D: Device, C: Clock> Recorder<'_, '_, D, C> {
             Some(need) => return Poll::Ready(Job::Provide(need)),
             None => {}
         }
-        if state.ending && state.done == state.handed {
+        if state.ending && state.done == state.handed && state.held == Held::No {
             return Poll::Ready(Job::End);
         }
         let low = limits.low_water_bytes.min(to_come);
@@ -172,7 +173,7 @@ impl<D: Device, C: Clock> Recorder<'_, '_, D, C> {
         let is_due = uncovered >= limits.commit_bytes
             || uncovered > 0 && now.saturating_sub(state.last_commit) >= limits.commit_ticks
             || state.gaps.waiting() >= GAPS_URGENT;
-        if is_due {
+        if is_due && state.held == Held::No {
             return Poll::Ready(Job::Commit);
         }
         if uncovered == 0 && state.gaps.waiting() == 0 {
@@ -184,6 +185,9 @@ impl<D: Device, C: Clock> Recorder<'_, '_, D, C> {
 
     /// Makes durable what is written, the gaps before it first.
     async fn commit(&self) -> Result<(), volume::Error> {
+        if self.state().held == Held::Forever {
+            return Ok(());
+        }
         self.state().committing = true;
         let result = self.commit_held().await;
         let mut state = self.state();
@@ -201,11 +205,11 @@ impl<D: Device, C: Clock> Recorder<'_, '_, D, C> {
                 self.write_gaps(gap_file).await?;
             }
         }
-        match self.volume.sync(self.file).await {
+        match self.volume.sync(self.file()).await {
             // Everything before the failure is durable. The piece is retried, or the recording
             // ends.
             Err(volume::Error::AppendFailed) => {
-                Ok(self.volume.file_status(self.file)?.committed_bytes)
+                Ok(self.volume.file_status(self.file())?.committed_bytes)
             }
             result => result,
         }

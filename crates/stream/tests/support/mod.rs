@@ -43,6 +43,8 @@ pub struct Speed {
     pub command_us: u64,
     /// When it stalls completely.
     pub stalls: Rc<RefCell<Vec<Range<u64>>>>,
+    /// The write of a whole block that takes so many microseconds longer, while others overtake it; counted from 0.
+    pub late: Option<(u64, u64)>,
 }
 
 impl Default for Speed {
@@ -52,6 +54,7 @@ impl Default for Speed {
             bytes_per_us: 500,
             command_us: 20,
             stalls: Rc::default(),
+            late: None,
         }
     }
 }
@@ -63,6 +66,7 @@ pub struct Slow<D> {
     speed: Speed,
     queue: VecDeque<(u64, Request)>,
     free_at: u64,
+    written_blocks: u64,
 }
 
 impl<D: Device> Slow<D> {
@@ -73,6 +77,7 @@ impl<D: Device> Slow<D> {
             speed,
             queue: VecDeque::new(),
             free_at: 0,
+            written_blocks: 0,
         }
     }
 
@@ -91,7 +96,15 @@ impl<D: Device> Slow<D> {
             }
         }
         self.free_at = end;
-        end
+        match &request.operation {
+            block::Operation::Write { buffer, .. } if buffer.len() == BLOCK => {
+                let number = self.written_blocks;
+                self.written_blocks += 1;
+                let late = self.speed.late.filter(|(late, _)| *late == number);
+                end + late.map_or(0, |(_, us)| us)
+            }
+            _ => end,
+        }
     }
 }
 
@@ -116,10 +129,9 @@ impl<D: Device> Device for Slow<D> {
     fn kick(&mut self) {}
 
     fn poll(&mut self) -> Option<Completion> {
-        if self.queue.front()?.0 > self.time.ticks() {
-            return None;
-        }
-        let (_, request) = self.queue.pop_front()?;
+        let now = self.time.ticks();
+        let first = self.queue.iter().position(|(due, _)| *due <= now)?;
+        let (_, request) = self.queue.remove(first)?;
         let tag = request.tag;
         if let Err(refused) = self.inner.submit(request) {
             return Some(Completion {
