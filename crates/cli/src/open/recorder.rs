@@ -4,6 +4,7 @@ use super::{Error, Options, open_options};
 use crate::Context;
 use crate::stream::place::{From as Source, Place};
 use crate::stream::producer::{Message, Produced, Why};
+use crate::stream::segments::SegmentArgs;
 use crate::transfer::Route;
 use crate::units::{Size, Time};
 use crate::verbs::record::{Policy, Record};
@@ -107,6 +108,7 @@ impl Recorder {
             },
             commit_bytes: Size(64 << 20),
             commit_ms: record.commit_ms,
+            segments: SegmentArgs::NONE,
             checksums: Checksums {
                 checksums: false,
                 no_checksums: false,

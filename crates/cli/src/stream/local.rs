@@ -4,6 +4,7 @@ use crate::Context;
 use crate::drive::Drive;
 use crate::failure::Result;
 use crate::stream::Streamed;
+use crate::stream::chain::Target;
 use crate::stream::playing::{Played, Playing};
 use crate::stream::recording::{Recorded, Recording};
 use crate::stream::sink::Sink;
@@ -72,7 +73,7 @@ impl VolumeHost for &Mounted<'_, '_> {
         file: File,
         gap_file: Option<File>,
     ) -> Result<Streamed<Recorded>> {
-        recording.run(context, self, source, file, gap_file)
+        recording.run(context, self, source, Target::File(file, gap_file))
     }
 
     fn play(

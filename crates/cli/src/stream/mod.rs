@@ -11,9 +11,11 @@
 //! | `pattern` | bytes that encode their own offset |
 //! | `report` | latencies and buffer use, as text and JSON |
 //! | `volume_host` | a stream's interface to a volume, wherever it is mounted |
+//! | `segments`, `chain` | a recording's files, one after another |
 //! | `local`, `recording`, `playing` | a volume mounted by this process, and the loops on it |
 //! | `remote` | a volume mounted by a coprocessor, which runs the streams |
 
+pub mod chain;
 pub mod datagrams;
 pub mod drops;
 mod local;
@@ -24,6 +26,7 @@ pub mod producer;
 pub mod recording;
 pub mod remote;
 pub mod report;
+pub mod segments;
 pub mod sink;
 pub mod source;
 pub mod volume_host;
@@ -105,7 +108,7 @@ pub fn failure(doing: &str, error: Error) -> std::result::Result<Failure, Error>
 }
 
 /// Checksums were requested, but the volume has none.
-fn no_checksums() -> Failure {
+pub fn no_checksums() -> Failure {
     Failure::usage("the volume was made without checksums; nothing was recorded")
         .hint("omit --checksums, or format the volume with --checksums")
 }

@@ -3,7 +3,9 @@
 use crate::Context;
 use crate::failure::{Failure, Result};
 use crate::stream::Streamed;
+use crate::stream::chain::{Chain, Target, Turn};
 use crate::stream::producer::{Message, Plan, Produced, idle_from, lend, produce};
+use crate::stream::segments::files::Segment;
 use crate::stream::source::Source;
 use crate::stream::{BUFFERS, WAIT, not_begun};
 use crate::units::micros;
@@ -33,6 +35,12 @@ pub struct Recorded {
     pub buffers: u16,
     /// Duration from the first block until the last byte is durable.
     pub elapsed_us: u64,
+    /// The segments that the volume has; none for a recording in one file.
+    pub segments: Vec<Segment>,
+    /// Segments that were removed to keep the others.
+    pub removed_segments: u64,
+    /// Whether the segments were made and closed.
+    pub closed: Result<()>,
 }
 
 /// Options of a recording.
@@ -56,16 +64,15 @@ impl Recording {
     ///
     /// # Errors
     /// The same as those of that function.
-    pub fn run(
+    pub fn run<'a>(
         &self,
         context: &Context,
-        mounted: &Mounted<'_, '_>,
+        mounted: &Mounted<'_, 'a>,
         source: Source,
-        file: File,
-        gap_file: Option<File>,
+        target: Target<'_, 'a>,
     ) -> Result<Streamed<Recorded>> {
         let (clock, plan) = (self.clock, self.plan);
-        self.run_with(context, mounted, file, gap_file, |idle, out, stop| {
+        self.run_with(context, mounted, target, |idle, out, stop| {
             produce(source, plan, clock, idle, out, stop)
         })
     }
@@ -75,43 +82,41 @@ impl Recording {
     ///
     /// # Errors
     /// As [`run`](Recording::run).
-    pub fn run_with(
+    pub fn run_with<'a>(
         &self,
         context: &Context,
-        mounted: &Mounted<'_, '_>,
-        file: File,
-        gap_file: Option<File>,
+        mounted: &Mounted<'_, 'a>,
+        target: Target<'_, 'a>,
         produce: impl FnOnce(Receiver<Buffer>, &Sender<Message>, &dyn Fn() -> bool) -> Produced + Send,
     ) -> Result<Streamed<Recorded>> {
-        let (clock, plan, options) = (self.clock, self.plan, &self.options);
+        let (clock, plan) = (self.clock, self.plan);
         let mut ring = Vec::new();
         for _ in 0..self.buffers.unwrap_or(BUFFERS) {
             ring.push(Place::new(mounted.memory.allocate(plan.block_bytes)?));
         }
-        let gaps = match gap_file {
-            Some(file) => {
-                let bytes = mounted.volume.geometry().block_size_bytes();
-                let buffer = mounted.memory.allocate(bytes)?;
-                Some(GapFile { file, buffer })
-            }
-            None => None,
-        };
-        let bar = context.console.bytes_bar(options.total_bytes);
+        let mut vacant: Vec<Place> = ring.iter().map(|_| Place::vacant()).collect();
+        let (turn, file, gaps, options) = self.begun(mounted, target)?;
+        let bar = context.console.bytes_bar(self.options.total_bytes);
         let began = Instant::now();
         let ended = {
-            let recorder = Recorder::new(mounted.volume, file, clock, &mut ring, gaps, options);
-            let recorder = match recorder {
-                Ok(recorder) => recorder,
+            let first = Recorder::new(mounted.volume, file, clock, &mut ring, gaps, &options);
+            let pair = first.and_then(|first| {
+                let second = first.partner(clock, &mut vacant)?;
+                Ok((first, second))
+            });
+            let (first, second) = match pair {
+                Ok(pair) => pair,
                 Err(error) => return Ok(Err(not_begun("recording", error))),
             };
+            let mut chain = Chain::new(mounted, clock, &first, &second, turn);
             let stopped = AtomicBool::new(false);
             let stop = || context.cancel.is_set() || stopped.load(Ordering::Relaxed);
-            let (idle_to, idle) = idle_from(|| recorder.take());
+            let (idle_to, idle) = idle_from(|| chain.take());
             let (out, blocks) = channel();
             let (result, produced) = std::thread::scope(|scope| {
                 let stop = &stop;
                 let producer = scope.spawn(move || produce(idle, &out, stop));
-                let result = self.pump(mounted, &recorder, &idle_to, &blocks, &bar, &stopped);
+                let result = self.pump(mounted, &mut chain, &idle_to, &blocks, &bar, &stopped);
                 stopped.store(true, Ordering::Relaxed);
                 drop(idle_to);
                 (result, producer.join())
@@ -120,41 +125,74 @@ impl Recording {
             let produced = produced.map_err(|_| Failure::other("the reading thread ended"))?;
             for message in blocks.try_iter() {
                 if let Message::Block { buffer, .. } = message {
-                    let _ = recorder.give_back(buffer);
+                    chain.give_back(buffer);
                 }
             }
             while let Ok(buffer) = produced.idle.try_recv() {
-                let _ = recorder.give_back(buffer);
+                chain.give_back(buffer);
             }
-            if let Some(buffer) = recorder.take_gap_buffer() {
-                mounted.memory.give_back(buffer);
-            }
+            let report = chain.report();
+            let (segments, removed_segments, closed) = chain.end();
             Recorded {
                 result: result?,
                 produced,
-                report: recorder.report(),
+                report,
                 buffers: self.buffers.unwrap_or(BUFFERS),
                 elapsed_us: micros(began.elapsed()),
+                segments,
+                removed_segments,
+                closed,
             }
         };
         bar.finish_and_clear();
-        for buffer in ring.into_iter().filter_map(Place::into_buffer) {
+        let places = ring.into_iter().chain(vacant);
+        for buffer in places.filter_map(Place::into_buffer) {
             mounted.memory.give_back(buffer);
         }
         Ok(Ok(ended))
     }
 
-    /// Moves blocks from the producer to the recorder until both have ended.
-    fn pump<D: block::Device>(
+    /// The first file, and the options of its recorder.
+    #[allow(clippy::type_complexity)]
+    fn begun<'s, 'a>(
+        &self,
+        mounted: &Mounted<'_, 'a>,
+        target: Target<'s, 'a>,
+    ) -> Result<(Option<Turn<'s, 'a>>, File, Option<GapFile>, RecordOptions)> {
+        match target {
+            Target::File(file, gap_file) => {
+                let gaps = match gap_file {
+                    Some(file) => {
+                        let bytes = mounted.volume.geometry().block_size_bytes();
+                        let buffer = mounted.memory.allocate(bytes)?;
+                        Some(GapFile { file, buffer })
+                    }
+                    None => None,
+                };
+                Ok((None, file, gaps, self.options))
+            }
+            Target::Segments(segments) => {
+                let total_bytes = self.options.total_bytes;
+                let (turn, file, gaps) = Turn::new(*segments, total_bytes);
+                let options = RecordOptions {
+                    total_bytes: turn.segment_bytes(),
+                    ..self.options
+                };
+                Ok((Some(turn), file, gaps, options))
+            }
+        }
+    }
+
+    /// Moves blocks from the producer to the recorders until both have ended.
+    fn pump(
         &self,
         mounted: &Mounted<'_, '_>,
-        recorder: &Recorder<'_, '_, D, TscClock>,
+        chain: &mut Chain<'_, '_, '_, '_>,
         idle: &Sender<Buffer>,
         blocks: &Receiver<Message>,
         bar: &ProgressBar,
         stopped: &AtomicBool,
     ) -> Result<std::result::Result<(), StreamError>> {
-        let mut upkeep = std::pin::pin!(recorder.upkeep());
         let mut reported_bytes = 0;
         let mut is_ended = false;
         let mut is_recalled = false;
@@ -163,17 +201,17 @@ impl Recording {
             if !is_recalled && mounted.recall.is_requested() {
                 is_recalled = true;
                 stopped.store(true, Ordering::Relaxed);
-                recorder.finish();
+                chain.finish();
             }
             // A commit records its time in the file.
             mounted.volume.set_time(now_ns());
-            let step = recorder.step(upkeep.as_mut(), &mut |_| {});
+            let step = chain.step();
             if let Some(watch) = &self.watch {
-                *watch.lock().unwrap_or_else(PoisonError::into_inner) = recorder.report();
+                *watch.lock().unwrap_or_else(PoisonError::into_inner) = chain.report();
             }
+            let durable_bytes = chain.durable_bytes();
+            self.acknowledge(durable_bytes, &mut reported_bytes)?;
             if let std::task::Poll::Ready(result) = step {
-                let durable_bytes = recorder.durable_bytes();
-                self.acknowledge(durable_bytes, &mut reported_bytes)?;
                 let gone = StreamError::Device {
                     offset_bytes: durable_bytes,
                     error: block::Error::Gone,
@@ -183,12 +221,11 @@ impl Recording {
                     false => result,
                 });
             }
-            self.acknowledge(recorder.durable_bytes(), &mut reported_bytes)?;
-            lend(|| recorder.take(), idle);
+            lend(|| chain.take(), idle);
             let message = match blocks.try_recv() {
                 Ok(message) => Some(message),
-                Err(_) if recorder.is_working() => {
-                    recorder.wait(IDLE.as_micros() as u32);
+                Err(_) if chain.is_working() => {
+                    chain.wait(IDLE.as_micros() as u32);
                     None
                 }
                 Err(_) if is_ended => None,
@@ -200,25 +237,14 @@ impl Recording {
                     len,
                     arrival,
                 }) => {
-                    let refused = match len {
-                        0 => Some(buffer),
-                        _ => recorder
-                            .hand_in(buffer, len, arrival)
-                            .err()
-                            .map(|(_, buffer)| buffer),
-                    };
-                    if let Some(buffer) = refused {
-                        let _ = recorder.give_back(buffer);
-                    }
+                    chain.hand_in(buffer, len, arrival);
                     bar.inc(len as u64);
                 }
-                // The recorder ends by itself, with a reason.
-                Some(Message::Lost { len, arrival }) => {
-                    let _ = recorder.overrun(len as u64, arrival);
-                }
+                // The recording ends by itself, with a reason.
+                Some(Message::Lost { len, arrival }) => chain.overrun(len, arrival),
                 Some(Message::End) => {
                     is_ended = true;
-                    recorder.finish();
+                    chain.finish();
                 }
                 None => {}
             }

@@ -253,6 +253,9 @@ impl VolumeHost for RemoteVolume {
             report,
             buffers,
             elapsed_us: micros(began.elapsed()),
+            segments: Vec::new(),
+            removed_segments: 0,
+            closed: Ok(()),
         }))
     }
 

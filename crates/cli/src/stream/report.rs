@@ -1,7 +1,8 @@
 //! A stream's counters as text and JSON.
 
 use crate::console::Console;
-use crate::units::{exact, rounded};
+use crate::stream::segments::files::Segment;
+use crate::units::{counted, exact, rounded};
 use crate::volume::shown;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -139,6 +140,10 @@ pub struct RecordedFile {
     pub commits: u64,
     /// Number of reservations during the recording.
     pub reservations: u64,
+    /// The recording's segments that the volume has; empty for a recording in one file.
+    pub segments: Vec<Segment>,
+    /// Segments that were removed, because they were the oldest.
+    pub removed_segments: u64,
 }
 
 impl RecordedFile {
@@ -172,6 +177,15 @@ impl RecordedFile {
             say(format!(
                 "{} DATAGRAMS LOST in the kernel before they could be read",
                 self.dropped_datagrams
+            ));
+        }
+        if let (Some(first), Some(last)) = (self.segments.first(), self.segments.last()) {
+            say(format!(
+                "{} from `{}` to `{}`; {} removed",
+                counted(self.segments.len() as u64, "segment"),
+                shown(&first.name),
+                shown(&last.name),
+                self.removed_segments,
             ));
         }
         if self.tardy_blocks > 0 {

@@ -3,26 +3,33 @@
 use crate::drive::Drive;
 use crate::failure::{Exit, Failure, Result};
 use crate::path::without_fua;
+use crate::stream::chain::{Segments, Target};
 use crate::stream::place::{From, Place as End};
 use crate::stream::producer::{Message, Plan, Produced, Why};
 use crate::stream::recording::{Recorded, Recording};
 use crate::stream::remote::RemoteVolume;
 use crate::stream::report::{Counted, RecordedFile, buckets};
+use crate::stream::segments::files::{Files, Making, gaps_name};
+use crate::stream::segments::template::Template;
+use crate::stream::segments::{Limit, SegmentArgs};
 use crate::stream::source::Source;
 use crate::stream::volume_host::VolumeHost;
-use crate::stream::{BUFFERS, Streamed, check_block};
+use crate::stream::{BUFFERS, Streamed, check_block, no_checksums};
 use crate::units::{Size, Time, interval_ms, micros, rate};
 use crate::verbs::put::check_name;
-use crate::volume::{Access, Checksums, Mounted, Route, Store, failed, route, shown};
+use crate::volume::{Access, Checksums, Mounted, Route, Store, failed, now_ns, route, shown};
 use crate::{Context, SCHEMA_VERSION};
 use block::Buffer;
 use clap::{Args, ValueEnum};
 use linux::TscClock;
 use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use stream::{Error as StreamError, RecordOptions, RecordReport};
 use volume::Error;
 
+/// Files that are open at the same time: the current one, the one before and the next one, each with its companion.
+const OPEN_FILES: usize = 6;
 /// Initially reserved space of the companion file.
 const GAPS_BYTES: u64 = 64 << 10;
 
@@ -51,6 +58,13 @@ With --policy drop, NAME.gaps has a line of 64 bytes for each gap: the offset in
 bytes are missing, their number, the arrival time of the first of them (in us), and 1. A gap's line is
 durable before any byte after it. Exit status 7 means that deadlines were missed or blocks were lost.
 
+In NAME, %Y %m %d %H %M %S are the time (UTC) and %% is a %. With --segment the recording goes on in
+another file, without a pause, each time one has this size or took this time. %n is the file's
+number; without it, .%n is added: NAME.000001. Numbers continue those of the files that the volume
+has. Each file has its own NAME.gaps. With --keep the oldest files of this form, those of earlier
+recordings too, are removed so that all of them have at most this size, or when the volume is full:
+a ring. If the drive is too busy to make the next file in time, the current one becomes longer.
+
 On a volume that was formatted with --checksums the recording has a checksum for each 64 KiB, unless
 --no-checksums is given. NAME.gaps has none.
 
@@ -59,7 +73,7 @@ A coprocessor records streams itself, with at most 15 buffers in the shared memo
 pub struct Record {
     /// The device with the volume
     pub device: String,
-    /// The recording's name in the volume: 1 to 64 bytes
+    /// The recording's name in the volume: 1 to 64 bytes; %Y%m%d-%H%M%S is the time
     pub name: String,
     /// Bytes per second
     #[arg(long, value_name = "RATE", value_parser = rate)]
@@ -91,6 +105,9 @@ pub struct Record {
     /// Make the recording durable this long after a byte was written: 200ms, 1s
     #[arg(long = "commit-interval", alias = "commit-ms", value_name = "TIME", default_value = "1s", value_parser = interval_ms)]
     pub commit_ms: u32,
+    /// Segments
+    #[command(flatten)]
+    pub segments: SegmentArgs,
     /// Checksums of the recording
     #[command(flatten)]
     pub checksums: Checksums,
@@ -114,23 +131,50 @@ impl Record {
     /// # Errors
     /// The source, the device or the volume failed, or the drive did not keep up.
     pub fn run(&self, context: &Context) -> Result<Exit> {
-        self.check()?;
+        let template = Template::parse(&self.name)?;
+        let is_one = self.segments.segment.is_none();
+        if is_one && template.has_number() {
+            return Err(Failure::usage("%n is the number of a segment")
+                .hint("record in segments with --segment SIZE, or write %%n"));
+        }
+        let example = match is_one {
+            true => template.name(Duration::from_nanos(now_ns()), 0),
+            // The longest number for a long time.
+            false => template
+                .numbered()
+                .name(Duration::from_nanos(now_ns()), 9_999_999),
+        };
+        let named = Self {
+            name: example,
+            ..self.clone()
+        };
+        named.check()?;
+        match is_one {
+            true => named.run_named(context),
+            false => self.run_named(context),
+        }
+    }
+
+    fn run_named(&self, context: &Context) -> Result<Exit> {
         let drive = Drive::find(&context.roots, &self.device)?;
         Source::refuse_own(&self.from.0, &context.roots, &drive)?;
-        let remote = match self.no_fua {
+        let remote = match self.no_fua || self.segments.segment.is_some() {
             true => None,
             false => RemoteVolume::open(context, &drive, self.route, self.block, self.buffers)?,
         };
         let (report, failure) = match remote {
             Some(mut remote) => self.record(context, &mut remote, RemoteVolume::NAME)?,
-            None => self.record_local(context, drive, |host, path| {
-                self.record(context, host, path)
-            })?,
+            None => {
+                self.record_local(context, drive, |host, path| match self.segments.segment {
+                    Some(limit) => self.record_segments(context, limit, host, path),
+                    None => self.record(context, host, path),
+                })?
+            }
         };
         match self.json {
             true => context.console.json(&report)?,
             false => {
-                let gaps = (self.policy == Policy::Drop).then(|| self.gaps_name());
+                let gaps = (self.policy == Policy::Drop).then(|| gaps_name(&self.name));
                 report.say(&context.console, gaps.as_deref());
             }
         }
@@ -145,7 +189,7 @@ impl Record {
     fn check(&self) -> Result<()> {
         check_name(&self.name)?;
         if self.policy == Policy::Drop {
-            check_name(&self.gaps_name()).map_err(|failure| {
+            check_name(&gaps_name(&self.name)).map_err(|failure| {
                 failure.and("with --policy drop, NAME.gaps must also be a valid name")
             })?;
         }
@@ -163,10 +207,6 @@ impl Record {
         }
         check_block(self.block)?;
         Ok(())
-    }
-
-    fn gaps_name(&self) -> String {
-        format!("{}.gaps", self.name)
     }
 
     /// Records the blocks that `produce` sends, for a program that is not the command; `watch` has the counters.
@@ -187,7 +227,8 @@ impl Record {
             self.record_into(host, path, total_bytes, |host, recording, file, gaps| {
                 let watch = Some(watch);
                 let recording = Recording { watch, ..recording };
-                recording.run_with(context, host, file, gaps, |idle, out, _| produce(idle, out))
+                let target = Target::File(file, gaps);
+                recording.run_with(context, host, target, |idle, out, _| produce(idle, out))
             })
         })
     }
@@ -210,7 +251,7 @@ impl Record {
         let path = store.opened.name.clone();
         context.say(format_args!("path: {path}"));
         let mut recorded = None;
-        let unmounted = store.mount(Access::Write, |mounted| {
+        let unmounted = store.mount_for(Access::Write, OPEN_FILES, |mounted| {
             recorded = Some(record(&mut { mounted }, &path)?);
             Ok(())
         });
@@ -233,39 +274,101 @@ impl Record {
         path: &str,
     ) -> Result<(RecordedFile, Option<Failure>)> {
         self.check_new(host)?;
-        let stop = || context.cancel.is_set() || host.is_recalled();
-        let source =
-            Source::open(&self.from.0, &stop).map_err(|failure| match host.is_recalled() {
-                true => Failure::missing(format!(
-                    "{} is being unplugged or unbound; nothing was recorded",
-                    host.drive()
-                )),
-                false => failure,
-            })?;
+        let source = self.open_source(context, host)?;
         let total_bytes = self.total_bytes(&source);
         self.record_into(host, path, total_bytes, |host, recording, file, gaps| {
             host.record(context, &recording, source, file, gaps)
         })
     }
 
+    fn open_source(&self, context: &Context, host: &impl VolumeHost) -> Result<Source> {
+        let stop = || context.cancel.is_set() || host.is_recalled();
+        Source::open(&self.from.0, &stop).map_err(|failure| match host.is_recalled() {
+            true => Failure::missing(format!(
+                "{} is being unplugged or unbound; nothing was recorded",
+                host.drive()
+            )),
+            false => failure,
+        })
+    }
+
+    /// Records into files of the volume, one after another.
+    fn record_segments<'a>(
+        &self,
+        context: &Context,
+        limit: Limit,
+        mounted: &&Mounted<'_, 'a>,
+        path: &str,
+    ) -> Result<(RecordedFile, Option<Failure>)> {
+        let host: &Mounted<'_, 'a> = mounted;
+        self.check_block(host.volume.geometry().block_size_bytes())?;
+        let block_bytes = self.block.0;
+        if matches!(limit, Limit::Bytes(bytes) if bytes < block_bytes) {
+            let what = format!("a segment is shorter than a block of {}", self.block);
+            return Err(Failure::usage(what).hint("a longer --segment, or a smaller --block"));
+        }
+        if let (Limit::Bytes(bytes), Some(keep)) = (limit, self.segments.keep) {
+            if keep.0 < bytes.saturating_mul(2) {
+                let what = format!(
+                    "--keep {keep} has no room for two segments of {}",
+                    Size(bytes)
+                );
+                return Err(Failure::usage(what).hint("the next one is made before one is full"));
+            }
+        }
+        let has_checksums = self.checksums.on(host.volume.status().checksums);
+        let making = Making {
+            template: Template::parse(&self.name)?.numbered(),
+            checksums: has_checksums.ok_or_else(no_checksums)?,
+            has_gaps: self.policy == Policy::Drop,
+            keep_bytes: self.segments.keep.map(|keep| keep.0),
+        };
+        let mut files = Files::new(context.console, host, making)?;
+        let source = self.open_source(context, mounted)?;
+        let total_bytes = self.total_bytes(&source);
+        let reserve_bytes = match limit {
+            Limit::Bytes(bytes) if total_bytes > 0 => bytes.min(total_bytes),
+            Limit::Bytes(bytes) => bytes,
+            Limit::Time(_) => 0,
+        };
+        let nothing = |failure: Failure| failure.and("nothing was recorded");
+        let first = files.first(reserve_bytes).map_err(nothing)?;
+        let target = Target::Segments(Box::new(Segments {
+            files,
+            limit,
+            first,
+        }));
+        let recording = self.recording(total_bytes);
+        let ended = recording.run(context, host, source, target)?;
+        let mut ended = ended.map_err(nothing)?;
+        let closed = std::mem::replace(&mut ended.closed, Ok(()));
+        let failure = self.failure_of(&ended, closed);
+        Ok(self.report(host.drive, path, ended, failure))
+    }
+
     /// The names that it makes in the volume.
     fn names(&self) -> Vec<String> {
         let mut names = vec![self.name.clone()];
         if self.policy == Policy::Drop {
-            names.insert(0, self.gaps_name());
+            names.insert(0, gaps_name(&self.name));
         }
         names
     }
 
+    /// Refuses a block that the device does not have.
+    fn check_block(&self, device_block: usize) -> Result<()> {
+        if self.block.0 % device_block as u64 == 0 {
+            return Ok(());
+        }
+        Err(Failure::usage(format!(
+            "--block is {} bytes, not a multiple of the device's block of {device_block}",
+            self.block.0
+        )))
+    }
+
     /// Refuses a block that the device does not have, and a name that is taken.
     fn check_new(&self, host: &mut impl VolumeHost) -> Result<()> {
-        let device_block = host.block_bytes()?;
-        if self.block.0 % device_block as u64 != 0 {
-            return Err(Failure::usage(format!(
-                "--block is {} bytes, not a multiple of the device's block of {device_block}",
-                self.block.0
-            )));
-        }
+        self.check_block(host.block_bytes()?)?;
         for name in &self.names() {
             if host.exists(name)? {
                 let failure = failed(format_args!("`{}`", shown(name)), Error::Exists);
@@ -287,14 +390,16 @@ impl Record {
         let file = host.create(&self.name, total_bytes, self.checksums)?;
         let gap_file = match self.policy {
             Policy::Stop => None,
-            Policy::Drop => match host.create(&self.gaps_name(), GAPS_BYTES, Checksums::NONE) {
-                Ok(gap_file) => Some(gap_file),
-                Err(failure) => {
-                    let _ = host.close(&self.name, file);
-                    let _ = host.remove(&self.name);
-                    return Err(failure);
+            Policy::Drop => {
+                match host.create(&gaps_name(&self.name), GAPS_BYTES, Checksums::NONE) {
+                    Ok(gap_file) => Some(gap_file),
+                    Err(failure) => {
+                        let _ = host.close(&self.name, file);
+                        let _ = host.remove(&self.name);
+                        return Err(failure);
+                    }
                 }
-            },
+            }
         };
         let ended = record(host, self.recording(total_bytes), file, gap_file);
         let mut closed = Ok(());
@@ -311,22 +416,29 @@ impl Record {
             }
         };
         if ended.report.gaps == 0 && gap_file.is_some() && closed.is_ok() {
-            closed = host.remove(&self.gaps_name());
+            closed = host.remove(&gaps_name(&self.name));
         }
-        let failure = match (ended.result, &ended.produced.why, closed) {
-            (Err(error), ..) => {
-                let durable_bytes = ended.report.durable_bytes;
-                let remark = format_args!("{durable_bytes} bytes of it are durable");
-                Some(self.failure(error).and(remark))
-            }
-            (Ok(()), _, Err(failure)) => Some(failure),
-            _ => None,
-        };
+        let failure = self.failure_of(&ended, closed);
         Ok(self.report(host.drive(), path, ended, failure))
     }
 
-    fn failure(&self, error: StreamError) -> Failure {
-        let doing = format!("recording `{}`", shown(&self.name));
+    /// Why the recording ended early, or could not be closed.
+    fn failure_of(&self, ended: &Recorded, closed: Result<()>) -> Option<Failure> {
+        match (ended.result, closed) {
+            (Err(error), _) => {
+                let durable_bytes = ended.report.durable_bytes;
+                let remark = format_args!("{durable_bytes} bytes of it are durable");
+                let last = ended.segments.last().map(|segment| segment.name.as_str());
+                let name = last.unwrap_or(&self.name);
+                Some(self.failure(name, error).and(remark))
+            }
+            (Ok(()), Err(failure)) => Some(failure),
+            _ => None,
+        }
+    }
+
+    fn failure(&self, name: &str, error: StreamError) -> Failure {
+        let doing = format!("recording `{}`", shown(name));
         crate::stream::failure(&doing, error).unwrap_or_else(|error| match error {
             StreamError::Overrun { .. } => Failure::new(Exit::Late, format!("{doing}: {error}"))
                 .hint("more --buffers, larger ones, a lower --rate, or --policy drop"),
@@ -419,6 +531,8 @@ impl Record {
             tardy_blocks: ended.produced.tardy_blocks,
             commits: counted.commits,
             reservations: counted.reservations,
+            segments: ended.segments,
+            removed_segments: ended.removed_segments,
         };
         (report, failure.or(of_source))
     }

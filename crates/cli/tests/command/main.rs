@@ -12,6 +12,7 @@ mod interrupted;
 mod many;
 mod map;
 mod quirks;
+mod segments;
 mod signatures;
 mod space;
 mod streams;

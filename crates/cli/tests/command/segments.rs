@@ -1,0 +1,325 @@
+//! Recordings in segments, and rings of them, as a user runs them, on files.
+//!
+//! A busy machine may make a segment longer; it never makes one incomplete. So the tests compare what the segments hold.
+
+use crate::support::{
+    Folder, code, json, run, run_with_input, schema_names_all_keys, stderr, stdout,
+};
+
+fn volume(folder: &Folder) -> String {
+    let device = format!("file:{}", folder.path("disk"));
+    let format = ["--quiet", "format", &device, "--size", "64M", "--force"];
+    assert_eq!(code(&format), 0);
+    device
+}
+
+fn get(device: &str, name: &str, folder: &Folder) -> Vec<u8> {
+    let copy = folder.path("copy");
+    let get = ["--quiet", "get", device, name, &copy, "--force"];
+    assert_eq!(code(&get), 0, "{name}");
+    std::fs::read(copy).unwrap()
+}
+
+/// The words that `record` takes, without what the test is about.
+fn record<'w>(device: &'w str, name: &'w str, more: &[&'w str]) -> Vec<&'w str> {
+    let words = [
+        "record",
+        device,
+        name,
+        "--block",
+        "64K",
+        "--deadline",
+        "1min",
+        "--json",
+    ];
+    [&words, more].concat()
+}
+
+fn segments(report: &serde_json::Value) -> Vec<(String, u64)> {
+    let segments = report["segments"].as_array().unwrap();
+    let each = segments.iter().map(|segment| {
+        let name = segment["name"].as_str().unwrap().to_owned();
+        (name, segment["length_bytes"].as_u64().unwrap())
+    });
+    each.collect()
+}
+
+/// Each word of the pattern is its own offset.
+fn is_pattern(data: &[u8], offset: u64) -> bool {
+    let mut words = data.chunks(8).zip((offset..).step_by(8));
+    words.all(|(word, at)| word == at.to_le_bytes())
+}
+
+const PATTERN: [&str; 8] = [
+    "--from",
+    "pattern",
+    "--rate",
+    "16M",
+    "--size",
+    "12M",
+    "--buffers",
+    "200",
+];
+
+#[test]
+fn a_recording_goes_on_from_file_to_file() {
+    let folder = Folder::new();
+    let device = volume(&folder);
+    for (name, limit) in [("take", "1M"), ("by-time", "100ms")] {
+        let words = record(
+            &device,
+            name,
+            &[&PATTERN[..], &["--segment", limit]].concat(),
+        );
+        let report = json(&words);
+        schema_names_all_keys(&report, &stdout(&run(&["schema", "record"])));
+        assert_eq!(
+            (&report["misses"], &report["lost_blocks"]),
+            (&0.into(), &0.into())
+        );
+        assert_eq!(report["length_bytes"], 12 << 20);
+        assert_eq!(report["removed_segments"], 0);
+        let segments = segments(&report);
+        assert!(segments.len() > 1, "{segments:?}");
+        let mut offset = 0;
+        for (index, (segment, length)) in segments.iter().enumerate() {
+            assert_eq!(segment, &format!("{name}.{:06}", index + 1));
+            let data = get(&device, segment, &folder);
+            assert_eq!(data.len() as u64, *length);
+            assert!(is_pattern(&data, offset), "{segment}");
+            offset += length;
+        }
+        assert_eq!(offset, 12 << 20);
+    }
+    assert_eq!(code(&["--quiet", "check", &device]), 0);
+}
+
+#[test]
+fn a_stream_that_waits_is_in_the_segments_whole() {
+    let folder = Folder::new();
+    let device = volume(&folder);
+    let data = std::fs::read(folder.file("data", 5_000_001)).unwrap();
+    let words = record(&device, "%n-take", &["--segment", "1M"]);
+    let output = run_with_input(&words, &data);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let report = serde_json::from_slice(&output.stdout).unwrap();
+    let mut all = Vec::new();
+    for (name, _) in segments(&report) {
+        assert!(name.ends_with("-take"), "{name}");
+        all.extend(get(&device, &name, &folder));
+    }
+    assert!(all == data);
+}
+
+#[test]
+fn a_ring_keeps_the_newest_and_goes_on_in_the_next_recording() {
+    let folder = Folder::new();
+    let device = volume(&folder);
+    // Neither is of the ring.
+    for other in ["take.1", "take.000001.txt"] {
+        let put = ["--quiet", "put", &device, &folder.file("other", 10), other];
+        assert_eq!(code(&put), 0);
+    }
+    let mut number = 1;
+    for _ in 0..2 {
+        let ring = ["--segment", "1M", "--keep", "4M"];
+        let words = record(&device, "take", &[&PATTERN[..], &ring].concat());
+        let report = json(&words);
+        let removed = report["removed_segments"].as_u64().unwrap();
+        let segments = segments(&report);
+        assert!(removed > 0 && segments.len() > 1, "{report}");
+        let kept: u64 = segments.iter().map(|(_, length)| length).sum();
+        // A segment that became longer was expected to have 1 MiB when the next one was made.
+        let is_longer = segments.iter().any(|(_, length)| *length > 1 << 20);
+        assert!(kept <= 4 << 20 || is_longer, "{segments:?}");
+        let mut offset = (12 << 20) - kept;
+        for (name, length) in &segments {
+            let data = get(&device, name, &folder);
+            assert!(is_pattern(&data, offset), "{name}");
+            offset += length;
+        }
+        let listed = stdout(&run(&["ls", &device, "take.0*"]));
+        let expected: Vec<&str> = segments.iter().map(|(name, _)| name.as_str()).collect();
+        let listed: Vec<&str> = listed
+            .lines()
+            .filter(|name| !name.ends_with("txt"))
+            .collect();
+        assert_eq!(listed, expected);
+        let first: u64 = expected[0].rsplit('.').next().unwrap().parse().unwrap();
+        assert!(first > number, "numbers go on");
+        number = first + segments.len() as u64 - 1;
+    }
+    assert_eq!(get(&device, "take.1", &folder).len(), 10);
+    assert_eq!(get(&device, "take.000001.txt", &folder).len(), 10);
+    assert_eq!(code(&["--quiet", "check", &device]), 0);
+}
+
+#[test]
+fn a_ring_on_a_full_volume_takes_the_oldest() {
+    let folder = Folder::new();
+    let device = volume(&folder);
+    let put = [
+        "--quiet",
+        "put",
+        &device,
+        &folder.file("other", 30 << 20),
+        "other",
+    ];
+    assert_eq!(code(&put), 0);
+    let data = std::fs::read(folder.file("data", 60 << 20)).unwrap();
+    let words = record(
+        &device,
+        "take",
+        &["--segment", "4M", "--keep", "1T", "--buffers", "32"],
+    );
+    let output = run_with_input(&words, &data);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["length_bytes"], 60 << 20);
+    assert!(
+        report["removed_segments"].as_u64().unwrap() >= 7,
+        "{report}"
+    );
+    let mut kept = Vec::new();
+    for (name, _) in segments(&report) {
+        kept.extend(get(&device, &name, &folder));
+    }
+    assert!(kept.len() >= 8 << 20 && data.ends_with(&kept));
+    assert_eq!(get(&device, "other", &folder).len(), 30 << 20);
+}
+
+#[test]
+fn without_a_ring_a_full_volume_ends_the_recording_and_keeps_it() {
+    let folder = Folder::new();
+    let device = volume(&folder);
+    let data = std::fs::read(folder.file("data", 70 << 20)).unwrap();
+    let words = record(&device, "take", &["--segment", "16M"]);
+    let output = run_with_input(&words, &data);
+    assert_eq!(output.status.code(), Some(8), "{}", stderr(&output));
+    let says = stderr(&output);
+    assert!(says.contains("; the file before it goes on"), "{says}");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let mut kept = Vec::new();
+    for (name, _) in segments(&report) {
+        kept.extend(get(&device, &name, &folder));
+    }
+    assert!(
+        kept.len() > 56 << 20 && data.starts_with(&kept),
+        "{}",
+        kept.len()
+    );
+    assert_eq!(report["length_bytes"], kept.len());
+}
+
+#[test]
+fn each_segment_names_its_own_gaps() {
+    let folder = Folder::new();
+    volume(&folder);
+    // The source has a terabyte per second; the drive takes 5 ms for each block.
+    let device = format!("model:64MiB,file={},latency=5ms", folder.path("disk"));
+    let slow = [
+        "--from",
+        "pattern",
+        "--rate",
+        "1T",
+        "--size",
+        "40M",
+        "--buffers",
+        "2",
+        "--policy",
+        "drop",
+        "--segment",
+        "256K",
+    ];
+    let output = run(&record(&device, "take", &slow));
+    assert_eq!(output.status.code(), Some(7), "{}", stderr(&output));
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let lost = report["lost_bytes"].as_u64().unwrap();
+    assert_eq!(report["length_bytes"].as_u64().unwrap() + lost, 40 << 20);
+    let (mut source, mut gaps_seen) = (0, 0);
+    for segment in report["segments"].as_array().unwrap() {
+        let name = segment["name"].as_str().unwrap();
+        let data = get(&device, name, &folder);
+        let gaps = segment["gaps"].as_u64().unwrap();
+        gaps_seen += gaps;
+        let lines = match gaps {
+            0 => {
+                assert_ne!(
+                    code(&["--quiet", "stat", &device, &format!("{name}.gaps")]),
+                    0
+                );
+                Vec::new()
+            }
+            _ => get(&device, &format!("{name}.gaps"), &folder),
+        };
+        let mut gaps = lines
+            .chunks(64)
+            .map(|line| stream::parse_gap(line).unwrap())
+            .peekable();
+        for (index, word) in data.chunks(8).enumerate() {
+            while let Some(gap) = gaps.next_if(|gap| gap.offset_bytes == index as u64 * 8) {
+                source += gap.lost_bytes;
+            }
+            assert_eq!(word, source.to_le_bytes(), "word {index} of {name}");
+            source += 8;
+        }
+        source += gaps.map(|gap| gap.lost_bytes).sum::<u64>();
+    }
+    assert_eq!(source, 40 << 20);
+    assert_eq!(report["gaps"], gaps_seen);
+}
+
+#[test]
+fn names_have_the_time() {
+    let folder = Folder::new();
+    let device = volume(&folder);
+    let data = folder.file("data", 100);
+    let words = record(
+        &device,
+        "cam-%Y%m%d-%H%M%S-100%%",
+        &["--from", &data, "--rate", "1M"],
+    );
+    let name = json(&words)["name"].as_str().unwrap().to_owned();
+    assert_eq!(name.len(), "cam-20261126-010203-100%".len(), "{name}");
+    assert!(
+        name.starts_with("cam-20") && name.ends_with("-100%"),
+        "{name}"
+    );
+    assert_eq!(get(&device, &name, &folder).len(), 100);
+}
+
+#[test]
+fn bad_input_is_refused_and_records_nothing() {
+    let folder = Folder::new();
+    let device = volume(&folder);
+    for (name, words, says) in [
+        ("a", &["--keep", "1G"][..], "--segment"),
+        ("a", &["--segment", "4M", "--keep", "7M"], "two segments"),
+        ("a", &["--segment", "32K"], "shorter than a block"),
+        ("a", &["--segment", "0"], "at least a block"),
+        ("a", &["--segment", "soon"], "--segment"),
+        ("a%n", &[], "--segment"),
+        ("a%q", &[], "%%"),
+        ("%Y%", &["--segment", "4M"], "%%"),
+        (&"x".repeat(58), &["--segment", "4M"], "64"),
+        (
+            &"x".repeat(53),
+            &["--segment", "4M", "--policy", "drop"],
+            "NAME.gaps",
+        ),
+    ] {
+        let output = run(&record(&device, name, &[&PATTERN[..], words].concat()));
+        assert_eq!(
+            output.status.code(),
+            Some(2),
+            "{name} {words:?}: {}",
+            stderr(&output)
+        );
+        assert!(
+            stderr(&output).contains(says),
+            "{name} {words:?}: {}",
+            stderr(&output)
+        );
+    }
+    assert_eq!(stdout(&run(&["ls", &device])), "");
+}
