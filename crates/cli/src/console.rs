@@ -119,6 +119,15 @@ impl Console {
         self.bar(total_bytes, template)
     }
 
+    /// A bar for a stream of `total_bytes`, with a message.
+    pub fn stream_bar(&self, total_bytes: Option<u64>) -> ProgressBar {
+        let template = match total_bytes {
+            Some(_) => "{bar:20} {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec} {msg}",
+            None => "{spinner} {elapsed} {binary_bytes} {binary_bytes_per_sec} {msg}",
+        };
+        self.bar(total_bytes, template)
+    }
+
     /// A bar for `total` steps, each with a message.
     pub fn steps_bar(&self, total: u64) -> ProgressBar {
         self.bar(Some(total), "{bar:20} {pos}/{len} {msg}")

@@ -5,6 +5,7 @@ use crate::failure::{Failure, Result};
 use crate::stream::Streamed;
 use crate::stream::chain::{Chain, Target, Turn};
 use crate::stream::producer::{Message, Plan, Produced, idle_from, lend, produce};
+use crate::stream::report::status;
 use crate::stream::segments::files::Segment;
 use crate::stream::source::Source;
 use crate::stream::{BUFFERS, WAIT, not_begun};
@@ -96,7 +97,7 @@ impl Recording {
         }
         let mut vacant: Vec<Place> = ring.iter().map(|_| Place::vacant()).collect();
         let (turn, file, gaps, options) = self.begun(mounted, target)?;
-        let bar = context.console.bytes_bar(self.options.total_bytes);
+        let bar = context.console.stream_bar(self.options.total_bytes);
         let began = Instant::now();
         let ended = {
             let first = Recorder::new(mounted.volume, file, clock, &mut ring, gaps, &options);
@@ -196,6 +197,7 @@ impl Recording {
         let mut reported_bytes = 0;
         let mut is_ended = false;
         let mut is_recalled = false;
+        let mut shown = Instant::now();
         loop {
             // The source may be silent: without a block to write, no request would report a recall.
             if !is_recalled && mounted.recall.is_requested() {
@@ -220,6 +222,10 @@ impl Recording {
                     true => result.and(Err(gone)),
                     false => result,
                 });
+            }
+            if !bar.is_hidden() && shown.elapsed() >= WAIT {
+                shown = Instant::now();
+                bar.set_message(status(&chain.report(), self.buffers.unwrap_or(BUFFERS)));
             }
             lend(|| chain.take(), idle);
             let message = match blocks.try_recv() {

@@ -6,7 +6,8 @@ use crate::units::{counted, exact, rounded};
 use crate::volume::shown;
 use schemars::JsonSchema;
 use serde::Serialize;
-use stream::Histogram;
+use std::time::Duration;
+use stream::{Histogram, RecordReport};
 
 /// Latencies in powers of two.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -144,12 +145,55 @@ pub struct RecordedFile {
     pub segments: Vec<Segment>,
     /// Segments that were removed, because they were the oldest.
     pub removed_segments: u64,
+    /// What a rehearsal found; null for a recording.
+    pub rehearsal: Option<Rehearsal>,
+}
+
+/// What a rehearsal found besides the counters of its recording, which was removed.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Rehearsal {
+    /// Whether every block was written in time.
+    pub holds: bool,
+    /// The rate, in bytes per second.
+    pub bytes_per_second: u64,
+    /// The volume's free space.
+    pub free_bytes: u64,
+    /// How long the free space lasts at this rate.
+    pub lasts_s: u64,
 }
 
 impl RecordedFile {
     /// Whether nothing was late and nothing was lost.
     pub fn is_good(&self) -> bool {
         self.counted.misses == 0 && self.lost_blocks == 0 && self.dropped_datagrams == 0
+    }
+
+    /// What a rehearsal says in one line.
+    pub fn verdict(&self, found: &Rehearsal) -> String {
+        let rate = rounded(found.bytes_per_second);
+        let lasts = format!(
+            "{} are free, which last {}",
+            rounded(found.free_bytes),
+            humantime::format_duration(Duration::from_secs(found.lasts_s))
+        );
+        let stall_ms = self.counted.latency_max_us as f64 / 1e3;
+        if !found.holds {
+            return format!(
+                "DOES NOT HOLD {rate}/s with {} buffers: {} blocks lost, {} late; longest stall {stall_ms:.1} ms; {lasts}",
+                self.counted.buffers, self.lost_blocks, self.counted.misses
+            );
+        }
+        let buffers = match (self.counted.smallest_buffers, self.smallest_buffer_bytes) {
+            (Some(buffers), Some(bytes)) => {
+                format!(
+                    "{buffers} of {} buffers, {}",
+                    self.counted.buffers,
+                    rounded(bytes)
+                )
+            }
+            _ => format!("{} buffers", self.counted.buffers),
+        };
+        format!("holds {rate}/s with {buffers}; longest stall {stall_ms:.1} ms; {lasts}")
     }
 
     /// Prints the report as text; `gaps_name` is the companion file that lists the gaps.
@@ -197,6 +241,20 @@ impl RecordedFile {
     }
 }
 
+/// A recording so far, for the line that a terminal shows.
+pub fn status(report: &RecordReport, buffers: u16) -> String {
+    let lost = match report.lost_blocks {
+        0 => "nothing lost".to_owned(),
+        lost => format!("{lost} BLOCKS LOST in {}", counted(report.gaps, "gap")),
+    };
+    let late = match report.misses {
+        0 => "none late".to_owned(),
+        misses => format!("{misses} LATE"),
+    };
+    let most = report.waiting_max_blocks;
+    format!("{lost}, {late}, {most} of {buffers} buffers at most")
+}
+
 /// A playback.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct PlayedFile {
@@ -225,5 +283,27 @@ impl PlayedFile {
                 self.counted.name
             ));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_status_line_shouts_only_about_losses() {
+        let mut report = RecordReport {
+            waiting_max_blocks: 3,
+            ..RecordReport::default()
+        };
+        assert_eq!(
+            status(&report, 16),
+            "nothing lost, none late, 3 of 16 buffers at most"
+        );
+        (report.lost_blocks, report.gaps, report.misses) = (2, 1, 7);
+        assert_eq!(
+            status(&report, 16),
+            "2 BLOCKS LOST in 1 gap, 7 LATE, 3 of 16 buffers at most"
+        );
     }
 }

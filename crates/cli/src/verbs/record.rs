@@ -8,7 +8,7 @@ use crate::stream::place::{From, Place as End};
 use crate::stream::producer::{Message, Plan, Produced, Why};
 use crate::stream::recording::{Recorded, Recording};
 use crate::stream::remote::RemoteVolume;
-use crate::stream::report::{Counted, RecordedFile, buckets};
+use crate::stream::report::{Counted, RecordedFile, Rehearsal, buckets};
 use crate::stream::segments::files::{Files, Making, gaps_name};
 use crate::stream::segments::template::Template;
 use crate::stream::segments::{Limit, SegmentArgs};
@@ -30,6 +30,8 @@ use volume::Error;
 
 /// Files that are open at the same time: the current one, the one before and the next one, each with its companion.
 const OPEN_FILES: usize = 6;
+/// The name of a rehearsal, until it is removed.
+const REHEARSAL: &str = "rehearsal~";
 /// Initially reserved space of the companion file.
 const GAPS_BYTES: u64 = 64 << 10;
 
@@ -64,6 +66,10 @@ number; without it, .%n is added: NAME.000001. Numbers continue those of the fil
 has. Each file has its own NAME.gaps. With --keep the oldest files of this form, those of earlier
 recordings too, are removed so that all of them have at most this size, or when the volume is full:
 a ring. If the drive is too busy to make the next file in time, the current one becomes longer.
+
+--rehearse writes at the --rate, with the same blocks, buffers, deadline and commits, and says how many
+buffers were enough, how long the drive stalled, and how long the free space lasts. A rehearsal
+that is killed leaves rehearsal~ behind.
 
 On a volume that was formatted with --checksums the recording has a checksum for each 64 KiB, unless
 --no-checksums is given. NAME.gaps has none.
@@ -105,6 +111,9 @@ pub struct Record {
     /// Make the recording durable this long after a byte was written: 200ms, 1s
     #[arg(long = "commit-interval", alias = "commit-ms", value_name = "TIME", default_value = "1s", value_parser = interval_ms)]
     pub commit_ms: u32,
+    /// Record the pattern for so long instead, remove it, and tell whether the drive holds the rate
+    #[arg(long, value_name = "TIME", conflicts_with = "acknowledge")]
+    pub rehearse: Option<Time>,
     /// Segments
     #[command(flatten)]
     pub segments: SegmentArgs,
@@ -148,11 +157,69 @@ impl Record {
             name: example,
             ..self.clone()
         };
+        if let Some(time) = self.rehearse {
+            check_block(self.block)?;
+            return named.rehearse(context, time);
+        }
         named.check()?;
         match is_one {
             true => named.run_named(context),
             false => self.run_named(context),
         }
+    }
+
+    /// Records the pattern as the recording would be, and removes it again.
+    fn rehearse(&self, context: &Context, time: Time) -> Result<Exit> {
+        let rate = self.rate.filter(|rate| rate.0 > 0).ok_or_else(|| {
+            Failure::usage("--rehearse needs the --rate of the recording").hint("--rate 100M")
+        })?;
+        let rehearsal = Self {
+            name: REHEARSAL.to_owned(),
+            from: From(End::Pattern),
+            for_time: Some(time),
+            size: None,
+            // To see how much would be lost.
+            policy: Policy::Drop,
+            segments: SegmentArgs::NONE,
+            ..self.clone()
+        };
+        let drive = Drive::find(&context.roots, &self.device)?;
+        let mut free_bytes = 0;
+        let recorded = rehearsal.record_local(context, drive, |host, path| {
+            let recorded = rehearsal.record(context, host, path)?;
+            for name in rehearsal.names() {
+                if host.exists(&name)? {
+                    VolumeHost::remove(host, &name)?;
+                }
+            }
+            let free = host.run("reading the free space", host.volume.free_units())?;
+            free_bytes = free * host.volume.status().shape.unit_bytes();
+            Ok(recorded)
+        });
+        let (mut report, failure) = recorded?;
+        if let Some(failure) = failure {
+            return Err(failure);
+        }
+        let found = Rehearsal {
+            holds: report.is_good(),
+            bytes_per_second: rate.0,
+            free_bytes,
+            lasts_s: free_bytes / rate.0,
+        };
+        match self.json {
+            true => {
+                report.rehearsal = Some(found);
+                context.console.json(&report)?;
+            }
+            false => {
+                let verdict = report.verdict(&found);
+                context.console.print_outcome(&format!("{verdict}\n"))?;
+            }
+        }
+        Ok(match report.is_good() {
+            true => Exit::Done,
+            false => Exit::Late,
+        })
     }
 
     fn run_named(&self, context: &Context) -> Result<Exit> {
@@ -533,6 +600,7 @@ impl Record {
             reservations: counted.reservations,
             segments: ended.segments,
             removed_segments: ended.removed_segments,
+            rehearsal: None,
         };
         (report, failure.or(of_source))
     }

@@ -572,3 +572,54 @@ fn a_silent_source_is_given_up_at_a_signal() {
     drop(mute);
     assert_eq!(code(&["--quiet", "check", &device]), 0);
 }
+
+#[test]
+fn a_rehearsal_tells_whether_the_drive_holds_the_rate_and_leaves_nothing() {
+    let folder = Folder::new();
+    let device = volume(&folder, &[]);
+    let rehearse = |device: &str, more: &[&str]| {
+        let words = [
+            "record",
+            device,
+            "take",
+            "--block",
+            "64K",
+            "--rehearse",
+            "500ms",
+        ];
+        run(&[&words, more].concat())
+    };
+    let ample = [
+        "--rate",
+        "4M",
+        "--deadline",
+        "1min",
+        "--buffers",
+        "64",
+        "--json",
+    ];
+    let report: serde_json::Value =
+        serde_json::from_str(&stdout(&rehearse(&device, &ample))).unwrap();
+    let found = &report["rehearsal"];
+    assert_eq!(found["holds"], true);
+    assert_eq!(found["bytes_per_second"], 4 << 20);
+    let free = found["free_bytes"].as_u64().unwrap();
+    assert_eq!(found["lasts_s"], free / (4 << 20));
+    assert_eq!(report["length_bytes"], 2 << 20);
+    schema_names_all_keys(&report, &stdout(&run(&["schema", "record"])));
+
+    // A drive that takes 20 ms for each command.
+    let slow = format!("model:64MiB,file={},latency=20ms", folder.path("disk"));
+    let output = rehearse(&slow, &["--rate", "100M", "--buffers", "2"]);
+    assert_eq!(output.status.code(), Some(LATE), "{}", stderr(&output));
+    let says = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        says.starts_with("DOES NOT HOLD 100 MiB/s with 2 buffers: "),
+        "{says}"
+    );
+    assert_eq!(stdout(&run(&["ls", &device])), "");
+
+    let output = rehearse(&device, &[]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("--rate"), "{}", stderr(&output));
+}
