@@ -14,6 +14,7 @@
 //! | `bench` | every path, prepared for measuring |
 //! | `output` | the results of a run |
 //! | `facts`, `guard` | a drive's properties; its protection |
+//! | `survey` | the report of `doctor --report` |
 //! | `console`, `signals`, `failure` | messages, Ctrl-C, exit codes |
 //!
 //! Data goes to standard output, everything else to standard error. Nothing is changed on a drive
@@ -35,6 +36,7 @@ mod output;
 mod path;
 mod signals;
 mod stream;
+mod survey;
 mod transfer;
 mod units;
 mod verbs;

@@ -1,19 +1,32 @@
-//! `straightway doctor [DEVICE]`: what this machine supports, what is missing, and how to fix it.
+//! `straightway doctor [DEVICE]`: what this machine supports, what is missing, and how to fix it; `--report FILE` writes a report
+//! for a question about a board.
 
 use crate::drive::Drive;
 use crate::failure::{Exit, Result};
-use crate::{Context, SCHEMA_VERSION};
+use crate::{Context, SCHEMA_VERSION, survey};
 use clap::Args;
 use linux::doctor::{Check, State};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt::Write;
+use std::path::PathBuf;
 
 /// Show what this machine has and lacks for each path.
 #[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+--report writes one JSON file to attach to a question: the checks, kernel, processor, page size, device tree or ACPI, PCIe \
+topology and links, each drive's Identify data and quirks, IOMMU groups, modules, limits, lines of the kernel's log about \
+drives, and what could not be read and why. It only reads. Host name, user names, network addresses and the drives' serial \
+numbers are replaced by placeholders; read the file before you publish it. Root can read more.")]
 pub struct Doctor {
     /// Check only this drive
     pub device: Option<String>,
+    /// Also write everything about the machine and its drives to a new file, redacted
+    #[arg(long, value_name = "FILE", conflicts_with = "device")]
+    pub report: Option<PathBuf>,
+    /// Leave the drives' serial numbers in the report
+    #[arg(long, requires = "report")]
+    pub with_serials: bool,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -95,8 +108,11 @@ impl Doctor {
     /// Runs the verb.
     ///
     /// # Errors
-    /// The device does not exist, or standard output was closed.
+    /// The device does not exist, the report exists or cannot be written, or standard output was closed.
     pub fn run(&self, context: &Context) -> Result<Exit> {
+        if let Some(path) = &self.report {
+            survey::refuse_existing(path)?;
+        }
         let mut checks = linux::doctor::examine(&context.roots);
         if let Some(device) = &self.device {
             let drive = Drive::find_and_say(&context.roots, device, &context.console)?;
@@ -108,6 +124,13 @@ impl Doctor {
         }
         let diagnosis = Diagnosis::of(&checks);
         let console = &context.console;
+        if let Some(path) = &self.report {
+            let unread = survey::write(context, path, diagnosis.checks.clone(), self.with_serials)?;
+            context.say(format_args!(
+                "wrote {}; not readable: {unread} (in `unread`, with reasons)",
+                path.display()
+            ));
+        }
         console.report(self.json, &diagnosis, Diagnosis::text)?;
         if !diagnosis.ok && self.device.is_none() {
             context.say(

@@ -63,6 +63,7 @@ macro_rules! verbs {
         /// The schema of what each verb prints, and that of an error.
         pub const SCHEMAS: &[(&str, fn() -> Value)] = &[
             $($((stringify!($module), || schema_for!($report).to_value()),)?)*
+            ("doctor-report", || schema_for!(crate::survey::Survey).to_value()),
             ("error", || schema_for!(crate::console::ErrorReport).to_value()),
         ];
 

@@ -4,6 +4,7 @@
 mod archives;
 mod arrays;
 mod blast;
+mod boards;
 mod generic;
 mod guard;
 mod hardware;
