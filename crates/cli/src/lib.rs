@@ -14,6 +14,7 @@
 //! | `bench` | every path, prepared for measuring |
 //! | `output` | the results of a run |
 //! | `facts`, `guard` | a drive's properties; its protection |
+//! | `selftest` | the steps of `selftest`, and data that explains its own defects |
 //! | `survey` | the report of `doctor --report` |
 //! | `console`, `signals`, `failure` | messages, Ctrl-C, exit codes |
 //!
@@ -34,6 +35,7 @@ mod manual;
 pub mod open;
 mod output;
 mod path;
+mod selftest;
 mod signals;
 mod stream;
 mod survey;

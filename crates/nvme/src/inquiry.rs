@@ -168,6 +168,15 @@ impl<P: Platform> Controller<P> {
             .map(|_| ())
     }
 
+    /// Resets the controller (CC.EN), as recovery does. Each queue then ends what it had outstanding, completed or with
+    /// [`Aborted`](block::Error::Aborted), and creates itself again.
+    ///
+    /// # Errors
+    /// [`Error::Busy`], or [`Error::Gone`] if it does not come up again.
+    pub fn restart(&self) -> Result<(), Error> {
+        self.with_admin(|admin| self.reset(admin))
+    }
+
     /// Health and counters.
     ///
     /// # Errors

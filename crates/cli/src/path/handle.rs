@@ -102,6 +102,12 @@ pub trait ControllerHandle {
     /// It was not sent, or failed.
     fn generic_io(&self, nsid: u32, command: &GenericCommand, bytes: &mut [u8]) -> Result<()>;
 
+    /// Resets the controller. Each queue then ends what it had outstanding, and goes on.
+    ///
+    /// # Errors
+    /// The controller is busy with an admin command, or did not come up again.
+    fn reset(&self) -> Result<()>;
+
     /// Shuts the drive down and returns it to its driver.
     ///
     /// # Errors

@@ -324,6 +324,10 @@ where
         Ok(Box::new(self.lane(nsid, mode)?))
     }
 
+    fn reset(&self) -> Result<()> {
+        Ok(self.controller()?.restart()?)
+    }
+
     fn generic(&self, command: &GenericCommand, data: GenericData<'_>) -> Result<u32> {
         Ok(self.controller()?.generic(command, data)?)
     }

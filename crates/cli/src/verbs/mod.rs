@@ -33,6 +33,7 @@ pub mod record;
 pub mod release;
 pub mod rm;
 pub mod schema;
+pub mod selftest;
 pub mod speed;
 pub mod stat;
 pub mod sustain;
@@ -87,6 +88,8 @@ verbs! {
     list List reports list::Listing;
     /// Show what this machine has and lacks for each path
     doctor Doctor reports doctor::Diagnosis;
+    /// Test a drive and the board around it; overwrites part of it
+    selftest Selftest reports crate::selftest::SelfTested;
     /// Show a drive's identity, limits, health, errors and firmware
     info Info reports info::InfoReport;
     /// Make, show or rebuild an array of devices

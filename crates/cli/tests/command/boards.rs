@@ -1,6 +1,6 @@
-//! `doctor --report`: what it contains, what it leaves out, and that it replaces nothing.
+//! `doctor --report`: what it contains, what it leaves out, and that it replaces nothing. `selftest`: its report, and what it refuses.
 
-use crate::support::{Folder, ok, refused, run, schema_names_all_keys, stderr};
+use crate::support::{Folder, json, ok, refused, run, schema_names_all_keys, stderr};
 
 #[test]
 fn a_report_is_new_redacted_and_described_by_its_schema() {
@@ -33,4 +33,76 @@ fn a_report_is_new_redacted_and_described_by_its_schema() {
     let output = run(&["doctor", "--report", &missing]);
     assert!(stderr(&output).contains("creating"), "{output:?}");
     refused(&["doctor", "--with-serials"], 2, "--report");
+}
+
+#[test]
+fn a_selftest_reports_every_step_and_writes_only_its_range() {
+    let folder = Folder::new();
+    let model = format!("model:8M,file={}", folder.path("model.img"));
+    let report = json(&[
+        "selftest",
+        &model,
+        "--size",
+        "256K",
+        "--destroy-data",
+        "model.img",
+        "--json",
+    ]);
+    schema_names_all_keys(&report, &ok(&["schema", "selftest"]));
+    assert_eq!(report["schema_version"], 2);
+    assert_eq!(
+        (&report["ok"], &report["size_bytes"]),
+        (&true.into(), &(256 << 10).into())
+    );
+    // Polled, by interrupts, and opened again.
+    let paths = report["paths"].as_array().unwrap();
+    assert_eq!(paths.len(), 3, "{report}");
+    for check in paths
+        .iter()
+        .flat_map(|path| path["checks"].as_array().unwrap())
+    {
+        assert_eq!(check["outcome"], "ok", "{check}");
+    }
+    assert!(ok(&["selftest", "model:8M", "--size", "64K"]).contains("straightway, interrupt"));
+    let disk = folder.path("disk.img");
+    std::fs::write(&disk, vec![0x77; 1 << 20]).unwrap();
+    refused(&["selftest", &disk], 2, "overwrite data");
+    refused(
+        &["selftest", &disk, "--destroy-data", "other"],
+        2,
+        "nothing was done",
+    );
+    let odd = [
+        "selftest",
+        &disk,
+        "--destroy-data",
+        "disk.img",
+        "--offset",
+        "100",
+    ];
+    refused(&odd, 2, "whole blocks");
+    assert!(
+        std::fs::read(&disk)
+            .unwrap()
+            .iter()
+            .all(|byte| *byte == 0x77)
+    );
+    let words = [
+        "--destroy-data",
+        "disk.img",
+        "--offset",
+        "256K",
+        "--size",
+        "128K",
+    ];
+    let text = ok(&[&["selftest", &disk], &words[..]].concat());
+    assert!(
+        text.contains("not possible") && !text.contains("failed"),
+        "{text}"
+    );
+    let bytes = std::fs::read(&disk).unwrap();
+    let (before, rest) = bytes.split_at(256 << 10);
+    let (inside, after) = rest.split_at(128 << 10);
+    assert!(before.iter().chain(after).all(|byte| *byte == 0x77));
+    assert!(inside.iter().any(|byte| *byte != 0x77));
 }
