@@ -201,8 +201,7 @@ mod tests {
             bit[byte] ^= 0x10;
             assert_eq!(of(&bit), Some(Damage::Bits { count: 1, byte }));
         }
-        let mut other = Vec::new();
-        other.resize(512, 0);
+        let mut other = vec![0; 512];
         Pattern { seed: 8 }.fill(&mut other, 100, 9);
         let damage = Damage::Unknown {
             bad_lines: 8,
