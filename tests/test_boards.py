@@ -1,0 +1,58 @@
+"""`selftest` and `doctor --report` on an emulated drive, in a guest of the pool."""
+
+import json
+
+from scripted import ROOT, guest
+
+OUT = ROOT / "out" / "test-boards"
+
+SCRIPT = r"""
+rm -rf out/test-boards; mkdir -p out/test-boards
+# The serial number is needed, exactly, and a mounted drive is refused.
+rc 2 $S selftest nvme0; said 'this would overwrite data'
+rc 2 $S selftest nvme0 --destroy-data BOARD; said 'nothing was done'
+mkfs.ext4 -qF /dev/nvme0n1; mkdir -p /tmp/board; mount /dev/nvme0n1 /tmp/board
+rc 3 $S selftest nvme0 --destroy-data BOARD7X; said 'is mounted at'
+umount /tmp/board
+rc 0 $S selftest nvme0 --destroy-data BOARD7X --size 512K --json; cp /tmp/out out/test-boards/selftest.json
+driver_is nvme
+for words in "" --with-serials; do
+  $S doctor --report out/test-boards/report$words.json $words >/dev/null 2>/tmp/err
+  said 'wrote out/test-boards/report'
+done
+driver_is nvme
+rc 9 $S doctor --report out/test-boards/report.json; said 'exists'
+"""
+
+
+def test_a_selftest_and_a_report_of_an_emulated_drive():
+    guest(SCRIPT, "--drive", "size=64M,serial=BOARD7X")
+    tested = json.loads((OUT / "selftest.json").read_text())
+    assert tested["ok"] is True
+    results = {path["path"]: {check["name"]: check for check in path["checks"]} for path in tested["paths"]}
+    for path in ("io_uring", "straightway, poll", "straightway, interrupt"):
+        checks = results[path]
+        outcomes = {name: check["outcome"] for name, check in checks.items()}
+        print(path, outcomes)
+        assert "failed" not in outcomes.values(), checks
+        for step in ("identify", "sizes and offsets", "memory coherence", "overlapping writes", "flush", "discard"):
+            assert outcomes[step] == "ok", checks[step]
+    # Each path reads what the one before it wrote, and the first one at the end.
+    for path in ("straightway, poll", "straightway, interrupt", "io_uring, opened again"):
+        assert results[path]["cross-reading"]["outcome"] == "ok"
+    assert results["straightway, poll"]["reset"]["outcome"] == "ok"
+    assert results["io_uring"]["reset"]["outcome"] == "not_possible"
+
+    redacted = (OUT / "report.json").read_text()
+    assert "BOARD7X" not in redacted and b"BOARD7X".hex() not in redacted
+    report = json.loads(redacted)
+    drive = report["drives"][0]
+    assert drive["facts"]["serial"] == "SERIAL-1" and drive["identify_controller"].startswith("361b")
+    assert drive["identify_namespaces"]["1"]
+    function = next(one for one in report["functions"] if one["address"] == drive["address"])
+    assert function["attributes"]["class"] == "0x010802" and function["header"].startswith("361b")
+    assert any("nvme" in line for line in report["kernel_log"])
+    assert report["iommu_groups"][function["iommu_group"]]
+    complete = json.loads((OUT / "report--with-serials.json").read_text())
+    assert complete["drives"][0]["facts"]["serial"] == "BOARD7X"
+    assert b"BOARD7X".hex() in complete["drives"][0]["identify_controller"]
