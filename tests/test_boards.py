@@ -22,6 +22,8 @@ for words in "" --with-serials; do
 done
 driver_is nvme
 rc 9 $S doctor --report out/test-boards/report.json; said 'exists'
+$S doctor nvme0 --report out/test-boards/reads.json >/dev/null 2>/tmp/err; said "wrote out/test-boards/reads"
+driver_is nvme
 """
 
 
@@ -56,3 +58,8 @@ def test_a_selftest_and_a_report_of_an_emulated_drive():
     complete = json.loads((OUT / "report--with-serials.json").read_text())
     assert complete["drives"][0]["facts"]["serial"] == "BOARD7X"
     assert b"BOARD7X".hex() in complete["drives"][0]["identify_controller"]
+    reads = json.loads((OUT / "reads.json").read_text())["reads"]
+    assert reads["agree"] is True, reads
+    read = {one["path"] for one in reads["paths"] if one["outcome"] == "read"}
+    assert {"straightway-poll", "straightway-interrupt", "io_uring", "passthrough", "block-direct"} <= read, reads
+    assert "BOARD7X" not in json.dumps(reads)

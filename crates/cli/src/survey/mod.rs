@@ -1,27 +1,31 @@
 //! What `doctor --report` writes: everything about a machine and its NVMe drives that helps to answer a question about them.
 //!
 //! It only reads: files of the kernel, and Identify commands to drives that the kernel's NVMe driver holds. A drive on another
-//! driver is not opened. What could not be read is part of the report, with the reason.
+//! driver is not opened, unless the user named it: then every path reads from it. What could not be read is part of the report, with
+//! the reason.
 
 mod machine;
 mod pci;
 mod reader;
+mod reads;
 mod redact;
 
+use crate::drive::Drive;
 use crate::facts::{self, Facts};
-use crate::failure::{Exit, Failure, Result};
+use crate::failure::{Failure, Result};
+use crate::guard::Output;
 use crate::verbs::doctor::Finding;
 use crate::{Context, SCHEMA_VERSION};
 use linux::pci::{Controller, controllers};
 use linux::{Roots, admin};
 use pci::Function;
 use reader::{Reader, Unread};
+use reads::Reads;
 use redact::Redactor;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
-use std::io::{ErrorKind, Write};
+use std::fs::File;
 use std::path::Path;
 
 /// Parts of the Identify Controller page that name one drive, or may: SN, FGUID, SUBNQN, and what belongs to the vendor.
@@ -58,6 +62,8 @@ pub struct Survey {
     pub iommu_groups: BTreeMap<String, Vec<String>>,
     /// The nodes in `/dev/vfio`.
     pub vfio_nodes: Vec<String>,
+    /// Reads by every path of the drive that was named; null if none was.
+    pub reads: Option<Reads>,
     /// Lines of the kernel's log about drives, PCIe and the IOMMU, oldest first.
     pub kernel_log: Vec<String>,
     /// What could not be read, and why.
@@ -85,48 +91,35 @@ pub struct SurveyedDrive {
     pub identify_namespaces: BTreeMap<String, String>,
 }
 
-/// Refuses a name that exists, before anything is collected.
+/// The new file at `path`, checked before anything is collected.
 ///
 /// # Errors
-/// It exists.
-pub fn refuse_existing(path: &Path) -> Result<()> {
-    match std::fs::symlink_metadata(path) {
-        Ok(_) => Err(exists(path)),
-        Err(_) => Ok(()),
-    }
-}
-
-fn exists(path: &Path) -> Failure {
-    let what = format!("{} exists; nothing was written", path.display());
-    Failure::new(Exit::Exists, what).hint("name a new file")
+/// It exists, or may not be written.
+pub fn output(context: &Context, path: &Path, drive: Option<&Drive>) -> Result<Output> {
+    Output::check(&context.roots, path, false, drive)
+        .map_err(|failure| failure.hint("name a new file"))
 }
 
 /// Collects everything and writes it to a new file. Returns how many things could not be read.
 ///
 /// # Errors
-/// The file exists or cannot be written.
+/// The file cannot be written.
 pub fn write(
     context: &Context,
-    path: &Path,
+    output: Output,
     checks: Vec<Finding>,
     with_serials: bool,
+    drive: Option<&Drive>,
 ) -> Result<usize> {
-    let survey = collect(&context.roots, checks, with_serials);
+    let reads = drive.map(|drive| reads::of(context, drive));
+    let survey = collect(&context.roots, checks, with_serials, reads);
     let failed = |error: serde_json::Error| Failure::other(format!("making the report: {error}"));
     let mut value = serde_json::to_value(&survey).map_err(failed)?;
     redactor(&context.roots, with_serials).value(&mut value);
     let text = serde_json::to_string_pretty(&value).map_err(failed)? + "\n";
-    let file = OpenOptions::new().write(true).create_new(true).open(path);
-    let mut file = file.map_err(|error| match error.kind() {
-        ErrorKind::AlreadyExists => exists(path),
-        _ => Failure::io("creating", path, &error),
-    })?;
-    let written = file.write_all(text.as_bytes());
-    written.map_err(|error| {
-        // Made by this call, so nothing of the user's is removed.
-        let _ = std::fs::remove_file(path);
-        Failure::io("writing", path, &error)
-    })?;
+    let mut file = output.open()?;
+    file.take(text.as_bytes())?;
+    file.finish()?;
     Ok(survey.unread.len())
 }
 
@@ -163,7 +156,12 @@ fn redactor(roots: &Roots, with_serials: bool) -> Redactor {
 }
 
 /// Collects everything. Nothing is redacted yet, except for the Identify pages.
-fn collect(roots: &Roots, checks: Vec<Finding>, with_serials: bool) -> Survey {
+fn collect(
+    roots: &Roots,
+    checks: Vec<Finding>,
+    with_serials: bool,
+    reads: Option<Reads>,
+) -> Survey {
     let mut reader = Reader::default();
     let controllers = controllers(roots);
     if controllers.is_empty() {
@@ -202,6 +200,7 @@ fn collect(roots: &Roots, checks: Vec<Finding>, with_serials: bool) -> Survey {
         functions,
         iommu_groups,
         vfio_nodes: reader.names(&roots.dev.join("vfio")),
+        reads,
         kernel_log: machine::kernel_log(roots, &mut reader),
         unread: reader.unread,
     }

@@ -16,13 +16,14 @@ use std::path::PathBuf;
 #[command(after_help = "\
 --report writes one JSON file to attach to a question: the checks, kernel, processor, page size, device tree or ACPI, PCIe \
 topology and links, each drive's Identify data and quirks, IOMMU groups, modules, limits, lines of the kernel's log about \
-drives, and what could not be read and why. It only reads. Host name, user names, network addresses and the drives' serial \
+drives, and what could not be read and why. With a DEVICE each path that leads to it reads 8 MiB, and the checksums are compared; \
+a straight path takes the drive from its driver for this time, unless it is in use. It only reads. Host name, user names, network addresses and the drives' serial \
 numbers are replaced by placeholders; read the file before you publish it. Root can read more.")]
 pub struct Doctor {
     /// Check only this drive
     pub device: Option<String>,
     /// Also write everything about the machine and its drives to a new file, redacted
-    #[arg(long, value_name = "FILE", conflicts_with = "device")]
+    #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
     /// Leave the drives' serial numbers in the report
     #[arg(long, requires = "report")]
@@ -110,13 +111,29 @@ impl Doctor {
     /// # Errors
     /// The device does not exist, the report exists or cannot be written, or standard output was closed.
     pub fn run(&self, context: &Context) -> Result<Exit> {
-        if let Some(path) = &self.report {
-            survey::refuse_existing(path)?;
-        }
+        let drive = match &self.device {
+            Some(device) => Some(Drive::find_and_say(
+                &context.roots,
+                device,
+                &context.console,
+            )?),
+            None => None,
+        };
+        let report = match &self.report {
+            Some(path) => Some(survey::output(context, path, drive.as_ref())?),
+            None => None,
+        };
         let mut checks = linux::doctor::examine(&context.roots);
-        if let Some(device) = &self.device {
-            let drive = Drive::find_and_say(&context.roots, device, &context.console)?;
-            let own = match &drive {
+        if let (Some(path), Some(output)) = (&self.report, report) {
+            let all = Diagnosis::of(&checks).checks;
+            let unread = survey::write(context, output, all, self.with_serials, drive.as_ref())?;
+            context.say(format_args!(
+                "wrote {}; not readable: {unread} (in `unread`, with reasons)",
+                path.display()
+            ));
+        }
+        if let Some(drive) = &drive {
+            let own = match drive {
                 Drive::Nvme(resolved) => Some(resolved.controller.address.to_string()),
                 _ => None,
             };
@@ -124,13 +141,6 @@ impl Doctor {
         }
         let diagnosis = Diagnosis::of(&checks);
         let console = &context.console;
-        if let Some(path) = &self.report {
-            let unread = survey::write(context, path, diagnosis.checks.clone(), self.with_serials)?;
-            context.say(format_args!(
-                "wrote {}; not readable: {unread} (in `unread`, with reasons)",
-                path.display()
-            ));
-        }
         console.report(self.json, &diagnosis, Diagnosis::text)?;
         if !diagnosis.ok && self.device.is_none() {
             context.say(

@@ -31,8 +31,23 @@ fn a_report_is_new_redacted_and_described_by_its_schema() {
     assert_eq!(std::fs::read_to_string(&file).unwrap(), text);
     let missing = folder.path("missing/board.json");
     let output = run(&["doctor", "--report", &missing]);
-    assert!(stderr(&output).contains("creating"), "{output:?}");
+    assert!(stderr(&output).contains("making"), "{output:?}");
     refused(&["doctor", "--with-serials"], 2, "--report");
+    assert!(report["reads"].is_null());
+
+    // Of a drive that is named, every path reads the same.
+    let (disk, with_drive) = (folder.file("disk", 16 << 20), folder.path("with-drive"));
+    let output = run(&["doctor", &disk, "--report", &with_drive]);
+    assert!(stderr(&output).contains("wrote "), "{output:?}");
+    let text = std::fs::read_to_string(&with_drive).unwrap();
+    let report: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(report["reads"]["agree"], true, "{text}");
+    let paths = report["reads"]["paths"].as_array().unwrap();
+    let read = paths.iter().filter(|one| one["outcome"] == "read").count();
+    assert!(read >= 2, "{text}");
+    schema_names_all_keys(&report["reads"], &schema.to_string());
+    let output = run(&["doctor", &disk, "--report", &disk]);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
 }
 
 #[test]
