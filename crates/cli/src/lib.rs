@@ -10,6 +10,7 @@
 //! | `transfer` | moving a range of its data |
 //! | `volume` | a mounted volume on a device |
 //! | `hardware` | a volume that a file system in hardware serves |
+//! | `serve` | a device or a file as a server of the Network Block Device protocol |
 //! | `stream` | the sources of recordings and the sinks of playbacks |
 //! | `bench` | every path, prepared for measuring |
 //! | `output` | the results of a run |
@@ -36,6 +37,7 @@ pub mod open;
 mod output;
 mod path;
 mod selftest;
+mod serve;
 mod signals;
 mod stream;
 mod survey;

@@ -34,6 +34,7 @@ pub mod release;
 pub mod rm;
 pub mod schema;
 pub mod selftest;
+pub mod serve;
 pub mod speed;
 pub mod stat;
 pub mod sustain;
@@ -166,6 +167,8 @@ verbs! {
     record Record reports crate::stream::report::RecordedFile;
     /// Play a file of a volume at a rate
     play Play reports crate::stream::report::PlayedFile;
+    /// Serve a device, or a file of a volume, as a Network Block Device
+    serve Serve reports serve::Report;
     /// Print completions for a shell
     completions Completions;
     /// Write the manual pages

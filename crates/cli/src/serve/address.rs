@@ -1,0 +1,236 @@
+//! The address of a server: TCP, or a Unix socket.
+
+use crate::failure::{Exit, Failure, Result};
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::net::{TcpListener, TcpStream, ToSocketAddrs};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+/// Where clients connect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// `HOST:PORT`.
+    Tcp(String),
+    /// `unix:PATH`, or a path with a `/`.
+    Unix(PathBuf),
+}
+
+impl FromStr for Address {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        if let Some(path) = text.strip_prefix("unix:") {
+            return match path.is_empty() {
+                true => Err("unix: needs a path".to_owned()),
+                false => Ok(Self::Unix(path.into())),
+            };
+        }
+        if text.contains('/') {
+            return Ok(Self::Unix(text.into()));
+        }
+        match text.rsplit_once(':') {
+            Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => {
+                Ok(Self::Tcp(text.to_owned()))
+            }
+            _ => Err("HOST:PORT such as localhost:10809, or unix:PATH".to_owned()),
+        }
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(text) => f.write_str(text),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+/// A connection.
+pub trait Socket: Read + Write + AsFd {}
+impl Socket for TcpStream {}
+impl Socket for UnixStream {}
+
+/// A socket that accepts connections without waiting. A Unix socket's name is removed when this is dropped.
+#[derive(Debug)]
+pub enum Listener {
+    /// TCP.
+    Tcp(TcpListener),
+    /// A Unix socket, and its name.
+    Unix(UnixListener, PathBuf),
+}
+
+impl Listener {
+    /// Listens at the address. A socket's name that a killed server left behind is replaced.
+    ///
+    /// # Errors
+    /// The address is in use, invalid or not permitted.
+    pub fn bind(address: &Address) -> Result<Self> {
+        let failed = |error: io::Error| {
+            let what = format!("listening at {address}: {error}");
+            match error.kind() {
+                io::ErrorKind::AddrInUse => Failure::new(Exit::Exists, what)
+                    .hint("another --nbd address; a file of that name is not replaced"),
+                io::ErrorKind::PermissionDenied => {
+                    Failure::missing(what).hint("a port of 1024 or more, or another folder")
+                }
+                _ => Failure::other(what),
+            }
+        };
+        match address {
+            Address::Tcp(text) => {
+                let all: Vec<_> = text.to_socket_addrs().map_err(failed)?.collect();
+                let listener = TcpListener::bind(&all[..]).map_err(failed)?;
+                listener.set_nonblocking(true).map_err(failed)?;
+                Ok(Self::Tcp(listener))
+            }
+            Address::Unix(path) => {
+                let listener = match UnixListener::bind(path) {
+                    Err(error) if error.kind() == io::ErrorKind::AddrInUse && is_stale(path) => {
+                        std::fs::remove_file(path).map_err(failed)?;
+                        UnixListener::bind(path)
+                    }
+                    result => result,
+                };
+                let listener = Self::Unix(listener.map_err(failed)?, path.clone());
+                if let Self::Unix(listener, _) = &listener {
+                    listener.set_nonblocking(true).map_err(failed)?;
+                }
+                Ok(listener)
+            }
+        }
+    }
+
+    /// The URI with which clients find the export: as libnbd and QEMU take it.
+    pub fn uri(&self, export: &str) -> String {
+        match self {
+            Self::Tcp(listener) => match listener.local_addr() {
+                Ok(address) => format!("nbd://{address}/{}", escaped(export)),
+                Err(_) => format!("nbd:///{}", escaped(export)),
+            },
+            Self::Unix(_, path) => {
+                // Clients may run in another folder.
+                let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+                let path = path.to_string_lossy();
+                format!("nbd+unix:///{}?socket={}", escaped(export), escaped(&path))
+            }
+        }
+    }
+
+    /// Whether others than this machine may reach it.
+    pub fn is_public(&self) -> bool {
+        match self {
+            Self::Tcp(listener) => !listener
+                .local_addr()
+                .is_ok_and(|address| address.ip().is_loopback()),
+            Self::Unix(..) => false,
+        }
+    }
+
+    /// The next connection, if one waits. One that has already ended, or for which the system lacks something, is not an error
+    /// of the server.
+    pub fn accept(&self) -> Option<Box<dyn Socket>> {
+        match self {
+            Self::Tcp(listener) => {
+                let (stream, _) = listener.accept().ok()?;
+                stream.set_nonblocking(true).ok()?;
+                // Replies are small and a client waits for each.
+                stream.set_nodelay(true).ok()?;
+                Some(Box::new(stream))
+            }
+            Self::Unix(listener, _) => {
+                let (stream, _) = listener.accept().ok()?;
+                stream.set_nonblocking(true).ok()?;
+                Some(Box::new(stream))
+            }
+        }
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Tcp(listener) => listener.as_fd(),
+            Self::Unix(listener, _) => listener.as_fd(),
+        }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Self::Unix(_, path) = self {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// Whether a path is a socket that nothing listens at.
+fn is_stale(path: &Path) -> bool {
+    let is_socket = path
+        .symlink_metadata()
+        .is_ok_and(|data| data.file_type().is_socket());
+    is_socket
+        && UnixStream::connect(path)
+            .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+}
+
+/// Percent-encodes what a URI's path or query may not contain.
+fn escaped(text: &str) -> String {
+    let mut all = String::new();
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'_' | b'-' | b'~' => {
+                all.push(byte as char);
+            }
+            _ => all += &format!("%{byte:02X}"),
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_told_apart() {
+        let parse = |text: &str| text.parse::<Address>();
+        assert_eq!(parse("unix:s"), Ok(Address::Unix("s".into())));
+        assert_eq!(parse("/run/s"), Ok(Address::Unix("/run/s".into())));
+        for tcp in ["localhost:10809", "[::1]:0", "0.0.0.0:1"] {
+            assert_eq!(parse(tcp), Ok(Address::Tcp(tcp.to_owned())));
+        }
+        for wrong in [
+            "",
+            "unix:",
+            "localhost",
+            ":10809",
+            "localhost:70000",
+            "10809",
+        ] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(escaped("a b/ü"), "a%20b/%C3%BC");
+    }
+
+    #[test]
+    fn a_file_is_not_replaced_by_a_socket_and_a_stale_socket_is() {
+        let path = std::env::temp_dir().join(format!("straightway-nbd-{}", std::process::id()));
+        let address = Address::Unix(path.clone());
+        std::fs::write(&path, "data").unwrap();
+        let failure = Listener::bind(&address).unwrap_err();
+        assert_eq!(failure.exit(), Exit::Exists);
+        assert_eq!(std::fs::read(&path).unwrap(), b"data");
+        std::fs::remove_file(&path).unwrap();
+        // A server that was killed leaves its name.
+        drop(UnixListener::bind(&path).unwrap());
+        let listener = Listener::bind(&address).unwrap();
+        assert!(Listener::bind(&address).is_err(), "it is in use");
+        drop(listener);
+        assert!(!path.exists());
+    }
+}

@@ -1,0 +1,301 @@
+//! One connection of a server: its socket, its session, and what it still has to send.
+
+use super::Counts;
+use super::address::Socket;
+use nbd::{Answer, Command, Engine, Event, Export, Key, Request, Session, Started, wire};
+use std::collections::VecDeque;
+use std::io::{self, IoSlice, Read, Write};
+use std::time::Instant;
+
+/// Bytes that one read of the socket takes, except of a write's payload.
+const INPUT_BYTES: usize = 16 << 10;
+/// Replies without data that wait for the client, in bytes; above this its next requests wait.
+const MAX_WAITING_BYTES: usize = 64 << 10;
+/// Messages in one turn, so that others have theirs.
+const TURN_MESSAGES: usize = 64;
+/// Pieces of replies in one system call.
+const SLICES: usize = 32;
+
+/// What waits to be sent.
+enum Reply {
+    Bytes(Vec<u8>),
+    /// A read's data, from the device's buffers.
+    Data(Answer),
+}
+
+impl Reply {
+    fn len(&self) -> usize {
+        match self {
+            Self::Bytes(bytes) => bytes.len(),
+            Self::Data(answer) => answer.data_bytes(),
+        }
+    }
+
+    fn from(&self, sent: usize) -> &[u8] {
+        match self {
+            Self::Bytes(bytes) => bytes.get(sent..).unwrap_or_default(),
+            Self::Data(answer) => answer.data(sent),
+        }
+    }
+}
+
+/// Whether a connection goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Life {
+    /// It goes on.
+    Open,
+    /// The client is gone, or broke the protocol.
+    Lost,
+}
+
+/// A connection.
+pub struct Client {
+    /// Its number in the engine.
+    pub number: usize,
+    /// Its socket.
+    pub socket: Box<dyn Socket>,
+    /// Whether the socket may have bytes, and may take some.
+    pub readable: bool,
+    pub writable: bool,
+    /// No more requests are taken; it ends when all replies were sent.
+    pub closing: bool,
+    /// When it connected.
+    pub began: Instant,
+    session: Session,
+    input: Vec<u8>,
+    taken: usize,
+    /// A request that waits for buffers.
+    pending: Option<Request>,
+    /// The write whose payload is arriving.
+    writing: Option<Key>,
+    replies: VecDeque<Reply>,
+    /// Bytes of the first reply that were sent.
+    sent: usize,
+    waiting_bytes: usize,
+}
+
+impl Client {
+    /// A new connection.
+    pub fn new(number: usize, socket: Box<dyn Socket>) -> Self {
+        let mut client = Self {
+            number,
+            socket,
+            readable: true,
+            writable: true,
+            closing: false,
+            began: Instant::now(),
+            session: Session::new(),
+            input: Vec::new(),
+            taken: 0,
+            pending: None,
+            writing: None,
+            replies: VecDeque::new(),
+            sent: 0,
+            waiting_bytes: 0,
+        };
+        client.reply(Reply::Bytes(wire::greeting().to_vec()));
+        client
+    }
+
+    /// Whether the handshake is over.
+    pub const fn is_in_transmission(&self) -> bool {
+        self.session.is_in_transmission()
+    }
+
+    /// Whether it waits for bytes of the client.
+    pub fn wants_input(&self) -> bool {
+        let is_open = !self.closing || self.session.payload_bytes() > 0;
+        is_open && self.pending.is_none() && self.waiting_bytes < MAX_WAITING_BYTES
+    }
+
+    /// Whether it has something to send.
+    pub fn wants_output(&self) -> bool {
+        !self.replies.is_empty()
+    }
+
+    /// Whether the payload of a write that was begun is still arriving.
+    pub const fn is_within_payload(&self) -> bool {
+        self.session.payload_bytes() > 0 && self.pending.is_none()
+    }
+
+    /// Takes messages, as many as are there, fit and are due. Returns whether it goes on, and whether more may follow at once.
+    pub fn receive(
+        &mut self,
+        engine: &mut Engine,
+        export: &Export,
+        counts: &mut Counts,
+    ) -> (Life, bool) {
+        for _ in 0..TURN_MESSAGES {
+            if let (Some(request), false) = (self.pending, self.closing) {
+                match engine.begin(self.number, request) {
+                    Started::Later => return (Life::Open, false),
+                    Started::Accepted(key) => {
+                        self.pending = None;
+                        self.writing = (request.command == Command::Write).then_some(key);
+                    }
+                }
+            }
+            if !self.wants_input() {
+                return (Life::Open, false);
+            }
+            match self.message(engine, export, counts) {
+                Ok(true) => {}
+                Ok(false) => return (Life::Open, false),
+                Err(_) => return (Life::Lost, false),
+            }
+        }
+        (Life::Open, true)
+    }
+
+    /// Takes one message, or bytes of one; false: there are none.
+    fn message(
+        &mut self,
+        engine: &mut Engine,
+        export: &Export,
+        counts: &mut Counts,
+    ) -> io::Result<bool> {
+        if self.session.payload_bytes() > 0 {
+            return self.payload(engine);
+        }
+        let mut out = Vec::new();
+        let input = self.input.get(self.taken..).unwrap_or_default();
+        let (taken, event) = self.session.advance(export, input, &mut out);
+        self.taken += taken;
+        if !out.is_empty() {
+            self.reply(Reply::Bytes(out));
+        }
+        match event {
+            Event::More => return self.fill(),
+            Event::Message | Event::Payload => {}
+            Event::Refused => counts.refused += 1,
+            Event::Request(request) => self.pending = Some(request),
+            Event::Closed(end) if end.is_clean() => self.closing = true,
+            Event::Closed(_) => return Err(io::ErrorKind::InvalidData.into()),
+        }
+        Ok(true)
+    }
+
+    /// Takes bytes of a write's payload into the device's buffers.
+    fn payload(&mut self, engine: &mut Engine) -> io::Result<bool> {
+        let Some(key) = self.writing else {
+            return Err(io::ErrorKind::InvalidData.into());
+        };
+        let space = engine.space(key);
+        let held = self.input.get(self.taken..).unwrap_or_default();
+        let count = match held.is_empty() {
+            false => {
+                let count = held.len().min(space.len());
+                space[..count].copy_from_slice(&held[..count]);
+                self.taken += count;
+                count
+            }
+            true => match read(&mut self.socket, space, &mut self.readable)? {
+                None => return Ok(false),
+                Some(count) => count,
+            },
+        };
+        engine.filled(key, count);
+        self.session.take_payload(count as u32);
+        Ok(true)
+    }
+
+    /// Reads from the socket; false: nothing is there.
+    fn fill(&mut self) -> io::Result<bool> {
+        self.input.resize(INPUT_BYTES, 0);
+        self.taken = 0;
+        let count = read(&mut self.socket, &mut self.input, &mut self.readable);
+        self.input
+            .truncate(count.as_ref().map_or(0, |count| count.unwrap_or(0)));
+        Ok(count?.is_some())
+    }
+
+    /// Queues the answer to a request.
+    pub fn answer(&mut self, answer: Answer, engine: &mut Engine) {
+        let mut head = Vec::new();
+        answer.put_head(self.session.is_structured(), &mut head);
+        self.reply(Reply::Bytes(head));
+        match answer.data_bytes() {
+            0 => engine.give_back(answer),
+            _ => self.reply(Reply::Data(answer)),
+        }
+    }
+
+    fn reply(&mut self, reply: Reply) {
+        if let Reply::Bytes(bytes) = &reply {
+            self.waiting_bytes += bytes.len();
+        }
+        self.replies.push_back(reply);
+    }
+
+    /// Sends what the socket takes.
+    pub fn send(&mut self, engine: &mut Engine) -> Life {
+        while self.writable && !self.replies.is_empty() {
+            let mut slices = Vec::with_capacity(SLICES);
+            let mut sent = self.sent;
+            'all: for reply in &self.replies {
+                while sent < reply.len() {
+                    if slices.len() == SLICES {
+                        break 'all;
+                    }
+                    let bytes = reply.from(sent);
+                    sent += bytes.len().max(1);
+                    slices.push(IoSlice::new(bytes));
+                }
+                sent = 0;
+            }
+            match self.socket.write_vectored(&slices) {
+                Ok(count) => self.advance(count, engine),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.writable = false,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return Life::Lost,
+            }
+        }
+        Life::Open
+    }
+
+    fn advance(&mut self, count: usize, engine: &mut Engine) {
+        self.sent += count;
+        while let Some(reply) = self.replies.front() {
+            let len = reply.len();
+            if self.sent < len {
+                break;
+            }
+            self.sent -= len;
+            match self.replies.pop_front() {
+                Some(Reply::Data(answer)) => engine.give_back(answer),
+                _ => self.waiting_bytes = self.waiting_bytes.saturating_sub(len),
+            }
+        }
+    }
+
+    /// Returns everything that it holds, at its end.
+    pub fn release(self, engine: &mut Engine) {
+        engine.abandon(self.number);
+        for reply in self.replies {
+            if let Reply::Data(answer) = reply {
+                engine.give_back(answer);
+            }
+        }
+    }
+}
+
+/// Reads from a socket that may have bytes; `None`: it has none now.
+fn read(
+    socket: &mut Box<dyn Socket>,
+    space: &mut [u8],
+    readable: &mut bool,
+) -> io::Result<Option<usize>> {
+    if !*readable {
+        return Ok(None);
+    }
+    match socket.read(space) {
+        Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
+        Ok(count) => Ok(Some(count)),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            *readable = false;
+            Ok(None)
+        }
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(Some(0)),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,352 @@
+//! `straightway serve DEVICE [NAME] --nbd ADDRESS`: a device, or a file of a volume, as a Network Block Device.
+
+use crate::drive::Drive;
+use crate::failure::{Exit, Failure, Result};
+use crate::guard::{Grant, Purpose};
+use crate::path::OpenOptions;
+use crate::path::memory::Memory;
+use crate::serve::address::{Address, Listener};
+use crate::serve::{self, Counts, Offer};
+use crate::transfer::Route;
+use crate::units::{Size, micros};
+use crate::volume::store::NODE_MEMORY_BYTES;
+use crate::volume::{Access, Mounted, Store, failed, shown};
+use crate::{Context, SCHEMA_VERSION};
+use block::Device;
+use clap::Args;
+use map::FileDevice;
+use nbd::{Export, Limits};
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::time::Instant;
+
+/// The most memory for which a device is asked.
+const MAX_MEMORY_BYTES: u64 = 16 << 30;
+
+/// Serve a device, or a file of a volume, as a Network Block Device.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+The server runs until SIGINT or SIGTERM, completes the requests under way, flushes what was written, and reports. Clients read and
+write by the path of --path: QEMU (-drive file=nbd://localhost:10809), nbdcopy, nbdinfo, nbd-client and others.
+
+Nothing is written without --write. Whoever reaches the address may then read and write everything: there is no
+password and no encryption, so use a Unix socket, or a network that only trusted machines reach.
+
+A read may begin and end anywhere. Writes are in whole blocks, whose size clients are told; others fail (EINVAL). A file of a volume
+is written in place and keeps its size, and one with checksums is only read, and verified.")]
+pub struct Serve {
+    /// The device
+    pub device: String,
+    /// A file's name in the volume on it [the device itself]
+    pub name: Option<String>,
+    /// Where clients connect: HOST:PORT (10809 is NBD's, 0 any free port), unix:PATH, or a path with a `/`
+    #[arg(long, value_name = "ADDRESS")]
+    pub nbd: Address,
+    /// Let clients write
+    #[arg(long)]
+    pub write: bool,
+    /// With --write: the drive's serial number, since its data may be overwritten. For file: and model:...,file= the
+    /// file's path or name; not needed for memory and for a file of a volume
+    #[arg(
+        long,
+        value_name = "SERIAL",
+        requires = "write",
+        conflicts_with = "name"
+    )]
+    pub destroy_data: Option<String>,
+    /// Clients at the same time; others wait
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub connections: u16,
+    /// Memory for data; each connection has an equal share, which also limits its longest request
+    #[arg(long, value_name = "SIZE", default_value = "32M")]
+    pub memory: Size,
+    /// Bytes per command of the device; longer requests become several
+    #[arg(long, value_name = "SIZE", default_value = "64K")]
+    pub block_size: Size,
+    /// Requests of a connection that are under way
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub queue_depth: u16,
+    /// The path
+    #[command(flatten)]
+    pub route: Route,
+    /// Print JSON at the end
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What a server has done.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Report {
+    /// Version of this schema: 2.
+    pub schema_version: u32,
+    /// The resolved name of the device.
+    pub device: String,
+    /// The path that was used.
+    pub path: String,
+    /// The file; null for the device itself.
+    pub name: Option<String>,
+    /// Where clients found it.
+    pub uri: String,
+    /// Its size.
+    pub size_bytes: u64,
+    /// The unit of writes.
+    pub block_bytes: u32,
+    /// Nothing could be written.
+    pub read_only: bool,
+    /// The data was compared with the file's checksums.
+    pub verified: bool,
+    /// How long it was served.
+    pub elapsed_us: u64,
+    /// Connections that were accepted.
+    pub connections: u64,
+    /// Those of them that ended without the protocol's farewell.
+    pub lost_connections: u64,
+    /// Requests that were completed.
+    pub requests: Requests,
+    /// Bytes that clients read.
+    pub read_bytes: u64,
+    /// Bytes that clients wrote.
+    pub written_bytes: u64,
+    /// Requests that were malformed, unaligned, out of range or not permitted.
+    pub refused_requests: u64,
+    /// Requests that the device failed.
+    pub failed_requests: u64,
+}
+
+/// Requests that were completed, by their kinds.
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+pub struct Requests {
+    /// Reads.
+    pub read: u64,
+    /// Writes.
+    pub write: u64,
+    /// Flushes.
+    pub flush: u64,
+    /// Ranges that were given back.
+    pub trim: u64,
+    /// Ranges that were zeroed.
+    pub write_zeroes: u64,
+}
+
+impl Serve {
+    /// Runs the verb.
+    ///
+    /// # Errors
+    /// The device, the volume or the address failed.
+    pub fn run(&self, context: &Context) -> Result<Exit> {
+        let drive = Drive::find(&context.roots, &self.device)?;
+        let purpose = match (&self.name, self.write) {
+            (_, false) => Purpose::Read,
+            (Some(_), true) => Purpose::Change,
+            (None, true) => Purpose::Destroy(self.destroy_data.as_deref()),
+        };
+        let grant = Grant::of(&context.roots, drive, purpose)?;
+        let options = self.open_options()?;
+        let mut store = Store::granted(context, grant, &options)?;
+        context.say(format_args!("path: {}", store.opened.name));
+        let report = match &self.name {
+            Some(name) => {
+                let access = match self.write {
+                    true => Access::Write,
+                    false => Access::Read,
+                };
+                store.mount(access, |mounted| self.serve_file(context, mounted, name))
+            }
+            None => {
+                let memory = store.opened.memory.clone();
+                let (device, _) = store.opened.parts();
+                let size_bytes = device.geometry().size_bytes();
+                let served = self.serve(context, device, size_bytes, &memory);
+                let (drive, path) = (&store.drive, &store.opened.name);
+                served.map(|served| self.report(drive, path, served))
+            }
+        };
+        let report = store.close(report)?;
+        if self.json {
+            context.console.json(&report)?;
+        }
+        context.say(format_args!(
+            "{} connections; {} read and {} written; {} requests refused, {} failed, {} connections lost",
+            report.connections,
+            Size(report.read_bytes),
+            Size(report.written_bytes),
+            report.refused_requests,
+            report.failed_requests,
+            report.lost_connections
+        ));
+        Ok(Exit::Done)
+    }
+
+    fn open_options(&self) -> Result<OpenOptions> {
+        if self.memory.0 > MAX_MEMORY_BYTES {
+            let what = format!(
+                "--memory is {}, more than {}",
+                self.memory,
+                Size(MAX_MEMORY_BYTES)
+            );
+            return Err(Failure::usage(what));
+        }
+        let io = self.route.with_buffers(self.block_size.0, self.queue_depth);
+        let options = io.open_options(self.write);
+        // The shares are rounded up to at least three buffers of whole blocks.
+        let connections = usize::from(self.connections);
+        let least = connections * 3 * self.piece_bytes();
+        let bytes = usize::try_from(self.memory.0)
+            .unwrap_or(usize::MAX)
+            .max(least);
+        Ok(OpenOptions {
+            buffer_bytes: bytes
+                .saturating_add(NODE_MEMORY_BYTES)
+                .saturating_add(2 << 20),
+            queue_depth: self.queue_depth.saturating_mul(2).clamp(32, 4096),
+            ..options
+        })
+    }
+
+    /// Bytes of a buffer before the device's block is known: in whole blocks of the largest size.
+    fn piece_bytes(&self) -> usize {
+        let largest = crate::path::LARGEST_BLOCK_BYTES;
+        let bytes = usize::try_from(self.block_size.0).unwrap_or(usize::MAX);
+        bytes.clamp(1, 16 << 20).next_multiple_of(largest)
+    }
+
+    fn serve_file(
+        &self,
+        context: &Context,
+        mounted: &Mounted<'_, '_>,
+        name: &str,
+    ) -> Result<Report> {
+        let doing = || format!("opening `{}`", shown(name));
+        let entry = mounted.run(doing(), mounted.volume.find(name))?;
+        let is_verified = entry.checksums && !self.write;
+        if entry.checksums && self.write {
+            let what = format!(
+                "`{}` has checksums, and is not changed in place",
+                shown(name)
+            );
+            return Err(Failure::unsupported(what).hint("omit --write"));
+        }
+        let file = match self.write {
+            true => mounted.run(doing(), mounted.volume.open_to_write(name))?,
+            false => mounted.run(doing(), mounted.volume.open(name))?,
+        };
+        let device = match is_verified {
+            true => FileDevice::verifying(mounted.volume, file),
+            false => FileDevice::new(mounted.volume, file, self.write),
+        };
+        let served = match device {
+            Ok(mut device) => {
+                let size_bytes = match self.write {
+                    true => device.geometry().size_bytes(),
+                    false => device.size_bytes(),
+                };
+                self.serve(context, &mut device, size_bytes, mounted.memory)
+            }
+            Err(volume::Error::PastEnd) => {
+                Err(Failure::usage(format!("`{}` is empty", shown(name))))
+            }
+            Err(error) => Err(failed(doing(), error)),
+        };
+        let closed = mounted.run(doing(), mounted.volume.close(file));
+        let served = served.and_then(|served| closed.map(|()| served))?;
+        let report = self.report(mounted.drive, mounted.path, served);
+        Ok(Report {
+            verified: is_verified,
+            ..report
+        })
+    }
+
+    fn serve<D: Device>(
+        &self,
+        context: &Context,
+        mut device: D,
+        size_bytes: u64,
+        memory: &Memory,
+    ) -> Result<Served> {
+        let geometry = *device.geometry();
+        if self.write && geometry.features.read_only {
+            return Err(Failure::request(
+                "serving it with --write",
+                block::Error::ReadOnly,
+            ));
+        }
+        let connections = usize::from(self.connections);
+        let share = usize::try_from(self.memory.0).unwrap_or(usize::MAX) / connections;
+        let piece = usize::try_from(self.block_size.0).unwrap_or(usize::MAX);
+        let limits = Limits::new(
+            &geometry,
+            piece.min(16 << 20),
+            share,
+            self.queue_depth.into(),
+        );
+        let name = self.name.as_deref().unwrap_or_default();
+        let export = Export {
+            size_bytes,
+            description: format!("straightway {}", self.device),
+            ..Export::of(&geometry, name, self.write, limits.max_payload_bytes())
+        };
+        let listener = Listener::bind(&self.nbd)?;
+        let uri = listener.uri(name);
+        if listener.is_public() {
+            context.say("other machines may reach this address, and need no password");
+        }
+        let access = match export.read_only {
+            true => "read-only",
+            false => "for reading and writing",
+        };
+        context.say(format_args!(
+            "serving {} {access} at {uri}",
+            Size(size_bytes)
+        ));
+        let began = Instant::now();
+        let offer = Offer {
+            export,
+            limits,
+            connections,
+        };
+        let counts = serve::serve(context, &mut device, memory, &offer, listener)?;
+        Ok(Served {
+            uri,
+            export: offer.export,
+            elapsed_us: micros(began.elapsed()),
+            counts,
+        })
+    }
+
+    fn report(&self, drive: &Drive, path: &str, served: Served) -> Report {
+        let (export, counts) = (served.export, served.counts);
+        Report {
+            schema_version: SCHEMA_VERSION,
+            device: drive.to_string(),
+            path: path.to_owned(),
+            name: self.name.clone(),
+            uri: served.uri,
+            size_bytes: export.size_bytes,
+            block_bytes: export.block_bytes,
+            read_only: export.read_only,
+            verified: false,
+            elapsed_us: served.elapsed_us,
+            connections: counts.connections,
+            lost_connections: counts.lost,
+            requests: Requests {
+                read: counts.reads,
+                write: counts.writes,
+                flush: counts.flushes,
+                trim: counts.trims,
+                write_zeroes: counts.zeroes,
+            },
+            read_bytes: counts.read_bytes,
+            written_bytes: counts.written_bytes,
+            refused_requests: counts.refused,
+            failed_requests: counts.failed,
+        }
+    }
+}
+
+/// What was served, and what clients did.
+struct Served {
+    uri: String,
+    export: Export,
+    elapsed_us: u64,
+    counts: Counts,
+}

@@ -1,0 +1,35 @@
+//! A server of the [Network Block Device protocol] over any [`block::Device`], without I/O of its own.
+//!
+//! | module | contents |
+//! | --- | --- |
+//! | [`wire`] | the protocol's numbers, and the encoders of replies |
+//! | [`export`](Export) | what is offered: size, limits, abilities |
+//! | [`session`](Session) | one connection: bytes in, requests and replies out |
+//! | `handshake` | the options of the fixed newstyle handshake |
+//! | [`engine`](Engine) | the requests of all connections on one device's queue |
+//!
+//! A [`Session`] takes the bytes of a connection in pieces of any length, answers what needs no device by itself, and returns
+//! each valid [`Request`]. An [`Engine`] divides requests into commands of the device, keeps a bounded share of memory for each
+//! connection, and returns [`Answer`]s, whose data is sent from the device's own buffers. The program between them owns the
+//! sockets.
+//!
+//! [Network Block Device protocol]: https://github.com/NetworkBlockDevice/nbd/blob/master/doc/proto.md
+#![forbid(unsafe_code)]
+
+pub use block;
+
+mod engine;
+mod export;
+mod handshake;
+mod job;
+mod session;
+pub mod wire;
+
+pub use engine::{Engine, Limits, Started};
+pub use export::Export;
+pub use job::{Answer, Key};
+pub use session::{Command, End, Event, Request, Session};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
