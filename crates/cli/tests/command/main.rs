@@ -14,6 +14,7 @@ mod many;
 mod map;
 mod quirks;
 mod segments;
+mod serve;
 mod signatures;
 mod space;
 mod streams;
