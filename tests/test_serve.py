@@ -33,6 +33,7 @@ def test_the_kernel_reads_and_writes_a_drive_over_the_straight_path():
         # What the kernel wrote over the network block device is on the drive.
         mount -o ro /dev/nvme0n1 /tmp/at && cmp /tmp/at/data /tmp/data || fail "the data"
         umount /tmp/at
+        modprobe -r nbd || fail "the module is in use"
         """,
         "--drive", "size=16M,serial=LAB1",
     )  # fmt: skip

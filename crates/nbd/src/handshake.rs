@@ -4,9 +4,23 @@
 use crate::wire::{self, Reader, info, option, option_reply, put_option_reply};
 use crate::{End, Export};
 
+/// Whether a connection is encrypted (proto.md, "TLS support": a server with certificates is FORCEDTLS).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tls {
+    /// The server has no certificates: STARTTLS is refused.
+    #[default]
+    Unsupported,
+    /// Nothing but STARTTLS and ABORT is accepted.
+    Required,
+    /// It is.
+    Established,
+}
+
 /// What the options of a client have agreed on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Agreed {
+    /// Whether the connection is encrypted.
+    pub tls: Tls,
     /// No zeroes after the reply to EXPORT_NAME.
     pub no_zeroes: bool,
     /// Reads have structured replies.
@@ -20,6 +34,8 @@ pub struct Agreed {
 pub enum Next {
     /// Another option.
     Option,
+    /// A TLS handshake, and then options again.
+    Tls,
     /// Requests.
     Transmission,
     /// Nothing.
@@ -44,11 +60,29 @@ pub fn answer(
     out: &mut Vec<u8>,
 ) -> Next {
     let result = match code {
+        option::STARTTLS => match agreed.tls {
+            Tls::Required if data.is_empty() => {
+                put_option_reply(out, code, option_reply::ACK, &[]);
+                return Next::Tls;
+            }
+            Tls::Unsupported => Err(Refusal(
+                option_reply::ERR_UNSUP,
+                "this server does not support TLS",
+            )),
+            _ => Err(MALFORMED),
+        },
+        option::EXPORT_NAME if agreed.tls == Tls::Required => {
+            return Next::Closed(End::TlsRequired);
+        }
         option::EXPORT_NAME => return export_name(export, *agreed, data, out),
         option::ABORT => {
             put_option_reply(out, code, option_reply::ACK, &[]);
             return Next::Closed(End::Aborted);
         }
+        _ if agreed.tls == Tls::Required => Err(Refusal(
+            option_reply::ERR_TLS_REQD,
+            "this server requires TLS",
+        )),
         option::LIST => list(export, data, out),
         option::INFO | option::GO => match go(export, *agreed, code, data, out) {
             Ok(()) if code == option::GO => {
@@ -65,10 +99,6 @@ pub fn answer(
         option::LIST_META_CONTEXT | option::SET_META_CONTEXT => {
             contexts(export, agreed, code, data, out)
         }
-        option::STARTTLS => Err(Refusal(
-            option_reply::ERR_UNSUP,
-            "this server does not support TLS",
-        )),
         _ => Err(Refusal(
             option_reply::ERR_UNSUP,
             "this server does not support the option",

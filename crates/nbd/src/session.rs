@@ -5,7 +5,7 @@
 //! every [`Request`] that leaves can be given to the device.
 
 use crate::Export;
-use crate::handshake::{self, Agreed, Next};
+use crate::handshake::{self, Agreed, Next, Tls};
 use crate::wire::{self, Errno, Reader, chunk, command, command_flag};
 
 /// The longest data of an option that is kept: two texts of the protocol's limit, and their lengths.
@@ -50,6 +50,8 @@ pub enum End {
     Disconnected,
     /// The client asked for an export that does not exist, in a way that has no error reply.
     UnknownExport,
+    /// The client asked for an export without TLS, which the server requires, in a way that has no error reply.
+    TlsRequired,
     /// The bytes are not this protocol.
     NotNbd,
 }
@@ -68,6 +70,9 @@ pub enum Event {
     More,
     /// A message was taken; its reply, if it has one, is in `out`.
     Message,
+    /// The client asked for TLS: when `out` has been sent, a TLS handshake follows, and all input is what TLS decrypts. What had
+    /// arrived after this message was not encrypted: it must be discarded, with the connection.
+    StartTls,
     /// A request was refused; the reply is in `out`.
     Refused,
     /// A request for the device. The payload of a write is next: see [`Session::payload_bytes`].
@@ -123,12 +128,20 @@ impl Session {
         Self {
             state: State::ClientFlags,
             agreed: Agreed {
+                tls: Tls::Unsupported,
                 no_zeroes: false,
                 structured: false,
                 allocation: false,
             },
             held: Vec::new(),
         }
+    }
+
+    /// The same, of a server that requires TLS.
+    pub const fn requiring_tls() -> Self {
+        let mut session = Self::new();
+        session.agreed.tls = Tls::Required;
+        session
     }
 
     /// Whether reads have structured replies.
@@ -244,11 +257,21 @@ impl Session {
     fn go_to(&mut self, next: Next) -> Event {
         self.state = match next {
             Next::Option => State::OptionHead,
+            Next::Tls => {
+                // What was agreed on before may be another's (proto.md: the client starts again).
+                self.agreed = Agreed {
+                    tls: Tls::Established,
+                    no_zeroes: self.agreed.no_zeroes,
+                    ..Agreed::default()
+                };
+                State::OptionHead
+            }
             Next::Transmission => State::Request,
             Next::Closed(end) => State::Closed(end),
         };
         match next {
             Next::Closed(end) => Event::Closed(end),
+            Next::Tls => Event::StartTls,
             _ => Event::Message,
         }
     }

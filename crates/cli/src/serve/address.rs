@@ -51,7 +51,13 @@ impl fmt::Display for Address {
 }
 
 /// A connection.
-pub trait Socket: Read + Write + AsFd {}
+pub trait Socket: Read + Write + AsFd {
+    /// Whether bytes that it has taken wait until they can be sent.
+    fn wants_output(&self) -> bool {
+        false
+    }
+}
+
 impl Socket for TcpStream {}
 impl Socket for UnixStream {}
 
@@ -106,17 +112,22 @@ impl Listener {
     }
 
     /// The URI with which clients find the export: as libnbd and QEMU take it.
-    pub fn uri(&self, export: &str) -> String {
+    pub fn uri(&self, export: &str, tls: bool) -> String {
+        let scheme = if tls { "nbds" } else { "nbd" };
         match self {
             Self::Tcp(listener) => match listener.local_addr() {
-                Ok(address) => format!("nbd://{address}/{}", escaped(export)),
-                Err(_) => format!("nbd:///{}", escaped(export)),
+                Ok(address) => format!("{scheme}://{address}/{}", escaped(export)),
+                Err(_) => format!("{scheme}:///{}", escaped(export)),
             },
             Self::Unix(_, path) => {
                 // Clients may run in another folder.
                 let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
                 let path = path.to_string_lossy();
-                format!("nbd+unix:///{}?socket={}", escaped(export), escaped(&path))
+                format!(
+                    "{scheme}+unix:///{}?socket={}",
+                    escaped(export),
+                    escaped(&path)
+                )
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use super::Counts;
 use super::address::Socket;
+use super::tls::Certificates;
 use nbd::{Answer, Command, Engine, Event, Export, Key, Request, Session, Started, wire};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, Read, Write};
@@ -53,7 +54,7 @@ pub struct Client {
     /// Its number in the engine.
     pub number: usize,
     /// Its socket.
-    pub socket: Box<dyn Socket>,
+    pub socket: Option<Box<dyn Socket>>,
     /// Whether the socket may have bytes, and may take some.
     pub readable: bool,
     pub writable: bool,
@@ -69,6 +70,10 @@ pub struct Client {
     /// The write whose payload is arriving.
     writing: Option<Key>,
     replies: VecDeque<Reply>,
+    /// With which it becomes encrypted.
+    certificates: Option<Certificates>,
+    /// When all replies were sent, TLS begins.
+    starts_tls: bool,
     /// Bytes of the first reply that were sent.
     sent: usize,
     waiting_bytes: usize,
@@ -76,20 +81,26 @@ pub struct Client {
 
 impl Client {
     /// A new connection.
-    pub fn new(number: usize, socket: Box<dyn Socket>) -> Self {
+    pub fn new(number: usize, socket: Box<dyn Socket>, certificates: Option<Certificates>) -> Self {
+        let session = match certificates {
+            Some(_) => Session::requiring_tls(),
+            None => Session::new(),
+        };
         let mut client = Self {
             number,
-            socket,
+            socket: Some(socket),
             readable: true,
             writable: true,
             closing: false,
             began: Instant::now(),
-            session: Session::new(),
+            session,
             input: Vec::new(),
             taken: 0,
             pending: None,
             writing: None,
             replies: VecDeque::new(),
+            certificates,
+            starts_tls: false,
             sent: 0,
             waiting_bytes: 0,
         };
@@ -105,12 +116,16 @@ impl Client {
     /// Whether it waits for bytes of the client.
     pub fn wants_input(&self) -> bool {
         let is_open = !self.closing || self.session.payload_bytes() > 0;
-        is_open && self.pending.is_none() && self.waiting_bytes < MAX_WAITING_BYTES
+        is_open
+            && !self.starts_tls
+            && self.pending.is_none()
+            && self.waiting_bytes < MAX_WAITING_BYTES
     }
 
     /// Whether it has something to send.
     pub fn wants_output(&self) -> bool {
-        !self.replies.is_empty()
+        let socket = self.socket.as_ref();
+        !self.replies.is_empty() || socket.is_some_and(|socket| socket.wants_output())
     }
 
     /// Whether the payload of a write that was begun is still arriving.
@@ -168,6 +183,11 @@ impl Client {
             Event::More => return self.fill(),
             Event::Message | Event::Payload => {}
             Event::Refused => counts.refused += 1,
+            Event::StartTls if self.taken < self.input.len() => {
+                // It was not encrypted, and may not be the client's.
+                return Err(io::ErrorKind::InvalidData.into());
+            }
+            Event::StartTls => self.starts_tls = true,
             Event::Request(request) => self.pending = Some(request),
             Event::Closed(end) if end.is_clean() => self.closing = true,
             Event::Closed(_) => return Err(io::ErrorKind::InvalidData.into()),
@@ -229,7 +249,10 @@ impl Client {
 
     /// Sends what the socket takes.
     pub fn send(&mut self, engine: &mut Engine) -> Life {
-        while self.writable && !self.replies.is_empty() {
+        while self.writable && self.wants_output() {
+            let Some(socket) = &mut self.socket else {
+                return Life::Lost;
+            };
             let mut slices = Vec::with_capacity(SLICES);
             let mut sent = self.sent;
             'all: for reply in &self.replies {
@@ -243,12 +266,27 @@ impl Client {
                 }
                 sent = 0;
             }
-            match self.socket.write_vectored(&slices) {
+            let written = match slices.is_empty() {
+                true => socket.flush().map(|()| 0),
+                false => socket.write_vectored(&slices),
+            };
+            match written {
+                Ok(0) if slices.is_empty() && socket.wants_output() => self.writable = false,
                 Ok(count) => self.advance(count, engine),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.writable = false,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(_) => return Life::Lost,
             }
+        }
+        if self.starts_tls && self.replies.is_empty() {
+            self.starts_tls = false;
+            self.readable = true;
+            let socket = self.socket.take().zip(self.certificates.as_ref());
+            let wrapped = socket.map(|(socket, certificates)| certificates.wrap(socket));
+            let Some(Ok(socket)) = wrapped else {
+                return Life::Lost;
+            };
+            self.socket = Some(socket);
         }
         Life::Open
     }
@@ -281,13 +319,16 @@ impl Client {
 
 /// Reads from a socket that may have bytes; `None`: it has none now.
 fn read(
-    socket: &mut Box<dyn Socket>,
+    socket: &mut Option<Box<dyn Socket>>,
     space: &mut [u8],
     readable: &mut bool,
 ) -> io::Result<Option<usize>> {
     if !*readable {
         return Ok(None);
     }
+    let Some(socket) = socket else {
+        return Err(io::ErrorKind::NotConnected.into());
+    };
     match socket.read(space) {
         Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
         Ok(count) => Ok(Some(count)),

@@ -5,6 +5,11 @@
 
 pub mod address;
 mod client;
+#[cfg(not(feature = "tls"))]
+#[path = "no_tls.rs"]
+pub mod tls;
+#[cfg(feature = "tls")]
+pub mod tls;
 
 use crate::Context;
 use crate::failure::{Failure, Result};
@@ -16,6 +21,7 @@ use nbd::{Command, Engine, Export, Limits};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
+use tls::Certificates;
 
 /// How long one sleep may last before the user's signals are looked at.
 const LOOK: Duration = Duration::from_millis(100);
@@ -53,6 +59,8 @@ pub struct Offer {
     pub export: Export,
     /// What each may hold.
     pub limits: Limits,
+    /// With which clients must encrypt.
+    pub certificates: Option<Certificates>,
     /// Connections at the same time.
     pub connections: usize,
 }
@@ -166,7 +174,8 @@ impl Server<'_> {
                 return;
             };
             self.counts.connections += 1;
-            self.clients.push(Client::new(number, socket));
+            self.clients
+                .push(Client::new(number, socket, self.offer.certificates.clone()));
         }
     }
 
@@ -258,7 +267,9 @@ impl Server<'_> {
             let mut flags = PollFlags::empty();
             flags.set(PollFlags::IN, client.wants_input());
             flags.set(PollFlags::OUT, client.wants_output());
-            files.push(PollFd::from_borrowed_fd(client.socket.as_fd(), flags));
+            if let Some(socket) = &client.socket {
+                files.push(PollFd::from_borrowed_fd(socket.as_fd(), flags));
+            }
         }
         if let (Some(listener), true) = (&self.listener, self.has_room()) {
             files.push(PollFd::from_borrowed_fd(listener.as_fd(), PollFlags::IN));

@@ -6,6 +6,7 @@ use crate::guard::{Grant, Purpose};
 use crate::path::OpenOptions;
 use crate::path::memory::Memory;
 use crate::serve::address::{Address, Listener};
+use crate::serve::tls::Certificates;
 use crate::serve::{self, Counts, Offer};
 use crate::transfer::Route;
 use crate::units::{Size, micros};
@@ -18,6 +19,7 @@ use map::FileDevice;
 use nbd::{Export, Limits};
 use schemars::JsonSchema;
 use serde::Serialize;
+use std::path::PathBuf;
 use std::time::Instant;
 
 /// The most memory for which a device is asked.
@@ -29,8 +31,8 @@ const MAX_MEMORY_BYTES: u64 = 16 << 30;
 The server runs until SIGINT or SIGTERM, completes the requests under way, flushes what was written, and reports. Clients read and
 write by the path of --path: QEMU (-drive file=nbd://localhost:10809), nbdcopy, nbdinfo, nbd-client and others.
 
-Nothing is written without --write. Whoever reaches the address may then read and write everything: there is no
-password and no encryption, so use a Unix socket, or a network that only trusted machines reach.
+Nothing is written without --write. Without --tls, whoever reaches the address may read, and with --write change, everything: use a
+Unix socket, or a network that only trusted machines reach.
 
 A read may begin and end anywhere. Writes are in whole blocks, whose size clients are told; others fail (EINVAL). A file of a volume
 is written in place and keeps its size, and one with checksums is only read, and verified.")]
@@ -54,6 +56,9 @@ pub struct Serve {
         conflicts_with = "name"
     )]
     pub destroy_data: Option<String>,
+    /// Require TLS and client certificates: FOLDER has ca-cert.pem, server-cert.pem and server-key.pem
+    #[arg(long, value_name = "FOLDER")]
+    pub tls: Option<PathBuf>,
     /// Clients at the same time; others wait
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub connections: u16,
@@ -93,6 +98,8 @@ pub struct Report {
     pub block_bytes: u32,
     /// Nothing could be written.
     pub read_only: bool,
+    /// Connections were encrypted, and clients had certificates.
+    pub tls: bool,
     /// The data was compared with the file's checksums.
     pub verified: bool,
     /// How long it was served.
@@ -134,6 +141,7 @@ impl Serve {
     /// # Errors
     /// The device, the volume or the address failed.
     pub fn run(&self, context: &Context) -> Result<Exit> {
+        let certificates = self.tls.as_deref().map(Certificates::load).transpose()?;
         let drive = Drive::find(&context.roots, &self.device)?;
         let purpose = match (&self.name, self.write) {
             (_, false) => Purpose::Read,
@@ -150,13 +158,15 @@ impl Serve {
                     true => Access::Write,
                     false => Access::Read,
                 };
-                store.mount(access, |mounted| self.serve_file(context, mounted, name))
+                store.mount(access, |mounted| {
+                    self.serve_file(context, mounted, name, certificates)
+                })
             }
             None => {
                 let memory = store.opened.memory.clone();
                 let (device, _) = store.opened.parts();
                 let size_bytes = device.geometry().size_bytes();
-                let served = self.serve(context, device, size_bytes, &memory);
+                let served = self.serve(context, device, size_bytes, &memory, certificates);
                 let (drive, path) = (&store.drive, &store.opened.name);
                 served.map(|served| self.report(drive, path, served))
             }
@@ -215,6 +225,7 @@ impl Serve {
         context: &Context,
         mounted: &Mounted<'_, '_>,
         name: &str,
+        certificates: Option<Certificates>,
     ) -> Result<Report> {
         let doing = || format!("opening `{}`", shown(name));
         let entry = mounted.run(doing(), mounted.volume.find(name))?;
@@ -240,7 +251,13 @@ impl Serve {
                     true => device.geometry().size_bytes(),
                     false => device.size_bytes(),
                 };
-                self.serve(context, &mut device, size_bytes, mounted.memory)
+                self.serve(
+                    context,
+                    &mut device,
+                    size_bytes,
+                    mounted.memory,
+                    certificates,
+                )
             }
             Err(volume::Error::PastEnd) => {
                 Err(Failure::usage(format!("`{}` is empty", shown(name))))
@@ -262,6 +279,7 @@ impl Serve {
         mut device: D,
         size_bytes: u64,
         memory: &Memory,
+        certificates: Option<Certificates>,
     ) -> Result<Served> {
         let geometry = *device.geometry();
         if self.write && geometry.features.read_only {
@@ -286,8 +304,8 @@ impl Serve {
             ..Export::of(&geometry, name, self.write, limits.max_payload_bytes())
         };
         let listener = Listener::bind(&self.nbd)?;
-        let uri = listener.uri(name);
-        if listener.is_public() {
+        let uri = listener.uri(name, self.tls.is_some());
+        if listener.is_public() && self.tls.is_none() {
             context.say("other machines may reach this address, and need no password");
         }
         let access = match export.read_only {
@@ -302,6 +320,7 @@ impl Serve {
         let offer = Offer {
             export,
             limits,
+            certificates,
             connections,
         };
         let counts = serve::serve(context, &mut device, memory, &offer, listener)?;
@@ -324,6 +343,7 @@ impl Serve {
             size_bytes: export.size_bytes,
             block_bytes: export.block_bytes,
             read_only: export.read_only,
+            tls: self.tls.is_some(),
             verified: false,
             elapsed_us: served.elapsed_us,
             connections: counts.connections,

@@ -18,8 +18,12 @@ struct Server {
 
 impl Server {
     fn start(folder: &Folder, words: &[&str]) -> Self {
+        Self::start_at(folder, &folder.path("s.sock"), words)
+    }
+
+    fn start_at(folder: &Folder, address: &str, words: &[&str]) -> Self {
         let socket = folder.path("s.sock");
-        let words = [&["serve"], words, &["--nbd", &socket, "--json"]].concat();
+        let words = [&["serve"], words, &["--nbd", address, "--json"]].concat();
         let mut child = command(&words)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -463,4 +467,118 @@ fn qemu_reads_and_writes() {
     data[65536..2 * 65536].fill(0);
     assert!(crate::support::get(&disk, "guest.raw", &[]) == data);
     assert!(ok(&["check", &disk]).starts_with("sound"));
+}
+
+/// An authority, and certificates of a server and of a client, in the files that NBD programs expect; None if the machine lacks
+/// openssl.
+fn certificates(folder: &str) -> Option<()> {
+    std::fs::create_dir_all(folder).unwrap();
+    let file = |name: &str| format!("{folder}/{name}.pem");
+    let key = [
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:prime256v1",
+        "-nodes",
+    ];
+    let (ca, ca_key) = (file("ca-cert"), file("ca-key"));
+    let authority = [
+        "req",
+        "-x509",
+        "-subj",
+        "/CN=authority",
+        "-keyout",
+        &ca_key,
+        "-out",
+        &ca,
+    ];
+    tool("openssl", &[&authority[..], &key].concat())?;
+    for (who, name) in [("server", "localhost"), ("client", "guest")] {
+        let (cert, cert_key) = (file(&format!("{who}-cert")), file(&format!("{who}-key")));
+        let (subject, alternative) = (format!("/CN={name}"), format!("subjectAltName=DNS:{name}"));
+        let words = [
+            "req",
+            "-x509",
+            "-CA",
+            &ca,
+            "-CAkey",
+            &ca_key,
+            "-subj",
+            &subject,
+            "-addext",
+            &alternative,
+            "-addext",
+            "basicConstraints=critical,CA:FALSE",
+            "-keyout",
+            &cert_key,
+            "-out",
+            &cert,
+        ];
+        tool("openssl", &[&words[..], &key].concat())?;
+    }
+    Some(())
+}
+
+#[test]
+fn with_certificates_both_sides_must_have_one() {
+    let folder = Folder::new();
+    let (good, other) = (folder.path("good"), folder.path("other"));
+    if certificates(&good)
+        .and_then(|()| certificates(&other))
+        .is_none()
+    {
+        return;
+    }
+    let source = folder.path("source");
+    std::fs::write(&source, noise(8, 8 << 20)).unwrap();
+    let words = ["ram:8M", "--write", "--tls", &good];
+    let server = Server::start_at(&folder, "localhost:0", &words);
+    assert!(server.uri.starts_with("nbds://"), "{}", server.uri);
+    let (_, port) = server.uri.trim_end_matches('/').rsplit_once(':').unwrap();
+    let uri = |folder: &str| format!("nbds://localhost:{port}/?tls-certificates={folder}");
+    let copy = folder.path("copy");
+    if tool("nbdcopy", &["--flush", &source, &uri(&good)]).is_none() {
+        return;
+    }
+    tool("nbdcopy", &[&uri(&good), &copy]);
+    assert!(std::fs::read(&copy).unwrap() == std::fs::read(&source).unwrap());
+    // Not without TLS, not with a certificate of another authority, and not without one.
+    let plain = format!("nbd://localhost:{port}/");
+    std::fs::remove_file(format!("{other}/ca-cert.pem")).unwrap();
+    std::fs::copy(
+        format!("{good}/ca-cert.pem"),
+        format!("{other}/ca-cert.pem"),
+    )
+    .unwrap();
+    let none = folder.path("none");
+    std::fs::create_dir(&none).unwrap();
+    std::fs::copy(format!("{good}/ca-cert.pem"), format!("{none}/ca-cert.pem")).unwrap();
+    for uri in [plain, uri(&other), uri(&none)] {
+        let refused = Command::new("nbdinfo")
+            .args(["--size", &uri])
+            .output()
+            .unwrap();
+        assert!(!refused.status.success(), "{uri}");
+        assert!(refused.stdout.is_empty(), "{uri} learns the size");
+    }
+    assert!(
+        tool("nbdinfo", &["--size", &uri(&good)])
+            .unwrap()
+            .starts_with("8388608")
+    );
+    let report = server.end(Signal::INT);
+    assert_eq!(report["tls"], true);
+    assert_eq!(report["written_bytes"], 8 << 20);
+    let words = [
+        "serve",
+        "ram:1M",
+        "--nbd",
+        "localhost:0",
+        "--tls",
+        &folder.path("nothing"),
+    ];
+    refused(&words, 10, "ca-cert.pem");
+    std::fs::write(format!("{good}/server-key.pem"), "not a key").unwrap();
+    let words = ["serve", "ram:1M", "--nbd", "localhost:0", "--tls", &good];
+    refused(&words, 2, "server-key.pem");
 }

@@ -106,9 +106,14 @@ pub struct Talk {
 
 /// Gives the parts of a client's bytes to a server, each whole, and answers each request before the next.
 pub fn talk(export: &Export, parts: &[&[u8]]) -> Talk {
+    talk_in(Session::new(), export, parts)
+}
+
+/// The same in a session that has begun.
+pub fn talk_in(mut session: Session, export: &Export, parts: &[&[u8]]) -> Talk {
     let mut disk = disk();
     let mut engine = engine(1);
-    let (mut session, mut out) = (Session::new(), wire::greeting().to_vec());
+    let mut out = wire::greeting().to_vec();
     let (mut writing, mut ended, mut refused) = (None, None, 0);
     for part in parts {
         let mut input = *part;
@@ -120,7 +125,7 @@ pub fn talk(export: &Export, parts: &[&[u8]]) -> Talk {
                     assert!(input.is_empty(), "more is asked for while bytes are left");
                     break;
                 }
-                Event::Message => {}
+                Event::Message | Event::StartTls => {}
                 Event::Refused => refused += 1,
                 Event::Request(request) => {
                     assert_eq!(

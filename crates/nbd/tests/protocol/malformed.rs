@@ -1,6 +1,6 @@
 //! Clients that do not follow the protocol: they get its errors, and the server keeps its memory.
 
-use crate::client::{self, Conversation, Talk, export, talk};
+use crate::client::{self, Conversation, Talk, export, talk, talk_in};
 use straightway_nbd::wire::{command, option};
 use straightway_nbd::{End, Event, Session};
 
@@ -134,6 +134,53 @@ fn what_the_device_lacks_is_not_announced_and_refused() {
         .map(ToString::to_string)
         .collect();
     assert_eq!(lines[lines.len() - 2..], ["1: error 95", "2: error 95"]);
+}
+
+#[test]
+fn a_server_that_requires_tls_tells_nothing_before_it() {
+    let mut client = Conversation::default();
+    client.flags(3);
+    client.option(option::LIST, &[]);
+    client.option(option::STRUCTURED_REPLY, &[]);
+    client.option(option::GO, &client::go("", &[]));
+    client.option(option::STARTTLS, b"x");
+    let mut encrypted = client.clone();
+    let session = Session::requiring_tls;
+    let lines = |client: &Conversation| -> Vec<String> {
+        let Talk { out, .. } = talk_in(session(), &export(true), &[&client.0]);
+        client::parse(&out)
+            .iter()
+            .map(ToString::to_string)
+            .collect()
+    };
+    let before = [
+        "greeting 3",
+        "option 3: error 80000005",
+        "option 8: error 80000005",
+        "option 7: error 80000005",
+        "option 5: error 80000003",
+    ];
+    assert_eq!(lines(&client), before);
+    // After it, everything is as without, and there is no second one.
+    encrypted.option(option::STARTTLS, &[]);
+    encrypted.option(option::STARTTLS, &[]);
+    encrypted.option(option::LIST, &[]);
+    let after = lines(&encrypted);
+    assert_eq!(after[..5], before);
+    assert_eq!(
+        after[5..],
+        [
+            "option 5: ack",
+            "option 5: error 80000003",
+            "option 3: server disk, a disk",
+            "option 3: ack"
+        ]
+    );
+    let mut old = Conversation::default();
+    old.flags(3);
+    old.option(option::EXPORT_NAME, &[]);
+    let Talk { out, ended, .. } = talk_in(session(), &export(true), &[&old.0]);
+    assert_eq!((out.len(), ended), (18, Some(End::TlsRequired)));
 }
 
 #[test]
