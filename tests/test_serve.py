@@ -37,3 +37,20 @@ def test_the_kernel_reads_and_writes_a_drive_over_the_straight_path():
         """,
         "--drive", "size=16M,serial=LAB1",
     )  # fmt: skip
+
+
+def test_a_server_without_requests_gives_a_recalled_drive_back():
+    guest(
+        r"""
+        $S serve nvme0n1 --nbd /tmp/s.sock >/tmp/report 2>/tmp/said & server=$!
+        for i in $(seq 300); do grep -q ' at nbd' /tmp/said && break; kill -0 $server || fail "$(cat /tmp/said)"; sleep 0.1; done
+        driver_is vfio-pci
+        echo $BDF >/sys/bus/pci/drivers/vfio-pci/unbind
+        wait $server; same $? 3 "the exit status"
+        grep -q 'no longer answers' /tmp/said || fail "$(cat /tmp/said)"
+        [ ! -e /tmp/s.sock ] || fail "the socket is left"
+        until [ -b /dev/nvme0n1 ]; do sleep 0.1; done
+        driver_is nvme
+        """,
+        "--drive", "size=16M,serial=LAB1",
+    )  # fmt: skip

@@ -13,6 +13,7 @@ pub mod tls;
 
 use crate::Context;
 use crate::failure::{Failure, Result};
+use crate::path::handle::Recall;
 use crate::path::memory::Memory;
 use address::Listener;
 use block::{Device, blocking};
@@ -68,11 +69,12 @@ pub struct Offer {
 /// Serves a device until the user ends it. Requests under way are completed, and what was written is flushed.
 ///
 /// # Errors
-/// There is not enough memory, the sockets cannot be waited for, or the last flush failed.
+/// There is not enough memory, the sockets cannot be waited for, the machine recalled the drive, or the last flush failed.
 pub fn serve<D: Device>(
     context: &Context,
     device: &mut D,
     memory: &Memory,
+    recall: Recall<'_>,
     offer: &Offer,
     listener: Listener,
 ) -> Result<Counts> {
@@ -101,7 +103,10 @@ pub fn serve<D: Device>(
         ending: None,
     };
     if result.is_ok() {
-        result = server.run(context, device);
+        result = server.run(context, device, recall);
+    }
+    for client in server.clients.drain(..) {
+        client.release(&mut server.engine);
     }
     // What is in flight still belongs to the device.
     while server.engine.outstanding() > 0 {
@@ -134,8 +139,18 @@ struct Server<'s> {
 }
 
 impl Server<'_> {
-    fn run<D: Device>(&mut self, context: &Context, device: &mut D) -> Result<Counts> {
+    fn run<D: Device>(
+        &mut self,
+        context: &Context,
+        device: &mut D,
+        recall: Recall<'_>,
+    ) -> Result<Counts> {
         loop {
+            // No request may be under way that would report it.
+            if recall.is_requested() {
+                let failure = Failure::request("serving", block::Error::Gone);
+                return Err(failure);
+            }
             if self.ending.is_none() && context.cancel.is_set() {
                 self.end();
             }

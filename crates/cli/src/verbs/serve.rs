@@ -4,6 +4,7 @@ use crate::drive::Drive;
 use crate::failure::{Exit, Failure, Result};
 use crate::guard::{Grant, Purpose};
 use crate::path::OpenOptions;
+use crate::path::handle::Recall;
 use crate::path::memory::Memory;
 use crate::serve::address::{Address, Listener};
 use crate::serve::tls::Certificates;
@@ -164,9 +165,10 @@ impl Serve {
             }
             None => {
                 let memory = store.opened.memory.clone();
-                let (device, _) = store.opened.parts();
+                let (device, recall) = store.opened.parts();
                 let size_bytes = device.geometry().size_bytes();
-                let served = self.serve(context, device, size_bytes, &memory, certificates);
+                let served =
+                    self.serve(context, device, size_bytes, (&memory, recall), certificates);
                 let (drive, path) = (&store.drive, &store.opened.name);
                 served.map(|served| self.report(drive, path, served))
             }
@@ -255,7 +257,7 @@ impl Serve {
                     context,
                     &mut device,
                     size_bytes,
-                    mounted.memory,
+                    (mounted.memory, mounted.recall),
                     certificates,
                 )
             }
@@ -278,7 +280,7 @@ impl Serve {
         context: &Context,
         mut device: D,
         size_bytes: u64,
-        memory: &Memory,
+        (memory, recall): (&Memory, Recall<'_>),
         certificates: Option<Certificates>,
     ) -> Result<Served> {
         let geometry = *device.geometry();
@@ -323,7 +325,7 @@ impl Serve {
             certificates,
             connections,
         };
-        let counts = serve::serve(context, &mut device, memory, &offer, listener)?;
+        let counts = serve::serve(context, &mut device, memory, recall, &offer, listener)?;
         Ok(Served {
             uri,
             export: offer.export,
