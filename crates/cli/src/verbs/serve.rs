@@ -23,6 +23,8 @@ use serde::Serialize;
 use std::path::PathBuf;
 use std::time::Instant;
 
+/// The longest request that every server takes: some clients do not ask for its limit.
+const LEAST_PAYLOAD_BYTES: usize = 1 << 20;
 /// The most memory for which a device is asked.
 const MAX_MEMORY_BYTES: u64 = 16 << 30;
 
@@ -299,6 +301,15 @@ impl Serve {
             share,
             self.queue_depth.into(),
         );
+        if (limits.max_payload_bytes() as usize) < LEAST_PAYLOAD_BYTES {
+            let least = connections * (LEAST_PAYLOAD_BYTES + 3 * limits.piece_bytes);
+            let what = format!(
+                "--memory is {}, too little for a request of 1 MiB from each of {connections} connections",
+                self.memory
+            );
+            let hint = format!("--memory {least}, or fewer --connections");
+            return Err(Failure::usage(what).hint(hint));
+        }
         let name = self.name.as_deref().unwrap_or_default();
         let export = Export {
             size_bytes,

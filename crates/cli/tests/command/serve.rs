@@ -324,7 +324,7 @@ fn a_signal_completes_what_is_under_way() {
 #[test]
 fn wrong_clients_lose_their_connection_and_no_one_else_s() {
     let folder = Folder::new();
-    let server = Server::start(&folder, &["ram:8M", "--write", "--memory", "4M"]);
+    let server = Server::start(&folder, &["ram:8M", "--write", "--memory", "10M"]);
     let mut good = server.connect();
     let data = noise(5, 64 << 10);
     assert_eq!(good.write(0, &data), 0);
@@ -369,6 +369,8 @@ fn what_may_not_be_served_is_refused() {
     refused(&wrong, 2, "other");
     refused(&["serve", &disk, "--nbd", "nowhere"], 2, "HOST:PORT");
     refused(&["serve", &disk, "--nbd", &disk], 9, "in use");
+    let little = ["serve", &disk, "--memory", "8M", "--nbd", &address];
+    refused(&little, 2, "too little");
     refused(&["serve", "/nonexistent", "--nbd", &address], 3, "no file");
     assert!(!Path::new(&address).exists());
 }
