@@ -12,7 +12,7 @@ LIBRARY ?= $(dir $(COMMAND))
 VERSION = $(shell sed -n '0,/^version = /s/^version = "\(.*\)"/\1/p' Cargo.toml)
 MAJOR = $(firstword $(subst ., ,$(VERSION)))
 
-.PHONY: help demo test test-fast test-rtl soak figures reproduce check build setup install install-c fio-engine wheel
+.PHONY: help demo test test-fast test-rtl soak figures reproduce check build setup install install-c fio-engine wheel packages
 
 help:
 	@echo "make demo       set up, then compare every path to an emulated NVMe drive (out/demo/)"
@@ -27,6 +27,7 @@ help:
 	@echo "make fio-engine build fio's engine over libstraightway (target/release/straightway_fio.so)"
 	@echo "make wheel      build the Python module (build/wheels/release)"
 	@echo "make install    install it with its manual pages and completions, and libstraightway (PREFIX=/usr/local DESTDIR=)"
+	@echo "make packages   Debian packages of the command, the C library and CharIO (out/packages)"
 	@echo "make setup      install what all of these need"
 
 setup:
@@ -45,6 +46,10 @@ fio-engine: build
 wheel:
 	@tools/setup base wheel
 	crates/python/build
+
+# Debian packages for this machine's architecture: out/packages/*.deb.
+packages: build
+	tools/packages
 
 # Installs what `make build` built, so that root needs no compiler.
 install: install-c
