@@ -186,11 +186,17 @@ fn allocate(arena: &Arena, len: usize, align_bytes: usize) -> Result<Buffer> {
 /// A device is granted whole pages of another owner's memory.
 #[cfg(feature = "vfio")]
 pub(crate) fn check_grant(start: usize, len: usize) -> Result<()> {
-    if len == 0 || (start | len) % PAGE_BYTES != 0 {
+    check_whole_pages(start, len, rustix::param::page_size())
+}
+
+/// The system's pages, which the kernel pins and an IOMMU maps: 16 or 64 KiB on some Arm kernels.
+#[cfg(feature = "vfio")]
+fn check_whole_pages(start: usize, len: usize, page_bytes: usize) -> Result<()> {
+    if len == 0 || (start | len) % page_bytes != 0 {
         return Err(Error::Unsupported {
             what: "a grant of memory",
             why: format!("{len} bytes at {start:#x} are not whole pages"),
-            hint: Some(format!("grant multiples of {PAGE_BYTES} bytes")),
+            hint: Some(format!("grant multiples of {page_bytes} bytes")),
         });
     }
     Ok(())
@@ -203,12 +209,30 @@ mod tests {
     #[test]
     fn memory_is_rounded_to_pages_and_says_when_it_is_full() {
         let memory = HostMemory::new(5000).unwrap();
-        assert_eq!(memory.len_bytes(), 8192);
-        let buffer = memory.allocate(8192).unwrap();
+        let rounded = 5000_usize.next_multiple_of(rustix::param::page_size());
+        assert_eq!(memory.len_bytes(), rounded);
+        let buffer = memory.allocate(rounded).unwrap();
         let error = memory.allocate(1).unwrap_err();
         assert!(matches!(error, Error::MemoryFull { bytes: 1, .. }));
         memory.clone().give_back(buffer).unwrap();
         assert_eq!(memory.buffers_out(), 0);
         assert!(HostMemory::new(usize::MAX).is_err());
+    }
+
+    #[test]
+    #[cfg(feature = "vfio")]
+    fn a_grant_is_of_the_systems_pages() {
+        for page_bytes in [4 << 10, 16 << 10, 64 << 10] {
+            assert!(check_whole_pages(page_bytes, 3 * page_bytes, page_bytes).is_ok());
+            for (start, len) in [
+                (0, 0),
+                (page_bytes / 2, page_bytes),
+                (page_bytes, page_bytes / 2),
+            ] {
+                let error = check_whole_pages(start, len, page_bytes).unwrap_err();
+                assert!(matches!(error, Error::Unsupported { hint: Some(hint), .. }
+                    if hint.contains(&page_bytes.to_string())));
+            }
+        }
     }
 }
