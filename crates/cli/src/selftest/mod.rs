@@ -274,7 +274,7 @@ fn on_path(
         area,
     }
     .cross_read();
-    after.name = "going on after the reset".to_owned();
+    after.name = "reading all again".to_owned();
     checks.push(after);
     Ok(())
 }
