@@ -728,7 +728,7 @@ fn every_report_is_json_with_a_published_schema() {
     let disk = folder.path("disk.img");
     let small = folder.file("small", 1000);
     let out = folder.path("out");
-    let reports: [(&str, &[&str]); 13] = [
+    let reports: [(&str, &[&str]); 14] = [
         (
             "format",
             &["format", &disk, "--size", "8M", "--checksums", "--json"],
@@ -756,6 +756,10 @@ fn every_report_is_json_with_a_published_schema() {
         ("df", &["df", &disk, "--json"]),
         ("label", &["label", &disk, "new", "--json"]),
         ("trim", &["trim", &disk, "--json"]),
+        (
+            "selftest",
+            &["selftest", "model:8M", "--size", "64K", "--json"],
+        ),
     ];
     for (verb, words) in reports {
         let report = json(words);
