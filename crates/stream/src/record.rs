@@ -90,9 +90,25 @@ impl<'r, 'v, D: Device, C: Clock> Recorder<'r, 'v, D, C> {
             reserve_bytes: options.reserve_bytes,
             retries: options.retries,
         };
-        let recorder = Self::ended(volume, file, clock, limits, places);
-        recorder.begin(&status, gaps, options.total_bytes);
-        Ok(recorder)
+        // Built in one step: an embedded stack has no room for a second one.
+        Ok(Self {
+            volume,
+            file: Cell::new(file),
+            state: RefCell::new(RecordState {
+                gaps: Gaps::new(gaps),
+                ending: false,
+                last_commit: clock.ticks(),
+                next_offset: status.appended_bytes,
+                end_offset: end_of(&status, options.total_bytes),
+                report: RecordReport {
+                    durable_bytes: status.committed_bytes,
+                    ..RecordReport::default()
+                },
+                ..RecordState::ended(places, limits.retries)
+            }),
+            clock,
+            limits,
+        })
     }
 
     /// A recorder that has ended.
@@ -119,7 +135,6 @@ impl<'r, 'v, D: Device, C: Clock> Recorder<'r, 'v, D, C> {
         gaps: Option<GapFile>,
         total_bytes: Option<u64>,
     ) {
-        let start = status.appended_bytes;
         let mut state = self.state();
         state.gaps = Gaps::new(gaps);
         state.need = None;
@@ -128,8 +143,8 @@ impl<'r, 'v, D: Device, C: Clock> Recorder<'r, 'v, D, C> {
         state.full = false;
         state.last_commit = self.clock.ticks();
         state.start = None;
-        state.next_offset = start;
-        state.end_offset = start.saturating_add(total_bytes.unwrap_or(u64::MAX));
+        state.next_offset = status.appended_bytes;
+        state.end_offset = end_of(status, total_bytes);
         state.report = RecordReport {
             durable_bytes: status.committed_bytes,
             ..RecordReport::default()
@@ -381,4 +396,10 @@ pub(crate) fn checked<D: Device>(
         }
     }
     volume.file_status(file).map_err(closed)
+}
+
+/// Where a recording into a file of this status is expected to end.
+fn end_of(status: &FileStatus, total_bytes: Option<u64>) -> u64 {
+    let total = total_bytes.unwrap_or(u64::MAX);
+    status.appended_bytes.saturating_add(total)
 }

@@ -70,6 +70,7 @@ pub(crate) enum Held {
 
 impl<'r> RecordState<'r> {
     /// A recording that has ended.
+    #[inline(always)]
     pub(crate) fn ended(places: &'r mut [Place], retries: u8) -> Self {
         Self {
             places,
