@@ -14,6 +14,7 @@
 //! | `stream` | the sources of recordings and the sinks of playbacks |
 //! | `bench` | every path, prepared for measuring |
 //! | `output` | the results of a run |
+//! | `mount` | the files of a volume as a folder |
 //! | `facts`, `guard` | a drive's properties; its protection |
 //! | `selftest` | the steps of `selftest`, and data that explains its own defects |
 //! | `survey` | the report of `doctor --report` |
@@ -33,6 +34,7 @@ mod failure;
 mod guard;
 mod hardware;
 mod manual;
+mod mount;
 pub mod open;
 mod output;
 mod path;

@@ -216,6 +216,20 @@ fn unit_serial(page: &Path) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
+/// Lets the kernel read this far ahead of a program that reads files of the file system at `folder` in order. Only root may;
+/// otherwise, and where the kernel has no such setting, nothing changes.
+pub fn set_read_ahead(roots: &Roots, folder: &Path, bytes: u32) {
+    let Ok(data) = std::fs::metadata(folder) else {
+        return;
+    };
+    let device = std::os::linux::fs::MetadataExt::st_dev(&data);
+    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+    let place = roots
+        .sys
+        .join(format!("class/bdi/{major}:{minor}/read_ahead_kb"));
+    let _ = std::fs::write(place, (bytes >> 10).to_string());
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

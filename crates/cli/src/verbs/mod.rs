@@ -23,6 +23,7 @@ pub mod load;
 pub mod ls;
 pub mod man;
 pub mod map;
+pub mod mount;
 pub mod mv;
 pub mod periodic;
 pub mod play;
@@ -167,6 +168,8 @@ verbs! {
     record Record reports crate::stream::report::RecordedFile;
     /// Play a file of a volume at a rate
     play Play reports crate::stream::report::PlayedFile;
+    /// Show the files of a volume as a folder, to read
+    mount Mount;
     /// Serve a device, or a file of a volume, as a Network Block Device
     serve Serve reports serve::Report;
     /// Print completions for a shell

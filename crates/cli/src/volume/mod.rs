@@ -12,6 +12,7 @@
 //! | `found` | the existing content of a device |
 //! | `findings` | the findings of a check as text |
 //! | `wipe` | finding signatures on a device, and wiping them before a format |
+//! | `service`, `moves`, `turns` | operations of other threads on a mounted volume, many under way |
 //! | `workload` | the files of a simulated application |
 //!
 //! These modules do not depend on the verbs.
@@ -24,10 +25,13 @@ pub mod fill;
 pub mod findings;
 pub mod flow;
 pub mod found;
+pub mod moves;
 pub mod route;
+pub mod service;
 pub mod source;
 pub mod store;
 pub mod tree;
+pub mod turns;
 pub mod wipe;
 pub mod workload;
 

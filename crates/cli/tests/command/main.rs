@@ -12,6 +12,7 @@ mod instrument;
 mod interrupted;
 mod many;
 mod map;
+mod mount;
 mod quirks;
 mod segments;
 mod serve;

@@ -2,16 +2,17 @@
 //!
 //! Threads that have the same file open share the volume's, one to read and one to write.
 
-use super::pool::{Gate, Pool, pass};
+use super::pool::Pool;
 use super::{PREFIX, Want};
+use crate::volume::moves::Moves;
+use crate::volume::turns::{Gate, pass};
 use crate::volume::{Mounted, failed, shown};
-use block::Buffer;
 use measure::workload::{LONGEST, Use};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::io;
 use std::rc::Rc;
-use volume::{CreateOptions, Direction, Error, Event, File, Need, Progress, Transfer};
+use volume::{CreateOptions, Direction, Error, Event, File, Need};
 
 type Done<T> = std::result::Result<T, Error>;
 
@@ -36,9 +37,7 @@ pub struct Files<'m, 'v, 'a> {
     held: RefCell<HashMap<(u32, u8), Rc<Open>>>,
     /// What changes `open`.
     names: Gate,
-    /// Completions that their transfer has not taken, by tag.
-    events: RefCell<HashMap<u16, Vec<Event>>>,
-    last_tag: Cell<u16>,
+    moves: Moves<'v, 'a>,
 }
 
 impl<'m, 'v, 'a> Files<'m, 'v, 'a> {
@@ -49,15 +48,13 @@ impl<'m, 'v, 'a> Files<'m, 'v, 'a> {
             open: RefCell::default(),
             held: RefCell::default(),
             names: Gate::default(),
-            events: RefCell::default(),
-            last_tag: Cell::new(0),
+            moves: Moves::new(mounted.volume),
         }
     }
 
     /// Keeps a completion for its transfer.
     pub fn take_back(&self, event: Event) {
-        let mut events = self.events.borrow_mut();
-        events.entry(event.tag).or_default().push(event);
+        self.moves.take_back(event);
     }
 
     /// Performs an operation of a session.
@@ -189,43 +186,13 @@ impl<'m, 'v, 'a> Files<'m, 'v, 'a> {
             return Ok(0);
         }
         let buffer = self.pool.take(len).await;
-        let (buffer, result) = self.moved(open, way, offset, buffer, len).await;
+        let provide = async |need| self.provide(open.file, need).await;
+        let moved = self.moves.run(open.file, way, offset, buffer, len, provide);
+        let (buffer, result) = moved.await;
         if let Some(buffer) = buffer {
             self.pool.put(buffer);
         }
         result.map(|()| len as u64)
-    }
-
-    async fn moved(
-        &self,
-        open: &Open,
-        way: Direction,
-        offset: u64,
-        buffer: Buffer,
-        len: usize,
-    ) -> (Option<Buffer>, Done<()>) {
-        let (volume, tag) = (self.mounted.volume, self.tag());
-        let mut transfer = Transfer::new(open.file, way, offset, buffer, len, tag);
-        loop {
-            let events = self.events.borrow_mut().remove(&tag);
-            for event in events.into_iter().flatten() {
-                transfer.take_back(event);
-            }
-            match transfer.go_on(volume) {
-                Progress::Done => break,
-                Progress::Submitted | Progress::Blocked => pass().await,
-                Progress::Needs(need) => {
-                    if let Err(error) = self.provide(open.file, need).await {
-                        transfer.fail(error);
-                    }
-                }
-            }
-        }
-        if transfer.failure().is_some() && way == Direction::Append {
-            // What was appended before the failure stays; the rest is discarded.
-            let _ = volume.rewind(open.file);
-        }
-        transfer.end()
     }
 
     /// Supplies what a transfer needs; a file that grows gets room to double, so that most appends
@@ -239,13 +206,6 @@ impl<'m, 'v, 'a> Files<'m, 'v, 'a> {
             }
             need => volume.provide(file, need).await,
         }
-    }
-
-    /// A tag that no transfer under way has: there are fewer than tags.
-    fn tag(&self) -> u16 {
-        let tag = self.last_tag.get().wrapping_add(1);
-        self.last_tag.set(tag);
-        tag
     }
 
     async fn begin(&self) -> io::Result<u64> {

@@ -1,51 +1,17 @@
-//! Buffers for the operations under way, and the turns that they take.
+//! Buffers for the operations under way.
 
 use crate::failure::Result;
 use crate::path::memory::Memory;
+use crate::volume::turns::wait_for;
 use block::Buffer;
 use measure::workload::LONGEST;
-use std::cell::{Cell, RefCell};
-use std::future::poll_fn;
-use std::task::Poll;
+use std::cell::RefCell;
 
 /// The length and number of buffers of each kind: most operations are short.
 const KINDS: [(usize, usize); 2] = [(64 << 10, 64), (LONGEST as usize, 4)];
 
 /// Memory for all buffers.
 pub const POOL_BYTES: u64 = 64 * (64 << 10) + 4 * LONGEST;
-
-/// Waits until `ready` has something. Every operation is polled in each pass of the service, so
-/// no one is woken.
-pub async fn wait_for<T>(mut ready: impl FnMut() -> Option<T>) -> T {
-    poll_fn(|_| ready().map_or(Poll::Pending, Poll::Ready)).await
-}
-
-/// Lets the others, and the device, have a turn.
-pub async fn pass() {
-    let mut has_passed = false;
-    wait_for(|| std::mem::replace(&mut has_passed, true).then_some(())).await;
-}
-
-/// Lets one operation in at a time.
-#[derive(Debug, Default)]
-pub struct Gate(Cell<bool>);
-
-/// The right to be inside.
-#[derive(Debug)]
-pub struct Inside<'a>(&'a Gate);
-
-impl Gate {
-    pub async fn enter(&self) -> Inside<'_> {
-        wait_for(|| (!self.0.replace(true)).then_some(())).await;
-        Inside(self)
-    }
-}
-
-impl Drop for Inside<'_> {
-    fn drop(&mut self) {
-        self.0.0.set(false);
-    }
-}
 
 /// The buffers that no operation has, shorter ones first.
 #[derive(Debug)]
