@@ -6,7 +6,7 @@
 use block::{Clock, Device};
 use volume::File;
 
-use crate::gaps::GapFile;
+use crate::gaps::{GapFile, Gaps};
 use crate::place::{self, Place};
 use crate::record;
 use crate::record_state::Held;
@@ -39,17 +39,26 @@ impl<'r, D: Device, C: Clock> Recorder<'r, '_, D, C> {
         total_bytes: Option<u64>,
     ) -> Result<RecordReport, Error> {
         let status = record::checked(self.volume, file, gaps.as_ref())?;
-        let before = {
-            let state = self.state();
-            let is_over = state.ending && state.failure.is_none() && state.done == state.taken;
-            if !is_over || !place::are_vacant(state.places) {
-                return Err(Error::Ended);
-            }
-            state.report
-        };
+        let mut state = self.state();
+        let is_over = state.ending && state.failure.is_none() && state.done == state.taken;
+        if !is_over || !place::are_vacant(state.places) {
+            return Err(Error::Ended);
+        }
+        state.gaps = Gaps::new(gaps);
+        state.need = None;
+        state.held = Held::No;
+        state.ending = false;
+        state.full = false;
+        state.last_commit = self.clock.ticks();
+        state.start = None;
+        state.next_offset = status.appended_bytes;
+        state.end_offset = record::end_of(&status, total_bytes);
         self.set_file(file);
-        self.begin(&status, gaps, total_bytes);
-        Ok(before)
+        let next = RecordReport {
+            durable_bytes: status.committed_bytes,
+            ..RecordReport::default()
+        };
+        Ok(core::mem::replace(&mut state.report, next))
     }
 
     /// Ends the input of this file, as [`finish`](Recorder::finish) does: the blocks that follow are handed in to `next`,

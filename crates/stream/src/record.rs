@@ -10,7 +10,7 @@ use volume::{Event, File, FileStatus, Transfer, Volume};
 
 use crate::gaps::{GAP_LINE_BYTES, GapFile, Gaps};
 use crate::place::{self, Place};
-use crate::record_state::{Held, Limits, RecordState};
+use crate::record_state::{Limits, RecordState};
 use crate::{Error, RecordReport};
 
 /// How to record.
@@ -126,29 +126,6 @@ impl<'r, 'v, D: Device, C: Clock> Recorder<'r, 'v, D, C> {
             limits,
             state: RefCell::new(RecordState::ended(places, limits.retries)),
         }
-    }
-
-    /// Begins a file of this status.
-    pub(crate) fn begin(
-        &self,
-        status: &FileStatus,
-        gaps: Option<GapFile>,
-        total_bytes: Option<u64>,
-    ) {
-        let mut state = self.state();
-        state.gaps = Gaps::new(gaps);
-        state.need = None;
-        state.held = Held::No;
-        state.ending = false;
-        state.full = false;
-        state.last_commit = self.clock.ticks();
-        state.start = None;
-        state.next_offset = status.appended_bytes;
-        state.end_offset = end_of(status, total_bytes);
-        state.report = RecordReport {
-            durable_bytes: status.committed_bytes,
-            ..RecordReport::default()
-        };
     }
 
     /// The file that it records into.
@@ -399,7 +376,7 @@ pub(crate) fn checked<D: Device>(
 }
 
 /// Where a recording into a file of this status is expected to end.
-fn end_of(status: &FileStatus, total_bytes: Option<u64>) -> u64 {
+pub(crate) fn end_of(status: &FileStatus, total_bytes: Option<u64>) -> u64 {
     let total = total_bytes.unwrap_or(u64::MAX);
     status.appended_bytes.saturating_add(total)
 }

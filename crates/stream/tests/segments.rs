@@ -305,12 +305,7 @@ fn nothing_of_the_next_file_is_durable_before_the_end_of_this_one() {
 /// was acknowledged.
 #[test]
 fn a_power_cut_at_a_change_leaves_no_hole_between_files() {
-    let seed = std::env::var("STRAIGHTWAY_SEED")
-        .ok()
-        .and_then(|seed| seed.parse().ok());
-    let seed = seed.unwrap_or_else(|| fastrand::u64(..));
-    println!("STRAIGHTWAY_SEED={seed}");
-    let mut random = fastrand::Rng::with_seed(seed);
+    let mut random = fastrand::Rng::with_seed(seed());
     let (mut images, mut several, mut acknowledged_bytes) = (0, 0, 0);
     for _ in 0..60 {
         let base = disk(1 << 15);

@@ -332,7 +332,7 @@ fn reset(opened: &mut Opened, area: &Area) -> TestCheck {
 fn one_read(
     opened: &mut Opened,
     area: &Area,
-    meanwhile: impl FnOnce(&Opened) -> Result<()>,
+    during: impl FnOnce(&Opened) -> Result<()>,
 ) -> Result<std::result::Result<(), Error>> {
     let operation = Operation::Read {
         lba: area.lba(0),
@@ -345,7 +345,7 @@ fn one_read(
         return Ok(Err(refused.error));
     }
     opened.device.kick();
-    let done = meanwhile(opened);
+    let done = during(opened);
     let result = loop {
         if let Some(completion) = opened.device.poll() {
             if let Some(buffer) = completion.buffer {

@@ -7,7 +7,7 @@ use std::fmt;
 
 /// The unit in which data goes stale.
 pub const LINE_BYTES: usize = 64;
-/// A block differs in at most so many bits if single bits were changed.
+/// A block that differs in at most this number of bits had single bits changed.
 const FEW_BITS: u32 = 8;
 /// Blocks of the test area that a wrong line is compared with, at most: a bound on the search.
 const PASSES_BACK: u32 = 4096;

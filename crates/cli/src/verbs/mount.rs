@@ -25,7 +25,7 @@ const READ_AHEAD_BYTES: u32 = 4 << 20;
 The folder is there until `umount FOLDER`, `fusermount3 -u FOLDER` or Ctrl-C. Names with / are files in
 folders. What cannot be shown is named when it is mounted: a name with `.`, `..` or nothing between two
 slashes, and a file whose name is also that of a folder. The files cannot be changed, and no one else can
-change the volume meanwhile. Data of files with checksums is compared with them: what differs is EIO.
+change the volume during this time. Data of files with checksums is compared with them: what differs is EIO.
 
 Without root it needs fusermount3 (Debian's package fuse3), and the folder must be the user's.")]
 pub struct Mount {

@@ -111,7 +111,7 @@ pub struct Record {
     /// Make the recording durable this long after a byte was written: 200ms, 1s
     #[arg(long = "commit-interval", alias = "commit-ms", value_name = "TIME", default_value = "1s", value_parser = interval_ms)]
     pub commit_ms: u32,
-    /// Record the pattern for so long instead, remove it, and tell whether the drive holds the rate
+    /// Record the pattern for this time instead, remove it, and tell whether the drive holds the rate
     #[arg(long, value_name = "TIME", conflicts_with = "acknowledge")]
     pub rehearse: Option<Time>,
     /// Segments

@@ -138,7 +138,7 @@ fn ordinary_programs_read_the_files() {
             let refused = fs::write(format!("{at}/new"), "x").unwrap_err();
             assert_eq!(refused.raw_os_error(), Some(30), "EROFS");
             assert!(fs::remove_file(format!("{at}/src/small")).is_err());
-            // No one else writes to the volume meanwhile.
+            // No one else writes to the volume during the mount.
             assert_ne!(code(&["--quiet", "rm", &disk, "src/small"]), 0);
             assert_eq!(mounted.end(ended), "");
         }

@@ -3,7 +3,7 @@
 //! A busy machine may make a segment longer; it never makes one incomplete. So the tests compare what the segments hold.
 
 use crate::support::{
-    Folder, code, json, run, run_with_input, schema_names_all_keys, stderr, stdout,
+    Folder, code, end_of_pattern, json, run, run_with_input, schema_names_all_keys, stderr, stdout,
 };
 
 fn volume(folder: &Folder) -> String {
@@ -252,18 +252,7 @@ fn each_segment_names_its_own_gaps() {
             }
             _ => get(&device, &format!("{name}.gaps"), &folder),
         };
-        let mut gaps = lines
-            .chunks(64)
-            .map(|line| stream::parse_gap(line).unwrap())
-            .peekable();
-        for (index, word) in data.chunks(8).enumerate() {
-            while let Some(gap) = gaps.next_if(|gap| gap.offset_bytes == index as u64 * 8) {
-                source += gap.lost_bytes;
-            }
-            assert_eq!(word, source.to_le_bytes(), "word {index} of {name}");
-            source += 8;
-        }
-        source += gaps.map(|gap| gap.lost_bytes).sum::<u64>();
+        source = end_of_pattern(&data, &lines, source);
     }
     assert_eq!(source, 40 << 20);
     assert_eq!(report["gaps"], gaps_seen);

@@ -1,7 +1,8 @@
 //! `record` and `play` as a user runs them, on files.
 
 use crate::support::{
-    Folder, code, command, json, run, run_with_input, schema_names_all_keys, stderr, stdout,
+    Folder, code, command, end_of_pattern, json, run, run_with_input, schema_names_all_keys,
+    stderr, stdout,
 };
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -355,20 +356,8 @@ fn what_a_drive_cannot_take_ends_the_recording_or_is_named() {
     // Each word encodes its own offset: the gaps are exactly those listed in the companion.
     let data = get(&device, "b", &folder);
     let lines = get(&device, "b.gaps", &folder);
-    let mut gaps = lines
-        .chunks(64)
-        .map(|line| stream::parse_gap(line).unwrap())
-        .peekable();
-    let (mut source, mut named) = (0, 0);
-    for (index, word) in data.chunks(8).enumerate() {
-        while let Some(gap) = gaps.next_if(|gap| gap.offset_bytes == index as u64 * 8) {
-            source += gap.lost_bytes;
-            named += gap.lost_bytes;
-        }
-        assert_eq!(word, source.to_le_bytes(), "word {index}");
-        source += 8;
-    }
-    named += gaps.map(|gap| gap.lost_bytes).sum::<u64>();
+    let end = end_of_pattern(&data, &lines, 0);
+    let named = end - data.len() as u64;
     assert_eq!(named, lost);
     assert!(stderr(&run(&["play", &device, "b", "--to", "null"])).contains("has gaps"));
 }

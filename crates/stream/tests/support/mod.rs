@@ -43,7 +43,7 @@ pub struct Speed {
     pub command_us: u64,
     /// When it stalls completely.
     pub stalls: Rc<RefCell<Vec<Range<u64>>>>,
-    /// The write of a whole block that takes so many microseconds longer, while others overtake it; counted from 0.
+    /// The number of a write of a whole block, from 0, and how many microseconds longer it takes: others overtake it.
     pub late: Option<(u64, u64)>,
 }
 
@@ -365,4 +365,13 @@ pub fn true_gaps(blocks: u64, block_bytes: u64, lost: &[u64]) -> Vec<(u64, u64)>
         offset += block_bytes;
     }
     gaps
+}
+
+/// The seed of a randomised test: `STRAIGHTWAY_SEED`, or a new one, which is printed.
+pub fn seed() -> u64 {
+    let given = std::env::var("STRAIGHTWAY_SEED").ok();
+    let seed = given.and_then(|seed| seed.parse().ok());
+    let seed = seed.unwrap_or_else(|| fastrand::u64(..));
+    println!("STRAIGHTWAY_SEED={seed}");
+    seed
 }

@@ -15,7 +15,7 @@ use std::str::FromStr;
 /// The options of a recording in segments.
 #[derive(Clone, Debug, Args)]
 pub struct SegmentArgs {
-    /// Begin another file after so many bytes, or so long: 1G, 60s
+    /// Begin another file at this size, or after this time: 1G, 60s
     #[arg(long, value_name = "SIZE|TIME")]
     pub segment: Option<Limit>,
     /// Remove the oldest segments, so that all of them together have at most this size

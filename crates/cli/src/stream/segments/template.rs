@@ -10,7 +10,7 @@ const NUMBER_DIGITS: usize = 6;
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Part {
     Text(String),
-    /// So many digits of a time, by its letter.
+    /// A part of the time, by its letter, and its number of digits.
     Time(char, usize),
     Number,
 }
