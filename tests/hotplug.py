@@ -13,6 +13,7 @@ from resident import Control, GuestFailed
 from scripted import PRELUDE, ROOT
 
 ID, PORT, NODE = "nvme0", "port0", "drive0-1"
+CRASHED = "lab/run: QEMU was ended by signal"
 FUNCTIONS = """
 unplug() { echo host:unplug; }
 plug() { echo host:plug; }
@@ -26,8 +27,8 @@ def control_of(path):
     return Control(connection)
 
 
-class Kept(Exception):
-    """QEMU still refers to a drive that has left its guest, and so does not give its data to another."""
+class EmulatorFault(Exception):
+    """QEMU crashed, or still refers to a drive that has left its guest, and so does not give its data to another."""
 
 
 def obey(control, what, serial):
@@ -41,7 +42,7 @@ def obey(control, what, serial):
         control.ask({"execute": "device_add", "arguments": options})
     except GuestFailed as error:
         if "Permission conflict" in str(error):
-            raise Kept(str(error)) from error
+            raise EmulatorFault(str(error)) from error
         raise
 
 
@@ -49,14 +50,14 @@ def hotplug_guest(script, folder, *options, **more):
     """Runs `script` as `own_guest` does, with one drive in a port of its own. `folder` is the test's.
     `others` are further drives, which stay.
 
-    Retries, and reports this at the run's end, if QEMU keeps a drive that was unplugged amid commands, as it occasionally does:
-    a script that unplugs it often meets that twice."""
+    Retries, and reports this at the run's end, if QEMU keeps a drive that was unplugged amid commands, or is ended by a signal,
+    as occasionally happens: a script that unplugs it often meets that twice."""
     for attempt in range(3):
         try:
             return run_once(script, folder / f"qmp{attempt}", *options, **more)
-        except Kept as kept:
-            note_replaced(f"{kept}: run once more")
-            last = kept
+        except EmulatorFault as fault:
+            note_replaced(f"{fault}: run once more")
+            last = fault
     raise last
 
 
@@ -82,5 +83,8 @@ def run_once(script, path, *options, size="128M", serial="LAB1", others=(), time
             if control:
                 control.close()
         errors.seek(0)
-        assert status == 0, "".join(said[-20:]) + errors.read()[-6000:]
+        complaint = errors.read()
+        if CRASHED in complaint:
+            raise EmulatorFault(complaint[complaint.index(CRASHED):].splitlines()[0])
+        assert status == 0, "".join(said[-20:]) + complaint[-6000:]
     return "".join(said)

@@ -3,18 +3,17 @@
 Own guests: one has its drive unplugged amid a command, as the lab itself does it between commands.
 """
 
-import json
 import os
 import re
-import socket
 import subprocess
 import time
 
 import pytest
 
 from chario_guest import chario, prelude
+from hotplug import hotplug_guest
 from suites import budget
-from scripted import DRIVE, ONE_CPU, PRELUDE, ROOT
+from scripted import DRIVE, ONE_CPU, ROOT
 
 KERNELS = ("stock", "rt")
 
@@ -267,19 +266,6 @@ P
     )  # fmt: skip
 
 
-def qmp(path, *commands):
-    """Sends commands to QEMU's control socket."""
-    with socket.socket(socket.AF_UNIX) as connection:
-        connection.connect(str(path))
-        stream = connection.makefile("rw", encoding="utf-8")
-        stream.readline()
-        for command in ({"execute": "qmp_capabilities"}, *commands):
-            stream.write(json.dumps(command) + "\n")
-            stream.flush()
-            while "return" not in (answer := json.loads(stream.readline())):
-                assert "error" not in answer, answer
-
-
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_a_drive_that_is_unplugged_while_it_is_read(kernel, tmp_path):
     script = prelude(kernel).replace("chario_load \nto_chario", "chario_load\nBDF=0000:01:00.0; to_chario") + r"""
@@ -289,7 +275,7 @@ import device as d
 file = d.opened()
 area, address = d.memory(8 << 20)
 number = d.register(file, address, 8 << 20)
-print("READY", flush=True)
+print("host:unplug", flush=True)
 began = time.monotonic()
 while True:
     try:
@@ -307,18 +293,7 @@ P
     rmmod chario || fail "it is not unloaded"
     no_trouble
     """
-    control = tmp_path / "qmp"
-    command = [ROOT / "lab" / "run", "--kernel", kernel, *ONE_CPU, "--drive", f"{DRIVE},port=on", "--qmp", control, "--timeout", "600",
-               "--", "bash", "-c", PRELUDE + script]  # fmt: skip
-    with open(tmp_path / "errors", "w+") as errors:
-        process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors,
-                                   text=True, env=os.environ)  # fmt: skip
-        for line in process.stdout:
-            if line.startswith("READY"):
-                qmp(control, {"execute": "device_del", "arguments": {"id": "nvme0"}})
-        status = process.wait()
-        errors.seek(0)
-        assert status == 0, errors.read()[-6000:]
+    hotplug_guest(script, tmp_path, "--kernel", kernel, *ONE_CPU)
 
 
 SEED = os.environ.get("STRAIGHTWAY_SEED", str(int(time.time())))
