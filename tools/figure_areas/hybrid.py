@@ -1,8 +1,10 @@
 """Hybrid direct I/O by the side of the page cache and of direct I/O: rates, and the counts behind them.
 
 Every cell of sequential reads and writes of 4 KiB to 16 MiB, of a block device and of a file on ext4, with the flush at the end
-of writes included and nothing cached at the beginning. `counts` boots with the counting plugin; `rates` is one boot, in which the
-paths of a cell follow each other, and a figure is the median of the rounds' ratios.
+of writes included and nothing cached at the beginning. `counts` boots with the counting plugin; `rates` is one boot. In both the
+paths of a cell follow each other, round after round. The better path is the one with the lower median, and a figure is the median
+of the rounds' ratios to it: the lower of two in each round would be a mark that neither path reaches. `_spread` is the distance
+between the first and the third quarter of these ratios, in percent points.
 """
 
 import os
@@ -30,6 +32,10 @@ for target in /tmp/ext4/file /dev/nvme0n1; do
   for i in $(seq MIB); do cat /tmp/mib; done | dd of=$target bs=1M iflag=fullblock conv=notrunc,fsync status=none
 done
 """
+
+
+def rounds():
+    return int(os.environ.get("STRAIGHTWAY_ROUNDS", "7"))
 
 
 def amount(size, most):
@@ -64,6 +70,25 @@ def script(program, most=TOTAL):
     return lines
 
 
+def spoken(printed):
+    """The numbers of each line of numbers."""
+    lines = (line.split() for line in printed.splitlines())
+    return [list(map(int, words)) for words in lines if words and all(word.isdigit() for word in words)]
+
+
+def ratios(cell, references, costs=True):
+    """100 times our cost over that of the better reference, or its inverse, a round each."""
+    better = min(references, key=lambda path: statistics.median(cell[path]))
+    pairs = zip(cell["hybrid"], cell[better], strict=True)
+    return [100 * ours / theirs if costs else 100 * theirs / ours for ours, theirs in pairs]
+
+
+def add_ratio(figures, label, values, target):
+    quarters = statistics.quantiles(values, n=4) if len(values) > 1 else [values[0]] * 3
+    figures.add(label, round(statistics.median(values)), "%", target)
+    figures.add(f"{label}_spread", round(quarters[2] - quarters[0]), "%")
+
+
 def hybrid_counts(figures):
     """Instructions of user space and kernel, without waiting, and commands, of each path."""
     OUT.mkdir(parents=True, exist_ok=True)
@@ -74,43 +99,39 @@ def hybrid_counts(figures):
                     "-o", counter, ROOT / "tests/chario/count.c"], check=True)  # fmt: skip
     output = OUT / "counts.txt"
     # The first program tells the plugin where the kernel waits; its own lines are dropped.
-    lines = [PREPARE.replace("MIB", "64"), f"{counter} empty /dev/nvme0n1 4096 1", *script(program, COUNTED)]
+    every = runs(COUNTED) * rounds()
+    lines = [PREPARE.replace("MIB", "64"), f"{counter} empty /dev/nvme0n1 4096 1", *script(program, COUNTED) * rounds()]
     printed = lab("\n".join(lines), "--count", str(output), "--icount", "0", *DRIVES)
-    rows = [list(map(int, line.split())) for line in output.read_text().splitlines()][-len(runs(COUNTED)) :]
-    said = [list(map(int, line.split())) for line in printed.splitlines() if line.split() and all(word.isdigit() for word in line.split())]
-    found = {run: (row[1] + row[2], words[1]) for run, row, words in zip(runs(COUNTED), rows, said[-len(runs(COUNTED)) :], strict=True)}
+    rows = [list(map(int, line.split())) for line in output.read_text().splitlines()][-len(every) :]
+    found = {}
+    for run, row, words in zip(every, rows, spoken(printed)[-len(every) :], strict=True):
+        found.setdefault(run, []).append((row[1] + row[2], words[1]))
     for where, operation, pattern, size, total, paths in cells(COUNTED):
-        mib = total >> 20
         label = name(where, operation, pattern, size)
         cell = {path: found[where, operation, pattern, size, total, path] for path in paths}
-        for path, (instructions, commands) in cell.items():
-            figures.add(f"{label}_{path}_instructions_per_mib", round(instructions / mib), "instructions/MiB")
-            figures.add(f"{label}_{path}_commands", commands, "commands")
+        instructions = {path: [pair[0] for pair in pairs] for path, pairs in cell.items()}
+        for path, pairs in cell.items():
+            mib = total >> 20
+            figures.add(f"{label}_{path}_instructions_per_mib", round(statistics.median(instructions[path]) / mib), "instructions/MiB")
+            figures.add(f"{label}_{path}_commands", round(statistics.median(pair[1] for pair in pairs)), "commands")
         if pattern == "sequential":
-            best = min(cell[path][0] for path in ("buffered", "direct"))
-            figures.add(f"{label}_instructions_percent_of_better", round(100 * cell["hybrid"][0] / best), "%", "<= 100")
+            add_ratio(figures, f"{label}_instructions_percent_of_better", ratios(instructions, ("buffered", "direct")), "<= 100")
 
 
 def rates(figures):
     program = build_example("straightway-figures", "hybrid_io")
-    rounds = int(os.environ.get("STRAIGHTWAY_ROUNDS", "5"))
-    lines = [PREPARE.replace("MIB", "256"), *script(program) * rounds]
-    printed = lab("\n".join(lines), *DRIVES)
-    said = [list(map(int, line.split())) for line in printed.splitlines() if line.split() and all(word.isdigit() for word in line.split())]
+    lines = [PREPARE.replace("MIB", "256"), *script(program) * rounds()]
     times = {}
-    for run, words in zip(runs() * rounds, said, strict=True):
+    for run, words in zip(runs() * rounds(), spoken(lab("\n".join(lines), *DRIVES)), strict=True):
         times.setdefault(run, []).append(words[0])
     for where, operation, pattern, size, total, paths in cells():
         label = name(where, operation, pattern, size)
         cell = {path: times[where, operation, pattern, size, total, path] for path in paths}
         for path, each in cell.items():
             figures.add(f"{label}_{path}_mib_per_s", round((total >> 20) / (statistics.median(each) / 1e6)), "MiB/s")
-        if pattern == "sequential":
-            ratios = [min(one, other) / ours for one, other, ours in zip(cell["buffered"], cell["direct"], cell["hybrid"])]
-            figures.add(f"{label}_rate_percent_of_better", round(100 * statistics.median(ratios)), "%", ">= 97")
-        else:
-            ratios = [min(one, other) / ours for one, other, ours in zip(cell["direct"], cell["ring"], cell["hybrid"])]
-            figures.add(f"{label}_rate_percent_of_direct", round(100 * statistics.median(ratios)), "%", ">= 97")
+        is_sequential = pattern == "sequential"
+        references, of = (("buffered", "direct"), "better") if is_sequential else (("direct", "ring"), "direct")
+        add_ratio(figures, f"{label}_rate_percent_of_{of}", ratios(cell, references, costs=False), ">= 97")
 
 
 def hybrid(figures):
