@@ -2,8 +2,8 @@
 
 An idle worker takes the next test in the order of tools/suites/order.py. The tests of a file with a module fixture
 (scope="module") stay together, so that only one worker creates the fixture; so do those of a hardware file, whose benches
-are built into one folder. Every boot of a guest adds a line to build/lab/boots.jsonl, and every guest that a test left
-dirty one to build/lab/replaced.jsonl; the last lines of a run count and name them. A test that does not end fails, with
+are built into one folder. Every boot of a guest adds a line to build/lab/boots.jsonl, and whatever befell a
+test's guest one to build/lab/befell.jsonl; the last lines of a run count and name them. A test that does not end fails, with
 a report of its processes.
 """
 
@@ -163,8 +163,8 @@ def lines_since(path, since):
 
 def pytest_terminal_summary(terminalreporter, config):
     boots = lines_since(Path(os.environ["LAB_BOOTS"]), config.guests_since)
-    for line in lines_since(LAB / "replaced.jsonl", config.guests_since):
-        terminalreporter.write_line(f"a guest was replaced after {line['test']}: {line['why']}")
+    for line in lines_since(LAB / "befell.jsonl", config.guests_since):
+        terminalreporter.write_line(f"a guest of {line['test']}: {line['why']}")
     if boots:
         repeated = sum(boot["retry"] for boot in boots)
         terminalreporter.write_line(f"guests: {len(boots)} booted in {sum(boot['seconds'] for boot in boots):.0f} s, "

@@ -8,7 +8,7 @@ import os
 import socket
 import subprocess
 
-from pool import note_replaced
+from pool import note_guest
 from resident import Control, GuestFailed
 from scripted import PRELUDE, ROOT
 
@@ -56,7 +56,7 @@ def hotplug_guest(script, folder, *options, **more):
         try:
             return run_once(script, folder / f"qmp{attempt}", *options, **more)
         except EmulatorFault as fault:
-            note_replaced(f"{fault}: run once more")
+            note_guest(f"{fault}: run once more")
             last = fault
     raise last
 

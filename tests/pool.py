@@ -3,7 +3,7 @@
 After each test its guest is cleaned and looked at (lab/resident.py). One that crashed, hung, warned or is dirty is
 replaced, and the test that did it is named at the end of the run. Only what QEMU
 did is ever repeated, once, and named: a boot that does not reach its shell, a command during which QEMU itself crashed,
-and a test whose unplugged drive QEMU keeps (hotplug.py).
+and a test whose unplugged drive QEMU keeps (hotplug.py). A QEMU that sleeps although interrupts are due is woken, and named.
 """
 
 import atexit
@@ -29,7 +29,7 @@ from resident import SLOTS, WARNED, Done, Resident  # noqa: E402
 
 sys.dont_write_bytecode = _WROTE
 
-REPLACED = image.BUILD / "replaced.jsonl"
+BEFELL = image.BUILD / "befell.jsonl"
 # Each has memory of its own; more kinds than this and the one that was longest unused ends.
 MOST_GUESTS = 4
 # For the folders of this process's guests of all pools.
@@ -73,7 +73,7 @@ class Pool:
             return self._run(words, command, timeout, is_last=False)
         except guests.Crashed as crash:
             # A guest must not be able to crash its emulator, whatever the command did.
-            note_replaced(f"{crash}: run once more")
+            note_guest(f"{crash}: run once more")
             return self._run(words, command, timeout, is_last=True)
 
     def _run(self, words: tuple[str, ...], command: list[str], timeout: float, is_last: bool) -> tuple[Done, list[str]]:
@@ -98,6 +98,9 @@ class Pool:
                 raise
             raise TestBroke(str(error), one.console_since(console)) from None
         finally:
+            if one.woken:
+                note_guest(f"QEMU slept, and was woken by a stop and a continuation ({one.woken} times)")
+                one.woken = 0
             # After a failed test the guest's state is unknown.
             if is_clean:
                 self._kept[kind] = kept
@@ -145,20 +148,20 @@ class Pool:
             differences = one.clean_up()
         except guests.GuestFailed as failure:
             # The test itself passed. A guest that does not release a drive is unusable for others and is reported.
-            note_replaced(str(failure).splitlines()[0])
+            note_guest(f"{str(failure).splitlines()[0]}: replaced")
             return False
         warned = [line for line in differences if WARNED in line]
         if warned:
             raise guests.GuestFailed(f"the kernel warned ({'; '.join(warned)})")
         if differences:
-            note_replaced("; ".join(differences[:6]))
+            note_guest("; ".join(differences[:6]) + ": replaced")
         return not differences
 
 
-def note_replaced(why: str) -> None:
-    """Records that the running test left a guest dirty: for the end of the run."""
+def note_guest(why: str) -> None:
+    """Records what befell the guest of the running test: for the end of the run."""
     test = os.environ.get("PYTEST_CURRENT_TEST", "?").rpartition(" ")[0]
-    with open(REPLACED, "a") as file:
+    with open(BEFELL, "a") as file:
         file.write(json.dumps({"test": test, "why": why, "at": time.time()}) + "\n")
 
 

@@ -82,6 +82,15 @@ def test_what_cannot_be_undone_is_named(one):
     assert "left: /run/lab/upper/etc/left" in left and "left: oops or warning: 512" in left, left
 
 
+def test_a_qemu_that_sleeps_is_woken(one, monkeypatch):
+    resident, _ = one
+    monkeypatch.setattr(residents, "STILL_S", 0.5)
+    # Stopped, it neither runs timers nor takes interrupts, as when it has lost a wake-up.
+    resident._control.ask({"execute": "stop"})
+    assert resident.execute(["echo", "awake"], 120).stdout == "awake\n"
+    assert resident.woken >= 1
+
+
 def test_a_command_that_hangs_is_given_up(one, monkeypatch):
     resident, _ = one
     console = resident.console_size()
@@ -122,6 +131,7 @@ class Fake:
 
     def __init__(self, *_):
         self.is_up = True
+        self.woken = 0
 
     def boot(self):
         outcome = self.boots.pop(0)
@@ -157,7 +167,7 @@ class Fake:
 def fake(monkeypatch, tmp_path):
     """A pool of fakes, and the kinds that it has."""
     monkeypatch.setattr(pool, "Resident", Fake)
-    monkeypatch.setattr(pool, "REPLACED", tmp_path / "replaced")
+    monkeypatch.setattr(pool, "BEFELL", tmp_path / "befell")
     monkeypatch.setattr(guests, "note_boot", lambda *_: None)
     mine = Pool()
     yield mine
@@ -172,8 +182,8 @@ def run(mine, boots, ends, left):
 def test_a_guest_serves_until_it_is_dirty_and_then_the_test_is_named(fake, tmp_path):
     assert run(fake, [None], [0], [[]]).status == 0
     assert run(fake, [], [0], [["left: a thing"]]).status == 0
-    named = json.loads((tmp_path / "replaced").read_text())
-    assert named["why"] == "left: a thing" and "test_a_guest_serves" in named["test"]
+    named = json.loads((tmp_path / "befell").read_text())
+    assert named["why"] == "left: a thing: replaced" and "test_a_guest_serves" in named["test"]
     # The next test has a new guest; a failed script uses it up, whatever it left.
     assert run(fake, [None], [7], []).status == 7
     assert run(fake, [None], [0], [[]]).status == 0 and not Fake.boots
@@ -205,7 +215,7 @@ def test_a_boot_is_repeated_once_where_the_emulator_is_at_fault(fake):
 
 def test_a_command_during_which_qemu_crashes_is_run_once_more_and_named(fake, tmp_path):
     assert run(fake, [None, None], [guests.Crashed("signal 11"), 0], [[]]).status == 0
-    assert "signal 11" in json.loads((tmp_path / "replaced").read_text())["why"]
+    assert "signal 11" in json.loads((tmp_path / "befell").read_text())["why"]
     fake.close()
     with pytest.raises(TestBroke, match="signal 11"):
         run(fake, [None, None], [guests.Crashed("signal 11"), guests.Crashed("signal 11")], [])
@@ -213,6 +223,16 @@ def test_a_command_during_which_qemu_crashes_is_run_once_more_and_named(fake, tm
     with pytest.raises(TestBroke, match="signal 11"):
         Fake.boots, Fake.ends, Fake.left = [None], [guests.Crashed("signal 11")], []
         fake.run(("--drive", f"file={tmp_path / 'file'},size=1M"), ["true"], 10)
+
+
+def test_a_qemu_that_was_woken_is_named(fake, tmp_path, monkeypatch):
+    def execute(self, *_):
+        self.woken = 2
+        return Done(0, "", "")
+
+    monkeypatch.setattr(Fake, "execute", execute)
+    assert run(fake, [None], [], [[]]).status == 0
+    assert "(2 times)" in json.loads((tmp_path / "befell").read_text())["why"]
 
 
 def test_the_number_of_guests_that_are_up_is_limited(fake):
