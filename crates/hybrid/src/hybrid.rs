@@ -19,10 +19,11 @@ const EXPLORED: u32 = 16;
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Slot {
     tag: u32,
-    /// What it changes: first block, blocks.
-    change: Option<(u64, u32)>,
-    direction: Option<Direction>,
+    lba: u64,
+    /// None of a flush.
     blocks: u32,
+    is_change: bool,
+    direction: Option<Direction>,
     /// When it was submitted, and with how many at once, if it is timed.
     timed: Option<(u64, u32)>,
 }
@@ -247,31 +248,39 @@ impl<D: Device, C: Clock, const LINES: usize, const DEPTH: usize> Hybrid<D, C, L
 
     /// Passes a request to the device as it is. `Ok(Some)` gives it back if the device is full.
     #[allow(clippy::result_large_err)]
-    pub(crate) fn pass(&mut self, mut waiting: Waiting) -> Result<Option<Waiting>, Refused> {
+    pub(crate) fn pass(&mut self, waiting: Waiting) -> Result<Option<Waiting>, Refused> {
+        let Waiting { request, .. } = waiting;
+        let left = self.send(request)?;
+        Ok(left.map(|request| Waiting { request, ..waiting }))
+    }
+
+    /// The same for a request that has not waited.
+    #[allow(clippy::result_large_err)]
+    fn send(&mut self, mut request: Request) -> Result<Option<Request>, Refused> {
         let size = self.geometry.block_size_log2;
-        let known = range(&waiting.request.operation, size);
-        let direction = match waiting.request.operation {
+        let (lba, blocks, is_change) = range(&request.operation, size).unwrap_or_default();
+        let direction = match request.operation {
             Operation::Read { .. } => Some(Direction::Read),
             Operation::Write { .. } => Some(Direction::Write),
             _ => None,
         };
         let Some(index) = self.free_count.checked_sub(1) else {
-            return Ok(Some(waiting));
+            return Ok(Some(request));
         };
         let number = self.free_slots.get(index).copied().unwrap_or_default();
-        let tag = waiting.request.tag;
-        waiting.request.tag = u32::from(number);
+        let tag = request.tag;
+        request.tag = u32::from(number);
         self.until_timed -= 1;
-        let is_timed = self.until_timed == 0 && direction.is_some();
-        let timed = is_timed.then(|| (self.clock.ticks(), self.device.outstanding() as u32 + 1));
+        let mut timed = None;
         if self.until_timed == 0 {
             self.until_timed = 1 << TIMED_LOG2;
+            let now = || (self.clock.ticks(), self.device.outstanding() as u32 + 1);
+            timed = direction.map(|_| now());
         }
-        if let Err(mut refused) = self.device.submit(waiting.request) {
+        if let Err(mut refused) = self.device.submit(request) {
             refused.request.tag = tag;
             if refused.error == Error::QueueFull && self.device.outstanding() > 0 {
-                waiting.request = refused.request;
-                return Ok(Some(waiting));
+                return Ok(Some(refused.request));
             }
             return Err(refused);
         }
@@ -280,15 +289,32 @@ impl<D: Device, C: Clock, const LINES: usize, const DEPTH: usize> Hybrid<D, C, L
         if let Some(slot) = self.slots.get_mut(usize::from(number)) {
             *slot = Slot {
                 tag,
-                change: known
-                    .filter(|(_, _, changes)| *changes)
-                    .map(|(lba, blocks, _)| (lba, blocks)),
+                lba,
+                blocks,
+                is_change,
                 direction,
-                blocks: known.map_or(0, |(_, blocks, _)| blocks),
                 timed,
             };
         }
         Ok(None)
+    }
+
+    /// Whether an access can go straight to the device, which checks it: nothing was gathered or read
+    /// ahead, nothing waits, and it is long or continues no stream.
+    fn goes_straight(&self, operation: &Operation, stream: Option<usize>) -> bool {
+        let lines = &self.lines;
+        if lines.dirty + lines.copies + self.waiting.len() > 0 || self.untold.is_some() {
+            return false;
+        }
+        let (direction, buffer) = match operation {
+            Operation::Read { buffer, .. } => (Direction::Read, buffer),
+            Operation::Write {
+                buffer, fua: false, ..
+            } => (Direction::Write, buffer),
+            _ => return false,
+        };
+        let blocks = (buffer.len() >> self.geometry.block_size_log2) as u32;
+        stream.is_none() || blocks >= self.border.blocks(direction)
     }
 
     /// Whether the next small request of this direction goes straight, to see what that costs.
@@ -432,7 +458,7 @@ impl<D: Device, C: Clock, const LINES: usize, const DEPTH: usize> Hybrid<D, C, L
     /// The caller's completion of a request that was passed on.
     fn direct_ended(&mut self, mut completion: Completion) -> Completion {
         let number = completion.tag as usize;
-        let Some(slot) = self.slots.get(number).copied() else {
+        let Some(slot) = self.slots.get(number) else {
             return completion;
         };
         if let Some(place) = self.free_slots.get_mut(self.free_count) {
@@ -440,9 +466,9 @@ impl<D: Device, C: Clock, const LINES: usize, const DEPTH: usize> Hybrid<D, C, L
             self.free_count += 1;
         }
         completion.tag = slot.tag;
-        if let Some((lba, blocks)) = slot.change {
+        if slot.is_change {
             // What was read while it was in flight may be older.
-            self.lines.invalidate(lba, blocks);
+            self.lines.invalidate(slot.lba, slot.blocks);
         }
         if let (Some((since, beside)), Some(direction), Ok(())) =
             (slot.timed, slot.direction, completion.result)
@@ -499,25 +525,32 @@ impl<D: Device, C: Clock, const LINES: usize, const DEPTH: usize> Device
     }
 
     fn submit(&mut self, request: Request) -> Result<(), Refused> {
-        if let Err(error) = self.geometry.check(&request.operation) {
-            return Err(Refused { error, request });
-        }
-        if self.outstanding() >= usize::from(self.geometry.queue_depth) {
-            let error = Error::QueueFull;
-            return Err(Refused { error, request });
-        }
-        let waiting = Waiting {
-            stream: self.note(&request.operation),
-            request,
-            mark: self.lines.sequence,
-            has_retried: false,
-            has_waited: false,
+        let is_full = self.outstanding() >= usize::from(self.geometry.queue_depth);
+        let stream = match is_full {
+            true => None,
+            false => self.note(&request.operation),
         };
-        let count = self.waiting.len();
-        let size = self.geometry.block_size_log2;
-        let left = match count > 0 && self.waiting.holds_back(count, &waiting.request, size) {
-            true => Some(waiting),
-            false => self.admit(waiting)?,
+        let mark = self.lines.sequence;
+        let left = if !is_full && self.goes_straight(&request.operation, stream) {
+            let left = self.send(request)?;
+            left.map(|request| Waiting::new(request, stream, mark))
+        } else {
+            let checked = self.geometry.check(&request.operation);
+            let full = if is_full {
+                Err(Error::QueueFull)
+            } else {
+                Ok(())
+            };
+            if let Err(error) = checked.and(full) {
+                return Err(Refused { error, request });
+            }
+            let waiting = Waiting::new(request, stream, mark);
+            let count = self.waiting.len();
+            let size = self.geometry.block_size_log2;
+            match count > 0 && self.waiting.holds_back(count, &waiting.request, size) {
+                true => Some(waiting),
+                false => self.admit(waiting)?,
+            }
         };
         if let Some(waiting) = left {
             self.waiting.push(waiting);

@@ -24,7 +24,8 @@ impl Streams {
     /// ended, or up to `back` blocks before that.
     #[inline]
     pub(crate) fn note(&mut self, lba: u64, blocks: u32, back: u32) -> Option<usize> {
-        let next = lba + u64::from(blocks);
+        // An access may be out of range: the device refuses it.
+        let next = lba.wrapping_add(u64::from(blocks));
         for (index, stream) in self.streams.iter_mut().enumerate() {
             if stream.next.wrapping_sub(lba) <= u64::from(back) && stream.next != 0 {
                 stream.next = next;

@@ -16,6 +16,18 @@ pub(crate) struct Waiting {
     pub(crate) has_waited: bool,
 }
 
+impl Waiting {
+    pub(crate) const fn new(request: Request, stream: Option<usize>, mark: u64) -> Self {
+        Self {
+            request,
+            mark,
+            stream,
+            has_retried: false,
+            has_waited: false,
+        }
+    }
+}
+
 /// A queue from which any element may leave.
 #[derive(Debug)]
 pub(crate) struct Queue<const DEPTH: usize> {

@@ -15,8 +15,6 @@ pub struct CallOrRing {
     geometry: Geometry,
     /// Requests with this tag and above are never calls: their caller has other work to do.
     ring_tags: u32,
-    /// A request that is a call, unless another one follows before the kick.
-    held: Option<Request>,
     /// What the ring refused after it had been accepted here.
     failed: Option<Completion>,
 }
@@ -43,7 +41,6 @@ impl CallOrRing {
             call,
             geometry,
             ring_tags,
-            held: None,
             failed: None,
         })
     }
@@ -63,9 +60,9 @@ impl CallOrRing {
         }
     }
 
-    /// Passes the held request to the ring, because another one follows.
+    /// Passes a request that is not a call yet to the ring, because another one follows.
     fn release(&mut self) {
-        let Some(request) = self.held.take() else {
+        let Some(request) = self.call.request.start() else {
             return;
         };
         if let Err(Refused { error, request }) = self.ring.submit(request) {
@@ -76,14 +73,6 @@ impl CallOrRing {
             });
         }
     }
-
-    /// Runs a request by a call, now.
-    #[allow(clippy::result_large_err)]
-    fn call(&mut self, request: Request) -> std::result::Result<(), Refused> {
-        self.call.submit(request)?;
-        self.call.kick();
-        Ok(())
-    }
 }
 
 impl Device for CallOrRing {
@@ -92,46 +81,38 @@ impl Device for CallOrRing {
     }
 
     fn submit(&mut self, request: Request) -> std::result::Result<(), Refused> {
-        if let Err(error) = self.geometry.check(&request.operation) {
-            return Err(Refused { error, request });
+        let outstanding = self.outstanding();
+        if outstanding == 0 && request.tag < self.ring_tags {
+            // A call at the kick, unless another request follows before it.
+            return self.call.submit(request);
         }
-        if self.outstanding() >= usize::from(self.geometry.queue_depth) {
+        if outstanding >= usize::from(self.geometry.queue_depth) {
             let error = block::Error::QueueFull;
             return Err(Refused { error, request });
         }
+        self.release();
         if self.is_long(&request) {
-            return self.call(request);
-        }
-        let is_alone = self.outstanding() == 0 && request.tag < self.ring_tags;
-        if is_alone {
-            self.held = Some(request);
+            self.call.submit(request)?;
+            self.call.kick();
             return Ok(());
         }
-        self.release();
         self.ring.submit(request)
     }
 
     fn kick(&mut self) {
-        if let Some(request) = self.held.take() {
-            if let Err(Refused { error, request }) = self.call(request) {
-                self.failed = Some(Completion {
-                    tag: request.tag,
-                    buffer: request.operation.into_buffer(),
-                    result: Err(error),
-                });
-            }
-        }
+        self.call.kick();
         self.ring.kick();
     }
 
     fn poll(&mut self) -> Option<Completion> {
-        let done = self.failed.take().or_else(|| self.call.poll());
+        // A request that is not a call yet stays so until the kick.
+        let done = self.call.request.poll().or_else(|| self.failed.take());
         done.or_else(|| self.ring.poll())
     }
 
     fn outstanding(&self) -> usize {
-        let kept = usize::from(self.held.is_some()) + usize::from(self.failed.is_some());
-        kept + self.call.outstanding() + self.ring.outstanding()
+        let failed = usize::from(self.failed.is_some());
+        failed + self.call.outstanding() + self.ring.outstanding()
     }
 
     fn wait(&mut self, timeout_us: u32) {

@@ -16,7 +16,7 @@ use std::io::IoSlice;
 #[derive(Debug)]
 pub struct SyncFile {
     target: Target,
-    request: Single,
+    pub(crate) request: Single,
 }
 
 impl SyncFile {
@@ -108,15 +108,18 @@ impl SyncFile {
     }
 
     fn write(&self, offset: u64, data: &[u8], fua: bool) -> std::result::Result<(), block::Error> {
-        let flags = match fua {
-            true => ReadWriteFlags::DSYNC,
-            false => ReadWriteFlags::empty(),
-        };
         let mut done = 0;
         while let Some(rest) = data.get(done..).filter(|rest| !rest.is_empty()) {
             let at = offset + done as u64;
-            let slices = [IoSlice::new(rest)];
-            let moved = rustix::io::pwritev2(&self.target.descriptor, &slices, at, flags);
+            let moved = match fua {
+                true => {
+                    let slices = [IoSlice::new(rest)];
+                    let flags = ReadWriteFlags::DSYNC;
+                    rustix::io::pwritev2(&self.target.descriptor, &slices, at, flags)
+                }
+                // For the kernel it costs less than a vector of one part.
+                false => rustix::io::pwrite(&self.target.descriptor, rest, at),
+            };
             done += moved_bytes(moved, done)?;
         }
         Ok(())
