@@ -1,5 +1,5 @@
-"""The hardware: what rtl/figures.py, rtl/hwfs_figures.py, rtl/sata_figures.py, rtl/virtio_figures.py and rtl/smmu_figures.py
-measure."""
+"""The hardware: what rtl/figures.py, rtl/hwfs_figures.py, rtl/sata_figures.py, rtl/virtio_figures.py, rtl/smmu_figures.py and
+rtl/link_figures.py measure."""
 
 import json
 
@@ -10,6 +10,7 @@ HWFS_RESULTS = ROOT / "build" / "rtl" / "hwfs_figures.json"
 SATA_RESULTS = ROOT / "build" / "rtl" / "sata_figures.json"
 VIRTIO_RESULTS = ROOT / "build" / "rtl" / "virtio_figures.json"
 SMMU_RESULTS = ROOT / "build" / "rtl" / "smmu_figures.json"
+LINK_RESULTS = ROOT / "build" / "rtl" / "link_figures.json"
 
 
 def raid0(figures):
@@ -44,4 +45,11 @@ def smmu(figures):
     """The storage memory management unit: cycles of hits and misses, streams, its size. A part of the area `map`."""
     run([ROOT / "build" / "venv" / "bin" / "python", "rtl/smmu_figures.py", SMMU_RESULTS])
     for row in json.loads(SMMU_RESULTS.read_text()):
+        figures.add(*row)
+
+
+def link(figures):
+    """The link between nodes: the share of the blocks that are payload, latency, recovery, its size."""
+    run([ROOT / "build" / "venv" / "bin" / "python", "rtl/link_figures.py", LINK_RESULTS])
+    for row in json.loads(LINK_RESULTS.read_text()):
         figures.add(*row)

@@ -3,7 +3,7 @@
 // `link_bench random SEED CYCLES`: random traffic, pauses and damage; then everything arrives within a bound.
 // `link_bench recover SEED EVENTS`: the longest pause of a saturated link after each kind of damage, within a bound.
 // `link_bench latency SEED`: cycles from one side to the other, of single words and under load, within a bound.
-// `link_bench rate PACKET`: words a block, both directions saturated.
+// `link_bench rate PACKET DELAY`: words a block, both directions saturated, over a line of that many blocks.
 // `link_bench session SEED EVENTS`: resets of a side and long dead times; sessions end and begin within bounds.
 // `link_bench lock SEED`: the numbers of headers that gain and lose lock.
 // `link_bench record WORDS FILE`: the blocks that a side sends, and the words of its packets.
@@ -233,7 +233,7 @@ int recover_run(uint64_t seed, unsigned events) {
     bench.stays_up = true;
     const char* names[kDamages] = {"bits", "burst", "blocks", "slip", "dead"};
     for (unsigned what = 0; what < kDamages; ++what) {
-        uint64_t longest = 0, bound = bench.recovery() + (what >= unsigned(Damage::kSlip) ? kRelock + 64 * 64 : 0);
+        uint64_t longest = 0, bound = bench.recovery() + (what >= unsigned(Damage::kSlip) ? kRelock + 256 : 0);
         for (unsigned event = 0; event < events; ++event) {
             bench.run(3 * kWindow + bench.random.below(kFrameSlots));
             unsigned which = 1 + bench.random.below(3), lasts = 0;
@@ -277,8 +277,8 @@ int latency_run(uint64_t seed) {
     return 0;
 }
 
-int rate_run(uint64_t packet) {
-    Bench bench(1, 40);
+int rate_run(uint64_t packet, unsigned delay) {
+    Bench bench(1, delay);
     for (auto& stream : bench.streams) stream.packet = packet;
     bench.start();
     bench.stays_up = true;
@@ -306,11 +306,9 @@ int session_run(uint64_t seed, unsigned events) {
             for (unsigned side = 0; side < 2; ++side) bench.top->restart[side] = 0;
             if (bench.random.below(2)) bench.lines[bench.random.below(2)].damage(Damage::kDead, bench.random, 4 * kDead);
         } else {
-            unsigned lasts = 0;
             for (unsigned side = 0; side < 2; ++side) {
                 while (which >> side & 1 && bench.lines[side].damage(Damage::kDead, bench.random, 8 * kDead) < kDead + 10) {}
             }
-            (void)lasts;
         }
         // Either side notices, at the latest when the other has been silent for so long.
         uint64_t bound = 2 * kDead + 4 * kFrameSlots + 2 * (bench.delay + kPipeline) + 64;
@@ -417,12 +415,12 @@ int main(int argc, char** argv) {
     if (what == "random" && argc == 4) return random_run(number(2), number(3));
     if (what == "recover" && argc == 4) return recover_run(number(2), unsigned(number(3)));
     if (what == "latency" && argc == 3) return latency_run(number(2));
-    if (what == "rate" && argc == 3) return rate_run(number(2));
+    if (what == "rate" && argc == 4) return rate_run(number(2), unsigned(number(3)));
     if (what == "session" && argc == 4) return session_run(number(2), unsigned(number(3)));
     if (what == "lock" && argc == 3) return lock_run(number(2));
     if (what == "record" && argc == 4) return record_run(number(2), argv[3]);
     if (what == "play" && argc == 3) return play_run(argv[2]);
-    std::fprintf(stderr, "usage: link_bench random SEED CYCLES | recover SEED EVENTS | latency SEED | rate PACKET | session SEED EVENTS | "
+    std::fprintf(stderr, "usage: link_bench random SEED CYCLES | recover SEED EVENTS | latency SEED | rate PACKET DELAY | session SEED EVENTS | "
                          "lock SEED | record WORDS FILE | play FILE\n");
     return 2;
 }
