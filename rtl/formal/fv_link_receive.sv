@@ -112,10 +112,11 @@ module fv_link_receive
         a_last: assert (last == ends(given_q, last_q));
         a_received: assert (received_q != given_q);
       end
-      if (offered_q) a_stays: assert (valid && ({last, data} == offer_q));
-      if (waits_q)   a_soon: assert (valid);
+      if (offered_q && up_i) a_stays: assert (valid && ({last, data} == offer_q));
+      if (waits_q && up_i) a_soon: assert (valid);
       a_receipt: assert ((index_t'(receipt.received) == received_q) && (receipt.retry == retry_q));
-      a_taken:   assert (index_t'(receipt.taken) == given_q + index_t'(valid));
+      if (up_i) a_taken: assert (index_t'(receipt.taken) == given_q + index_t'(valid));
+      else      a_none:  assert (!valid);
       a_room:    assert (index_t'(received_q - index_t'(receipt.taken)) <= index_t'(Depth));
     end
   end

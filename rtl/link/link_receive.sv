@@ -86,7 +86,7 @@ module link_receive
   logic valid_q;
 
   assign fetch      = (taken_q != received_q) & (~valid_q | rx_ready_i);
-  assign rx_valid_o = valid_q;
+  assign rx_valid_o = valid_q & up_i;
 
   prim_ram #(.Width(65), .Depth(Depth)) u_buffer (
     .clk_i,
