@@ -299,7 +299,12 @@ impl<D: Device> Volume<'_, D> {
         self.read_bytes(SPARE, address, len).await?;
         let found = Superblock::decode(self.state().memory(SPARE), address);
         match found {
-            Ok(Some((_, Operation::Reserve { runs, .. } | Operation::Release { runs, .. }))) => {
+            Ok(Some((
+                _,
+                Operation::Reserve { runs, .. }
+                | Operation::Release { runs, .. }
+                | Operation::Create { runs, .. },
+            ))) => {
                 unsettled.runs = runs;
             }
             Ok(Some((_, Operation::Rename { from, to }))) => {
@@ -427,8 +432,9 @@ impl<D: Device> Volume<'_, D> {
             findings.add(Finding::WrongBucket { slot });
             return Ok(());
         }
-        match self.search(name).await {
-            Ok(Search::Found(other)) if other != slot => {
+        match self.search(name, &[]).await {
+            Ok(Search::Found(found)) if found.slot != slot => {
+                let other = found.slot;
                 findings.add(Finding::SameName { slot, other });
             }
             // A damaged slot in the bucket is a separate finding.

@@ -40,9 +40,9 @@ impl<D: Device> Volume<'_, D> {
     pub async fn create(&self, name: &str, options: &CreateOptions) -> Result<File, Error> {
         let name = NameRef::new(name)?;
         let mut turn = self.turn_to_change().await?;
-        let slot = match self.search(name).await? {
+        let slot = match self.search(name, &[]).await? {
             Search::Found(_) => return Err(Error::Exists),
-            Search::Absent(slot) => slot.ok_or(Error::TableFull)?,
+            Search::Absent(free) => free.ok_or(Error::TableFull)?.slot,
         };
         let shape = self.shape();
         {
@@ -139,14 +139,14 @@ impl<D: Device> Volume<'_, D> {
         }
         let name = NameRef::new(name)?;
         let mut turn = self.turn().await?;
-        let Search::Found(slot) = self.search(name).await? else {
+        let Search::Found(found) = self.search(name, &[]).await? else {
             return Err(Error::NotFound);
         };
         let mut header = Slot::EMPTY;
-        self.load_slot(turn.slot.lend(), slot, &mut header).await?;
+        self.load_found(turn.slot.lend(), found, &mut header)?;
         turn.done();
         drop(turn);
-        let file = self.occupy(slot, &header, writable)?;
+        let file = self.occupy(found.slot, &header, writable)?;
         if writable && header.alloc_units > 0 {
             self.prepare_append(file).await?;
         }

@@ -28,6 +28,8 @@ pub const SEQ_END: u64 = 1 << 62;
 
 /// The feature bit (incompatible): files may carry checksum units in their map.
 pub const FEATURE_CHECKSUMS: u32 = 1;
+/// The feature bit (incompatible): the operation record is that of several new files.
+pub const FEATURE_CREATE_MANY: u32 = 2;
 
 /// Magic numbers, as the first bytes of each structure.
 pub mod magic {
@@ -72,6 +74,7 @@ pub mod superblock {
     pub const OP_SLOT2: usize = 136;
     pub const OP_RUN_COUNT: usize = 140;
     pub const OP_RUNS: usize = 144;
+    pub const OP_SLOTS: usize = 160;
     pub const LABEL: usize = 208;
 }
 
@@ -125,6 +128,8 @@ pub const ENTRY_BYTES: usize = 16;
 pub const RUN_BYTES: usize = 16;
 /// Runs in the operation record.
 pub const RUNS: usize = 4;
+/// Slots of new files in the operation record, behind one run.
+pub const RECORD_SLOTS: usize = 12;
 
 /// Which member of a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

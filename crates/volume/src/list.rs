@@ -136,11 +136,11 @@ impl<D: Device> Volume<'_, D> {
     pub async fn find(&self, name: &str) -> Result<Entry, Error> {
         let wanted = NameRef::new(name)?;
         let mut turn = self.turn().await?;
-        let Search::Found(slot) = self.search(wanted).await? else {
+        let Search::Found(found) = self.search(wanted, &[]).await? else {
             return Err(Error::NotFound);
         };
         let mut header = Slot::EMPTY;
-        let loaded = self.load_slot(turn.slot.lend(), slot, &mut header).await?;
+        let loaded = self.load_found(turn.slot.lend(), found, &mut header)?;
         let entry = {
             let state = self.state();
             Entry::new(&header, state.slot(loaded), &state.shape())

@@ -2,27 +2,47 @@
 
 use block::Device;
 
-use crate::io::{NO_GROUP, SPARE, State, WORK};
+use crate::io::{NO_GROUP, NO_SLOT, SLOT, SPARE, State, WORK};
 use crate::layout::{BUCKET_SLOTS, Member, magic, node};
 use crate::name::NameRef;
 use crate::pair::rank;
 use crate::slot::{Slot, State as SlotState, has_name};
+use crate::token::{Loaded, SlotNode};
 use crate::{Error, Volume, error::Node};
 
 /// The result of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Search {
-    Found(u32),
+    Found(FoundSlot),
     /// The name does not exist; it may take this slot, in the emptier of its buckets.
-    Absent(Option<u32>),
+    Absent(Option<FreeSlot>),
+}
+
+/// A slot, and its place in the run that was read last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FoundSlot {
+    pub slot: u32,
+    index: u32,
+}
+
+/// A free slot, and the numbers in its newest member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FreeSlot {
+    pub slot: u32,
+    pub seq: u64,
+    pub last_op: u64,
 }
 
 impl<D: Device> Volume<'_, D> {
-    /// Looks `name` up. Reads both members of up to 16 slots.
-    pub(crate) async fn search(&self, name: NameRef<'_>) -> Result<Search, Error> {
+    /// Looks `name` up. Reads both members of up to 16 slots. Those in `taken` do not count as free.
+    pub(crate) async fn search(
+        &self,
+        name: NameRef<'_>,
+        taken: &[u32],
+    ) -> Result<Search, Error> {
         let shape = self.shape();
         let [first, second] = name.buckets(&shape);
-        let mut places: [(Option<u32>, u32); 2] = [(None, 0); 2];
+        let mut places: [(Option<FreeSlot>, u32); 2] = [(None, 0); 2];
         // The buckets in order, each once.
         let buckets = [Some(first), (second != first).then_some(second)];
         let mut damaged = None;
@@ -33,14 +53,22 @@ impl<D: Device> Volume<'_, D> {
                 let count = self.read_slots(slot, base + BUCKET_SLOTS - slot).await?;
                 for index in 0..count {
                     let seen = self.slot_in_run(slot, index, |found, bytes| {
-                        (found.state, has_name(bytes, name))
+                        let free = FreeSlot {
+                            slot: found.index,
+                            seq: found.seq,
+                            last_op: found.last_op,
+                        };
+                        (found.state, has_name(bytes, name), free)
                     })?;
                     match seen {
-                        Some((SlotState::Free, _)) => {
-                            place.0 = place.0.or(Some(slot + index));
+                        Some((SlotState::Free, _, free)) if !taken.contains(&free.slot) => {
+                            place.0 = place.0.or(Some(free));
                             place.1 += 1;
                         }
-                        Some((SlotState::Live, true)) => return Ok(Search::Found(slot + index)),
+                        Some((SlotState::Live, true, _)) => {
+                            let slot = slot + index;
+                            return Ok(Search::Found(FoundSlot { slot, index }));
+                        }
                         Some(_) => {}
                         None => damaged = Some(slot + index),
                     }
@@ -54,6 +82,28 @@ impl<D: Device> Volume<'_, D> {
         }
         let [(one, one_free), (two, two_free)] = places;
         Ok(Search::Absent(if two_free > one_free { two } else { one }))
+    }
+
+    /// Loads the slot that a search has just found into node [`SLOT`], and its header into `header`: it
+    /// is in memory.
+    pub(crate) fn load_found<'n>(
+        &self,
+        node: SlotNode<'n>,
+        found: FoundSlot,
+        header: &mut Slot,
+    ) -> Result<Loaded<'n>, Error> {
+        let mut state = self.state();
+        let FoundSlot { slot, index } = found;
+        let from = state.newest_node_in_run(slot - index, index);
+        let from = from.ok_or(Error::from(Node::Slot(slot)))?;
+        state.cached_slot = NO_SLOT;
+        state.copy_node(from, index, SLOT);
+        let loaded = Loaded::into(&node);
+        let shape = state.shape();
+        header.decode(state.slot(loaded), slot, &shape)?;
+        state.check_age(SLOT)?;
+        state.cached_slot = slot;
+        Ok(loaded)
     }
 
     /// Reads members A of up to `most` slots from `slot` on into [`WORK`], and B into [`SPARE`];
@@ -115,6 +165,14 @@ impl<D: Device> State<'_, D> {
     fn newest_in_run(&self, first: u32, index: u32) -> Option<&[u8]> {
         let shape = self.shape();
         let at = (index as usize) << shape.node_log2;
+        let node = self.newest_node_in_run(first, index)?;
+        self.memory(node).get(at..at + shape.node_bytes())
+    }
+
+    /// The node that has the newest member of slot `index` of a run.
+    fn newest_node_in_run(&self, first: u32, index: u32) -> Option<usize> {
+        let shape = self.shape();
+        let at = (index as usize) << shape.node_log2;
         let mut newest = None;
         let mut best = 0;
         for (member, node) in [(Member::A, WORK), (Member::B, SPARE)] {
@@ -123,7 +181,7 @@ impl<D: Device> State<'_, D> {
             let rank = rank(bytes, address, member, magic::SLOT, &self.superblock);
             if rank > best {
                 best = rank;
-                newest = Some(bytes);
+                newest = Some(node);
             }
         }
         newest

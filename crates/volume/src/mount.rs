@@ -64,7 +64,7 @@ impl<'a, D: Device> Volume<'a, D> {
     /// may be open at the same time, at most 128.
     ///
     /// Mounting reads the two superblocks. After a power cut it also completes or undoes the one
-    /// operation that may have been in progress: at most 12 reads and 6 writes more.
+    /// operation that may have been in progress: at most 28 reads and 6 writes more.
     ///
     /// # Errors
     /// Everything is given back with the reason: [`Error::NotAVolume`], [`Error::NewerVersion`],

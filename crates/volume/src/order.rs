@@ -35,6 +35,14 @@ pub enum Order {
     NodesBeforeRelease,
     /// The record of a release, then its nodes.
     ReleaseBeforeNodes,
+    /// What the last operation wrote, then the data of several new files, which may take units that it
+    /// freed, and their record.
+    NodesBeforeCreateMany,
+    /// The data of several new files and their record, then their nodes.
+    CreateManyBeforeNodes,
+    /// The slots of several new files, then the report that they are durable, and the slots' other
+    /// members.
+    CreateManyBeforeAnswer,
     /// What the last operation wrote, then the record of a rename.
     NodesBeforeRename,
     /// The record of a rename, then the new name: otherwise both names could stay.
@@ -91,7 +99,7 @@ pub enum Mutation {
 #[cfg(feature = "mutations")]
 impl Order {
     /// All of them.
-    pub const ALL: [Order; 21] = [
+    pub const ALL: [Order; 24] = [
         Order::DataBeforeSize,
         Order::SlotBeforeAnswer,
         Order::OverwriteBeforeAnswer,
@@ -104,6 +112,9 @@ impl Order {
         Order::ReserveBeforeNodes,
         Order::NodesBeforeRelease,
         Order::ReleaseBeforeNodes,
+        Order::NodesBeforeCreateMany,
+        Order::CreateManyBeforeNodes,
+        Order::CreateManyBeforeAnswer,
         Order::NodesBeforeRename,
         Order::RenameBeforeName,
         Order::NameBeforeOld,

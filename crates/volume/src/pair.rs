@@ -96,14 +96,15 @@ impl Pair {
 }
 
 impl<D: Device> State<'_, D> {
-    /// Copies the first node of one buffer into another.
-    fn copy_node(&mut self, from: usize, to: usize) {
+    /// Copies node `index` of one buffer into another, as its first.
+    pub(crate) fn copy_node(&mut self, from: usize, index: u32, to: usize) {
         let len = self.superblock.shape.node_bytes();
+        let at = index as usize * len;
         let Some(source) = self.nodes.get_mut(from).and_then(Option::take) else {
             debug_assert!(false, "a node that the device has is copied");
             return;
         };
-        if let Some(bytes) = source.get(..len) {
+        if let Some(bytes) = source.get(at..at + len) {
             self.node_mut(to).copy_from_slice(bytes);
         }
         if let Some(place) = self.nodes.get_mut(from) {
@@ -135,7 +136,7 @@ impl<D: Device> State<'_, D> {
     }
 
     /// R4: no node is newer than the superblock that governs it.
-    fn check_age(&self, which: usize) -> Result<(), Error> {
+    pub(crate) fn check_age(&self, which: usize) -> Result<(), Error> {
         let newer = get_u64(self.node(which), node::LAST_OP) > self.superblock.seq;
         if newer && !self.read_only {
             return Err(Error::StaleSuperblock);
@@ -233,7 +234,7 @@ impl<D: Device> Load<'_, '_, D> {
         let (into, second) = self.pair.nodes();
         let shared = into == second;
         if b_wins && !shared {
-            state.copy_node(second, into);
+            state.copy_node(second, 0, into);
         }
         Ok(if shared && !b_wins {
             Look::AgainA(rank_a)

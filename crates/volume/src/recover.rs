@@ -5,10 +5,11 @@ use block::Device;
 
 use crate::bytes::get_u64;
 use crate::io::{NO_GROUP, SPARE, WORK};
-use crate::layout::node;
+use crate::layout::{RECORD_SLOTS, node};
 use crate::order::{Mutation, Order};
-use crate::slot::Slot;
-use crate::superblock::{Operation, Runs};
+use crate::slot::{Slot, State as SlotState};
+use crate::superblock::{Operation, Run, Runs, Slots};
+use crate::token::SlotNode;
 use crate::{Error, Volume, bitmap};
 
 impl<D: Device> Volume<'_, D> {
@@ -25,13 +26,19 @@ impl<D: Device> Volume<'_, D> {
                 self.load_slot(turn.slot.lend(), *slot, &mut decider)
                     .await?;
                 let happened = decider.last_op >= op_seq;
-                self.settle_bitmaps(runs, happened, op_seq).await?;
+                self.settle_bitmaps(runs, happened, &[], op_seq).await?;
             }
             Operation::Release { slot, runs } => {
                 self.load_slot(turn.slot.lend(), *slot, &mut decider)
                     .await?;
                 let happened = decider.last_op >= op_seq;
-                self.settle_bitmaps(runs, !happened, op_seq).await?;
+                self.settle_bitmaps(runs, !happened, &[], op_seq).await?;
+            }
+            Operation::Create { runs, slots } => {
+                let owned = self
+                    .created(turn.slot.lend(), runs, slots, op_seq)
+                    .await?;
+                self.settle_bitmaps(runs, false, &owned, op_seq).await?;
             }
             Operation::Rename { from, to } => {
                 self.load_slot(turn.slot.lend(), *to, &mut decider).await?;
@@ -64,9 +71,44 @@ impl<D: Device> Volume<'_, D> {
         Ok(())
     }
 
-    /// Sets the bits of `runs` to `used`, in each bitmap once, and rewrites a torn member: a bitmap
-    /// with an invalid member is damage from here on.
-    async fn settle_bitmaps(&self, runs: &Runs, used: bool, op_seq: u64) -> Result<(), Error> {
+    /// What the files of `slots` that were made own of `runs`; the rest of the array is empty.
+    async fn created(
+        &self,
+        mut node: SlotNode<'_>,
+        runs: &Runs,
+        slots: &Slots,
+        op_seq: u64,
+    ) -> Result<[Run; RECORD_SLOTS], Error> {
+        let mut owned = [Run::default(); RECORD_SLOTS];
+        for (place, slot) in owned.iter_mut().zip(slots.as_slice()) {
+            let mut header = Slot::EMPTY;
+            let loaded = self.load_slot(node.lend(), *slot, &mut header).await?;
+            let state = self.state();
+            let extent = header.last_extent(state.slot(loaded));
+            let is_made = header.last_op >= op_seq && header.state != SlotState::Free;
+            if let Some(extent) = extent.filter(|_| is_made && header.map_level == 0) {
+                let end = extent.start + u64::from(extent.len);
+                let mut runs = runs.as_slice().iter();
+                if runs.any(|run| run.start <= extent.start && end <= run.start + u64::from(run.len)) {
+                    *place = Run {
+                        start: extent.start,
+                        len: extent.len,
+                    };
+                }
+            }
+        }
+        Ok(owned)
+    }
+
+    /// Sets the bits of `runs` to `used`, in each bitmap once, but those of `owned`, and rewrites a
+    /// torn member: a bitmap with an invalid member is damage from here on.
+    async fn settle_bitmaps(
+        &self,
+        runs: &Runs,
+        used: bool,
+        owned: &[Run],
+        op_seq: u64,
+    ) -> Result<(), Error> {
         let shape = self.shape();
         let group_of = |start| shape.group_of(start);
         // What the power cut left in the device's cache must be durable first.
@@ -89,6 +131,10 @@ impl<D: Device> Volume<'_, D> {
                     if group_of(run.start) == group {
                         bitmap::set_run(bytes, run, &shape, used);
                     }
+                }
+                // They are all in the group of the one run.
+                for run in owned {
+                    bitmap::set_run(bytes, run, &shape, true);
                 }
                 let (seq, last_op) = (get_u64(bytes, node::SEQ), get_u64(bytes, node::LAST_OP));
                 bitmap::stamp(bytes, seq, last_op);

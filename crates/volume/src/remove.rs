@@ -22,9 +22,10 @@ impl<D: Device> Volume<'_, D> {
     pub async fn remove(&self, name: &str) -> Result<(), Error> {
         let name = NameRef::new(name)?;
         let mut turn = self.turn_to_change().await?;
-        let Search::Found(slot) = self.search(name).await? else {
+        let Search::Found(found) = self.search(name, &[]).await? else {
             return Err(Error::NotFound);
         };
+        let slot = found.slot;
         if self
             .state()
             .files
@@ -35,7 +36,7 @@ impl<D: Device> Volume<'_, D> {
         }
         let shape = self.shape();
         let mut header = Slot::EMPTY;
-        let loaded = self.load_slot(turn.slot.lend(), slot, &mut header).await?;
+        let loaded = self.load_found(turn.slot.lend(), found, &mut header)?;
         let groups_touched =
             header.alloc_units.div_ceil(shape.group_units()) + u64::from(header.entry_count);
         if header.alloc_units > 0

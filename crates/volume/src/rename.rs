@@ -20,9 +20,10 @@ impl<D: Device> Volume<'_, D> {
     pub async fn rename(&self, old: &str, new: &str) -> Result<(), Error> {
         let (old, new) = (NameRef::new(old)?, NameRef::new(new)?);
         let mut turn = self.turn_to_change().await?;
-        let Search::Found(from) = self.search(old).await? else {
+        let Search::Found(found) = self.search(old, &[]).await? else {
             return Err(Error::NotFound);
         };
+        let from = found.slot;
         if self
             .state()
             .files
@@ -35,9 +36,9 @@ impl<D: Device> Volume<'_, D> {
             turn.done();
             return Ok(());
         }
-        let to = match self.search(new).await? {
+        let to = match self.search(new, &[]).await? {
             Search::Found(_) => return Err(Error::Exists),
-            Search::Absent(to) => to.ok_or(Error::TableFull)?,
+            Search::Absent(to) => to.ok_or(Error::TableFull)?.slot,
         };
         let mut target = Slot::EMPTY;
         self.load_slot(turn.slot.lend(), to, &mut target).await?;

@@ -4,8 +4,8 @@
 use crate::bytes::{array, get_u8, get_u16, get_u32, get_u64, put, put_u32, put_u64};
 use crate::checksum;
 use crate::layout::{
-    FEATURE_CHECKSUMS, MAJOR, MINOR, RUN_BYTES, RUNS, SEQ_END, SUPERBLOCK_BYTES, Shape, magic,
-    superblock as at,
+    FEATURE_CHECKSUMS, FEATURE_CREATE_MANY, MAJOR, MINOR, RECORD_SLOTS, RUN_BYTES, RUNS, SEQ_END,
+    SUPERBLOCK_BYTES, Shape, magic, superblock as at,
 };
 use crate::{Error, error::Node};
 
@@ -46,6 +46,41 @@ impl Runs {
     }
 }
 
+/// The slots of new files, at most [`RECORD_SLOTS`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Slots {
+    slots: [u32; RECORD_SLOTS],
+    count: u8,
+}
+
+impl Slots {
+    pub(crate) fn as_slice(&self) -> &[u32] {
+        self.slots
+            .get(..usize::from(self.count))
+            .unwrap_or_default()
+    }
+
+    /// Adds a slot; false when there is no room.
+    pub(crate) fn push(&mut self, slot: u32) -> bool {
+        match self.slots.get_mut(usize::from(self.count)) {
+            Some(place) => {
+                *place = slot;
+                self.count += 1;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Keeps the first `count`.
+    pub(crate) fn truncate(&mut self, count: usize) {
+        for place in self.slots.iter_mut().skip(count) {
+            *place = 0;
+        }
+        self.count = self.count.min(count as u8);
+    }
+}
+
 /// The operation in progress: every change that touches several nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
@@ -65,6 +100,21 @@ pub(crate) enum Operation {
         from: u32,
         to: u32,
     },
+    /// New files in `slots`, which share the run, if there is one: its bits are set.
+    Create {
+        runs: Runs,
+        slots: Slots,
+    },
+}
+
+impl Operation {
+    /// The features that a reader of the record needs.
+    const fn features(&self) -> u32 {
+        match self {
+            Self::Create { .. } => FEATURE_CREATE_MANY,
+            _ => 0,
+        }
+    }
 }
 
 /// The superblock's fields in decoded form.
@@ -110,7 +160,7 @@ impl Superblock {
         put(bytes, at::LBA_LOG2, &[shape.lba_log2]);
         put_u32(bytes, at::STATE, u32::from(self.clean));
         let features = if self.checksums { FEATURE_CHECKSUMS } else { 0 };
-        put_u32(bytes, at::INCOMPAT, features);
+        put_u32(bytes, at::INCOMPAT, features | operation.features());
         put_u32(bytes, at::COMPAT, self.compat_features);
         put_u32(bytes, at::MOUNT_COUNT, self.mount_count);
         for (field, value) in regions(shape) {
@@ -138,10 +188,9 @@ impl Superblock {
             });
         }
         let features = get_u32(bytes, at::INCOMPAT);
-        if features & !FEATURE_CHECKSUMS != 0 {
-            return Err(Error::UnknownFeatures {
-                bits: features & !FEATURE_CHECKSUMS,
-            });
+        let bits = features & !(FEATURE_CHECKSUMS | FEATURE_CREATE_MANY);
+        if bits != 0 {
+            return Err(Error::UnknownFeatures { bits });
         }
         let shape = Shape {
             volume_bytes: get_u64(bytes, at::VOLUME_BYTES),
@@ -162,6 +211,9 @@ impl Superblock {
             return Err(bad);
         }
         let operation = decode_operation(bytes, &shape).ok_or(bad)?;
+        if operation.features() != features & FEATURE_CREATE_MANY {
+            return Err(bad);
+        }
         let superblock = Self {
             shape,
             uuid: array(bytes, at::UUID),
@@ -202,6 +254,7 @@ fn encode_operation(bytes: &mut [u8], operation: &Operation) {
         Operation::Reserve { slot, runs } => (1, *slot, 0, runs.as_slice()),
         Operation::Release { slot, runs } => (2, *slot, 0, runs.as_slice()),
         Operation::Rename { from, to } => (3, *from, *to, &[]),
+        Operation::Create { runs, slots } => (4, u32::from(slots.count), 0, runs.as_slice()),
     };
     put_u32(bytes, at::OP_KIND, kind);
     put_u32(bytes, at::OP_SLOT, slot);
@@ -212,12 +265,19 @@ fn encode_operation(bytes: &mut [u8], operation: &Operation) {
         put_u64(bytes, field, run.start);
         put_u32(bytes, field + 8, run.len);
     }
+    if let Operation::Create { slots, .. } = operation {
+        for (index, slot) in slots.as_slice().iter().enumerate() {
+            put_u32(bytes, at::OP_SLOTS + index * 4, *slot);
+        }
+    }
 }
 
 fn decode_operation(bytes: &[u8], shape: &Shape) -> Option<Operation> {
+    let kind = get_u32(bytes, at::OP_KIND);
     let slot = get_u32(bytes, at::OP_SLOT);
     let slot2 = get_u32(bytes, at::OP_SLOT2);
-    if slot >= shape.slot_count() || slot2 >= shape.slot_count() {
+    // The first is a number of slots where there may be several.
+    if (slot >= shape.slot_count() && kind != 4) || slot2 >= shape.slot_count() {
         return None;
     }
     let mut runs = Runs::default();
@@ -232,7 +292,7 @@ fn decode_operation(bytes: &[u8], shape: &Shape) -> Option<Operation> {
             return None;
         }
     }
-    Some(match get_u32(bytes, at::OP_KIND) {
+    Some(match kind {
         0 => Operation::None,
         1 => Operation::Reserve { slot, runs },
         2 => Operation::Release { slot, runs },
@@ -240,8 +300,23 @@ fn decode_operation(bytes: &[u8], shape: &Shape) -> Option<Operation> {
             from: slot,
             to: slot2,
         },
+        4 if runs.as_slice().len() <= 1 => Operation::Create {
+            runs,
+            slots: decode_slots(bytes, slot, shape)?,
+        },
         _ => return None,
     })
+}
+
+fn decode_slots(bytes: &[u8], count: u32, shape: &Shape) -> Option<Slots> {
+    let mut slots = Slots::default();
+    for index in 0..count.min(RECORD_SLOTS as u32 + 1) {
+        let slot = get_u32(bytes, at::OP_SLOTS + index as usize * 4);
+        if slot >= shape.slot_count() || !slots.push(slot) {
+            return None;
+        }
+    }
+    (count > 0).then_some(slots)
 }
 
 fn run_is_within_a_group(run: &Run, shape: &Shape) -> bool {
@@ -286,11 +361,19 @@ mod tests {
     fn what_is_encoded_is_decoded() {
         let mut runs = Runs::default();
         assert!(runs.push(Run { start: 5, len: 9 }));
+        let mut slots = Slots::default();
+        (0..RECORD_SLOTS as u32).for_each(|slot| assert!(slots.push(31 - slot)));
+        assert!(!slots.push(1));
         for operation in [
             Operation::None,
             Operation::Reserve { slot: 3, runs },
             Operation::Release { slot: 31, runs },
             Operation::Rename { from: 1, to: 2 },
+            Operation::Create { runs, slots },
+            Operation::Create {
+                runs: Runs::default(),
+                slots,
+            },
         ] {
             let decoded = Superblock::decode(&encoded(&operation), 0);
             assert_eq!(decoded, Ok(Some((superblock(), operation))));
@@ -314,9 +397,11 @@ mod tests {
 
     #[test]
     fn contradictions_with_a_good_checksum_are_refused() {
-        let cases: [(usize, &[u8], Error); 8] = [
+        let cases: [(usize, &[u8], Error); 10] = [
             (at::MAJOR, &[2, 0], Error::NewerVersion { major: 2 }),
-            (at::INCOMPAT, &[2], Error::UnknownFeatures { bits: 2 }),
+            (at::INCOMPAT, &[6], Error::UnknownFeatures { bits: 4 }),
+            (at::INCOMPAT, &[2], Error::from(Node::Superblock)),
+            (at::OP_KIND, &[4], Error::from(Node::Superblock)),
             (at::NODE_LOG2, &[15], Error::from(Node::Superblock)),
             (at::UNIT_LOG2, &[31], Error::from(Node::Superblock)),
             (at::SLOTS_B, &[1], Error::from(Node::Superblock)),

@@ -9,7 +9,7 @@ use std::task::Poll;
 
 use block::Device;
 use crash::CrashDisk;
-use straightway_volume::{CreateOptions, Error, File, Refused, Volume};
+use straightway_volume::{CreateOptions, Error, File, NewFile, Refused, Volume};
 
 use super::oracle::{BLOCK, FILES, Live, NAMES, byte, bytes};
 use super::search::Search;
@@ -36,6 +36,10 @@ pub enum Op {
     Remove(usize),
     Rename(usize),
     Reap,
+    /// Every file that is not there, in one operation, whole and closed.
+    CreateMany,
+    /// The same with checksums.
+    CreateManyChecked,
     /// All free space.
     Discard,
     /// Unmount and mount; what is open is closed by that.
@@ -81,6 +85,7 @@ impl Op {
             | Op::Reserve(f)
             | Op::Close(f)
             | Op::CloseKeeping(f) => file(f).is_some_and(|live| live.is_open),
+            Op::CreateMany | Op::CreateManyChecked => files.iter().any(Option::is_none),
             Op::Reap | Op::Discard | Op::Remount => true,
         }
     }
@@ -166,9 +171,14 @@ pub async fn run<D: Device>(
     let result = step(volume, context, op).await;
     let result = match result {
         Err(Error::NoSpace | Error::MapFull | Error::TableFull) => {
-            if let Op::Create(f) | Op::CreateReserved(f) | Op::CreateChecked(f) | Op::Rename(f) = op
-            {
-                context.undo(f);
+            match op {
+                Op::Create(f) | Op::CreateReserved(f) | Op::CreateChecked(f) | Op::Rename(f) => {
+                    context.undo(f);
+                }
+                Op::CreateMany | Op::CreateManyChecked => {
+                    (0..FILES).for_each(|file| context.undo(file));
+                }
+                _ => {}
             }
             Ok(())
         }
@@ -242,6 +252,8 @@ async fn step<D: Device>(volume: &Volume<'_, D>, context: &Context, op: Op) -> R
             context.done(f);
             Ok(())
         }
+        Op::CreateMany => create_many(volume, context, false).await,
+        Op::CreateManyChecked => create_many(volume, context, true).await,
         Op::Reap => {
             let mut next = Some(0);
             while let Some(from) = next {
@@ -279,6 +291,44 @@ async fn create<D: Device>(
     let handle = volume.create(NAMES[file][0], &options).await?;
     context.handles.borrow_mut()[file] = Some(handle);
     context.done(file);
+    Ok(())
+}
+
+/// Makes the files that are not there: the first with two units and a part of a block, the second
+/// with a block.
+async fn create_many<D: Device>(
+    volume: &Volume<'_, D>,
+    context: &Context,
+    checksums: bool,
+) -> Result<(), Error> {
+    let sizes = [2 * context.unit + 100, BLOCK];
+    let is_absent = |file: &usize| context.search.borrow().oracle.files[*file].now.is_none();
+    let absent: Vec<usize> = (0..FILES).filter(is_absent).collect();
+    let mut contents = Vec::new();
+    for &file in &absent {
+        let size = sizes[file];
+        context.begin(file, |now, incarnation| {
+            *now = Some(Live::whole(incarnation, checksums, size));
+        });
+        let incarnation = context.live(file, |live| live.shown.incarnation);
+        contents.push((incarnation, bytes(incarnation, 0, size)));
+    }
+    let new = absent.iter().zip(&contents);
+    let new: Vec<NewFile<'_>> = new
+        .map(|(file, (incarnation, data))| NewFile {
+            name: NAMES[*file][0],
+            data,
+            mtime_ns: 0,
+            app_tag: *incarnation,
+        })
+        .collect();
+    let made = volume.create_many(&new, checksums).await?.files;
+    for (index, &file) in absent.iter().enumerate() {
+        match index < made {
+            true => context.done(file),
+            false => context.undo(file),
+        }
+    }
     Ok(())
 }
 

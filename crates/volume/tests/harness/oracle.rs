@@ -74,6 +74,15 @@ impl Live {
         }
     }
 
+    /// A file that was made with all of its data, and is closed.
+    pub fn whole(incarnation: u64, checksums: bool, size: u64) -> Self {
+        let mut live = Self::new(incarnation, checksums);
+        live.is_open = false;
+        live.appended = size;
+        live.synced(size);
+        live
+    }
+
     /// A commit may have begun.
     pub fn committing(&mut self) {
         for end in &self.ends {

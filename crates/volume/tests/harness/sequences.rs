@@ -65,7 +65,7 @@ pub fn valid_ops(oracle: &Oracle, files: usize) -> Vec<Op> {
     let live: [Option<&Live>; FILES] = [0, 1].map(|file| oracle.files[file].now.as_ref());
     (0..files)
         .flat_map(Op::of_file)
-        .chain([Op::Reap, Op::Remount])
+        .chain([Op::CreateMany, Op::Reap, Op::Remount])
         .filter(|op| op.is_valid(live))
         .collect()
 }

@@ -77,10 +77,7 @@ pub fn fragmented(unit_bytes: u64, extents: u64) -> (Medium, Oracle) {
     unmounted.result.unwrap();
     unmounted.memory.into_iter().flatten().for_each(free);
     let size = extents * unit_bytes;
-    let mut live = Live::new(1, false);
-    live.is_open = false;
-    live.appended = size;
-    live.synced(size);
+    let live = Live::whole(1, false, size);
     let mut oracle = Oracle {
         next_incarnation: 1,
         ..Oracle::default()

@@ -6,6 +6,7 @@ mod checksums;
 mod discard;
 mod files;
 mod format;
+mod many;
 mod reservations;
 mod sizes;
 #[path = "../support/mod.rs"]

@@ -72,6 +72,8 @@ fn lives() -> Vec<Vec<Op>> {
             Append(0),
             Close(1),
         ],
+        vec![CreateMany, Remove(0), CreateManyChecked, Remove(1)],
+        with(&[Reserve(0), CreateMany, Remove(1), Reserve(0), CreateMany]),
     ]
 }
 
@@ -126,6 +128,10 @@ fn attempts(mutation: Mutation) -> Vec<Attempt> {
         Mutation::Without(Order::RenameBeforeName | Order::NameBeforeOld) => Life(4, 0),
         Mutation::Without(Order::CacheBeforeInUse | Order::CleanBeforeClean) => Life(6, 0),
         Mutation::Without(Order::NodesBeforeClean) => Life(8, 0),
+        Mutation::Without(
+            Order::CreateManyBeforeNodes | Order::CreateManyBeforeAnswer,
+        ) => Life(11, 0),
+        Mutation::Without(Order::NodesBeforeCreateMany) => Life(12, 0),
         Mutation::LeafInPlace => Growing(1),
         Mutation::HalfAPair => Copies,
         Mutation::ForgetOpNumber => Reaping(0),

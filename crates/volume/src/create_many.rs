@@ -1,0 +1,359 @@
+//! Making several small files in one operation, so that they share its flushes. `FORMAT.md`,
+//! "Operations".
+
+use block::Device;
+
+use crate::io::{NO_SLOT, SPARE, State, WORK};
+use crate::layout::{CHUNK_BYTES, RECORD_SLOTS, Shape, slot as slot_at};
+use crate::lookup::{FreeSlot, Search};
+use crate::map::{self, Extent};
+use crate::name::NameRef;
+use crate::order::{Mutation, Order};
+use crate::slot::{self, ATTRIBUTE_CHECKSUMS, Slot, State as SlotState};
+use crate::steps::Step;
+use crate::superblock::{Operation, Run, Runs, Slots};
+use crate::{Error, Volume, bitmap};
+
+/// A gap between two files on the device that is written rather than skipped, in bytes.
+const JOINED_BYTES: u64 = 4096;
+
+/// A file to be made by [`Volume::create_many`].
+#[derive(Clone, Copy, Debug)]
+pub struct NewFile<'d> {
+    /// Its name.
+    pub name: &'d str,
+    /// Everything that it will hold: less than 64 KiB.
+    pub data: &'d [u8],
+    /// When it was modified, in nanoseconds since 1970.
+    pub mtime_ns: u64,
+    /// A number for the application to keep.
+    pub app_tag: u64,
+}
+
+/// What [`Volume::create_many`] made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Made {
+    /// How many of the files: the first ones.
+    pub files: usize,
+    /// Device commands for their data.
+    pub data_commands: u32,
+}
+
+/// The place of a new file.
+#[derive(Clone, Copy, Debug, Default)]
+struct Place {
+    slot: u32,
+    /// The number of the slot's newest member.
+    seq: u64,
+    /// Of the last operation on the slot.
+    last_op: u64,
+    file_id: u64,
+    /// Its first unit; units that it owns.
+    unit: u64,
+    units: u32,
+}
+
+impl<D: Device> Volume<'_, D> {
+    /// Makes the first of these files, with their data, as many as one operation takes (at most
+    /// twelve), and returns how many: they are durable, and none is open. With `checksums` they have
+    /// a CRC32C. After a power cut in the middle each of them is there, whole, or not at all.
+    ///
+    /// `files: 0` says that the first file cannot be made in this way, because it is too long or no
+    /// run of free units is long enough: make it with [`Volume::create`].
+    ///
+    /// # Errors
+    /// Those of [`Volume::create`] for the first file; a later one with an error ends the batch
+    /// before it.
+    pub async fn create_many(
+        &self,
+        files: &[NewFile<'_>],
+        checksums: bool,
+    ) -> Result<Made, Error> {
+        let turn = self.turn_to_change().await?;
+        if checksums && !self.state().superblock.checksums {
+            return Err(Error::Unsupported);
+        }
+        let mut places = [Place::default(); RECORD_SLOTS];
+        let mut slots = Slots::default();
+        for (index, file) in files.iter().enumerate() {
+            let earlier = files.get(..index).unwrap_or_default();
+            let found = self.place_for(file, earlier, &slots, checksums).await;
+            let place = match found {
+                Ok(Some(place)) => place,
+                Err(error) if index == 0 => return Err(error),
+                Ok(None) | Err(_) => break,
+            };
+            let Some(entry) = places.get_mut(index) else {
+                break;
+            };
+            *entry = place;
+            if !slots.push(place.slot) {
+                break;
+            }
+        }
+        let runs = self.find_run(&places, &mut slots).await?;
+        let places = places.get_mut(..slots.as_slice().len()).unwrap_or_default();
+        let mut unit = runs.as_slice().first().map_or(0, |run| run.start);
+        for place in places.iter_mut() {
+            place.unit = unit;
+            unit += u64::from(place.units);
+        }
+        let mut made = Made::default();
+        if !places.is_empty() {
+            made.files = places.len();
+            made.data_commands = self.make(files, places, runs, slots, checksums).await?;
+        }
+        turn.done();
+        Ok(made)
+    }
+
+    /// A free slot for `file`; `None` if the file is too long, or has the name of an `earlier` one.
+    async fn place_for(
+        &self,
+        file: &NewFile<'_>,
+        earlier: &[NewFile<'_>],
+        taken: &Slots,
+        checksums: bool,
+    ) -> Result<Option<Place>, Error> {
+        let name = NameRef::new(file.name)?;
+        let is_repeated = earlier.iter().any(|other| other.name == file.name);
+        if is_repeated || file.data.len() as u64 >= CHUNK_BYTES {
+            return Ok(None);
+        }
+        let FreeSlot { slot, seq, last_op } = match self.search(name, taken.as_slice()).await? {
+            Search::Found(_) => return Err(Error::Exists),
+            Search::Absent(free) => free.ok_or(Error::TableFull)?,
+        };
+        let (shape, newest) = {
+            let state = self.state();
+            (state.shape(), state.superblock.seq)
+        };
+        if last_op > newest {
+            return Err(Error::StaleSuperblock);
+        }
+        let data = (file.data.len() as u64).div_ceil(shape.unit_bytes());
+        Ok(Some(Place {
+            slot,
+            seq,
+            last_op,
+            file_id: Slot::new_file_id(slot, seq + 1),
+            unit: 0,
+            units: map::file_units(data, checksums) as u32,
+        }))
+    }
+
+    /// A free run for all of these files, with its bits set in node [`WORK`], in memory only. If
+    /// there is none, `slots` is made shorter.
+    async fn find_run(
+        &self,
+        places: &[Place; RECORD_SLOTS],
+        slots: &mut Slots,
+    ) -> Result<Runs, Error> {
+        let mut runs = Runs::default();
+        loop {
+            let count = slots.as_slice().len();
+            let units = places.iter().take(count).map(|place| place.units);
+            let want = units.sum();
+            if want == 0 {
+                return Ok(runs);
+            }
+            if let Some(run) = self.find_units(want).await? {
+                runs.push(run);
+                return Ok(runs);
+            }
+            slots.truncate(count / 2);
+        }
+    }
+
+    /// `want` free units in a row, from the group for new files on.
+    async fn find_units(&self, want: u32) -> Result<Option<Run>, Error> {
+        let shape = self.shape();
+        if u64::from(want) > shape.group_units() {
+            return Ok(None);
+        }
+        let groups = shape.group_count() as u32;
+        let first = self.state().superblock.group_hint % groups;
+        for turn in 0..groups {
+            let group = (first + turn) % groups;
+            match self.load_bitmap(group).await {
+                Ok(()) => {}
+                // A damaged group is skipped: it is unknown which of its units are free.
+                Err(Error::Corrupt(_)) => continue,
+                Err(error) => return Err(error),
+            }
+            let mut state = self.state();
+            let bytes = state.node(WORK);
+            let found = match bitmap::free_units(bytes) >= want {
+                true => bitmap::find(bytes, want, 1),
+                false => None,
+            };
+            if let Some(start) = found {
+                // From here on the bitmap in memory is ahead of the device.
+                state.changing = true;
+                bitmap::set(state.node_mut(WORK), start, want, true);
+                return Ok(Some(Run {
+                    start: shape.group_start(group) + u64::from(start),
+                    len: want,
+                }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The operation itself. Returns the number of commands for data.
+    async fn make(
+        &self,
+        files: &[NewFile<'_>],
+        places: &mut [Place],
+        runs: Runs,
+        slots: Slots,
+        checksums: bool,
+    ) -> Result<u32, Error> {
+        let shape = self.shape();
+        let op_seq = self.state().superblock.seq + 1;
+        // R3, and units that the last operation freed may be used only now.
+        self.perform(|state| state.order(Order::NodesBeforeCreateMany))
+            .await?;
+        let commands = self.write_data(files, places, &shape, checksums).await?;
+        self.perform(|state| {
+            state.put_superblock(SPARE, &Operation::Create { runs, slots }, false);
+            // The record is durable before the nodes it governs, and the data before the sizes.
+            state.order(Order::CreateManyBeforeNodes);
+            if let Some(run) = runs.as_slice().first() {
+                state.put_bitmap(shape.group_of(run.start), op_seq);
+            }
+        })
+        .await?;
+        self.put_slots(files, places, op_seq, checksums).await?;
+        self.perform(|state| state.order(Order::CreateManyBeforeAnswer))
+            .await?;
+        // The other members, as closing a file leaves them. No barrier is needed: what is durable is
+        // complete, and this can be repeated.
+        self.put_slots(files, places, op_seq, checksums).await?;
+        Ok(commands)
+    }
+
+    /// Writes the next member of each file's slot.
+    async fn put_slots(
+        &self,
+        files: &[NewFile<'_>],
+        places: &mut [Place],
+        op_seq: u64,
+        checksums: bool,
+    ) -> Result<(), Error> {
+        for (file, place) in files.iter().zip(places) {
+            self.perform(|state| {
+                let mut header = state.header_of(file, place, op_seq, checksums);
+                state.put_slot_from(SPARE, &mut header, false);
+                state.cached_slot = NO_SLOT;
+                place.seq = header.seq;
+            })
+            .await?;
+        }
+        Ok(())
+    }
+
+    /// Writes the files' data to their units, several files with one command where they are close
+    /// to one another.
+    async fn write_data(
+        &self,
+        files: &[NewFile<'_>],
+        places: &[Place],
+        shape: &Shape,
+        checksums: bool,
+    ) -> Result<u32, Error> {
+        let (block, room) = {
+            let state = self.state();
+            let geometry = state.device.geometry();
+            let block = geometry.block_size_bytes();
+            let longest = state.memory(SPARE).len().min(geometry.max_transfer_bytes());
+            (block, longest & !(block - 1))
+        };
+        // What is in the node: its place on the device, and its length.
+        let (mut from, mut len) = (0, 0);
+        let mut commands = 0;
+        for (file, place) in files.iter().zip(places) {
+            // A unit for the checksums comes first.
+            let mut at = shape.unit_address(place.unit + u64::from(checksums));
+            let mut rest = file.data;
+            while !rest.is_empty() {
+                let gap = at.wrapping_sub(from + len as u64);
+                let joined = len + gap.min(JOINED_BYTES) as usize;
+                if gap > JOINED_BYTES || joined >= room {
+                    commands += self.write_node(from, len).await?;
+                    (from, len) = (at, 0);
+                } else {
+                    self.state().fill(len, joined - len, &[]);
+                    len = joined;
+                }
+                let (part, after) = rest.split_at(rest.len().min(room - len));
+                let whole = part.len().next_multiple_of(block);
+                self.state().fill(len, whole, part);
+                len += whole;
+                at += whole as u64;
+                rest = after;
+            }
+        }
+        Ok(commands + self.write_node(from, len).await?)
+    }
+
+    /// Writes the first `len` bytes of node [`SPARE`]'s buffer. Returns the number of commands.
+    async fn write_node(&self, address: u64, len: usize) -> Result<u32, Error> {
+        if len == 0 {
+            return Ok(0);
+        }
+        self.state().changing = true;
+        self.move_bytes(Step::write(SPARE), address, len).await?;
+        Ok(1)
+    }
+}
+
+impl<D: Device> State<'_, D> {
+    /// Copies `data` into node [`SPARE`]'s buffer from byte `at` on, and zeros up to `len` bytes.
+    fn fill(&mut self, at: usize, len: usize, data: &[u8]) {
+        let buffer = self.nodes.get_mut(SPARE).and_then(Option::as_mut);
+        let place = buffer.and_then(|buffer| buffer.get_mut(at..at + len));
+        debug_assert!(place.is_some(), "the node has no room for data");
+        let (whole, padding) = place.unwrap_or_default().split_at_mut(data.len().min(len));
+        whole.copy_from_slice(data.get(..whole.len()).unwrap_or_default());
+        padding.fill(0);
+    }
+
+    /// The header of a new file's slot, whose name and extent are put into node [`SPARE`].
+    fn header_of(
+        &mut self,
+        file: &NewFile<'_>,
+        place: &Place,
+        op_seq: u64,
+        checksums: bool,
+    ) -> Slot {
+        let crc32c = self.crc32c;
+        let last_op = match self.is_mutated(Mutation::NoOpNumber) {
+            true => place.last_op,
+            false => op_seq,
+        };
+        let bytes = self.node_mut(SPARE);
+        if let Ok(name) = NameRef::new(file.name) {
+            slot::set_name(bytes, name);
+        }
+        let extent = Extent {
+            logical: 0,
+            start: place.unit,
+            len: place.units,
+        };
+        let entries = bytes.get_mut(slot_at::ENTRIES..).unwrap_or_default();
+        map::put_entry(entries, 0, &map::extent_entry(&extent));
+        Slot {
+            file_id: place.file_id,
+            size_bytes: file.data.len() as u64,
+            alloc_units: u64::from(place.units),
+            mtime_ns: file.mtime_ns,
+            state: SlotState::Live,
+            entry_count: u32::from(place.units > 0),
+            attributes: if checksums { ATTRIBUTE_CHECKSUMS } else { 0 },
+            tail_crc: if checksums { crc32c(0, file.data) } else { 0 },
+            app_tag: file.app_tag,
+            ..Slot::free(place.slot, place.seq, last_op)
+        }
+    }
+}
