@@ -1,0 +1,81 @@
+// A tree between a root and `Ways` ** `Levels` leaves: words of any leaf to the root, in the order of each leaf, and words of the root to any
+// leaf, in order and in `Levels` cycles. README.md has the bound. What arrives must be taken in its cycle.
+//
+// Width     bits of a word
+// Ways      children of a node, a power of two, 2 or more
+// Levels    nodes between the root and a leaf, 1 or more
+// Interval  cycles between two words of a leaf. From 4 x leaves on, the bound holds
+module route_tree #(
+  parameter int unsigned Width    = 32,
+  parameter int unsigned Ways     = 4,
+  parameter int unsigned Levels   = 2,
+  parameter int unsigned Interval = 4 * Ways ** Levels,
+  localparam int unsigned Leaves       = Ways ** Levels,
+  localparam int unsigned AddressWidth = Levels * $clog2(Ways)
+) (
+  input  logic                    clk_i,
+  input  logic                    rst_ni,
+
+  // The leaves.
+  input  logic                    in_valid_i  [Leaves],
+  output logic                    in_ready_o  [Leaves],
+  input  logic [Width-1:0]        in_data_i   [Leaves],
+  output logic                    out_valid_o [Leaves],
+  output logic [Width-1:0]        out_data_o  [Leaves],
+
+  // The root.
+  output logic                    root_valid_o,
+  output logic [AddressWidth-1:0] root_from_o,
+  output logic [Width-1:0]        root_data_o,
+  input  logic                    root_valid_i,
+  input  logic [AddressWidth-1:0] root_to_i,
+  input  logic [Width-1:0]        root_data_i
+);
+  // Above the nodes of each level; a level's children are those of the level below, and the leaves' are at 0.
+  logic                    up_valid   [Levels+1][Leaves];
+  logic                    up_ready   [Levels+1][Leaves];
+  logic [AddressWidth-1:0] up_from    [Levels+1][Leaves];
+  logic [Width-1:0]        up_data    [Levels+1][Leaves];
+  logic                    down_valid [Levels+1][Leaves];
+  logic [AddressWidth-1:0] down_to    [Levels+1][Leaves];
+  logic [Width-1:0]        down_data  [Levels+1][Leaves];
+
+  for (genvar leaf = 0; leaf < Leaves; leaf++) begin : gen_leaf
+    route_source #(.Interval(Interval)) u_source (
+      .clk_i, .rst_ni, .valid_i(in_valid_i[leaf]), .ready_o(in_ready_o[leaf]), .valid_o(up_valid[0][leaf]),
+      .ready_i(up_ready[0][leaf])
+    );
+    assign up_from[0][leaf]  = '0;
+    assign up_data[0][leaf]  = in_data_i[leaf];
+    assign out_valid_o[leaf] = down_valid[0][leaf];
+    assign out_data_o[leaf]  = down_data[0][leaf];
+  end
+
+  for (genvar level = 0; level < Levels; level++) begin : gen_level
+    for (genvar node = 0; node < Leaves / Ways ** (level + 1); node++) begin : gen_node
+      logic [AddressWidth-1:0] to;
+      logic [Width-1:0]        data;
+
+      route_switch #(.Width(Width), .Ways(Ways), .Digits(Levels), .Level(level)) u_switch (
+        .clk_i, .rst_ni, .up_valid_i(up_valid[level][node*Ways +: Ways]), .up_ready_o(up_ready[level][node*Ways +: Ways]),
+        .up_from_i(up_from[level][node*Ways +: Ways]), .up_data_i(up_data[level][node*Ways +: Ways]),
+        .up_valid_o(up_valid[level+1][node]), .up_ready_i(up_ready[level+1][node]), .up_from_o(up_from[level+1][node]),
+        .up_data_o(up_data[level+1][node]), .down_valid_i(down_valid[level+1][node]), .down_to_i(down_to[level+1][node]),
+        .down_data_i(down_data[level+1][node]), .down_valid_o(down_valid[level][node*Ways +: Ways]), .down_to_o(to),
+        .down_data_o(data)
+      );
+      for (genvar way = 0; way < Ways; way++) begin : gen_way
+        assign down_to[level][node*Ways + way]   = to;
+        assign down_data[level][node*Ways + way] = data;
+      end
+    end
+  end
+
+  assign up_ready[Levels][0]   = 1'b1;
+  assign root_valid_o          = up_valid[Levels][0];
+  assign root_from_o           = up_from[Levels][0];
+  assign root_data_o           = up_data[Levels][0];
+  assign down_valid[Levels][0] = root_valid_i;
+  assign down_to[Levels][0]    = root_to_i;
+  assign down_data[Levels][0]  = root_data_i;
+endmodule

@@ -1,0 +1,101 @@
+// Drives a tree (route_tree) with random load in both directions, and with phases in which all leaves send at the same time: each word
+// arrives once, in order, from where it was sent, within the bound.
+//
+// `tree_bench SEED CYCLES`: with an Interval of 1 the latencies are not checked, only printed.
+#include <algorithm>
+#include <cinttypes>
+#include <deque>
+#include <string>
+
+#include "Vroute_tree.h"
+#include "clocked.hpp"
+#include "pins.hpp"
+
+using namespace straightway;
+
+namespace {
+
+constexpr unsigned power(unsigned base, unsigned exponent) { return exponent == 0 ? 1 : base * power(base, exponent - 1); }
+// Of all levels: the words of the other leaves below each.
+constexpr unsigned others(unsigned level) { return level == 0 ? 0 : power(WAYS, level) - 1 + others(level - 1); }
+constexpr unsigned kLeaves = power(WAYS, LEVELS), kBound = LEVELS + others(LEVELS);
+
+struct Sent {
+    uint64_t word, cycle;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    if (argc != 3) {
+        std::fprintf(stderr, "usage: tree_bench SEED CYCLES\n");
+        return 2;
+    }
+    uint64_t seed = std::strtoull(argv[1], nullptr, 0), cycles = std::strtoull(argv[2], nullptr, 0);
+    Random random(seed);
+    Clocked<Vroute_tree> bench;
+    auto& pins = *bench.top;
+    for (unsigned leaf = 0; leaf < kLeaves; ++leaf) pins.in_valid_i[leaf] = 0;
+    pins.root_valid_i = 0;
+    bench.reset();
+
+    std::deque<Sent> up[kLeaves], down[kLeaves];
+    uint64_t next = 1, longest = 0, words = 0, rest = 0, token[kLeaves] = {};
+    unsigned percent = 100;
+    auto where = [&](uint64_t cycle) { return "seed " + std::to_string(seed) + ", cycle " + std::to_string(cycle) + ": "; };
+    for (uint64_t cycle = 0; cycle < cycles + 100 * kBound; ++cycle) {
+        if (random.below(20 * INTERVAL + 200) == 0) {
+            // All rest, so that they have their tokens at the same time.
+            percent = random.percent(50) ? 100 : 1 + unsigned(random.below(40));
+            rest = cycle + 4 * INTERVAL + 2 * kBound;
+        }
+        for (unsigned leaf = 0; leaf < kLeaves; ++leaf) {
+            if (pins.in_valid_i[leaf]) continue;
+            pins.in_valid_i[leaf] = cycle < cycles && cycle >= rest && random.percent(percent);
+            if (pins.in_valid_i[leaf]) pins.in_data_i[leaf] = next++;
+        }
+        pins.root_valid_i = cycle < cycles && random.percent(80);
+        pins.root_to_i = unsigned(random.below(kLeaves));
+        pins.root_data_i = next++;
+        pins.clk_i = 0;
+        pins.eval();
+        if (pins.root_valid_o) {
+            auto& queue = up[pins.root_from_o];
+            if (queue.empty() || queue.front().word != pins.root_data_o) fail(where(cycle) + "a word at the root is another");
+            longest = std::max(longest, cycle - queue.front().cycle);
+            if (INTERVAL > 1 && cycle - queue.front().cycle > kBound) {
+                fail(where(cycle) + "a latency of " + std::to_string(cycle - queue.front().cycle) + " cycles, more than " + std::to_string(kBound));
+            }
+            queue.pop_front();
+            ++words;
+        }
+        for (unsigned leaf = 0; leaf < kLeaves; ++leaf) {
+            if (pins.out_valid_o[leaf]) {
+                auto& queue = down[leaf];
+                if (queue.empty() || queue.front().word != pins.out_data_o[leaf]) fail(where(cycle) + "a word at a leaf is another");
+                if (cycle - queue.front().cycle != LEVELS) fail(where(cycle) + "a word to a leaf has another latency");
+                queue.pop_front();
+                ++words;
+            }
+            if (!pins.in_valid_i[leaf]) continue;
+            if (pins.in_ready_o[leaf]) {
+                if (cycle < token[leaf]) fail(where(cycle) + "a word is before its interval");
+                token[leaf] = cycle + INTERVAL;
+                up[leaf].push_back({pins.in_data_i[leaf], cycle});
+            } else if (INTERVAL > 1 && cycle >= token[leaf]) {
+                fail(where(cycle) + "a leaf with a token waits");
+            }
+        }
+        if (pins.root_valid_i) down[pins.root_to_i].push_back({pins.root_data_i, cycle});
+        bool taken[kLeaves];
+        for (unsigned leaf = 0; leaf < kLeaves; ++leaf) taken[leaf] = pins.in_valid_i[leaf] && pins.in_ready_o[leaf];
+        pins.clk_i = 1;
+        pins.eval();
+        for (unsigned leaf = 0; leaf < kLeaves; ++leaf)
+            if (taken[leaf]) pins.in_valid_i[leaf] = 0;
+    }
+    for (unsigned leaf = 0; leaf < kLeaves; ++leaf)
+        if (!up[leaf].empty() || !down[leaf].empty()) fail("words are missing, seed " + std::to_string(seed));
+    std::printf("words %" PRIu64 " latency %" PRIu64 " bound %u\n", words, longest, kBound);
+    return 0;
+}
