@@ -7,7 +7,7 @@
 //
 // Sends only words for which the receiver has room. Its buffer has as many words as the one here.
 //
-// WindowLog2  log2 of the number of words that are kept, 14 or less
+// WindowLog2  log2 of the number of words that are kept, 1 to 14
 // FrameWords  the longest frame, 1 or more
 module link_send
   import link_pkg::*;

@@ -1,5 +1,5 @@
-// A tree between a root and `Ways` ** `Levels` leaves: words of any leaf to the root, in the order of each leaf, and words of the root to any
-// leaf, in order and in `Levels` cycles. README.md has the bound. What arrives must be taken in its cycle.
+// A tree between a root and `Ways` ** `Levels` leaves: words of any leaf to the root, in the order of each leaf, and words of the root
+// to any leaf, in order and in `Levels` cycles. README.md has the bound. What arrives must be taken in its cycle.
 //
 // Width     bits of a word
 // Ways      children of a node, a power of two, 2 or more

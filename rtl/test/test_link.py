@@ -111,7 +111,7 @@ def test_sent_blocks_are_those_of_the_model(tmp_path):
 
 
 def test_blocks_of_the_model_are_received(tmp_path):
-    """Good frames in sequence are delivered; changed, interrupted, repeated and skipping ones are not, and ordered sets change nothing."""
+    """Good frames in sequence are delivered, with ordered sets between them; changed, interrupted, repeated and skipping ones are not."""
     rand = random.Random(SEED)
     blocks, wanted, damaged = [(CONTROL, IDLE)] * 200, [], 0
     greetings = [Frame(up=False, heard=False)] * 20 + [Frame(up=False, heard=True)] * 3 + [Frame(up=True, heard=True)]

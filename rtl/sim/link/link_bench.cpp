@@ -240,7 +240,8 @@ int recover_run(uint64_t seed, unsigned events) {
             for (unsigned side = 0; side < 2; ++side)
                 if (which >> side & 1) lasts = std::max(lasts, bench.lines[side].damage(Damage(what), bench.random, 500));
             bench.run(lasts);
-            uint64_t end = bench.cycle, before[2] = {end, end}, last[2] = {bench.streams[0].last_cycle, bench.streams[1].last_cycle};
+            uint64_t end = bench.cycle, before[2] = {end, end};
+            uint64_t last[2] = {bench.streams[0].last_cycle, bench.streams[1].last_cycle};
             while (bench.cycle - end < bound + kWindow) {
                 bench.step();
                 for (unsigned side = 0; side < 2; ++side) {
@@ -378,7 +379,9 @@ int record_run(uint64_t words, const std::string& path) {
         file << "B " << unsigned(bench.top->out_sync[0]) << " " << std::hex << bench.top->out_data[0] << std::dec << "\n";
         bench.step();
         const Stream& stream = bench.streams[0];
-        if (stream.sent > sent) file << "W " << std::hex << stream.word(stream.session, sent) << std::dec << " " << stream.last(stream.session, sent) << "\n";
+        if (stream.sent > sent) {
+            file << "W " << std::hex << stream.word(stream.session, sent) << std::dec << " " << stream.last(stream.session, sent) << "\n";
+        }
         if (bench.cycle > 1000000) fail("too few words");
     }
     return 0;
@@ -420,7 +423,7 @@ int main(int argc, char** argv) {
     if (what == "lock" && argc == 3) return lock_run(number(2));
     if (what == "record" && argc == 4) return record_run(number(2), argv[3]);
     if (what == "play" && argc == 3) return play_run(argv[2]);
-    std::fprintf(stderr, "usage: link_bench random SEED CYCLES | recover SEED EVENTS | latency SEED | rate PACKET DELAY | session SEED EVENTS | "
-                         "lock SEED | record WORDS FILE | play FILE\n");
+    std::fprintf(stderr, "usage: link_bench random SEED CYCLES | recover SEED EVENTS | latency SEED | rate PACKET DELAY | "
+                         "session SEED EVENTS | lock SEED | record WORDS FILE | play FILE\n");
     return 2;
 }

@@ -125,7 +125,8 @@ int bounded_run(uint64_t seed, uint64_t cycles, bool spread) {
             bench.percent = bench.random.percent(50) ? 100 : 1 + unsigned(bench.random.below(40));
             bench.target = unsigned(bench.random.below(bench.random.percent(70) ? kNodes : kNodes + 1));
             bench.whole_column = bench.random.percent(50);
-            for (unsigned node = kNodes; node > 1; --node) std::swap(bench.column_of[node - 1], bench.column_of[bench.random.below(node)]);
+            for (unsigned node = kNodes; node > 1; --node)
+                std::swap(bench.column_of[node - 1], bench.column_of[bench.random.below(node)]);
         }
         bench.step();
     }

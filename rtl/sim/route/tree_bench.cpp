@@ -63,8 +63,8 @@ int main(int argc, char** argv) {
             auto& queue = up[pins.root_from_o];
             if (queue.empty() || queue.front().word != pins.root_data_o) fail(where(cycle) + "a word at the root is another");
             longest = std::max(longest, cycle - queue.front().cycle);
-            if (INTERVAL > 1 && cycle - queue.front().cycle > kBound) {
-                fail(where(cycle) + "a latency of " + std::to_string(cycle - queue.front().cycle) + " cycles, more than " + std::to_string(kBound));
+            if (uint64_t latency = cycle - queue.front().cycle; INTERVAL > 1 && latency > kBound) {
+                fail(where(cycle) + "a latency of " + std::to_string(latency) + " cycles, more than " + std::to_string(kBound));
             }
             queue.pop_front();
             ++words;
