@@ -1,7 +1,7 @@
 // A node of a tree: words of `Ways` children to their parent, in turns, and words of the parent to the child that they name.
 //
 // Upwards a child waits for at most one word of each other child whenever the parent takes words. Downwards a word passes in one
-// cycle and cannot be held.
+// cycle; one whose child takes none stops those behind it. Every port may be a `link`.
 //
 // Width   bits of a word
 // Ways    children, a power of two, 2 or more
@@ -28,11 +28,13 @@ module route_switch #(
   output logic [Width-1:0]        up_data_o,
 
   input  logic                    down_valid_i,
+  output logic                    down_ready_o,
   input  logic [AddressWidth-1:0] down_to_i,
   input  logic [Width-1:0]        down_data_i,
   output logic                    down_valid_o [Ways],
-  output logic [AddressWidth-1:0] down_to_o,            // of all children
-  output logic [Width-1:0]        down_data_o
+  input  logic                    down_ready_i [Ways],
+  output logic [AddressWidth-1:0] down_to_o    [Ways],
+  output logic [Width-1:0]        down_data_o  [Ways]
 );
   typedef logic [DigitWidth-1:0]   digit_t;
   typedef logic [AddressWidth-1:0] address_t;
@@ -72,18 +74,21 @@ module route_switch #(
 
   // --- Downwards --------------------------------------------------------------------------------------------
   digit_t to;
-  assign to = down_to_i[Level*DigitWidth +: DigitWidth];
+  logic   room [Ways];
+
+  assign to           = down_to_i[Level*DigitWidth +: DigitWidth];
+  assign down_ready_o = room[to];
 
   for (genvar way = 0; way < Ways; way++) begin : gen_down
-    logic valid_q;
-    assign down_valid_o[way] = valid_q;
-    always_ff @(posedge clk_i or negedge rst_ni) begin
-      if (!rst_ni) valid_q <= 1'b0;
-      else         valid_q <= down_valid_i & (to == digit_t'(way));
-    end
-  end
-  always_ff @(posedge clk_i) begin
-    down_to_o   <= down_to_i;
-    down_data_o <= down_data_i;
+    prim_fifo #(.Width(AddressWidth + Width), .Depth(2)) u_words (
+      .clk_i,
+      .rst_ni,
+      .valid_i (down_valid_i & (to == digit_t'(way))),
+      .ready_o (room[way]),
+      .data_i  ({down_to_i, down_data_i}),
+      .valid_o (down_valid_o[way]),
+      .ready_i (down_ready_i[way]),
+      .data_o  ({down_to_o[way], down_data_o[way]})
+    );
   end
 endmodule

@@ -63,11 +63,11 @@ def torus(name, what, seed, cycles):
     return run(program, what, seed, cycles)
 
 
-def tree(name, seed, cycles):
+def tree(name, *words):
     ways, levels, interval = TREES[name]
     program = cores.build_bench(f"route_{name}", "route_tree", "route/tree_bench.cpp",
                                 {"Width": 64, "Ways": ways, "Levels": levels, "Interval": interval}, core="route")
-    words = run(program, seed, cycles)
+    words = run(program, *words)
     return dict(zip(words[::2], map(int, words[1::2])))
 
 
@@ -97,7 +97,7 @@ def test_a_torus_under_load_loses_nothing():
 @pytest.mark.parametrize("name", TREES)
 def test_a_tree_keeps_its_bound(name):
     """Each word once, in order, with its leaf; down in a cycle for each level; up within the bound if leaves keep the interval."""
-    found = tree(name, SEED, 60000)
+    found = tree(name, SEED, 60000, 0)
     assert found["words"] > 40000
     ways, levels, _ = TREES[name]
     if "loaded" in name:
@@ -105,3 +105,9 @@ def test_a_tree_keeps_its_bound(name):
         assert found["words"] > 60000 * 1.7
     else:
         assert ways ** levels - 1 <= found["latency"] <= found["bound"]
+
+
+@pytest.mark.parametrize("name", TREES)
+def test_a_tree_waits_for_who_does_not_take(name):
+    """Root and leaves pause at random: each word once, in order."""
+    assert tree(name, SEED, 60000, 30)["words"] > 10000
