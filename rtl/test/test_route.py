@@ -39,9 +39,10 @@ TREES = {
     ("route_torus", {"Width": 256, "Columns": 2, "Rows": 8, "Interval": 1}),
     ("route_tree", {}),
     ("route_tree", {"Width": 256, "Ways": 2, "Levels": 1}),
+    ("tree_link_sim", {}),
 ])
 def test_lint(top, parameters):
-    assert cores.lint(top, "route", parameters) == ""
+    assert cores.lint(top, "route_sim", parameters) == ""
 
 
 @pytest.mark.parametrize("name", ["route_router", "route_switch"])
@@ -111,3 +112,12 @@ def test_a_tree_keeps_its_bound(name):
 def test_a_tree_waits_for_who_does_not_take(name):
     """Root and leaves pause at random: each word once, in order."""
     assert tree(name, SEED, 60000, 30)["words"] > 10000
+
+
+def test_a_tree_over_links():
+    """The switch's children are in other nodes, on lines with errors: each word once, in order."""
+    program = cores.build_bench("route_tree_link", "tree_link_sim", "route/tree_link_bench.cpp", {}, core="route_sim")
+    for seed in range(SEED, SEED + 3):
+        words = run(program, seed, 60000)
+        found = dict(zip(words[::2], map(int, words[1::2])))
+        assert found["up"] > 20000 and found["down"] > 20000 and found["damages"] > 100
