@@ -1,6 +1,7 @@
 //! `straightway put DEVICE FILE [NAME]`: stores a file or standard input in a volume; `put DEVICE FILE...` files and folders.
 
 mod many;
+mod small;
 mod tar;
 
 pub use many::ManyReport;
@@ -153,6 +154,14 @@ impl Report {
             checksums: false,
             verified: false,
             replaced: false,
+        }
+    }
+
+    /// The report for a file of a volume before the transfer.
+    fn of_volume(mounted: &Mounted<'_, '_>, name: &str) -> Self {
+        Self {
+            path: mounted.path.to_owned(),
+            ..Self::of_hardware(&mounted.drive.to_string(), name)
         }
     }
 
@@ -347,17 +356,13 @@ impl Put {
         }
         *left = None;
         Ok(Report {
-            schema_version: SCHEMA_VERSION,
-            device: mounted.drive.to_string(),
-            path: mounted.path.to_owned(),
-            name: name.to_owned(),
-            offset_bytes: 0,
             length_bytes: filled.bytes,
             requests: filled.requests,
             elapsed_us: micros(elapsed),
             checksums,
             verified: self.verify,
             replaced: replaces,
+            ..Report::of_volume(mounted, name)
         })
     }
 

@@ -37,6 +37,8 @@ pub struct Source<'a> {
 
 enum Data<'a> {
     File(File),
+    /// What is left of it.
+    Memory(std::io::Cursor<Vec<u8>>),
     /// And its bytes that are left.
     Member(&'a mut Source<'static>, u64),
 }
@@ -54,6 +56,16 @@ impl<'a> Source<'a> {
             name,
             len_bytes: Some(len_bytes),
             modified_ns: Some(modified_ns),
+        }
+    }
+
+    /// Bytes that are in memory.
+    pub fn of_bytes(bytes: Vec<u8>, name: PathBuf, modified_ns: Option<u64>) -> Self {
+        Self {
+            len_bytes: Some(bytes.len() as u64),
+            data: Data::Memory(std::io::Cursor::new(bytes)),
+            name,
+            modified_ns,
         }
     }
 
@@ -97,7 +109,7 @@ impl<'a> Source<'a> {
     pub fn refuse_own(&self, roots: &Roots, drive: &Drive) -> Result<()> {
         match &self.data {
             Data::File(file) => refuse_source(roots, drive, file.metadata(), &self.name),
-            Data::Member(..) => Ok(()),
+            Data::Memory(_) | Data::Member(..) => Ok(()),
         }
     }
 
@@ -108,6 +120,10 @@ impl<'a> Source<'a> {
     pub fn fill(&mut self, data: &mut [u8], stop: &AtomicBool) -> Result<usize> {
         let file = match &mut self.data {
             Data::File(file) => file,
+            Data::Memory(bytes) => {
+                let read = bytes.read(data);
+                return read.map_err(|error| Failure::io("reading", &self.name, &error));
+            }
             Data::Member(archive, left) => {
                 let want = data.len().min(usize::try_from(*left).unwrap_or(usize::MAX));
                 let filled = archive.fill(data.get_mut(..want).unwrap_or_default(), stop)?;

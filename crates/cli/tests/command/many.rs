@@ -101,6 +101,69 @@ fn a_folder_goes_into_a_volume_and_comes_back() {
 }
 
 #[test]
+fn small_files_share_commands_and_each_one_is_whole() {
+    let folder = Folder::new();
+    let disk = volume(&folder, "disk.img", &["--checksums", "--unit", "4K"]);
+    let source = folder.0.join("src");
+    fs::create_dir(&source).unwrap();
+    let size = |number: usize| match number {
+        7 => 70_000,
+        8 => 65_535,
+        9 => 0,
+        _ => 4096 + number,
+    };
+    for number in 0..40 {
+        let content = format!("{number} ").repeat(40_000);
+        let path = source.join(format!("file-{number:02}"));
+        fs::write(path, &content.as_bytes()[..size(number)]).unwrap();
+    }
+    let path = source.to_str().unwrap();
+    let put = json(&["put", &disk, path, "--json", "--verify"]);
+    let files = put["files"].as_array().unwrap();
+    assert_eq!(files.len(), 40);
+    for (number, file) in files.iter().enumerate() {
+        assert_eq!(file["name"], format!("src/file-{number:02}"));
+        assert_eq!((&file["length_bytes"], &file["verified"]), (&size(number).into(), &true.into()));
+    }
+    let bytes: usize = (0..40).map(size).sum();
+    assert_eq!(put["length_bytes"], bytes);
+    assert!(put["requests"].as_u64().unwrap() > 0);
+    ok(&["get", &disk, "--all", &folder.path("out"), "--verify"]);
+    same(&source, &folder.0.join("out/src"));
+    // Some are replaced, some are new.
+    ok(&["rm", &disk, "src/file-1*"]);
+    fs::write(source.join("file-00"), b"another").unwrap();
+    refused(&["put", &disk, path], 9, "nothing was stored");
+    let put = json(&["put", &disk, path, "--json", "--skip-existing"]);
+    assert_eq!(put["files"].as_array().unwrap().len(), 10);
+    let put = json(&["put", &disk, path, "--json", "--force"]);
+    assert_eq!(put["files"].as_array().unwrap().len(), 40);
+    ok(&["get", &disk, "--all", &folder.path("again")]);
+    same(&source, &folder.0.join("again/src"));
+    // What a power cut left of a replacement goes when its file is stored.
+    ok(&["mv", &disk, "src/file-03", "src/file-03.new~"]);
+    ok(&["put", &disk, path, "--force"]);
+    assert_eq!(listed(&disk, &[]).len(), 40);
+    ok(&["check", &disk, "--read-data"]);
+}
+
+#[test]
+fn what_is_before_a_file_that_cannot_be_stored_is_there() {
+    let folder = Folder::new();
+    let disk = volume(&folder, "disk.img", &["--slots", "8"]);
+    let names: Vec<String> = (0..12).map(|number| format!("f{number:02}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let source = tree(&folder, &names);
+    let done = run(&["put", &disk, &source]);
+    let said = stderr(&done);
+    assert_eq!(done.status.code(), Some(8), "{said}");
+    assert!(said.contains("8 of 12 files are stored, whole"), "{said}");
+    assert!(said.contains("src/f08") && !said.contains("src/f07"), "{said}");
+    assert_eq!(listed(&disk, &[]).len(), 8);
+    ok(&["check", &disk]);
+}
+
+#[test]
 fn nothing_is_stored_if_a_name_cannot_be() {
     let folder = Folder::new();
     let disk = volume(&folder, "disk.img", &[]);

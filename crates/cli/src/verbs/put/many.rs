@@ -3,7 +3,8 @@
 //! Every name is checked before the first file is stored. If one file fails, those before it are whole and durable, and the
 //! message names those that are missing.
 
-use super::{Put, Reported, check_name};
+use super::small::Batch;
+use super::{Put, Reported, check_name, unfinished_name};
 use crate::Context;
 use crate::SCHEMA_VERSION;
 use crate::drive::Drive;
@@ -12,7 +13,7 @@ use crate::units::{counted, exact, micros, rounded};
 use crate::verbs::ls::Listing;
 use crate::volume::source::Source;
 use crate::volume::tree::{Tree, some};
-use crate::volume::{Mounted, Store, route};
+use crate::volume::{Mounted, Store};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -109,7 +110,7 @@ impl Put {
             check_name(name).map_err(|failure| failure.and("nothing was stored"))
         })?;
         let drive = Drive::find(&context.roots, &self.device)?;
-        let options = route::open_options(&self.io, true);
+        let options = self.options_for(Some(tree.files.len()));
         let store = Store::of(context, drive, &options)?;
         let report = self.stored(context, store, |mounted, left| {
             self.put_many(context, mounted, &tree, left)
@@ -175,24 +176,45 @@ impl Put {
         let bar = context.console.bytes_bar(None);
         // One bar for all files.
         let silent = context.silent();
-        for (index, name) in todo.iter().enumerate() {
-            let stored = tree.files.get(*name).map(|path| {
-                let mut source = Source::open(path)?;
-                source.refuse_own(&context.roots, mounted.drive)?;
-                self.put(&silent, mounted, name, &mut source, left)
-            });
-            match stored {
-                Some(Ok(one)) => report.add(one),
-                Some(Err(failure)) => {
-                    let rest = todo.get(index..).unwrap_or_default();
-                    return Err(report.broken_off(failure, "stored", rest));
+        let mut batch = Batch::default();
+        let mut store = || {
+            for name in &todo {
+                let Some(path) = tree.files.get(*name) else {
+                    continue;
+                };
+                let open = || -> Result<Source<'_>> {
+                    let source = Source::open(path)?;
+                    source.refuse_own(&context.roots, mounted.drive)?;
+                    Ok(source)
+                };
+                // To replace one, or what an interrupted replacement left, takes steps of its own.
+                let is_new = ![*name, &unfinished_name(name)]
+                    .iter()
+                    .any(|name| existing.contains(*name));
+                let mut source = open()?;
+                if !is_new
+                    || !self.gather(&silent, mounted, name, &mut source, &mut batch, &mut report, left)?
+                {
+                    self.store_batch(&silent, mounted, &mut batch, &mut report, left)?;
+                    report.add(self.put(&silent, mounted, name, &mut open()?, left)?);
                 }
-                None => {}
+                bar.set_position(report.length_bytes);
             }
-            bar.set_position(report.length_bytes);
+            self.store_batch(&silent, mounted, &mut batch, &mut report, left)
+        };
+        let stored = store();
+        if stored.is_err() {
+            // Those before the failure.
+            let _ = self.store_batch(&silent, mounted, &mut batch, &mut report, left);
         }
         bar.finish_and_clear();
         report.elapsed_us = micros(began.elapsed());
-        Ok(report)
+        match stored {
+            Ok(()) => Ok(report),
+            Err(failure) => {
+                let rest = todo.get(report.files.len()..).unwrap_or_default();
+                Err(report.broken_off(failure, "stored", rest))
+            }
+        }
     }
 }

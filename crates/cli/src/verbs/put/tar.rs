@@ -3,6 +3,7 @@
 //! An archive is read once, from the first byte to the last, so that it may be a stream. If a file cannot be stored, those before it
 //! are whole and durable, and the message names it.
 
+use super::small::Batch;
 use super::{ManyReport, Put, Reported, check_name};
 use crate::Context;
 use crate::drive::Drive;
@@ -10,7 +11,7 @@ use crate::failure::{Exit, Failure, Result};
 use crate::units::{counted, micros};
 use crate::volume::archive::{Archive, Member};
 use crate::volume::source::Source;
-use crate::volume::{Mounted, Store, route, shown};
+use crate::volume::{Mounted, Store, shown};
 use std::path::{Component, Path, PathBuf};
 use std::time::Instant;
 
@@ -25,7 +26,7 @@ impl Put {
         let source = Source::open(path)?;
         let drive = Drive::find(&context.roots, &self.device)?;
         source.refuse_own(&context.roots, &drive)?;
-        let options = route::open_options(&self.io, true);
+        let options = self.options_for(None);
         let store = Store::of(context, drive, &options)?;
         let mut archive = Archive::new(source, context.cancel.flag());
         let report = self.stored(context, store, |mounted, left| {
@@ -46,17 +47,25 @@ impl Put {
         let bar = context.console.bytes_bar(None);
         // One bar for all files.
         let silent = context.silent();
+        let mut batch = Batch::default();
         let mut stored = || {
             while let Some(member) = archive.next_member()? {
-                self.put_member(&silent, mounted, archive, &member, &mut report, left)?;
+                self.put_member(
+                    &silent, mounted, archive, &member, &mut batch, &mut report, left,
+                )?;
                 bar.set_position(report.length_bytes);
             }
+            self.store_batch(&silent, mounted, &mut batch, &mut report, left)?;
             match report.files.is_empty() && report.skipped.is_empty() {
                 true => Err(Failure::other(format!("{} has no files", archive.name()))),
                 false => Ok(()),
             }
         };
         let stored = stored();
+        if stored.is_err() {
+            // Those before the failure.
+            let _ = self.store_batch(&silent, mounted, &mut batch, &mut report, left);
+        }
         bar.finish_and_clear();
         report.elapsed_us = micros(began.elapsed());
         stored.map_err(|failure| {
@@ -66,13 +75,15 @@ impl Put {
         Ok(report)
     }
 
-    /// Stores one file; notes what is none.
+    /// Stores one file, or lets it wait for others; notes what is none.
+    #[allow(clippy::too_many_arguments)]
     fn put_member(
         &self,
         context: &Context,
         mounted: &Mounted<'_, '_>,
         archive: &mut Archive<'_>,
         member: &Member,
+        batch: &mut Batch,
         report: &mut ManyReport,
         left: &mut Option<String>,
     ) -> Result<()> {
@@ -85,11 +96,19 @@ impl Put {
             return Ok(());
         }
         let name = name_of(&member.path)?;
+        if batch.has(&name) || self.force {
+            self.store_batch(context, mounted, batch, report, left)?;
+        }
         if self.skip_existing && mounted.find(&name)?.is_some() {
             report.skipped.push(name);
             return Ok(());
         }
         let mut source = archive.data(member, &name);
+        // A file that may have to be replaced takes steps of its own.
+        if !self.force && self.gather(context, mounted, &name, &mut source, batch, report, left)? {
+            return Ok(());
+        }
+        self.store_batch(context, mounted, batch, report, left)?;
         let one = self.put(context, mounted, &name, &mut source, left)?;
         report.add(one);
         Ok(())
