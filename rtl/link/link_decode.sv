@@ -61,10 +61,8 @@ module link_decode
     end else begin
       kind_q <= valid_q ? symbol.kind : SymIdle;
       good_o <= valid_q & good & (symbol.kind == SymEnd);
-      // A lost boundary ends the frame.
-      damaged_o <= open_q & (valid_q ? ((symbol.kind == SymEnd) ? ~good : (symbol.kind != SymData)) : ~locked_i);
-      if (valid_q)        open_q <= (symbol.kind == SymStart) | (symbol.kind == SymData);
-      else if (!locked_i) open_q <= 1'b0;
+      damaged_o <= valid_q & open_q & ((symbol.kind == SymEnd) ? ~good : (symbol.kind != SymData));
+      if (valid_q) open_q <= (symbol.kind == SymStart) | (symbol.kind == SymData);
     end
   end
 

@@ -110,20 +110,32 @@ def test_sent_blocks_are_those_of_the_model(tmp_path):
     assert len(found) >= 2000 and [found[index] for index in range(len(found))] == sent[:len(found)]
 
 
-def test_blocks_of_the_model_are_received(tmp_path):
-    """Good frames in sequence are delivered, with ordered sets between them; changed, interrupted, repeated and skipping ones are not."""
-    rand = random.Random(SEED)
-    blocks, wanted, damaged = [(CONTROL, IDLE)] * 200, [], 0
-    greetings = [Frame(up=False, heard=False)] * 20 + [Frame(up=False, heard=True)] * 3 + [Frame(up=True, heard=True)]
-    blocks += [(CONTROL, IDLE)] * (2 << 12)
-    for greeting in greetings:
+def session():
+    """Blocks with which the core enters a session, after the time in which it does not listen."""
+    blocks = [(CONTROL, IDLE)] * (200 + (2 << SHAPES["small"]["DeadLog2"]))
+    for greeting in [Frame(up=False, heard=False)] * 20 + [Frame(up=False, heard=True)] * 3 + [Frame(up=True, heard=True)]:
         blocks += [*greeting.blocks(), (CONTROL, IDLE)]
-    sequence = 0
+    return blocks
+
+
+def play(tmp_path, blocks):
+    """The words that the core delivers for these blocks, with `last`, and how many frames were damaged."""
+    scrambler = Scrambler(random.Random(SEED).getrandbits(58))
+    path = tmp_path / "blocks"
+    path.write_text("".join(f"{sync} {scrambler.scramble(data):x}\n" for sync, data in [*blocks, *[(CONTROL, IDLE)] * 50]))
+    *lines, end = run("small", "play", path).splitlines()
+    return [(int(line.split()[0], 16), line.split()[1] == "1") for line in lines], int(end.split()[1])
+
+
+def test_blocks_of_the_model_are_received(tmp_path):
+    """Good frames in sequence are delivered, with ordered sets between them; changed, cut, repeated and skipping ones are not."""
+    rand = random.Random(SEED)
+    blocks, wanted, damaged, sequence = session(), [], 0, 0
     for _ in range(400):
         words = tuple(rand.getrandbits(64) for _ in range(rand.randrange(12)))
         frame = Frame(True, True, sequence, words, last=bool(words) and rand.random() < 0.5, attempt=rand.random() < 0.5,
                       taken=0, received=0)
-        sort = rand.choice(["good"] * 4 + ["changed", "interrupted", "repeated", "skipping", "ordered"])
+        sort = rand.choice(["good"] * 4 + ["changed", "interrupted", "cut", "repeated", "skipping", "ordered"])
         if sort in ("repeated", "skipping"):
             frame.sequence = (sequence + (1 if sort == "skipping" else -1)) % 128
         made = list(frame.blocks())
@@ -136,17 +148,33 @@ def test_blocks_of_the_model_are_received(tmp_path):
             at = rand.randrange(1, len(made))
             made.insert(at, rand.choice([(CONTROL, IDLE), (0, rand.getrandbits(64)), (3, rand.getrandbits(64)), (CONTROL, 0xFF)]))
             damaged += 1
+        elif sort == "cut":
+            # The next frame begins in this one.
+            del made[rand.randrange(1, len(made)):]
+            made += [*Frame(True, True, sequence).blocks()]
+            damaged += 1
         elif sort == "ordered":
             made = [(CONTROL, rand.getrandbits(56) << 8 | rand.choice([0x4B, 0x55, 0x2D, 0x66]))] + made
         if sort in ("good", "ordered"):
             wanted += [(word, frame.last and index == len(words) - 1) for index, word in enumerate(words)]
             sequence = (sequence + len(words)) % 128
         blocks += made + [(CONTROL, IDLE)] * rand.randrange(1, 3)
-    blocks += [(CONTROL, IDLE)] * 50
-    scrambler = Scrambler(rand.getrandbits(58))
-    path = tmp_path / "blocks"
-    path.write_text("".join(f"{sync} {scrambler.scramble(data):x}\n" for sync, data in blocks))
-    *lines, end = run("small", "play", path).splitlines()
-    found = [(int(line.split()[0], 16), line.split()[1] == "1") for line in lines]
-    assert found == wanted, f"seed {SEED}"
-    assert end == f"damaged {damaged}", f"seed {SEED}"
+    assert play(tmp_path, blocks) == (wanted, damaged), f"seed {SEED}"
+
+
+def test_no_bit_of_a_frame_may_change(tmp_path):
+    """One wrong bit anywhere, sync bits included: the frame is not delivered; the next with the same sequence is."""
+    rand = random.Random(SEED)
+    blocks, wanted, damaged, sequence = session(), [], 0, 0
+    for at in range(4):
+        for bit in range(66):
+            frame = Frame(True, True, sequence, tuple(rand.getrandbits(64) for _ in range(2)), last=bool(bit % 2))
+            made = list(frame.blocks())
+            sync, data = made[at]
+            made[at] = (sync ^ 1 << bit, data) if bit < 2 else (sync, data ^ 1 << bit - 2)
+            # Without its start a frame is none.
+            damaged += at != 0 or bit >= 10
+            blocks += [*made, (CONTROL, IDLE), *frame.blocks(), (CONTROL, IDLE)]
+            wanted += [(frame.words[0], False), (frame.words[1], frame.last)]
+            sequence = (sequence + 2) % 128
+    assert play(tmp_path, blocks) == (wanted, damaged), f"seed {SEED}"
