@@ -64,11 +64,7 @@ impl<D: Device> Volume<'_, D> {
     /// # Errors
     /// Those of [`Volume::create`] for the first file; a later one with an error ends the batch
     /// before it.
-    pub async fn create_many(
-        &self,
-        files: &[NewFile<'_>],
-        checksums: bool,
-    ) -> Result<Made, Error> {
+    pub async fn create_many(&self, files: &[NewFile<'_>], checksums: bool) -> Result<Made, Error> {
         let turn = self.turn_to_change().await?;
         if checksums && !self.state().superblock.checksums {
             return Err(Error::Unsupported);

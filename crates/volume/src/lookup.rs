@@ -35,11 +35,7 @@ pub(crate) struct FreeSlot {
 
 impl<D: Device> Volume<'_, D> {
     /// Looks `name` up. Reads both members of up to 16 slots. Those in `taken` do not count as free.
-    pub(crate) async fn search(
-        &self,
-        name: NameRef<'_>,
-        taken: &[u32],
-    ) -> Result<Search, Error> {
+    pub(crate) async fn search(&self, name: NameRef<'_>, taken: &[u32]) -> Result<Search, Error> {
         let shape = self.shape();
         let [first, second] = name.buckets(&shape);
         let mut places: [(Option<FreeSlot>, u32); 2] = [(None, 0); 2];

@@ -35,9 +35,7 @@ impl<D: Device> Volume<'_, D> {
                 self.settle_bitmaps(runs, !happened, &[], op_seq).await?;
             }
             Operation::Create { runs, slots } => {
-                let owned = self
-                    .created(turn.slot.lend(), runs, slots, op_seq)
-                    .await?;
+                let owned = self.created(turn.slot.lend(), runs, slots, op_seq).await?;
                 self.settle_bitmaps(runs, false, &owned, op_seq).await?;
             }
             Operation::Rename { from, to } => {
@@ -89,7 +87,9 @@ impl<D: Device> Volume<'_, D> {
             if let Some(extent) = extent.filter(|_| is_made && header.map_level == 0) {
                 let end = extent.start + u64::from(extent.len);
                 let mut runs = runs.as_slice().iter();
-                if runs.any(|run| run.start <= extent.start && end <= run.start + u64::from(run.len)) {
+                if runs
+                    .any(|run| run.start <= extent.start && end <= run.start + u64::from(run.len))
+                {
                     *place = Run {
                         start: extent.start,
                         len: extent.len,

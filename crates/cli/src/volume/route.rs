@@ -8,6 +8,18 @@ use volume::layout::CHUNK_BYTES;
 /// The longest buffer: no path transfers more with one command.
 pub const MAX_BUFFER_BYTES: u64 = 16 << 20;
 
+/// Memory for the slots that the look-ups of many files read.
+const CACHE_BYTES: usize = 32 << 20;
+
+/// The options of [`open_options`], and memory: to look a name up reads slots that other names need again.
+pub fn options_for_many(io: &IoArgs, write: bool) -> OpenOptions {
+    let mut options = open_options(io, write);
+    if io.route.cache.is_none() {
+        options.cache_bytes = CACHE_BYTES;
+    }
+    options
+}
+
 /// The options for opening the path: memory for the buffers, two additional buffers and the
 /// volume's nodes, and queue entries for the volume's own requests.
 pub fn open_options(io: &IoArgs, write: bool) -> OpenOptions {

@@ -123,7 +123,10 @@ fn small_files_share_commands_and_each_one_is_whole() {
     assert_eq!(files.len(), 40);
     for (number, file) in files.iter().enumerate() {
         assert_eq!(file["name"], format!("src/file-{number:02}"));
-        assert_eq!((&file["length_bytes"], &file["verified"]), (&size(number).into(), &true.into()));
+        assert_eq!(
+            (&file["length_bytes"], &file["verified"]),
+            (&size(number).into(), &true.into())
+        );
     }
     let bytes: usize = (0..40).map(size).sum();
     assert_eq!(put["length_bytes"], bytes);
@@ -158,7 +161,10 @@ fn what_is_before_a_file_that_cannot_be_stored_is_there() {
     let said = stderr(&done);
     assert_eq!(done.status.code(), Some(8), "{said}");
     assert!(said.contains("8 of 12 files are stored, whole"), "{said}");
-    assert!(said.contains("src/f08") && !said.contains("src/f07"), "{said}");
+    assert!(
+        said.contains("src/f08") && !said.contains("src/f07"),
+        "{said}"
+    );
     assert_eq!(listed(&disk, &[]).len(), 8);
     ok(&["check", &disk]);
 }

@@ -82,7 +82,9 @@ fn get(volume: &Mounted<'_>, name: &str) -> Vec<u8> {
 
 #[test]
 fn they_are_there_with_their_data_times_and_checksums() {
-    let sizes = [4096, 1, 0, 511, 512, 513, 5000, 65_535, 4096, 10_000, 3, 0, 700, 4096];
+    let sizes = [
+        4096, 1, 0, 511, 512, 513, 5000, 65_535, 4096, 10_000, 3, 0, 700, 4096,
+    ];
     for (unit, extra) in [(512, 0), (4096, 0), (4096, 7), (16_384, 7)] {
         for checksums in [false, true] {
             with_volume(unit, 64, extra, |volume, _| {
@@ -164,7 +166,10 @@ fn a_full_table_or_a_fragmented_volume_takes_fewer() {
         let contents = contents(&[100; 12]);
         let files = new(&contents);
         assert_eq!(create_many(volume, &files, true), Ok(8));
-        assert_eq!(create_many(volume, &files[8..], true), Err(Error::TableFull));
+        assert_eq!(
+            create_many(volume, &files[8..], true),
+            Err(Error::TableFull)
+        );
     });
     with_volume(65_536, 256, 0, |volume, _| {
         // Every free run is one unit long.

@@ -128,9 +128,9 @@ fn attempts(mutation: Mutation) -> Vec<Attempt> {
         Mutation::Without(Order::RenameBeforeName | Order::NameBeforeOld) => Life(4, 0),
         Mutation::Without(Order::CacheBeforeInUse | Order::CleanBeforeClean) => Life(6, 0),
         Mutation::Without(Order::NodesBeforeClean) => Life(8, 0),
-        Mutation::Without(
-            Order::CreateManyBeforeNodes | Order::CreateManyBeforeAnswer,
-        ) => Life(11, 0),
+        Mutation::Without(Order::CreateManyBeforeNodes | Order::CreateManyBeforeAnswer) => {
+            Life(11, 0)
+        }
         Mutation::Without(Order::NodesBeforeCreateMany) => Life(12, 0),
         Mutation::LeafInPlace => Growing(1),
         Mutation::HalfAPair => Copies,

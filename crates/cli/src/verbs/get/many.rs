@@ -41,7 +41,7 @@ impl Get {
             return Err(Failure::usage(what).hint("the last word is the folder for the files"));
         }
         let drive = Drive::find(&context.roots, &self.device)?;
-        let options = route::open_options(&self.io, false);
+        let options = route::options_for_many(&self.io, false);
         let mut store = Store::of(context, drive, &options)?;
         context.say(format_args!("path: {}", store.opened.name));
         let report = store.mount(Access::Read, |mounted| {

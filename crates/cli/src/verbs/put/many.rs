@@ -13,12 +13,15 @@ use crate::units::{counted, exact, micros, rounded};
 use crate::verbs::ls::Listing;
 use crate::volume::source::Source;
 use crate::volume::tree::{Tree, some};
-use crate::volume::{Mounted, Store};
+use crate::volume::{Mounted, Store, route};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
+
+/// So many files are stored without memory for what their look-ups read.
+const FEW: usize = 100;
 
 /// The result of a put or a get of several files.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
@@ -110,7 +113,10 @@ impl Put {
             check_name(name).map_err(|failure| failure.and("nothing was stored"))
         })?;
         let drive = Drive::find(&context.roots, &self.device)?;
-        let options = self.options_for(Some(tree.files.len()));
+        let options = match tree.files.len() {
+            0..=FEW => route::open_options(&self.io, true),
+            _ => route::options_for_many(&self.io, true),
+        };
         let store = Store::of(context, drive, &options)?;
         let report = self.stored(context, store, |mounted, left| {
             self.put_many(context, mounted, &tree, left)
@@ -193,7 +199,15 @@ impl Put {
                     .any(|name| existing.contains(*name));
                 let mut source = open()?;
                 if !is_new
-                    || !self.gather(&silent, mounted, name, &mut source, &mut batch, &mut report, left)?
+                    || !self.gather(
+                        &silent,
+                        mounted,
+                        name,
+                        &mut source,
+                        &mut batch,
+                        &mut report,
+                        left,
+                    )?
                 {
                     self.store_batch(&silent, mounted, &mut batch, &mut report, left)?;
                     report.add(self.put(&silent, mounted, name, &mut open()?, left)?);

@@ -5,16 +5,10 @@ use crate::Context;
 use crate::failure::{Failure, Result};
 use crate::volume::chunks::Chunks;
 use crate::volume::source::Source;
-use crate::path::OpenOptions;
-use crate::volume::{Mounted, failed, now_ns, pace, route, shown};
+use crate::volume::{Mounted, failed, now_ns, pace, shown};
 use std::path::PathBuf;
 use volume::NewFile;
 use volume::layout::{CHUNK_BYTES, RECORD_SLOTS};
-
-/// So many files are stored without a cache.
-const FEW: usize = 100;
-/// Memory for the slots that look-ups read.
-const CACHE_BYTES: usize = 32 << 20;
 
 /// A file that waits for the others of its operation.
 pub struct Small {
@@ -48,16 +42,6 @@ impl Small {
 }
 
 impl Put {
-    /// The options for opening the device to store so many files, or an unknown number: to look a name up reads slots that others
-    /// need again.
-    pub(super) fn options_for(&self, files: Option<usize>) -> OpenOptions {
-        let mut options = route::open_options(&self.io, true);
-        if files.is_none_or(|files| files > FEW) && self.io.route.cache.is_none() {
-            options.cache_bytes = CACHE_BYTES;
-        }
-        options
-    }
-
     /// Takes a source that is short enough into the batch, which is stored when it is full. False: it is not, and part of it may
     /// have been read.
     #[allow(clippy::too_many_arguments)]
@@ -109,9 +93,8 @@ impl Put {
             let checksums = self.has_checksums(mounted)?;
             let files: Vec<NewFile<'_>> = batch.waiting.iter().map(Small::new_file).collect();
             let create = volume.with_space(|| volume.create_many(&files, checksums));
-            let made = volume::blocking::run(volume, create).map_err(|error| {
-                failed(format_args!("making `{}`", shown(&first.name)), error)
-            })?;
+            let made = volume::blocking::run(volume, create)
+                .map_err(|error| failed(format_args!("making `{}`", shown(&first.name)), error))?;
             report.requests += u64::from(made.data_commands);
             if made.files == 0 {
                 // There is no room for it in one piece.

@@ -11,7 +11,7 @@ use crate::failure::{Exit, Failure, Result};
 use crate::units::{counted, micros};
 use crate::volume::archive::{Archive, Member};
 use crate::volume::source::Source;
-use crate::volume::{Mounted, Store, shown};
+use crate::volume::{Mounted, Store, route, shown};
 use std::path::{Component, Path, PathBuf};
 use std::time::Instant;
 
@@ -26,7 +26,7 @@ impl Put {
         let source = Source::open(path)?;
         let drive = Drive::find(&context.roots, &self.device)?;
         source.refuse_own(&context.roots, &drive)?;
-        let options = self.options_for(None);
+        let options = route::options_for_many(&self.io, true);
         let store = Store::of(context, drive, &options)?;
         let mut archive = Archive::new(source, context.cancel.flag());
         let report = self.stored(context, store, |mounted, left| {
@@ -51,7 +51,13 @@ impl Put {
         let mut stored = || {
             while let Some(member) = archive.next_member()? {
                 self.put_member(
-                    &silent, mounted, archive, &member, &mut batch, &mut report, left,
+                    &silent,
+                    mounted,
+                    archive,
+                    &member,
+                    &mut batch,
+                    &mut report,
+                    left,
                 )?;
                 bar.set_position(report.length_bytes);
             }
