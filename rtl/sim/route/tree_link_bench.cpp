@@ -28,7 +28,7 @@ int main(int argc, char** argv) {
     bench.reset();
 
     std::deque<uint64_t> to_root[2], to_child[2];
-    uint64_t next = 1, up_words = 0, down_words = 0, damages = 0, stop = 0, cycle = 0;
+    uint64_t next = 1, up_words = 0, down_words = 0, damages = 0, stop = 0, cycle = 0, quiet = 0;
     auto wrong = [&](const std::string& why) { fail("seed " + std::to_string(seed) + ", cycle " + std::to_string(cycle) + ": " + why); };
     bool started = false;
     for (; stop == 0 || cycle < stop + 20000; ++cycle) {
@@ -39,10 +39,12 @@ int main(int argc, char** argv) {
         if (!started && cycle > 100000) wrong("the links have no session");
         if (started && !pins.up) wrong("a link has lost its session");
         bool ends = !started || cycle >= stop;
-        if (!ends && random.below(300) == 0) {
-            auto what = Damage(random.below(4) == 3 ? unsigned(Damage::kDead) : unsigned(random.below(3)));
+        if (!ends && cycle >= quiet && random.below(100) == 0) {
+            auto what = random.percent(2) ? Damage::kDead : Damage(random.below(3));
             lines[random.below(4)].damage(what, random, 200);
             ++damages;
+            // Until lock is regained: again and again without it, the session would end.
+            if (what == Damage::kDead) quiet = cycle + 3000;
         }
         for (unsigned child = 0; child < 2; ++child) {
             if (!pins.in_valid[child] && !ends && random.percent(60)) pins.in_valid[child] = 1, pins.in_data[child] = next++;
