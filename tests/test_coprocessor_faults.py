@@ -69,6 +69,16 @@ def test_an_emulator_whose_start_is_interrupted_is_ended(tmp_path, monkeypatch):
         os.kill(int((tmp_path / "pid").read_text()), 0)
 
 
+def test_an_emulator_that_does_not_notice_a_signal_is_killed(tmp_path, monkeypatch):
+    emulator = tmp_path / "qemu-system-riscv32"
+    emulator.write_text("#!/bin/sh\ntrap '' TERM; echo ready; exec sleep 600\n")
+    emulator.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    words = [*command(tmp_path / "window", "--firmware", emulator), "--", "true"]
+    done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done
+
+
 def machine_tree(path, old, new):
     """The machine's own device tree with some bytes changed, as options for the lab."""
     dumped = subprocess.run(
