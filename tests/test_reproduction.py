@@ -8,7 +8,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 
 from reproduction import page, responses, runs, speeds, straight
-from reproduction.evidence import COUNTS, TIME, VERDICTS, Claim, Finding, all_of, faster, most_of, pairs_hold, peaks, quantile
+from reproduction.evidence import COUNTS, TIME, VERDICTS, Claim, Finding, all_of, faster, most_of, pairs_hold, peaks, quantile, share_interval
 from reproduction.runs import MEASURED, commands
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -119,7 +119,7 @@ def profile(name, right):
     how, size = name.removeprefix("profile-block-").split("-")
     share = 0.5 if (how == "buffered") == right else 0.0
     number = {"4K": 4 * KIB, "128K": 128 * KIB, "1M": MIB, "16M": 16 * MIB}[size]
-    return {"path": f"block-{how}", "block_size_bytes": number, "functions": [{"name": "copy_user_generic_string", "own_share": share}, {"name": "memset", "own_share": 0.3}]}
+    return {"path": f"block-{how}", "block_size_bytes": number, "busy_samples": 900, "functions": [{"name": "copy_user_generic_string", "own_share": share}, {"name": "memset", "own_share": 0.3}]}
 
 
 def interrupts(right):
@@ -266,6 +266,21 @@ def test_a_sign_test_needs_more_than_chance_gives():
     assert pairs_hold([True] * 9 + [False] * 3) is None
     assert pairs_hold([False] * 10 + [True] * 2) is False
     assert pairs_hold([True] * 5) is None and pairs_hold([]) is None
+
+
+def test_few_samples_do_not_tell_a_share():
+    def judged(direct, samples):
+        runs = [
+            {"path": path, "block_size_bytes": 4 * KIB, "busy_samples": samples, "functions": [{"name": "copy_user_x", "own_share": share}]}
+            for path, share in (("block-buffered", 0.38), ("block-direct", direct))
+        ]
+        return speeds.copying(*runs).holds
+
+    assert judged(0.011, 900) is True
+    assert judged(0.011, 90) is None  # At most 6 %: that is more than a tenth of 38.
+    assert judged(0.2, 900) is False
+    assert share_interval(0.0, 0) == (0.0, 1.0)
+    assert share_interval(0.5, 100) == pytest.approx((0.404, 0.596), abs=1e-3)
 
 
 def test_truths_together():

@@ -139,6 +139,16 @@ def pairs_hold(truths):
     return True if total - wins <= allowed else False if wins <= allowed else None
 
 
+def share_interval(share, samples):
+    """Wilson's interval at 95 % of a share that was found in this many samples."""
+    if not samples:
+        return 0.0, 1.0
+    z = 1.96
+    middle, scale = share + z * z / (2 * samples), 1 + z * z / samples
+    half = z * (share * (1 - share) / samples + z * z / (4 * samples * samples)) ** 0.5
+    return max(0.0, (middle - half) / scale), (middle + half) / scale
+
+
 def bulk(counts, path, operation, pattern, size):
     """The counts of a transfer from an empty cache to durable data."""
     return only(

@@ -166,8 +166,8 @@ MEASURED = [
             "table-42": f"sweep {D} --destroy-data LAB1 --span 700M --sizes 128K,16M --patterns sequential --depths 1 --rounds 5 "
             "--paths block-buffered,block-direct,straightway-poll",
             "table-42-deep": f"sweep {D} {S} --sizes 128K --patterns sequential --depths 8 --rounds 5 --paths io_uring,straightway-poll",
-            "table-43": f"sweep {D} {S} --sizes 4K --patterns random --depths 32 --rounds 7 --paths io_uring,straightway-poll",
-            "by-size": f"sweep {D} --destroy-data LAB1 --span 700M --sizes 4K,32K,128K,512K,1M,16M --depths 4 --rounds 7 "
+            "table-43": f"sweep {D} {S} --sizes 4K --patterns random --depths 32 --rounds 15 --paths io_uring,straightway-poll",
+            "by-size": f"sweep {D} --destroy-data LAB1 --span 700M --sizes 4K,32K,128K,512K,1M,16M --depths 4 --rounds 15 "
             "--paths block-buffered,io_uring,straightway-poll",
         },
         options=(*DRIVE, "--memory", "400M", "--kernel-args", "memmap=64M$0x10000000"),
