@@ -47,6 +47,7 @@ class Machine:
     kernel_arguments: str = ""
     traces: list[tuple[str, Path]] = field(default_factory=list)
     vhost_user: list[Path] = field(default_factory=list)
+    networks: list[Path] = field(default_factory=list)
     qmp: Path | None = None
     count: Path | None = None
     is_quick: bool = False
@@ -163,6 +164,10 @@ def command_line(machine: Machine, boot: dict[str, Path], folder: Path, console:
     for index, socket in enumerate(machine.vhost_user):
         arguments += ["-chardev", device("socket", id=f"vhost{index}", path=str(socket)),
                       "-device", device("vhost-user-blk-pci", chardev=f"vhost{index}")]  # fmt: skip
+    for index, socket in enumerate(machine.networks):
+        ends = {"local.type": "unix", "local.path": f"{socket}.guest", "remote.type": "unix", "remote.path": str(socket)}
+        arguments += ["-netdev", device("dgram", id=f"net{index}", **ends),
+                      "-device", device("virtio-net-pci", netdev=f"net{index}", romfile="")]  # fmt: skip
     for pattern, _ in machine.traces:
         arguments += ["-trace", device(f"enable={pattern}")]
     if machine.traces:

@@ -38,6 +38,8 @@ def parse_arguments(words: list[str]) -> tuple[argparse.Namespace, list[str]]:
         help="a file that is the memory of a PCI function (ivshmem, 1af4:1110): a coprocessor's window")  # fmt: skip
     add("--vhost-user", type=lambda text: Path(text).absolute(), action="append", default=[], metavar="SOCKET",
         help="a disk that a process serves at this socket (vhost-user-blk); modprobe virtio_blk in the guest")  # fmt: skip
+    add("--network", type=lambda text: Path(text).absolute(), action="append", default=[], metavar="SOCKET",
+        help="a network card; each frame is a datagram from SOCKET.guest to SOCKET or back; modprobe virtio_net in the guest")  # fmt: skip
     add("--quick", action="store_true",
         help="copies and clears memory in fewer emulated steps: for tests, not for figures; no effect where instructions are counted")
     add("--qmp", type=lambda text: Path(text).absolute(), metavar="PATH", help="QEMU's control socket")
@@ -62,6 +64,6 @@ def build_machine(arguments: argparse.Namespace) -> machines.Machine:
         arch=arguments.arch, kernel=arguments.kernel, cpus=cpus, memory=arguments.memory, iommu=not arguments.no_iommu,
         iommu_width=arguments.iommu_width, icount=arguments.icount, drives=arguments.drive, shares=arguments.share,
         windows=arguments.window, kernel_arguments=arguments.kernel_args, traces=arguments.trace, qmp=arguments.qmp,
-        vhost_user=arguments.vhost_user,
+        vhost_user=arguments.vhost_user, networks=arguments.network,
         count=arguments.count, is_quick=arguments.quick,
     )  # fmt: skip
