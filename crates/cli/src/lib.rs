@@ -11,6 +11,7 @@
 //! | `volume` | a mounted volume on a device |
 //! | `hardware` | a volume that a file system in hardware serves |
 //! | `serve` | a device or a file as a server of the Network Block Device protocol |
+//! | `live` | what a recording answers to other processes |
 //! | `stream` | the sources of recordings and the sinks of playbacks |
 //! | `bench` | every path, prepared for measuring |
 //! | `output` | the results of a run |
@@ -33,6 +34,7 @@ mod facts;
 mod failure;
 mod guard;
 mod hardware;
+mod live;
 mod manual;
 mod mount;
 pub mod open;

@@ -22,7 +22,7 @@ const WAITING: usize = 32;
 /// change.
 pub(crate) const AT_ONCE: usize = 8;
 
-/// Where gaps are written: an empty file, open for writing, and a buffer of exactly one block of
+/// Where gaps are written: a file of lines, open for writing, and a buffer of exactly one block of
 /// the device.
 #[derive(Debug)]
 pub struct GapFile {
@@ -30,6 +30,8 @@ pub struct GapFile {
     pub file: File,
     /// The buffer.
     pub buffer: Buffer,
+    /// If the file ends inside a block, the buffer begins with so many bytes of that block.
+    pub filled_bytes: usize,
 }
 
 /// The gaps of a recording.
@@ -54,14 +56,14 @@ pub(crate) struct Gaps {
 
 impl Gaps {
     pub(crate) fn new(file: Option<GapFile>) -> Self {
-        let (file, buffer) = match file {
-            Some(GapFile { file, buffer }) => (Some(file), Some(buffer)),
-            None => (None, None),
+        let (file, buffer, filled) = match file {
+            Some(gaps) => (Some(gaps.file), Some(gaps.buffer), gaps.filled_bytes),
+            None => (None, None, 0),
         };
         Self {
             file,
             buffer,
-            filled: 0,
+            filled,
             written: None,
             open: None,
             waiting: [Gap::default(); WAITING],

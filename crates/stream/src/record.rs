@@ -67,7 +67,7 @@ impl<'r, 'v, D: Device, C: Clock> Recorder<'r, 'v, D, C> {
     ///
     /// # Errors
     /// [`Error::BadRing`]: `places` is empty, a buffer (including that of `gaps`) has the wrong
-    /// length, or `gaps` is not an empty file. [`Error::Volume`]: a file is not open.
+    /// length, or `gaps` does not fit its file. [`Error::Volume`]: a file is not open.
     pub fn new(
         volume: &'r Volume<'v, D>,
         file: File,
@@ -343,6 +343,12 @@ impl<'r, 'v, D: Device, C: Clock> Recorder<'r, 'v, D, C> {
         self.state().done
     }
 
+    /// Blocks that were handed in and are not written yet.
+    pub fn waiting_blocks(&self) -> u64 {
+        let state = self.state();
+        state.handed - state.done
+    }
+
     /// Deadlines missed so far.
     pub fn misses(&self) -> u64 {
         self.state().report.misses
@@ -368,7 +374,8 @@ pub(crate) fn checked<D: Device>(
         let device_block = volume.geometry().block_size_bytes();
         let status = volume.file_status(gaps.file).map_err(closed)?;
         let fits = gaps.buffer.len() == device_block && device_block % GAP_LINE_BYTES == 0;
-        if !fits || status.appended_bytes != 0 {
+        let held = status.appended_bytes % device_block as u64;
+        if !fits || held != gaps.filled_bytes as u64 || gaps.filled_bytes % GAP_LINE_BYTES != 0 {
             return Err(Error::BadRing);
         }
     }

@@ -4,7 +4,7 @@
 mod support;
 
 use crash::{Config, CrashDisk, Cut, Fault, Faulty, Kind, Medium, On, Rule, Sampling};
-use straightway_stream::{Error, RecordOptions};
+use straightway_stream::{Error, GapFile, RecordOptions, Recorder};
 use support::*;
 use volume::{FormatOptions, OpenFile, Volume, blocking};
 
@@ -164,6 +164,44 @@ fn a_dropped_block_is_a_gap_that_the_companion_names() {
             .map(|gap| (gap.offset_bytes, gap.lost_bytes)),
         named.first().copied()
     );
+}
+
+#[test]
+fn a_later_recording_goes_on_and_names_its_gaps_behind_the_earlier_ones() {
+    let time = Time::default();
+    let mut files = [const { OpenFile::new() }; 3];
+    let speed = Speed::default();
+    let stalls = [30_000..60_000, 120_000..150_000, 380_000..410_000];
+    speed.stalls.borrow_mut().extend(stalls);
+    let volume = mount(Slow::new(disk(1 << 17), time.clone(), speed), &mut files);
+    let producer = Producer::new(RATE, 500);
+    let (mut data, mut named) = (Vec::new(), Vec::new());
+    for _ in 0..3 {
+        let mut ring = places(8, BLOCK);
+        let recorded = record(&volume, &time, &mut ring, &OPTIONS, &producer, "a", true);
+        assert_eq!(recorded.result, Ok(()));
+        let begin = data.len() as u64;
+        let gaps = true_gaps(500, BLOCK as u64, &recorded.lost);
+        named.extend(gaps.iter().map(|(at, lost)| (begin + at, *lost)));
+        data.extend(expected(500, BLOCK, &recorded.lost));
+        assert_eq!(recorded.report.durable_bytes, data.len() as u64);
+    }
+    // Fewer than a block holds, so that each goes on inside one.
+    assert!((2..8).contains(&named.len()), "{named:?}");
+    assert_eq!(named_gaps(&contents(&volume, "a.gaps")), named);
+    assert_eq!(contents(&volume, "a"), data);
+
+    // A buffer without the lines that the block has would overwrite them.
+    let file = blocking::run(&volume, volume.open_to_write("a")).unwrap();
+    let gaps = blocking::run(&volume, volume.open_to_write("a.gaps")).unwrap();
+    let gaps = GapFile {
+        file: gaps,
+        buffer: buffer(volume.geometry().block_size_bytes()),
+        filled_bytes: 0,
+    };
+    let mut ring = places(2, BLOCK);
+    let refused = Recorder::new(&volume, file, time, &mut ring, Some(gaps), &OPTIONS);
+    assert_eq!(refused.err(), Some(Error::BadRing));
 }
 
 #[test]

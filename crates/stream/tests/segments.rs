@@ -74,6 +74,7 @@ fn record_segments<D: block::Device>(
     let gaps_of = |n: usize| GapFile {
         file: files[n].1,
         buffer: buffer(block_bytes),
+        filled_bytes: 0,
     };
     let mut full = places(ring, BLOCK);
     let mut vacant: Vec<Place> = (0..ring).map(|_| Place::vacant()).collect();

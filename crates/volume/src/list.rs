@@ -97,16 +97,32 @@ pub struct VolumeStatus {
 
 impl<D: Device> Volume<'_, D> {
     /// The first file whose slot is `from` or later. Calling this again with `entry.slot + 1` lists
-    /// all files, not sorted by name.
+    /// all files, not sorted by name; [`Volume::files`] reads less for that.
+    ///
+    /// # Errors
+    /// Those of [`Volume::files`].
+    pub async fn next_file(&self, from: u32) -> Result<Option<Entry>, Error> {
+        let mut next = None;
+        self.files(from, |entry| {
+            next = Some(entry);
+            false
+        })
+        .await?;
+        Ok(next)
+    }
+
+    /// Calls `each` with the files whose slot is `from` or later, in the order of the slots, until it
+    /// returns false. Changes made in the meantime are seen or not. `each` must not use the volume.
     ///
     /// # Errors
     /// [`Error::Corrupt`] names a damaged slot: continue with the next one. [`Error::NeedsMount`],
     /// a device's error.
-    pub async fn next_file(&self, from: u32) -> Result<Option<Entry>, Error> {
-        let turn = self.turn().await?;
+    pub async fn files(&self, from: u32, mut each: impl FnMut(Entry) -> bool) -> Result<(), Error> {
         let shape = self.shape();
         let mut slot = from;
         while slot < shape.slot_count() {
+            // Others have their turn between two runs.
+            let turn = self.turn().await?;
             let count = self.read_slots(slot, shape.slot_count() - slot).await?;
             for index in 0..count {
                 let found = self.slot_in_run(slot, index, |found, bytes| {
@@ -115,17 +131,24 @@ impl<D: Device> Volume<'_, D> {
                 })?;
                 match found {
                     None => return Err(Error::from(crate::Node::Slot(slot + index))),
-                    Some(None) => {}
-                    Some(entry) => {
+                    Some(Some(entry)) if !each(entry) => {
                         turn.done();
-                        return Ok(entry);
+                        return Ok(());
                     }
+                    Some(_) => {}
                 }
             }
+            turn.done();
             slot += count;
         }
-        turn.done();
-        Ok(None)
+        Ok(())
+    }
+
+    /// Whether the file in this slot is open for writing.
+    pub fn is_being_written(&self, slot: u32) -> bool {
+        let state = self.state();
+        let mut open = state.files.iter();
+        open.any(|open| open.writable && open.slot == Some(slot))
     }
 
     /// The file of this name.

@@ -38,6 +38,29 @@ pub enum Exit {
     Interrupted = 130,
 }
 
+impl Exit {
+    /// The code of another process of the command; an unknown one is a failure.
+    pub fn of(code: u8) -> Self {
+        const ALL: [Exit; 12] = [
+            Exit::Done,
+            Exit::No,
+            Exit::Usage,
+            Exit::Missing,
+            Exit::Unsupported,
+            Exit::Invalid,
+            Exit::Rot,
+            Exit::Late,
+            Exit::Full,
+            Exit::Exists,
+            Exit::NotFound,
+            Exit::Interrupted,
+        ];
+        ALL.into_iter()
+            .find(|exit| *exit as u8 == code)
+            .unwrap_or(Self::No)
+    }
+}
+
 /// The exit codes and what they mean, for manual pages.
 pub const EXIT_STATUS: [(&str, &str); 12] = [
     ("0", "Done."),

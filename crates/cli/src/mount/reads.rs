@@ -2,10 +2,10 @@
 
 use super::tree::{Number, Tree};
 use crate::failure::Result;
-use crate::volume::moves::Moves;
+use crate::volume::moves::{Moves, WHOLE_CHUNKS_BYTES};
 use crate::volume::turns::{Gate, wait_for};
 use crate::volume::{Mounted, service};
-use ::volume::{Direction, Error, File, layout::CHUNK_BYTES};
+use ::volume::{Error, File};
 use block::Buffer;
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -14,7 +14,7 @@ use std::sync::mpsc::Receiver;
 /// The longest read of the kernel.
 pub const READ_BYTES: usize = 1 << 20;
 /// A buffer: such a read, in whole chunks that have checksums.
-const BUFFER_BYTES: usize = READ_BYTES + 2 * CHUNK_BYTES as usize;
+const BUFFER_BYTES: usize = READ_BYTES + WHOLE_CHUNKS_BYTES;
 /// Reads under way.
 const BUFFERS: usize = 16;
 /// Memory for all buffers.
@@ -168,35 +168,9 @@ impl Reads<'_, '_, '_> {
         let Some(file) = file else {
             return (Some(buffer), Err(Error::NotOpen));
         };
-        let volume = self.mounted.volume;
-        let status = match volume.file_status(file) {
-            Ok(status) => status,
-            Err(error) => return (Some(buffer), Err(error)),
-        };
-        let size = status.committed_bytes;
-        let block = volume.geometry().block_size_bytes() as u64;
-        let end = offset.saturating_add(len.min(READ_BYTES) as u64).min(size);
-        if offset >= end {
-            return (Some(buffer), Ok(0..0));
-        }
-        // A checksum is of a whole chunk.
-        let step = if status.checksums { CHUNK_BYTES } else { block };
-        let start = offset - offset % step;
-        let until = end.next_multiple_of(step).min(size.next_multiple_of(block));
-        let whole = (until - start) as usize;
-        let provide = async |need| volume.provide(file, need).await;
-        let moved = self
-            .moves
-            .run(file, Direction::Read, start, buffer, whole, provide);
-        let (buffer, mut result) = moved.await;
-        if let (Some(buffer), Ok(()), true) = (&buffer, &result, status.checksums) {
-            let data = buffer
-                .get(..(until.min(size) - start) as usize)
-                .unwrap_or_default();
-            result = volume.verify(file, start, data).await;
-        }
-        let range = (offset - start) as usize..(end - start) as usize;
-        (buffer, result.map(|()| range))
+        self.moves
+            .read(file, offset, len.min(READ_BYTES), buffer)
+            .await
     }
 }
 

@@ -108,6 +108,7 @@ impl Recorder {
             },
             commit_bytes: Size(64 << 20),
             commit_ms: record.commit_ms,
+            append: false,
             rehearse: None,
             segments: SegmentArgs::NONE,
             checksums: Checksums {

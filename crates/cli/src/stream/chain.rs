@@ -9,7 +9,7 @@ use linux::TscClock;
 use std::pin::Pin;
 use std::task::Poll;
 use stream::{Error, GapFile, RecordReport, Recorder};
-use volume::File;
+use volume::{Event, File};
 
 /// How long before the end of a segment the next one is made.
 const AHEAD_US: u64 = 1_000_000;
@@ -207,14 +207,18 @@ impl<'c, 'r, 's, 'a> Chain<'c, 'r, 's, 'a> {
         self.now().finish();
     }
 
-    /// Makes progress, like [`Recorder::step`].
-    pub fn step(&mut self) -> Poll<Result<()>> {
+    /// Makes progress, like [`Recorder::step`]; `others` gets the events of other files.
+    pub fn step(&mut self, others: &mut dyn FnMut(Event)) -> Poll<Result<()>> {
         let (now, before) = (self.now(), self.before());
+        let is_two = self.upkeeps[1 - self.now].is_some();
         while let Some(event) = self.mounted.volume.poll() {
-            if let Some(event) = now.accept(event) {
-                if self.upkeeps[1 - self.now].is_some() {
-                    before.accept(event);
-                }
+            let left = now.accept(event);
+            let left = left.and_then(|event| match is_two {
+                true => before.accept(event),
+                false => Some(event),
+            });
+            if let Some(event) = left {
+                others(event);
             }
         }
         if let Some(upkeep) = &mut self.upkeeps[1 - self.now] {
@@ -315,6 +319,11 @@ impl<'c, 'r, 's, 'a> Chain<'c, 'r, 's, 'a> {
     /// How much of the recording is durable.
     pub fn durable_bytes(&self) -> u64 {
         self.earlier.durable_bytes + self.before().durable_bytes() + self.now().durable_bytes()
+    }
+
+    /// Blocks that wait for the drive.
+    pub fn waiting_blocks(&self) -> u64 {
+        self.before().waiting_blocks() + self.now().waiting_blocks()
     }
 
     /// Whether the device works.

@@ -2,6 +2,8 @@
 
 use crate::Context;
 use crate::failure::{Failure, Result};
+use crate::live::door::Door;
+use crate::live::host::{Answers, Host};
 use crate::stream::Streamed;
 use crate::stream::chain::{Chain, Target, Turn};
 use crate::stream::producer::{Message, Plan, Produced, idle_from, lend, produce};
@@ -10,16 +12,16 @@ use crate::stream::segments::files::Segment;
 use crate::stream::source::Source;
 use crate::stream::{BUFFERS, WAIT, not_begun};
 use crate::units::micros;
-use crate::volume::{Mounted, now_ns};
+use crate::volume::{Mounted, failed, now_ns};
 use block::Buffer;
 use indicatif::ProgressBar;
 use linux::TscClock;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use stream::{Error as StreamError, GapFile, Place, RecordOptions, RecordReport, Recorder};
-use volume::File;
+use volume::{File, blocking};
 
 /// How long the recording may sleep while the device works, or while it waits for a block.
 const IDLE: Duration = Duration::from_micros(200);
@@ -58,6 +60,15 @@ pub struct Recording {
     pub acknowledge: bool,
     /// Where another thread sees the counters.
     pub watch: Option<Arc<Mutex<RecordReport>>>,
+    /// Where other processes ask for what is committed.
+    pub door: Option<Door>,
+}
+
+/// What the loop of a recording exchanges with its threads.
+struct Ends<'e, 'h, 'm, 'a> {
+    idle: &'e Sender<Buffer>,
+    blocks: &'e Receiver<Message>,
+    answers: Answers<'h, 'm, 'a>,
 }
 
 impl Recording {
@@ -110,6 +121,10 @@ impl Recording {
                 Err(error) => return Ok(Err(not_begun("recording", error))),
             };
             let mut chain = Chain::new(mounted, clock, &first, &second, turn);
+            let host = Host::new(mounted)?;
+            let (letters_to, letters) = channel();
+            let answers = Answers::new(&host, letters);
+            let (ended, readers) = (AtomicBool::new(false), AtomicUsize::new(0));
             let stopped = AtomicBool::new(false);
             let stop = || context.cancel.is_set() || stopped.load(Ordering::Relaxed);
             let (idle_to, idle) = idle_from(|| chain.take());
@@ -117,7 +132,17 @@ impl Recording {
             let (result, produced) = std::thread::scope(|scope| {
                 let stop = &stop;
                 let producer = scope.spawn(move || produce(idle, &out, stop));
-                let result = self.pump(mounted, &mut chain, &idle_to, &blocks, &bar, &stopped);
+                if let Some(door) = &self.door {
+                    let (ended, readers) = (&ended, &readers);
+                    scope.spawn(move || door.attend(scope, &letters_to, ended, readers));
+                }
+                let ends = Ends {
+                    idle: &idle_to,
+                    blocks: &blocks,
+                    answers,
+                };
+                let result = self.pump(mounted, &mut chain, ends, &bar, &stopped);
+                ended.store(true, Ordering::Relaxed);
                 stopped.store(true, Ordering::Relaxed);
                 drop(idle_to);
                 (result, producer.join())
@@ -162,15 +187,8 @@ impl Recording {
     ) -> Result<(Option<Turn<'s, 'a>>, File, Option<GapFile>, RecordOptions)> {
         match target {
             Target::File(file, gap_file) => {
-                let gaps = match gap_file {
-                    Some(file) => {
-                        let bytes = mounted.volume.geometry().block_size_bytes();
-                        let buffer = mounted.memory.allocate(bytes)?;
-                        Some(GapFile { file, buffer })
-                    }
-                    None => None,
-                };
-                Ok((None, file, gaps, self.options))
+                let gaps = gap_file.map(|file| gap_file_at_its_end(mounted, file));
+                Ok((None, file, gaps.transpose()?, self.options))
             }
             Target::Segments(segments) => {
                 let total_bytes = self.options.total_bytes;
@@ -189,11 +207,11 @@ impl Recording {
         &self,
         mounted: &Mounted<'_, '_>,
         chain: &mut Chain<'_, '_, '_, '_>,
-        idle: &Sender<Buffer>,
-        blocks: &Receiver<Message>,
+        mut ends: Ends<'_, '_, '_, '_>,
         bar: &ProgressBar,
         stopped: &AtomicBool,
     ) -> Result<std::result::Result<(), StreamError>> {
+        let buffers = u64::from(self.buffers.unwrap_or(BUFFERS));
         let mut reported_bytes = 0;
         let mut is_ended = false;
         let mut is_recalled = false;
@@ -207,13 +225,16 @@ impl Recording {
             }
             // A commit records its time in the file.
             mounted.volume.set_time(now_ns());
-            let step = chain.step();
+            let step = chain.step(&mut |event| ends.answers.take_back(event));
             if let Some(watch) = &self.watch {
                 *watch.lock().unwrap_or_else(PoisonError::into_inner) = chain.report();
             }
             let durable_bytes = chain.durable_bytes();
             self.acknowledge(durable_bytes, &mut reported_bytes)?;
+            ends.answers
+                .step(durable_bytes, || chain.waiting_blocks() * 2 > buffers);
             if let std::task::Poll::Ready(result) = step {
+                ends.answers.end();
                 let gone = StreamError::Device {
                     offset_bytes: durable_bytes,
                     error: block::Error::Gone,
@@ -227,15 +248,15 @@ impl Recording {
                 shown = Instant::now();
                 bar.set_message(status(&chain.report(), self.buffers.unwrap_or(BUFFERS)));
             }
-            lend(|| chain.take(), idle);
-            let message = match blocks.try_recv() {
+            lend(|| chain.take(), ends.idle);
+            let message = match ends.blocks.try_recv() {
                 Ok(message) => Some(message),
                 Err(_) if chain.is_working() => {
                     chain.wait(IDLE.as_micros() as u32);
                     None
                 }
                 Err(_) if is_ended => None,
-                Err(_) => blocks.recv_timeout(IDLE.min(WAIT)).ok(),
+                Err(_) => ends.blocks.recv_timeout(IDLE.min(WAIT)).ok(),
             };
             match message {
                 Some(Message::Block {
@@ -269,4 +290,24 @@ impl Recording {
         let line = format!("durable {durable_bytes}\n");
         crate::console::Console::default().print(&line)
     }
+}
+
+/// A companion, to go on at its end.
+fn gap_file_at_its_end(mounted: &Mounted<'_, '_>, file: File) -> Result<GapFile> {
+    let bytes = mounted.volume.geometry().block_size_bytes();
+    let mut buffer = mounted.memory.allocate(bytes)?;
+    let failed = |error| failed(format_args!("reading the gaps on {}", mounted.drive), error);
+    let status = mounted.volume.file_status(file).map_err(failed)?;
+    let filled_bytes = (status.appended_bytes % bytes as u64) as usize;
+    if filled_bytes > 0 {
+        let offset = status.appended_bytes - filled_bytes as u64;
+        let outcome = blocking::read(mounted.volume, file, offset, buffer);
+        outcome.result.map_err(failed)?;
+        buffer = outcome.buffer;
+    }
+    Ok(GapFile {
+        file,
+        buffer,
+        filled_bytes,
+    })
 }

@@ -121,6 +121,8 @@ pub struct RecordedFile {
     /// The common counters.
     #[serde(flatten)]
     pub counted: Counted,
+    /// Where it begins in the file: 0, or with --append the size that the file had.
+    pub begin_bytes: u64,
     /// Reason for the end: length, source, stopped (by the user) or failed.
     pub ended_by: &'static str,
     /// The same in bytes.

@@ -135,6 +135,13 @@ impl Source {
         matches!(self, Self::Udp { .. })
     }
 
+    /// Goes on at this offset, if the source is generated.
+    pub const fn skip_to(&mut self, offset_bytes: u64) {
+        if let Self::Pattern { offset } = self {
+            *offset = offset_bytes;
+        }
+    }
+
     /// The remaining bytes of a plain file.
     pub fn len_bytes(&self) -> Option<u64> {
         match self {

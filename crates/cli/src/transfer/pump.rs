@@ -117,12 +117,15 @@ pub struct Job<'j> {
 }
 
 impl Job<'_> {
-    /// Number of buffers: one for each piece in flight, and two for the other end.
+    /// The buffers: one for each piece in flight, and two for the other end; no more than there are pieces.
     fn buffers(&self, to: &Sender<Buffer>) -> Result<()> {
         let bytes = usize::try_from(self.span.operation_bytes).unwrap_or(usize::MAX);
+        let bytes = bytes.min(self.most_bytes);
+        let pieces = self.span.length_bytes.div_ceil(bytes.max(1) as u64);
+        let count = usize::try_from(pieces).unwrap_or(usize::MAX);
         let mut result = Ok(());
-        for _ in 0..self.span.depth + 2 {
-            match self.memory.allocate(bytes.min(self.most_bytes)) {
+        for _ in 0..count.min(usize::from(self.span.depth) + 2) {
+            match self.memory.allocate(bytes) {
                 Ok(buffer) => result = to.send(buffer).map_err(|_| ended("moving")),
                 Err(failure) => result = Err(failure),
             }

@@ -7,11 +7,12 @@ use crate::guard::{Outlet, output_of};
 use crate::transfer::IoArgs;
 use crate::units::Size;
 use crate::verbs::get::Get;
-use crate::verbs::ls::Listing;
+use crate::verbs::ls::{FileEntry, Listing};
 use crate::verbs::put::check_name;
 use crate::volume::tree::{choose, none_of};
-use crate::volume::{Access, Mounted, Store, route};
+use crate::volume::{Access, Store, route};
 use clap::Args;
+use std::collections::BTreeMap;
 
 /// Print files of a volume, one after the other.
 #[derive(Clone, Debug, Args)]
@@ -44,11 +45,11 @@ impl Cat {
         let options = route::open_options(&self.io, false);
         let mut store = Store::of(context, drive, &options)?;
         let printed = store.mount(Access::Read, |mounted| {
-            let names = self.chosen(mounted)?;
+            let files = self.chosen(Listing::read(mounted)?)?;
             let mut sink = Outlet::open(output)?;
             let get = self.as_get();
-            for name in &names {
-                let part = get.part(mounted, name)?;
+            for file in &files {
+                let part = get.part(mounted, file)?;
                 get.fetch(context, mounted, &part, |data| sink.take(data))?;
             }
             sink.finish()
@@ -57,24 +58,24 @@ impl Cat {
         Ok(Exit::Done)
     }
 
-    /// The names that the words choose, word by word.
-    fn chosen(&self, mounted: &Mounted<'_, '_>) -> Result<Vec<String>> {
-        let mut files: Vec<String> = Listing::read(mounted)?
+    /// The files that the words choose, word by word.
+    fn chosen(&self, listing: Listing) -> Result<Vec<FileEntry>> {
+        let files: BTreeMap<&str, &FileEntry> = listing
             .files
-            .into_iter()
-            .map(|file| file.name)
+            .iter()
+            .map(|file| (file.name.as_str(), file))
             .collect();
-        files.sort();
-        let files: Vec<&str> = files.iter().map(String::as_str).collect();
-        let mut names = Vec::new();
+        let names: Vec<&str> = files.keys().copied().collect();
+        let mut found: Vec<FileEntry> = Vec::new();
         for word in &self.names {
-            let (chosen, idle) = choose(std::slice::from_ref(word), &files)?;
+            let (chosen, idle) = choose(std::slice::from_ref(word), &names)?;
             if !idle.is_empty() {
                 return Err(none_of(&idle, &self.device).and("nothing was printed"));
             }
-            names.extend(chosen.into_iter().map(str::to_owned));
+            let each = chosen.iter().filter_map(|name| files.get(name));
+            found.extend(each.map(|file| (*file).clone()));
         }
-        Ok(names)
+        Ok(found)
     }
 
     /// The whole of each file, as `get` fetches it.
@@ -86,6 +87,7 @@ impl Cat {
             tar: false,
             offset: Size(0),
             length: None,
+            follow: false,
             force: false,
             verify: false,
             io: self.io,

@@ -1,6 +1,7 @@
 //! `straightway df [DEVICE]...`: the space of volumes.
 
 use crate::failure::{Exit, Result};
+use crate::live::reader::Live;
 use crate::path::PathChoice;
 use crate::units::rounded;
 use crate::verbs::list;
@@ -109,6 +110,13 @@ impl Df {
     }
 
     fn space_of(&self, context: &Context, device: &str) -> Result<Space> {
+        if let Some(mut live) = Live::find(context, device) {
+            return Ok(Space {
+                name: device.to_owned(),
+                device: device.to_owned(),
+                volume: live.volume()?,
+            });
+        }
         let mut route = self.route;
         if self.devices.is_empty() && route.is_auto() {
             // A look at all drives takes none from its driver.

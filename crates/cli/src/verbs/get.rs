@@ -1,5 +1,6 @@
 //! `straightway get DEVICE NAME [FILE]`: a file of a volume to a file or standard output; `get DEVICE NAME... FOLDER` several.
 
+mod live;
 mod many;
 mod tar;
 
@@ -7,8 +8,10 @@ use crate::drive::Drive;
 use crate::failure::{Exit, Failure, Result};
 use crate::guard::{Outlet, Output, output_of, refuse_to_mix};
 use crate::hardware::{self, Files, Stop};
+use crate::live::reader::Live;
 use crate::transfer::IoArgs;
 use crate::units::{Size, micros};
+use crate::verbs::ls::FileEntry;
 use crate::verbs::put::{Report, Reported, check_name};
 use crate::volume::drain::{Part, drain};
 use crate::volume::flow::Sums;
@@ -34,6 +37,10 @@ a pattern fits: * means any letters, / too, ? one, [a-c] one of these. Quote pat
 a folder. Nothing is fetched if a word fits no file, or a local file exists and --force is not given.
 With --tar they become one archive, with their sizes and times; the last word is its file, or -.
 
+While another process records on the volume, that process gives what is committed. With --follow the file
+is fetched until nothing more is written to it, so that `straightway get DEVICE NAME - --follow | ...`
+sees a recording as it grows; what is committed arrives, within --commit-interval of the recording.
+
 FILE appears under its name, with its time of modification, when it is complete. An existing file is replaced only with --force; a
 FIFO or a terminal is written directly, a block device never.")]
 pub struct Get {
@@ -55,6 +62,9 @@ pub struct Get {
     /// How much [to the end]
     #[arg(long, value_name = "SIZE")]
     pub length: Option<Size>,
+    /// Go on while a recording writes to the file
+    #[arg(long, conflicts_with_all = ["length", "all", "tar"])]
+    pub follow: bool,
     /// Replace FILE if it exists
     #[arg(long)]
     pub force: bool,
@@ -91,20 +101,50 @@ impl Get {
             let report = self.get_from_hardware(context, path, name, target.as_deref())?;
             return Reported::One(report).tell(context, self.json, "fetched", "");
         }
+        if let Some(live) = Live::find(context, &self.device) {
+            let report = self.get_while_recording(context, live, name, target.as_deref())?;
+            return Self::tell(context, self.json, report);
+        }
         let drive = Drive::find(&context.roots, &self.device)?;
         let output = output_of(&context.roots, &drive, target.as_deref(), self.force)?;
         let options = route::open_options(&self.io, false);
         let mut store = Store::of(context, drive, &options)?;
         context.say(format_args!("path: {}", store.opened.name));
         let report = store.mount(Access::Read, |mounted| {
-            self.get(context, mounted, name, output)
+            let entry = Self::entry(mounted, name)?;
+            self.get(context, mounted, &entry, output)
         });
-        let report = store.close(report)?;
+        Self::tell(context, self.json, store.close(report)?)
+    }
+
+    fn tell(context: &Context, json: bool, report: Report) -> Result<Exit> {
         let compared = match report.verified {
             true => "",
             false => "; not verified: the file has no checksums",
         };
-        Reported::One(report).tell(context, self.json, "fetched", compared)
+        Reported::One(report).tell(context, json, "fetched", compared)
+    }
+
+    /// The same through the process that records on the volume.
+    fn get_while_recording(
+        &self,
+        context: &Context,
+        live: Live,
+        name: &str,
+        target: Option<&Path>,
+    ) -> Result<Report> {
+        let output = match Drive::find(&context.roots, &self.device) {
+            Ok(drive) => output_of(&context.roots, &drive, target, self.force)?,
+            // It has no name here, so nothing that can be named is a part of it.
+            Err(_) => target
+                .map(|target| Output::check(&context.roots, target, self.force, None))
+                .transpose()?,
+        };
+        context.say(format_args!("path: {}", Live::PATH));
+        let mut sink = Outlet::open(output)?;
+        let report = self.get_live(context, live, name, &mut sink)?;
+        sink.finish()?;
+        Ok(report)
     }
 
     /// The same through a file system in hardware.
@@ -176,40 +216,46 @@ impl Get {
         &self,
         context: &Context,
         mounted: &Mounted<'_, '_>,
-        name: &str,
+        entry: &FileEntry,
         output: Option<Output>,
     ) -> Result<Report> {
-        let part = self.part(mounted, name)?;
+        let part = self.part(mounted, entry)?;
         let mut sink = Outlet::open(output)?;
         let began = Instant::now();
         let mut report = self.fetch(context, mounted, &part, |data| sink.take(data))?;
         // A part of the file is another file, made now.
         if part.length_bytes == part.size_bytes {
-            let entry = mounted.run("looking at its time", mounted.volume.find(name))?;
-            sink.set_modified(entry.mtime_ns);
+            sink.set_modified(entry.modified_ns);
         }
         sink.finish()?;
         report.elapsed_us = micros(began.elapsed());
         Ok(report)
     }
 
+    /// A file, by name.
+    pub(super) fn entry(mounted: &Mounted<'_, '_>, name: &str) -> Result<FileEntry> {
+        let doing = format!("opening `{}`", shown(name));
+        let entry = mounted.run(doing, mounted.volume.find(name))?;
+        Ok(FileEntry::new(&entry))
+    }
+
     /// What is read of a file.
-    pub(super) fn part<'n>(&self, mounted: &Mounted<'_, '_>, name: &'n str) -> Result<Part<'n>> {
-        let doing = || format!("opening `{}`", shown(name));
-        let entry = mounted.run(doing(), mounted.volume.find(name))?;
+    pub(super) fn part<'n>(
+        &self,
+        mounted: &Mounted<'_, '_>,
+        entry: &'n FileEntry,
+    ) -> Result<Part<'n>> {
+        let name = entry.name.as_str();
         let length_bytes = self.length_in(name, entry.size_bytes)?;
-        if self.verify && !entry.checksums {
-            return Err(
-                Failure::other(format!("`{}` has no checksums to verify", shown(name)))
-                    .hint("omit --verify; straightway put --checksums stores checksums"),
-            );
+        if self.verify && !entry.has_checksums() {
+            return Err(live::no_checksums(name));
         }
         Ok(Part {
             name,
             offset_bytes: self.offset.0,
             length_bytes,
             size_bytes: entry.size_bytes,
-            sums: match entry.checksums {
+            sums: match entry.has_checksums() {
                 true => Sums::Stored,
                 false => Sums::Ignored,
             },

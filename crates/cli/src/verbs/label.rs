@@ -1,7 +1,7 @@
 //! `straightway label DEVICE [LABEL]`: shows or changes the label of a volume.
 
 use crate::failure::{Exit, Failure, Result};
-use crate::volume::{Mounted, Route, Store, route, shown};
+use crate::volume::{AnyVolume, Route, Store, route, shown};
 use crate::{Context, SCHEMA_VERSION};
 use clap::Args;
 use schemars::JsonSchema;
@@ -47,12 +47,12 @@ impl Label {
         self.label.as_deref().map_or(Ok(()), check_label)?;
         let options = route::open_options(&self.route.with_buffers(4096, 1), self.label.is_some());
         let labelled = Store::with(context, &self.device, &options, |mounted| {
-            let before = label_of(mounted);
+            let before = label_of(mounted.volume);
             if let Some(label) = &self.label {
                 let doing = format!("labelling {}", mounted.drive);
                 mounted.run(doing, mounted.volume.set_label(label))?;
             }
-            let label = label_of(mounted);
+            let label = label_of(mounted.volume);
             Ok(Labelled {
                 schema_version: SCHEMA_VERSION,
                 device: mounted.drive.to_string(),
@@ -73,8 +73,8 @@ impl Label {
 }
 
 /// The label of a mounted volume.
-pub fn label_of(mounted: &Mounted<'_, '_>) -> String {
-    let label = mounted.volume.status().label;
+pub fn label_of(volume: &AnyVolume<'_>) -> String {
+    let label = volume.status().label;
     let end = label.iter().position(|&byte| byte == 0);
     let label = label.get(..end.unwrap_or(label.len())).unwrap_or_default();
     String::from_utf8_lossy(label).into_owned()

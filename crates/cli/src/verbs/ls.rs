@@ -2,18 +2,19 @@
 
 use crate::failure::{Exit, Failure, Result};
 use crate::hardware::{self, Files};
+use crate::live::reader::Live;
 use crate::units::rounded;
 use crate::volume::tree::{choose, none_of};
-use crate::volume::{Access, Mounted, Route, Store, failed, findings, route, shown};
+use crate::volume::{Access, AnyVolume, Mounted, Route, Store, findings, route, shown};
 use crate::{Context, SCHEMA_VERSION};
 use clap::Args;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
-use volume::{Entry, Error, Node, blocking};
+use volume::{Entry, Error, Node};
 
 /// List the files of a volume.
 #[derive(Clone, Debug, Args)]
@@ -42,7 +43,7 @@ pub struct Ls {
 }
 
 /// The files of a volume.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Listing {
     /// Version of this schema: 2.
     pub schema_version: u32,
@@ -53,7 +54,7 @@ pub struct Listing {
 }
 
 /// A file.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct FileEntry {
     /// Its name.
     pub name: String,
@@ -126,6 +127,15 @@ impl Listing {
     /// # Errors
     /// The device failed.
     pub fn read(mounted: &Mounted<'_, '_>) -> Result<Self> {
+        let doing = format_args!("listing {}", mounted.drive);
+        mounted.run(doing, Self::gather(mounted.volume))
+    }
+
+    /// The same, beside other work on the volume.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub async fn gather(volume: &AnyVolume<'_>) -> std::result::Result<Self, Error> {
         let mut listing = Self {
             schema_version: SCHEMA_VERSION,
             files: Vec::new(),
@@ -133,21 +143,17 @@ impl Listing {
         };
         let mut damaged = Vec::new();
         let mut from = 0;
-        loop {
-            match blocking::run(mounted.volume, mounted.volume.next_file(from)) {
-                Ok(None) => break,
-                Ok(Some(entry)) => {
-                    listing.files.push(FileEntry::new(&entry));
-                    from = entry.slot + 1;
-                }
-                Err(error) => match damaged_slot(error) {
-                    Some(slot) => {
-                        damaged.push(slot);
-                        from = slot + 1;
-                    }
-                    None => return Err(failed(format_args!("listing {}", mounted.drive), error)),
-                },
-            }
+        let files = &mut listing.files;
+        while let Err(error) = volume
+            .files(from, |entry| {
+                files.push(FileEntry::new(&entry));
+                true
+            })
+            .await
+        {
+            let slot = damaged_slot(error).ok_or(error)?;
+            damaged.push(slot);
+            from = slot + 1;
         }
         listing.damaged = findings::slots(&damaged);
         listing.sort();
@@ -230,10 +236,13 @@ impl Ls {
                 hardware::refuse_route(&self.route)?;
                 Listing::of_hardware(&self.device, path)?
             }
-            None => {
-                let options = route::open_options(&self.route.with_buffers(4096, 1), false);
-                Store::with(context, &self.device, &options, Listing::read)?
-            }
+            None => match Live::find(context, &self.device) {
+                Some(mut live) => live.list()?,
+                None => {
+                    let options = route::open_options(&self.route.with_buffers(4096, 1), false);
+                    Store::with(context, &self.device, &options, Listing::read)?
+                }
+            },
         };
         if !self.names.is_empty() {
             self.select(&mut listing)?;

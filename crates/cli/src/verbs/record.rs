@@ -2,6 +2,8 @@
 
 use crate::drive::Drive;
 use crate::failure::{Exit, Failure, Result};
+use crate::live::door::Door;
+use crate::live::host;
 use crate::path::without_fua;
 use crate::stream::chain::{Segments, Target};
 use crate::stream::place::{From, Place as End};
@@ -28,8 +30,9 @@ use std::time::Duration;
 use stream::{Error as StreamError, RecordOptions, RecordReport};
 use volume::Error;
 
-/// Files that are open at the same time: the current one, the one before and the next one, each with its companion.
-const OPEN_FILES: usize = 6;
+/// Files that are open at the same time: the current one, the one before and the next one, each with its companion; and one that
+/// another process reads.
+const OPEN_FILES: usize = 7;
 /// The name of a rehearsal, until it is removed.
 const REHEARSAL: &str = "rehearsal~";
 /// Initially reserved space of the companion file.
@@ -56,9 +59,13 @@ The recording ends with --size, --for, the source, or Ctrl-C, and is then durabl
 made durable every --commit-bytes and --commit-interval; a power cut loses only data after the last
 such commit, and --acknowledge prints each commit.
 
+With --append a recording goes on at the end of NAME, after a power cut for example; --size and --for are
+what is added. A NAME that does not exist is made. While it records, ls, stat, df and get in other
+processes see what is committed, and get --follow sees it grow.
+
 With --policy drop, NAME.gaps has a line of 64 bytes for each gap: the offset in NAME before which
-bytes are missing, their number, the arrival time of the first of them (in us), and 1. A gap's line is
-durable before any byte after it. Exit status 7 means that deadlines were missed or blocks were lost.
+bytes are missing, their number, the arrival time of the first of them (in us, since the first block
+of the recording, or of its continuation), and 1. A gap's line is durable before any byte after it. Exit status 7 means that deadlines were missed or blocks were lost.
 
 In NAME, %Y %m %d %H %M %S are the time (UTC) and %% is a %. With --segment the recording goes on in
 another file, without a pause, each time one has this size or took this time. %n is the file's
@@ -99,6 +106,9 @@ pub struct Record {
     /// How much to record; its space is reserved at the beginning
     #[arg(long, value_name = "SIZE")]
     pub size: Option<Size>,
+    /// Go on at the end of NAME, if the volume has it
+    #[arg(long, conflicts_with_all = ["segment", "rehearse"])]
+    pub append: bool,
     /// Where to record from
     #[arg(long, value_name = "SOURCE", default_value = "stdin")]
     pub from: From,
@@ -132,6 +142,17 @@ pub struct Record {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// The files of a recording, open for writing.
+struct Opened<F> {
+    file: F,
+    gap_file: Option<F>,
+    /// Whether they were made for it.
+    is_new: bool,
+    gaps_are_new: bool,
+    /// Where it begins.
+    begin_bytes: u64,
 }
 
 impl Record {
@@ -225,7 +246,7 @@ impl Record {
     fn run_named(&self, context: &Context) -> Result<Exit> {
         let drive = Drive::find(&context.roots, &self.device)?;
         Source::refuse_own(&self.from.0, &context.roots, &drive)?;
-        let remote = match self.no_fua || self.segments.segment.is_some() {
+        let remote = match self.no_fua || self.append || self.segments.segment.is_some() {
             true => None,
             false => RemoteVolume::open(context, &drive, self.route, self.block, self.buffers)?,
         };
@@ -234,6 +255,9 @@ impl Record {
             None => {
                 self.record_local(context, drive, |host, path| match self.segments.segment {
                     Some(limit) => self.record_segments(context, limit, host, path),
+                    None if self.append && host.exists(&self.name)? => {
+                        self.record_on(context, host, path)
+                    }
                     None => self.record(context, host, path),
                 })?
             }
@@ -291,12 +315,19 @@ impl Record {
         let total_bytes = self.size.map_or(0, |size| size.0);
         self.record_local(context, drive, |host, path| {
             self.check_new(host)?;
-            self.record_into(host, path, total_bytes, |host, recording, file, gaps| {
-                let watch = Some(watch);
-                let recording = Recording { watch, ..recording };
-                let target = Target::File(file, gaps);
-                recording.run_with(context, host, target, |idle, out, _| produce(idle, out))
-            })
+            let files = self.new_files(host, total_bytes)?;
+            self.record_into(
+                host,
+                path,
+                total_bytes,
+                files,
+                |host, recording, file, gaps| {
+                    let watch = Some(watch);
+                    let recording = Recording { watch, ..recording };
+                    let target = Target::File(file, gaps);
+                    recording.run_with(context, host, target, |idle, out, _| produce(idle, out))
+                },
+            )
         })
     }
 
@@ -311,6 +342,7 @@ impl Record {
         let mut options = route::open_options(&io, true);
         // The whole ring, whatever is in flight.
         options.buffer_bytes += (self.block.0 as usize + 4096) * usize::from(buffers);
+        options.buffer_bytes += host::BUFFER_BYTES;
         let mut store = Store::of(context, drive, &options)?;
         if self.no_fua {
             store.opened.device = without_fua::wrap(store.opened.device);
@@ -343,9 +375,81 @@ impl Record {
         self.check_new(host)?;
         let source = self.open_source(context, host)?;
         let total_bytes = self.total_bytes(&source);
-        self.record_into(host, path, total_bytes, |host, recording, file, gaps| {
-            host.record(context, &recording, source, file, gaps)
-        })
+        let files = self.new_files(host, total_bytes)?;
+        self.record_into(
+            host,
+            path,
+            total_bytes,
+            files,
+            |host, recording, file, gaps| host.record(context, &recording, source, file, gaps),
+        )
+    }
+
+    /// Records at the end of a file that exists.
+    fn record_on(
+        &self,
+        context: &Context,
+        host: &mut &Mounted<'_, '_>,
+        path: &str,
+    ) -> Result<(RecordedFile, Option<Failure>)> {
+        let block_bytes = host.volume.geometry().block_size_bytes();
+        self.check_block(block_bytes)?;
+        let entry = host.find(&self.name)?;
+        let begin_bytes = entry.map_or(0, |entry| entry.size_bytes);
+        if begin_bytes % block_bytes as u64 != 0 {
+            let what = format!(
+                "`{}` has {begin_bytes} bytes; a recording can go on only at a multiple of the device's block of {block_bytes}; nothing was recorded",
+                shown(&self.name)
+            );
+            return Err(Failure::usage(what).hint("record under another NAME"));
+        }
+        let mut source = self.open_source(context, host)?;
+        source.skip_to(begin_bytes);
+        let total_bytes = self.total_bytes(&source);
+        context.say(format_args!(
+            "goes on at the end of `{}`, at byte {begin_bytes}",
+            shown(&self.name)
+        ));
+        let open = |name: &str| {
+            let doing = format!("continuing `{}`", shown(name));
+            host.run(doing, host.volume.open_to_write(name))
+        };
+        host.volume.set_time(now_ns());
+        let file = open(&self.name)?;
+        let gaps = gaps_name(&self.name);
+        let mut gaps_are_new = true;
+        let gap_file = match self.policy {
+            Policy::Stop => Ok(None),
+            Policy::Drop => match host.find(&gaps) {
+                Ok(Some(_)) => {
+                    gaps_are_new = false;
+                    open(&gaps).map(Some)
+                }
+                Ok(None) => host.create(&gaps, GAPS_BYTES, Checksums::NONE).map(Some),
+                Err(failure) => Err(failure),
+            },
+        };
+        let gap_file = match gap_file {
+            Ok(gap_file) => gap_file,
+            Err(failure) => {
+                let _ = host.close(&self.name, file);
+                return Err(failure.and("nothing was recorded"));
+            }
+        };
+        let files = Opened {
+            file,
+            gap_file,
+            is_new: false,
+            gaps_are_new,
+            begin_bytes,
+        };
+        self.record_into(
+            host,
+            path,
+            total_bytes,
+            files,
+            |host, recording, file, gaps| host.record(context, &recording, source, file, gaps),
+        )
     }
 
     fn open_source(&self, context: &Context, host: &impl VolumeHost) -> Result<Source> {
@@ -405,12 +509,12 @@ impl Record {
             limit,
             first,
         }));
-        let recording = self.recording(total_bytes);
+        let recording = self.recording(host.drive, total_bytes);
         let ended = recording.run(context, host, source, target)?;
         let mut ended = ended.map_err(nothing)?;
         let closed = std::mem::replace(&mut ended.closed, Ok(()));
         let failure = self.failure_of(&ended, closed);
-        Ok(self.report(host.drive, path, ended, failure))
+        Ok(self.report(host.drive, path, 0, ended, failure))
     }
 
     /// The names that it makes in the volume.
@@ -446,14 +550,8 @@ impl Record {
         Ok(())
     }
 
-    /// Makes the files, records into them by `record`, and closes them.
-    fn record_into<H: VolumeHost>(
-        &self,
-        host: &mut H,
-        path: &str,
-        total_bytes: u64,
-        record: impl FnOnce(&mut H, Recording, H::File, Option<H::File>) -> Result<Streamed<Recorded>>,
-    ) -> Result<(RecordedFile, Option<Failure>)> {
+    /// Makes the files.
+    fn new_files<H: VolumeHost>(&self, host: &mut H, total_bytes: u64) -> Result<Opened<H::File>> {
         let file = host.create(&self.name, total_bytes, self.checksums)?;
         let gap_file = match self.policy {
             Policy::Stop => None,
@@ -468,7 +566,33 @@ impl Record {
                 }
             }
         };
-        let ended = record(host, self.recording(total_bytes), file, gap_file);
+        Ok(Opened {
+            file,
+            gap_file,
+            is_new: true,
+            gaps_are_new: true,
+            begin_bytes: 0,
+        })
+    }
+
+    /// Records into the files by `record`, and closes them.
+    fn record_into<H: VolumeHost>(
+        &self,
+        host: &mut H,
+        path: &str,
+        total_bytes: u64,
+        files: Opened<H::File>,
+        record: impl FnOnce(&mut H, Recording, H::File, Option<H::File>) -> Result<Streamed<Recorded>>,
+    ) -> Result<(RecordedFile, Option<Failure>)> {
+        let Opened {
+            file,
+            gap_file,
+            is_new,
+            gaps_are_new,
+            begin_bytes,
+        } = files;
+        let recording = self.recording(host.drive(), total_bytes);
+        let ended = record(host, recording, file, gap_file);
         let mut closed = Ok(());
         for file in [gap_file, Some(file)].into_iter().flatten() {
             closed = closed.and(host.close(&self.name, file));
@@ -476,17 +600,20 @@ impl Record {
         let ended = match ended? {
             Ok(ended) => ended,
             Err(failure) => {
-                for name in &self.names() {
-                    let _ = host.remove(name);
+                if is_new {
+                    let _ = host.remove(&self.name);
+                }
+                if gaps_are_new && gap_file.is_some() {
+                    let _ = host.remove(&gaps_name(&self.name));
                 }
                 return Err(failure.and("nothing was recorded"));
             }
         };
-        if ended.report.gaps == 0 && gap_file.is_some() && closed.is_ok() {
+        if gaps_are_new && ended.report.gaps == 0 && gap_file.is_some() && closed.is_ok() {
             closed = host.remove(&gaps_name(&self.name));
         }
         let failure = self.failure_of(&ended, closed);
-        Ok(self.report(host.drive(), path, ended, failure))
+        Ok(self.report(host.drive(), path, begin_bytes, ended, failure))
     }
 
     /// Why the recording ended early, or could not be closed.
@@ -527,7 +654,7 @@ impl Record {
         known.into_iter().flatten().min().unwrap_or(0)
     }
 
-    fn recording(&self, total_bytes: u64) -> Recording {
+    fn recording(&self, drive: &Drive, total_bytes: u64) -> Recording {
         let clock = TscClock::new();
         let options = RecordOptions {
             deadline_us: micros(self.deadline.0),
@@ -553,6 +680,7 @@ impl Record {
             buffers: self.buffers,
             acknowledge: self.acknowledge,
             watch: None,
+            door: Door::open(drive),
         }
     }
 
@@ -560,6 +688,7 @@ impl Record {
         &self,
         drive: &Drive,
         path: &str,
+        begin_bytes: u64,
         ended: Recorded,
         failure: Option<Failure>,
     ) -> (RecordedFile, Option<Failure>) {
@@ -577,7 +706,7 @@ impl Record {
                 device: drive.to_string(),
                 path: path.to_owned(),
                 name: self.name.clone(),
-                length_bytes: counted.durable_bytes,
+                length_bytes: counted.durable_bytes.saturating_sub(begin_bytes),
                 elapsed_us: ended.elapsed_us,
                 blocks: counted.blocks,
                 misses: counted.misses,
@@ -589,6 +718,7 @@ impl Record {
                 retries: counted.retries,
             },
             ended_by,
+            begin_bytes,
             smallest_buffer_bytes: counted.smallest_ring_bytes(),
             lost_blocks: counted.lost_blocks,
             lost_bytes: counted.lost_bytes,

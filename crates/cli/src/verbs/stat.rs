@@ -2,19 +2,21 @@
 
 use crate::failure::{Exit, Result};
 use crate::hardware::{self, Files};
+use crate::live::reader::Live;
 use crate::units::{Size, rounded};
 use crate::verbs::format::uuid_text;
 use crate::verbs::label::label_of;
 use crate::verbs::ls::{FileEntry, Listing};
 use crate::verbs::put::check_name;
-use crate::volume::{Access, Mounted, Route, Store, route, shown};
+use crate::volume::{Access, AnyVolume, Mounted, Route, Store, route, shown};
 use crate::{Context, SCHEMA_VERSION};
 use clap::Args;
 use measure::format::{aligned, yes};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::path::Path;
 use volume::layout::{MAJOR, MINOR};
+use volume::{Error, FileExtent};
 
 /// Extents are counted and listed up to this number; above it a file is fragmented in any case.
 const MOST_EXTENTS: u64 = 1_000_000;
@@ -51,7 +53,7 @@ pub struct Status {
 }
 
 /// A volume.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct VolumeReport {
     /// The identity, 32 hexadecimal digits.
     pub uuid: String,
@@ -99,7 +101,7 @@ pub struct HardwareReport {
 }
 
 /// A file.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct FileReport {
     /// The entry, as printed by `ls`.
     #[serde(flatten)]
@@ -116,7 +118,7 @@ pub struct FileReport {
 }
 
 /// A run of a file's data on the device.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ExtentReport {
     /// Its first byte in the file.
     pub offset_bytes: u64,
@@ -145,6 +147,19 @@ impl Stat {
     }
 
     fn of_volume(&self, context: &Context) -> Result<Status> {
+        if let Some(mut live) = Live::find(context, &self.device) {
+            let (volume, file) = match &self.name {
+                None => (Some(live.volume()?), None),
+                Some(name) => (None, Some(live.file(name)?)),
+            };
+            return Ok(Status {
+                schema_version: SCHEMA_VERSION,
+                device: self.device.clone(),
+                volume,
+                hardware: None,
+                file,
+            });
+        }
         let options = route::open_options(&self.route.with_buffers(4096, 1), false);
         Store::with(context, &self.device, &options, |mounted| {
             let (volume, file) = match &self.name {
@@ -185,14 +200,22 @@ impl VolumeReport {
     /// # Errors
     /// The volume failed.
     pub fn read(mounted: &Mounted<'_, '_>) -> Result<Self> {
-        let doing = || format!("querying {}", mounted.drive);
-        let status = mounted.volume.status();
-        let free_units = mounted.run(doing(), mounted.volume.free_units())?;
-        let files = Listing::read(mounted)?.files.len() as u64;
+        let doing = format_args!("querying {}", mounted.drive);
+        mounted.run(doing, Self::gather(mounted.volume))
+    }
+
+    /// The same, beside other work on the volume.
+    ///
+    /// # Errors
+    /// The volume failed.
+    pub async fn gather(volume: &AnyVolume<'_>) -> std::result::Result<Self, Error> {
+        let status = volume.status();
+        let free_units = volume.free_units().await?;
+        let files = Listing::gather(volume).await?.files.len() as u64;
         let shape = status.shape;
         Ok(Self {
             uuid: uuid_text(&status.uuid),
-            label: label_of(mounted),
+            label: label_of(volume),
             format: format!("{MAJOR}.{MINOR}"),
             volume_bytes: shape.volume_bytes,
             unit_bytes: shape.unit_bytes(),
@@ -236,24 +259,32 @@ impl FileReport {
     }
 
     fn read(mounted: &Mounted<'_, '_>, name: &str) -> Result<Self> {
-        let doing = || format!("querying `{}`", shown(name));
-        let entry = mounted.run(doing(), mounted.volume.find(name))?;
-        let extents = mounted.volume.extent_count(name, MOST_EXTENTS);
+        let doing = format!("querying `{}`", shown(name));
+        mounted.run(doing, Self::gather(mounted.volume, name))
+    }
+
+    /// Reads it, beside other work on the volume.
+    ///
+    /// # Errors
+    /// There is no such file, or the volume failed.
+    pub async fn gather(volume: &AnyVolume<'_>, name: &str) -> std::result::Result<Self, Error> {
+        let entry = volume.find(name).await?;
+        let extents = volume.extent_count(name, MOST_EXTENTS).await?;
         let mut list = Vec::new();
-        let listed = mounted.volume.extents(name, |extent| {
+        let add = |extent: FileExtent| {
             list.push(ExtentReport {
                 offset_bytes: extent.offset_bytes,
                 lba: extent.lba,
                 blocks: extent.block_count,
             });
             (list.len() as u64) < MOST_EXTENTS
-        });
-        mounted.run(doing(), listed)?;
+        };
+        volume.extents(name, add).await?;
         Ok(Self {
             entry: FileEntry::new(&entry),
-            extents: Some(mounted.run(doing(), extents)?),
+            extents: Some(extents),
             extent_list: Some(list),
-            block_size_bytes: Some(mounted.volume.geometry().block_size_bytes() as u64),
+            block_size_bytes: Some(volume.geometry().block_size_bytes() as u64),
             map_level: Some(entry.map_level),
         })
     }

@@ -85,12 +85,15 @@ fn drain_open(
     let end = (part.offset_bytes + part.length_bytes).next_multiple_of(align);
     let mut flow = Flow::read(mounted, file, &part.sums, first / CHUNK_BYTES);
     let begun = bar.position();
+    let length_bytes = end.min(part.size_bytes) - first;
+    let most_bytes = part.pace.operation_bytes.next_multiple_of(align);
     let job = Job {
         doing: &format_args!("reading `{}`", part.name),
         span: Span {
             offset_bytes: first,
-            length_bytes: end.min(part.size_bytes) - first,
-            operation_bytes: part.pace.operation_bytes.next_multiple_of(align),
+            length_bytes,
+            // A buffer for a short file is not longer than the file.
+            operation_bytes: most_bytes.min(length_bytes.next_multiple_of(align)),
             ..part.pace
         },
         most_bytes: usize::MAX,
@@ -98,8 +101,9 @@ fn drain_open(
         progress: &mut |bytes| bar.set_position(begun + bytes),
         stop: &|| cancel.is_set(),
     };
-    // The device works while this thread writes: another thread would only add wake-ups.
-    let is_beside = compares || geometry.queue_depth < 2;
+    // The device works while this thread writes: another thread would only add wake-ups; so for a single buffer.
+    let is_single = job.span.length_bytes <= job.span.operation_bytes;
+    let is_beside = !is_single && (compares || geometry.queue_depth < 2);
     let mut take = |full: &Finished| deliver(part, sink, full, &mut drained);
     let moved = pump(&mut flow, job, is_beside, &mut take)?;
     drained.requests = moved.requests;

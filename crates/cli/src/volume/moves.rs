@@ -5,7 +5,12 @@ use super::turns::pass;
 use block::Buffer;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::ops::Range;
+use volume::layout::CHUNK_BYTES;
 use volume::{Direction, Error, Event, File, Need, Progress, Transfer};
+
+/// What a buffer of [`Moves::read`] must have beyond the bytes to read: the rest of the first and of the last chunk.
+pub const WHOLE_CHUNKS_BYTES: usize = 2 * CHUNK_BYTES as usize;
 
 /// The transfers under way.
 pub struct Moves<'v, 'a> {
@@ -63,6 +68,42 @@ impl<'v, 'a> Moves<'v, 'a> {
             let _ = volume.rewind(file);
         }
         transfer.end()
+    }
+
+    /// Reads up to `len` committed bytes from `offset` on, and compares them with their checksums if the file has any. Returns the
+    /// buffer, and where in it they are.
+    pub async fn read(
+        &self,
+        file: File,
+        offset: u64,
+        len: usize,
+        buffer: Buffer,
+    ) -> (Option<Buffer>, Result<Range<usize>, Error>) {
+        let volume = self.volume;
+        let status = match volume.file_status(file) {
+            Ok(status) => status,
+            Err(error) => return (Some(buffer), Err(error)),
+        };
+        let size = status.committed_bytes;
+        let block = volume.geometry().block_size_bytes() as u64;
+        let end = offset.saturating_add(len as u64).min(size);
+        if offset >= end {
+            return (Some(buffer), Ok(0..0));
+        }
+        // A checksum is of a whole chunk.
+        let step = if status.checksums { CHUNK_BYTES } else { block };
+        let start = offset - offset % step;
+        let until = end.next_multiple_of(step).min(size.next_multiple_of(block));
+        let whole = (until - start) as usize;
+        let provide = async |need| volume.provide(file, need).await;
+        let moved = self.run(file, Direction::Read, start, buffer, whole, provide);
+        let (buffer, mut result) = moved.await;
+        if let (Some(buffer), Ok(()), true) = (&buffer, &result, status.checksums) {
+            let data = buffer.get(..(until.min(size) - start) as usize);
+            result = volume.verify(file, start, data.unwrap_or_default()).await;
+        }
+        let range = (offset - start) as usize..(end - start) as usize;
+        (buffer, result.map(|()| range))
     }
 
     /// A tag that no transfer under way has: there are fewer than tags.

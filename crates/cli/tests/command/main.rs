@@ -10,6 +10,7 @@ mod guard;
 mod hardware;
 mod instrument;
 mod interrupted;
+mod live;
 mod many;
 mod map;
 mod mount;

@@ -612,3 +612,66 @@ fn a_rehearsal_tells_whether_the_drive_holds_the_rate_and_leaves_nothing() {
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("--rate"), "{}", stderr(&output));
 }
+
+#[test]
+fn a_recording_goes_on_where_an_earlier_one_ended() {
+    let folder = Folder::new();
+    for words in [&[][..], &["--checksums"]] {
+        let device = volume(&folder, &[words, &["--force"]].concat());
+        let part = |more: &[&str]| {
+            let words = ["record", &device, "take", "--block", "64K", "--append"];
+            json(
+                &[
+                    &words[..],
+                    &["--from", "pattern", "--rate", "40M", "--json"],
+                    more,
+                ]
+                .concat(),
+            )
+        };
+        for (begin, size) in [(0, 1 << 20), (1 << 20, 3 << 16), (19 << 16, 1 << 20)] {
+            let size_word = size.to_string();
+            let report = part(&["--size", &size_word, "--policy", "drop", "--buffers", "64"]);
+            assert_eq!(report["begin_bytes"], begin);
+            assert_eq!(report["length_bytes"], size, "{report}");
+        }
+        let data = get(&device, "take", &folder);
+        assert_eq!(end_of_pattern(&data, &[], 0), 35 << 16);
+        assert_eq!(
+            stdout(&run(&["ls", &device])),
+            "take\n",
+            "no gap, no companion"
+        );
+        assert_eq!(code(&["--quiet", "check", &device]), 0);
+    }
+}
+
+#[test]
+fn a_recording_goes_on_only_where_it_can() {
+    let folder = Folder::new();
+    let device = volume(&folder, &[]);
+    let odd = folder.file("odd", 1_001);
+    assert_eq!(code(&["--quiet", "put", &device, &odd, "odd"]), 0);
+    let append = ["record", &device, "odd", "--append", "--block", "64K"];
+    let output = run_with_input(&append, &[7; 100]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        stderr(&output).contains("a multiple of the device's block of 512"),
+        "{}",
+        stderr(&output)
+    );
+    assert_eq!(get(&device, "odd", &folder), std::fs::read(&odd).unwrap());
+    let segments = ["record", &device, "odd", "--append", "--segment", "1M"];
+    assert_eq!(code(&segments), 2);
+
+    // After the last part, which may have any length, nothing can follow.
+    let take = ["record", &device, "take", "--append", "--block", "64K"];
+    for (data, status) in [(&[1; 512][..], 0), (&[2; 700], 0), (&[3; 512], 2)] {
+        let output = run_with_input(&take, data);
+        assert_eq!(output.status.code(), Some(status), "{}", stderr(&output));
+    }
+    assert_eq!(
+        get(&device, "take", &folder),
+        [[1; 512].as_slice(), &[2; 700]].concat()
+    );
+}

@@ -61,7 +61,11 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
             total_bytes: Some(order.total_bytes).filter(|bytes| *bytes != 0),
             retries: order.retries as u8,
         };
-        let gaps = gaps.map(|(file, buffer)| GapFile { file, buffer });
+        let gaps = gaps.map(|(file, buffer)| GapFile {
+            file,
+            buffer,
+            filled_bytes: 0,
+        });
         let clock = self.clock();
         let made = Recorder::new(self.volume, start.file, clock, ring, gaps, &options);
         let recorder = match made {

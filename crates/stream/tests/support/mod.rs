@@ -9,7 +9,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
 use straightway_stream::{Error, GapFile, Pace, Place, RecordOptions, RecordReport, Recorder};
-use volume::{CreateOptions, FormatOptions, MountOptions, OpenFile, Volume, blocking};
+use volume::{CreateOptions, File, FormatOptions, MountOptions, OpenFile, Volume, blocking};
 
 /// Bytes of a record block.
 pub const BLOCK: usize = 32 << 10;
@@ -228,7 +228,21 @@ pub struct Recorded {
     pub acknowledged: Vec<u64>,
 }
 
-/// Records with `producer` until the end; `each` is called in each iteration.
+/// Opens a file to append to, which is made if it does not exist; returns its size too.
+fn at_the_end<D: Device>(
+    volume: &Volume<'_, D>,
+    name: &str,
+    options: &CreateOptions,
+) -> (File, u64) {
+    let file = match blocking::run(volume, volume.create(name, options)) {
+        Err(volume::Error::Exists) => blocking::run(volume, volume.open_to_write(name)),
+        result => result,
+    };
+    let file = file.unwrap();
+    (file, volume.file_status(file).unwrap().appended_bytes)
+}
+
+/// Records with `producer` until the end, on from the end of a file of this name; `each` is called in each iteration.
 pub fn record<D: Device>(
     volume: &Volume<'_, D>,
     time: &Time,
@@ -243,23 +257,32 @@ pub fn record<D: Device>(
             reserve_bytes: 4096,
             ..CreateOptions::default()
         };
-        let name = format!("{name}.gaps");
-        let file = blocking::run(volume, volume.create(&name, &create)).unwrap();
+        let (file, size) = at_the_end(volume, &format!("{name}.gaps"), &create);
         let block = volume.geometry().block_size_bytes();
-        (file, buffer(block))
+        let filled_bytes = size as usize % block;
+        let mut buffer = buffer(block);
+        if filled_bytes > 0 {
+            let outcome = blocking::read(volume, file, size - filled_bytes as u64, buffer);
+            outcome.result.unwrap();
+            buffer = outcome.buffer;
+        }
+        GapFile {
+            file,
+            buffer,
+            filled_bytes,
+        }
     });
-    let gap_file = gaps.as_ref().map(|(file, _)| *file);
-    let gaps = gaps.map(|(file, buffer)| GapFile { file, buffer });
+    let gap_file = gaps.as_ref().map(|gaps| gaps.file);
     let checksums = volume.status().checksums;
     let create = CreateOptions {
         checksums,
         ..CreateOptions::default()
     };
-    let file = blocking::run(volume, volume.create(name, &create)).unwrap();
+    let (file, begin_bytes) = at_the_end(volume, name, &create);
     let recorder = Recorder::new(volume, file, time.clone(), ring, gaps, options).unwrap();
     let mut pace = Pace::new(1_000_000, producer.bytes_per_second, producer.block_bytes);
     let mut upkeep = pin!(recorder.upkeep());
-    let (mut block, mut lost, mut acknowledged) = (0, Vec::new(), vec![0]);
+    let (mut block, mut lost, mut acknowledged) = (0, Vec::new(), vec![begin_bytes]);
     let start = time.ticks();
     producer.on_start.iter().for_each(|call| call());
     let result = loop {

@@ -5,7 +5,8 @@
 use crate::console::Console;
 use crate::failure::{Failure, Result};
 use crate::stream::segments::template::Template;
-use crate::volume::{Mounted, failed, now_ns, shown};
+use crate::volume::turns::pass;
+use crate::volume::{AnyVolume, Mounted, failed, now_ns, shown};
 use block::Buffer;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -299,7 +300,11 @@ impl<'s, 'a> Files<'s, 'a> {
         self.next = Some(Open {
             name,
             file: made.file,
-            gaps: gaps.map(|(file, buffer)| GapFile { file, buffer }),
+            gaps: gaps.map(|(file, buffer)| GapFile {
+                file,
+                buffer,
+                filled_bytes: 0,
+            }),
         });
     }
 
@@ -420,13 +425,23 @@ async fn create(
 /// Removes a file and its companion, if it has one.
 async fn discard(mounted: &Mounted<'_, '_>, name: &str) -> std::result::Result<(), Failed> {
     for name in [name.to_owned(), gaps_name(name)] {
-        match mounted.volume.remove(&name).await {
+        match remove(mounted.volume, &name).await {
             Ok(()) | Err(Error::NotFound | Error::BadName) => {}
             Err(error) => return Err((format!("removing `{}`", shown(&name)), error)),
         }
     }
     let reclaimed = mounted.volume.reclaim_all().await;
     reclaimed.map_err(|error| (format!("removing `{}`", shown(name)), error))
+}
+
+/// Removes a file, once no other process reads it: each read of those has its end.
+async fn remove(volume: &AnyVolume<'_>, name: &str) -> std::result::Result<(), Error> {
+    loop {
+        match volume.remove(name).await {
+            Err(Error::InUse) => pass().await,
+            result => return result,
+        }
+    }
 }
 
 /// Closes a file and its companion, which is removed if it names nothing.
@@ -437,7 +452,7 @@ async fn close(mounted: &Mounted<'_, '_>, ended: Ended) -> std::result::Result<S
     if let Some((gap_file, count)) = ended.gaps {
         volume.close(gap_file).await.map_err(at)?;
         if count == 0 {
-            let removed = volume.remove(&gaps_name(&ended.name)).await;
+            let removed = remove(volume, &gaps_name(&ended.name)).await;
             removed.map_err(at)?;
         }
         gaps = count;

@@ -89,36 +89,31 @@ impl Get {
     ) -> Result<ManyReport> {
         let began = Instant::now();
         let chosen = self.chosen(mounted, &wanted.words)?;
-        let chosen: Vec<&str> = chosen.iter().map(|file| file.name.as_str()).collect();
-        let output = |name: &str| {
-            let path = local(&wanted.folder, name)?;
-            Ok::<_, Failure>((
-                Output::check(&context.roots, &path, self.force, Some(mounted.drive)),
-                path,
-            ))
-        };
-        for name in &chosen {
-            let (checked, path) = output(name)?;
+        let output =
+            |path: &Path| Output::check(&context.roots, path, self.force, Some(mounted.drive));
+        for file in &chosen {
+            let path = local(&wanted.folder, &file.name)?;
             if std::fs::symlink_metadata(&path).is_ok() {
-                checked?;
+                output(&path)?;
             }
         }
         let mut report = ManyReport::new(mounted);
         let bar = context.console.bytes_bar(None);
         // One bar for all files.
         let silent = context.silent();
-        for (index, name) in chosen.iter().enumerate() {
-            let path = local(&wanted.folder, name)?;
+        let mut made = PathBuf::new();
+        for (index, file) in chosen.iter().enumerate() {
+            let path = local(&wanted.folder, &file.name)?;
             let folder = path.parent().unwrap_or(&wanted.folder);
-            let fetched = std::fs::create_dir_all(folder)
-                .map_err(|error| Failure::io("making", folder, &error))
-                .and_then(|()| output(name)?.0)
-                .and_then(|output| self.get(&silent, mounted, name, Some(output)));
+            let fetched = make_folder(folder, &mut made)
+                .and_then(|()| output(&path))
+                .and_then(|output| self.get(&silent, mounted, file, Some(output)));
             match fetched {
                 Ok(one) => report.add(one),
                 Err(failure) => {
                     let rest = chosen.get(index..).unwrap_or_default();
-                    return Err(report.broken_off(failure, "fetched", rest));
+                    let rest: Vec<&str> = rest.iter().map(|file| file.name.as_str()).collect();
+                    return Err(report.broken_off(failure, "fetched", &rest));
                 }
             }
             bar.set_position(report.length_bytes);
@@ -127,4 +122,13 @@ impl Get {
         report.elapsed_us = micros(began.elapsed());
         Ok(report)
     }
+}
+
+/// Makes a folder, unless it is the one that was `made` last.
+fn make_folder(folder: &Path, made: &mut PathBuf) -> Result<()> {
+    if folder != made.as_path() {
+        std::fs::create_dir_all(folder).map_err(|error| Failure::io("making", folder, &error))?;
+        *made = folder.to_owned();
+    }
+    Ok(())
 }

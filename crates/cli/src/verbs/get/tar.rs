@@ -63,7 +63,7 @@ impl Get {
         let silent = context.silent();
         let mut sink = Outlet::open(output)?;
         for (file, header) in chosen.iter().zip(&headers) {
-            let part = self.part(mounted, &file.name)?;
+            let part = self.part(mounted, file)?;
             sink.take(header.as_bytes())?;
             let one = self.fetch(&silent, mounted, &part, |data| sink.take(data))?;
             let padding = padded(one.length_bytes) - one.length_bytes;

@@ -1,0 +1,180 @@
+//! `get` of a file on a volume that another process records on; with `--follow` until nothing more is written to it.
+//!
+//! What is committed comes from the recording's process. When that ends, the rest is read from the volume itself.
+
+use super::Get;
+use crate::Context;
+use crate::drive::Drive;
+use crate::failure::{Exit, Failure, Result};
+use crate::guard::Outlet;
+use crate::live::READ_BYTES;
+use crate::live::reader::Live;
+use crate::units::{Size, micros};
+use crate::verbs::put::Report;
+use crate::volume::{Access, Store, route, shown};
+use std::time::{Duration, Instant};
+
+/// How long to sleep when nothing new is committed.
+const LOOK: Duration = Duration::from_millis(50);
+/// How long a recording that has ended may take to give the drive back.
+const HANDOVER: Duration = Duration::from_secs(30);
+
+/// A file on its way.
+struct Copied {
+    /// What was delivered ends here.
+    at_bytes: u64,
+    /// Where the copy ends, if that is known.
+    end_bytes: Option<u64>,
+    requests: u64,
+    has_checksums: bool,
+    modified_ns: u64,
+}
+
+impl Get {
+    /// Fetches a file, as a recording or the volume gives it.
+    pub(super) fn get_live(
+        &self,
+        context: &Context,
+        live: Live,
+        name: &str,
+        sink: &mut Outlet,
+    ) -> Result<Report> {
+        let began = Instant::now();
+        let mut copied = Copied {
+            at_bytes: self.offset.0,
+            end_bytes: None,
+            requests: 0,
+            has_checksums: true,
+            modified_ns: 0,
+        };
+        let bar = context.console.bytes_bar(None);
+        let mut live = Some(live);
+        let mut ended: Option<Instant> = None;
+        loop {
+            if let Some(live) = &mut live {
+                if self.copy(context, live, name, sink, &mut copied, &|at| {
+                    bar.set_position(at)
+                })? {
+                    break;
+                }
+                ended = None;
+            }
+            // The recording has ended, or another one has begun.
+            let ended = *ended.get_or_insert_with(Instant::now);
+            match self.copy_rest(context, name, sink, &mut copied) {
+                Ok(()) => break,
+                Err(failure) if failure.exit() == Exit::Missing && ended.elapsed() < HANDOVER => {}
+                Err(failure) => return Err(failure),
+            }
+            pause(context)?;
+            live = Live::find(context, &self.device);
+        }
+        bar.finish_and_clear();
+        sink.set_modified(copied.modified_ns);
+        Ok(Report {
+            path: Live::PATH.to_owned(),
+            offset_bytes: self.offset.0,
+            length_bytes: copied.at_bytes - self.offset.0,
+            requests: copied.requests,
+            elapsed_us: micros(began.elapsed()),
+            checksums: copied.has_checksums,
+            verified: copied.has_checksums,
+            ..Report::of_hardware(&self.device, name)
+        })
+    }
+
+    /// Copies what the recording commits, until the file is complete; false: the recording has ended before.
+    fn copy(
+        &self,
+        context: &Context,
+        live: &mut Live,
+        name: &str,
+        sink: &mut Outlet,
+        copied: &mut Copied,
+        progress: &dyn Fn(u64),
+    ) -> Result<bool> {
+        let mut data = Vec::new();
+        loop {
+            let left = copied
+                .end_bytes
+                .map_or(u64::MAX, |end| end - copied.at_bytes);
+            let most = left.min(READ_BYTES as u64);
+            let Some(found) = live.read(name, copied.at_bytes, most, &mut data)? else {
+                return Ok(false);
+            };
+            if self.verify && !found.verified {
+                return Err(no_checksums(name));
+            }
+            if copied.end_bytes.is_none() && !self.follow {
+                let length = self.length_in(name, found.size_bytes)?;
+                copied.end_bytes = Some(self.offset.0 + length);
+            } else if copied.at_bytes > found.size_bytes && !found.is_growing {
+                self.length_in(name, found.size_bytes)?;
+            }
+            copied.has_checksums &= found.verified;
+            copied.modified_ns = found.modified_ns;
+            let end = copied.end_bytes.unwrap_or(u64::MAX);
+            let wanted = (end - copied.at_bytes).min(data.len() as u64) as usize;
+            if let Some(wanted) = data.get(..wanted).filter(|wanted| !wanted.is_empty()) {
+                sink.take(wanted)?;
+                copied.at_bytes += wanted.len() as u64;
+                copied.requests += 1;
+            }
+            progress(copied.at_bytes - self.offset.0);
+            let is_last = !found.is_growing && copied.at_bytes >= found.size_bytes;
+            if is_last || copied.at_bytes >= end {
+                return Ok(true);
+            }
+            if data.is_empty() {
+                pause(context)?;
+            }
+            if context.cancel.is_set() {
+                return Err(Failure::interrupted("interrupted"));
+            }
+        }
+    }
+
+    /// Copies the rest from the volume, which no process has now.
+    fn copy_rest(
+        &self,
+        context: &Context,
+        name: &str,
+        sink: &mut Outlet,
+        copied: &mut Copied,
+    ) -> Result<()> {
+        let rest = Self {
+            offset: Size(copied.at_bytes),
+            length: copied.end_bytes.map(|end| Size(end - copied.at_bytes)),
+            ..self.clone()
+        };
+        let drive = Drive::find(&context.roots, &self.device)?;
+        let options = route::open_options(&self.io, false);
+        let mut store = Store::of(context, drive, &options)?;
+        let fetched = store.mount(Access::Read, |mounted| {
+            let entry = Self::entry(mounted, name)?;
+            let part = rest.part(mounted, &entry)?;
+            let report = rest.fetch(context, mounted, &part, |data| sink.take(data))?;
+            copied.at_bytes += report.length_bytes;
+            copied.requests += report.requests;
+            copied.has_checksums &= report.checksums;
+            copied.modified_ns = entry.modified_ns;
+            Ok(())
+        });
+        store.close(fetched)
+    }
+}
+
+/// A moment for the recording, or for its end.
+fn pause(context: &Context) -> Result<()> {
+    std::thread::sleep(LOOK);
+    match context.cancel.is_set() {
+        true => Err(Failure::interrupted("interrupted")),
+        false => Ok(()),
+    }
+}
+
+/// The failure of `--verify` for a file without checksums.
+pub(super) fn no_checksums(name: &str) -> Failure {
+    Failure::other(format!("`{}` has no checksums to verify", shown(name)))
+        .hint("omit --verify; straightway put --checksums stores checksums")
+}

@@ -1,0 +1,225 @@
+//! What other processes see of a volume on which one records.
+
+use crate::support::{Folder, code, command, json, noise, ok, refused, run, stderr, volume};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, ChildStdin, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A recording from a pipe, whose commits are awaited.
+struct Take {
+    child: Child,
+    input: ChildStdin,
+    lines: BufReader<std::process::ChildStdout>,
+    written: usize,
+}
+
+impl Take {
+    fn start(device: &str, words: &[&str]) -> Self {
+        let record = [
+            "record",
+            device,
+            "take",
+            "--block",
+            "64K",
+            "--commit-bytes",
+            "64K",
+        ];
+        let mut child = command(&[&record[..], &["--acknowledge"], words].concat())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        Self {
+            input: child.stdin.take().unwrap(),
+            lines: BufReader::new(child.stdout.take().unwrap()),
+            child,
+            written: 0,
+        }
+    }
+
+    /// Sends data, and waits until all of it is durable.
+    fn write(&mut self, data: &[u8]) {
+        self.input.write_all(data).unwrap();
+        self.written += data.len();
+        let wanted = format!("durable {}\n", self.written);
+        let mut line = String::new();
+        while line != wanted {
+            line.clear();
+            assert!(
+                self.lines.read_line(&mut line).unwrap() > 0,
+                "it ended before {wanted}"
+            );
+        }
+    }
+
+    fn end(self) {
+        drop(self.input);
+        drop(self.lines);
+        let output = self.child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+    }
+}
+
+fn follow(device: &str, words: &[&str]) -> Child {
+    let mut child = command(&[&["get", device, "take", "-", "--follow"], words].concat());
+    child
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+fn delivered(child: &mut Child, len: usize) -> Vec<u8> {
+    let mut data = vec![0; len];
+    child
+        .stdout
+        .as_mut()
+        .unwrap()
+        .read_exact(&mut data)
+        .unwrap();
+    data
+}
+
+fn rest(child: Child) -> Vec<u8> {
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    output.stdout
+}
+
+#[test]
+fn others_see_what_is_committed_and_follow_it_to_the_end() {
+    let folder = Folder::new();
+    for words in [&["--force"][..], &["--force", "--checksums"]] {
+        let device = volume(&folder, "disk", words);
+        let other = folder.file("other", 70_001);
+        ok(&["put", &device, &other]);
+        let data = noise(7, 5 << 19);
+        let (first, second) = data.split_at(1 << 20);
+        let mut take = Take::start(&device, &[]);
+        take.write(first);
+
+        assert_eq!(ok(&["ls", &device]), "other\ntake\n");
+        let stat = json(&["stat", &device, "take", "--json"]);
+        assert_eq!(stat["file"]["size_bytes"], 1 << 20);
+        assert!(stat["file"]["extents"].as_u64().unwrap() >= 1, "{stat}");
+        let space = json(&["df", &device, "--json"]);
+        assert_eq!(space["volumes"][0]["files"], 2);
+        let copy = folder.path("copy");
+        let report = json(&["get", &device, "take", &copy, "--json", "--force"]);
+        assert_eq!(report["verified"], words.len() == 2);
+        assert!(std::fs::read(&copy).unwrap() == first);
+        let part = [
+            "get", &device, "take", "-", "--offset", "70001", "--length", "70002",
+        ];
+        assert!(run(&part).stdout == first[70_001..140_003]);
+        assert!(run(&["get", &device, "other", "-"]).stdout == std::fs::read(&other).unwrap());
+
+        refused(&["get", &device, "none", "-"], 10, "none");
+        refused(&["stat", &device, "none"], 10, "none");
+        refused(
+            &["get", &device, "take", "-", "--offset", "2M"],
+            2,
+            "1048576",
+        );
+        refused(
+            &["get", &device, "take", "-", "--follow", "--length", "1"],
+            2,
+            "--length",
+        );
+        refused(
+            &["get", &device, "take", &device, "--force"],
+            2,
+            "the source itself",
+        );
+        refused(&["put", &device, &other, "more"], 3, "in use");
+
+        let mut follower = follow(&device, &[]);
+        let from = follow(&device, &["--offset", "1M"]);
+        assert!(delivered(&mut follower, 1 << 20) == first);
+        take.write(second);
+        assert!(delivered(&mut follower, second.len()) == second);
+        take.end();
+        assert_eq!(rest(follower), b"");
+        assert!(rest(from) == second);
+        assert!(
+            rest(follow(&device, &[])) == data,
+            "of a file that is complete"
+        );
+        assert_eq!(code(&["--quiet", "check", &device]), 0);
+    }
+}
+
+#[test]
+fn what_a_killed_recording_had_committed_is_delivered() {
+    let folder = Folder::new();
+    let device = volume(&folder, "disk", &[]);
+    let data = noise(8, 1 << 20);
+    let mut take = Take::start(&device, &[]);
+    take.write(&data);
+    let mut follower = follow(&device, &[]);
+    assert!(delivered(&mut follower, data.len()) == data);
+    take.child.kill().unwrap();
+    assert_eq!(rest(follower), b"");
+    let _ = take.child.wait();
+    assert!(run(&["get", &device, "take", "-"]).stdout == data);
+}
+
+#[test]
+fn a_ring_goes_on_whoever_reads_its_oldest_file() {
+    let folder = Folder::new();
+    let device = volume(&folder, "disk", &[]);
+    let ring = [
+        "record",
+        &device,
+        "ring",
+        "--segment",
+        "256K",
+        "--keep",
+        "1M",
+    ];
+    let mut child = command(&[&ring[..], &["--block", "64K", "--rate", "4M", "--json"]].concat())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    // It says its path when it has the volume: a reader before that would keep it out.
+    let mut said = BufReader::new(child.stderr.take().unwrap());
+    said.read_line(&mut String::new()).unwrap();
+    let is_over = AtomicBool::new(false);
+    let seen = std::thread::scope(|scope| {
+        let is_over = &is_over;
+        scope.spawn(move || {
+            let block = noise(9, 64 << 10);
+            // What ends it early is told below.
+            while !is_over.load(Ordering::Relaxed) && input.write_all(&block).is_ok() {}
+        });
+        let mut seen = 0;
+        while seen < 9 && child.try_wait().unwrap().is_none() {
+            let listed = run(&["ls", &device]);
+            let names = String::from_utf8(listed.stdout).unwrap();
+            let Some(oldest) = names.lines().next() else {
+                continue;
+            };
+            let got = run(&["get", &device, oldest, "-"]);
+            // The recording may have removed it.
+            match got.status.code() {
+                Some(0) => seen += 1,
+                status => assert_eq!(status, Some(10), "{}", stderr(&got)),
+            }
+        }
+        is_over.store(true, Ordering::Relaxed);
+        seen
+    });
+    let output = child.wait_with_output().unwrap();
+    let mut failure = String::new();
+    said.read_to_string(&mut failure).unwrap();
+    assert!(output.status.success(), "{failure}");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let removed = report["removed_segments"].as_u64().unwrap();
+    println!("{seen} segments read, {removed} removed");
+    assert!(removed > 0, "{report}");
+    assert_eq!(code(&["--quiet", "check", &device]), 0);
+}
