@@ -13,6 +13,7 @@
 //! | `serve` | a device or a file as a server of the Network Block Device protocol |
 //! | `live` | what a recording answers to other processes |
 //! | `stream` | the sources of recordings and the sinks of playbacks |
+//! | `formats` | recordings as files that other tools open |
 //! | `bench` | every path, prepared for measuring |
 //! | `output` | the results of a run |
 //! | `mount` | the files of a volume as a folder |
@@ -32,6 +33,7 @@ mod drive;
 mod examples;
 mod facts;
 mod failure;
+mod formats;
 mod guard;
 mod hardware;
 mod live;

@@ -2,6 +2,7 @@
 
 use super::{Error, Options, open_options};
 use crate::Context;
+use crate::formats::args::{Format, SigmfArgs};
 use crate::stream::place::{From as Source, Place};
 use crate::stream::producer::{Message, Produced, Why};
 use crate::stream::segments::SegmentArgs;
@@ -110,6 +111,8 @@ impl Recorder {
             commit_ms: record.commit_ms,
             append: false,
             rehearse: None,
+            format: Format::Raw,
+            sigmf: SigmfArgs::default(),
             segments: SegmentArgs::NONE,
             checksums: Checksums {
                 checksums: false,

@@ -11,7 +11,7 @@ use crate::stream::sink::Sink;
 use crate::stream::source::Source;
 use crate::stream::volume_host::VolumeHost;
 use crate::stream::{no_checksums, not_made};
-use crate::volume::{Checksums, Mounted, now_ns, shown};
+use crate::volume::{Checksums, Mounted, failed, now_ns, shown};
 use volume::{CreateOptions, File};
 
 impl VolumeHost for &Mounted<'_, '_> {
@@ -47,6 +47,25 @@ impl VolumeHost for &Mounted<'_, '_> {
         let create = volume.with_space(|| volume.create(name, &options));
         let made = volume::blocking::run(volume, create);
         made.map_err(|error| not_made(name, reserve_bytes, error))
+    }
+
+    fn store(&mut self, name: &str, bytes: &[u8]) -> Result<()> {
+        let len = bytes.len();
+        let mut buffer = self
+            .memory
+            .allocate(len.next_multiple_of(self.block_bytes()?))?;
+        if let Some(place) = buffer.get_mut(..len) {
+            place.copy_from_slice(bytes);
+        }
+        let checksums = Checksums {
+            checksums: false,
+            no_checksums: false,
+        };
+        let file = self.create(name, len as u64, checksums)?;
+        let appended = volume::blocking::append(self.volume, file, buffer, len).result;
+        let doing = format_args!("writing `{}`", shown(name));
+        let appended = appended.map_err(|error| failed(doing, error));
+        appended.and(self.close(name, file))
     }
 
     fn open(&mut self, name: &str) -> Result<File> {

@@ -173,6 +173,14 @@ impl VolumeHost for RemoteVolume {
         })
     }
 
+    fn store(&mut self, name: &str, _: &[u8]) -> Result<()> {
+        let what = format!(
+            "a coprocessor does not store `{}` for a recording",
+            shown(name)
+        );
+        Err(Failure::unsupported(what).hint("--path coprocessor"))
+    }
+
     fn open(&mut self, name: &str) -> Result<FileNumber> {
         let opened = self.client.open(name, false);
         opened.map_err(|failure| refused(&format!("playing `{}`", shown(name)), failure))

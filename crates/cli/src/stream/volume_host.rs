@@ -44,6 +44,12 @@ pub trait VolumeHost {
         checksums: Checksums,
     ) -> Result<Self::File>;
 
+    /// Stores a small file, durably.
+    ///
+    /// # Errors
+    /// The volume has no space, or already has the name; a coprocessor stores no files for others.
+    fn store(&mut self, name: &str, bytes: &[u8]) -> Result<()>;
+
     /// Opens a file to play.
     ///
     /// # Errors

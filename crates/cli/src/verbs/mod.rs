@@ -12,6 +12,7 @@ pub mod cp;
 pub mod df;
 pub mod doctor;
 pub mod explain;
+pub mod export;
 pub mod flush;
 pub mod format;
 pub mod get;
@@ -166,6 +167,8 @@ verbs! {
     check Check reports check::Checked;
     /// Record a stream into a volume at its rate
     record Record reports crate::stream::report::RecordedFile;
+    /// Export a recording as files that other tools open
+    export Export reports export::Exported;
     /// Play a file of a volume at a rate
     play Play reports crate::stream::report::PlayedFile;
     /// Show the files of a volume as a folder, to read

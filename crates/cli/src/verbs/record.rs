@@ -1,7 +1,11 @@
 //! `straightway record DEVICE NAME`: records a stream into a volume, at its rate, with deadlines.
 
+mod described;
+
 use crate::drive::Drive;
 use crate::failure::{Exit, Failure, Result};
+use crate::formats::args::{Format, SigmfArgs};
+use crate::formats::sigmf::meta_name;
 use crate::live::door::Door;
 use crate::live::host;
 use crate::path::without_fua;
@@ -81,6 +85,9 @@ that is killed leaves rehearsal~ behind.
 On a volume that was formatted with --checksums the recording has a checksum for each 64 KiB, unless
 --no-checksums is given. NAME.gaps has none.
 
+--format sigmf first stores NAME.sigmf-meta, which describes the samples: a power cut leaves none without
+it. --format mcap refuses a stream that is not MCAP. straightway export makes files for other tools.
+
 A coprocessor records streams itself, with at most 15 buffers in the shared memory; with
 --path coprocessor, a --mode, --no-fua or more buffers this processor records them, by writing blocks.")]
 pub struct Record {
@@ -124,6 +131,12 @@ pub struct Record {
     /// Record the pattern for this time instead, remove it, and tell whether the drive holds the rate
     #[arg(long, value_name = "TIME", conflicts_with = "acknowledge")]
     pub rehearse: Option<Time>,
+    /// What it is for other tools, for `export`; the stream itself is stored unchanged
+    #[arg(long, value_enum, default_value = "raw")]
+    pub format: Format,
+    /// What SigMF says of samples
+    #[command(flatten)]
+    pub sigmf: SigmfArgs,
     /// Segments
     #[command(flatten)]
     pub segments: SegmentArgs,
@@ -201,6 +214,7 @@ impl Record {
             size: None,
             // To see how much would be lost.
             policy: Policy::Drop,
+            format: Format::Raw,
             segments: SegmentArgs::NONE,
             ..self.clone()
         };
@@ -246,7 +260,9 @@ impl Record {
     fn run_named(&self, context: &Context) -> Result<Exit> {
         let drive = Drive::find(&context.roots, &self.device)?;
         Source::refuse_own(&self.from.0, &context.roots, &drive)?;
-        let remote = match self.no_fua || self.append || self.segments.segment.is_some() {
+        let is_raw = self.format == Format::Raw;
+        let remote = match self.no_fua || self.append || !is_raw || self.segments.segment.is_some()
+        {
             true => None,
             false => RemoteVolume::open(context, &drive, self.route, self.block, self.buffers)?,
         };
@@ -279,6 +295,7 @@ impl Record {
     /// Makes all checks that need no device.
     fn check(&self) -> Result<()> {
         check_name(&self.name)?;
+        self.check_format()?;
         if self.policy == Policy::Drop {
             check_name(&gaps_name(&self.name)).map_err(|failure| {
                 failure.and("with --policy drop, NAME.gaps must also be a valid name")
@@ -373,16 +390,24 @@ impl Record {
         path: &str,
     ) -> Result<(RecordedFile, Option<Failure>)> {
         self.check_new(host)?;
-        let source = self.open_source(context, host)?;
+        let source = self.of_format(self.open_source(context, host)?)?;
         let total_bytes = self.total_bytes(&source);
-        let files = self.new_files(host, total_bytes)?;
-        self.record_into(
+        self.describe(host)?;
+        let files = match self.new_files(host, total_bytes) {
+            Ok(files) => files,
+            Err(failure) => {
+                self.remove_description(host);
+                return Err(failure);
+            }
+        };
+        let recorded = self.record_into(
             host,
             path,
             total_bytes,
             files,
             |host, recording, file, gaps| host.record(context, &recording, source, file, gaps),
-        )
+        )?;
+        Ok(self.keep(host, recorded))
     }
 
     /// Records at the end of a file that exists.
@@ -394,6 +419,7 @@ impl Record {
     ) -> Result<(RecordedFile, Option<Failure>)> {
         let block_bytes = host.volume.geometry().block_size_bytes();
         self.check_block(block_bytes)?;
+        self.refuse_to_continue(host)?;
         let entry = host.find(&self.name)?;
         let begin_bytes = entry.map_or(0, |entry| entry.size_bytes);
         if begin_bytes % block_bytes as u64 != 0 {
@@ -523,6 +549,9 @@ impl Record {
         if self.policy == Policy::Drop {
             names.insert(0, gaps_name(&self.name));
         }
+        if self.format == Format::Sigmf {
+            names.push(meta_name(&self.name));
+        }
         names
     }
 
@@ -602,6 +631,7 @@ impl Record {
             Err(failure) => {
                 if is_new {
                     let _ = host.remove(&self.name);
+                    self.remove_description(host);
                 }
                 if gaps_are_new && gap_file.is_some() {
                     let _ = host.remove(&gaps_name(&self.name));

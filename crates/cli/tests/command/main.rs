@@ -5,6 +5,7 @@ mod archives;
 mod arrays;
 mod blast;
 mod boards;
+mod formats;
 mod generic;
 mod guard;
 mod hardware;

@@ -728,7 +728,8 @@ fn every_report_is_json_with_a_published_schema() {
     let disk = folder.path("disk.img");
     let small = folder.file("small", 1000);
     let out = folder.path("out");
-    let reports: [(&str, &[&str]); 14] = [
+    let exported = folder.path("exported");
+    let reports: [(&str, &[&str]); 15] = [
         (
             "format",
             &["format", &disk, "--size", "8M", "--checksums", "--json"],
@@ -752,6 +753,7 @@ fn every_report_is_json_with_a_published_schema() {
         ("check", &["check", &disk, "--read-data", "--json"]),
         ("mv", &["mv", &disk, "file", "other", "--json"]),
         ("cp", &["cp", &disk, "other", "third", "--json"]),
+        ("export", &["export", &disk, "third", &exported, "--json"]),
         ("rm", &["rm", &disk, "other", "--json"]),
         ("df", &["df", &disk, "--json"]),
         ("label", &["label", &disk, "new", "--json"]),

@@ -1,0 +1,333 @@
+use super::layout::{Chunk, Fields, MAGIC, Making, Record, op, records};
+use super::unpack::{Unpacked, unpack};
+use super::{Rebuild, Rebuilt};
+use crate::failure::Result;
+use std::collections::BTreeMap;
+use std::io::Write;
+
+/// The messages of a stream by their number, and where each is complete.
+type Ends = Vec<(u64, usize)>;
+
+fn schema(id: u16) -> Vec<u8> {
+    let data = b"string data";
+    let record = Making::new(op::SCHEMA).u16(id).counted(b"text");
+    record.counted(b"ros2msg").counted(data).end()
+}
+
+fn channel(id: u16, schema: u16) -> Vec<u8> {
+    let record = Making::new(op::CHANNEL).u16(id).u16(schema);
+    record
+        .counted(format!("/topic{id}").as_bytes())
+        .counted(b"cdr")
+        .counted(b"")
+        .end()
+}
+
+fn message(channel: u16, number: u64) -> Vec<u8> {
+    let record = Making::new(op::MESSAGE).u16(channel).u32(number as u32);
+    let text = format!(
+        "message {number} {}",
+        "of a robot ".repeat(number as usize % 7)
+    );
+    record
+        .u64(1000 + number)
+        .u64(1000 + number)
+        .bytes(text.as_bytes())
+        .end()
+}
+
+fn pack(compression: &str, bytes: &[u8]) -> Vec<u8> {
+    match compression {
+        "lz4" => {
+            let info =
+                lz4_flex::frame::FrameInfo::new().block_size(lz4_flex::frame::BlockSize::Max64KB);
+            let mut encoder = lz4_flex::frame::FrameEncoder::with_frame_info(info, Vec::new());
+            encoder.write_all(bytes).unwrap();
+            encoder.finish().unwrap()
+        }
+        "zstd" => {
+            ruzstd::encoding::compress_to_vec(bytes, ruzstd::encoding::CompressionLevel::Fastest)
+        }
+        _ => bytes.to_vec(),
+    }
+}
+
+fn chunk(compression: &str, contents: &[u8], crc: u32) -> Vec<u8> {
+    let stored = pack(compression, contents);
+    Making::new(op::CHUNK)
+        .u64(0)
+        .u64(u64::MAX)
+        .u64(contents.len() as u64)
+        .u32(crc)
+        .counted(compression.as_bytes())
+        .u64(stored.len() as u64)
+        .bytes(&stored)
+        .end()
+}
+
+/// A stream with everything: chunks in each compression, loose records, an attachment, metadata and an unknown record.
+fn stream() -> (Vec<u8>, Ends) {
+    let mut stream = MAGIC.to_vec();
+    let mut ends = Ends::new();
+    stream.extend(
+        Making::new(op::HEADER)
+            .counted(b"ros2")
+            .counted(b"a test")
+            .end(),
+    );
+    stream.extend([schema(1), channel(1, 1), channel(2, 0)].concat());
+    let mut number = 0;
+    for compression in ["", "lz4", "zstd", "", "loose", "zstd"] {
+        let begin = stream.len();
+        let mut contents = Vec::new();
+        let mut inner = Vec::new();
+        for _ in 0..12 {
+            contents.extend(message(1 + (number % 2) as u16, number));
+            inner.push((number, contents.len()));
+            number += 1;
+        }
+        match compression {
+            "loose" => stream.extend(&contents),
+            _ => stream.extend(chunk(compression, &contents, crc32fast::hash(&contents))),
+        }
+        let is_packed = matches!(compression, "lz4" | "zstd");
+        ends.extend(inner.into_iter().map(|(number, end)| match compression {
+            "loose" => (number, begin + end),
+            // The bytes of a chunk without compression are its last.
+            _ if !is_packed => (number, stream.len() - contents.len() + end),
+            _ => (number, stream.len()),
+        }));
+        stream.extend(
+            Making::new(op::MESSAGE_INDEX)
+                .u16(1)
+                .counted(&[0; 16])
+                .end(),
+        );
+    }
+    let attachment = Making::new(op::ATTACHMENT).u64(5).u64(6);
+    let attachment = attachment
+        .counted(b"map")
+        .counted(b"text/plain")
+        .u64(3)
+        .bytes(b"abc")
+        .end();
+    let crc = crc32fast::hash(&attachment[9..]);
+    let mut attachment = attachment;
+    attachment.extend(crc.to_le_bytes());
+    let len = attachment.len() as u64 - 9;
+    attachment[1..9].copy_from_slice(&len.to_le_bytes());
+    stream.extend(attachment);
+    stream.extend(
+        Making::new(op::METADATA)
+            .counted(b"meta")
+            .counted(b"")
+            .end(),
+    );
+    stream.extend(Making::new(0x90).bytes(b"private").end());
+    stream.extend(Making::new(op::DATA_END).u32(0).end());
+    stream.extend([schema(1), channel(1, 1), channel(2, 0)].concat());
+    stream.extend(Making::new(op::FOOTER).u64(0).u64(0).u32(0).end());
+    stream.extend(MAGIC);
+    (stream, ends)
+}
+
+fn rebuild(stream: &[u8], piece: usize) -> Result<(Vec<u8>, Rebuilt)> {
+    let mut file = Vec::new();
+    let mut rebuild = Rebuild::new("a", stream.len() as u64, |data: &[u8]| {
+        file.extend_from_slice(data);
+        Ok(())
+    });
+    for data in stream.chunks(piece) {
+        rebuild.feed(data)?;
+    }
+    let rebuilt = rebuild.finish()?;
+    Ok((file, rebuilt))
+}
+
+/// The numbers of the messages that the indexes of a file lead to, in order, after all of its checksums and offsets were followed.
+fn messages_of(file: &[u8]) -> Vec<u64> {
+    assert_eq!(file[..8], MAGIC);
+    assert_eq!(file[file.len() - 8..], MAGIC);
+    let at = |offset: u64| -> Record<'_> { records(&file[offset as usize..]).next().unwrap() };
+    let footer_at = file.len() - 8 - 29;
+    let footer = at(footer_at as u64);
+    let mut fields = Fields(footer.content);
+    let (summary_at, offsets_at) = (fields.u64().unwrap(), fields.u64().unwrap());
+    let covered = &file[summary_at as usize..file.len() - 12];
+    assert_eq!(fields.u32(), Some(crc32fast::hash(covered)));
+    let mut numbers = Vec::new();
+    let mut counts = BTreeMap::new();
+    let mut statistics = None;
+    for record in records(&file[summary_at as usize..offsets_at as usize]) {
+        let mut fields = Fields(record.content);
+        match record.opcode {
+            op::CHUNK_INDEX => {
+                fields.bytes(16);
+                let chunk = at(fields.u64().unwrap());
+                assert_eq!(chunk.opcode, op::CHUNK);
+                assert_eq!(fields.u64(), Some(chunk.whole.len() as u64));
+                let Unpacked::Whole(bytes) = unpack(&Chunk::parse(chunk.content).unwrap()) else {
+                    panic!("a chunk is damaged");
+                };
+                let mut offsets = Fields(fields.counted().unwrap());
+                let mut found = Vec::new();
+                while let (Some(channel), Some(offset)) = (offsets.u16(), offsets.u64()) {
+                    let index = at(offset);
+                    assert_eq!(index.opcode, op::MESSAGE_INDEX);
+                    let mut fields = Fields(index.content);
+                    assert_eq!(fields.u16(), Some(channel));
+                    let mut entries = Fields(fields.counted().unwrap());
+                    while let (Some(time), Some(offset)) = (entries.u64(), entries.u64()) {
+                        let message = records(&bytes[offset as usize..]).next().unwrap();
+                        assert_eq!(message.whole, super::tests::message(channel, time - 1000));
+                        *counts.entry(channel).or_insert(0) += 1;
+                        found.push(time - 1000);
+                    }
+                }
+                found.sort_unstable();
+                numbers.extend(found);
+            }
+            op::ATTACHMENT_INDEX | op::METADATA_INDEX => {
+                let found = at(fields.u64().unwrap());
+                assert_eq!(fields.u64(), Some(found.whole.len() as u64));
+                assert!(matches!(found.opcode, op::ATTACHMENT | op::METADATA));
+            }
+            op::STATISTICS => statistics = fields.u64(),
+            _ => {}
+        }
+    }
+    assert_eq!(statistics, Some(numbers.len() as u64));
+    assert_eq!(counts.values().sum::<u64>(), numbers.len() as u64);
+    numbers
+}
+
+#[test]
+fn a_stream_cut_at_any_byte_becomes_a_whole_file() {
+    let (stream, ends) = stream();
+    for cut in 0..=stream.len() {
+        let piece = 1 + cut * 7 % 997;
+        let (file, rebuilt) = rebuild(&stream[..cut], piece).unwrap();
+        let expected: Vec<u64> = ends
+            .iter()
+            .filter(|(_, end)| *end <= cut)
+            .map(|(number, _)| *number)
+            .collect();
+        let numbers = messages_of(&file);
+        assert!(
+            numbers.starts_with(&expected),
+            "{cut}: {numbers:?} {expected:?}"
+        );
+        assert_eq!(rebuilt.messages, numbers.len() as u64);
+        assert!((numbers.len() - expected.len()) as u64 <= rebuilt.recovered_messages);
+        assert_eq!(
+            rebuilt.damaged_chunks + rebuilt.damaged_records + rebuilt.left_out_records,
+            0
+        );
+        assert_eq!(rebuilt.was_whole, cut >= stream.len() - 8, "{cut}");
+        if cut % 16 != 0 {
+            continue;
+        }
+        // What is whole stays what it is.
+        let (again, same) = rebuild(&file, 4096).unwrap();
+        assert!(
+            again == file && same.was_whole && same.cut_bytes == 0,
+            "{cut}"
+        );
+    }
+    let (file, rebuilt) = rebuild(&[&stream[..], &stream[..]].concat(), 4096).unwrap();
+    assert_eq!(messages_of(&file).len(), ends.len());
+    assert_eq!(rebuilt.ignored_bytes, stream.len() as u64);
+}
+
+#[test]
+fn a_long_chunk_that_ends_early_gives_what_its_whole_blocks_hold() {
+    let contents: Vec<u8> = [schema(1), channel(1, 1)]
+        .into_iter()
+        .chain((0..6000).map(|number| message(1, number)))
+        .flatten()
+        .collect();
+    for compression in ["lz4", "zstd"] {
+        let stream = [&MAGIC[..], &chunk(compression, &contents, 0)].concat();
+        let cut = &stream[..stream.len() * 3 / 4];
+        let (file, rebuilt) = rebuild(cut, 4096).unwrap();
+        let numbers = messages_of(&file);
+        assert!(
+            (1000..6000).contains(&numbers.len()),
+            "{compression}: {rebuilt:?}"
+        );
+        assert!(numbers.iter().copied().eq(0..numbers.len() as u64));
+        assert_eq!(rebuilt.recovered_messages, rebuilt.messages);
+    }
+}
+
+#[test]
+fn what_is_damaged_is_left_out_and_counted() {
+    let contents = [message(1, 5), message(3, 6)].concat();
+    let begin = [&MAGIC[..], &schema(1), &channel(1, 1), &channel(4, 9)].concat();
+    // A channel without its schema, a chunk that does not match, and a message without a channel.
+    let stream = [
+        &begin[..],
+        &chunk("", &contents, 1),
+        &chunk("", &contents, 0),
+    ]
+    .concat();
+    let (file, rebuilt) = rebuild(&stream, 4096).unwrap();
+    assert_eq!(messages_of(&file), [5]);
+    assert_eq!((rebuilt.damaged_chunks, rebuilt.left_out_records), (1, 2));
+    // A chunk whose compressed bytes are damaged.
+    for compression in ["lz4", "zstd"] {
+        let mut bad = chunk(compression, &message(1, 7), 0);
+        let len = bad.len();
+        bad[len - 30..].fill(0xff);
+        let (file, rebuilt) = rebuild(&[&begin[..], &bad, &message(1, 8)].concat(), 50).unwrap();
+        assert_eq!(
+            (messages_of(&file), rebuilt.damaged_chunks),
+            (vec![8], 1),
+            "{compression}"
+        );
+    }
+}
+
+#[test]
+fn foreign_bytes_are_refused_or_end_the_file() {
+    let why = |stream: &[u8]| rebuild(stream, 3).map(|_| ()).unwrap_err().to_string();
+    assert!(why(b"RIFF1234WAVE").contains("not MCAP"));
+    assert!(why(&[&MAGIC[..], &chunk("brotli", b"", 0)].concat()).contains("brotli"));
+    let begin = [&MAGIC[..], &channel(1, 0), &message(1, 5)].concat();
+    // Zeroes, and a length that no stream has.
+    for foreign in [
+        &[0; 40][..],
+        &[0xff; 40][..],
+        &[op::CHUNK, 0, 0, 0, 0, 0, 0, 0, 0, 7, 7][..],
+    ] {
+        let (file, rebuilt) = rebuild(&[&begin[..], foreign].concat(), 11).unwrap();
+        assert_eq!(messages_of(&file), [5]);
+        assert!(
+            rebuilt.cut_bytes > 0 || rebuilt.damaged_chunks > 0,
+            "{rebuilt:?}"
+        );
+    }
+}
+
+#[test]
+fn random_changes_never_make_an_invalid_file() {
+    let (stream, _) = stream();
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut next = |below: usize| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (state >> 33) as usize % below
+    };
+    for _ in 0..400 {
+        let mut changed = stream.clone();
+        for _ in 0..=next(4) {
+            let at = next(changed.len());
+            changed[at] ^= 1 << next(8);
+        }
+        if let Ok((file, _)) = rebuild(&changed, 1 + next(5000)) {
+            let (again, same) = rebuild(&file, 4096).unwrap();
+            assert!(again == file && same.was_whole && same.damaged_chunks == 0);
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! Recordings as files that other tools open: what is stored beside a recording, and what the export makes of both.
+//!
+//! | module | contents |
+//! | --- | --- |
+//! | [`args`] | the formats, and the options that describe a recording |
+//! | [`gaps`] | the lines of `NAME.gaps` |
+//! | [`sigmf`] | the metadata of samples |
+//! | [`mcap`] | a whole file of messages from a stream that may end anywhere |
+
+pub mod args;
+pub mod gaps;
+pub mod mcap;
+pub mod sigmf;

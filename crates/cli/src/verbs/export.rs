@@ -1,0 +1,500 @@
+//! `straightway export DEVICE NAME FILE`: a recording as files that other tools open.
+
+mod targets;
+
+use crate::drive::Drive;
+use crate::failure::{Exit, Failure, Result};
+use crate::formats::args::Format;
+use crate::formats::gaps;
+use crate::formats::mcap::{MAGIC, Rebuild, Rebuilt};
+use crate::formats::sigmf::{MAX_META_BYTES, Metadata, meta_name};
+use crate::stream::segments::files::gaps_name;
+use crate::transfer::IoArgs;
+use crate::units::{counted, exact, micros};
+use crate::verbs::put::check_name;
+use crate::volume::drain::{Part, drain};
+use crate::volume::flow::Sums;
+use crate::volume::{Access, Mounted, Store, failed, pace, route, shown};
+use crate::{Context, SCHEMA_VERSION};
+use clap::Args;
+use schemars::JsonSchema;
+use serde::Serialize;
+use sha2::{Digest, Sha512};
+use std::path::PathBuf;
+use std::time::Instant;
+use stream::Gap;
+use targets::Targets;
+use volume::{Entry, Error};
+
+/// The longest companion that is read: a quarter of a million gaps.
+const MAX_GAPS_BYTES: u64 = 16 << 20;
+
+/// Export a recording as files that other tools open.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Without --format it is that of the recording: sigmf if the volume has NAME.sigmf-meta, mcap if NAME
+begins as MCAP does, otherwise raw.
+
+sigmf writes FILE.sigmf-data, the samples, and FILE.sigmf-meta: NAME.sigmf-meta with the SHA-512 of the
+samples and with a capture behind each gap of NAME.gaps, whose core:global_index and core:datetime count
+the missing samples too. A part of a sample at the end is left out. NAME.sigmf-meta may come from
+record --format sigmf or from put.
+
+mcap writes a whole file, also from a recording that ends anywhere: complete chunks, attachments and
+metadata are copied; loose messages, and those of a chunk that ends early, go into chunks without
+compression; indexes, statistics and the summary are made again. A message of an incomplete chunk is
+kept if all its bytes are there; the chunk's checksum cannot cover it. A complete chunk that does not
+match its checksum is left out, and the exit status is 6. Nothing is kept behind a gap of NAME.gaps.
+
+raw writes FILE, the bytes, and FILE.gaps.json if the recording has gaps.
+
+Files appear under their names when they are complete. Existing ones are replaced only with --force.")]
+pub struct Export {
+    /// The device with the volume
+    pub device: String,
+    /// The recording's name in the volume
+    pub name: String,
+    /// The file to write, without .sigmf-data or .sigmf-meta
+    pub file: PathBuf,
+    /// The format [default: the recording's]
+    #[arg(long, value_enum)]
+    pub format: Option<Format>,
+    /// Replace existing files
+    #[arg(long)]
+    pub force: bool,
+    /// The path
+    #[command(flatten)]
+    pub io: IoArgs,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What was exported.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Exported {
+    /// The version of this structure.
+    pub schema_version: u32,
+    /// The device.
+    pub device: String,
+    /// The path to it.
+    pub path: String,
+    /// The recording's name.
+    pub name: String,
+    /// raw, sigmf or mcap.
+    pub format: &'static str,
+    /// The files that were written.
+    pub files: Vec<String>,
+    /// The size of the recording.
+    pub length_bytes: u64,
+    /// Gaps within it.
+    pub gaps: u64,
+    /// Bytes that are missing there.
+    pub lost_bytes: u64,
+    /// Whether its data was compared with the checksums of the volume.
+    pub verified: bool,
+    /// The time it took.
+    pub elapsed_us: u64,
+    /// Of samples.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sigmf: Option<SigmfExported>,
+    /// Of messages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mcap: Option<Rebuilt>,
+}
+
+/// What SigMF's metadata describes.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct SigmfExported {
+    /// Samples.
+    pub samples: u64,
+    /// Capture segments.
+    pub captures: u64,
+    /// Bytes of a part of a sample at the end, left out.
+    pub cut_bytes: u64,
+    /// The digest of the samples.
+    pub sha512: String,
+}
+
+/// A recording, and the gaps within it.
+struct Recording {
+    entry: Entry,
+    gaps: Vec<Gap>,
+}
+
+/// The gaps of raw bytes, for FILE.gaps.json.
+#[derive(Serialize)]
+struct RawGaps<'g> {
+    schema_version: u32,
+    name: &'g str,
+    length_bytes: u64,
+    gaps: Vec<RawGap>,
+}
+
+#[derive(Serialize)]
+struct RawGap {
+    offset_bytes: u64,
+    lost_bytes: u64,
+    arrival_us: u64,
+}
+
+impl Export {
+    /// Runs the verb.
+    ///
+    /// # Errors
+    /// The device, the volume, the recording or a target failed.
+    pub fn run(&self, context: &Context) -> Result<Exit> {
+        check_name(&self.name)?;
+        if self.file.as_os_str() == "-" {
+            return Err(Failure::usage("an export needs the name of a file")
+                .hint("straightway get DEVICE NAME - writes the bytes to standard output"));
+        }
+        let drive = Drive::find(&context.roots, &self.device)?;
+        let options = route::open_options(&self.io, false);
+        let mut store = Store::of(context, drive, &options)?;
+        context.say(format_args!("path: {}", store.opened.name));
+        let exported = store.mount(Access::Read, |mounted| {
+            let began = Instant::now();
+            let mut exported = self.export(context, mounted)?;
+            exported.elapsed_us = micros(began.elapsed());
+            Ok(exported)
+        });
+        let exported = store.close(exported)?;
+        match self.json {
+            true => context.console.json(&exported)?,
+            false => context.console.print_outcome(&exported.text())?,
+        }
+        let damaged = |mcap: &Rebuilt| mcap.damaged_chunks + mcap.damaged_records > 0;
+        Ok(match exported.mcap.as_ref().is_some_and(damaged) {
+            true => Exit::Rot,
+            false => Exit::Done,
+        })
+    }
+
+    fn export(&self, context: &Context, mounted: &Mounted<'_, '_>) -> Result<Exported> {
+        let doing = || format!("opening `{}`", shown(&self.name));
+        let entry = mounted.run(doing(), mounted.volume.find(&self.name))?;
+        let format = self.format_of(context, mounted, &entry)?;
+        let targets = Targets::check(context, mounted.drive, &self.file, format, self.force)?;
+        let mut gaps =
+            match self.companion(context, mounted, &gaps_name(&self.name), MAX_GAPS_BYTES)? {
+                Some(lines) => gaps::parse(&gaps_name(&self.name), &lines)?,
+                None => Vec::new(),
+            };
+        // A gap's line is durable before what follows the gap, which a power cut may have taken.
+        gaps.retain(|gap| gap.offset_bytes < entry.size_bytes);
+        let recording = Recording { entry, gaps };
+        let mut exported = self.report(mounted, &recording, format);
+        match format {
+            Format::Raw => self.raw(context, mounted, &recording, targets, &mut exported)?,
+            Format::Sigmf => self.sigmf(context, mounted, &recording, targets, &mut exported)?,
+            Format::Mcap => self.mcap(context, mounted, &recording, targets, &mut exported)?,
+        }
+        Ok(exported)
+    }
+
+    /// The requested format, or the recording's.
+    fn format_of(
+        &self,
+        context: &Context,
+        mounted: &Mounted<'_, '_>,
+        entry: &Entry,
+    ) -> Result<Format> {
+        if let Some(format) = self.format {
+            return Ok(format);
+        }
+        let meta = meta_name(&self.name);
+        if check_name(&meta).is_ok() && mounted.find(&meta)?.is_some() {
+            return Ok(Format::Sigmf);
+        }
+        let mut begin = Vec::new();
+        let len = entry.size_bytes.min(MAGIC.len() as u64);
+        self.read(context, mounted, entry, len, &mut |data| {
+            begin.extend_from_slice(data);
+            Ok(())
+        })?;
+        Ok(match begin == MAGIC {
+            true => Format::Mcap,
+            false => Format::Raw,
+        })
+    }
+
+    fn report(&self, mounted: &Mounted<'_, '_>, recording: &Recording, format: Format) -> Exported {
+        let lost = recording.gaps.iter().map(|gap| gap.lost_bytes);
+        Exported {
+            schema_version: SCHEMA_VERSION,
+            device: mounted.drive.to_string(),
+            path: mounted.path.to_owned(),
+            name: self.name.clone(),
+            format: format.name(),
+            files: Vec::new(),
+            length_bytes: recording.entry.size_bytes,
+            gaps: recording.gaps.len() as u64,
+            lost_bytes: lost.fold(0, u64::saturating_add),
+            verified: recording.entry.checksums,
+            elapsed_us: 0,
+            sigmf: None,
+            mcap: None,
+        }
+    }
+
+    /// Reads the first `len` bytes of a file.
+    fn read(
+        &self,
+        context: &Context,
+        mounted: &Mounted<'_, '_>,
+        entry: &Entry,
+        len: u64,
+        sink: &mut (dyn FnMut(&[u8]) -> Result<()> + Send),
+    ) -> Result<()> {
+        let part = Part {
+            name: entry.name.as_str(),
+            offset_bytes: 0,
+            length_bytes: len,
+            size_bytes: entry.size_bytes,
+            sums: match entry.checksums {
+                true => Sums::Stored,
+                false => Sums::Ignored,
+            },
+            past_rot: false,
+            pace: pace(mounted, &self.io)?,
+        };
+        let bar = context.console.bytes_bar(Some(len));
+        let drained = drain(mounted, &part, sink, &bar, &context.cancel);
+        bar.finish_and_clear();
+        drained.map(|_| ())
+    }
+
+    /// A small file beside the recording, if there is one.
+    fn companion(
+        &self,
+        context: &Context,
+        mounted: &Mounted<'_, '_>,
+        name: &str,
+        max_bytes: u64,
+    ) -> Result<Option<Vec<u8>>> {
+        // A name that is too long is one that no recording could make.
+        if check_name(name).is_err() {
+            return Ok(None);
+        }
+        let Some(entry) = mounted.find(name)? else {
+            return Ok(None);
+        };
+        if entry.size_bytes > max_bytes {
+            let what = format!(
+                "`{}` has {} bytes, more than {max_bytes}",
+                shown(name),
+                entry.size_bytes
+            );
+            return Err(Failure::other(what).hint("straightway get fetches the recording alone"));
+        }
+        let mut bytes = Vec::new();
+        self.read(context, mounted, &entry, entry.size_bytes, &mut |data| {
+            bytes.extend_from_slice(data);
+            Ok(())
+        })?;
+        Ok(Some(bytes))
+    }
+
+    fn raw(
+        &self,
+        context: &Context,
+        mounted: &Mounted<'_, '_>,
+        recording: &Recording,
+        targets: Targets,
+        exported: &mut Exported,
+    ) -> Result<()> {
+        let entry = &recording.entry;
+        let mut files = targets.open()?;
+        self.read(context, mounted, entry, entry.size_bytes, &mut |data| {
+            files.data.take(data)
+        })?;
+        let gaps = RawGaps {
+            schema_version: SCHEMA_VERSION,
+            name: &self.name,
+            length_bytes: entry.size_bytes,
+            gaps: recording.gaps.iter().map(RawGap::of).collect(),
+        };
+        let described = match recording.gaps.is_empty() {
+            true => None,
+            false => Some(serde_json::to_vec_pretty(&gaps).unwrap_or_default()),
+        };
+        exported.files = files.finish(described.as_deref())?;
+        Ok(())
+    }
+
+    fn sigmf(
+        &self,
+        context: &Context,
+        mounted: &Mounted<'_, '_>,
+        recording: &Recording,
+        targets: Targets,
+        exported: &mut Exported,
+    ) -> Result<()> {
+        let meta = meta_name(&self.name);
+        check_name(&meta)?;
+        let Some(bytes) = self.companion(context, mounted, &meta, MAX_META_BYTES)? else {
+            let why = failed(format_args!("opening `{}`", shown(&meta)), Error::NotFound);
+            return Err(why.hint(format!(
+                "describe the samples: straightway put {} FILE '{meta}', or --format raw",
+                self.device
+            )));
+        };
+        let mut metadata = Metadata::parse(&meta, &bytes)?;
+        let size_bytes = recording.entry.size_bytes;
+        let samples = size_bytes / metadata.sample_bytes;
+        if samples == 0 {
+            // Readers map the file of the samples, which must not be empty.
+            let what = format!("`{}` has no whole sample yet", shown(&self.name));
+            return Err(Failure::other(what).hint("straightway get fetches its bytes, if any"));
+        }
+        // Before anything is read: a gap in the middle of a sample is refused.
+        metadata
+            .clone()
+            .complete(&self.name, &recording.gaps, samples, "")?;
+        let mut files = targets.open()?;
+        let mut digest = Sha512::new();
+        let len = samples * metadata.sample_bytes;
+        self.read(context, mounted, &recording.entry, len, &mut |data| {
+            digest.update(data);
+            files.data.take(data)
+        })?;
+        let sha512: String = digest
+            .finalize()
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        let captures = metadata.complete(&self.name, &recording.gaps, samples, &sha512)?;
+        exported.files = files.finish(Some(&metadata.to_bytes()))?;
+        exported.sigmf = Some(SigmfExported {
+            samples,
+            captures: captures as u64,
+            cut_bytes: size_bytes - len,
+            sha512,
+        });
+        Ok(())
+    }
+
+    fn mcap(
+        &self,
+        context: &Context,
+        mounted: &Mounted<'_, '_>,
+        recording: &Recording,
+        targets: Targets,
+        exported: &mut Exported,
+    ) -> Result<()> {
+        // The records behind a gap do not begin where it ends.
+        let size_bytes = recording.entry.size_bytes;
+        let len = recording
+            .gaps
+            .first()
+            .map_or(size_bytes, |gap| gap.offset_bytes);
+        if len < size_bytes {
+            context.say(format_args!(
+                "`{}` has a gap at byte {len}: the {} bytes behind it are left out",
+                shown(&self.name),
+                size_bytes - len
+            ));
+        }
+        let mut files = targets.open()?;
+        let mut rebuild = Rebuild::new(&self.name, len, |data: &[u8]| files.data.take(data));
+        self.read(context, mounted, &recording.entry, len, &mut |data| {
+            rebuild.feed(data)
+        })?;
+        exported.mcap = Some(rebuild.finish()?);
+        exported.files = files.finish(None)?;
+        Ok(())
+    }
+}
+
+impl RawGap {
+    const fn of(gap: &Gap) -> Self {
+        Self {
+            offset_bytes: gap.offset_bytes,
+            lost_bytes: gap.lost_bytes,
+            arrival_us: gap.at_us,
+        }
+    }
+}
+
+impl Exported {
+    fn text(&self) -> String {
+        let mut text = format!(
+            "exported `{}`, {}, to {}\n",
+            shown(&self.name),
+            exact(self.length_bytes),
+            self.files.join(" and ")
+        );
+        let mut line = |line: String| text.push_str(&format!("  {line}\n"));
+        if self.gaps > 0 {
+            line(format!(
+                "{}, {} missing",
+                counted(self.gaps, "gap"),
+                exact(self.lost_bytes)
+            ));
+        }
+        if let Some(sigmf) = &self.sigmf {
+            line(format!(
+                "{} in {}",
+                counted(sigmf.samples, "sample"),
+                counted(sigmf.captures, "capture")
+            ));
+            if sigmf.cut_bytes > 0 {
+                line(format!(
+                    "{} at the end left out: a part of a sample",
+                    counted(sigmf.cut_bytes, "byte")
+                ));
+            }
+        }
+        if let Some(mcap) = &self.mcap {
+            mcap.lines().into_iter().for_each(&mut line);
+        }
+        if !self.verified {
+            line("not verified: the recording has no checksums".to_owned());
+        }
+        text
+    }
+}
+
+impl Rebuilt {
+    fn lines(&self) -> Vec<String> {
+        let mut lines = vec![format!(
+            "{} in {}",
+            counted(self.messages, "message"),
+            counted(self.chunks, "chunk")
+        )];
+        if !self.was_whole {
+            lines.push("the stream has no end; the file has one".to_owned());
+        }
+        let counts = [
+            (
+                self.cut_bytes,
+                "byte",
+                "at the end of the stream in a record that is not complete",
+            ),
+            (
+                self.recovered_messages,
+                "message",
+                "recovered from there, not covered by a checksum of the chunk",
+            ),
+            (self.damaged_chunks, "chunk", "left out: damaged"),
+            (self.damaged_records, "attachment", "left out: damaged"),
+            (
+                self.left_out_records,
+                "record",
+                "left out: without a channel or a schema",
+            ),
+            (
+                self.ignored_bytes,
+                "byte",
+                "behind the stream's end left out",
+            ),
+        ];
+        for (count, thing, what) in counts {
+            if count > 0 {
+                lines.push(format!("{} {what}", counted(count, thing)));
+            }
+        }
+        lines
+    }
+}
