@@ -1,8 +1,8 @@
 // Finds an initiator's target, and learns its address, buffers, longest frame, checksum and size.
 //
 // First it is silent for a frame's lifetime after its last word, and until no request is left: what was sent before, also before a reset,
-// has arrived or never will. Then it broadcasts a query for its shelf and slot until a target answers, and sends IDENTIFY to it. It is up until the
-// target is lost, and begins again.
+// has arrived or never will. Then it broadcasts a query for its shelf and slot until a target answers, and sends IDENTIFY to it. It is
+// up until the target is lost, and begins again.
 //
 // Sectors     the longest frame, in sectors
 // Slots       the frames that the initiator can have under way
@@ -16,8 +16,8 @@ module aoe_discover
   parameter int unsigned SectorsLog2 = 1,
   parameter int unsigned Slots       = 8,
   parameter int unsigned Tries       = 6,
-  parameter int unsigned RetryTicks  = 4,
-  parameter int unsigned LifeTicks   = 256,
+  parameter int unsigned RetryTicks  = 8,
+  parameter int unsigned LifeTicks   = 512,
   parameter bit          Checksums   = 1'b1,
   localparam int unsigned SlotLog2 = $clog2(Slots)
 ) (

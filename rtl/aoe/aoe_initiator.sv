@@ -23,8 +23,8 @@ module aoe_initiator
   parameter int unsigned SectorsLog2 = 1,
   parameter int unsigned Tries       = 6,
   parameter int unsigned TickLog2    = 12,
-  parameter int unsigned RetryTicks  = 4,
-  parameter int unsigned LifeTicks   = 256,
+  parameter int unsigned RetryTicks  = 8,
+  parameter int unsigned LifeTicks   = 512,
   parameter bit          Checksums   = 1'b1,
   parameter int unsigned LeastWords  = PaddedWords
 ) (
@@ -94,8 +94,8 @@ module aoe_initiator
   aoe_discover #(
     .SectorsLog2(SectorsLog2), .Slots(Slots), .Tries(Tries), .RetryTicks(RetryTicks), .LifeTicks(LifeTicks), .Checksums(Checksums)
   ) u_discover (
-    .clk_i, .rst_ni, .tick_i(tick), .idle_i(idle), .busy_i(~send_ready), .lost_i(lost), .up_o(up), .generation_o(generation), .target_o(target),
-    .limit_o(limit), .sectors_o(sectors), .checked_o(checked), .extended_o(extended), .cache_o(cache),
+    .clk_i, .rst_ni, .tick_i(tick), .idle_i(idle), .busy_i(~send_ready), .lost_i(lost), .up_o(up), .generation_o(generation),
+    .target_o(target), .limit_o(limit), .sectors_o(sectors), .checked_o(checked), .extended_o(extended), .cache_o(cache),
     .block_count_o(block_count), .send_valid_o(find_valid), .send_ready_i(send_ready), .send_identify_o(find_identify),
     .send_tag_o(find_tag), .config_i(config_found), .identified_i(identified), .answer_i(answer_q),
     .data_valid_i(data_valid & identity_q), .data_index_i(data_index[6:0]), .data_i(data)

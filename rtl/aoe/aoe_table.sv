@@ -17,8 +17,8 @@ module aoe_table #(
   parameter int unsigned Slots      = 8,
   parameter int unsigned Tries      = 6,
   parameter int unsigned TickLog2   = 12,
-  parameter int unsigned RetryTicks = 4,
-  parameter int unsigned LifeTicks  = 256,
+  parameter int unsigned RetryTicks = 8,
+  parameter int unsigned LifeTicks  = 512,
   localparam int unsigned SlotLog2 = $clog2(Slots)
 ) (
   input  logic                clk_i,

@@ -108,7 +108,8 @@ module aoe_target
   aoe_receive #(.DataWords(DataWords)) u_receive (
     .clk_i, .rst_ni, .rx_valid_i, .rx_data_i, .rx_last_i, .rx_bad_i, .head_o(head), .header_o(header),
     // A request that is refused is not looked at further, but a checksum must be right before anything is believed.
-    .words_i((op == OpWrite) && (access || checked) ? LengthWidth'(count) << 7 : '0), .check_i(checked), .data_valid_o(data_valid), .data_index_o(data_index), .data_o(data), .end_o(ended), .good_o(good)
+    .words_i((op == OpWrite) && (access || checked) ? LengthWidth'(count) << 7 : '0), .check_i(checked),
+    .data_valid_o(data_valid), .data_index_o(data_index), .data_o(data), .end_o(ended), .good_o(good)
   );
 
   logic   found, taking_q, access_q, identify_q;

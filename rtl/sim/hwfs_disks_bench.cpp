@@ -77,6 +77,8 @@ struct Bench {
         for (int i = 0; i < 4; ++i) edge();
     }
     void load(const Bytes& image) {
+        for (int limit = 1000000; !top->ready; edge())  // remote disks are found first
+            if (limit-- == 0) throw std::runtime_error("the disks are not ready");
         uint64_t next = 0, blocks = image.size() / kBlockBytes;
         if (blocks > top->block_count) throw std::runtime_error("the image is longer than the disks");
         auto empty = [&](uint64_t block) {

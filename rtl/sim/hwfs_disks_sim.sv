@@ -34,6 +34,7 @@ module hwfs_disks_sim
   input  logic rst_ni,
   input  logic loading,
   output logic [47:0] block_count,
+  output logic ready,
   output logic idle,
   input  logic [Disks-1:0] fault,  // this disk's memory fails the bursts that touch `fault_address`
   input  logic [47:0] fault_address,
@@ -94,6 +95,7 @@ module hwfs_disks_sim
   assign bench_dev  = in.loading ? dev : '0;
   assign read_data  = dev_read;
   assign block_count = geometry.block_count;
+  assign ready       = geometry.ready;
 
   always_comb begin
     geometry                      = disks_geometry;

@@ -11,8 +11,12 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
 import cores  # noqa: E402
+import hwfs_script as hw  # noqa: E402
 import sizes  # noqa: E402
+from test_hwfs import volume_with  # noqa: E402
+from test_hwfs_disks import pattern  # noqa: E402
 
 SEED = int(os.environ.get("STRAIGHTWAY_SEED", "0") or 0) or int.from_bytes(os.urandom(3), "big") + 1
 
@@ -81,3 +85,37 @@ def test_a_target_that_leaves(name):
     """Under load, and with a line that takes no more words: each request ends within the bound; the target is found again."""
     found = run(name, "leave", SEED)
     assert found["gone"] > 5 and found["longest"] <= found["bound"]
+
+
+# Remote RAM disks behind raid0, each over links of its own. `make figures ONLY=aoe` runs eight of them, too.
+ARRAY = {"Disks": 4, "UpWidth": 128, "StripeBlocks": 8, "Linked": 1}
+
+
+def test_an_array():
+    """Random requests; then lines that carry nothing at times, for so long that a link's session ends or a disk is lost."""
+    program = cores.build_bench("aoe_array", "aoe_array_sim", "aoe/aoe_array_bench.cpp", ARRAY, core="aoe_array_sim")
+    total = dict.fromkeys(("good", "gone", "again"), 0)
+    for words in (["random", SEED, 20000], ["random", SEED + 1, 100000, "cut"]):
+        done = subprocess.run([program, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300)
+        assert done.returncode == 0, f"aoe_array_bench {' '.join(map(str, words))}\n{done.stdout[-2000:]}"
+        found = done.stdout.split()
+        total = {key: count + int(found[found.index(key) + 1]) for key, count in total.items()}
+    assert total["good"] > 50 and total["again"] > 0, total
+
+
+def test_files_on_a_remote_disk(tmp_path):
+    """The file system core on a RAM disk behind links: files of the command are read, others are written for it."""
+    shape = {"Disks": 1, "DataWidth": 32, "DiskWidth": 32, "BlockSizeLog2": 9, "DiskBlocks": 2048, "NodeLog2Max": 9, "TimeoutCycles": 100000}
+    program = cores.build_bench("hwfs_remote", "hwfs_disks_sim", "hwfs_disks_bench.cpp", shape, level="-O0", core="aoe_array_sim",
+                                instead={"ramdisks.sv": "aoe/ramdisks.sv"})
+    theirs = pattern(7, 0, 30001)
+    image = volume_with(tmp_path / "v", {"theirs": theirs, "gone": b"x" * 5000}, size="1M", slots=16)
+    lines = [f"load {image}", "mount", "get theirs 0 30001 7", "delete gone", "put whole 50000 1", "create 0 pieces 4000",
+             "write 0 0 3000 2", "write 0 3000 7001 2", "sync 0", "read 0 100 9000 2", "close 0", "unmount",
+             f"save {tmp_path / 'after'} {1 << 20}"]
+    done = subprocess.run([program], input="\n".join(lines) + "\n", stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout[-2000:]
+    assert {line.split()[0] for line in done.stdout.splitlines()} == {str(hw.OK)}, done.stdout
+    assert "3 files" in hw.check(tmp_path / "after")
+    for name, data in {"theirs": theirs, "whole": pattern(1, 0, 50000), "pieces": pattern(2, 0, 10001)}.items():
+        assert hw.contents(tmp_path / "after", name, tmp_path) == data, name

@@ -36,14 +36,14 @@ same "$(cat $B/state)" up "the state of $N"
 same "$(cat $B/payload)" %d "the data of a frame of $N"
 rc 0 mkfs.ext4 -q -b 4096 $D
 rc 0 mount $D /tmp/mnt
-rc 0 fio --name=files --directory=/tmp/mnt --size=1M --numjobs=2 --rw=randwrite --bs=4k --ioengine=libaio --iodepth=8 \
+rc 0 fio --name=files --directory=/tmp/mnt --size=512k --numjobs=2 --rw=randwrite --bs=4k --ioengine=libaio --iodepth=8 \
     --end_fsync=1 --verify=crc32c --verify_fatal=1 --randseed=1
 rc 0 umount /tmp/mnt
 rc 0 mount $D /tmp/mnt
-rc 0 fio --name=files --directory=/tmp/mnt --size=1M --numjobs=2 --rw=randread --bs=4k --verify_only --verify=crc32c --verify_fatal=1 --randseed=1
+rc 0 fio --name=files --directory=/tmp/mnt --size=512k --numjobs=2 --rw=randread --bs=4k --verify_only --verify=crc32c --verify_fatal=1 --randseed=1
 rc 0 umount /tmp/mnt
 rc 0 e2fsck -fn $D
-raw() { rc 0 fio --name=raw --filename=$D --direct=1 --size=2M --offset=8M --rw=randrw --bsrange=512-64k --ioengine=libaio --iodepth=16 \
+raw() { rc 0 fio --name=raw --filename=$D --direct=1 --size=1M --offset=8M --rw=randrw --bsrange=512-64k --ioengine=libaio --iodepth=16 \
     --verify=crc32c --verify_fatal=1 --randseed=$1; }
 raw 2
 rc 1 dd if=$D of=/dev/null bs=512 skip=40960 count=1 iflag=direct; said "Input/output error"

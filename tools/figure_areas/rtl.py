@@ -1,5 +1,5 @@
-"""The hardware: what rtl/figures.py, rtl/hwfs_figures.py, rtl/sata_figures.py, rtl/virtio_figures.py, rtl/smmu_figures.py and
-rtl/link_figures.py measure."""
+"""The hardware: what rtl/figures.py, rtl/hwfs_figures.py, rtl/sata_figures.py, rtl/virtio_figures.py, rtl/smmu_figures.py,
+rtl/link_figures.py and rtl/aoe_figures.py measure."""
 
 import json
 
@@ -11,6 +11,7 @@ SATA_RESULTS = ROOT / "build" / "rtl" / "sata_figures.json"
 VIRTIO_RESULTS = ROOT / "build" / "rtl" / "virtio_figures.json"
 SMMU_RESULTS = ROOT / "build" / "rtl" / "smmu_figures.json"
 LINK_RESULTS = ROOT / "build" / "rtl" / "link_figures.json"
+AOE_RESULTS = ROOT / "build" / "rtl" / "aoe_figures.json"
 
 
 def raid0(figures):
@@ -52,4 +53,11 @@ def link(figures):
     """The link between nodes: the share of the blocks that are payload, latency, recovery, its size."""
     run([ROOT / "build" / "venv" / "bin" / "python", "rtl/link_figures.py", LINK_RESULTS])
     for row in json.loads(LINK_RESULTS.read_text()):
+        figures.add(*row)
+
+
+def aoe(figures):
+    """Remote disks: rates of 1, 4 and 8 of them, cycles of overhead a frame, single requests, sizes."""
+    run([ROOT / "build" / "venv" / "bin" / "python", "rtl/aoe_figures.py", AOE_RESULTS])
+    for row in json.loads(AOE_RESULTS.read_text()):
         figures.add(*row)
