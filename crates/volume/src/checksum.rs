@@ -27,8 +27,14 @@ pub fn crc32c(crc: u32, bytes: &[u8]) -> u32 {
     digest.finalize()
 }
 
-/// The checksum of the node `bytes` at byte `address`, whose checksum field is at `field`.
-pub(crate) fn of_node(identity: &[u8], address: u64, bytes: &[u8], field: usize) -> u32 {
+/// The checksum of the node `bytes` at byte `address`, whose checksum field is at `field`, by a CRC32C.
+pub(crate) fn of_node(
+    crc32c: Crc32c,
+    identity: &[u8],
+    address: u64,
+    bytes: &[u8],
+    field: usize,
+) -> u32 {
     let seed = crc32c(crc32c(0, identity), &address.to_le_bytes());
     let (before, rest) = bytes.split_at(field.min(bytes.len()));
     let after = rest.get(4..).unwrap_or_default();
@@ -51,14 +57,14 @@ mod tests {
     #[test]
     fn place_and_identity_matter() {
         let node = [7; 64];
-        let here = of_node(b"one", 512, &node, 4);
-        assert_ne!(here, of_node(b"one", 1024, &node, 4));
-        assert_ne!(here, of_node(b"two", 512, &node, 4));
+        let here = of_node(crc32c, b"one", 512, &node, 4);
+        assert_ne!(here, of_node(crc32c, b"one", 1024, &node, 4));
+        assert_ne!(here, of_node(crc32c, b"two", 512, &node, 4));
         let mut other = node;
         other[5] = 0;
         assert_eq!(
             here,
-            of_node(b"one", 512, &other, 4),
+            of_node(crc32c, b"one", 512, &other, 4),
             "the field itself is left out"
         );
     }

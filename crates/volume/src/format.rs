@@ -180,7 +180,7 @@ fn fill(
                 break;
             }
             let at = make(index, bytes);
-            let crc = checksum::of_node(&options.uuid, at, bytes, node::CRC);
+            let crc = checksum::of_node(checksum::crc32c, &options.uuid, at, bytes, node::CRC);
             bytes::put_u32(bytes, node::CRC, crc);
             address = address.or(Some(at));
             len += bytes.len();

@@ -151,7 +151,14 @@ impl<D: Device> State<'_, D> {
         let said = |(member, which): (Member, usize)| {
             let bytes = self.memory(which).get(at..at + shape.node_bytes())?;
             let address = shape.slot_address(first + index, member);
-            let rank = rank(bytes, address, member, magic::SLOT, &self.superblock);
+            let rank = rank(
+                bytes,
+                address,
+                member,
+                magic::SLOT,
+                &self.superblock,
+                self.crc32c,
+            );
             bytes.get(node::LAST_OP..).filter(|_| rank > 0)
         };
         let said_in_a = said((Member::A, WORK));
@@ -174,7 +181,14 @@ impl<D: Device> State<'_, D> {
         for (member, node) in [(Member::A, WORK), (Member::B, SPARE)] {
             let bytes = self.memory(node).get(at..at + shape.node_bytes())?;
             let address = shape.slot_address(first + index, member);
-            let rank = rank(bytes, address, member, magic::SLOT, &self.superblock);
+            let rank = rank(
+                bytes,
+                address,
+                member,
+                magic::SLOT,
+                &self.superblock,
+                self.crc32c,
+            );
             if rank > best {
                 best = rank;
                 newest = Some(node);

@@ -18,7 +18,7 @@ use crate::{Error, Volume, blocking};
 pub struct MountOptions {
     /// Change nothing, not even to complete an interrupted operation.
     pub read_only: bool,
-    /// The CRC32C to use for data.
+    /// The CRC32C to use.
     pub crc32c: Crc32c,
     /// The time stamped on what changes, in nanoseconds since 1970; see [`Volume::set_time`].
     pub now_ns: u64,

@@ -5,6 +5,7 @@ use core::pin::Pin;
 use core::task::{Context, Poll};
 
 use crate::bytes::{array, get_u32, get_u64};
+use crate::checksum::{self, Crc32c};
 use crate::io::{NO_GROUP, NO_SLOT, SLOT, SPARE, State, WORK};
 use crate::layout::{Member, SEQ_END, Shape, leaf, magic, member_of, node};
 use crate::map::{Index, Leaf};
@@ -13,7 +14,7 @@ use crate::slot::Slot;
 use crate::steps::{Place, Step};
 use crate::superblock::Superblock;
 use crate::token::{Loaded, SlotNode};
-use crate::{Error, Volume, bitmap, checksum, error::Node};
+use crate::{Error, Volume, bitmap, error::Node};
 use block::Device;
 
 /// A member's rank by its sequence number, if its magic, checksum and address are right: the newest
@@ -25,13 +26,14 @@ pub(crate) fn rank(
     member: Member,
     magic: [u8; 4],
     superblock: &Superblock,
+    crc32c: Crc32c,
 ) -> u64 {
     let seq = get_u64(bytes, node::SEQ);
     let right = array(bytes, node::MAGIC) == magic
         && member_of(seq) == member
         && seq < SEQ_END
         && get_u32(bytes, node::CRC)
-            == checksum::of_node(&superblock.uuid, address, bytes, node::CRC);
+            == checksum::of_node(crc32c, &superblock.uuid, address, bytes, node::CRC);
     if right { seq + 1 } else { 0 }
 }
 
@@ -53,7 +55,7 @@ enum Pair {
 }
 
 impl Pair {
-    fn rank(&self, bytes: &[u8], member: Member, superblock: &Superblock) -> u64 {
+    fn rank(&self, bytes: &[u8], member: Member, superblock: &Superblock, crc32c: Crc32c) -> u64 {
         let magic = match *self {
             Pair::Slot(_) => magic::SLOT,
             Pair::Bitmap(_) => magic::BITMAP,
@@ -61,7 +63,7 @@ impl Pair {
             Pair::Leaf { .. } => return 0,
         };
         let address = self.address(member, &superblock.shape);
-        rank(bytes, address, member, magic, superblock)
+        rank(bytes, address, member, magic, superblock, crc32c)
     }
 
     #[inline(never)]
@@ -200,7 +202,10 @@ impl<D: Device> Future for Load<'_, '_, D> {
                 Poll::Ready(Ok(())) => {}
                 other => return other,
             }
-            let rank = this.pair.rank(state.node(which), member, &state.superblock);
+            let (superblock, crc32c) = (&state.superblock, state.crc32c);
+            let rank = this
+                .pair
+                .rank(state.node(which), member, superblock, crc32c);
             this.look = match this.look {
                 Look::B(rank_a) => match this.choose(state, rank_a, rank) {
                     Ok(next) => next,

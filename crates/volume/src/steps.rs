@@ -268,9 +268,9 @@ impl<D: Device> State<'_, D> {
     /// Adds the checksum to a node whose fields are set.
     #[inline(never)]
     fn put_node(&mut self, which: usize, address: u64, fua: bool) {
-        let uuid = self.superblock.uuid;
+        let (uuid, crc32c) = (self.superblock.uuid, self.crc32c);
         let bytes = self.node_mut(which);
-        let crc = checksum::of_node(&uuid, address, bytes, node::CRC);
+        let crc = checksum::of_node(crc32c, &uuid, address, bytes, node::CRC);
         put_u32(bytes, node::CRC, crc);
         self.changing = true;
         let known = self.addresses.of(which);

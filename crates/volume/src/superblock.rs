@@ -232,7 +232,7 @@ impl Superblock {
 
 fn crc_of(bytes: &[u8], address: u64) -> u32 {
     let node = bytes.get(..SUPERBLOCK_BYTES).unwrap_or_default();
-    checksum::of_node(&[], address, node, at::CRC)
+    checksum::of_node(checksum::crc32c, &[], address, node, at::CRC)
 }
 
 /// Checks the regions. They are stored so that a small core need not compute them, and checked so

@@ -48,10 +48,12 @@ impl Cat {
             let files = self.chosen(Listing::read(mounted)?)?;
             let mut sink = Outlet::open(output)?;
             let get = self.as_get();
+            let bar = context.console.bytes_bar(None);
             for file in &files {
                 let part = get.part(mounted, file)?;
-                get.fetch(context, mounted, &part, |data| sink.take(data))?;
+                get.fetch(context, mounted, &part, &bar, |data| sink.take(data))?;
             }
+            bar.finish_and_clear();
             sink.finish()
         });
         store.close(printed)?;

@@ -19,6 +19,7 @@ use crate::volume::tree::is_pattern;
 use crate::volume::{Access, Mounted, Store, failed, pace, route, shown};
 use crate::{Context, SCHEMA_VERSION};
 use clap::Args;
+use indicatif::ProgressBar;
 use many::Wanted;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -112,7 +113,10 @@ impl Get {
         context.say(format_args!("path: {}", store.opened.name));
         let report = store.mount(Access::Read, |mounted| {
             let entry = Self::entry(mounted, name)?;
-            self.get(context, mounted, &entry, output)
+            let bar = context.console.bytes_bar(Some(entry.size_bytes));
+            let report = self.get(context, mounted, &entry, output, &bar);
+            bar.finish_and_clear();
+            report
         });
         Self::tell(context, self.json, store.close(report)?)
     }
@@ -218,11 +222,12 @@ impl Get {
         mounted: &Mounted<'_, '_>,
         entry: &FileEntry,
         output: Option<Output>,
+        bar: &ProgressBar,
     ) -> Result<Report> {
         let part = self.part(mounted, entry)?;
         let mut sink = Outlet::open(output)?;
         let began = Instant::now();
-        let mut report = self.fetch(context, mounted, &part, |data| sink.take(data))?;
+        let mut report = self.fetch(context, mounted, &part, bar, |data| sink.take(data))?;
         // A part of the file is another file, made now.
         if part.length_bytes == part.size_bytes {
             sink.set_modified(entry.modified_ns);
@@ -264,19 +269,17 @@ impl Get {
         })
     }
 
-    /// Reads it, and passes its data to `take` in order.
+    /// Reads it, passes its data to `take` in order, and advances the bar.
     pub(super) fn fetch(
         &self,
         context: &Context,
         mounted: &Mounted<'_, '_>,
         part: &Part<'_>,
+        bar: &ProgressBar,
         mut take: impl FnMut(&[u8]) -> Result<()> + Send,
     ) -> Result<Report> {
-        let bar = context.console.bytes_bar(Some(part.length_bytes));
         let began = Instant::now();
-        let drained = drain(mounted, part, &mut take, &bar, &context.cancel);
-        bar.finish_and_clear();
-        let drained = drained?;
+        let drained = drain(mounted, part, &mut take, bar, &context.cancel)?;
         let checksums = matches!(part.sums, Sums::Stored);
         Ok(Report {
             schema_version: SCHEMA_VERSION,

@@ -12,6 +12,7 @@ use crate::live::reader::Live;
 use crate::units::{Size, micros};
 use crate::verbs::put::Report;
 use crate::volume::{Access, Store, route, shown};
+use indicatif::ProgressBar;
 use std::time::{Duration, Instant};
 
 /// How long to sleep when nothing new is committed.
@@ -52,16 +53,14 @@ impl Get {
         let mut ended: Option<Instant> = None;
         loop {
             if let Some(live) = &mut live {
-                if self.copy(context, live, name, sink, &mut copied, &|at| {
-                    bar.set_position(at)
-                })? {
+                if self.copy(context, live, name, sink, &mut copied, &bar)? {
                     break;
                 }
                 ended = None;
             }
             // The recording has ended, or another one has begun.
             let ended = *ended.get_or_insert_with(Instant::now);
-            match self.copy_rest(context, name, sink, &mut copied) {
+            match self.copy_rest(context, name, sink, &mut copied, &bar) {
                 Ok(()) => break,
                 Err(failure) if failure.exit() == Exit::Missing && ended.elapsed() < HANDOVER => {}
                 Err(failure) => return Err(failure),
@@ -91,7 +90,7 @@ impl Get {
         name: &str,
         sink: &mut Outlet,
         copied: &mut Copied,
-        progress: &dyn Fn(u64),
+        bar: &ProgressBar,
     ) -> Result<bool> {
         let mut data = Vec::new();
         loop {
@@ -120,7 +119,7 @@ impl Get {
                 copied.at_bytes += wanted.len() as u64;
                 copied.requests += 1;
             }
-            progress(copied.at_bytes - self.offset.0);
+            bar.set_position(copied.at_bytes - self.offset.0);
             let is_last = !found.is_growing && copied.at_bytes >= found.size_bytes;
             if is_last || copied.at_bytes >= end {
                 return Ok(true);
@@ -141,6 +140,7 @@ impl Get {
         name: &str,
         sink: &mut Outlet,
         copied: &mut Copied,
+        bar: &ProgressBar,
     ) -> Result<()> {
         let rest = Self {
             offset: Size(copied.at_bytes),
@@ -153,7 +153,7 @@ impl Get {
         let fetched = store.mount(Access::Read, |mounted| {
             let entry = Self::entry(mounted, name)?;
             let part = rest.part(mounted, &entry)?;
-            let report = rest.fetch(context, mounted, &part, |data| sink.take(data))?;
+            let report = rest.fetch(context, mounted, &part, bar, |data| sink.take(data))?;
             copied.at_bytes += report.length_bytes;
             copied.requests += report.requests;
             copied.has_checksums &= report.checksums;

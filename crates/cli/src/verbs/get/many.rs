@@ -99,15 +99,13 @@ impl Get {
         }
         let mut report = ManyReport::new(mounted);
         let bar = context.console.bytes_bar(None);
-        // One bar for all files.
-        let silent = context.silent();
         let mut made = PathBuf::new();
         for (index, file) in chosen.iter().enumerate() {
             let path = local(&wanted.folder, &file.name)?;
             let folder = path.parent().unwrap_or(&wanted.folder);
             let fetched = make_folder(folder, &mut made)
                 .and_then(|()| output(&path))
-                .and_then(|output| self.get(&silent, mounted, file, Some(output)));
+                .and_then(|output| self.get(context, mounted, file, Some(output), &bar));
             match fetched {
                 Ok(one) => report.add(one),
                 Err(failure) => {
@@ -116,7 +114,6 @@ impl Get {
                     return Err(report.broken_off(failure, "fetched", &rest));
                 }
             }
-            bar.set_position(report.length_bytes);
         }
         bar.finish_and_clear();
         report.elapsed_us = micros(began.elapsed());

@@ -59,17 +59,14 @@ impl Get {
         let headers: Vec<Header> = chosen.iter().map(header).collect::<Result<_>>()?;
         let mut report = ManyReport::new(mounted);
         let bar = context.console.bytes_bar(None);
-        // One bar for all files.
-        let silent = context.silent();
         let mut sink = Outlet::open(output)?;
         for (file, header) in chosen.iter().zip(&headers) {
             let part = self.part(mounted, file)?;
             sink.take(header.as_bytes())?;
-            let one = self.fetch(&silent, mounted, &part, |data| sink.take(data))?;
+            let one = self.fetch(context, mounted, &part, &bar, |data| sink.take(data))?;
             let padding = padded(one.length_bytes) - one.length_bytes;
             sink.take(ZEROES.get(..padding as usize).unwrap_or_default())?;
             report.add(one);
-            bar.set_position(report.length_bytes);
         }
         sink.take(&ZEROES)?;
         sink.finish()?;
