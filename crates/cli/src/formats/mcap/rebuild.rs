@@ -105,20 +105,25 @@ impl<S: FnMut(&[u8]) -> Result<()>> Rebuild<S> {
         Ok(used)
     }
 
-    /// Refuses to wait for a record that does not fit into memory. One that is longer than the rest of the stream is waited for:
-    /// it is the last one.
-    fn check_length(&self, rest: &[u8]) -> Result<()> {
-        let len = Fields(rest.get(1..).unwrap_or_default()).u64();
-        let left = self.size_bytes - self.at_bytes;
-        match len {
-            Some(len) if len > MAX_RECORD_BYTES && left > MAX_RECORD_BYTES => {
-                Err(Failure::other(format!(
-                    "`{}` has a record of {len} bytes at byte {}; more than {MAX_RECORD_BYTES} are not supported",
-                    self.name, self.at_bytes
-                ))
-                .hint("straightway get fetches the stream as it is"))
+    /// Decides whether to wait for a record that is not complete yet. The last one is waited for, because a part of it may be of
+    /// use, but not with more than the memory that any record may take.
+    fn check_length(&mut self, rest: &[u8]) -> Result<()> {
+        let Some(len) = Fields(rest.get(1..).unwrap_or_default()).u64() else {
+            return Ok(());
+        };
+        let left = self.size_bytes.saturating_sub(self.at_bytes);
+        let is_last = len > left.saturating_sub(PREFIX_BYTES as u64);
+        match (is_last, len.min(left) > MAX_RECORD_BYTES) {
+            (_, false) => Ok(()),
+            (true, true) => {
+                self.is_ended = true;
+                Ok(())
             }
-            _ => Ok(()),
+            (false, true) => Err(Failure::other(format!(
+                "`{}` has a record of {len} bytes at byte {}; more than {MAX_RECORD_BYTES} are not supported",
+                self.name, self.at_bytes
+            ))
+            .hint("straightway get fetches the stream as it is")),
         }
     }
 

@@ -310,6 +310,28 @@ fn foreign_bytes_are_refused_or_end_the_file() {
 }
 
 #[test]
+fn a_length_that_no_memory_holds_is_refused_or_ends_the_file() {
+    let record = |len: u64| [&[op::CHUNK][..], &len.to_le_bytes(), &[0; 50]].concat();
+    let begin = [&MAGIC[..], &channel(1, 0), &message(1, 5)].concat();
+    let size_bytes = 1 << 40;
+    for (len, is_last) in [(1 << 35, false), (size_bytes, true), (u64::MAX, true)] {
+        let mut file = Vec::new();
+        let mut rebuild = Rebuild::new("a", size_bytes, |data: &[u8]| {
+            file.extend_from_slice(data);
+            Ok(())
+        });
+        let result = rebuild.feed(&[&begin[..], &record(len)].concat());
+        assert_eq!(result.is_ok(), is_last, "{len}");
+        if is_last {
+            rebuild.feed(&[0; 5000]).unwrap();
+            let rebuilt = rebuild.finish().unwrap();
+            assert_eq!(rebuilt.cut_bytes, size_bytes - begin.len() as u64);
+            assert_eq!(messages_of(&file), [5]);
+        }
+    }
+}
+
+#[test]
 fn random_changes_never_make_an_invalid_file() {
     let (stream, _) = stream();
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
