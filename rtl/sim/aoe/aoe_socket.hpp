@@ -119,8 +119,9 @@ public:
     template <class Condition>
     void until(Condition condition) {
         Bytes frame;
-        for (unsigned still = 0; !condition(); ++still) {
-            while (wire_.receive(frame)) machine_.i_rx.frames.emplace_back(frame, false);
+        for (unsigned still = 0, turn = 0; !condition(); ++still) {
+            if (++turn % 32 == 0 || still > 60)
+                while (wire_.receive(frame)) machine_.i_rx.frames.emplace_back(frame, false);
             machine_.cycle();
             moved_ |= !machine_.i_rx.frames.empty() || machine_.top->i_tx_valid || machine_.top->write_valid || machine_.top->read_valid;
             if (moved_) still = 0;
