@@ -240,6 +240,7 @@ inline int directed_run(uint64_t seed) {
     model.reorder = true;
     model.read_latency = random.below(60), model.write_latency = random.below(200), model.flush_latency = random.below(200);
     model.stall_percent = random.percent(50) ? random.below(40) : 0;
+    model.rate_cycles = 1 + 4 * random.below(2);  // a read could overtake the data of a write
     Machine machine(model, 1, 0, seed);
     Asker asker(machine);
     machine.t_tx.stall = random.percent(50) ? random.below(40) : 0;

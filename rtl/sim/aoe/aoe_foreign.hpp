@@ -12,6 +12,7 @@ struct Foreign {
     Bytes image;
     std::deque<Frame> requests;  // of data, not yet answered
     unsigned most = 0;           // waiting at the same time
+    uint64_t queried = 0;        // when
     std::function<void(Frame&)> change = [](Frame&) {};
 
     void send(Machine& machine, Frame answer, const Frame& request) {
@@ -28,6 +29,7 @@ struct Foreign {
         answer.data.clear();
         if (request.command == kConfig) {
             CHECK(request.to == kBroadcast);
+            queried = machine.now;
             put(answer.argument, 0, 2, buffers), answer.argument[4] = sectors, answer.argument[5] = 0x10;
             put(answer.argument, 6, 2, text.size());
             for (size_t i = 0; i < text.size() && i < 4; ++i) answer.argument[8 + i] = text[i];
@@ -87,6 +89,7 @@ struct Trial {
         for (auto& byte : target.image) byte = uint8_t(machine.random.next());
         machine.until([&] { return machine.top->ready; }, uint64_t(LIFE_TICKS) << (TICK_LOG2 + 3), "ready");
         CHECK(machine.top->block_count == target.blocks && machine.top->cache);
+        CHECK(target.queried >= uint64_t(LIFE_TICKS) << TICK_LOG2);  // what was sent before a reset may still arrive
     }
     void want(Op op, uint64_t lba, uint32_t count) {
         Request request;
@@ -230,7 +233,10 @@ inline void check_copies(uint64_t seed) {
         last = trial.machine.now;
     }
     trial.machine.until([&] { return !trial.done.empty(); }, RETRY_TICKS * tick << TRIES, "the end");
+    uint64_t lost = trial.machine.now;
     CHECK(trial.ended().status == kGone && !trial.machine.top->ready);
+    trial.machine.until([&] { return trial.machine.top->ready; }, LIFE_TICKS * tick * 3, "ready again");
+    CHECK(trial.target.queried > lost + (LIFE_TICKS - 1) * tick);
 }
 
 inline int foreign_run(uint64_t seed) {

@@ -195,7 +195,7 @@ inline int leave_run(uint64_t seed) {
         if (machine.top->generation == generation) fail("the generation is the same");
     }
     load.stop = true;
-    machine.until([&] { return machine.host->idle() && machine.top->idle && machine.top->disk_idle && to.empty(); }, kLife, "the end");
+    machine.until([&] { return machine.host->idle() && machine.top->idle && machine.top->disk_idle && to.empty(); }, kLife * 10, "the end");
     load.compare();
     std::printf("good %llu gone %llu longest %llu bound %llu\n", (unsigned long long)load.good, (unsigned long long)load.gone,
                 (unsigned long long)longest, (unsigned long long)bound);
