@@ -14,6 +14,8 @@ pub enum Format {
     Sigmf,
     /// Messages of a robot, as ROS 2 stores them
     Mcap,
+    /// Datagrams with their arrival times
+    Pcapng,
 }
 
 impl Format {
@@ -23,6 +25,7 @@ impl Format {
             Self::Raw => "raw",
             Self::Sigmf => "sigmf",
             Self::Mcap => "mcap",
+            Self::Pcapng => "pcapng",
         }
     }
 }

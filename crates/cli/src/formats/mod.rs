@@ -6,8 +6,10 @@
 //! | [`gaps`] | the lines of `NAME.gaps` |
 //! | [`sigmf`] | the metadata of samples |
 //! | [`mcap`] | a whole file of messages from a stream that may end anywhere |
+//! | [`pcapng`] | datagrams with their arrival times, whole in each block |
 
 pub mod args;
 pub mod gaps;
 pub mod mcap;
+pub mod pcapng;
 pub mod sigmf;

@@ -8,6 +8,7 @@
 //! | `producer` | the thread that fills buffers at a rate |
 //! | `sink` | open sinks, and the thread that writes to them |
 //! | `drops` | datagrams that the kernel dropped |
+//! | `packets`, `replay` | datagrams with their arrival times, recorded and sent again |
 //! | `pattern` | bytes that encode their own offset |
 //! | `report` | latencies and buffer use, as text and JSON |
 //! | `volume_host` | a stream's interface to a volume, wherever it is mounted |
@@ -19,12 +20,14 @@ pub mod chain;
 pub mod datagrams;
 pub mod drops;
 mod local;
+pub mod packets;
 pub mod pattern;
 pub mod place;
 pub mod playing;
 pub mod producer;
 pub mod recording;
 pub mod remote;
+pub mod replay;
 pub mod report;
 pub mod segments;
 pub mod sink;

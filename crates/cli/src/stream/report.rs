@@ -1,6 +1,7 @@
 //! A stream's counters as text and JSON.
 
 use crate::console::Console;
+use crate::stream::replay::Replayed;
 use crate::stream::segments::files::Segment;
 use crate::units::{counted, exact, rounded};
 use crate::volume::shown;
@@ -269,6 +270,8 @@ pub struct PlayedFile {
     pub verified_bytes: u64,
     /// The recording has gaps, which NAME.gaps lists.
     pub has_gaps: bool,
+    /// What a replay sent; null without one.
+    pub replayed: Option<Replayed>,
     /// The user ended it.
     pub stopped: bool,
 }
@@ -279,6 +282,17 @@ impl PlayedFile {
         let has_times = !self.counted.latencies.is_empty();
         self.counted.say(console, "played", has_times, false);
         let say = |text: String| console.say(text);
+        if let Some(replayed) = &self.replayed {
+            let cut = match replayed.cut_datagrams {
+                0 => String::new(),
+                cut => format!("; {cut} that are not whole were left out"),
+            };
+            say(format!(
+                "{} sent, at most {} us late{cut}",
+                counted(replayed.datagrams, "datagram"),
+                replayed.lateness_max_us
+            ));
+        }
         if self.has_gaps {
             say(format!(
                 "the recording has gaps: straightway get {device} '{}.gaps' -",

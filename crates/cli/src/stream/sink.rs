@@ -2,12 +2,15 @@
 
 use crate::failure::{Failure, Result};
 use crate::guard::{Outlet, Output};
+use crate::signals::Cancel;
 use crate::stream::datagrams::Datagrams;
 use crate::stream::pattern;
 use crate::stream::place::Place;
+use crate::stream::replay::{Replay, Replayed};
 use std::io::Write;
 use std::net::{TcpStream, UdpSocket};
 use std::sync::mpsc::{Receiver, Sender};
+use std::time::Instant;
 use stream::Played;
 
 /// An open sink.
@@ -17,6 +20,8 @@ pub enum Sink {
     Outlet(Outlet),
     /// Datagrams.
     Udp(Datagrams),
+    /// Recorded datagrams at their distances, since this moment.
+    Replay(Box<Replay>, Instant),
     /// A connection.
     Tcp(TcpStream, String),
     /// Compared with the pattern.
@@ -41,15 +46,7 @@ impl Sink {
             // Checked before anything is opened, so it exists.
             Place::Standard | Place::File(_) => Ok(Self::Outlet(Outlet::open(output)?)),
             Place::Udp(address) => {
-                let any = match address.starts_with('[') {
-                    true => "[::]:0",
-                    false => "0.0.0.0:0",
-                };
-                let socket = UdpSocket::bind(any).and_then(|socket| {
-                    socket.connect(address)?;
-                    Ok(socket)
-                });
-                let socket = socket.map_err(|error| failed(address, error))?;
+                let socket = connected(address).map_err(|error| failed(address, error))?;
                 Ok(Self::Udp(Datagrams::new(socket, address.clone())))
             }
             Place::Tcp(address) => {
@@ -57,6 +54,25 @@ impl Sink {
                 let stream = stream.map_err(|error| failed(address, error))?;
                 Ok(Self::Tcp(stream, address.clone()))
             }
+        }
+    }
+
+    /// Sends recorded packets to `address`, at the distances at which they arrived.
+    ///
+    /// # Errors
+    /// The address is invalid.
+    pub fn replay(address: &str, cancel: Cancel) -> Result<Self> {
+        let socket = connected(address)
+            .map_err(|error| Failure::missing(format!("connecting to {address}: {error}")))?;
+        let replay = Replay::new(socket, address.to_owned(), cancel);
+        Ok(Self::Replay(Box::new(replay), Instant::now()))
+    }
+
+    /// What a replay sent.
+    pub fn replayed(&self) -> Option<Replayed> {
+        match self {
+            Self::Replay(replay, _) => Some(replay.replayed()),
+            _ => None,
         }
     }
 
@@ -78,6 +94,7 @@ impl Sink {
             Self::Udp(datagrams) => datagrams
                 .send(data)
                 .map_err(|error| sent(datagrams.address(), error)),
+            Self::Replay(replay, began) => replay.take(data, *began),
             Self::Tcp(stream, address) => {
                 stream.write_all(data).map_err(|error| sent(address, error))
             }
@@ -102,6 +119,16 @@ impl Sink {
             _ => Ok(()),
         }
     }
+}
+
+fn connected(address: &str) -> std::io::Result<UdpSocket> {
+    let any = match address.starts_with('[') {
+        true => "[::]:0",
+        false => "0.0.0.0:0",
+    };
+    let socket = UdpSocket::bind(any)?;
+    socket.connect(address)?;
+    Ok(socket)
 }
 
 /// Writes the buffers from `full` and returns each one, also after a failure, which is reported at

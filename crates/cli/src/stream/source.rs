@@ -3,6 +3,7 @@
 use crate::drive::Drive;
 use crate::failure::{Failure, Result};
 use crate::guard::refuse_source;
+use crate::stream::packets::Packets;
 use crate::stream::place::Place;
 use crate::stream::{WAIT, drops, pattern};
 use crate::volume::source::standard_input;
@@ -53,6 +54,8 @@ pub enum Source {
         /// How much of it has been used.
         used: usize,
     },
+    /// Datagrams as packets with their arrival times; lost like those of `Udp`.
+    Packets(Packets),
 }
 
 /// A stream that can be waited for.
@@ -132,7 +135,18 @@ impl Source {
 
     /// Whether bytes are lost if they are not read soon.
     pub const fn cannot_wait(&self) -> bool {
-        matches!(self, Self::Udp { .. })
+        matches!(self, Self::Udp { .. } | Self::Packets(_))
+    }
+
+    /// The datagrams of a bound socket as packets. Another source stays as it is.
+    ///
+    /// # Errors
+    /// The socket failed.
+    pub fn into_packets(self) -> Result<Self> {
+        match self {
+            Self::Udp { socket, .. } => Ok(Self::Packets(Packets::new(socket)?)),
+            other => Ok(other),
+        }
     }
 
     /// Goes on at this offset, if the source is generated.
@@ -154,6 +168,7 @@ impl Source {
     pub fn dropped(&self) -> u64 {
         match self {
             Self::Udp { socket, .. } => drops::of(socket).unwrap_or(0),
+            Self::Packets(packets) => drops::of(packets.socket()).unwrap_or(0),
             _ => 0,
         }
     }
@@ -163,6 +178,9 @@ impl Source {
     /// # Errors
     /// The source cannot be read.
     pub fn fill(&mut self, data: &mut [u8], stop: &dyn Fn() -> bool) -> Result<Filled> {
+        if let Self::Packets(packets) = self {
+            return packets.fill(data, stop);
+        }
         let mut bytes = 0;
         while let Some(rest) = data.get_mut(bytes..).filter(|rest| !rest.is_empty()) {
             match self.read_some(rest) {
@@ -201,6 +219,8 @@ impl Source {
                 Self::Stream(stream, _) => is_readable(stream.as_ref()),
                 Self::Udp { carry, used, .. } if *used < carry.len() => Ok(true),
                 Self::Udp { socket, .. } => is_readable(socket),
+                Self::Packets(packets) if packets.has_one() => Ok(true),
+                Self::Packets(packets) => is_readable(packets.socket()),
             };
             match ready {
                 Ok(true) => return Ok(true),
@@ -231,6 +251,8 @@ impl Source {
                 Ok(data.len())
             }
             Self::File(file, _) => file.read(data),
+            // Whole blocks only.
+            Self::Packets(_) => Err(ErrorKind::Unsupported.into()),
             Self::Stream(stream, _) => match is_readable(stream.as_ref())? {
                 true => stream.read(data),
                 false => Err(ErrorKind::WouldBlock.into()),

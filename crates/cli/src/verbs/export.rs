@@ -7,6 +7,7 @@ use crate::failure::{Exit, Failure, Result};
 use crate::formats::args::Format;
 use crate::formats::gaps;
 use crate::formats::mcap::{MAGIC, Rebuild, Rebuilt};
+use crate::formats::pcapng;
 use crate::formats::sigmf::{MAX_META_BYTES, Metadata, meta_name};
 use crate::stream::segments::files::gaps_name;
 use crate::transfer::IoArgs;
@@ -33,7 +34,7 @@ const MAX_GAPS_BYTES: u64 = 16 << 20;
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 Without --format it is that of the recording: sigmf if the volume has NAME.sigmf-meta, mcap if NAME
-begins as MCAP does, otherwise raw.
+begins as MCAP does, pcapng if it begins so, otherwise raw.
 
 sigmf writes FILE.sigmf-data, the samples, and FILE.sigmf-meta: NAME.sigmf-meta with the SHA-512 of the
 samples and with a capture behind each gap of NAME.gaps, whose core:global_index and core:datetime count
@@ -46,7 +47,7 @@ compression; indexes, statistics and the summary are made again. A message of an
 kept if all its bytes are there; the chunk's checksum cannot cover it. A complete chunk that does not
 match its checksum is left out, and the exit status is 6. Nothing is kept behind a gap of NAME.gaps.
 
-raw writes FILE, the bytes, and FILE.gaps.json if the recording has gaps.
+raw and pcapng write FILE, the bytes, and FILE.gaps.json if the recording has gaps.
 
 Files appear under their names when they are complete. Existing ones are replaced only with --force.")]
 pub struct Export {
@@ -81,7 +82,7 @@ pub struct Exported {
     pub path: String,
     /// The recording's name.
     pub name: String,
-    /// raw, sigmf or mcap.
+    /// raw, sigmf, mcap or pcapng.
     pub format: &'static str,
     /// The files that were written.
     pub files: Vec<String>,
@@ -186,7 +187,9 @@ impl Export {
         let recording = Recording { entry, gaps };
         let mut exported = self.report(mounted, &recording, format);
         match format {
-            Format::Raw => self.raw(context, mounted, &recording, targets, &mut exported)?,
+            Format::Raw | Format::Pcapng => {
+                self.raw(context, mounted, &recording, targets, &mut exported)?
+            }
             Format::Sigmf => self.sigmf(context, mounted, &recording, targets, &mut exported)?,
             Format::Mcap => self.mcap(context, mounted, &recording, targets, &mut exported)?,
         }
@@ -208,14 +211,17 @@ impl Export {
             return Ok(Format::Sigmf);
         }
         let mut begin = Vec::new();
-        let len = entry.size_bytes.min(MAGIC.len() as u64);
+        let len = entry
+            .size_bytes
+            .min(MAGIC.len().max(pcapng::MAGIC.len()) as u64);
         self.read(context, mounted, entry, len, &mut |data| {
             begin.extend_from_slice(data);
             Ok(())
         })?;
-        Ok(match begin == MAGIC {
-            true => Format::Mcap,
-            false => Format::Raw,
+        Ok(match begin.as_slice() {
+            begin if begin == MAGIC => Format::Mcap,
+            begin if begin.starts_with(&pcapng::MAGIC) => Format::Pcapng,
+            _ => Format::Raw,
         })
     }
 

@@ -29,6 +29,9 @@ there), null, or pattern (compares with what `record --from pattern` recorded). 
 begins when the buffers are full; the deadline counts from the moment at which a block is due. Exit
 status 7 means that deadlines were missed.
 
+--replay sends the datagrams of a recording with --format pcapng as they arrived: each with its own
+length, at its distance from the first. The report says how late one was at most.
+
 A coprocessor plays files itself, with at most 15 buffers in the shared memory; with
 --path coprocessor, a --mode or more buffers this processor plays them, by reading blocks.")]
 pub struct Play {
@@ -51,6 +54,9 @@ pub struct Play {
     /// Where to play to
     #[arg(long, value_name = "SINK", default_value = "stdout")]
     pub to: To,
+    /// Send the recorded datagrams at the distances at which they arrived; to udp://ADDR:PORT
+    #[arg(long, conflicts_with = "rate")]
+    pub replay: bool,
     /// Replace the target file if it exists
     #[arg(long)]
     pub force: bool,
@@ -77,6 +83,9 @@ impl Play {
             refuse_to_mix(self.json, "--to FILE")?;
         }
         check_block(self.block)?;
+        if self.replay && !matches!(self.to.0, End::Udp(_)) {
+            return Err(Failure::usage("--replay sends datagrams").hint("--to udp://ADDR:PORT"));
+        }
         let drive = Drive::find(&context.roots, &self.device)?;
         let path = match &self.to.0 {
             End::File(path) => Some(path.as_path()),
@@ -141,7 +150,10 @@ impl Play {
         let gaps_name = format!("{}.gaps", self.name);
         let has_gaps = check_name(&gaps_name).is_ok() && host.exists(&gaps_name)?;
         let file = host.open(&self.name)?;
-        let sink = Sink::open(&self.to.0, output)?.at_rate(self.rate.map(|rate| rate.0));
+        let sink = match &self.to.0 {
+            End::Udp(address) if self.replay => Sink::replay(address, context.cancel.clone())?,
+            place => Sink::open(place, output)?.at_rate(self.rate.map(|rate| rate.0)),
+        };
         let playing = Playing {
             options: PlayOptions {
                 bytes_per_second: self.rate.map_or(0, |rate| rate.0),
@@ -159,6 +171,7 @@ impl Play {
         let played = played??;
         let result = played.result.map_err(|error| self.failure(error));
         let whole = result.is_ok() && !context.cancel.is_set();
+        let replayed = played.written.as_ref().ok().and_then(Sink::replayed);
         let written = played.written.and_then(|sink| sink.end(whole));
         let failure = result.and(written).and(closed).err();
         let report = played.report;
@@ -182,6 +195,7 @@ impl Play {
             underruns: report.underruns,
             verified_bytes: report.verified_bytes,
             has_gaps,
+            replayed,
             stopped: context.cancel.is_set(),
         };
         Ok((played, failure))

@@ -86,7 +86,10 @@ On a volume that was formatted with --checksums the recording has a checksum for
 --no-checksums is given. NAME.gaps has none.
 
 --format sigmf first stores NAME.sigmf-meta, which describes the samples: a power cut leaves none without
-it. --format mcap refuses a stream that is not MCAP. straightway export makes files for other tools.
+it. --format mcap refuses a stream that is not MCAP. --format pcapng records datagrams as packets with
+their senders and arrival times, which Wireshark and tcpdump read; no packet crosses the border of a
+block, so every segment, and what a power cut leaves, is whole. straightway export makes files for
+other tools.
 
 A coprocessor records streams itself, with at most 15 buffers in the shared memory; with
 --path coprocessor, a --mode, --no-fua or more buffers this processor records them, by writing blocks.")]
@@ -429,7 +432,7 @@ impl Record {
             );
             return Err(Failure::usage(what).hint("record under another NAME"));
         }
-        let mut source = self.open_source(context, host)?;
+        let mut source = self.of_format(self.open_source(context, host)?)?;
         source.skip_to(begin_bytes);
         let total_bytes = self.total_bytes(&source);
         context.say(format_args!(
@@ -521,7 +524,7 @@ impl Record {
             keep_bytes: self.segments.keep.map(|keep| keep.0),
         };
         let mut files = Files::new(context.console, host, making)?;
-        let source = self.open_source(context, mounted)?;
+        let source = self.of_format(self.open_source(context, mounted)?)?;
         let total_bytes = self.total_bytes(&source);
         let reserve_bytes = match limit {
             Limit::Bytes(bytes) if total_bytes > 0 => bytes.min(total_bytes),

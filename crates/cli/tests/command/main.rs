@@ -15,6 +15,7 @@ mod live;
 mod many;
 mod map;
 mod mount;
+mod packets;
 mod quirks;
 mod segments;
 mod serve;

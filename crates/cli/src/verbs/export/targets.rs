@@ -47,7 +47,7 @@ impl Targets {
             Ok::<_, Failure>((path, output))
         };
         let (data, described) = match format {
-            Format::Raw => (file.to_owned(), Some(with(file, ".gaps.json"))),
+            Format::Raw | Format::Pcapng => (file.to_owned(), Some(with(file, ".gaps.json"))),
             Format::Sigmf => {
                 let base = match file.extension().and_then(|extension| extension.to_str()) {
                     Some("sigmf-data" | "sigmf-meta") => file.with_extension(""),

@@ -1,6 +1,6 @@
 //! What `record` stores beside a recording, or asks of its source, so that `export` can make a file for other tools of it.
 //!
-//! The stream itself is stored unchanged, in every format. Commits do not fall on borders of MCAP's chunks: a commit covers whole
+//! The stream itself is stored unchanged in every format but pcapng, in which datagrams become packets. Commits do not fall on borders of MCAP's chunks: a commit covers whole
 //! blocks, chunks end anywhere in them, and the export needs no border.
 
 use super::{Policy, Record};
@@ -34,6 +34,12 @@ impl Record {
         if self.format == Format::Raw {
             return Ok(());
         }
+        if self.format == Format::Pcapng {
+            return match &self.from.0 {
+                Place::Udp(_) => Ok(()),
+                _ => refused("needs datagrams", "--from udp://ADDR:PORT"),
+            };
+        }
         if self.append {
             return refused(
                 "describes one recording from its beginning, without --append",
@@ -47,7 +53,7 @@ impl Record {
             );
         }
         match self.format {
-            Format::Raw => Ok(()),
+            Format::Raw | Format::Pcapng => Ok(()),
             Format::Sigmf => {
                 check_name(&meta_name(&self.name)).map_err(|failure| {
                     failure.and("with --format sigmf, NAME.sigmf-meta must also be a valid name")
@@ -91,8 +97,10 @@ impl Record {
 
     /// The source, if it begins as its format does. A source that is not ready yet fails when its bytes arrive.
     pub(super) fn of_format(&self, source: Source) -> Result<Source> {
-        if self.format != Format::Mcap {
-            return Ok(source);
+        match self.format {
+            Format::Pcapng => return source.into_packets(),
+            Format::Mcap => {}
+            Format::Raw | Format::Sigmf => return Ok(source),
         }
         match source {
             Source::File(file, path) => {

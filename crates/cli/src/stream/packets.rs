@@ -1,0 +1,107 @@
+//! Datagrams as a recording of packets with their arrival times.
+
+use crate::failure::{Failure, Result};
+use crate::formats::pcapng::{Datagram, Packer};
+use crate::stream::source::Filled;
+use crate::volume::now_ns;
+use std::io::ErrorKind;
+use std::net::{SocketAddr, UdpSocket};
+
+/// The longest datagram.
+const DATAGRAM_BYTES: usize = 65_536;
+
+/// A recording ends at a multiple of this, so that another one can go on there.
+const END_BYTES: usize = 4096;
+
+/// A bound socket, whose datagrams become packets.
+#[derive(Debug)]
+pub struct Packets {
+    socket: UdpSocket,
+    to: SocketAddr,
+    data: Vec<u8>,
+    /// A datagram in `data` for which the last block had no room: its length, its sender and when it arrived.
+    carry: Option<(usize, SocketAddr, u64)>,
+}
+
+impl Packets {
+    /// The datagrams of this socket.
+    ///
+    /// # Errors
+    /// It is not bound.
+    pub fn new(socket: UdpSocket) -> Result<Self> {
+        let to = socket.local_addr();
+        let to = to.map_err(|error| Failure::other(format!("looking at the socket: {error}")))?;
+        Ok(Self {
+            socket,
+            to,
+            data: vec![0; DATAGRAM_BYTES],
+            carry: None,
+        })
+    }
+
+    /// The socket.
+    pub const fn socket(&self) -> &UdpSocket {
+        &self.socket
+    }
+
+    /// Whether a datagram waits here.
+    pub const fn has_one(&self) -> bool {
+        self.carry.is_some()
+    }
+
+    /// Fills a block of the recording, or what there is when `stop` is set.
+    ///
+    /// # Errors
+    /// The socket failed.
+    pub fn fill(&mut self, block: &mut [u8], stop: &dyn Fn() -> bool) -> Result<Filled> {
+        let len = block.len();
+        let Some(mut packer) = Packer::begin(block, self.to.ip()) else {
+            // The rest of --size.
+            return Ok(Filled {
+                bytes: 0,
+                is_last: true,
+            });
+        };
+        loop {
+            let (bytes, from, arrival_ns) = match self.carry.take() {
+                Some(carried) => carried,
+                None => match self.socket.recv_from(&mut self.data) {
+                    Ok((bytes, from)) => (bytes, from, now_ns()),
+                    Err(error) if is_not_yet(error.kind()) => {
+                        if stop() {
+                            return Ok(Filled {
+                                bytes: packer.end(END_BYTES),
+                                is_last: true,
+                            });
+                        }
+                        continue;
+                    }
+                    Err(error) => {
+                        return Err(Failure::other(format!("reading the source: {error}")));
+                    }
+                },
+            };
+            let datagram = Datagram {
+                from,
+                to: self.to,
+                arrival_ns,
+                data: self.data.get(..bytes).unwrap_or_default(),
+            };
+            if !packer.add(&datagram) {
+                self.carry = Some((bytes, from, arrival_ns));
+                packer.fill();
+                return Ok(Filled {
+                    bytes: len,
+                    is_last: false,
+                });
+            }
+        }
+    }
+}
+
+fn is_not_yet(kind: ErrorKind) -> bool {
+    matches!(
+        kind,
+        ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
+    )
+}
