@@ -1,46 +1,45 @@
 //! `straightway record DEVICE NAME`: records a stream into a volume, at its rate, with deadlines.
 
 mod described;
+mod files;
+mod outcome;
+mod segmented;
 
+use crate::Context;
 use crate::drive::Drive;
 use crate::failure::{Exit, Failure, Result};
 use crate::formats::args::{Format, SigmfArgs};
-use crate::formats::sigmf::meta_name;
 use crate::live::door::Door;
 use crate::live::host;
 use crate::path::without_fua;
-use crate::stream::chain::{Segments, Target};
+use crate::stream::chain::Target;
 use crate::stream::place::{From, Place as End};
-use crate::stream::producer::{Message, Plan, Produced, Why};
-use crate::stream::recording::{Recorded, Recording};
+use crate::stream::producer::{Message, Plan, Produced};
+use crate::stream::recording::Recording;
 use crate::stream::remote::RemoteVolume;
-use crate::stream::report::{Counted, RecordedFile, Rehearsal, buckets};
-use crate::stream::segments::files::{Files, Making, gaps_name};
+use crate::stream::report::{RecordedFile, Rehearsal};
+use crate::stream::segments::SegmentArgs;
+use crate::stream::segments::files::gaps_name;
 use crate::stream::segments::template::Template;
-use crate::stream::segments::{Limit, SegmentArgs};
 use crate::stream::source::Source;
 use crate::stream::volume_host::VolumeHost;
-use crate::stream::{BUFFERS, Streamed, check_block, no_checksums};
+use crate::stream::{BUFFERS, check_block};
 use crate::units::{Size, Time, interval_ms, micros, rate};
 use crate::verbs::put::check_name;
-use crate::volume::{Access, Checksums, Mounted, Route, Store, failed, now_ns, route, shown};
-use crate::{Context, SCHEMA_VERSION};
+use crate::volume::{Access, Checksums, Mounted, Route, Store, now_ns, route};
 use block::Buffer;
 use clap::{Args, ValueEnum};
 use linux::TscClock;
 use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use stream::{Error as StreamError, RecordOptions, RecordReport};
-use volume::Error;
+use stream::{RecordOptions, RecordReport};
 
 /// Files that are open at the same time: the current one, the one before and the next one, each with its companion; and one that
 /// another process reads.
 const OPEN_FILES: usize = 7;
 /// The name of a rehearsal, until it is removed.
 const REHEARSAL: &str = "rehearsal~";
-/// Initially reserved space of the companion file.
-const GAPS_BYTES: u64 = 64 << 10;
 
 /// What happens to a block if no buffer is empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -158,17 +157,6 @@ pub struct Record {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
-}
-
-/// The files of a recording, open for writing.
-struct Opened<F> {
-    file: F,
-    gap_file: Option<F>,
-    /// Whether they were made for it.
-    is_new: bool,
-    gaps_are_new: bool,
-    /// Where it begins.
-    begin_bytes: u64,
 }
 
 impl Record {
@@ -386,101 +374,6 @@ impl Record {
         }
     }
 
-    fn record(
-        &self,
-        context: &Context,
-        host: &mut impl VolumeHost,
-        path: &str,
-    ) -> Result<(RecordedFile, Option<Failure>)> {
-        self.check_new(host)?;
-        let source = self.of_format(self.open_source(context, host)?)?;
-        let total_bytes = self.total_bytes(&source);
-        self.describe(host)?;
-        let files = match self.new_files(host, total_bytes) {
-            Ok(files) => files,
-            Err(failure) => {
-                self.remove_description(host);
-                return Err(failure);
-            }
-        };
-        let recorded = self.record_into(
-            host,
-            path,
-            total_bytes,
-            files,
-            |host, recording, file, gaps| host.record(context, &recording, source, file, gaps),
-        )?;
-        Ok(self.keep(host, recorded))
-    }
-
-    /// Records at the end of a file that exists.
-    fn record_on(
-        &self,
-        context: &Context,
-        host: &mut &Mounted<'_, '_>,
-        path: &str,
-    ) -> Result<(RecordedFile, Option<Failure>)> {
-        let block_bytes = host.volume.geometry().block_size_bytes();
-        self.check_block(block_bytes)?;
-        self.refuse_to_continue(host)?;
-        let entry = host.find(&self.name)?;
-        let begin_bytes = entry.map_or(0, |entry| entry.size_bytes);
-        if begin_bytes % block_bytes as u64 != 0 {
-            let what = format!(
-                "`{}` has {begin_bytes} bytes; a recording can go on only at a multiple of the device's block of {block_bytes}; nothing was recorded",
-                shown(&self.name)
-            );
-            return Err(Failure::usage(what).hint("record under another NAME"));
-        }
-        let mut source = self.of_format(self.open_source(context, host)?)?;
-        source.skip_to(begin_bytes);
-        let total_bytes = self.total_bytes(&source);
-        context.say(format_args!(
-            "goes on at the end of `{}`, at byte {begin_bytes}",
-            shown(&self.name)
-        ));
-        let open = |name: &str| {
-            let doing = format!("continuing `{}`", shown(name));
-            host.run(doing, host.volume.open_to_write(name))
-        };
-        host.volume.set_time(now_ns());
-        let file = open(&self.name)?;
-        let gaps = gaps_name(&self.name);
-        let mut gaps_are_new = true;
-        let gap_file = match self.policy {
-            Policy::Stop => Ok(None),
-            Policy::Drop => match host.find(&gaps) {
-                Ok(Some(_)) => {
-                    gaps_are_new = false;
-                    open(&gaps).map(Some)
-                }
-                Ok(None) => host.create(&gaps, GAPS_BYTES, Checksums::NONE).map(Some),
-                Err(failure) => Err(failure),
-            },
-        };
-        let gap_file = match gap_file {
-            Ok(gap_file) => gap_file,
-            Err(failure) => {
-                let _ = host.close(&self.name, file);
-                return Err(failure.and("nothing was recorded"));
-            }
-        };
-        let files = Opened {
-            file,
-            gap_file,
-            is_new: false,
-            gaps_are_new,
-            begin_bytes,
-        };
-        self.record_into(
-            host,
-            path,
-            total_bytes,
-            files,
-            |host, recording, file, gaps| host.record(context, &recording, source, file, gaps),
-        )
-    }
-
     fn open_source(&self, context: &Context, host: &impl VolumeHost) -> Result<Source> {
         let stop = || context.cancel.is_set() || host.is_recalled();
         Source::open(&self.from.0, &stop).map_err(|failure| match host.is_recalled() {
@@ -492,72 +385,6 @@ impl Record {
         })
     }
 
-    /// Records into files of the volume, one after another.
-    fn record_segments<'a>(
-        &self,
-        context: &Context,
-        limit: Limit,
-        mounted: &&Mounted<'_, 'a>,
-        path: &str,
-    ) -> Result<(RecordedFile, Option<Failure>)> {
-        let host: &Mounted<'_, 'a> = mounted;
-        self.check_block(host.volume.geometry().block_size_bytes())?;
-        let block_bytes = self.block.0;
-        if matches!(limit, Limit::Bytes(bytes) if bytes < block_bytes) {
-            let what = format!("a segment is shorter than a block of {}", self.block);
-            return Err(Failure::usage(what).hint("a longer --segment, or a smaller --block"));
-        }
-        if let (Limit::Bytes(bytes), Some(keep)) = (limit, self.segments.keep) {
-            if keep.0 < bytes.saturating_mul(2) {
-                let what = format!(
-                    "--keep {keep} has no room for two segments of {}",
-                    Size(bytes)
-                );
-                return Err(Failure::usage(what).hint("the next one is made before one is full"));
-            }
-        }
-        let has_checksums = self.checksums.on(host.volume.status().checksums);
-        let making = Making {
-            template: Template::parse(&self.name)?.numbered(),
-            checksums: has_checksums.ok_or_else(no_checksums)?,
-            has_gaps: self.policy == Policy::Drop,
-            keep_bytes: self.segments.keep.map(|keep| keep.0),
-        };
-        let mut files = Files::new(context.console, host, making)?;
-        let source = self.of_format(self.open_source(context, mounted)?)?;
-        let total_bytes = self.total_bytes(&source);
-        let reserve_bytes = match limit {
-            Limit::Bytes(bytes) if total_bytes > 0 => bytes.min(total_bytes),
-            Limit::Bytes(bytes) => bytes,
-            Limit::Time(_) => 0,
-        };
-        let nothing = |failure: Failure| failure.and("nothing was recorded");
-        let first = files.first(reserve_bytes).map_err(nothing)?;
-        let target = Target::Segments(Box::new(Segments {
-            files,
-            limit,
-            first,
-        }));
-        let recording = self.recording(host.drive, total_bytes);
-        let ended = recording.run(context, host, source, target)?;
-        let mut ended = ended.map_err(nothing)?;
-        let closed = std::mem::replace(&mut ended.closed, Ok(()));
-        let failure = self.failure_of(&ended, closed);
-        Ok(self.report(host.drive, path, 0, ended, failure))
-    }
-
-    /// The names that it makes in the volume.
-    fn names(&self) -> Vec<String> {
-        let mut names = vec![self.name.clone()];
-        if self.policy == Policy::Drop {
-            names.insert(0, gaps_name(&self.name));
-        }
-        if self.format == Format::Sigmf {
-            names.push(meta_name(&self.name));
-        }
-        names
-    }
-
     /// Refuses a block that the device does not have.
     fn check_block(&self, device_block: usize) -> Result<()> {
         if self.block.0 % device_block as u64 == 0 {
@@ -567,110 +394,6 @@ impl Record {
             "--block is {} bytes, not a multiple of the device's block of {device_block}",
             self.block.0
         )))
-    }
-
-    /// Refuses a block that the device does not have, and a name that is taken.
-    fn check_new(&self, host: &mut impl VolumeHost) -> Result<()> {
-        self.check_block(host.block_bytes()?)?;
-        for name in &self.names() {
-            if host.exists(name)? {
-                let failure = failed(format_args!("`{}`", shown(name)), Error::Exists);
-                let hint = format!("another NAME, or: straightway rm {} '{name}'", self.device);
-                return Err(failure.and("nothing was recorded").hint(hint));
-            }
-        }
-        Ok(())
-    }
-
-    /// Makes the files.
-    fn new_files<H: VolumeHost>(&self, host: &mut H, total_bytes: u64) -> Result<Opened<H::File>> {
-        let file = host.create(&self.name, total_bytes, self.checksums)?;
-        let gap_file = match self.policy {
-            Policy::Stop => None,
-            Policy::Drop => {
-                match host.create(&gaps_name(&self.name), GAPS_BYTES, Checksums::NONE) {
-                    Ok(gap_file) => Some(gap_file),
-                    Err(failure) => {
-                        let _ = host.close(&self.name, file);
-                        let _ = host.remove(&self.name);
-                        return Err(failure);
-                    }
-                }
-            }
-        };
-        Ok(Opened {
-            file,
-            gap_file,
-            is_new: true,
-            gaps_are_new: true,
-            begin_bytes: 0,
-        })
-    }
-
-    /// Records into the files by `record`, and closes them.
-    fn record_into<H: VolumeHost>(
-        &self,
-        host: &mut H,
-        path: &str,
-        total_bytes: u64,
-        files: Opened<H::File>,
-        record: impl FnOnce(&mut H, Recording, H::File, Option<H::File>) -> Result<Streamed<Recorded>>,
-    ) -> Result<(RecordedFile, Option<Failure>)> {
-        let Opened {
-            file,
-            gap_file,
-            is_new,
-            gaps_are_new,
-            begin_bytes,
-        } = files;
-        let recording = self.recording(host.drive(), total_bytes);
-        let ended = record(host, recording, file, gap_file);
-        let mut closed = Ok(());
-        for file in [gap_file, Some(file)].into_iter().flatten() {
-            closed = closed.and(host.close(&self.name, file));
-        }
-        let ended = match ended? {
-            Ok(ended) => ended,
-            Err(failure) => {
-                if is_new {
-                    let _ = host.remove(&self.name);
-                    self.remove_description(host);
-                }
-                if gaps_are_new && gap_file.is_some() {
-                    let _ = host.remove(&gaps_name(&self.name));
-                }
-                return Err(failure.and("nothing was recorded"));
-            }
-        };
-        if gaps_are_new && ended.report.gaps == 0 && gap_file.is_some() && closed.is_ok() {
-            closed = host.remove(&gaps_name(&self.name));
-        }
-        let failure = self.failure_of(&ended, closed);
-        Ok(self.report(host.drive(), path, begin_bytes, ended, failure))
-    }
-
-    /// Why the recording ended early, or could not be closed.
-    fn failure_of(&self, ended: &Recorded, closed: Result<()>) -> Option<Failure> {
-        match (ended.result, closed) {
-            (Err(error), _) => {
-                let durable_bytes = ended.report.durable_bytes;
-                let remark = format_args!("{durable_bytes} bytes of it are durable");
-                let last = ended.segments.last().map(|segment| segment.name.as_str());
-                let name = last.unwrap_or(&self.name);
-                Some(self.failure(name, error).and(remark))
-            }
-            (Ok(()), Err(failure)) => Some(failure),
-            _ => None,
-        }
-    }
-
-    fn failure(&self, name: &str, error: StreamError) -> Failure {
-        let doing = format!("recording `{}`", shown(name));
-        crate::stream::failure(&doing, error).unwrap_or_else(|error| match error {
-            StreamError::Overrun { .. } => Failure::new(Exit::Late, format!("{doing}: {error}"))
-                .hint("more --buffers, larger ones, a lower --rate, or --policy drop"),
-            error => Failure::usage(format!("{doing}: {error}")),
-        })
     }
 
     /// The expected length; 0 if unknown.
@@ -715,56 +438,5 @@ impl Record {
             watch: None,
             door: Door::open(drive),
         }
-    }
-
-    fn report(
-        &self,
-        drive: &Drive,
-        path: &str,
-        begin_bytes: u64,
-        ended: Recorded,
-        failure: Option<Failure>,
-    ) -> (RecordedFile, Option<Failure>) {
-        let counted = &ended.report;
-        let (ended_by, of_source) = match ended.produced.why {
-            _ if failure.is_some() => ("failed", None),
-            Ok(Why::Length) => ("length", None),
-            Ok(Why::Source) => ("source", None),
-            Ok(Why::Stopped) => ("stopped", None),
-            Err(of_source) => ("failed", Some(of_source)),
-        };
-        let report = RecordedFile {
-            counted: Counted {
-                schema_version: SCHEMA_VERSION,
-                device: drive.to_string(),
-                path: path.to_owned(),
-                name: self.name.clone(),
-                length_bytes: counted.durable_bytes.saturating_sub(begin_bytes),
-                elapsed_us: ended.elapsed_us,
-                blocks: counted.blocks,
-                misses: counted.misses,
-                lateness_max_us: counted.lateness_max_us,
-                latency_max_us: counted.latency_max_us,
-                latencies: buckets(&counted.latencies),
-                buffers: u64::from(ended.buffers),
-                smallest_buffers: counted.smallest_ring_blocks(),
-                retries: counted.retries,
-            },
-            ended_by,
-            begin_bytes,
-            smallest_buffer_bytes: counted.smallest_ring_bytes(),
-            lost_blocks: counted.lost_blocks,
-            lost_bytes: counted.lost_bytes,
-            gaps: counted.gaps,
-            abandoned_bytes: counted.abandoned_bytes,
-            dropped_datagrams: ended.produced.dropped_datagrams,
-            tardy_blocks: ended.produced.tardy_blocks,
-            commits: counted.commits,
-            reservations: counted.reservations,
-            segments: ended.segments,
-            removed_segments: ended.removed_segments,
-            rehearsal: None,
-        };
-        (report, failure.or(of_source))
     }
 }
