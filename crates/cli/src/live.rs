@@ -19,8 +19,8 @@ pub mod reader;
 
 use crate::drive::Drive;
 use crate::failure::{Exit, Failure};
-use crate::verbs::ls::Listing;
-use crate::verbs::stat::{FileReport, VolumeReport};
+use crate::volume::listing::Listing;
+use crate::volume::reports::{FileReport, VolumeReport};
 use linux::resolve::Resolved;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};

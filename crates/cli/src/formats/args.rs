@@ -1,7 +1,7 @@
 //! The options that describe a recording to other tools.
 
 use crate::failure::{Failure, Result};
-use crate::formats::sigmf::{Datatype, Hertz};
+use crate::formats::samples::{Datatype, Hertz};
 use clap::{Args, ValueEnum};
 
 /// What other tools take a recording for.

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`args`] | the formats, and the options that describe a recording |
 //! | [`gaps`] | the lines of `NAME.gaps` |
+//! | [`samples`] | types and rates of samples |
 //! | [`sigmf`] | the metadata of samples |
 //! | [`mcap`] | a whole file of messages from a stream that may end anywhere |
 //! | [`pcapng`] | datagrams with their arrival times, whole in each block |
@@ -12,4 +13,5 @@ pub mod args;
 pub mod gaps;
 pub mod mcap;
 pub mod pcapng;
+pub mod samples;
 pub mod sigmf;

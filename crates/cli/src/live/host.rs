@@ -3,9 +3,9 @@
 use super::door::Letter;
 use super::{Answer, Ask, Data, READ_BYTES};
 use crate::failure::{Failure, Result};
-use crate::verbs::ls::Listing;
-use crate::verbs::stat::{FileReport, VolumeReport};
+use crate::volume::listing::Listing;
 use crate::volume::moves::{Moves, WHOLE_CHUNKS_BYTES};
+use crate::volume::reports::{FileReport, VolumeReport};
 use crate::volume::service::Job;
 use crate::volume::turns::wait_for;
 use crate::volume::{Mounted, failed, shown};

@@ -6,8 +6,8 @@ use super::{
 use crate::Context;
 use crate::drive::Drive;
 use crate::failure::{Failure, Result};
-use crate::verbs::ls::Listing;
-use crate::verbs::stat::{FileReport, VolumeReport};
+use crate::volume::listing::Listing;
+use crate::volume::reports::{FileReport, VolumeReport};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 

@@ -2,7 +2,6 @@
 
 use crate::failure::{Failure, Result};
 use crate::formats::pcapng::{Datagram, Packer};
-use crate::stream::source::Filled;
 use crate::volume::now_ns;
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
@@ -49,18 +48,15 @@ impl Packets {
         self.carry.is_some()
     }
 
-    /// Fills a block of the recording, or what there is when `stop` is set.
+    /// Fills a block of the recording, or what there is when `stop` is set. Returns the bytes, and whether they are the last.
     ///
     /// # Errors
     /// The socket failed.
-    pub fn fill(&mut self, block: &mut [u8], stop: &dyn Fn() -> bool) -> Result<Filled> {
+    pub fn fill(&mut self, block: &mut [u8], stop: &dyn Fn() -> bool) -> Result<(usize, bool)> {
         let len = block.len();
         let Some(mut packer) = Packer::begin(block, self.to.ip()) else {
             // The rest of --size.
-            return Ok(Filled {
-                bytes: 0,
-                is_last: true,
-            });
+            return Ok((0, true));
         };
         loop {
             let (bytes, from, arrival_ns) = match self.carry.take() {
@@ -69,10 +65,7 @@ impl Packets {
                     Ok((bytes, from)) => (bytes, from, now_ns()),
                     Err(error) if is_not_yet(error.kind()) => {
                         if stop() {
-                            return Ok(Filled {
-                                bytes: packer.end(END_BYTES),
-                                is_last: true,
-                            });
+                            return Ok((packer.end(END_BYTES), true));
                         }
                         continue;
                     }
@@ -90,10 +83,7 @@ impl Packets {
             if !packer.add(&datagram) {
                 self.carry = Some((bytes, from, arrival_ns));
                 packer.fill();
-                return Ok(Filled {
-                    bytes: len,
-                    is_last: false,
-                });
+                return Ok((len, false));
             }
         }
     }

@@ -179,7 +179,8 @@ impl Source {
     /// The source cannot be read.
     pub fn fill(&mut self, data: &mut [u8], stop: &dyn Fn() -> bool) -> Result<Filled> {
         if let Self::Packets(packets) = self {
-            return packets.fill(data, stop);
+            let (bytes, is_last) = packets.fill(data, stop)?;
+            return Ok(Filled { bytes, is_last });
         }
         let mut bytes = 0;
         while let Some(rest) = data.get_mut(bytes..).filter(|rest| !rest.is_empty()) {

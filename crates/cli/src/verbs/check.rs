@@ -4,10 +4,10 @@
 use crate::failure::{Exit, Result};
 use crate::transfer::IoArgs;
 use crate::units::{counted, rounded};
-use crate::verbs::ls::Listing;
 use crate::verbs::put::UNFINISHED;
 use crate::volume::drain::{Part, drain};
 use crate::volume::flow::Sums;
+use crate::volume::listing::Listing;
 use crate::volume::{Mounted, Route, Store, failed, findings, pace, route, shown};
 use crate::{Context, SCHEMA_VERSION};
 use clap::Args;

@@ -5,7 +5,7 @@ use crate::live::reader::Live;
 use crate::path::PathChoice;
 use crate::units::rounded;
 use crate::verbs::list;
-use crate::verbs::stat::VolumeReport;
+use crate::volume::reports::VolumeReport;
 use crate::volume::{Route, Store, route, shown};
 use crate::{Context, SCHEMA_VERSION};
 use clap::Args;

@@ -6,6 +6,7 @@ use crate::guard::{Grant, Purpose};
 use crate::units::{Size, rounded};
 use crate::verbs::label::check_label;
 use crate::volume::found::{self, Ends, Signature};
+use crate::volume::reports::uuid_text;
 use crate::volume::{Route, Store, failed, route, shown, wipe};
 use crate::{Context, SCHEMA_VERSION};
 use clap::Args;
@@ -400,11 +401,6 @@ pub(super) fn random_identity() -> Result<[u8; 16]> {
     uuid[6] = uuid[6] & 0x0f | 0x40;
     uuid[8] = uuid[8] & 0x3f | 0x80;
     Ok(uuid)
-}
-
-/// Formats an identity.
-pub fn uuid_text(uuid: &[u8; 16]) -> String {
-    uuid.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 impl Report {

@@ -1,7 +1,8 @@
 //! `straightway label DEVICE [LABEL]`: shows or changes the label of a volume.
 
 use crate::failure::{Exit, Failure, Result};
-use crate::volume::{AnyVolume, Route, Store, route, shown};
+use crate::volume::reports::label_of;
+use crate::volume::{Route, Store, route, shown};
 use crate::{Context, SCHEMA_VERSION};
 use clap::Args;
 use schemars::JsonSchema;
@@ -70,14 +71,6 @@ impl Label {
         }
         Ok(Exit::Done)
     }
-}
-
-/// The label of a mounted volume.
-pub fn label_of(volume: &AnyVolume<'_>) -> String {
-    let label = volume.status().label;
-    let end = label.iter().position(|&byte| byte == 0);
-    let label = label.get(..end.unwrap_or(label.len())).unwrap_or_default();
-    String::from_utf8_lossy(label).into_owned()
 }
 
 /// Refuses a label that a volume cannot have.

@@ -7,7 +7,7 @@ use crate::mount::fuse::{Folder, Space};
 use crate::mount::reads::{self, MEMORY_BYTES, READ_BYTES};
 use crate::mount::tree::{FileFacts, Tree};
 use crate::units::counted;
-use crate::verbs::ls::Listing;
+use crate::volume::listing::Listing;
 use crate::volume::{Access, Mounted, Route, Store, route, shown};
 use clap::Args;
 use fuser::{MountOption, Session, SessionACL};

@@ -2,8 +2,8 @@
 
 use crate::failure::{Exit, Result};
 use crate::hardware::{self, Files};
-use crate::verbs::ls::Listing;
 use crate::verbs::put::check_name;
+use crate::volume::listing::Listing;
 use crate::volume::tree::{choose, is_pattern};
 use crate::volume::{Access, Mounted, Route, Store, failed, route, shown};
 use crate::{Context, SCHEMA_VERSION};

@@ -8,6 +8,7 @@
 //! | `chunks` | checksums of a stream |
 //! | `checksums` | whether a new file has checksums |
 //! | `source` | a file or standard input, read into the device's buffers |
+//! | `listing`, `reports` | the files, the volume and a file, as they are reported |
 //! | `tree` | many files: of folders, and of patterns |
 //! | `found` | the existing content of a device |
 //! | `findings` | the findings of a check as text |
@@ -25,7 +26,9 @@ pub mod fill;
 pub mod findings;
 pub mod flow;
 pub mod found;
+pub mod listing;
 pub mod moves;
+pub mod reports;
 pub mod route;
 pub mod service;
 pub mod source;

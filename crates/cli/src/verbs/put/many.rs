@@ -10,7 +10,7 @@ use crate::SCHEMA_VERSION;
 use crate::drive::Drive;
 use crate::failure::{Exit, Failure, Result};
 use crate::units::{counted, exact, micros, rounded};
-use crate::verbs::ls::Listing;
+use crate::volume::listing::Listing;
 use crate::volume::source::Source;
 use crate::volume::tree::{Tree, some};
 use crate::volume::{Mounted, Store, route};

@@ -1,0 +1,145 @@
+//! The files of a volume, as they are listed.
+
+use super::{AnyVolume, Mounted, findings};
+use crate::SCHEMA_VERSION;
+use crate::failure::Result;
+use crate::units::rounded;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::time::{Duration, UNIX_EPOCH};
+use volume::{Entry, Error, Node};
+
+/// The files of a volume.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Listing {
+    /// Version of this schema: 2.
+    pub schema_version: u32,
+    /// By name.
+    pub files: Vec<FileEntry>,
+    /// Slots that cannot be read, neighbours as one range; see `straightway check`.
+    pub damaged: Vec<String>,
+}
+
+/// A file.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct FileEntry {
+    /// Its name.
+    pub name: String,
+    /// Bytes of data.
+    pub size_bytes: u64,
+    /// Allocated bytes, including reservation and checksums; null on `hwfs:`.
+    pub allocated_bytes: Option<u64>,
+    /// Time of the last commit, in nanoseconds since 1970; 0 if unknown.
+    pub modified_ns: u64,
+    /// Whether it has a checksum for each 64 KiB; null on `hwfs:`.
+    pub checksums: Option<bool>,
+    /// Its slot in the volume's table.
+    pub slot: u32,
+    /// The application's number for the file; null on `hwfs:`.
+    pub app_tag: Option<u64>,
+}
+
+impl FileEntry {
+    /// Converts a volume's file entry.
+    pub fn new(entry: &Entry) -> Self {
+        Self {
+            name: entry.name.as_str().to_owned(),
+            size_bytes: entry.size_bytes,
+            allocated_bytes: Some(entry.allocated_bytes),
+            modified_ns: entry.mtime_ns,
+            checksums: Some(entry.checksums),
+            slot: entry.slot,
+            app_tag: Some(entry.app_tag),
+        }
+    }
+
+    /// Converts an entry from a file system in hardware.
+    pub fn of_hardware(entry: ::hwfs::Entry) -> Self {
+        Self {
+            name: entry.name,
+            size_bytes: entry.bytes,
+            allocated_bytes: None,
+            modified_ns: 0,
+            checksums: None,
+            slot: entry.slot,
+            app_tag: None,
+        }
+    }
+
+    /// Whether it is known to have checksums.
+    pub fn has_checksums(&self) -> bool {
+        self.checksums == Some(true)
+    }
+
+    /// Allocated bytes, rounded.
+    pub fn allocated(&self) -> String {
+        self.allocated_bytes.map_or("-".to_owned(), rounded)
+    }
+
+    /// The time of the last change, in seconds, UTC.
+    pub fn modified(&self) -> String {
+        match self.modified_ns {
+            0 => "-".to_owned(),
+            ns => {
+                let time = UNIX_EPOCH + Duration::from_nanos(ns);
+                humantime::format_rfc3339_seconds(time).to_string()
+            }
+        }
+    }
+}
+
+impl Listing {
+    /// Reads the list from a volume. A damaged slot does not end the list.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn read(mounted: &Mounted<'_, '_>) -> Result<Self> {
+        let doing = format_args!("listing {}", mounted.drive);
+        mounted.run(doing, Self::gather(mounted.volume))
+    }
+
+    /// The same, beside other work on the volume.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub async fn gather(volume: &AnyVolume<'_>) -> std::result::Result<Self, Error> {
+        let mut listing = Self {
+            schema_version: SCHEMA_VERSION,
+            files: Vec::new(),
+            damaged: Vec::new(),
+        };
+        let mut damaged = Vec::new();
+        let mut from = 0;
+        let files = &mut listing.files;
+        while let Err(error) = volume
+            .files(from, |entry| {
+                files.push(FileEntry::new(&entry));
+                true
+            })
+            .await
+        {
+            let slot = damaged_slot(error).ok_or(error)?;
+            damaged.push(slot);
+            from = slot + 1;
+        }
+        listing.damaged = findings::slots(&damaged);
+        listing.sort();
+        Ok(listing)
+    }
+
+    /// Sorts the files by name.
+    pub fn sort(&mut self) {
+        self.files.sort_by(|one, other| one.name.cmp(&other.name));
+    }
+}
+
+/// The slot that an error names, after which a listing continues.
+fn damaged_slot(error: Error) -> Option<u32> {
+    match error {
+        Error::Corrupt(damage) => match damage.node() {
+            Node::Slot(slot) => Some(slot),
+            _ => None,
+        },
+        _ => None,
+    }
+}
