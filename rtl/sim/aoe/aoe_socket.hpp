@@ -103,6 +103,9 @@ inline int serve(const char* path, unsigned slot) {
 }
 
 class Attached {
+    // Five seconds: six attempts are made before a guest that does not run at all is taken for gone.
+    static constexpr unsigned kPatience = 2500;
+
 public:
     Attached(const char* path) : machine_(DeviceModel(), 8, 0, 1), wire_(path) {
         machine_.i_tx.deliver = [this](const Bytes& bytes) { wire_.send(bytes), moved_ = true; };
@@ -114,28 +117,32 @@ public:
         };
         machine_.host->finished = [this](const Request& request) { ended_.push_back(request), moved_ = true; };
     }
-    // A guest under emulation is slow, and its machine may be busy: while nothing moves, two milliseconds are four cycles.
+    // A guest under emulation is slow, and its machine may be busy: while nothing moves, two milliseconds are four cycles. After so
+    // many of them a frame is taken for lost: the time until the core sends the next one is skipped.
+    unsigned patience = kPatience;
     bool hurry = true;
     template <class Condition>
     void until(Condition condition) {
         Bytes frame;
-        for (unsigned still = 0, turn = 0; !condition(); ++still) {
+        for (unsigned still = 0, turn = 0, silent = 0; !condition(); ++still) {
             if (++turn % 32 == 0 || still > 60)
                 while (wire_.receive(frame)) machine_.i_rx.frames.emplace_back(frame, false);
             machine_.cycle();
             moved_ |= !machine_.i_rx.frames.empty() || machine_.top->i_tx_valid || machine_.top->write_valid || machine_.top->read_valid;
-            if (moved_) still = 0;
+            if (moved_) still = silent = 0;
             moved_ = false;
-            if (!hurry && still > 60 && still % 4 == 0) wire_.wait(2);
+            if (!hurry && silent < patience && still > 60 && still % 4 == 0) wire_.wait(2), ++silent;
         }
     }
     void until_ready() { until([&] { return machine_.top->ready; }); }
-    // Without a target the time between two queries is for the guest.
+    // Without a target the time between two queries is for the guest, whose target may not listen yet.
     void find() {
         hurry = true;
         until([&] { return machine_.top->i_tx_valid; });
         hurry = false;
+        patience = 250;
         until_ready();
+        patience = kPatience;
     }
     std::vector<Request> run(std::deque<Request> requests) {
         size_t count = requests.size();
