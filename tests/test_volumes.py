@@ -149,6 +149,42 @@ def test_two_processes_cannot_have_one_volume():
     )
 
 
+def test_others_read_what_is_recorded_whatever_drives_the_drive():
+    """By the name that the drive had, too: while it is driven from user space the kernel knows none."""
+    guest(
+        r"""
+        rc 0 $S format /dev/nvme0n1 --destroy-data LAB1 --checksums
+        mkfifo /tmp/source
+        head -c 4M /dev/urandom >/tmp/data
+        for path in vfio io_uring sync; do
+          $S record /dev/nvme0n1 take --path $path --block 64K --commit-bytes 1M --deadline 60min --acknowledge \
+            </tmp/source >/tmp/durable 2>/tmp/said & pid=$!
+          exec 3>/tmp/source
+          head -c 2M /tmp/data >&3
+          until grep -qx "durable $((2 << 20))" /tmp/durable; do
+            kill -0 $pid || fail "the recording ended: $(cat /tmp/said)"
+            sleep 0.1
+          done
+          rc 0 $S ls /dev/nvme0n1
+          same "$(cat /tmp/out)" take "the files over $path"
+          $S get /dev/nvme0n1 take - --follow >/tmp/got 2>/tmp/told 3>&- & follower=$!
+          rc 0 $S get $BDF take - --length 1M
+          same "$(sum </tmp/out)" "$(head -c 1M /tmp/data | sum)" "the beginning over $path"
+          rc 3 $S rm /dev/nvme0n1 take
+          tail -c 2M /tmp/data >&3
+          exec 3>&-
+          wait $pid || fail "$(cat /tmp/said)"
+          wait $follower || fail "$(cat /tmp/told)"
+          same "$(sum </tmp/got)" "$(sum </tmp/data)" "what the follower got over $path"
+          driver_is nvme
+          rc 0 $S rm /dev/nvme0n1 take
+        done
+        rc 0 $S check /dev/nvme0n1
+        """,
+        "--drive", DRIVE,
+    )
+
+
 def test_a_put_that_is_interrupted_or_killed_leaves_a_sound_volume():
     guest(
         r"""
