@@ -88,7 +88,7 @@ def check_samples(device, folder, known):
     """The export of the samples; returns how many bytes they are, or None if there is no recording yet."""
     status, _, errors = straightway("--quiet", "export", device, "radio", folder / "radio", "--format", "sigmf", "--force")
     if status != 0:
-        # An empty file is no file of samples for the readers.
+        # The readers do not open an empty file of samples.
         missing = status == 10 and "no file has this name" in errors or status == 1 and "no whole sample" in errors
         assert missing and known < 4, errors
         return None

@@ -1,4 +1,4 @@
-//! A volume that another process records on: what it answers to `ls`, `stat`, `df`, `get` and `cat` meanwhile.
+//! A volume that another process records on: what that one answers to `ls`, `stat`, `df` and `get`.
 //!
 //! A volume has one writer, which alone knows what is in flight. So the readers ask it: the process that records listens at a
 //! socket, and its loop answers between the blocks of the recording, one request at a time, from what is committed. Nothing is
@@ -224,7 +224,17 @@ mod tests {
                 (Exit::Missing, "gone")
             );
             assert_eq!(told.remedy(), Some("look"));
+            // The end does not wait for one that takes nothing.
+            let mut stuck = connect();
+            stuck.write_all(b"\"List\"\n").unwrap();
+            let Letter { reply, .. } = letters.recv().unwrap();
+            let much = vec![0; 64 << 20];
+            reply.send((Answer::from(&failure), much)).unwrap();
             ended.store(true, Ordering::Relaxed);
+            while readers.load(Ordering::Relaxed) > 0 {
+                std::thread::yield_now();
+            }
+            drop(stuck);
         });
         std::fs::remove_file(path).unwrap();
     }

@@ -3,7 +3,7 @@
 use super::{Answer, Ask, address, former_name, identity, is_trusted};
 use crate::drive::Drive;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -98,10 +98,8 @@ fn wait(of: &mut [PollFd<'_>]) -> bool {
 /// Passes requests on, and answers back.
 fn serve(stream: &UnixStream, letters: &Sender<Letter>, ended: &AtomicBool) -> std::io::Result<()> {
     stream.set_nonblocking(false)?;
-    // A reader that takes nothing for so long is gone.
-    stream.set_write_timeout(Some(LOOK * 100))?;
+    stream.set_write_timeout(Some(LOOK))?;
     let mut lines = BufReader::new(stream);
-    let mut to = stream;
     loop {
         while lines.buffer().is_empty() && !wait(&mut [PollFd::new(&stream.as_fd(), PollFlags::IN)])
         {
@@ -125,7 +123,23 @@ fn serve(stream: &UnixStream, letters: &Sender<Letter>, ended: &AtomicBool) -> s
         };
         let mut line = serde_json::to_vec(&answer)?;
         line.push(b'\n');
-        to.write_all(&line)?;
-        to.write_all(&data)?;
+        send(stream, &line, ended)?;
+        send(stream, &data, ended)?;
     }
+}
+
+/// Writes all of it, as long as the reader takes it. The end of the recording does not wait for a reader that takes nothing.
+fn send(mut stream: &UnixStream, mut bytes: &[u8], ended: &AtomicBool) -> std::io::Result<()> {
+    while !bytes.is_empty() {
+        match stream.write(bytes) {
+            Ok(taken) => bytes = bytes.get(taken..).unwrap_or_default(),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                if ended.load(Ordering::Relaxed) {
+                    return Err(error);
+                }
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }

@@ -136,12 +136,14 @@ impl Recording {
                     let (ended, readers) = (&ended, &readers);
                     scope.spawn(move || door.attend(scope, &letters_to, ended, readers));
                 }
-                let ends = Ends {
+                let mut ends = Ends {
                     idle: &idle_to,
                     blocks: &blocks,
                     answers,
                 };
-                let result = self.pump(mounted, &mut chain, ends, &bar, &stopped);
+                let result = self.pump(mounted, &mut chain, &mut ends, &bar, &stopped);
+                // However it ended: a read under way has memory that the device writes.
+                ends.answers.end();
                 ended.store(true, Ordering::Relaxed);
                 stopped.store(true, Ordering::Relaxed);
                 drop(idle_to);
@@ -207,7 +209,7 @@ impl Recording {
         &self,
         mounted: &Mounted<'_, '_>,
         chain: &mut Chain<'_, '_, '_, '_>,
-        mut ends: Ends<'_, '_, '_, '_>,
+        ends: &mut Ends<'_, '_, '_, '_>,
         bar: &ProgressBar,
         stopped: &AtomicBool,
     ) -> Result<std::result::Result<(), StreamError>> {
@@ -234,7 +236,6 @@ impl Recording {
             ends.answers
                 .step(durable_bytes, || chain.waiting_blocks() * 2 > buffers);
             if let std::task::Poll::Ready(result) = step {
-                ends.answers.end();
                 let gone = StreamError::Device {
                     offset_bytes: durable_bytes,
                     error: block::Error::Gone,
