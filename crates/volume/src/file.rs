@@ -223,6 +223,7 @@ impl OpenFile {
 
     /// Bytes from `offset` on that are contiguous on the device, and the device address; within
     /// the extents of `window`.
+    #[inline]
     pub(crate) fn find(&self, window: Window, offset: u64, shape: &Shape) -> Option<(u64, u64)> {
         let (unit, contiguous) = self.place(offset, shape);
         let window = match window {
