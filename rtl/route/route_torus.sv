@@ -5,11 +5,14 @@
 // Width          bits of a word
 // Columns, Rows  its size, powers of two, 2 or more
 // Interval       cycles between two words of a node. From 2 x Columns x Rows on, the bound and the order hold for any destinations
+// Fast           nodes, a bit each, that have FastInterval instead, 2 or more: README.md has which may
 module route_torus #(
   parameter int unsigned Width    = 32,
   parameter int unsigned Columns  = 4,
   parameter int unsigned Rows     = 4,
   parameter int unsigned Interval = 2 * Columns * Rows,
+  parameter logic [Columns*Rows-1:0] Fast = '0,
+  parameter int unsigned FastInterval = 2,
   localparam int unsigned Nodes       = Columns * Rows,
   localparam int unsigned ColumnWidth = $clog2(Columns),
   localparam int unsigned RowWidth    = $clog2(Rows),
@@ -42,7 +45,7 @@ module route_torus #(
       localparam int unsigned North = ((row + Rows - 1) % Rows) * Columns + column;
       logic valid, ready;
 
-      route_source #(.Interval(Interval)) u_source (
+      route_source #(.Interval(Fast[Node] ? FastInterval : Interval)) u_source (
         .clk_i, .rst_ni, .valid_i(in_valid_i[Node]), .ready_o(in_ready_o[Node]), .valid_o(valid), .ready_i(ready)
       );
 
