@@ -1,5 +1,5 @@
 """The hardware: what rtl/figures.py, rtl/hwfs_figures.py, rtl/sata_figures.py, rtl/virtio_figures.py, rtl/smmu_figures.py,
-rtl/link_figures.py and rtl/aoe_figures.py measure."""
+rtl/link_figures.py, rtl/aoe_figures.py and rtl/system_figures.py measure."""
 
 import json
 
@@ -12,6 +12,7 @@ VIRTIO_RESULTS = ROOT / "build" / "rtl" / "virtio_figures.json"
 SMMU_RESULTS = ROOT / "build" / "rtl" / "smmu_figures.json"
 LINK_RESULTS = ROOT / "build" / "rtl" / "link_figures.json"
 AOE_RESULTS = ROOT / "build" / "rtl" / "aoe_figures.json"
+SYSTEM_RESULTS = ROOT / "build" / "rtl" / "system_figures.json"
 
 
 def raid0(figures):
@@ -60,4 +61,11 @@ def aoe(figures):
     """Remote disks: rates of 1, 4 and 8 of them, cycles of overhead a frame, single requests, sizes."""
     run([ROOT / "build" / "venv" / "bin" / "python", "rtl/aoe_figures.py", AOE_RESULTS])
     for row in json.loads(AOE_RESULTS.read_text()):
+        figures.add(*row)
+
+
+def system(figures):
+    """A head node and its disk nodes on a torus and a tree: files, the search, a model of 64 disks, sizes."""
+    run([ROOT / "build" / "venv" / "bin" / "python", "rtl/system_figures.py", SYSTEM_RESULTS])
+    for row in json.loads(SYSTEM_RESULTS.read_text()):
         figures.add(*row)
