@@ -1,9 +1,10 @@
-"""A head node and its disk nodes on a torus and on a tree: files, a search, rates, nodes that are missing and nodes that leave.
+"""A head node and its disk nodes on a torus and on a tree: the networks alone, files, a search, rates, nodes that are missing or leave.
 
 STRAIGHTWAY_SEED=... repeats a run; the seed is printed with each failure.
 """
 
 import random
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -41,6 +42,17 @@ def test_lint(top, core, parameters):
 def test_yosys_reads_it_too():
     """The second reader: slang, in Yosys. Latches and combinational loops are errors; data are in block RAM."""
     assert sizes.block_rams("system_disk_node", "xc7") == 4
+
+
+@pytest.mark.parametrize("top,ways,ports", [("system_torus", 4, 4), ("system_torus", 4, 1), ("system_tree", 8, 1), ("system_tree", 4, 2)])
+def test_networks_alone(top, ways, ports):
+    """Every flit once and in order; on the torus within the bound; with full load at the rates that README.md promises."""
+    bench = cores.build_bench(f"{top}_{ways}_{ports}", top, "system/network_bench.cpp", {"Ways": ways, "Ports": ports, "Width": 32},
+                              core="system", level="-O0")
+    for percent in (20, 100):
+        words = [bench, str(SEED), "20000", str(percent)]
+        done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300)
+        assert done.returncode == 0, f"network_bench {' '.join(words[1:])}\n{done.stdout}"
 
 
 @pytest.fixture(scope="module")
