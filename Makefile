@@ -7,18 +7,21 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 # The build of the command to install.
 COMMAND ?= target/release/straightway
+# The command that writes the manual pages and the completions: another one if COMMAND does not run here.
+WRITER ?= $(COMMAND)
 # The folder with the C library to install.
 LIBRARY ?= $(dir $(COMMAND))
 VERSION = $(shell sed -n '0,/^version = /s/^version = "\(.*\)"/\1/p' Cargo.toml)
 MAJOR = $(firstword $(subst ., ,$(VERSION)))
 
-.PHONY: help demo test test-fast test-rtl soak figures reproduce check build setup install install-c fio-engine wheel packages
+.PHONY: help demo test test-fast test-rtl test-arm64 soak figures reproduce check build setup install install-c fio-engine wheel packages packages-arm64
 
 help:
 	@echo "make demo       set up, then compare every path to an emulated NVMe drive (out/demo/)"
 	@echo "make test       set up, then run every test (ONLY=lab, or ONLY=a part of a test's name)"
 	@echo "make test-fast  the tests that need no virtual machine"
 	@echo "make test-rtl   the hardware's tests and proofs"
+	@echo "make test-arm64 every test that can run on 64-bit Arm, there (make test has a part of them)"
 	@echo "make soak       the crash search over 10 million states (STATES=n SEED=n), then 1,000 lives of a SATA drive (LIVES=), then ten minutes of maps amid failures (STORM=600s), then ThreadSanitizer"
 	@echo "make figures    measure the published figures into docs/figures.md (ONLY=volume for one area)"
 	@echo "make reproduce  repeat a thesis's figures in the lab (docs/reproduce.md; ONLY=sweep for a part)"
@@ -27,11 +30,11 @@ help:
 	@echo "make fio-engine build fio's engine over libstraightway (target/release/straightway_fio.so)"
 	@echo "make wheel      build the Python module (build/wheels/release)"
 	@echo "make install    install it with its manual pages and completions, and libstraightway (PREFIX=/usr/local DESTDIR=)"
-	@echo "make packages   Debian packages of the command, the C library and CharIO (out/packages)"
+	@echo "make packages   Debian packages of the command, the C library and CharIO (out/packages); packages-arm64 for 64-bit Arm"
 	@echo "make setup      install what all of these need"
 
 setup:
-	@tools/setup base lab lab-aarch64 chario fio gstreamer riscv instrument python wheel rtl
+	@tools/setup base lab lab-aarch64 aarch64 chario fio gstreamer riscv instrument python wheel rtl
 
 build:
 	@tools/setup base
@@ -51,18 +54,24 @@ wheel:
 packages: build
 	tools/packages
 
+# The same for arm64.
+packages-arm64: build
+	@tools/setup base aarch64
+	tools/cross cargo build --release --locked -p straightway-cli -p straightway-preload -p straightway-c
+	tools/packages --arm64
+
 # Installs what `make build` built, so that root needs no compiler.
 install: install-c
 	@test -x $(COMMAND) || { echo "install: $(COMMAND) does not exist; hint: make build" >&2; exit 1; }
 	install -D -m 755 $(COMMAND) $(DESTDIR)$(PREFIX)/bin/straightway
 	install -D -m 644 $(dir $(COMMAND))libstraightway_preload.so $(DESTDIR)$(PREFIX)/lib/straightway/libstraightway_preload.so
 	install -d $(DESTDIR)$(PREFIX)/share/man/man1
-	$(COMMAND) man $(DESTDIR)$(PREFIX)/share/man/man1
+	$(WRITER) man $(DESTDIR)$(PREFIX)/share/man/man1
 	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions \
 	    $(DESTDIR)$(PREFIX)/share/zsh/site-functions $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
-	$(COMMAND) completions bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/straightway
-	$(COMMAND) completions zsh >$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_straightway
-	$(COMMAND) completions fish >$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/straightway.fish
+	$(WRITER) completions bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/straightway
+	$(WRITER) completions zsh >$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_straightway
+	$(WRITER) completions fish >$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/straightway.fish
 
 # libstraightway: shared, static, its header and its description for pkg-config.
 install-c:
@@ -82,7 +91,7 @@ demo:
 	@tools/demo
 
 test:
-	@tools/setup base lab lab-aarch64 chario fio gstreamer riscv instrument python wheel rtl
+	@tools/setup base lab lab-aarch64 aarch64 chario fio gstreamer riscv instrument python wheel rtl
 	@tools/test $(ONLY)
 
 test-fast:
@@ -102,6 +111,11 @@ soak:
 test-rtl:
 	@tools/setup base rtl
 	@tools/test rtl proofs
+
+# In emulated machines with an SMMUv3 and without, on Debian's two kernels for arm64.
+test-arm64:
+	@tools/setup base lab lab-aarch64 aarch64 chario python
+	STRAIGHTWAY_ARCH=aarch64 tools/test arm64
 
 figures:
 	@tools/setup base lab chario riscv rtl

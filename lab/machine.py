@@ -122,7 +122,8 @@ def kernel_command_line(machine: Machine) -> str:
         words += ["intel_iommu=on iommu=pt"] if machine.iommu else []
     else:
         words = ["console=ttyAMA0", KERNEL_ARGUMENTS]
-        words += ["iommu.passthrough=1"] if machine.iommu else []
+        # A drive's port is in its group, so VFIO takes the port's interrupts with the drive: it is polled.
+        words += ["iommu.passthrough=1 pciehp.pciehp_poll_mode=1"] if machine.iommu else []
     # A busy host can keep the guest's processor from running for half a minute, which its kernel takes for its own lockup.
     words.append("watchdog_thresh=60 rcupdate.rcu_cpu_stall_timeout=300 sysctl.kernel.hung_task_timeout_secs=600")
     if machine.count:

@@ -7,7 +7,7 @@ were run already unless the test says otherwise, and `no_trouble`, which fails i
 import subprocess
 
 import pytest
-
+import scripted
 from scripted import ROOT, guest, own_guest
 
 FUNCTIONS = r"""
@@ -34,9 +34,9 @@ no_trouble() {
 CPUS = {"stock": "2", "rt": "1"}
 
 
-def built(kernel="stock", arch="x86_64"):
+def built(kernel="stock"):
     """Builds the module for a kernel of the lab; skips where its headers are not set up."""
-    name = f"{kernel}-{arch}"
+    name = f"{kernel}-{scripted.TARGET.arch}"
     done = subprocess.run([ROOT / "kernel/chario/build", name], capture_output=True, text=True)
     if done.returncode == 3:
         pytest.skip(f"{done.stderr.strip()}")

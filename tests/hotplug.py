@@ -10,7 +10,7 @@ import subprocess
 
 from pool import note_guest
 from resident import Control, GuestFailed
-from scripted import PRELUDE, ROOT
+from scripted import ROOT, lab_run
 
 ID, PORT, NODE = "nvme0", "port0", "drive0-1"
 CRASHED = "lab/run: QEMU was ended by signal"
@@ -64,8 +64,8 @@ def hotplug_guest(script, folder, *options, **more):
 def run_once(script, path, *options, size="128M", serial="LAB1", others=(), timeout=900):
     folder = path.parent
     more = [word for other in others for word in ("--drive", other)]
-    command = [ROOT / "lab" / "run", "--quick", *options, "--drive", f"size={size},serial={serial},port=on", *more, "--qmp", path,
-               "--timeout", str(timeout), "--", "bash", "-c", PRELUDE + FUNCTIONS + script]  # fmt: skip
+    command = lab_run(FUNCTIONS + script, "--quick", *options, "--drive", f"size={size},serial={serial},port=on", *more,
+                      "--qmp", path, timeout=timeout)  # fmt: skip
     control, said = None, []
     with open(folder / "errors", "w+") as errors:
         process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors,

@@ -12,6 +12,7 @@ are not valid does not make its counts and its files wrong.
 import os
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -20,11 +21,37 @@ from pool import POOL, TestBroke
 
 ROOT = Path(__file__).resolve().parents[1]
 
+
+@dataclass
+class Target:
+    """The machine on which the scripts run: its architecture, the command for it, an interpreter of Python, memory that its
+    Linux does not use in guests that stay up."""
+
+    arch: str
+    command: str
+    python: str
+    window: str
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """Those of lab/run."""
+        return ("--arch", self.arch)
+
+    def script(self, script: str) -> list[str]:
+        """The words that run a script there."""
+        first = f"export PYTHONDONTWRITEBYTECODE=1; S={self.command}; mkdir -p /tmp/bin; ln -s {self.python} /tmp/bin/python3; PATH=/tmp/bin:$PATH\n"
+        return ["bash", "-c", first + FUNCTIONS + script]
+
+
 # The interpreter itself: a version manager's is a shell script, which takes seconds in a guest.
 PYTHON = "/usr/bin/python3" if os.access("/usr/bin/python3", os.X_OK) else os.path.realpath(sys.executable)
-PRELUDE = f"mkdir -p /tmp/bin; ln -s {PYTHON} /tmp/bin/python3; PATH=/tmp/bin:$PATH" + r"""
+X86 = Target("x86_64", os.environ.get("STRAIGHTWAY_COMMAND", "target/release/straightway"), PYTHON, "0x20000000:64M")
+ARM64 = Target("aarch64", "target/aarch64-unknown-linux-gnu/debug/straightway", "/usr/bin/python3", "0x7c000000:64M")
+# A file of tests for another machine replaces it (test_arm64.py), or the environment for all.
+TARGET = ARM64 if os.environ.get("STRAIGHTWAY_ARCH") == "aarch64" else X86
+
+FUNCTIONS = r"""
 set -u
-S=${STRAIGHTWAY_COMMAND:-target/release/straightway}
 # A program takes a tenth of a second to start under emulation: use the shell's builtins where possible.
 linked() { (cd -P "$1" 2>/dev/null && echo "${PWD##*/}"); }
 BDF=$(linked /sys/class/nvme/nvme0/device)
@@ -58,7 +85,7 @@ def guest(script, *options, timeout=600):
 
     Fails with the end of its output unless it ends with 0."""
     try:
-        done, console = POOL.run((*ONE_CPU, *options), ["bash", "-c", PRELUDE + script], timeout)
+        done, console = POOL.run((*ONE_CPU, *TARGET.options, *options), TARGET.script(script), timeout)
     except TestBroke as broke:
         why, console = broke.args
         pytest.fail(summary(why, "", "", console), pytrace=False)
@@ -67,11 +94,16 @@ def guest(script, *options, timeout=600):
     return done.stdout
 
 
+def lab_run(script, *options, timeout=600):
+    """The words that boot a guest for this script."""
+    words = (*TARGET.options, *options, "--timeout", str(timeout), "--", *TARGET.script(script))
+    return [ROOT / "lab" / "run", *words]
+
+
 def own_guest(script, *options, timeout=600):
     """The same in a guest that boots for it alone. A file that uses this says why in its first comment."""
-    command = [ROOT / "lab" / "run", *ONE_CPU, *options, "--timeout", str(timeout), "--", "bash", "-c", PRELUDE + script]
-    done = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                          errors="replace", env=os.environ)
+    done = subprocess.run(lab_run(script, *ONE_CPU, *options, timeout=timeout), cwd=ROOT, stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, errors="replace", env=os.environ)  # fmt: skip
     if done.returncode != 0:
         pytest.fail(summary(f"lab/run ended with {done.returncode}", done.stdout, done.stderr, []), pytrace=False)
     return done.stdout

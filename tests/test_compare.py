@@ -2,6 +2,7 @@
 
 import json
 
+import scripted
 from chario_guest import built
 from scripted import ROOT, disturbed, guest
 
@@ -20,7 +21,7 @@ def test_every_path_is_compared_and_counted():
     folder = ROOT / "out" / "test-compare"
     module = built()
     guest(
-        rf"insmod build/chario/{module}/chario.ko windows=0x20000000:64M" + r"""
+        rf"insmod build/chario/{module}/chario.ko windows={scripted.TARGET.window}" + r"""
         rm -rf out/test-compare
         measured $S compare /dev/nvme0n1 --destroy-data LAB1 --sizes 4K,1M --rounds 5 --cell-duration 10ms \
           --output out/test-compare

@@ -18,7 +18,7 @@ from mcap.records import Chunk, Message
 from mcap.stream_reader import ReadDataStream, breakup_chunk
 from mcap.writer import CompressionType, Writer
 
-from scripted import ONE_CPU, PRELUDE, ROOT
+from scripted import ONE_CPU, ROOT, lab_run
 from test_power import good, straightway
 from volatile_drive import Drive, Durable
 
@@ -60,7 +60,7 @@ def ends_of(stream):
 
 def record(drive, folder):
     """Records both in a guest; returns what was acknowledged of each, with the position in the drive's log at which it was known."""
-    script = PRELUDE + f"""
+    script = f"""
     record() {{ "$S" record /dev/nvme0n1 "$@" {OPTIONS} >/tmp/pipe || [ $? = 7 ]; }}
     mkfifo /tmp/pipe
     while read -r line; do echo "radio $line"; done </tmp/pipe &
@@ -68,7 +68,7 @@ def record(drive, folder):
     while read -r line; do echo "bag $line"; done </tmp/pipe &
     record bag --format mcap --from {folder}/bag.mcap && wait $!
     """
-    command = [ROOT / "lab" / "run", *ONE_CPU, "--drive", f"nbd={drive.socket_path},serial=LAB1", "--timeout", "300", "--", "bash", "-c", script]
+    command = lab_run(script, *ONE_CPU, "--drive", f"nbd={drive.socket_path},serial=LAB1", timeout=300)
     lab = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace")
     acknowledged = {"radio": [], "bag": []}
     try:

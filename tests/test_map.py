@@ -1,11 +1,9 @@
 """A drive and a volume's file as memory, in user space over VFIO, with the faults of Debian's kernel.
 
-Own guests: one has an arm64 processor, which the guests that stay up do not have.
 """
 
 import os
 import re
-import shutil
 import subprocess
 
 import pytest
@@ -82,34 +80,6 @@ def test_stores_are_tracked_and_written_also_amid_failures():
         setpriv --reuid 65534 --regid 65534 --clear-groups {PROGRAM} soak 400
         """
     )  # fmt: skip
-
-
-ARM64 = "aarch64-unknown-linux-musl"
-
-
-def built_for_arm64():
-    """The program for arm64, linked statically: the guest has another C library than this machine."""
-    rustup = shutil.which("rustup")
-    targets = subprocess.run([rustup, "target", "list", "--installed"], cwd=ROOT, capture_output=True, text=True).stdout if rustup else ""
-    if ARM64 not in targets.split():
-        pytest.skip(f"no Rust toolchain for {ARM64}; run: rustup target add {ARM64}")
-    # Unoptimised, because that is half of the time.
-    command = ["cargo", "build", "--locked", "--quiet", "--target", ARM64, "-p", "straightway-map", "--example", "map"]
-    linker = {f"CARGO_TARGET_{ARM64.upper().replace('-', '_')}_LINKER": "rust-lld"}
-    subprocess.run(command, cwd=ROOT, check=True, env={**os.environ, **linker})
-    folder = os.environ.get("CARGO_TARGET_DIR", str(ROOT / "target"))
-    return f"{folder}/{ARM64}/debug/examples/map"
-
-
-@pytest.mark.skipif(not (ROOT / "build/lab/root-aarch64").exists(), reason="run: tools/setup lab-aarch64")
-def test_stores_are_found_on_arm64_whose_kernel_does_not_tell_them():
-    program = built_for_arm64()
-    script = f"uname -m; {program} soak 400"
-    done = subprocess.run([ROOT / "lab/run", "--arch", "aarch64", "--cpus", "1", "--quick", "--", "sh", "-c", script],
-                          cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True)  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    said = done.stdout.splitlines()
-    assert (said[0], said[2]) == ("aarch64", "400 rounds, and the disk has every store"), said
 
 
 def test_a_drive_that_fails_reads_gives_the_error_to_the_one_who_touched_it(tmp_path):

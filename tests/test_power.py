@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from scripted import ONE_CPU, PRELUDE, ROOT
+from scripted import ONE_CPU, ROOT, lab_run
 from volatile_drive import Drive, Durable
 
 SIZE = 96 << 20
@@ -60,9 +60,8 @@ def run_until_killed(drive, options, kill_after, delay):
     """Records in a guest until `kill_after` acknowledgements or MOST_BYTES, then kills QEMU. Returns
     each acknowledged offset with the position in the drive's log at which it was known."""
     words = " ".join(f"--{name} {value}".strip() for name, value in (RECORD | options).items())
-    script = PRELUDE + f'exec "$S" record /dev/nvme0n1 take --acknowledge {words}'
-    command = [ROOT / "lab" / "run", *ONE_CPU, "--drive", f"nbd={drive.socket_path},serial=LAB1", "--timeout", "600",
-               "--", "bash", "-c", script]
+    script = f'exec "$S" record /dev/nvme0n1 take --acknowledge {words}'
+    command = lab_run(script, *ONE_CPU, "--drive", f"nbd={drive.socket_path},serial=LAB1")
     lab = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                            stderr=subprocess.PIPE, text=True, errors="replace")
     acknowledged, is_killed = [], False

@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "rtl"))
 sys.path.insert(0, str(ROOT / "tests"))
 import cores  # noqa: E402
-from scripted import PRELUDE, own_guest  # noqa: E402
+from scripted import lab_run, own_guest  # noqa: E402
 
 BAD_BYTE = 20 << 20
 # Only reads and writes that touch BAD_BYTE fail.
@@ -131,8 +131,8 @@ def test_a_power_cut(tmp_path):
     """Guest, cores and drives stop in the middle of writes, and unflushed blocks of a drive's cache are lost: the next guest's
     ext4 recovers, and has each file whose `sync` had returned."""
     with served(tmp_path) as (servers, options):
-        script = PRELUDE + START + UNTIL_THE_CUT + "".join(f"until_the_cut {name} {node} &\n" for name, node in nodes()) + "wait\n"
-        command = [ROOT / "lab" / "run", "--quick", *options, "--timeout", "600", "--", "bash", "-c", script]
+        script = START + UNTIL_THE_CUT + "".join(f"until_the_cut {name} {node} &\n" for name, node in nodes()) + "wait\n"
+        command = lab_run(script, "--quick", *options)
         durable = dict.fromkeys(DISKS, 0)
         with open(tmp_path / "errors", "w+") as errors:
             guest = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, text=True)

@@ -3,7 +3,7 @@
 import os
 import xml.etree.ElementTree as xml
 
-from . import order, process
+from . import arm64, order, process
 from .result import ROOT, Result
 
 REPORT = ROOT / "build" / "test" / "pytest.xml"
@@ -13,6 +13,7 @@ FILES = {
     "firmware": ("tests/test_coprocessor.py", "tests/test_coprocessor_faults.py", "tests/test_coprocessor_mapped.py",
                  "tests/test_firmware_stack.py"),
     "rtl": ("rtl/test",),
+    "arm64": arm64.FILES,
 }
 OTHERS = ("lab", ("lab/tests", "tests"))
 

@@ -6,6 +6,7 @@ use crate::bind;
 use crate::coherence;
 use crate::pci;
 use crate::usage;
+use crate::vfio::members;
 use crate::{Roots, sysfs};
 #[cfg(feature = "io-uring")]
 use io_uring::IoUring;
@@ -250,8 +251,39 @@ fn controllers(roots: &Roots) -> Vec<Check> {
             }
         }
     };
-    let both = |controller| [tell(controller), coherent(roots, controller)];
-    all.iter().flat_map(both).collect()
+    let checks = |controller| {
+        [tell(controller), coherent(roots, controller)]
+            .into_iter()
+            .chain(shares_group_with_port(roots, controller))
+    };
+    all.iter().flat_map(checks).collect()
+}
+
+/// A port in the drive's group goes to VFIO with it, as for DMA: where the IOMMU also translates interrupts by the
+/// group's domain (Arm's SMMU), the kernel then does not hear that the drive is to be unplugged.
+fn shares_group_with_port(roots: &Roots, controller: &pci::Controller) -> Option<Check> {
+    let (port, _) = members(roots, controller.iommu_group?)
+        .into_iter()
+        .find(|(_, driver)| driver.as_deref() == Some("pcieport"))?;
+    let polls = sysfs::text(&roots.sys.join("module/pciehp/parameters/pciehp_poll_mode"));
+    let name = format!("hot plug {}", controller.address);
+    let found = format!("its IOMMU group has its port, {port}");
+    if polls.as_deref() == Some("Y") {
+        return Some(Check::new(
+            name,
+            State::Ok,
+            found + ", which the kernel polls",
+        ));
+    }
+    let hint = "boot with pciehp.pciehp_poll_mode=1, or end what uses the drive by VFIO before it is unplugged";
+    Some(
+        Check::new(
+            name,
+            State::Warning,
+            found + ": on Arm an unplugging goes unnoticed while VFIO has the drive",
+        )
+        .hint(hint),
+    )
 }
 
 /// Whether user space may drive the controller: see [`coherence`].
@@ -327,6 +359,19 @@ mod tests {
         assert_eq!(state(&checks, "borrowed 0000:01:00.0"), State::Warning);
         assert_eq!(state(&checks, "NVMe poll queues"), State::Warning);
         assert_eq!(state(&checks, "vfio/4"), State::Ok);
+        assert!(
+            !checks
+                .iter()
+                .any(|check| check.name.starts_with("hot plug"))
+        );
+        let port = "sys/bus/pci/devices/0000:00:05.0";
+        tree.link("sys/kernel/iommu_groups/4/devices/0000:00:05.0", port);
+        tree.link(&format!("{port}/driver"), "sys/bus/pci/drivers/pcieport");
+        for (polls, expected) in [("N", State::Warning), ("Y", State::Ok)] {
+            tree.file("sys/module/pciehp/parameters/pciehp_poll_mode", polls);
+            let checks = examine(&tree.roots());
+            assert_eq!(state(&checks, "hot plug 0000:01:00.0"), expected);
+        }
         tree.file("proc/self/mountinfo", "9 1 259:0 / /x rw - xfs /dev/y rw\n");
         let checks = examine(&tree.roots());
         assert_eq!(state(&checks, "controller 0000:01:00.0"), State::Warning);

@@ -23,6 +23,7 @@ use crate::sys::vfio as sys;
 use crate::{Error, Result, Roots};
 use block::Clock;
 use group::Container;
+pub(crate) use group::members;
 use interrupts::Interrupts;
 use nvme::{BusRun, Dma, InterruptRefused, LinearDma, PciId, Registers};
 use recall::Recall;

@@ -1,0 +1,119 @@
+"""Tests of other files on 64-bit Arm: the same scripts in guests with an SMMUv3 and without, on Debian's two kernels, with the
+command that tools/cross built. `make test-arm64` runs all that can run there.
+
+Own guests: those of the tests, and one whose root is not this machine's.
+"""
+
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+import scripted
+import test_chario_faults
+import test_compare
+import test_coprocessor
+import test_data
+import test_events
+import test_faults
+import test_power
+import test_sustain
+import test_unplug
+import test_volumes
+from scripted import ARM64, DRIVE, ROOT, own_guest
+from suites import arm64 as suite
+
+
+@pytest.fixture(autouse=True, scope="session")
+def programs():
+    if why := suite.why_not():
+        pytest.skip(why)
+    done = suite.build()
+    assert done.status == 0, done.output
+
+
+@pytest.fixture(autouse=True)
+def arm64(monkeypatch):
+    monkeypatch.setattr(scripted, "TARGET", ARM64)
+
+
+@pytest.mark.parametrize("machine", [(), ("--kernel", "rt")], ids=["stock", "rt"])
+def test_every_path_reads_what_every_path_wrote(machine):
+    test_data.test_every_path_reads_what_every_path_wrote(DRIVE, machine)
+
+
+def test_every_path_without_an_iommu():
+    test_data.test_without_an_iommu()
+
+
+def test_what_one_path_puts_every_path_gets():
+    test_volumes.test_what_one_path_puts_every_path_gets(DRIVE, 512)
+
+
+def test_a_put_that_is_interrupted_or_killed_leaves_a_sound_volume():
+    test_volumes.test_a_put_that_is_interrupted_or_killed_leaves_a_sound_volume()
+
+
+def test_a_power_cut_amid_a_recording():
+    test_power.test_nothing_acknowledged_is_lost_when_the_power_goes({"path": "vfio"})
+
+
+def test_a_media_error_is_reported_and_the_rest_is_read(tmp_path):
+    test_faults.test_a_media_error_is_reported_and_the_rest_is_read(tmp_path)
+
+
+def test_a_killed_process_leaves_nothing_bound():
+    test_faults.test_a_killed_process_leaves_nothing_bound()
+
+
+def test_a_drive_that_is_unplugged_amid_a_recording(tmp_path):
+    test_unplug.test_a_drive_that_is_unplugged_amid_a_recording_is_let_go_and_keeps_what_was_durable("vfio", tmp_path)
+
+
+def test_late_commands_are_ended_once_and_the_drive_works_again():
+    test_chario_faults.test_late_commands_are_ended_once_and_the_drive_works_again("stock")
+
+
+def test_every_path_is_compared():
+    test_compare.test_every_path_is_compared_and_counted()
+
+
+def test_sustain_gives_verdicts():
+    test_sustain.test_verdicts_exit_codes_and_bad_input()
+
+
+def test_a_read_of_chario_is_a_timeline():
+    test_events.test_a_read_of_chario_is_a_timeline("stock")
+
+
+def test_a_linux_guest_is_the_coprocessor_s_main_cpu(tmp_path):
+    test_coprocessor.test_a_linux_guest_is_the_main_cpu(tmp_path)
+
+
+def test_the_package_for_arm64_is_installed_and_runs(tmp_path):
+    """dpkg unpacks it here, and the guest runs it from there."""
+    if not shutil.which("dpkg-deb"):
+        pytest.skip("no dpkg-deb")
+    if not (ROOT / "target/release/straightway").exists():
+        pytest.skip("no target/release/straightway; run: make build")
+    quick = {"DPKG_DEB_COMPRESSOR_TYPE": "gzip", "DPKG_DEB_COMPRESSOR_LEVEL": "1"}
+    done = subprocess.run(["tools/packages", "--arm64", "--build", "target/aarch64-unknown-linux-gnu/debug", "--output", tmp_path],
+                          cwd=ROOT, env=os.environ | quick, capture_output=True, text=True)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    packages = {path.rpartition("/")[2].partition("_")[0]: path for path in done.stdout.split()}
+    with tempfile.TemporaryDirectory(dir=ROOT / "out") as root:
+        for name in ("straightway", "libstraightway-dev"):
+            field = subprocess.run(["dpkg-deb", "--field", packages[name], "Architecture"], capture_output=True, text=True)
+            assert field.stdout.strip() == "arm64", name
+            subprocess.run(["dpkg-deb", "--extract", packages[name], root], check=True)
+        assert (Path(root) / "usr/lib/aarch64-linux-gnu/libstraightway.so").resolve().exists()
+        said = own_guest(f"uname -m; S={root}/usr/bin/straightway; rc 0 $S info nvme0n1 --json; cat /tmp/out", "--drive", DRIVE)
+    assert said.startswith("aarch64") and '"LAB1"' in said
+
+
+def test_stores_are_found_although_the_kernel_does_not_tell_them():
+    """User fault handling for write protection is x86's in this kernel."""
+    said = own_guest(f"uname -m; {ROOT}/target/aarch64-unknown-linux-gnu/debug/examples/map soak 400").splitlines()
+    assert (said[0], said[2]) == ("aarch64", "400 rounds, and the disk has every store"), said
