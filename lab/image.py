@@ -147,7 +147,8 @@ def _add_modules(archive: "Archive", kernel: Kernel) -> None:
     """The modules of MODULES with what they need, and a modules.dep of just these."""
     needs: dict[str, list[str]] = {}
     by_name: dict[str, str] = {}
-    for line in (kernel.modules / "modules.dep").read_text().splitlines():
+    # Newer kernels' modules are compressed, which busybox's modprobe does not read.
+    for line in (kernel.modules / "modules.dep").read_text().replace(".ko.xz", ".ko").splitlines():
         path, _, dependencies = line.partition(":")
         needs[path] = dependencies.split()
         by_name[_module_name(path)] = path
@@ -168,12 +169,16 @@ def _add_modules(archive: "Archive", kernel: Kernel) -> None:
     for folder in sorted(folders):
         archive.folder(folder)
     for path in wanted:
-        archive.file(f"{top}/{path}", (kernel.modules / path).read_bytes(), 0o644)
+        archive.file(f"{top}/{path}", _module(kernel.modules / path), 0o644)
     lines = [f"{path}: {' '.join(needs[path])}\n" for path in wanted]
     archive.file(f"{top}/modules.dep", "".join(lines).encode(), 0o644)
     # busybox's modprobe looks up names that are not modules in these.
     present = [f"{line}\n" for line in (kernel.modules / "modules.builtin").read_text().split()]
     archive.file(f"{top}/modules.builtin", "".join(present).encode(), 0o644)
+
+
+def _module(path: Path) -> bytes:
+    return path.read_bytes() if path.exists() else lzma.decompress(path.with_suffix(".ko.xz").read_bytes())
 
 
 def _module_name(path: str) -> str:

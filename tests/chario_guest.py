@@ -31,7 +31,7 @@ no_trouble() {
 
 
 # The module runs on several processors and on one, and both kernels have it.
-CPUS = {"stock": "2", "rt": "1"}
+CPUS = {"stock": "2", "rt": "1", "backports": "2"}
 
 
 def built(kernel="stock"):

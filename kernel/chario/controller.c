@@ -13,10 +13,6 @@
 
 #define ADMIN_VECTOR 0
 
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 8, 0)
-#define PCI_IRQ_INTX PCI_IRQ_LEGACY
-#endif
-
 bool chario_is_present(struct chario_ctrl *ctrl)
 {
 	return readl(ctrl->bar + NVME_REG_CSTS) != ~0u;

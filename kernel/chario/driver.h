@@ -27,11 +27,11 @@
 #include <linux/semaphore.h>
 #include <linux/spinlock.h>
 #include <linux/uio.h>
-#include <linux/version.h>
 #include <linux/wait.h>
 #include <linux/workqueue.h>
 
 #include "chario.h"
+#include "compat.h"
 #include "swt_event.h"
 
 #define CHARIO_UNIT_BYTES (4u << 20)

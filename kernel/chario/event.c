@@ -15,9 +15,9 @@
 #include <linux/rcupdate.h>
 #include <linux/string.h>
 #include <linux/uaccess.h>
-#include <linux/version.h>
 #include <linux/vmalloc.h>
 
+#include "compat.h"
 #include "swt_event.h"
 
 #define CAPACITY_MAX (1u << 20)
@@ -156,11 +156,7 @@ static int events_mmap(struct file *file, struct vm_area_struct *area)
 {
 	if (area->vm_flags & VM_WRITE)
 		return -EPERM;
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 3, 0)
 	vm_flags_clear(area, VM_MAYWRITE);
-#else
-	area->vm_flags &= ~VM_MAYWRITE;
-#endif
 	return remap_vmalloc_range(area, lanes, area->vm_pgoff);
 }
 

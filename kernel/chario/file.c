@@ -24,11 +24,7 @@ static bool is_aligned(const struct chario_ns *ns, const struct iov_iter *iter)
 		return false;
 	/* Addresses may be less aligned than lengths: one range after the other. */
 	for (copy = *iter; iov_iter_count(&copy); ) {
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 4, 0)
 		const struct iovec *entry = iter_iov(&copy);
-#else
-		const struct iovec *entry = copy.iov;
-#endif
 		size_t length = min(entry->iov_len - copy.iov_offset, iov_iter_count(&copy));
 
 		if (((unsigned long)entry->iov_base + copy.iov_offset) & addresses || length & lengths)

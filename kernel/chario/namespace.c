@@ -184,11 +184,7 @@ int chario_namespaces_init(void)
 
 	if (error)
 		return error;
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 4, 0)
-	class = class_create("chario");
-#else
-	class = class_create(THIS_MODULE, "chario");
-#endif
+	class = chario_class("chario");
 	if (IS_ERR(class)) {
 		unregister_chrdev_region(first_number, MINORS);
 		return PTR_ERR(class);

@@ -159,11 +159,7 @@ static void finish_oldest(struct course *course)
 /* The caller's next range of memory: one entry of its iovec, or the rest of it. */
 static unsigned long next_stretch(const struct iov_iter *iter, size_t *bytes)
 {
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 4, 0)
 	const struct iovec *entry = iter_is_ubuf(iter) ? NULL : iter_iov(iter);
-#else
-	const struct iovec *entry = iter_is_ubuf(iter) ? NULL : iter->iov;
-#endif
 
 	if (!entry) {
 		*bytes = iov_iter_count(iter);
