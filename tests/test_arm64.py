@@ -5,6 +5,7 @@ Own guests: those of the tests, and one whose root is not this machine's.
 """
 
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -90,6 +91,38 @@ def test_a_read_of_chario_is_a_timeline():
 
 def test_a_linux_guest_is_the_coprocessor_s_main_cpu(tmp_path):
     test_coprocessor.test_a_linux_guest_is_the_main_cpu(tmp_path)
+
+
+STORE, LOAD = r"\tstr\s+[wx]\d+, \[x", r"\tldr\s+[wx]\d+, \[x"
+# Parts of a function's symbol, and what its code has, in this order: barriers (crates/block/src/barrier.rs), and the accesses that they
+# order. A generic function for the model has no registers, so one of each must have it.
+ORDERED = {
+    "Registers write64": ("dmb oshst", STORE),
+    "Registers read64": (LOAD, "dmb oshld"),
+    # Entries, the shadow doorbell, the drive's event index, the doorbell.
+    "QueuePair ring_submission": ("dmb osh", STORE, "dmb osh", "dmb oshst", STORE),
+    "QueuePair acknowledge": ("dmb osh", STORE, "dmb osh", "dmb oshst", STORE),
+    "QueuePair drain": ("dmb oshld",),
+    "CompletionRing specific": ("dmb oshld",),
+    "Admin take": ("dmb oshld",),
+    "Admin ring": ("dmb oshst", STORE),
+    "straightway_coprocessor Client has_news": ("dmb oshld",),
+    "straightway_coprocessor Client begin": ("dmb osh",),
+    "straightway_linux Coprocessor Device kick": ("dmb osh",),
+}
+
+
+def test_the_compiled_code_has_the_barriers_where_the_drive_sees_the_difference():
+    if not shutil.which("aarch64-linux-gnu-objdump"):
+        pytest.skip("no aarch64-linux-gnu-objdump")
+    listing = subprocess.run(["aarch64-linux-gnu-objdump", "-d", "--no-show-raw-insn", ARM64.command], cwd=ROOT, check=True,
+                             capture_output=True, text=True).stdout  # fmt: skip
+    functions = re.findall(r"^[0-9a-f]+ <(.+)>:\n((?:.+\n)+)", listing, re.M)
+    for words, expected in ORDERED.items():
+        found = [code for name, code in functions if all(re.search(rf"(\d|\b){word}", name) for word in words.split())]
+        assert found, f"no function {words}"
+        order = r"[\s\S]*?".join(r"\t" + one.replace(" ", r"\s+") + r"\b" if one.startswith("dmb") else one for one in expected)
+        assert any(re.search(order, code) for code in found), f"{words}: none of {len(found)} functions has {expected}"
 
 
 def test_the_package_for_arm64_is_installed_and_runs(tmp_path):

@@ -1,7 +1,7 @@
 """The instructions of crates/block/src/barrier.rs, as assemblers of the machines that have them understand them.
 
 The literals are assembled and disassembled: what the processor gets is what the module's table names, for 64-bit Arm, and for
-RISC-V with 32 and 64 bits; and a firmware that the tests built contains them. x86 and the compiled Arm code are not
+RISC-V with 32 and 64 bits; and a firmware that the tests built contains them. Compiled Arm code is in test_arm64.py; x86 is not
 covered; and of the firmware's fences only `fence w, o` cannot come from the core library's own.
 """
 
