@@ -194,9 +194,10 @@ def _board(machine: Machine) -> str:
 
 
 def _processor(machine: Machine) -> str:
-    # On arm64, max has pointer authentication, which is slow to emulate: it boots in half again the time.
+    # On arm64, max has pointer authentication, which is slow to emulate: it boots in half again the time. The A72 has no pages of
+    # 16 KiB.
     if machine.arch != "x86_64":
-        return "cortex-a72"
+        return "cortex-a76" if machine.kernel == "16k" else "cortex-a72"
     return "max,-erms" if _is_quick(machine) else "max"
 
 

@@ -23,6 +23,7 @@ import test_power
 import test_sustain
 import test_unplug
 import test_volumes
+from pool import image
 from scripted import ARM64, DRIVE, ROOT, own_guest
 from suites import arm64 as suite
 
@@ -40,9 +41,13 @@ def arm64(monkeypatch):
     monkeypatch.setattr(scripted, "TARGET", ARM64)
 
 
-@pytest.mark.parametrize("machine", [(), ("--kernel", "rt")], ids=["stock", "rt"])
-def test_every_path_reads_what_every_path_wrote(machine):
-    test_data.test_every_path_reads_what_every_path_wrote(DRIVE, machine)
+@pytest.mark.parametrize("kernel", ["stock", "rt", "16k"])
+def test_every_path_reads_what_every_path_wrote(kernel):
+    try:
+        image.find_kernel(kernel, "aarch64")
+    except image.NotSetUp:
+        pytest.skip(f"the kernel {kernel} is not there; run: tools/setup lab-aarch64 backports")
+    test_data.test_every_path_reads_what_every_path_wrote(DRIVE, ("--kernel", kernel))
 
 
 def test_every_path_without_an_iommu():
