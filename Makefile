@@ -21,7 +21,7 @@ help:
 	@echo "make test       set up, then run every test (ONLY=lab, or ONLY=a part of a test's name)"
 	@echo "make test-fast  the tests that need no virtual machine"
 	@echo "make test-rtl   the hardware's tests and proofs"
-	@echo "make test-arm64 every test that can run on 64-bit Arm, there (make test has a part of them)"
+	@echo "make test-arm64 whole files of the lab's tests on 64-bit Arm (make test has a part of them)"
 	@echo "make soak       the crash search over 10 million states (STATES=n SEED=n), then 1,000 lives of a SATA drive (LIVES=), then ten minutes of maps amid failures (STORM=600s), then ThreadSanitizer"
 	@echo "make figures    measure the published figures into docs/figures.md (ONLY=volume for one area)"
 	@echo "make reproduce  repeat a thesis's figures in the lab (docs/reproduce.md; ONLY=sweep for a part)"

@@ -51,7 +51,8 @@ def find_kernel(flavour: str, arch: str) -> Kernel:
     folder = BUILD / "kernel" / f"{flavour}-{arch}"
     images = sorted(folder.glob("boot/vmlinuz-*"))
     if not images:
-        raise NotSetUp(f"the {flavour} kernel for {arch} is missing; run: tools/setup {setup_part(arch)}")
+        part = setup_part(arch) if flavour in ("stock", "rt") else "backports"
+        raise NotSetUp(f"the {flavour} kernel for {arch} is missing; run: tools/setup {part}")
     release = images[-1].name.removeprefix("vmlinuz-")
     modules = folder / "lib" / "modules" / release
     if not (modules / "modules.dep").is_file():

@@ -76,6 +76,9 @@ def parse_trace(text: str) -> tuple[str, Path]:
 
 def check(machine: Machine, folder: Path) -> None:
     """Checks that argparse cannot make: options that exclude each other, and a folder that the guest does not have."""
+    for kernel, arch in (("backports", "x86_64"), ("16k", "aarch64")):
+        if machine.kernel == kernel and machine.arch != arch:
+            raise BadOption(f"--kernel {kernel} is only for {arch}; give --kernel stock or rt, or --arch {arch}")
     if machine.icount is not None and machine.cpus > 1:
         raise BadOption("--icount counts the instructions of one CPU; leave out --cpus or give --cpus 1")
     if machine.count and (machine.cpus > 1 or machine.arch != "x86_64"):

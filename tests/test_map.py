@@ -1,6 +1,4 @@
-"""A drive and a volume's file as memory, in user space over VFIO, with the faults of Debian's kernel.
-
-"""
+"""A drive and a volume's file as memory, in user space over VFIO, with the faults of Debian's kernel."""
 
 import os
 import re

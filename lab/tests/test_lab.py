@@ -224,6 +224,8 @@ def test_runs_at_the_same_time_do_not_meet():
         (["--drive", "logical_block_size=1000", "--", "true"], "power of 2"),
         (["--icount", "99", "--", "true"], "shift"),
         (["--icount", "0", "--cpus", "2", "--", "true"], "one CPU"),
+        (["--kernel", "16k", "--", "true"], "only for aarch64"),
+        (["--kernel", "backports", "--arch", "aarch64", "--", "true"], "only for x86_64"),
         (["--trace", "x", "--", "true"], "PATTERN=FILE"),
         (["--share", "/no/such/folder", "--", "true"], "no such folder"),
         (["--timeout", "0", "--", "true"], "above 0"),
