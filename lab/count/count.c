@@ -10,6 +10,9 @@
  * a ring): how long those run is the drive's time, not the path's work. A REP string instruction counts
  * once, however often it repeats. An instruction that faults counts again when it is restarted.
  *
+ * It also counts a program in QEMU's user mode, for 64-bit Arm and RISC-V too, whose markers are other no-operations: marker.h
+ * has them all.
+ *
  * Debian packages no qemu-plugin.h; the declarations below are the few of its version 1 that are used.
  * Counts are of one virtual CPU: with two they would be mixed.
  */
@@ -91,6 +94,7 @@ static struct {
 } ranges[RANGES_MAX];
 static unsigned int range_count;
 static FILE *output, *profile;
+static bool is_arm, is_riscv;
 
 /* All instructions except repeated ones; the REP instruction that ran last, and this count then. */
 static uint64_t executed, rep_address, rep_executed;
@@ -233,12 +237,32 @@ static bool is_rep(const uint8_t *bytes, size_t size)
 }
 
 /* nopl DISPLACEMENT(%rax): 0f 1f 80 and the displacement. */
-static bool is_marker(const uint8_t *bytes, size_t size, uint32_t *marker)
+static bool is_x86_marker(const uint8_t *bytes, size_t size, uint32_t *marker)
 {
 	if (size != 7 || bytes[0] != 0x0f || bytes[1] != 0x1f || bytes[2] != 0x80)
 		return false;
 	memcpy(marker, bytes + 3, sizeof(*marker));
 	return (*marker & 0xffff0000) == MARKER_MAGIC || *marker >> 28 == MARKER_MESSAGE >> 28;
+}
+
+/* movz xzr, #IMMEDIATE or lui zero, IMMEDIATE, with the magic of marker.h. */
+static bool is_word_marker(const uint8_t *bytes, size_t size, uint32_t *marker)
+{
+	uint32_t word, mask = is_arm ? MARKER_ARM_MASK : MARKER_RISCV_MASK;
+
+	if (size != sizeof(word))
+		return false;
+	memcpy(&word, bytes, sizeof(word));
+	if ((word & mask) != (is_arm ? MARKER_ARM : MARKER_RISCV))
+		return false;
+	word = word >> (is_arm ? 5 : 12) & 0xfff;
+	*marker = MARKER_MAGIC | (word >> 4) << 8 | (word & 0xf);
+	return true;
+}
+
+static bool is_marker(const uint8_t *bytes, size_t size, uint32_t *marker)
+{
+	return is_arm || is_riscv ? is_word_marker(bytes, size, marker) : is_x86_marker(bytes, size, marker);
 }
 
 static void add_one(struct qemu_plugin_insn *insn, struct code *code)
@@ -262,7 +286,7 @@ static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 		if (is_marker(bytes, size, &marker))
 			qemu_plugin_register_vcpu_insn_exec_cb(insn, on_marker, QEMU_PLUGIN_CB_NO_REGS,
 							       (void *)(uintptr_t)marker);
-		else if (is_rep(bytes, size))
+		else if (!is_arm && !is_riscv && is_rep(bytes, size))
 			qemu_plugin_register_vcpu_insn_exec_cb(
 				insn, on_rep, QEMU_PLUGIN_CB_NO_REGS,
 				find_code(qemu_plugin_insn_vaddr(insn)));
@@ -295,10 +319,12 @@ EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int
 {
 	int index;
 
-	if (!info->system_emulation || info->system.smp_vcpus != 1) {
+	if (info->system_emulation && info->system.smp_vcpus != 1) {
 		fprintf(stderr, "count: it counts one CPU of a whole machine\n");
 		return 1;
 	}
+	is_arm = !strcmp(info->target_name, "aarch64");
+	is_riscv = !strcmp(info->target_name, "riscv64");
 	for (index = 0; index < argc; index++) {
 		if (!strncmp(argv[index], "out=", 4)) {
 			char name[4096];

@@ -16,6 +16,15 @@
 #define MARKER_END 2u
 #define MARKER_MESSAGE 0x60000000u
 
+/*
+ * 64-bit Arm: movz xzr, #0x5000 + label * 16 + kind; RISC-V: lui zero, 0x53000 + label * 16 + kind.
+ * crates/figures/examples/support/callgrind.rs has them.
+ */
+#define MARKER_ARM 0xd28a001fu
+#define MARKER_ARM_MASK 0xfffe001fu
+#define MARKER_RISCV 0x53000037u
+#define MARKER_RISCV_MASK 0xff000fffu
+
 #define COUNT_STRING_(x) #x
 #define COUNT_STRING(x) COUNT_STRING_(x)
 /* The label in bits 15:8, the kind in 7:0; 1398210560 is MARKER_MAGIC. */

@@ -3,43 +3,54 @@
 import re
 import statistics
 
+from . import processors
 from .support import ROOT, build_example, dumps, run
 
-# Instructions: crates/figures/examples/driver_count under Callgrind.
+# Instructions: crates/figures/examples/driver_count under Callgrind, firmware/count in QEMU.
+BURSTS = {"qd32": 140, "qd1": 300, "large": 140, "empty": 20}
+TARGETS = {"qd32": "<= 90", "qd1": "<= 130", "empty": "<= 10"}
 
-def bursts(program, name, count):
-    return dumps([program, name, str(count)])
+
+def callgrind(program):
+    """Each scenario's counts, in the order in which its bursts ran."""
+    return {name: dumps([program, name, str(count)]) for name, count in BURSTS.items()}
 
 
-def instructions(figures):
-    program = build_example("straightway-figures", "driver_count")
-
-    def split(name, count, depth):
-        counts = bursts(program, name, count)
-        submit, reap = counts[0::2], counts[1::2]
+def add_instructions(figures, counts, prefix):
+    def split(name, depth):
+        submit, reap = counts[name][0::2], counts[name][1::2]
         # In the first burst the queue caches the length of the transfers: it is reported separately below.
         both = [(one + other) / depth for one, other in zip(submit, reap)]
         return both[0], both[1:], statistics.median(submit[1:]) / depth, statistics.median(reap[1:]) / depth
 
-    first, both, submit, reap = split("qd32", 140, 32)
-    figures.add("nvme.read_4k_qd32_instructions", statistics.median(both), "instructions/read", "<= 90")
-    figures.add("nvme.read_4k_qd32_submit_instructions", submit, "instructions/read")
-    figures.add("nvme.read_4k_qd32_reap_instructions", reap, "instructions/read")
-    figures.add("nvme.read_4k_qd32_worst_instructions", max(both), "instructions/read")
-    figures.add("nvme.read_4k_qd32_worst_over_typical", max(both) / statistics.median(both), "times", "<= 1")
-    figures.add("nvme.read_4k_qd32_first_instructions", first, "instructions/read")
-    first, both, submit, reap = split("qd1", 300, 1)
-    figures.add("nvme.read_4k_qd1_instructions", statistics.median(both), "instructions/read", "<= 130")
-    figures.add("nvme.read_4k_qd1_submit_instructions", submit, "instructions/read")
-    figures.add("nvme.read_4k_qd1_complete_instructions", reap, "instructions/read")
-    figures.add("nvme.read_4k_qd1_worst_instructions", max(both), "instructions/read")
-    figures.add("nvme.read_4k_qd1_worst_over_typical", max(both) / statistics.median(both), "times", "<= 1")
-    figures.add("nvme.read_4k_qd1_first_instructions", first, "instructions/read")
-    first, both, _, _ = split("large", 140, 1)
-    figures.add("nvme.read_128k_instructions", statistics.median(both), "instructions/read")
-    figures.add("nvme.read_128k_worst_instructions", max([first, *both]), "instructions/read")
-    empty = [count / 1000 for count in bursts(program, "empty", 20)]
-    figures.add("nvme.empty_poll_instructions", max(empty), "instructions/poll", "<= 10")
+    for name, depth, second in (("qd32", 32, "reap"), ("qd1", 1, "complete")):
+        first, both, submit, reap = split(name, depth)
+        figure = f"{prefix}read_4k_{name}"
+        figures.add(f"{figure}_instructions", statistics.median(both), "instructions/read", TARGETS[name])
+        figures.add(f"{figure}_submit_instructions", submit, "instructions/read")
+        figures.add(f"{figure}_{second}_instructions", reap, "instructions/read")
+        figures.add(f"{figure}_worst_instructions", max(both), "instructions/read")
+        figures.add(f"{figure}_worst_over_typical", max(both) / statistics.median(both), "times", "<= 1")
+        figures.add(f"{figure}_first_instructions", first, "instructions/read")
+    first, both, _, _ = split("large", 1)
+    figures.add(f"{prefix}read_128k_instructions", statistics.median(both), "instructions/read")
+    figures.add(f"{prefix}read_128k_worst_instructions", max([first, *both]), "instructions/read")
+    empty = [count / 1000 for count in counts["empty"]]
+    figures.add(f"{prefix}empty_poll_instructions", max(empty), "instructions/poll", TARGETS["empty"])
+
+
+def instructions(figures):
+    add_instructions(figures, callgrind(build_example("straightway-figures", "driver_count")), "nvme.")
+
+
+def instructions_elsewhere(figures):
+    """The same driver, drive and reads on other processors; the targets are those of x86-64."""
+    for architecture in processors.TARGETS:
+        if why := processors.why_not(architecture):
+            figures.remark(f"SKIPPED: instructions on {architecture}: {why}")
+            continue
+        counts = processors.counts(architecture, processors.build(architecture), BURSTS)
+        add_instructions(figures, counts, f"nvme.{architecture}_")
 
 
 def size(figures):
@@ -97,6 +108,7 @@ def rates(figures):
 def nvme_counts(figures):
     """The figures that repeat exactly, and so may gate a change."""
     instructions(figures)
+    instructions_elsewhere(figures)
     size(figures)
 
 

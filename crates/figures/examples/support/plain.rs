@@ -3,8 +3,10 @@
 //! It answers admin commands immediately. I/O doorbells only store the index: `answer`, called by
 //! the harness outside the counted code, completes the submitted commands.
 
-use std::cell::Cell;
-use std::sync::atomic::{AtomicU32, Ordering};
+use alloc::vec;
+use alloc::vec::Vec;
+use core::cell::Cell;
+use core::sync::atomic::{AtomicU32, Ordering};
 
 use block::{Buffer, Clock};
 use nvme::{BusRun, Dma, LinearDma, Registers};
@@ -46,7 +48,7 @@ impl Plain {
         assert!(offset + len <= self.memory.len, "out of memory");
         let start = (self.memory.start + offset) as *mut u8;
         // SAFETY: inside the leaked memory, and each range is allocated once.
-        unsafe { Buffer::from_raw(std::ptr::NonNull::new_unchecked(start), len) }
+        unsafe { Buffer::from_raw(core::ptr::NonNull::new_unchecked(start), len) }
     }
 
     /// The memory of a bus address.
@@ -85,7 +87,7 @@ impl Plain {
         let mut identifiers = Vec::new();
         while head != self.register(0x1008) {
             let entry = sq + u64::from(head) * 64;
-            let command = std::array::from_fn(|dword| self.read(entry, dword));
+            let command = core::array::from_fn(|dword| self.read(entry, dword));
             carry_out(&command);
             identifiers.push(command[0] >> 16);
             head = (head + 1) % sq_entries;
@@ -130,7 +132,7 @@ impl Plain {
     fn identify(&self, bus: u64, cns: u32) {
         let page = self.pointer(bus).cast::<u8>();
         // SAFETY: the driver's data page is a whole page of the leaked memory.
-        let page = unsafe { std::slice::from_raw_parts_mut(page, PAGE) };
+        let page = unsafe { core::slice::from_raw_parts_mut(page, PAGE) };
         if cns == 1 {
             page[77] = 5; // MDTS: 128 KiB.
             page[512] = 0x66;
@@ -190,9 +192,19 @@ impl Clock for Plain {
     fn ticks(&self) -> u64 {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: every x86-64 has a time stamp counter.
-        return unsafe { std::arch::x86_64::_rdtsc() };
+        return unsafe { core::arch::x86_64::_rdtsc() };
         #[cfg(not(target_arch = "x86_64"))]
-        return 0;
+        {
+            let ticks: u64;
+            // SAFETY: reads a counter that programs may read.
+            unsafe {
+                #[cfg(target_arch = "aarch64")]
+                core::arch::asm!("mrs {0}, cntvct_el0", out(reg) ticks, options(nomem, nostack));
+                #[cfg(target_arch = "riscv64")]
+                core::arch::asm!("rdtime {0}", out(reg) ticks, options(nomem, nostack));
+            }
+            ticks
+        }
     }
 
     fn ticks_per_second(&self) -> u64 {

@@ -11,6 +11,8 @@
 //! driver's own work, the bookkeeping of completions, and handing the buffer back.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used)]
 
+extern crate alloc;
+
 #[path = "../support/callgrind.rs"]
 mod callgrind;
 mod keeping;
