@@ -26,13 +26,14 @@ pub(crate) fn units_of(bytes: &[u8], group: u32, shape: &Shape) -> u32 {
     units.min(u64::from(bit_count(bytes))) as u32
 }
 
-/// An all-free bitmap, with the bits past the volume's last unit set.
+/// An all-free bitmap, with the bits of its own units and past the volume's last unit set.
 pub(crate) fn initialise(bytes: &mut [u8], group: u32, shape: &Shape) {
     bytes.fill(0);
     put(bytes, node::MAGIC, &magic::BITMAP);
     put_u64(bytes, at::GROUP, u64::from(group));
     let units = units_of(bytes, group, shape);
     set(bytes, units, bit_count(bytes) - units, true);
+    set(bytes, 0, shape.bitmap_units(group) as u32, true);
     stamp(bytes, 0, 0);
 }
 
@@ -56,7 +57,8 @@ pub(crate) fn check(bytes: &[u8], group: u32, shape: &Shape) -> Result<(), Error
     let units = units_of(bytes, group, shape);
     let sound = get_u64(bytes, at::GROUP) == u64::from(group)
         && free_units(bytes).checked_add(used) == Some(bit_count(bytes))
-        && all_used_from(bytes, units);
+        && all_used_from(bytes, units)
+        && (0..shape.bitmap_units(group) as u32).all(|unit| is_used(bytes, unit));
     sound.then_some(()).ok_or(Error::from(Node::Bitmap(group)))
 }
 
@@ -74,6 +76,13 @@ pub(crate) fn is_used(bytes: &[u8], unit: u32) -> bool {
     bits(bytes)
         .get((unit / 8) as usize)
         .is_none_or(|byte| byte >> (unit % 8) & 1 != 0)
+}
+
+/// The number of units up to the last one that is in use, of the first `units` without the bitmap's own; 0
+/// if none is.
+pub(crate) fn used_end(bytes: &[u8], own: u32, units: u32) -> u32 {
+    let mut used = (own..units).rev().filter(|&unit| is_used(bytes, unit));
+    used.next().map_or(0, |unit| unit + 1)
 }
 
 /// Sets or clears `len` bits.
@@ -131,6 +140,7 @@ mod tests {
         node_log2: 8,
         buckets_log2: 0,
         lba_log2: 8,
+        table_groups: 0,
     };
 
     fn fresh() -> [u8; 256] {

@@ -203,6 +203,19 @@ impl Findings<'_> {
     }
 }
 
+/// Marks the units from one to another, counted from the first bit. Returns how many were marked before.
+fn mark(bits: &mut [u8], from: u64, to: u64) -> u64 {
+    let mut shared = 0;
+    for unit in from..to {
+        if let Some(byte) = bits.get_mut((unit / 8) as usize) {
+            let mask = 1 << (unit % 8);
+            shared += u64::from(*byte & mask != 0);
+            *byte |= mask;
+        }
+    }
+    shared
+}
+
 impl<D: Device> Volume<'_, D> {
     /// Checks everything. `scratch` holds the bits of as many groups as fit, N/2 bytes each; each
     /// scratch full of groups takes one pass over the files. At least one group must fit.
@@ -256,6 +269,9 @@ impl<D: Device> Volume<'_, D> {
                 .get_mut(..count as usize * group_bytes)
                 .unwrap_or_default();
             bits.fill(0);
+            for (group, bits) in (first..).zip(bits.chunks_exact_mut(group_bytes)) {
+                mark(bits, 0, shape.bitmap_units(group));
+            }
             let node = turn.slot.lend();
             self.mark_files(node, first, bits, &mut findings, repair)
                 .await?;
@@ -464,15 +480,7 @@ impl<D: Device> Volume<'_, D> {
         self.walk(loaded, header, &mut |visit| match visit {
             Visit::Units { start, len } => {
                 let (from, to) = (start.max(base), (start + len).min(end));
-                let mut shared = 0;
-                for unit in from..to {
-                    let at = unit - base;
-                    if let Some(byte) = bits.get_mut((at / 8) as usize) {
-                        let mask = 1 << (at % 8);
-                        shared += u64::from(*byte & mask != 0);
-                        *byte |= mask;
-                    }
-                }
+                let shared = mark(bits, from.saturating_sub(base), to.saturating_sub(base));
                 if counting {
                     findings.summary.used_units += len;
                 }

@@ -61,6 +61,7 @@ impl FormatOptions<'_> {
             node_log2: node.trailing_zeros() as u8,
             buckets_log2: buckets.trailing_zeros().min(255) as u8,
             lba_log2,
+            table_groups: 0,
         };
         shape.validate()?;
         if geometry.max_transfer_bytes() < shape.node_bytes() {

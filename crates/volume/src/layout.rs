@@ -30,6 +30,8 @@ pub const SEQ_END: u64 = 1 << 62;
 pub const FEATURE_CHECKSUMS: u32 = 1;
 /// The feature bit (incompatible): the operation record is that of several new files.
 pub const FEATURE_CREATE_MANY: u32 = 2;
+/// The feature bit (incompatible): the tables have another number of bitmaps than the size needs.
+pub const FEATURE_RESIZED: u32 = 4;
 
 /// Magic numbers, as the first bytes of each structure.
 pub mod magic {
@@ -69,6 +71,7 @@ pub mod superblock {
     pub const DATA_START: usize = 104;
     pub const UNIT_COUNT: usize = 112;
     pub const GROUP_HINT: usize = 120;
+    pub const TABLE_GROUPS: usize = 124;
     pub const OP_KIND: usize = 128;
     pub const OP_SLOT: usize = 132;
     pub const OP_SLOT2: usize = 136;
@@ -160,6 +163,9 @@ pub struct Shape {
     pub buckets_log2: u8,
     /// The device's block is `1 << lba_log2` bytes; 6 to 14.
     pub lba_log2: u8,
+    /// Bitmaps in each of the two tables, if the volume was resized so that its size needs another
+    /// number; otherwise 0. At most 2^30.
+    pub table_groups: u32,
 }
 
 impl Shape {
@@ -220,9 +226,38 @@ impl Shape {
         }
     }
 
-    /// Bitmaps: enough for the whole volume, as if the tables took no space.
-    pub const fn group_count(&self) -> u64 {
+    /// The groups that the size needs, as if the tables took no space.
+    pub(crate) const fn natural_groups(&self) -> u64 {
         (self.volume_bytes >> self.unit_log2).div_ceil(self.group_units())
+    }
+
+    /// The groups that have a unit.
+    pub(crate) const fn filled_groups(&self) -> u64 {
+        self.unit_count().div_ceil(self.group_units())
+    }
+
+    /// Groups, each with a bitmap.
+    pub const fn group_count(&self) -> u64 {
+        match self.table_groups {
+            0 => self.natural_groups(),
+            _ => self.filled_groups(),
+        }
+    }
+
+    /// Bitmaps in each table. Those of later groups are in their own groups.
+    pub const fn table_group_count(&self) -> u64 {
+        match self.table_groups {
+            0 => self.natural_groups(),
+            groups => groups as u64,
+        }
+    }
+
+    /// Units at the start of a group that hold its bitmap.
+    pub const fn bitmap_units(&self, group: u32) -> u64 {
+        match (group as u64) < self.table_group_count() {
+            true => 0,
+            false => self.pair_units(),
+        }
     }
 
     /// Where member A of the slot table begins.
@@ -237,7 +272,7 @@ impl Shape {
 
     /// Where member B of the slot table begins.
     pub const fn slots_b(&self) -> u64 {
-        self.bitmap_a() + (self.group_count() << self.node_log2)
+        self.bitmap_a() + (self.table_group_count() << self.node_log2)
     }
 
     /// Where member B of the bitmaps begins.
@@ -247,7 +282,7 @@ impl Shape {
 
     /// Where unit 0 begins: a multiple of U and of N.
     pub const fn data_start(&self) -> u64 {
-        let end = self.bitmap_b() + (self.group_count() << self.node_log2);
+        let end = self.bitmap_b() + (self.table_group_count() << self.node_log2);
         end.next_multiple_of(self.unit_bytes())
     }
 
@@ -265,6 +300,9 @@ impl Shape {
     }
 
     pub(crate) const fn bitmap_address(&self, group: u32, member: Member) -> u64 {
+        if self.bitmap_units(group) > 0 {
+            return self.leaf_address(self.group_start(group), member);
+        }
         let table = match member {
             Member::A => self.bitmap_a(),
             Member::B => self.bitmap_b(),
@@ -300,9 +338,15 @@ impl Shape {
             && self.lba_log2 <= self.node_log2
             && self.lba_log2 <= self.unit_log2
             && self.volume_bytes <= u64::MAX >> 1
-            && self.group_count() <= 1 << 30
+            && self.natural_groups() <= 1 << 30
+            && self.table_groups <= 1 << 30
             && self.volume_bytes & ((1 << self.lba_log2) - 1) == 0;
         if !in_range || self.unit_count() == 0 {
+            return Err(Error::BadParameters);
+        }
+        // The last group has a unit besides its bitmap.
+        let last = self.group_of(self.unit_count() - 1);
+        if self.unit_count() - self.group_start(last) <= self.bitmap_units(last) {
             return Err(Error::BadParameters);
         }
         Ok(())
@@ -320,6 +364,7 @@ mod tests {
             node_log2,
             buckets_log2: 0,
             lba_log2: 6,
+            table_groups: 0,
         }
     }
 

@@ -60,6 +60,7 @@ mod remove;
 mod rename;
 mod repair;
 mod reserve;
+mod resize;
 mod slot;
 mod steps;
 mod sums;

@@ -367,6 +367,7 @@ mod tests {
             node_log2: 8,
             buckets_log2: 0,
             lba_log2: 6,
+            table_groups: 0,
         };
         let units = shape.unit_count();
         let extent = |logical| Extent {

@@ -62,6 +62,15 @@ pub enum Order {
     /// What released units, then the discard of them: otherwise recovery would give a leaf back to its
     /// file that the device has forgotten.
     FreeBeforeDiscard,
+    /// What the last operation wrote, and the bitmaps of new groups, then the superblock of a resize, which
+    /// names them.
+    GroupsBeforeResize,
+    /// The record of a resize, then the bitmap of the group that gains or loses units.
+    ResizeBeforeNodes,
+    /// The bitmap without the units past the new end, then the superblock with the smaller size.
+    BitmapBeforeShrink,
+    /// A resize, then its result: the device may be made smaller now.
+    ResizeBeforeAnswer,
 }
 
 /// A deliberate violation of the protocol.
@@ -99,7 +108,7 @@ pub enum Mutation {
 #[cfg(feature = "mutations")]
 impl Order {
     /// All of them.
-    pub const ALL: [Order; 24] = [
+    pub const ALL: [Order; 28] = [
         Order::DataBeforeSize,
         Order::SlotBeforeAnswer,
         Order::OverwriteBeforeAnswer,
@@ -124,6 +133,10 @@ impl Order {
         Order::NodesBeforeClean,
         Order::CleanBeforeClean,
         Order::FreeBeforeDiscard,
+        Order::GroupsBeforeResize,
+        Order::ResizeBeforeNodes,
+        Order::BitmapBeforeShrink,
+        Order::ResizeBeforeAnswer,
     ];
 }
 

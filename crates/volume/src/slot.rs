@@ -229,6 +229,7 @@ mod tests {
         node_log2: 9,
         buckets_log2: 0,
         lba_log2: 9,
+        table_groups: 0,
     };
 
     fn slot() -> (Slot, [u8; 512]) {

@@ -14,7 +14,7 @@ use block::Device;
 
 use crate::bytes::{get_u64, put_u32};
 use crate::io::{Io, NO_GROUP, SLOT, SPARE, State, WORK};
-use crate::layout::{Member, SUPERBLOCK_B, member_of, node, superblock};
+use crate::layout::{Member, SUPERBLOCK_B, Shape, member_of, node, superblock};
 use crate::order::{Mutation, Order};
 use crate::slot::Slot;
 use crate::superblock::{Operation, superblock_len};
@@ -323,6 +323,14 @@ impl<D: Device> State<'_, D> {
         let bytes = self.node_mut(WORK);
         let seq = get_u64(bytes, node::SEQ) + step;
         bitmap::stamp(bytes, seq, last_op);
+        let address = shape.bitmap_address(group, member_of(seq));
+        self.put_node(WORK, address, false);
+    }
+
+    /// Node [`WORK`], which is a new group's bitmap in a volume of `shape`, as the member that its `seq`
+    /// selects.
+    pub(crate) fn put_new_bitmap(&mut self, group: u32, shape: &Shape) {
+        let seq = get_u64(self.node(WORK), node::SEQ);
         let address = shape.bitmap_address(group, member_of(seq));
         self.put_node(WORK, address, false);
     }

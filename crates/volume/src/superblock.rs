@@ -4,8 +4,8 @@
 use crate::bytes::{array, get_u8, get_u16, get_u32, get_u64, put, put_u32, put_u64};
 use crate::checksum;
 use crate::layout::{
-    FEATURE_CHECKSUMS, FEATURE_CREATE_MANY, MAJOR, MINOR, RECORD_SLOTS, RUN_BYTES, RUNS, SEQ_END,
-    SUPERBLOCK_BYTES, Shape, magic, superblock as at,
+    FEATURE_CHECKSUMS, FEATURE_CREATE_MANY, FEATURE_RESIZED, MAJOR, MINOR, RECORD_SLOTS, RUN_BYTES,
+    RUNS, SEQ_END, SUPERBLOCK_BYTES, Shape, magic, superblock as at,
 };
 use crate::{Error, error::Node};
 
@@ -159,7 +159,10 @@ impl Superblock {
         put(bytes, at::BUCKETS_LOG2, &[shape.buckets_log2]);
         put(bytes, at::LBA_LOG2, &[shape.lba_log2]);
         put_u32(bytes, at::STATE, u32::from(self.clean));
-        let features = if self.checksums { FEATURE_CHECKSUMS } else { 0 };
+        let mut features = if self.checksums { FEATURE_CHECKSUMS } else { 0 };
+        if shape.table_groups > 0 {
+            features |= FEATURE_RESIZED;
+        }
         put_u32(bytes, at::INCOMPAT, features | operation.features());
         put_u32(bytes, at::COMPAT, self.compat_features);
         put_u32(bytes, at::MOUNT_COUNT, self.mount_count);
@@ -167,6 +170,7 @@ impl Superblock {
             put_u64(bytes, field, value);
         }
         put_u32(bytes, at::GROUP_HINT, self.group_hint);
+        put_u32(bytes, at::TABLE_GROUPS, shape.table_groups);
         put(bytes, at::LABEL, &self.label);
         encode_operation(bytes, operation);
         let crc = crc_of(bytes, address);
@@ -188,7 +192,7 @@ impl Superblock {
             });
         }
         let features = get_u32(bytes, at::INCOMPAT);
-        let bits = features & !(FEATURE_CHECKSUMS | FEATURE_CREATE_MANY);
+        let bits = features & !(FEATURE_CHECKSUMS | FEATURE_CREATE_MANY | FEATURE_RESIZED);
         if bits != 0 {
             return Err(Error::UnknownFeatures { bits });
         }
@@ -198,8 +202,12 @@ impl Superblock {
             node_log2: get_u8(bytes, at::NODE_LOG2),
             buckets_log2: get_u8(bytes, at::BUCKETS_LOG2),
             lba_log2: get_u8(bytes, at::LBA_LOG2),
+            table_groups: get_u32(bytes, at::TABLE_GROUPS),
         };
         let bad = Error::from(Node::Superblock);
+        if (shape.table_groups > 0) != (features & FEATURE_RESIZED != 0) {
+            return Err(bad);
+        }
         shape.validate().map_err(|_| bad)?;
         if regions(&shape)
             .iter()
@@ -338,6 +346,7 @@ mod tests {
                 node_log2: 9,
                 buckets_log2: 2,
                 lba_log2: 9,
+                table_groups: 0,
             },
             uuid: *b"0123456789abcdef",
             label: [b'x'; 32],
@@ -397,9 +406,11 @@ mod tests {
 
     #[test]
     fn contradictions_with_a_good_checksum_are_refused() {
-        let cases: [(usize, &[u8], Error); 10] = [
+        let cases: [(usize, &[u8], Error); 12] = [
             (at::MAJOR, &[2, 0], Error::NewerVersion { major: 2 }),
-            (at::INCOMPAT, &[6], Error::UnknownFeatures { bits: 4 }),
+            (at::INCOMPAT, &[10], Error::UnknownFeatures { bits: 8 }),
+            (at::INCOMPAT, &[5], Error::from(Node::Superblock)),
+            (at::TABLE_GROUPS, &[1], Error::from(Node::Superblock)),
             (at::INCOMPAT, &[2], Error::from(Node::Superblock)),
             (at::OP_KIND, &[4], Error::from(Node::Superblock)),
             (at::NODE_LOG2, &[15], Error::from(Node::Superblock)),

@@ -33,6 +33,7 @@ pub mod put;
 pub mod read;
 pub mod record;
 pub mod release;
+pub mod resize;
 pub mod rm;
 pub mod schema;
 pub mod selftest;
@@ -161,6 +162,8 @@ verbs! {
     df Df reports df::Volumes;
     /// Show or change the label of a volume
     label Label reports label::Labelled;
+    /// Make a volume longer or shorter
+    resize Resize reports resize::Resized;
     /// Give the free space of a volume back to the drive
     trim Trim reports trim::Trimmed;
     /// Check a volume, and repair what a scan can prove

@@ -1,4 +1,4 @@
-//! The verbs around a volume's files: `trim`, `df`, `label`, `cat` and `cp`; and the times that files keep.
+//! The verbs around a volume's files: `trim`, `resize`, `df`, `label`, `cat` and `cp`; and the times that files keep.
 
 use crate::support::{Folder, free_bytes, get, json, names, noise, ok, refused, run, volume};
 use std::fs::{self, File};
@@ -40,6 +40,65 @@ fn trim_makes_holes_of_removed_files_and_keeps_the_others() {
     assert!(ok(&["trim", &disk]).contains(" free in "));
     refused(&["trim", &folder.path("kept")], 3, "no Straightway volume");
     refused(&["trim", &disk, "--minimum", "-1"], 2, "--minimum");
+}
+
+#[test]
+fn a_volume_gets_longer_and_shorter_with_its_files() {
+    let folder = Folder::new();
+    let disk = volume(&folder, "disk.img", &[]);
+    let kept = noise(3, 5_000_000);
+    fs::write(folder.path("kept"), &kept).unwrap();
+    ok(&["put", &disk, &folder.path("kept")]);
+    let size = |disk: &str| fs::metadata(disk).unwrap().len();
+    let before = size(&disk);
+    let longer = json(&["resize", &disk, "300M", "--json"]);
+    assert_eq!(
+        (&longer["before_bytes"], size(&disk)),
+        (&before.into(), 300 << 20)
+    );
+    assert_eq!(longer["volume_bytes"], 300 << 20);
+    assert_eq!(longer["needs_newer_reader"], true);
+    assert_eq!(
+        json(&["df", &disk, "--json"])["volumes"][0]["free_bytes"],
+        longer["free_bytes"]
+    );
+    ok(&["check", &disk]);
+    fs::write(folder.path("big"), noise(4, 100 << 20)).unwrap();
+    ok(&["put", &disk, &folder.path("big")]);
+
+    // The least size is named, and it is the least.
+    let image = fs::read(&disk).unwrap();
+    refused(&["resize", &disk, "50M"], 8, "its files and tables need");
+    ok(&["check", &disk]);
+    assert!(
+        fs::read(&disk).unwrap()[1 << 20..] == image[1 << 20..],
+        "it was changed"
+    );
+    ok(&["rm", &disk, "big"]);
+    let least = json(&["resize", &disk, "--least", "--json"]);
+    let bytes = least["volume_bytes"].as_u64().unwrap();
+    assert!(bytes < before && least["free_bytes"] == 0, "{least}");
+    refused(
+        &["resize", &disk, &(bytes - 512).to_string()],
+        8,
+        &bytes.to_string(),
+    );
+    // The rest of the file is of no use now.
+    File::options()
+        .write(true)
+        .open(&disk)
+        .unwrap()
+        .set_len(bytes)
+        .unwrap();
+    assert_eq!(get(&disk, "kept", &[]), kept);
+    ok(&["check", &disk, "--read-data"]);
+    // To the end of the file, which has not changed.
+    assert!(ok(&["resize", &disk]).contains("already"));
+
+    let other = folder.path("kept");
+    refused(&["resize", &other, "100M"], 3, "no Straightway volume");
+    assert_eq!(size(&other), kept.len() as u64);
+    refused(&["resize", "model:8M", "16M"], 3, "no Straightway volume");
 }
 
 #[test]

@@ -688,6 +688,7 @@ fn check_tells_harmless_from_damaged_and_mends_what_it_can() {
         node_log2: node.trailing_zeros() as u8,
         buckets_log2: (status["slots"].as_u64().unwrap() / 8).trailing_zeros() as u8,
         lba_log2: 9,
+        table_groups: 0,
     };
     let a = (shape.slots_a() + slot * node) as usize;
     let b = (shape.slots_b() + slot * node) as usize;
@@ -729,7 +730,7 @@ fn every_report_is_json_with_a_published_schema() {
     let small = folder.file("small", 1000);
     let out = folder.path("out");
     let exported = folder.path("exported");
-    let reports: [(&str, &[&str]); 15] = [
+    let reports: [(&str, &[&str]); 16] = [
         (
             "format",
             &["format", &disk, "--size", "8M", "--checksums", "--json"],
@@ -757,6 +758,7 @@ fn every_report_is_json_with_a_published_schema() {
         ("rm", &["rm", &disk, "other", "--json"]),
         ("df", &["df", &disk, "--json"]),
         ("label", &["label", &disk, "new", "--json"]),
+        ("resize", &["resize", &disk, "9M", "--json"]),
         ("trim", &["trim", &disk, "--json"]),
         (
             "selftest",
@@ -781,6 +783,7 @@ fn a_quiet_command_says_nothing_but_errors() {
         &["check", &disk, "--read-data"],
         &["rm", &disk, "a"],
         &["label", &disk, "quiet"],
+        &["resize", &disk, "33M"],
         &["trim", &disk],
     ] {
         let output = run(&[&["--quiet"], words].concat());

@@ -42,6 +42,8 @@ pub enum Op {
     CreateManyChecked,
     /// All free space.
     Discard,
+    /// To so many bytes, if the files let it.
+    Resize(u64),
     /// Unmount and mount; what is open is closed by that.
     Remount,
 }
@@ -86,7 +88,7 @@ impl Op {
             | Op::Close(f)
             | Op::CloseKeeping(f) => file(f).is_some_and(|live| live.is_open),
             Op::CreateMany | Op::CreateManyChecked => files.iter().any(Option::is_none),
-            Op::Reap | Op::Discard | Op::Remount => true,
+            Op::Reap | Op::Discard | Op::Resize(_) | Op::Remount => true,
         }
     }
 }
@@ -175,6 +177,7 @@ pub async fn run<D: Device>(
                 Op::Create(f) | Op::CreateReserved(f) | Op::CreateChecked(f) | Op::Rename(f) => {
                     context.undo(f);
                 }
+                Op::Resize(_) => resized(volume, context),
                 Op::CreateMany | Op::CreateManyChecked => {
                     (0..FILES).for_each(|file| context.undo(file));
                 }
@@ -268,9 +271,22 @@ async fn step<D: Device>(volume: &Volume<'_, D>, context: &Context, op: Op) -> R
             }
             Ok(())
         }
+        Op::Resize(bytes) => {
+            resized(volume, context);
+            context.search.borrow_mut().oracle.volume_bytes.push(bytes);
+            assert_eq!(volume.resize(bytes).await?, bytes, "a size that is rounded");
+            resized(volume, context);
+            Ok(())
+        }
         // The runner does it.
         Op::Remount => Ok(()),
     }
+}
+
+/// The volume has its present size, and no other one.
+fn resized<D: Device>(volume: &Volume<'_, D>, context: &Context) {
+    let bytes = volume.status().shape.volume_bytes;
+    context.search.borrow_mut().oracle.volume_bytes = vec![bytes];
 }
 
 async fn create<D: Device>(

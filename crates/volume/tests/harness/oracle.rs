@@ -128,6 +128,8 @@ pub struct Slot {
 pub struct Oracle {
     pub files: [Slot; FILES],
     pub next_incarnation: u64,
+    /// Sizes that the volume may have; empty until it is resized.
+    pub volume_bytes: Vec<u64>,
 }
 
 /// A file that a volume shows.

@@ -14,7 +14,7 @@ pub fn rules(r: &Regions, lba_log2: u8) -> OrderRules {
     let node = r.node as u64;
     let tables = |at: [u64; 2], count: u64| at.map(|at| blocks(at, count * node));
     let slots = tables(r.slots_at, r.slots);
-    let bitmaps = tables(r.bitmaps_at, r.groups);
+    let bitmaps = tables(r.bitmaps_at, r.table_groups);
     let superblocks = [blocks(0, node), blocks(65_536, node)];
     let everything = 0..u64::MAX;
     let mut order = OrderRules::new();

@@ -178,6 +178,11 @@ impl Search {
         let bytes = disk.current().to_bytes();
         let scan = Scan::new(&bytes)?;
         scan.check_space()?;
+        let sizes = &self.oracle.volume_bytes;
+        if !sizes.is_empty() && !sizes.contains(&scan.regions.bytes) {
+            let bytes = scan.regions.bytes;
+            return Err(format!("a volume of {bytes} bytes, not one of {sizes:?}"));
+        }
         if let Some(name) = scan.abandoned.first() {
             return Err(format!("`{name}` keeps a dead writer's reservation"));
         }

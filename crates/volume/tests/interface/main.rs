@@ -8,6 +8,7 @@ mod files;
 mod format;
 mod many;
 mod reservations;
+mod resize;
 mod sizes;
 #[path = "../support/mod.rs"]
 mod support;

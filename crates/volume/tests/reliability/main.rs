@@ -10,3 +10,4 @@ mod faults;
 mod fuzz;
 mod mutations;
 mod regressions;
+mod resize;

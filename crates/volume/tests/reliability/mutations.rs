@@ -16,6 +16,7 @@ use crate::harness::runner::{self, Manner};
 use crate::harness::search::{Depth, Search};
 use crate::harness::sequences::{Width, every_from};
 use crate::harness::starts::{self, Start};
+use crate::resize;
 
 /// Short runs that find most of them quickly. What they miss, the whole search must find.
 fn lives() -> Vec<Vec<Op>> {
@@ -100,6 +101,8 @@ enum Attempt {
     /// A file at an edge of its map is given back after its name is removed, and its units to the device;
     /// then its slot is reused.
     Reaping(usize),
+    /// A volume is made longer and shorter.
+    Resizing(usize),
     /// Rot of one copy after an unmount.
     Copies,
     /// Random operations.
@@ -115,7 +118,8 @@ fn attempts(mutation: Mutation) -> Vec<Attempt> {
     let lives = (0..lives().len()).flat_map(|life| [Life(life, 0), Life(life, 1)]);
     let edges = (0..3).flat_map(|edge| [Growing(edge), Reaping(edge)]);
     let rest = [Copies, Long(0), Long(1), Long(2), Everything];
-    let mut all: Vec<Attempt> = lives.chain(edges).chain(rest).collect();
+    let resizing = (0..resize::lives().len()).map(Resizing);
+    let mut all: Vec<Attempt> = lives.chain(edges).chain(resizing).chain(rest).collect();
     // The attempt that found it before: a wrong entry only costs time.
     let known = match mutation {
         Mutation::Without(Order::OverwriteBeforeAnswer | Order::CommitBeforeCopy) => Life(1, 0),
@@ -136,6 +140,10 @@ fn attempts(mutation: Mutation) -> Vec<Attempt> {
         Mutation::HalfAPair => Copies,
         Mutation::ForgetOpNumber => Reaping(0),
         Mutation::Without(Order::FreeBeforeDiscard) => Reaping(1),
+        Mutation::Without(
+            Order::ResizeBeforeNodes | Order::BitmapBeforeShrink | Order::ResizeBeforeAnswer,
+        ) => Resizing(0),
+        Mutation::Without(Order::GroupsBeforeResize) => Resizing(1),
         _ => Life(0, 0),
     };
     all.retain(|attempt| *attempt != known);
@@ -172,6 +180,10 @@ fn finds(mutation: Mutation, attempt: Attempt, starts: &[Start]) -> bool {
             };
             let give_back = [Op::Remove(0), Op::Reap, Op::Discard, Op::Create(0)];
             run(&closed, &give_back, 1)
+        }
+        Attempt::Resizing(life) => {
+            let (start, ops) = &resize::lives()[life];
+            run(start, ops, 0)
         }
         Attempt::Copies => copies(mutation, &starts[3]).is_some(),
         Attempt::Long(seed) => long::run(&search, &empty(), seed, 20).is_err(),

@@ -39,7 +39,11 @@ pub struct Regions {
     pub slots: u64,
     pub slots_at: [u64; 2],
     pub bitmaps_at: [u64; 2],
+    /// Bytes of the volume.
+    pub bytes: u64,
     pub groups: u64,
+    /// Bitmaps in each table; those of later groups begin their groups.
+    pub table_groups: u64,
     pub group_units: u64,
     pub data_start: u64,
     pub units: u64,
@@ -52,6 +56,14 @@ impl Regions {
     pub fn leaf_at(&self, unit: u64) -> [u64; 2] {
         let start = self.data_start + unit * self.unit;
         [start, start + self.pair_units * self.unit / 2]
+    }
+
+    /// The addresses of the two members of a group's bitmap.
+    pub fn bitmap_at(&self, group: u64) -> [u64; 2] {
+        match group < self.table_groups {
+            true => self.bitmaps_at.map(|at| at + group * self.node as u64),
+            false => self.leaf_at(group * self.group_units),
+        }
     }
 }
 
@@ -130,13 +142,24 @@ pub fn superblock(bytes: &[u8]) -> Result<(Regions, u64, bool), String> {
     let found = best.ok_or("no valid superblock")?;
     let (node, unit) = (1usize << found[49], 1u64 << found[48]);
     let group_units = 4 * node as u64;
+    let natural = (u64_at(found, 40) / unit).div_ceil(group_units);
+    let resized = u64::from(u32_at(found, 124));
+    if (u32_at(found, 56) & 4 != 0) != (resized > 0) {
+        return Err("bit 2 of INCOMPAT and TABLE_GROUPS disagree".into());
+    }
+    let (groups, table_groups) = match resized {
+        0 => (natural, natural),
+        tables => (u64_at(found, 112).div_ceil(group_units), tables),
+    };
     let regions = Regions {
         node,
         unit,
         slots: 8 << found[50],
         slots_at: [u64_at(found, 72), u64_at(found, 80)],
         bitmaps_at: [u64_at(found, 88), u64_at(found, 96)],
-        groups: (u64_at(found, 40) / unit).div_ceil(group_units),
+        bytes: u64_at(found, 40),
+        groups,
+        table_groups,
         group_units,
         data_start: u64_at(found, 104),
         units: u64_at(found, 112),
@@ -144,7 +167,7 @@ pub fn superblock(bytes: &[u8]) -> Result<(Regions, u64, bool), String> {
         uuid: found[24..40].try_into().unwrap(),
     };
     let table = regions.slots * node as u64;
-    let maps = regions.groups * node as u64;
+    let maps = regions.table_groups * node as u64;
     let expected = [131_072, 131_072 + table, 131_072 + table + maps];
     let stored = [
         regions.slots_at[0],
@@ -153,6 +176,11 @@ pub fn superblock(bytes: &[u8]) -> Result<(Regions, u64, bool), String> {
     ];
     if stored != expected || regions.bitmaps_at[1] != expected[2] + table {
         return Err("the regions do not follow one another".into());
+    }
+    let end = regions.bitmaps_at[1] + maps;
+    let units = (regions.bytes - regions.data_start) / unit;
+    if regions.data_start != end.next_multiple_of(unit) || regions.units != units {
+        return Err("the units do not follow the tables".into());
     }
     let clean = u32_at(found, 52) & 1 != 0;
     Ok((regions, u64_at(found, 16), clean))
@@ -286,7 +314,7 @@ impl Scan {
 
     fn bitmap(&mut self, bytes: &[u8], group: u64) -> Result<(), String> {
         let r = self.regions;
-        let at = r.bitmaps_at.map(|table| table + group * r.node as u64);
+        let at = r.bitmap_at(group);
         let (found, invalid) = newest(bytes, &r.uuid, at, r.node, b"SWbm", |_| true);
         self.torn_bitmaps += invalid;
         let found = found.ok_or(format!("bitmap {group}: no valid member"))?;
@@ -323,7 +351,12 @@ impl Scan {
         }
         for (unit, used) in self.used.iter().enumerate() {
             let unit = unit as u64;
-            let owned = unit >= r.units || owners.contains_key(&unit);
+            let (group, within) = (unit / r.group_units, unit % r.group_units);
+            let is_bitmap = group >= r.table_groups && within < r.pair_units;
+            if is_bitmap && owners.contains_key(&unit) {
+                return Err(format!("unit {unit} is of a bitmap and of a file"));
+            }
+            let owned = unit >= r.units || is_bitmap || owners.contains_key(&unit);
             if owned && !used {
                 return Err(format!("unit {unit} is used and marked free"));
             }
