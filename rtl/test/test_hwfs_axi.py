@@ -355,6 +355,17 @@ def test_the_library(front, tmp_path):
     assert hw.contents(tmp_path / "v", "späte Datei", tmp_path) == data
 
 
+def one_sequence(name, letters):
+    """The files of a BLAST database of version 4 with one sequence: index, sequences, headers."""
+    codes = ["ACGT".index(letter) for letter in letters]
+    four = [codes[at : at + 4] + [0] * (at + 4 - len(codes)) for at in range(0, len(codes) + 1, 4)]
+    packed = bytearray(one << 6 | two << 4 | three << 2 | last for one, two, three, last in four)
+    packed[-1] |= len(codes) % 4
+    header = bytes.fromhex("30803080a0801a") + bytes([len(name)]) + name.encode() + bytes(8)
+    numbers = [4, 0, 0, 0, 1, 0, 0, 0, 0, len(header), 1, 1 + len(packed), 1 + len(packed), 1 + len(packed)]
+    return {"nin": struct.pack(f">{len(numbers)}I", *numbers), "nsq": b"\0" + bytes(packed), "nhr": header}
+
+
 def test_the_command(front, tmp_path):
     """`straightway` on `hwfs:SOCKET`: files stored through the hardware are read through the blocks, and vice versa."""
     early, data, newer = pattern(8, 5003), pattern(9, 150001), pattern(10, 70000)
@@ -417,6 +428,17 @@ def test_the_command(front, tmp_path):
     run(0, "rm", "streamed")
     run(8, "put", "-", "streamed", stdin=bytes(4 << 20))
     run(10, "rm", "streamed")
+    # A database of 61 bases, searched as the hardware reads it.
+    gene = "ACGTTGCAAGGCTTAACCGGATTACAGG"
+    for suffix, content in one_sequence("s1", "TTTTTTTTTT" + gene + "G" * 23).items():
+        run(0, "put", "-", f"db.{suffix}", stdin=content)
+    (tmp_path / "q.fa").write_text(f">q\n{gene}\n")
+    found = run(0, "blast", "db", tmp_path / "q.fa").splitlines()
+    assert found[0].split("\t")[:10] == ["q", "s1", "100.000", "28", "0", "0", "1", "28", "11", "38"]
+    assert "1 sequences with 61 bases" in found[1]
+    run(10, "blast", "other", tmp_path / "q.fa")
+    for suffix in ("nin", "nsq", "nhr"):
+        run(0, "rm", f"db.{suffix}")
     run(0, "put", "-", "nothing", stdin=b"")
     source.write_bytes(b"")
     run(0, "put", source, "empty")

@@ -9,6 +9,7 @@ mod hardware;
 mod names;
 mod scan;
 mod search;
+mod significance;
 mod table;
 
 #[cfg(test)]
@@ -22,6 +23,7 @@ pub use hardware::{Found, Image};
 pub use names::name;
 pub use scan::{Seed, Subject, scan, scan_scalar};
 pub use search::{Counts, Options, Search};
+pub use significance::{Significance, Size};
 pub use table::{Strand, Table};
 
 /// Bases of a seed.

@@ -4,10 +4,13 @@
 
 mod support;
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use straightway_blast::{Hsp, Index, Options, Query, Search, Table, TwoHit, WORD, name, queries};
+use straightway_blast::{
+    Hsp, Index, Options, Query, Scoring, Search, Significance, Size, Table, TwoHit, WORD, name,
+    queries,
+};
 use support::seed;
 
 fn has_blastn() -> bool {
@@ -50,10 +53,14 @@ fn run(folder: &Path, program: &str, words: &str) -> String {
 
 /// Query, subject, and the four ends.
 type Row = (String, String, [u32; 4]);
+/// And of each the E-value and the bits.
+type Rows = BTreeMap<Row, [f64; 2]>;
+/// As they are printed.
+type Printed = BTreeMap<Row, [String; 2]>;
 
 struct Searched {
     found: Vec<Hsp>,
-    rows: BTreeSet<Row>,
+    rows: Rows,
     masked_bases: u64,
 }
 
@@ -74,14 +81,22 @@ fn search(
         search.take(bytes).unwrap();
     }
     let (found, counts) = search.finish().unwrap();
+    let significance = Significance::new(&options.scoring).unwrap();
+    let size = Size {
+        bases: counts.bases,
+        sequences: counts.sequences,
+    };
     let row = |hsp: &Hsp| {
         let at = hsp.subject as usize;
+        let query = &queries[hsp.query as usize];
+        let pairs = significance.pairs(query.bases.len() as u64, size);
+        let weight = [
+            significance.e_value(hsp.score, pairs),
+            significance.bits(hsp.score),
+        ];
         let entry = &headers[index.headers[at] as usize..index.headers[at + 1] as usize];
-        (
-            queries[hsp.query as usize].name.clone(),
-            name(entry).unwrap().to_owned(),
-            hsp.ends(),
-        )
+        let subject = name(entry).unwrap().to_owned();
+        ((query.name.clone(), subject, hsp.ends()), weight)
     };
     Searched {
         rows: found.iter().map(row).collect(),
@@ -91,20 +106,42 @@ fn search(
 }
 
 /// The reference's.
-fn reference(folder: &Path, database: &str) -> BTreeSet<Row> {
+fn reference(folder: &Path, database: &str, scoring: Scoring) -> Printed {
     let text = run(
         folder,
         "blastn",
         &format!(
-            "-task blastn -word_size 11 -ungapped -dust no -strand both -max_target_seqs 100000 -outfmt 6 -db {database} -query query.fa"
+            "-task blastn -word_size 11 -ungapped -dust no -strand both -max_target_seqs 100000 -outfmt 6 -db {database} -query query.fa -reward {} -penalty {}",
+            scoring.reward, scoring.penalty,
         ),
     );
     let row = |line: &str| {
         let words: Vec<&str> = line.split('\t').collect();
         let ends = [6, 7, 8, 9].map(|at| words[at].parse().unwrap());
-        (words[0].to_owned(), words[1].to_owned(), ends)
+        let weight = [10, 11].map(|at| words[at].to_owned());
+        ((words[0].to_owned(), words[1].to_owned(), ends), weight)
     };
     text.lines().map(row).collect()
+}
+
+/// A number, and what one more in its last digit is.
+fn printed(text: &str) -> [f64; 2] {
+    let (digits, exponent) = text.split_once('e').unwrap_or((text, "0"));
+    let behind = digits.split_once('.').map_or(0, |(_, behind)| behind.len());
+    let unit = 10_f64.powi(exponent.parse::<i32>().unwrap() - behind as i32);
+    [text.parse().unwrap(), unit]
+}
+
+/// Within one of the last digit: `blastn` cuts some off and rounds others, and prints E-values below 1e-180 as 0. And within 0.5 %:
+/// it ends the series of K early.
+fn assert_same_weight(row: &Row, ours: [f64; 2], theirs: &[String; 2]) {
+    for (one, text) in ours.into_iter().zip(theirs) {
+        let [value, unit] = printed(text);
+        assert!(
+            (one - value).abs() <= unit + 0.005 * value,
+            "{row:?}: {one} and {text}"
+        );
+    }
 }
 
 fn letters(random: &mut fastrand::Rng, length: usize) -> Vec<u8> {
@@ -221,12 +258,15 @@ fn every_alignment_in_generated_databases() {
             1 << 20,
         );
         assert_eq!(ours.found, scalar.found);
-        for row in reference(path, "db") {
+        for (row, weight) in reference(path, "db", Scoring::default()) {
             compared += 1;
-            assert!(
-                ours.rows.contains(&row) || !has_word(&row, &given, &subjects),
-                "round {round}: {row:?} is missing"
-            );
+            match ours.rows.get(&row) {
+                Some(&found) => assert_same_weight(&row, found, &weight),
+                None => assert!(
+                    !has_word(&row, &given, &subjects),
+                    "round {round}: {row:?} is missing"
+                ),
+            }
         }
         masked += ours.masked_bases;
         // Fewer with the filter, and none that was not there.
@@ -251,6 +291,43 @@ fn every_alignment_in_generated_databases() {
         compared > 100 && masked > 100 && second > 50,
         "{compared} {masked} {second}"
     );
+}
+
+#[test]
+fn scores_of_every_kind_have_the_bits_and_e_values_of_blastn() {
+    if !has_blastn() {
+        return;
+    }
+    let mut random = fastrand::Rng::with_seed(seed());
+    let folder = Folder::new("blast-scores");
+    let path = &folder.0;
+    let [given, subjects] = generated(&mut random);
+    std::fs::write(path.join("query.fa"), fasta(&given)).unwrap();
+    std::fs::write(path.join("subject.fa"), fasta(&subjects)).unwrap();
+    run(path, "makeblastdb", "-dbtype nucl -in subject.fa -out db");
+    let read = queries(fasta(&given).as_bytes()).unwrap();
+    for (reward, penalty) in [(1, -1), (1, -2), (1, -3), (4, -5), (5, -4)] {
+        let scoring = Scoring {
+            reward,
+            penalty,
+            x_drop: 100,
+            min_score: 11 * reward,
+        };
+        let options = Options {
+            scoring,
+            ..Options::default()
+        };
+        let ours = search(path, "db", &read, options, 1 << 20);
+        // Their drop is another one for these scores, so not all ends are the same.
+        let theirs = reference(path, "db", scoring);
+        let both: Vec<_> = (theirs.iter())
+            .filter_map(|(row, weight)| Some((row, ours.rows.get(row)?, weight)))
+            .collect();
+        for &(row, found, weight) in &both {
+            assert_same_weight(row, *found, weight);
+        }
+        assert!(both.len() > 15, "{reward} {penalty}: {}", both.len());
+    }
 }
 
 /// A genome, and contigs of a related one, of a Debian package.
@@ -314,14 +391,20 @@ fn every_alignment_of_contigs_with_a_genome() {
         run(path, "makeblastdb", "-dbtype nucl -in subject.fa -out db");
         let read = queries(given.as_bytes()).unwrap();
         let ours = search(path, "db", &read, Options::default(), 1 << 20);
-        let theirs = reference(path, "db");
-        let missing: Vec<&Row> = theirs.difference(&ours.rows).collect();
+        let theirs = reference(path, "db", Scoring::default());
+        let missing: Vec<&Row> = theirs
+            .keys()
+            .filter(|row| !ours.rows.contains_key(row))
+            .collect();
         assert!(
             missing.is_empty(),
             "{} of {}: {missing:?}",
             missing.len(),
             theirs.len()
         );
+        for (row, weight) in &theirs {
+            assert_same_weight(row, ours.rows[row], weight);
+        }
         assert!(theirs.len() > least, "{}", theirs.len());
     }
 }

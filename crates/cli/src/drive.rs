@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The verbs that a file system in hardware supports; see [`hardware`](crate::hardware).
-const OF_HARDWARE: [&str; 7] = ["ls", "put", "get", "rm", "mv", "stat", "info"];
+const OF_HARDWARE: [&str; 8] = ["ls", "put", "get", "rm", "mv", "stat", "info", "blast"];
 
 /// The meaning of a DEVICE argument. `Display` is one line.
 #[derive(Clone, Debug)]

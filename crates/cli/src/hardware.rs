@@ -4,7 +4,6 @@
 //! device; [`Drive::find`](crate::drive::Drive::find) refuses it for all others.
 
 use crate::failure::{Exit, Failure, Result};
-use crate::guard::Outlet;
 use crate::signals::Cancel;
 use crate::transfer::{IoArgs, Route};
 use crate::volume::chunks::Chunks;
@@ -232,26 +231,41 @@ impl Files<'_> {
         size.map_err(|error| failed(format_args!("opening `{}`", shown(name)), error))
     }
 
-    /// Copies a part of a file, which must be within the file, to `sink`; returns its length and
+    /// A file's size in bytes; None if it does not exist.
+    ///
+    /// # Errors
+    /// The hardware failed.
+    pub fn size_of(&mut self, name: &str) -> Result<Option<u64>> {
+        match self.front.size(name) {
+            Ok(size) => Ok(Some(size)),
+            Err(Error::Status(Status::NOT_FOUND, _)) => Ok(None),
+            Err(error) => Err(failed(format_args!("opening `{}`", shown(name)), error)),
+        }
+    }
+
+    /// Passes a part of a file, which must be within the file, to `take` in order; returns its length and
     /// the number of transfers.
     ///
     /// # Errors
-    /// The hardware or the sink failed, or the user cancelled.
+    /// The hardware or `take` failed, or the user cancelled.
     pub fn get(
         &mut self,
         name: &str,
         part: Range<u64>,
-        sink: &mut Outlet,
+        mut take: Taker<'_>,
         stop: &Stop<'_>,
     ) -> Result<(u64, u64)> {
         let length = part.end - part.start;
-        let mut data = Moving::new(sink, stop);
+        let mut data = Moving::new(&mut take, stop);
         let got = self.front.get_part(name, part.start, length, &mut data);
         data.ended(got.map(|()| length), || {
             format!("fetching `{}`", shown(name))
         })
     }
 }
+
+/// What becomes of data that is read.
+pub type Taker<'a> = &'a mut dyn FnMut(&[u8]) -> Result<()>;
 
 /// A transfer's progress bar and its cancellation flag.
 pub struct Stop<'a> {
@@ -349,9 +363,9 @@ impl Write for Moving<'_, Chunks> {
     }
 }
 
-impl Write for Moving<'_, Outlet> {
+impl Write for Moving<'_, Taker<'_>> {
     fn write(&mut self, data: &[u8]) -> io::Result<usize> {
-        self.step(|sink, _| sink.take(data).map(|()| data.len()))
+        self.step(|take, _| take(data).map(|()| data.len()))
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -1,6 +1,7 @@
 //! `straightway blast DEVICE DATABASE QUERY`: a nucleotide search in a BLAST database on a volume, or in a folder.
 
 use crate::failure::{Exit, Failure, Result};
+use crate::hardware::{self, Files, Stop};
 use crate::transfer::IoArgs;
 use crate::units::micros;
 use crate::volume::drain::{Part, drain};
@@ -8,11 +9,13 @@ use crate::volume::flow::Sums;
 use crate::volume::{Access, Mounted, Store, pace, route, shown};
 use crate::{Context, SCHEMA_VERSION};
 use ::blast::{
-    Alias, Counts, Hsp, Index, Options, Query, Scoring, Search, Table, TwoHit, name, queries,
+    Alias, Counts, Hsp, Index, Options, Query, Scoring, Search, Significance, Size as DatabaseSize,
+    Table, TwoHit, name, queries,
 };
 use clap::Args;
 use schemars::JsonSchema;
 use serde::Serialize;
+use std::cell::RefCell;
 use std::fmt::Write;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -30,12 +33,13 @@ The database is NCBI's: the files DATABASE.nin, .nsq and .nhr that makeblastdb w
 that it names, put on a volume as they are: straightway put DEVICE DATABASE.n*. The sequences are searched as they arrive from the drive.
 
 Seeds are words of eleven equal bases, extended without gaps, on both strands: what blastn -task blastn -ungapped -dust no finds. No
-seed has an ambiguous base. There is no E-value: --min-score limits what is printed.
+seed has an ambiguous base. Bits and E-values are blastn's too, for the size of the whole database.
 
-Each line has the query, the subject, identities in percent, length, mismatches, gaps (0), first and last base in the query and in the
-subject (in reverse on the minus strand), and the score.")]
+Each line has the columns of blastn -outfmt '6 std score': query, subject, identities in percent, length, mismatches, gaps (0), first and
+last base in the query and in the subject (in reverse on the minus strand), E-value, bits, score. Bits and E-value are - where random
+bases would score above 0 on average.")]
 pub struct Blast {
-    /// The device with the volume, or a folder
+    /// The device with the volume, a folder, or hwfs:PATH
     pub device: String,
     /// The name of the database's files, without .nin
     pub database: String,
@@ -44,6 +48,9 @@ pub struct Blast {
     /// The lowest score to report
     #[arg(long, value_name = "N", default_value_t = 22, value_parser = clap::value_parser!(i32).range(1..))]
     pub min_score: i32,
+    /// The highest E-value to report: how many such alignments chance makes in this database
+    #[arg(long, value_name = "E", value_parser = e_value)]
+    pub e_value: Option<f64>,
     /// Score of equal bases
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(i32).range(1..=1000))]
     pub reward: i32,
@@ -103,6 +110,8 @@ pub struct Sought {
 pub struct Alignment {
     /// The query's name.
     pub query: String,
+    /// Its number among the queries, from 0.
+    pub query_index: u32,
     /// The subject's name.
     pub subject: String,
     /// Its number in the database, from 0.
@@ -123,12 +132,32 @@ pub struct Alignment {
     pub identities: u32,
     /// The score.
     pub score: i32,
+    /// The score in bits; null where random bases would score above 0 on average.
+    pub bits: Option<f64>,
+    /// How many alignments with this score chance makes in this database; null as `bits`.
+    pub e_value: Option<f64>,
+}
+
+fn e_value(text: &str) -> std::result::Result<f64, String> {
+    match text.parse() {
+        Ok(value) if value > 0.0 => Ok(value),
+        _ => Err("give a number above 0, for example 1e-10".to_owned()),
+    }
+}
+
+/// With an exponent where three digits behind the point are not enough.
+fn e_value_text(value: f64) -> String {
+    match value < 0.01 {
+        true => format!("{value:.2e}"),
+        false => format!("{value:.3}"),
+    }
 }
 
 /// Where a database is.
 enum Place<'a, 'm, 'v> {
     Folder(&'a Path),
     Volume(&'a Mounted<'m, 'v>),
+    Hardware(RefCell<&'a mut Files<'v>>),
 }
 
 impl Blast {
@@ -139,10 +168,25 @@ impl Blast {
     pub fn run(&self, context: &Context) -> Result<Exit> {
         let queries = self.queries()?;
         let table = Table::new(&queries).map_err(|error| self.wrong_queries(&error))?;
+        if self.e_value.is_some() && Significance::new(&self.scoring()).is_none() {
+            let what = format!(
+                "--reward {} and --penalty {} have no E-values: random bases would score above 0 on average",
+                self.reward, self.penalty
+            );
+            return Err(Failure::usage(what)
+                .hint("omit --e-value, or lower --penalty below -1/3 of --reward"));
+        }
         let folder = Path::new(&self.device);
-        let searched = match folder.is_dir() {
-            true => self.search(context, &Place::Folder(folder), &queries, &table)?,
-            false => {
+        let searched = match (hardware::path_of(&self.device), folder.is_dir()) {
+            (Some(path), _) => {
+                hardware::refuse_io(&self.io)?;
+                Files::with(&self.device, path, Access::Read, |files| {
+                    let place = Place::Hardware(RefCell::new(files));
+                    self.search(context, &place, &queries, &table)
+                })?
+            }
+            (None, true) => self.search(context, &Place::Folder(folder), &queries, &table)?,
+            (None, false) => {
                 let options = route::open_options(&self.io, false);
                 let mut store = Store::open(context, &self.device, &options)?;
                 let searched = store.mount(Access::Read, |mounted| {
@@ -187,6 +231,7 @@ impl Blast {
             device: match place {
                 Place::Folder(folder) => folder.display().to_string(),
                 Place::Volume(mounted) => mounted.drive.to_string(),
+                Place::Hardware(_) => self.device.clone(),
             },
             database: self.database.clone(),
             queries: queries
@@ -212,8 +257,42 @@ impl Blast {
             searched.seeds += counts.seeds;
             searched.alignments.extend(found);
         }
+        self.weigh(&mut searched);
         searched.elapsed_us = micros(began.elapsed());
         Ok(searched)
+    }
+
+    fn scoring(&self) -> Scoring {
+        Scoring {
+            reward: self.reward,
+            penalty: self.penalty,
+            x_drop: self.x_drop,
+            min_score: self.min_score,
+        }
+    }
+
+    /// Adds the alignments' bits and E-values, and removes those that chance makes too often.
+    fn weigh(&self, searched: &mut Searched) {
+        let Some(significance) = Significance::new(&self.scoring()) else {
+            return;
+        };
+        let database = DatabaseSize {
+            bases: searched.bases,
+            sequences: searched.sequences,
+        };
+        let pairs: Vec<f64> = searched
+            .queries
+            .iter()
+            .map(|query| significance.pairs(query.bases as u64, database))
+            .collect();
+        for one in &mut searched.alignments {
+            one.bits = Some(significance.bits(one.score));
+            one.e_value = Some(significance.e_value(one.score, pairs[one.query_index as usize]));
+        }
+        if let Some(most) = self.e_value {
+            let alignments = &mut searched.alignments;
+            alignments.retain(|one| one.e_value.is_some_and(|value| value <= most));
+        }
     }
 
     /// The names of the database's volumes: itself, or those of its alias file.
@@ -251,12 +330,7 @@ impl Blast {
         let index = Index::parse(&self.whole(context, place, &file("nin"))?);
         let index = index.map_err(|error| Failure::invalid_database(&file("nin"), &error))?;
         let options = Options {
-            scoring: Scoring {
-                reward: self.reward,
-                penalty: self.penalty,
-                x_drop: self.x_drop,
-                min_score: self.min_score,
-            },
+            scoring: self.scoring(),
             two_hit: self.two_hit.map(|window| TwoHit { window }),
             is_scalar: false,
         };
@@ -318,6 +392,14 @@ impl Blast {
         let bar = context.console.bytes_bar(Some(length_bytes));
         let read = match place {
             Place::Folder(folder) => from_file(context, &folder.join(name), take, &bar),
+            Place::Hardware(files) => {
+                let stop = Stop {
+                    bar: &bar,
+                    cancel: &context.cancel,
+                };
+                let mut files = files.borrow_mut();
+                files.get(name, 0..length_bytes, take, &stop).map(drop)
+            }
             Place::Volume(mounted) => {
                 let entry = mounted.run(
                     format!("opening `{}`", shown(name)),
@@ -390,6 +472,7 @@ impl Place<'_, '_, '_> {
     fn size(&self, name: &str) -> Result<Option<u64>> {
         match self {
             Self::Volume(mounted) => Ok(mounted.find(name)?.map(|entry| entry.size_bytes)),
+            Self::Hardware(files) => files.borrow_mut().size_of(name),
             Self::Folder(folder) => match std::fs::metadata(folder.join(name)) {
                 Ok(file) => Ok(Some(file.len())),
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
@@ -404,6 +487,7 @@ impl Alignment {
         let [query_first, query_last, subject_first, subject_last] = hsp.ends();
         Self {
             query: queries[hsp.query as usize].name.clone(),
+            query_index: hsp.query,
             subject: subject.to_owned(),
             subject_index: hsp.subject,
             is_minus: hsp.is_minus,
@@ -414,6 +498,8 @@ impl Alignment {
             length: hsp.length,
             identities: hsp.identities,
             score: hsp.score,
+            bits: None,
+            e_value: None,
         }
     }
 }
@@ -426,7 +512,7 @@ impl Searched {
             let percent = f64::from(one.identities) * 100.0 / f64::from(one.length);
             let _ = writeln!(
                 text,
-                "{}\t{}\t{percent:.3}\t{}\t{}\t0\t{}\t{}\t{}\t{}\t{}",
+                "{}\t{}\t{percent:.3}\t{}\t{}\t0\t{}\t{}\t{}\t{}\t{}\t{}\t{}",
                 shown(&one.query),
                 shown(&one.subject),
                 one.length,
@@ -435,6 +521,9 @@ impl Searched {
                 one.query_last,
                 one.subject_first,
                 one.subject_last,
+                one.e_value.map_or_else(|| "-".to_owned(), e_value_text),
+                one.bits
+                    .map_or_else(|| "-".to_owned(), |bits| format!("{bits:.1}")),
                 one.score,
             );
         }

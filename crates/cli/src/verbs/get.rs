@@ -176,7 +176,8 @@ impl Get {
                 bar: &bar,
                 cancel: &context.cancel,
             };
-            let (length_bytes, requests) = files.get(name, part, &mut sink, &stop)?;
+            let (length_bytes, requests) =
+                files.get(name, part, &mut |bytes| sink.take(bytes), &stop)?;
             bar.finish_and_clear();
             sink.finish()?;
             Ok(Report {

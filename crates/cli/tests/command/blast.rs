@@ -76,7 +76,7 @@ fn prepared() -> (Folder, String, String) {
 #[test]
 fn alignments_on_both_strands_from_a_volume_and_from_a_folder() {
     let (folder, disk, query) = prepared();
-    let lines = "q\tfirst\t100.000\t27\t0\t0\t4\t30\t6\t32\t54\nq\tsecond\t100.000\t15\t0\t0\t11\t25\t17\t3\t30\n";
+    let lines = "q\tfirst\t100.000\t27\t0\t0\t4\t30\t6\t32\t8.69e-13\t50.7\t54\nq\tsecond\t100.000\t15\t0\t0\t11\t25\t17\t3\t3.50e-6\t28.7\t30\n";
     for device in [&disk, folder.0.to_str().unwrap()] {
         let text = ok(&["blast", device, "two", &query]);
         assert!(text.starts_with(lines), "{text}");
@@ -91,6 +91,26 @@ fn alignments_on_both_strands_from_a_volume_and_from_a_folder() {
         assert_eq!(
             (&last["is_minus"], &last["subject_index"], &last["score"]),
             (&true.into(), &1.into(), &30.into())
+        );
+        // Bits of 54 at scores of +2 and -3: (0.6337 * 54 - ln 0.408) / ln 2.
+        let close =
+            |value: &serde_json::Value, to: f64| (value.as_f64().unwrap() / to - 1.0).abs() < 1e-3;
+        assert!(close(&found["alignments"][0]["bits"], 50.66), "{found}");
+        let few = ok(&["blast", device, "two", &query, "--e-value", "1e-8"]);
+        assert!(few.contains("first") && !few.contains("second"), "{few}");
+        let free = json(&[
+            "blast",
+            device,
+            "two",
+            &query,
+            "--penalty",
+            "-1",
+            "--reward",
+            "3",
+            "--json",
+        ]);
+        assert!(
+            free["alignments"][0]["e_value"].is_null() && free["alignments"][0]["bits"].is_null()
         );
         let high = ok(&["blast", device, "two", &query, "--min-score", "31"]);
         assert!(high.contains("first") && !high.contains("second"), "{high}");
@@ -174,6 +194,8 @@ fn damaged_and_foreign_databases_and_queries_are_refused() {
         ["--penalty", "1"],
         ["--two-hit", "5"],
         ["--x-drop", "-1"],
+        ["--e-value", "0"],
+        ["--e-value", "few"],
     ] {
         refused(
             &[&["blast", device, "two", &query][..], &words].concat(),

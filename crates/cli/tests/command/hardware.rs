@@ -42,7 +42,11 @@ fn verbs_that_need_blocks_are_refused() {
         &["periodic", DEVICE, "--period", "10ms", "--block", "4K"],
     ];
     for verb in verbs {
-        refused(verb, 4, "it supports only ls, put, get, rm, mv, stat, info");
+        refused(
+            verb,
+            4,
+            "it supports only ls, put, get, rm, mv, stat, info, blast",
+        );
     }
 }
 
@@ -50,6 +54,8 @@ fn verbs_that_need_blocks_are_refused() {
 fn verbs_that_are_served_look_for_the_hardware() {
     let folder = Folder::new();
     let (input, target) = (folder.file("input", 10), folder.path("target"));
+    let query = folder.path("query.fa");
+    std::fs::write(&query, ">q\nACGTTGCAAGGC\n").unwrap();
     let verbs: &[&[&str]] = &[
         &["ls", DEVICE],
         &["put", DEVICE, &input],
@@ -60,6 +66,7 @@ fn verbs_that_are_served_look_for_the_hardware() {
         &["stat", DEVICE, "name"],
         &["info", DEVICE],
         &["put", DEVICE, &input, "--verify"],
+        &["blast", DEVICE, "name", &query],
     ];
     for verb in verbs {
         refused(verb, 3, "connecting to /nonexistent/socket");
