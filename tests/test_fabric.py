@@ -32,7 +32,7 @@ url() { echo "tcp://127.0.0.1:442$1/nqn.t:d$1${2:-}"; }
 """
 
 
-def test_files_on_a_target_with_digests_and_queues_and_what_is_refused():
+def test_files_on_a_target_with_digests_and_queues_and_what_is_refused(options=()):
     script = r"""
     target 1; target 2
     head -c 3M /dev/urandom >/tmp/blob
@@ -61,7 +61,7 @@ c, _ = s.accept(); c.recv(128); c.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n" * 
     until [ -e /tmp/up ]; do sleep 0.1; done
     rc 3 $S ls tcp://127.0.0.1:4450/x; said 'not an NVMe/TCP target'
     """
-    own_guest(TARGET + script)
+    own_guest(TARGET + script, *options)
 
 
 def test_a_volume_on_stripes_over_four_targets_and_a_mirror_whose_machine_dies():

@@ -4,6 +4,7 @@ import pytest
 import test_chario
 import test_data
 import test_events
+import test_fabric
 from pool import image
 from scripted import DRIVE
 
@@ -28,3 +29,7 @@ def test_every_call_of_chario_does_what_the_manual_says():
 
 def test_a_read_of_chario_is_a_timeline():
     test_events.test_a_read_of_chario_is_a_timeline(KERNEL)
+
+
+def test_files_on_its_target():
+    test_fabric.test_files_on_a_target_with_digests_and_queues_and_what_is_refused(("--kernel", KERNEL))
