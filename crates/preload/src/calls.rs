@@ -6,7 +6,8 @@
 
 use crate::file::{self, Errno};
 use crate::real::Real;
-use libc::{c_char, c_int, c_uint, c_void, iovec, mode_t, off_t, size_t, ssize_t};
+use crate::stream;
+use libc::{FILE, c_char, c_int, c_uint, c_void, iovec, mode_t, off_t, size_t, ssize_t};
 
 /// A call's result, or -1 with the error number.
 fn answer<T: TryFrom<i64> + From<i8>>(result: Result<i64, Errno>) -> T {
@@ -59,6 +60,16 @@ replace! {
         where file::is_at(folder, path) => file::open(flags).map(i64::from);
     fn openat64(folder: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int
         where file::is_at(folder, path) => file::open(flags).map(i64::from);
+    fn fopen(path: *const c_char, mode: *const c_char) -> isize
+        where file::is_at(HERE, path) => or_null(stream::open(mode));
+    fn fopen64(path: *const c_char, mode: *const c_char) -> isize
+        where file::is_at(HERE, path) => or_null(stream::open(mode));
+    fn fdopen(fd: c_int, mode: *const c_char) -> isize
+        where file::is_open(fd) => or_null(stream::on(fd));
+    fn fileno(stream: *mut FILE) -> c_int
+        where stream::descriptor(stream).is_some() => stream::descriptor(stream).map(i64::from).ok_or(libc::EBADF);
+    fn fileno_unlocked(stream: *mut FILE) -> c_int
+        where stream::descriptor(stream).is_some() => stream::descriptor(stream).map(i64::from).ok_or(libc::EBADF);
     fn close(fd: c_int) -> c_int
         where { file::forget(fd); false } => Ok(0);
 
@@ -133,6 +144,18 @@ replace! {
         where file::is_mapped(address) => Ok(0);
     fn mremap(address: *mut c_void, old: size_t, new: size_t, flags: c_int, to: *mut c_void) -> isize
         where file::is_mapped(address) => Err(libc::ENOMEM);
+}
+
+/// A stream, or a null pointer with the error number.
+fn or_null(result: Result<*mut FILE, Errno>) -> Result<i64, Errno> {
+    Ok(result.map_or_else(
+        |errno| {
+            // SAFETY: the place is this thread's own.
+            unsafe { *libc::__errno_location() = errno };
+            0
+        },
+        |stream| stream as i64,
+    ))
 }
 
 fn is_file_mapping(flags: c_int, fd: c_int) -> bool {

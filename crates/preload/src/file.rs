@@ -179,13 +179,13 @@ pub fn forget(fd: c_int) {
     }
 }
 
-fn close_really(fd: c_int) {
+/// Closes a descriptor that is not remembered.
+pub fn close_really(fd: c_int) -> c_int {
     // SAFETY: the type is close's, and the descriptor is ours.
-    unsafe {
-        if let Some(close) = CLOSE.get::<unsafe extern "C" fn(c_int) -> c_int>() {
-            close(fd);
-        }
-    }
+    unsafe { CLOSE.get::<unsafe extern "C" fn(c_int) -> c_int>() }.map_or(-1, |close| {
+        // SAFETY: as above.
+        unsafe { close(fd) }
+    })
 }
 
 /// The descriptor that `stat` and its kind are asked about instead of the name.

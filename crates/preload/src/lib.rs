@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `calls` | the C library's functions that this one replaces |
 //! | `file` | the file: what its calls return |
+//! | `stream` | the file as a stream (`fopen`) |
 //! | `real` | the C library's own functions |
 //!
 //! Each replaced function looks whether it is about the file, and calls the C library's own
@@ -14,3 +15,4 @@
 mod calls;
 mod file;
 mod real;
+mod stream;

@@ -120,6 +120,37 @@ fn coreutils_read_it_as_a_file() {
             assert!(output.status.success(), "{program}: {}", said(&output));
             assert!(output.stdout == expected, "{program} read something else");
         }
+        // Streams of the C library: by name, and in parts.
+        let sums = run("sha256sum", &[AT]);
+        let local =
+            std::env::temp_dir().join(format!("straightway-preload-{}", std::process::id()));
+        std::fs::write(&local, &data).expect("a local copy");
+        let expected = run("sha256sum", &[local.to_str().expect("UTF-8")]);
+        assert!(
+            sums.status.success() && sums.stdout.len() > 64,
+            "{}",
+            said(&sums)
+        );
+        assert_eq!(sums.stdout[..64], expected.stdout[..64]);
+        let words = ["-An", "-tx1", "-v", "-j999000", AT];
+        let dump = run("od", &words);
+        let expected = run(
+            "od",
+            &[
+                "-An",
+                "-tx1",
+                "-v",
+                "-j999000",
+                local.to_str().expect("UTF-8"),
+            ],
+        );
+        assert!(
+            dump.status.success() && dump.stdout.len() > 3000,
+            "{}",
+            said(&dump)
+        );
+        assert_eq!(dump.stdout, expected.stdout);
+        std::fs::remove_file(&local).expect("it is there");
         let stat = run("stat", &["-c", "%s %A", AT]);
         assert_eq!(stat.stdout, b"1000003 -r--r--r--\n", "{}", said(&stat));
         // Who would store to it is refused, and other files are as they were.

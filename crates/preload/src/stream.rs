@@ -1,0 +1,119 @@
+//! The file as a stream of the C library (`fopen`). The library's own streams read inside it, past `calls`: so each of these is one
+//! whose reads are functions of ours (`fopencookie`).
+#![allow(unsafe_code)]
+
+use crate::file::{self, Errno};
+use libc::{FILE, c_char, c_int, c_void, off_t, size_t, ssize_t};
+use std::ffi::CStr;
+use std::sync::{Mutex, PoisonError};
+
+/// `cookie_io_functions_t`.
+#[repr(C)]
+struct Functions {
+    read: unsafe extern "C" fn(*mut c_void, *mut c_char, size_t) -> ssize_t,
+    write: Option<unsafe extern "C" fn(*mut c_void, *const c_char, size_t) -> ssize_t>,
+    seek: unsafe extern "C" fn(*mut c_void, *mut off_t, c_int) -> c_int,
+    close: unsafe extern "C" fn(*mut c_void) -> c_int,
+}
+
+unsafe extern "C" {
+    fn fopencookie(cookie: *mut c_void, mode: *const c_char, functions: Functions) -> *mut FILE;
+}
+
+/// The streams, and the descriptor of each, which such a stream itself does not know.
+static STREAMS: Mutex<Vec<(usize, c_int)>> = Mutex::new(Vec::new());
+
+/// Opens the file.
+pub fn open(mode: *const c_char) -> Result<*mut FILE, Errno> {
+    if mode.is_null() {
+        return Err(libc::EINVAL);
+    }
+    // SAFETY: the caller's text ends with a zero, as the C library's function requires.
+    let mode = unsafe { CStr::from_ptr(mode) }.to_bytes();
+    if mode.first() != Some(&b'r') || mode.contains(&b'+') {
+        return Err(libc::EACCES);
+    }
+    let fd = file::open(match mode.contains(&b'e') {
+        true => libc::O_CLOEXEC,
+        false => 0,
+    })?;
+    on(fd).inspect_err(|_| {
+        close_descriptor(fd);
+    })
+}
+
+/// A stream on a descriptor of the file, which closes it.
+pub fn on(fd: c_int) -> Result<*mut FILE, Errno> {
+    let functions = Functions {
+        read,
+        write: None,
+        seek,
+        close,
+    };
+    let cookie = fd as usize as *mut c_void;
+    // SAFETY: the functions take this cookie, and the mode ends with a zero.
+    let stream = unsafe { fopencookie(cookie, c"r".as_ptr(), functions) };
+    if stream.is_null() {
+        return Err(libc::ENOMEM);
+    }
+    let mut streams = STREAMS.lock().unwrap_or_else(PoisonError::into_inner);
+    streams.push((stream as usize, fd));
+    Ok(stream)
+}
+
+/// The descriptor of one of these streams.
+pub fn descriptor(stream: *mut FILE) -> Option<c_int> {
+    let streams = STREAMS.lock().unwrap_or_else(PoisonError::into_inner);
+    let found = streams.iter().find(|(one, _)| *one == stream as usize);
+    found.map(|&(_, fd)| fd)
+}
+
+fn fd_of(cookie: *mut c_void) -> c_int {
+    cookie as usize as c_int
+}
+
+fn fail(errno: Errno) -> c_int {
+    // SAFETY: the place is this thread's own.
+    unsafe { *libc::__errno_location() = errno };
+    -1
+}
+
+unsafe extern "C" fn read(cookie: *mut c_void, to: *mut c_char, len: size_t) -> ssize_t {
+    let fd = fd_of(cookie);
+    // SAFETY: numbers only, and the C library's buffer for so many bytes.
+    unsafe {
+        let at = libc::lseek(fd, 0, libc::SEEK_CUR);
+        match file::read_at(to.cast(), len, at) {
+            Ok(done) => {
+                libc::lseek(fd, at + done as off_t, libc::SEEK_SET);
+                done as ssize_t
+            }
+            Err(errno) => fail(errno) as ssize_t,
+        }
+    }
+}
+
+unsafe extern "C" fn seek(cookie: *mut c_void, position: *mut off_t, from: c_int) -> c_int {
+    // SAFETY: the C library passes a place for the position, in and out.
+    unsafe {
+        match libc::lseek(fd_of(cookie), *position, from) {
+            -1 => -1,
+            at => {
+                *position = at;
+                0
+            }
+        }
+    }
+}
+
+unsafe extern "C" fn close(cookie: *mut c_void) -> c_int {
+    close_descriptor(fd_of(cookie))
+}
+
+fn close_descriptor(fd: c_int) -> c_int {
+    let mut streams = STREAMS.lock().unwrap_or_else(PoisonError::into_inner);
+    streams.retain(|&(_, one)| one != fd);
+    drop(streams);
+    file::forget(fd);
+    file::close_really(fd)
+}
