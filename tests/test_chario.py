@@ -246,6 +246,50 @@ P
     )  # fmt: skip
 
 
+def test_a_transfer_changes_no_other_part_of_a_registered_buffer_behind_bounce_buffers():
+    """The drive has another view of all memory (swiotlb): each transfer brings its own range up to date, and nothing else."""
+    chario(
+        r"""
+        mountpoint -q /sys/kernel/debug || mount -t debugfs none /sys/kernel/debug
+        python3 - <<'P' || fail "registered memory behind bounce buffers"
+import os
+import device as d
+file = d.opened()
+block = d.info(file)["block_bytes"]
+half = 512 << 10
+area, address = d.memory(2 * half)
+for flags in (0, 1):
+    number = d.register(file, address, 2 * half, flags)
+    # In slots of 2 KiB.
+    assert int(open("/sys/kernel/debug/swiotlb/io_tlb_used").read()) >= 2 * half >> 11, "no bounce buffers"
+    def move(name, position, length, offset):
+        if flags:
+            return d.call(name, file, address + offset, length, position)
+        return d.transfer(file, position, length, offset, number, d.WRITE if name == "pwrite" else 0)
+    first, second = os.urandom(half), os.urandom(half)
+    area[:] = first + second
+    assert move("pwrite", 0, 2 * half, 0) == 2 * half
+    # The caller fills one part while the drive fills, and takes, another.
+    third = os.urandom(half)
+    area[:half] = third
+    assert move("pread", 0, half, half) == half
+    assert area[:half] == third, "a read into one half changed the other"
+    assert area[half:] == first
+    assert move("pwrite", half, block, block) == block
+    assert move("pread", half, block, half) == block
+    assert area[:half] == third and area[half:] == third[block:2 * block] + first[block:]
+    # A range that is no whole page, at its place.
+    area[half:] = second
+    assert move("pread", 0, 3 * block, half + 5 * block) == 3 * block
+    assert area[half:] == second[:5 * block] + first[:3 * block] + second[8 * block:] and area[:half] == third
+    d.unregister(file, number)
+    assert area[:half] == third and area[half + 8 * block:] == second[8 * block:]
+P
+        """,
+        "--no-iommu", "--kernel-args", "swiotlb=force", "--drive", DRIVE,
+    )  # fmt: skip
+
+
 def test_a_file_is_loaded_into_a_window_and_flushed_back():
     chario(
         r"""

@@ -37,11 +37,13 @@ static int map(struct chario_registered *buffer)
 	unsigned int index = 0, part;
 	struct scatterlist *sg;
 	u64 skipped = buffer->first_offset & ~(u64)(page_bytes - 1);
+	/* Bounce buffers take runs of memory of a limited length. */
+	unsigned int run_max = min_t(size_t, dma_max_mapping_size(ctrl->dev), UINT_MAX) & PAGE_MASK;
 	int error;
 
-	error = sg_alloc_table_from_pages(&buffer->table, buffer->pages, buffer->page_count,
-					  skipped, buffer->first_offset - skipped + buffer->length,
-					  GFP_KERNEL);
+	error = sg_alloc_table_from_pages_segment(&buffer->table, buffer->pages, buffer->page_count,
+						  skipped, buffer->first_offset - skipped + buffer->length,
+						  run_max, GFP_KERNEL);
 	if (error)
 		return error;
 	error = dma_map_sgtable(ctrl->dev, &buffer->table, DMA_BIDIRECTIONAL, 0);
@@ -66,7 +68,8 @@ static void unmap(struct chario_registered *buffer)
 	if (!buffer->is_mapped)
 		return;
 	buffer->is_mapped = false;
-	dma_unmap_sgtable(buffer->ctrl->dev, &buffer->table, DMA_BIDIRECTIONAL, 0);
+	/* Each transfer took its range back. What the caller stored since is in the CPU's view only, and stays. */
+	dma_unmap_sgtable(buffer->ctrl->dev, &buffer->table, DMA_BIDIRECTIONAL, DMA_ATTR_SKIP_CPU_SYNC);
 	sg_free_table(&buffer->table);
 }
 
@@ -228,17 +231,43 @@ void chario_registered_unmap_all(struct chario_ctrl *ctrl)
 	mutex_unlock(&ctrl->registered_lock);
 }
 
+/*
+ * Gives a range to the drive, or takes it back, where the drive does not share the CPU's view of memory. Nothing but the range: the
+ * caller may be using the rest of the buffer, and what it stores there would be lost.
+ */
+static void sync_range(struct chario_registered *buffer, u64 at, u64 length, bool is_for_drive)
+{
+	struct device *dev = buffer->ctrl->dev;
+	u32 page_bytes = buffer->ctrl->page_bytes;
+	u64 end = at + length;
+
+	while (at < end) {
+		u32 in_page = at & (page_bytes - 1);
+		u32 part = min_t(u64, end - at, page_bytes - in_page);
+		dma_addr_t address = buffer->addresses[at >> __ffs(page_bytes)] + in_page;
+
+		if (is_for_drive)
+			dma_sync_single_for_device(dev, address, part, DMA_BIDIRECTIONAL);
+		else
+			dma_sync_single_for_cpu(dev, address, part, DMA_BIDIRECTIONAL);
+		at += part;
+	}
+}
+
+/* Before a read too: a dirty line of its memory would be evicted over what the drive writes. */
 static ssize_t move(struct chario_registered *buffer, struct chario_call *call, u64 offset)
 {
+	u64 at = (buffer->first_offset & (buffer->ctrl->page_bytes - 1)) + offset;
+	u64 length = call->length;
 	ssize_t result;
 
 	call->pages = buffer->addresses;
-	call->address = (buffer->first_offset & (buffer->ctrl->page_bytes - 1)) + offset;
-	if (unlikely(buffer->needs_sync && call->writes))
-		dma_sync_sgtable_for_device(buffer->ctrl->dev, &buffer->table, DMA_BIDIRECTIONAL);
+	call->address = at;
+	if (unlikely(buffer->needs_sync))
+		sync_range(buffer, at, length, true);
 	result = chario_transfer(call);
 	if (unlikely(buffer->needs_sync && !call->writes))
-		dma_sync_sgtable_for_cpu(buffer->ctrl->dev, &buffer->table, DMA_BIDIRECTIONAL);
+		sync_range(buffer, at, length, false);
 	return result;
 }
 
@@ -262,8 +291,7 @@ ssize_t chario_registered_move(struct chario_file *file, struct chario_call *cal
 }
 
 /*
- * The range is checked in full before anything moves. Where the drive does not share the CPU's view
- * of memory, the CPU's is brought up to date on both sides.
+ * The range is checked in full before anything moves.
  */
 ssize_t chario_registered_transfer(struct chario_file *file, const struct chario_transfer *args)
 {

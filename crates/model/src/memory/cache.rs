@@ -2,8 +2,8 @@
 //!
 //! The host's buffers are its cache, which holds every line from the start: dirty since it was written, stale since the controller
 //! wrote below it. Nothing is written back by itself before it does harm: the controller reads what was last cleaned, and a
-//! dirty line is evicted right after the controller wrote to the memory below it, which loses that. So each missing operation
-//! shows.
+//! dirty line is evicted right after the controller wrote to the memory below it, which loses that; a dirty line that is invalidated
+//! is lost. So each missing operation shows, and each that is too many.
 
 use std::collections::BTreeMap;
 use std::panic::Location;
@@ -60,9 +60,8 @@ impl Cached {
         }
     }
 
-    /// Fills the lines of `cache` in the range from below. A dirty one was evicted in the meantime.
+    /// Fills the lines of `cache` in the range from below. What was dirty is lost: whether it was evicted before is up to the cache.
     pub(crate) fn invalidate(&mut self, cache: &mut [u8], offset: usize, len: usize) {
-        self.clean(cache, offset, len);
         for at in Self::lines(offset, len) {
             let line = at..at + LINE;
             cache[line.clone()].copy_from_slice(&self.below[line.clone()]);
@@ -103,5 +102,8 @@ mod tests {
         assert_eq!((seen, cache[100]), ([9], 0));
         cached.invalidate(&mut cache, 100, 1);
         assert_eq!((cache[100], cache[70]), (9, 7));
+        cache[70] = 8;
+        cached.invalidate(&mut cache, 100, 1);
+        assert_eq!(cache[70], 7);
     }
 }

@@ -5,6 +5,7 @@ mod coherence;
 mod controllers;
 mod faults;
 mod quirks;
+mod registered;
 mod structures;
 #[path = "../support/mod.rs"]
 mod support;
