@@ -1,4 +1,4 @@
-"""`selftest` and `doctor --report` on an emulated drive, in a guest of the pool."""
+"""`selftest`, `doctor --report` and `--latency-limit` on an emulated drive, in a guest of the pool."""
 
 import json
 
@@ -69,3 +69,49 @@ def test_a_selftest_and_a_report_of_an_emulated_drive():
     read = {one["path"] for one in reads["paths"] if one["outcome"] == "read"}
     assert {"straightway-poll", "straightway-interrupt", "io_uring", "passthrough", "block-direct"} <= read, reads
     assert "BOARD7X" not in json.dumps(reads)
+
+
+LIMITED = r"""
+mkdir -p out/test-boards
+Q="--rate 20iops --block 4K --span 8M --duration 1s --warm-up 100ms --deadline 5s --miss-rate 0.2 --json"
+# QEMU's drive has no autonomous transitions, and the kernel no attribute for it.
+measured $S sustain /dev/nvme0n1 $Q --path io_uring --latency-limit 1ms; cp /tmp/out out/test-boards/nothing.json
+P=/sys/class/nvme/nvme0/power; A=$P/pm_qos_latency_tolerance_us
+[ ! -e $A ] || fail "there is an attribute"
+# So the attribute is a file: what is written to it, and when, is the command's; what the kernel makes of it is not seen.
+mkdir -p /tmp/power; echo 100000 >/tmp/power/pm_qos_latency_tolerance_us; mount --bind /tmp/power $P
+is() { same "$(<$A)" "$1" "the tolerance $2"; }
+measured $S compare /dev/nvme0n1 --paths io_uring,passthrough,chario --sizes 4K --rounds 5 --cell-duration 10ms --span 8M --json \
+  --operations read --latency-limit 0us
+cp /tmp/out out/test-boards/compared.json; is 100000 "after compare"
+measured $S periodic /dev/nvme0n1 --paths io_uring --period 5ms --firings 10 --block 4K --priorities normal --loads none --span 8M \
+  --json --latency-limit 2ms
+cp /tmp/out out/test-boards/periodic.json; is 100000 "after periodic"
+begin() {
+  $S sustain /dev/nvme0n1 --rate 20iops --block 4K --span 8M --duration 600s --deadline 5s --path io_uring --latency-limit 1ms \
+    >/tmp/out 2>/tmp/err & pid=$!
+  until [ "$(<$A)" = 1000 ]; do kill -0 $pid || fail "it ended"; done
+}
+begin; kill -INT $pid; wait $pid; same $? 130 "the exit status"; is 100000 "after an interruption"
+begin
+rc 3 $S read /dev/nvme0n1 --length 4K --output /dev/null --path io_uring --latency-limit 1ms; said "process $pid"
+kill -9 $pid; wait $pid; is 1000 "after kill -9"
+rc 0 $S read /dev/nvme0n1 --length 4K --output /dev/null --path io_uring --latency-limit 250us
+said "is 100000 again; process $pid had left it changed"; is 100000 "after the next run"
+# An error while it is limited: the drive is not a volume.
+rc 3 $S record /dev/nvme0n1 take --rate 1M --for 1s --from pattern --path io_uring --latency-limit 1ms; is 100000 "after an error"
+umount $P
+driver_is nvme
+"""
+
+
+def test_a_latency_limit_is_put_back_after_the_end_an_error_and_a_signal():
+    guest(LIMITED, "--drive", "size=64M,serial=BOARD7X")
+    limits = {name: json.loads((OUT / f"{name}.json").read_text())["latency_limits"] for name in ("nothing", "compared", "periodic")}
+    print(limits)
+    kernel = {"group": "kernel", "by": "kernel", "worst_latency_us": None, "before": "100000"}
+    assert limits["nothing"] == [kernel | {"limit_us": 1000, "by": "nothing", "before": None}]
+    assert limits["compared"] == [kernel | {"limit_us": 0}]
+    assert limits["periodic"] == [kernel | {"limit_us": 2000}]
+    missing = json.loads((OUT / "compared.json").read_text())["missing"]
+    assert [one["path"] for one in missing] == ["chario"] and "power states" in missing[0]["reason"]

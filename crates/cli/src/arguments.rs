@@ -8,7 +8,7 @@ use std::ffi::OsString;
 
 const AFTER_HELP: &str = "\
 DEVICE is /dev/nvme0n1, /dev/ng0n1, nvme0, a PCI address (0000:01:00.0 or 01:00.0), a link such as
-/dev/disk/by-id/..., any other block device (/dev/sda, /dev/mmcblk0, /dev/loop0; paths through the kernel), a plain file's path or file:PATH, ram:SIZE, or model:SIZE[,file=PATH][,latency=TIME][,pci=VENDOR:DEVICE] (a model
+/dev/disk/by-id/..., any other block device (/dev/sda, /dev/mmcblk0, /dev/loop0; paths through the kernel), a plain file's path or file:PATH, ram:SIZE, or model:SIZE[,file=PATH][,latency=TIME][,idle=TIME][,pci=VENDOR:DEVICE] (a model
 controller). Several are one device as stripe:64K,DEVICE,DEVICE or mirror:DEVICE,DEVICE, and
 tcp://HOST:4420/NQN is a namespace of an NVMe/TCP target. ls, put, get, rm, mv, stat, info and blast also take hwfs:PATH, a file system in hardware: PATH is its UIO
 device, or the socket of a simulation.

@@ -31,7 +31,7 @@ pub enum Drive {
     File(PathBuf),
     /// `ram:SIZE`: memory that exists until the command ends.
     Ram(u64),
-    /// `model:SIZE[,file=PATH][,latency=TIME]`: a model NVMe controller that the driver talks to.
+    /// `model:SIZE[,file=PATH][,latency=TIME][,idle=TIME]`: a model NVMe controller that the driver talks to.
     Model(ModelDrive),
     /// `coprocessor:PATH`: the drive behind a storage coprocessor, whose window is the file.
     Coprocessor(PathBuf),
@@ -50,6 +50,8 @@ pub struct ModelDrive {
     pub file: Option<PathBuf>,
     /// The least time that an I/O command takes.
     pub latency: Duration,
+    /// How long it takes to leave the power state that it idles into; none if zero.
+    pub idle: Duration,
     /// The PCI identifiers of a controller whose quirks it has; the model's own otherwise.
     pub pci_id: Option<PciId>,
 }
@@ -254,22 +256,25 @@ fn parse_model(name: &str, words: &str) -> Result<ModelDrive> {
         size_bytes: parse_size(name, words.next().unwrap_or_default())?,
         file: None,
         latency: Duration::ZERO,
+        idle: Duration::ZERO,
         pci_id: None,
+    };
+    let time_of = |time: &str| -> Result<Duration> {
+        let time: Result<Time, _> = time.parse();
+        let time = time.map_err(|why| Failure::usage(format!("`{name}`: {why}")))?;
+        Ok(time.0)
     };
     for word in words {
         match word.split_once('=') {
             Some(("file", path)) => drive.file = Some(regular_file(path, false)?),
-            Some(("latency", time)) => {
-                let time: Result<Time, _> = time.parse();
-                let time = time.map_err(|why| Failure::usage(format!("`{name}`: {why}")))?;
-                drive.latency = time.0;
-            }
+            Some(("latency", time)) => drive.latency = time_of(time)?,
+            Some(("idle", time)) => drive.idle = time_of(time)?,
             Some(("pci", id)) => drive.pci_id = Some(parse_pci_id(name, id)?),
             _ => {
                 return Err(Failure::usage(format!(
                     "`{name}`: unknown option `{word}` of a model"
                 ))
-                .hint("model:SIZE[,file=PATH][,latency=TIME][,pci=VENDOR:DEVICE]"));
+                .hint("model:SIZE[,file=PATH][,latency=TIME][,idle=TIME][,pci=VENDOR:DEVICE]"));
             }
         }
     }

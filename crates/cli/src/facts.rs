@@ -487,6 +487,9 @@ pub fn of_kernel(device: String, path: &Path, id: PciId) -> Result<Facts> {
     facts.error_log = errors.into_iter().map(ErrorFacts::from).collect();
     facts.firmware_slots = admin::firmware_slots(&file).ok().map(FirmwareFacts::from);
     facts.quirks = quirk_facts(Quirks::of_pci(id) | Quirks::of_identify(&info));
-    facts.power = Some(PowerFacts::new(&PowerStates::parse(&page[..]), None));
+    // Without the permission to ask what is set, the states are known.
+    let set = admin::power(&file).ok().and_then(|(_, set)| set);
+    let states = PowerStates::parse(&page[..]);
+    facts.power = Some(PowerFacts::new(&states, set.as_ref()));
     Ok(facts)
 }

@@ -104,6 +104,13 @@ pub fn exact(bytes: u64) -> String {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Time(pub Duration);
 
+impl Time {
+    /// In whole microseconds, at most what 32 bits hold: over an hour.
+    pub fn whole_us(self) -> u32 {
+        u32::try_from(self.0.as_micros()).unwrap_or(u32::MAX)
+    }
+}
+
 impl FromStr for Time {
     type Err = String;
 

@@ -5,8 +5,8 @@
 use crate::sys::ioctl::{self, Command};
 use crate::{Error, Result};
 use nvme::{
-    ERROR_ENTRY_BYTES, ErrorEntry, FIRMWARE_BYTES, FirmwareSlots, IDENTIFY_BYTES, SMART_BYTES,
-    Smart, cns, lid,
+    ControllerInfo, ERROR_ENTRY_BYTES, ErrorEntry, FIRMWARE_BYTES, FirmwareSlots, IDENTIFY_BYTES,
+    MAX_POWER_STATES, PowerStates, SMART_BYTES, Smart, Transitions, cns, lid,
 };
 use rustix::fd::AsFd;
 use std::fs::File;
@@ -14,6 +14,9 @@ use std::path::Path;
 
 const OPCODE_GET_LOG_PAGE: u8 = 0x02;
 const OPCODE_IDENTIFY: u8 = 0x06;
+const OPCODE_GET_FEATURES: u8 = 0x0a;
+/// Feature identifier of Autonomous Power State Transition.
+const FEATURE_TRANSITIONS: u32 = 0x0c;
 /// The largest number of dwords in 16 bits (NUMDL).
 const LOG_PAGE_MAX_BYTES: usize = 4 << 16;
 const NSID_ALL: u32 = 0xffff_ffff;
@@ -22,9 +25,10 @@ const TIMEOUT_MS: u32 = 10_000;
 /// The result of an admin command.
 type Answer<T> = std::result::Result<T, block::Error>;
 
-fn run(file: impl AsFd, command: &Command, data: &mut [u8]) -> Answer<()> {
+/// Runs a command; returns dword 0 of its completion.
+fn run(file: impl AsFd, command: &Command, data: &mut [u8]) -> Answer<u32> {
     match ioctl::admin(file, command, data) {
-        Ok((0, _)) => Ok(()),
+        Ok((0, dword)) => Ok(dword),
         Ok((status, _)) => Err(block::Error::Nvme { status }),
         Err(error) => Err(block::Error::Os {
             errno: error.raw_os_error().unwrap_or(libc::EIO),
@@ -92,7 +96,29 @@ pub fn log_page(file: impl AsFd, nsid: u32, lid: u32, page: &mut [u8]) -> Answer
         cdw10_15: [dwords_less_one << 16 | lid, 0, 0, 0, 0, 0],
         timeout_ms: TIMEOUT_MS,
     };
-    run(file, &command, page)
+    run(file, &command, page).map(|_| ())
+}
+
+/// The power states, and the autonomous transitions between them that are set; `None` where the controller has none.
+///
+/// # Errors
+/// Those of [`identify_controller`].
+pub fn power(file: impl AsFd) -> Answer<(PowerStates, Option<Transitions>)> {
+    let page = identify_controller(&file)?;
+    let states = PowerStates::parse(&page[..]);
+    let has_any = ControllerInfo::parse(&page[..]).is_ok_and(|info| info.autonomous_transitions);
+    if !has_any {
+        return Ok((states, None));
+    }
+    let mut table = [0; 8 * MAX_POWER_STATES];
+    let command = Command {
+        opcode: OPCODE_GET_FEATURES,
+        nsid: 0,
+        cdw10_15: [FEATURE_TRANSITIONS, 0, 0, 0, 0, 0],
+        timeout_ms: TIMEOUT_MS,
+    };
+    let dword = run(file, &command, &mut table)?;
+    Ok((states, Some(Transitions::parse(dword, &table))))
 }
 
 /// The SMART / Health Information log page of the whole controller.

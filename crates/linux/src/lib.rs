@@ -55,6 +55,7 @@ pub mod fabric;
 pub mod identity;
 #[cfg(feature = "io-uring")]
 mod lanes;
+pub mod latency;
 mod memory;
 #[cfg(feature = "vfio")]
 pub mod noiommu;

@@ -85,10 +85,7 @@ impl Record {
     }
 
     fn parse(text: &str) -> Option<Self> {
-        let field = |key: &str| {
-            let value = |line: &str| Some(line.strip_prefix(key)?.strip_prefix(' ')?.to_owned());
-            text.lines().find_map(value)
-        };
+        let field = |key: &str| field(text, key);
         if field("straightway")? != "1" {
             return None;
         }
@@ -105,15 +102,7 @@ impl Record {
 
     /// Writes the record atomically.
     pub(crate) fn save(&self, folder: &Path) -> Result<()> {
-        let path = self.path(folder);
-        let temporary = path.with_extension("new");
-        let write = || {
-            let mut file = File::create(&temporary)?;
-            file.write_all(self.to_text().as_bytes())?;
-            file.sync_all()?;
-            fs::rename(&temporary, &path)
-        };
-        write().map_err(|source| Error::io("writing the record", &path, source))
+        save(&self.path(folder), &self.to_text())
     }
 
     pub(crate) fn remove(&self, folder: &Path) -> Result<()> {
@@ -124,6 +113,24 @@ impl Record {
     fn path(&self, folder: &Path) -> PathBuf {
         folder.join(format!("{}{SUFFIX}", self.address))
     }
+}
+
+/// The value of a field of a record, each of which is a line.
+pub(crate) fn field(text: &str, key: &str) -> Option<String> {
+    let value = |line: &str| Some(line.strip_prefix(key)?.strip_prefix(' ')?.to_owned());
+    text.lines().find_map(value)
+}
+
+/// Writes a record's text atomically.
+pub(crate) fn save(path: &Path, text: &str) -> Result<()> {
+    let temporary = path.with_extension("new");
+    let write = || {
+        let mut file = File::create(&temporary)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&temporary, path)
+    };
+    write().map_err(|source| Error::io("writing the record", path, source))
 }
 
 /// Each record, with its folder. Unreadable records are ignored.

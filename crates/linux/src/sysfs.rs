@@ -48,10 +48,11 @@ pub(crate) fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Writes to an existing file, in one system call as the kernel expects.
+/// Replaces the text of an existing file, in one system call as the kernel expects.
 pub(crate) fn write(path: &Path, text: &str) -> Result<()> {
     fs::OpenOptions::new()
         .write(true)
+        .truncate(true)
         .open(path)
         .and_then(|mut file| file.write_all(text.as_bytes()))
         .map_err(|source| Error::io("writing to", path, source))

@@ -6,6 +6,7 @@
 use crate::cpu::CpuTimes;
 use crate::environment::Environment;
 use crate::path::Missing;
+use crate::run_info::LatencyLimit;
 use std::time::Duration;
 
 /// A monotonic clock that can also wait.
@@ -83,6 +84,11 @@ pub trait Host {
     fn leave_group(&mut self, group: &str) -> Result<(), Missing> {
         let _ = group;
         Ok(())
+    }
+
+    /// What limited the drive's power states in the groups that were prepared so far; empty if nothing was asked for.
+    fn latency_limits(&mut self) -> Vec<LatencyLimit> {
+        Vec::new()
     }
 
     /// Writes dirty pages back and drops the page cache. Called around the cells of buffered

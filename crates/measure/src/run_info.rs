@@ -77,6 +77,46 @@ pub struct Figure {
     pub svg: String,
 }
 
+/// What limited a drive's autonomous power state transitions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum LimitedBy {
+    /// The measuring process, by Set Features; a reset of the controller at the end undid it.
+    Driver,
+    /// The kernel's driver, by its attribute `power/pm_qos_latency_tolerance_us`, which got its value back.
+    Kernel,
+    /// Nothing had to: the drive has no autonomous transitions, or none that are longer.
+    Nothing,
+}
+
+/// The limit of what power states may delay a command by, on the paths of a group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LatencyLimit {
+    /// The group of paths.
+    pub group: String,
+    /// The limit, in microseconds; 0 switches the transitions off.
+    pub limit_us: u32,
+    /// What set it.
+    pub by: LimitedBy,
+    /// The longest delay that the drive then reported, in microseconds; null if it could not be read.
+    pub worst_latency_us: Option<u32>,
+    /// The attribute's value before and after: microseconds, `auto` or `any`; null without an attribute.
+    pub before: Option<String>,
+}
+
+impl std::fmt::Display for LatencyLimit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self {
+            group, limit_us, ..
+        } = self;
+        match (self.by, self.worst_latency_us) {
+            (LimitedBy::Nothing, _) => write!(f, "{group}: {limit_us} us, nothing to limit"),
+            (_, Some(worst_us)) => write!(f, "{group}: {limit_us} us, {worst_us} us set"),
+            (_, None) => write!(f, "{group}: {limit_us} us"),
+        }
+    }
+}
+
 /// Where, when and under which conditions a run was measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunInfo {
@@ -105,6 +145,9 @@ pub struct RunInfo {
     pub complete: bool,
     /// Seed of offsets, data and intervals.
     pub seed: u64,
+    /// The limits of what power states may delay a command by; empty if none was asked for.
+    #[serde(default)]
+    pub latency_limits: Vec<LatencyLimit>,
     /// Additional pictures for the report.
     #[serde(default)]
     pub figures: Vec<Figure>,
@@ -134,6 +177,7 @@ impl RunInfo {
             invalid_reasons: Vec::new(),
             complete: true,
             seed: request.seed,
+            latency_limits: Vec::new(),
             figures: request.figures.clone(),
             others: Watch::begin(host),
         }
@@ -145,6 +189,7 @@ impl RunInfo {
         let busy = self.others.take();
         let busy = busy.and_then(|others| others.reason(host, cores));
         self.environment_after = host.environment();
+        self.take_limits(&host.latency_limits());
         let changes = self.environment_before.changes(&self.environment_after);
         self.invalid_reasons
             .extend(changes.iter().map(ToString::to_string));
@@ -170,6 +215,15 @@ impl RunInfo {
             self.invalidate(reason);
         }
         self.complete &= part.complete;
+        self.take_limits(&part.latency_limits);
+    }
+
+    fn take_limits(&mut self, limits: &[LatencyLimit]) {
+        for limit in limits {
+            if !self.latency_limits.contains(limit) {
+                self.latency_limits.push(limit.clone());
+            }
+        }
     }
 }
 

@@ -4,11 +4,12 @@ use super::Bench;
 use super::filesystem::Mounted;
 use crate::drive::Drive;
 use crate::failure::Failure;
-use crate::path::chario;
 use crate::path::held::Ends;
 use crate::path::kernel::Nodes;
 use crate::path::straight::{self, Needs};
+use crate::path::{chario, power};
 use measure::kind::Group;
+use measure::run_info::LatencyLimit;
 use measure::{Environment, Host, Missing, Subject};
 use std::rc::Rc;
 
@@ -29,7 +30,7 @@ impl BenchHost {
         let needs = Needs {
             buffer_bytes: self.bench.buffer_bytes,
             queues: self.bench.plan.threads,
-            ..Needs::one_queue(0)
+            latency_limit_us: self.bench.plan.latency_limit_us,
         };
         let handle = match self.bench.drive() {
             Drive::Nvme(resolved) => {
@@ -50,6 +51,54 @@ impl BenchHost {
             }
         };
         *self.bench.handle.borrow_mut() = Some(handle);
+        Ok(())
+    }
+
+    /// Brings the drive to where the paths of a group need it.
+    fn prepare(&self, group: Option<Group>) -> Result<(), Missing> {
+        match group {
+            Some(Group::Ext4) if !self.bench.plan.destroys => Err(Missing::new(
+                "ext4 needs a separate file system on the drive",
+                "--destroy-data SERIAL",
+            )),
+            Some(Group::Ext4) => {
+                let mounted = Mounted::mount(&self.bench.nodes()?)?;
+                *self.bench.mounted.borrow_mut() = Some(mounted);
+                Ok(())
+            }
+            Some(Group::Kernel) => {
+                self.bench.nodes()?;
+                Ok(())
+            }
+            Some(Group::Chario) => {
+                let resolved = self.bench.resolved()?;
+                *self.bench.loan.borrow_mut() = chario::borrow(&self.bench.roots, resolved)?;
+                Ok(())
+            }
+            Some(Group::Straightway) => Ok(self.take_controller()?),
+            Some(Group::Plain | Group::Coprocessor | Group::Array | Group::Remote) | None => Ok(()),
+        }
+    }
+
+    /// Limits what the drive's power states delay a command by. Memory, which is measured beside a drive, has none.
+    fn limit(&self, group: Group, limit_us: u32) -> Result<(), Failure> {
+        let bench = &self.bench;
+        let (name, handle) = (group.name(), bench.handle.borrow());
+        let limit = match (group, bench.drive(), handle.as_ref()) {
+            (Group::Plain, ..) => return Ok(()),
+            (Group::Straightway, _, Some(handle)) => {
+                power::limited_by_driver(handle.as_ref(), name, limit_us)?
+            }
+            (Group::Ext4 | Group::Kernel, Drive::Nvme(resolved), _) => {
+                let tolerance = bench.tolerance.as_ref();
+                power::limit_by_kernel(&bench.roots, resolved, tolerance, name, limit_us)?
+            }
+            _ => return Err(power::refused(name)),
+        };
+        let mut limits = bench.limits.borrow_mut();
+        if !limits.contains(&limit) {
+            limits.push(limit);
+        }
         Ok(())
     }
 }
@@ -75,27 +124,15 @@ impl Host for BenchHost {
     }
 
     fn prepare_group(&mut self, group: &str) -> Result<(), Missing> {
-        match Group::named(group) {
-            Some(Group::Ext4) if !self.bench.plan.destroys => Err(Missing::new(
-                "ext4 needs a separate file system on the drive",
-                "--destroy-data SERIAL",
-            )),
-            Some(Group::Ext4) => {
-                let mounted = Mounted::mount(&self.bench.nodes()?)?;
-                *self.bench.mounted.borrow_mut() = Some(mounted);
-                Ok(())
-            }
-            Some(Group::Kernel) => {
-                self.bench.nodes()?;
-                Ok(())
-            }
-            Some(Group::Chario) => {
-                let resolved = self.bench.resolved()?;
-                *self.bench.loan.borrow_mut() = chario::borrow(&self.bench.roots, resolved)?;
-                Ok(())
-            }
-            Some(Group::Straightway) => Ok(self.take_controller()?),
-            Some(Group::Plain | Group::Coprocessor | Group::Array | Group::Remote) | None => Ok(()),
+        let group = Group::named(group);
+        let limit_us = self.bench.plan.latency_limit_us;
+        if let (Some(Group::Chario), Some(_)) = (group, limit_us) {
+            return Err(power::refused(Group::Chario.name()).into());
+        }
+        self.prepare(group)?;
+        match (group, limit_us) {
+            (Some(group), Some(limit_us)) => Ok(self.limit(group, limit_us)?),
+            _ => Ok(()),
         }
     }
 
@@ -104,10 +141,17 @@ impl Host for BenchHost {
             mounted.unmount()?;
         }
         self.bench.loan.take().end()?;
-        match self.bench.handle.take() {
-            Some(handle) => Ok(handle.close()?),
+        if let Some(handle) = self.bench.handle.take() {
+            handle.close()?;
+        }
+        match &self.bench.tolerance {
+            Some(tolerance) => Ok(tolerance.put_back().map_err(Failure::from)?),
             None => Ok(()),
         }
+    }
+
+    fn latency_limits(&mut self) -> Vec<LatencyLimit> {
+        self.bench.limits.borrow().clone()
     }
 
     fn drop_caches(&mut self) -> Result<(), Missing> {

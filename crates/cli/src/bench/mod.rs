@@ -26,12 +26,14 @@ use crate::guard::Grant;
 use crate::path::borrow::Loan;
 use crate::path::handle::ControllerHandle;
 use crate::path::kernel::Nodes;
-use crate::path::{self, OpenOptions, Opened, PathChoice, chario, gathered};
+use crate::path::{self, OpenOptions, Opened, PathChoice, chario, gathered, power};
 use linux::disk::Disk;
+use linux::latency::Tolerance;
 use linux::resolve::Resolved;
 use linux::{Claim, HostMemory, Roots};
 use measure::format::distinct;
 use measure::kind::{self, Group, Kind};
+use measure::run_info::LatencyLimit;
 use measure::{Missing, Path};
 use paths::BenchPath;
 use std::cell::RefCell;
@@ -123,6 +125,10 @@ pub struct Bench {
     loan: RefCell<Option<Arc<Loan>>>,
     /// The mounted file system.
     mounted: RefCell<Option<filesystem::Mounted>>,
+    /// The kernel's limit of what power states delay a command by, to be put back.
+    tolerance: Option<Tolerance>,
+    /// What limited them in each group so far.
+    limits: RefCell<Vec<LatencyLimit>>,
 }
 
 impl Bench {
@@ -148,6 +154,10 @@ impl Bench {
         };
         let buffers = buffers.saturating_add(lines).saturating_add(1 << 20);
         let buffer_bytes = usize::try_from(buffers).unwrap_or(usize::MAX);
+        let tolerance = match plan.latency_limit_us {
+            Some(_) => power::remember(roots, grant.drive())?,
+            None => None,
+        };
         Ok(Rc::new(Self {
             roots: roots.clone(),
             grant,
@@ -159,6 +169,8 @@ impl Bench {
             window,
             loan: RefCell::new(None),
             mounted: RefCell::new(None),
+            tolerance,
+            limits: RefCell::new(Vec::new()),
         }))
     }
 
@@ -244,6 +256,8 @@ pub struct Plan {
     pub threads: u16,
     /// Whether a path gathers, and needs memory for that.
     pub gathers: bool,
+    /// The longest that a power state may delay a command, in microseconds, if the drive's own setting is not kept.
+    pub latency_limit_us: Option<u32>,
 }
 
 /// The start and length of a path's range on a drive of `size_bytes`: at most three quarters of a

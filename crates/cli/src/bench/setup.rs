@@ -6,8 +6,8 @@ use crate::drive::Drive;
 use crate::failure::{Failure, Result};
 use crate::guard::Grant;
 use crate::output::Saving;
-use crate::path::{self, OpenOptions, PathChoice};
-use crate::units::{self, Size};
+use crate::path::{self, OpenOptions, PathChoice, power};
+use crate::units::{self, Size, Time};
 use block::Device as _;
 use clap::Args;
 use linux::coprocessor::{Coprocessor, CoprocessorOptions};
@@ -35,6 +35,9 @@ pub struct Subject {
     /// The namespace, where DEVICE names a controller
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub namespace: Option<u32>,
+    /// Keep the drive out of power states that delay a command longer, until the end; 0us keeps it awake
+    #[arg(long, value_name = "TIME")]
+    pub latency_limit: Option<Time>,
     /// The window of a storage coprocessor: adds the path `coprocessor`, to the drive behind it
     #[arg(long, value_name = "FILE")]
     pub coprocessor: Option<PathBuf>,
@@ -155,6 +158,9 @@ impl Subject {
         let figures = self.figure.iter().map(|file| figure(file));
         let figures = figures.collect::<Result<Vec<Figure>>>()?;
         let drive = Drive::find_and_say(&context.roots, &self.device, &context.console)?;
+        if self.latency_limit.is_some() {
+            power::check(&drive)?;
+        }
         let named = self.destroy_data.as_deref();
         let grant = Grant::to_measure(&context.roots, drive, wants.writes, named)?;
         let drive = grant.drive();
@@ -178,6 +184,7 @@ impl Subject {
             queue_depth: wants.queue_depth,
             threads: wants.threads,
             gathers: kinds.iter().any(|kind| kind.gathers),
+            latency_limit_us: self.latency_limit.map(Time::whole_us),
         };
         if plan.span_bytes < wants.largest_bytes {
             return Err(Failure::usage(format!(

@@ -8,7 +8,7 @@ use crate::console::Console;
 use crate::failure::{Failure, Result};
 use crate::path::held::Ends;
 use linux::pci::PciAddress;
-use linux::{Roots, bind};
+use linux::{Roots, bind, latency};
 use std::path::{Path, PathBuf};
 
 /// The file with the number of huge pages of 2 MiB that the kernel reserves.
@@ -102,12 +102,35 @@ pub fn recover(roots: &Roots, console: &Console) {
             ));
         }
     }
-    if bind::borrowed(roots)
-        .iter()
-        .all(|(_, _, is_alive)| *is_alive)
-    {
+    let mut borrowed = bind::borrowed(roots).into_iter();
+    if borrowed.any(|(_, _, is_alive)| !is_alive) {
+        return_stale(roots, console);
+    }
+    // The attribute is there once the kernel's driver has the drive again.
+    if !latency::is_stale(roots) {
         return;
     }
+    match latency::restore_stale(roots) {
+        Ok(restored) => {
+            for one in restored {
+                console.say(format_args!(
+                    "the latency tolerance of {} is {} again; process {} had left it changed",
+                    one.address, one.value, one.dead_pid
+                ));
+            }
+        }
+        Err(error) => not_reverted(console, error),
+    }
+}
+
+fn not_reverted(console: &Console, error: linux::Error) {
+    let failure = Failure::from(error);
+    console.say(format_args!(
+        "the changes of an earlier run could not be reverted: {failure}"
+    ));
+}
+
+fn return_stale(roots: &Roots, console: &Console) {
     match bind::restore_stale(roots) {
         Ok(restored) => {
             for one in restored {
@@ -118,11 +141,6 @@ pub fn recover(roots: &Roots, console: &Console) {
                 ));
             }
         }
-        Err(error) => {
-            let failure = Failure::from(error);
-            console.say(format_args!(
-                "the changes of an earlier run could not be reverted: {failure}"
-            ));
-        }
+        Err(error) => not_reverted(console, error),
     }
 }

@@ -10,6 +10,7 @@ pub mod handle;
 pub mod held;
 pub mod kernel;
 pub mod memory;
+pub mod power;
 pub mod remote;
 pub mod straight;
 pub mod without_fua;
@@ -25,6 +26,7 @@ use handle::{ControllerHandle, Recall};
 use held::Ends;
 use kernel::Nodes;
 use linux::identity::Identity;
+use linux::latency::Tolerance;
 use linux::resolve::Resolved;
 use linux::{HostMemory, Roots, SyncFile};
 use measure::kind::{self, Carrier, Group, Kind, Wait};
@@ -226,6 +228,8 @@ pub struct Opened {
     handle: Option<Box<dyn ControllerHandle>>,
     /// The drive's loan, if its driver was changed and there is no handle; `device` holds it too.
     loan: Option<Arc<Loan>>,
+    /// The kernel's limit of what power states delay a command by, if it was changed.
+    tolerance: Option<Tolerance>,
     /// The longest command of a path that gathers.
     line_bytes: usize,
     /// Whether small sequential accesses are gathered: what is written must be flushed.
@@ -247,6 +251,7 @@ impl Opened {
             twin: None,
             handle: None,
             loan: None,
+            tolerance: None,
             line_bytes: usize::MAX,
             gathers: kind.gathers,
             writes: false,
@@ -326,6 +331,8 @@ impl Opened {
             Some(handle) => handle.close(),
             None => Ok(()),
         });
+        let restored = self.tolerance.map_or(Ok(()), Tolerance::release);
+        let closed = closed.and(restored.map_err(Failure::from));
         match (flushed, closed) {
             (Err(failure), Err(other)) => Err(failure.and(other)),
             (flushed, closed) => flushed.and(closed),
@@ -352,13 +359,11 @@ pub fn open(roots: &Roots, grant: &Grant, options: &OpenOptions) -> Result<Opene
         ..*options
     };
     let mut opened = open_unaligned(roots, grant, &options)?.aligned();
-    if options.latency_limit_us.is_some() && opened.handle.is_none() {
-        let name = opened.name.clone();
-        opened.close()?;
-        return Err(Failure::unsupported(format!(
-            "{name} leaves the drive's power states to the kernel's driver"
-        ))
-        .hint("--path straightway, or the kernel's option nvme_core.default_ps_max_latency_us"));
+    if let (Some(limit_us), None) = (options.latency_limit_us, &opened.handle) {
+        match power::limit_path(roots, grant.drive(), &opened.name, limit_us) {
+            Ok(tolerance) => opened.tolerance = tolerance,
+            Err(failure) => return opened.close_after(Err(failure)),
+        }
     }
     if options.cache_bytes > 0 {
         opened.device = cached::wrap(opened.device, options.cache_bytes)?;

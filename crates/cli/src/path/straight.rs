@@ -12,11 +12,12 @@ use crate::path::borrow::{HugePages, Loan};
 use crate::path::handle::{ControllerHandle, Limits};
 use crate::path::held::{Ends, Held};
 use crate::path::memory::Memory;
+use crate::units::Time;
 use block::{Buffer, Completion, Device, Geometry, Refused, Request};
 use linux::identity::Identity;
 use linux::resolve::Resolved;
 use linux::{Roots, bind, noiommu, vfio};
-use model::{BusMemory, Config, Faults, Kind, Model, On, Rule, When};
+use model::{BusMemory, Config, Faults, Kind, Model, On, PowerStateConfig, Rule, When};
 use nvme::{
     CompletionMode, Controller, ControllerInfo, ErrorEntry, FirmwareSlots, GenericCommand,
     GenericData, NamespaceInfo, Options, Platform, PowerStates, QueuePair, Quirks, Smart,
@@ -143,6 +144,28 @@ fn slowness(model: &ModelDrive) -> Faults {
     }
 }
 
+/// A state of 5 W, and one of 10 mW that the model idles into and takes a while to leave; none for no time.
+fn power_states(model: &ModelDrive) -> Vec<PowerStateConfig> {
+    let working = PowerStateConfig {
+        max_power_mw: 5000,
+        non_operational: false,
+        entry_latency_us: 0,
+        exit_latency_us: 0,
+    };
+    match Time(model.idle).whole_us() {
+        0 => Vec::new(),
+        exit_latency_us => {
+            let idle = PowerStateConfig {
+                max_power_mw: 10,
+                non_operational: true,
+                exit_latency_us,
+                ..working
+            };
+            vec![working, idle]
+        }
+    }
+}
+
 /// Makes a model controller and opens it.
 ///
 /// # Errors
@@ -159,6 +182,10 @@ pub fn open_model(model: &ModelDrive, needs: Needs) -> Result<Box<dyn Controller
             ..config
         },
         None => config,
+    };
+    let config = Config {
+        power_states: power_states(model),
+        ..config
     };
     // The model adds a guard page on each side of a buffer, which is much for small buffers.
     let queues = needs.queues();

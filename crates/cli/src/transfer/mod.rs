@@ -37,7 +37,7 @@ pub struct Route {
     /// Keep reads of at most 64 KiB in this much memory
     #[arg(long, value_name = "SIZE")]
     pub cache: Option<Size>,
-    /// Keep the drive out of power states that delay a command longer; 0us keeps it awake (straight path)
+    /// Keep the drive out of power states that delay a command longer, until the end; 0us keeps it awake
     #[arg(long, value_name = "TIME")]
     pub latency_limit: Option<Time>,
 }
@@ -91,10 +91,7 @@ impl IoArgs {
                 .cache
                 .map_or(0, |size| usize::try_from(size.0).unwrap_or(usize::MAX)),
             window: None,
-            latency_limit_us: self
-                .route
-                .latency_limit
-                .map(|time| u32::try_from(time.0.as_micros()).unwrap_or(u32::MAX)),
+            latency_limit_us: self.route.latency_limit.map(Time::whole_us),
             // A few additional pages, because each buffer starts at a page.
             buffer_bytes: buffer_bytes(
                 self.block_size.0,

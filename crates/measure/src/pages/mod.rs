@@ -151,6 +151,9 @@ impl<'a> Page<'a> {
         let after = run.environment_after.rows().into_iter();
         let pairs = before.zip(after);
         let figures = run.figures.iter();
+        let limits = run.latency_limits.iter().map(ToString::to_string);
+        let limits: Vec<String> = limits.collect();
+        let limits = (!limits.is_empty()).then(|| ("latency limit", limits.join("; ")));
         Self {
             run,
             title: title.into(),
@@ -169,7 +172,10 @@ impl<'a> Page<'a> {
                 ("capacity", known(&capacity)),
                 ("seed", run.seed.to_string()),
                 ("straightway", run.tool_version.clone()),
-            ],
+            ]
+            .into_iter()
+            .chain(limits)
+            .collect(),
             environment: pairs
                 .map(|((name, before), (_, after))| (name, before, after))
                 .collect(),
