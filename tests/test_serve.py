@@ -1,9 +1,18 @@
-"""A drive that `straightway serve` takes from its driver, as a block device of Debian's kernel by the kernel's own client (nbd-client)."""
+"""A drive that `straightway serve` takes from its driver, as a block device of Debian's kernel by the kernel's own client (nbd-client),
+and as the disk of a virtual machine.
 
+Own guests: a disk that is served by vhost-user is there when the machine begins.
+"""
+
+import contextlib
+import json
 import shutil
+import signal
+import subprocess
+import time
 
 import pytest
-from scripted import guest
+from scripted import ROOT, TARGET, guest, own_guest
 
 
 @pytest.mark.skipif(shutil.which("nbd-client", path="/usr/sbin:/usr/bin") is None, reason="nbd-client is missing: tools/setup lab")
@@ -52,5 +61,101 @@ def test_a_server_without_requests_gives_a_recalled_drive_back():
         until [ -b /dev/nvme0n1 ]; do sleep 0.1; done
         driver_is nvme
         """,
+        "--drive", "size=16M,serial=LAB1",
+    )  # fmt: skip
+
+
+@contextlib.contextmanager
+def served(folder, *words):
+    """A server on this machine: its socket, and at the end its report."""
+    socket, errors = folder / "s.sock", folder / "errors"
+    with open(errors, "w") as file:
+        server = subprocess.Popen([TARGET.command, "serve", *words, "--vhost-user", socket, "--json"],
+                                  cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=file, text=True)  # fmt: skip
+    report = {}
+    try:
+        while " at unix:" not in errors.read_text():
+            assert server.poll() is None, errors.read_text()
+            time.sleep(0.05)
+        yield socket, report
+        server.send_signal(signal.SIGTERM)
+        printed, _ = server.communicate(timeout=60)
+        assert server.returncode == 0, errors.read_text()
+        report.update(json.loads(printed))
+    finally:
+        server.kill()
+        server.wait()
+
+
+def test_linux_uses_a_file_as_its_virtio_disk(tmp_path):
+    disk = tmp_path / "disk"
+    with open(disk, "wb") as file:
+        file.truncate(64 << 20)
+    with served(tmp_path, disk, "--write", "--destroy-data", disk) as (socket, report):
+        own_guest(
+            r"""
+            modprobe virtio_blk
+            Q=/sys/block/vda/queue
+            same "$(</sys/block/vda/size)" 131072 "sectors"
+            same "$(</sys/block/vda/ro)" 0 "read-only"
+            same "$(<$Q/write_cache)" "write back" "the cache"
+            [ $(<$Q/discard_max_bytes) -gt 0 ] || fail "no discards"
+            [ $(<$Q/write_zeroes_max_bytes) -gt 0 ] || fail "no zeroing"
+            head -c 8M /dev/urandom >/tmp/data
+            rc 0 dd if=/tmp/data of=/dev/vda bs=1M oflag=direct conv=fsync
+            dd if=/dev/vda bs=256K count=32 iflag=direct 2>/dev/null | cmp - /tmp/data || fail "the data"
+            rc 0 blkdiscard -z -o 1M -l 2M /dev/vda
+            dd if=/dev/vda bs=1M skip=1 count=2 iflag=direct 2>/dev/null | cmp - <(head -c 2M /dev/zero) || fail "zeroes"
+            rc 0 mkfs.ext4 -qF /dev/vda
+            mkdir -p /tmp/at && mount /dev/vda /tmp/at && cp /tmp/data /tmp/at/data && sync && fstrim /tmp/at && umount /tmp/at || fail "a file system"
+            rc 0 e2fsck -fn /dev/vda
+            mount /dev/vda /tmp/at && cmp /tmp/at/data /tmp/data && umount /tmp/at || fail "the file"
+            """,
+            "--vhost-user", str(socket), "--no-iommu",
+        )  # fmt: skip
+    assert report["failed_requests"] == 0
+    assert report["refused_requests"] == 0
+    requests = report["requests"]
+    assert all(requests[kind] > 0 for kind in ("read", "write", "flush", "trim", "write_zeroes")), requests
+    # What the guest's kernel flushed is in the file.
+    subprocess.run(["e2fsck", "-fn", disk], check=True, capture_output=True, env={"PATH": "/usr/sbin:/sbin:/usr/bin:/bin"})
+
+
+# A boot sector that copies sector 1 to sector 2, prints it on the first serial port, and ends the machine (isa-debug-exit).
+BOOT_SECTOR = bytes.fromhex(
+    "31c0 8ed8 8ec0 8ed0 bc007c"  # segments and a stack
+    "be407c b442 cd13 7220"  # the BIOS's extended read
+    "c606487c02 be407c b80043 cd13 7211"  # the same packet, sector 2, its extended write
+    "be0080 b90002 ac baf803 ee e2f9"  # 512 bytes to the port
+    "b000 eb02 b001 baf400 ee f4"  # status 0, or 1 after an error
+)
+
+
+def test_a_machine_boots_from_a_drive_over_the_straight_path():
+    """The drive belongs to the server, by VFIO; the machine is a QEMU within the guest, and its BIOS has the driver."""
+    packet = bytes.fromhex("1000 0100 0080 0000 0100000000000000")
+    boot = BOOT_SECTOR.ljust(64, b"\xf4") + packet
+    boot = boot.ljust(510, b"\0") + b"\x55\xaa"
+    text = b"read by a BIOS over the straight path\n".ljust(512, b".")
+    guest(
+        r"""
+        python3 - <<'END' | dd of=/dev/nvme0n1 bs=4K iflag=fullblock conv=sync,fsync 2>/dev/null
+import sys
+sys.stdout.buffer.write(%r)
+END
+        $S serve nvme0n1 --write --destroy-data LAB1 --vhost-user /tmp/s.sock --json >/tmp/report 2>/tmp/said & server=$!
+        for i in $(seq 300); do grep -q ' at unix:' /tmp/said && break; kill -0 $server || fail "$(cat /tmp/said)"; sleep 0.1; done
+        driver_is vfio-pci
+        qemu-system-x86_64 -nodefaults -no-user-config -display none -accel tcg -M pc,memory-backend=m -m 16M \
+            -object memory-backend-memfd,id=m,size=16M,share=on -chardev file,id=out,path=/tmp/printed -serial chardev:out \
+            -chardev socket,id=s,path=/tmp/s.sock -device vhost-user-blk-pci,chardev=s,num-queues=1,bootindex=0 \
+            -device isa-debug-exit,iobase=0xf4 2>/tmp/qemu; same $? 1 "the machine's end"
+        kill -TERM $server; wait $server || fail "the server: $(cat /tmp/said)"
+        grep -q '"failed_requests": 0' /tmp/report || fail "$(cat /tmp/report)"
+        grep -q '"write": 1' /tmp/report || fail "$(cat /tmp/report)"
+        driver_is nvme
+        head -c 37 /tmp/printed | grep -qx 'read by a BIOS over the straight path' || fail "printed: $(cat /tmp/printed)"
+        dd if=/dev/nvme0n1 bs=512 skip=2 count=1 2>/dev/null | cmp - <(head -c 512 /tmp/printed) || fail "sector 2"
+        """ % (boot + text),
         "--drive", "size=16M,serial=LAB1",
     )  # fmt: skip

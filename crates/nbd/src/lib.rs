@@ -6,29 +6,28 @@
 //! | [`export`](Export) | what is offered: size, limits, abilities |
 //! | [`session`](Session) | one connection: bytes in, requests and replies out |
 //! | `handshake` | the options of the fixed newstyle handshake |
-//! | [`engine`](Engine) | the requests of all connections on one device's queue |
+//! | `reply` | the replies to requests that the device has ended: [`put_head`] |
 //!
 //! A [`Session`] takes the bytes of a connection in pieces of any length, answers what needs no device by itself, and returns
-//! each valid [`Request`]. An [`Engine`] divides requests into commands of the device, keeps a bounded share of memory for each
+//! each valid [`Request`]. The [`Engine`] of `straightway-export` divides requests into commands of the device, keeps a bounded share of memory for each
 //! connection, and returns [`Answer`]s, whose data is sent from the device's own buffers. The program between them owns the
 //! sockets.
 //!
 //! [Network Block Device protocol]: https://github.com/NetworkBlockDevice/nbd/blob/master/doc/proto.md
 #![forbid(unsafe_code)]
 
+pub use ::export::{Answer, Command, Engine, Key, Limits, Request, Started};
 pub use block;
 
-mod engine;
 mod export;
 mod handshake;
-mod job;
+mod reply;
 mod session;
 pub mod wire;
 
-pub use engine::{Engine, Limits, Started};
 pub use export::Export;
-pub use job::{Answer, Key};
-pub use session::{Command, End, Event, Request, Session};
+pub use reply::put_head;
+pub use session::{End, Event, Session};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

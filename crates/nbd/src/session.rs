@@ -4,42 +4,12 @@
 //! request that is malformed, unaligned, outside of the export or not permitted is answered here, and its payload skipped, so
 //! every [`Request`] that leaves can be given to the device.
 
-use crate::Export;
 use crate::handshake::{self, Agreed, Next, Tls};
 use crate::wire::{self, Errno, Reader, chunk, command, command_flag};
+use crate::{Command, Export, Request};
 
 /// The longest data of an option that is kept: two texts of the protocol's limit, and their lengths.
 const MAX_HELD_BYTES: usize = 2 * wire::MAX_TEXT_BYTES + 64;
-
-/// What a request does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Command {
-    /// Return bytes.
-    Read,
-    /// Store the bytes that follow.
-    Write,
-    /// Make completed writes durable.
-    Flush,
-    /// Give blocks back to the device.
-    Trim,
-    /// Zero blocks.
-    WriteZeroes,
-}
-
-/// A request that fits the export.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Request {
-    /// The client's name for it, which comes back in the reply.
-    pub cookie: u64,
-    /// What it does.
-    pub command: Command,
-    /// First byte.
-    pub offset_bytes: u64,
-    /// Number of bytes; 0 only for a flush.
-    pub len_bytes: u32,
-    /// Complete only when durable.
-    pub fua: bool,
-}
 
 /// Why a connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

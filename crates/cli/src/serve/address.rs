@@ -61,6 +61,13 @@ pub trait Socket: Read + Write + AsFd {
 impl Socket for TcpStream {}
 impl Socket for UnixStream {}
 
+/// The next connection at a Unix socket, if one waits.
+fn accepted(listener: &UnixListener) -> Option<UnixStream> {
+    let (stream, _) = listener.accept().ok()?;
+    stream.set_nonblocking(true).ok()?;
+    Some(stream)
+}
+
 /// A socket that accepts connections without waiting. A Unix socket's name is removed when this is dropped.
 #[derive(Debug)]
 pub enum Listener {
@@ -80,7 +87,7 @@ impl Listener {
             let what = format!("listening at {address}: {error}");
             match error.kind() {
                 io::ErrorKind::AddrInUse => Failure::new(Exit::Exists, what)
-                    .hint("another --nbd address; a file of that name is not replaced"),
+                    .hint("another address; a file of that name is not replaced"),
                 io::ErrorKind::PermissionDenied => {
                     Failure::missing(what).hint("a port of 1024 or more, or another folder")
                 }
@@ -153,11 +160,15 @@ impl Listener {
                 stream.set_nodelay(true).ok()?;
                 Some(Box::new(stream))
             }
-            Self::Unix(listener, _) => {
-                let (stream, _) = listener.accept().ok()?;
-                stream.set_nonblocking(true).ok()?;
-                Some(Box::new(stream))
-            }
+            Self::Unix(listener, _) => Some(Box::new(accepted(listener)?)),
+        }
+    }
+
+    /// The next connection of a Unix socket, which passes files, too.
+    pub fn accept_unix(&self) -> Option<UnixStream> {
+        match self {
+            Self::Tcp(_) => None,
+            Self::Unix(listener, _) => accepted(listener),
         }
     }
 }

@@ -176,7 +176,7 @@ verbs! {
     play Play reports crate::stream::report::PlayedFile;
     /// Show the files of a volume as a folder, to read
     mount Mount;
-    /// Serve a device, or a file of a volume, as a Network Block Device
+    /// Serve a device, or a file of a volume, as a disk of others
     serve Serve reports serve::Report;
     /// Print completions for a shell
     completions Completions;

@@ -1,4 +1,5 @@
-//! `straightway serve DEVICE [NAME] --nbd ADDRESS`: a device, or a file of a volume, as a Network Block Device.
+//! `straightway serve DEVICE [NAME]`: a device, or a file of a volume, as a disk of others: `--nbd ADDRESS` as a Network Block Device,
+//! `--vhost-user SOCKET` as a virtual machine's.
 
 use crate::drive::Drive;
 use crate::failure::{Exit, Failure, Result};
@@ -7,32 +8,40 @@ use crate::path::OpenOptions;
 use crate::path::handle::Recall;
 use crate::path::memory::Memory;
 use crate::serve::address::{Address, Listener};
-use crate::serve::tls::Certificates;
-use crate::serve::{self, Counts, Offer};
+use crate::serve::nbd::Network;
+use crate::serve::nbd::tls::Certificates;
+use crate::serve::vhost_user::Machines;
+use crate::serve::{self, Counts, Source};
 use crate::transfer::Route;
 use crate::units::{Size, micros};
 use crate::volume::store::NODE_MEMORY_BYTES;
 use crate::volume::{Access, Mounted, Store, failed, shown};
 use crate::{Context, SCHEMA_VERSION};
-use block::Device;
-use clap::Args;
+use block::{Device, Geometry};
+use clap::{ArgGroup, Args};
+use export::Limits;
 use map::FileDevice;
-use nbd::{Export, Limits};
+use nbd::Export;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::path::PathBuf;
 use std::time::Instant;
+use virtio::Disk;
 
 /// The longest request that every server takes: some clients do not ask for its limit.
 const LEAST_PAYLOAD_BYTES: usize = 1 << 20;
+/// Queues of a virtual machine's disk: one for each of its processors.
+const MAX_QUEUES: u16 = 64;
 /// The most memory for which a device is asked.
 const MAX_MEMORY_BYTES: u64 = 16 << 30;
 
-/// Serve a device, or a file of a volume, as a Network Block Device.
+/// Serve a device, or a file of a volume, as a disk of others.
 #[derive(Clone, Debug, Args)]
+#[command(group = ArgGroup::new("way").required(true))]
 #[command(after_help = "\
 The server runs until SIGINT or SIGTERM, completes the requests under way, flushes what was written, and reports. Clients read and
-write by the path of --path: QEMU (-drive file=nbd://localhost:10809), nbdcopy, nbdinfo, nbd-client and others.
+write by the path of --path. --nbd is for QEMU (-drive file=nbd://localhost:10809), nbdcopy, nbdinfo, nbd-client and others;
+--vhost-user for a virtual machine whose memory is shared (QEMU's vhost-user-blk-pci).
 
 Nothing is written without --write. Without --tls, whoever reaches the address may read, and with --write change, everything: use a
 Unix socket, or a network that only trusted machines reach.
@@ -44,9 +53,12 @@ pub struct Serve {
     pub device: String,
     /// A file's name in the volume on it [the device itself]
     pub name: Option<String>,
-    /// Where clients connect: HOST:PORT (10809 is NBD's, 0 any free port), unix:PATH, or a path with a `/`
-    #[arg(long, value_name = "ADDRESS")]
-    pub nbd: Address,
+    /// As a Network Block Device, where clients connect: HOST:PORT (10809 is NBD's, 0 any free port), unix:PATH, or a path with a `/`
+    #[arg(long, value_name = "ADDRESS", group = "way")]
+    pub nbd: Option<Address>,
+    /// As a virtual machine's virtio disk: the Unix socket at which its emulator connects
+    #[arg(long, value_name = "SOCKET", group = "way")]
+    pub vhost_user: Option<PathBuf>,
     /// Let clients write
     #[arg(long)]
     pub write: bool,
@@ -60,10 +72,10 @@ pub struct Serve {
     )]
     pub destroy_data: Option<String>,
     /// Require TLS and client certificates: FOLDER has ca-cert.pem, server-cert.pem and server-key.pem
-    #[arg(long, value_name = "FOLDER")]
+    #[arg(long, value_name = "FOLDER", conflicts_with = "vhost_user")]
     pub tls: Option<PathBuf>,
-    /// Clients at the same time; others wait
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
+    /// With --nbd: clients at the same time; others wait
+    #[arg(long, value_name = "N", default_value_t = 8, conflicts_with = "vhost_user", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub connections: u16,
     /// Memory for data; each connection has an equal share, which also limits its longest request
     #[arg(long, value_name = "SIZE", default_value = "32M")]
@@ -93,7 +105,7 @@ pub struct Report {
     pub path: String,
     /// The file; null for the device itself.
     pub name: Option<String>,
-    /// Where clients found it.
+    /// Where clients found it; the socket's path for vhost-user.
     pub uri: String,
     /// Its size.
     pub size_bytes: u64,
@@ -203,7 +215,7 @@ impl Serve {
         let io = self.route.with_buffers(self.block_size.0, self.queue_depth);
         let options = io.open_options(self.write);
         // The shares are rounded up to at least three buffers of whole blocks.
-        let connections = usize::from(self.connections);
+        let connections = self.clients();
         let least = connections * 3 * self.piece_bytes();
         let bytes = usize::try_from(self.memory.0)
             .unwrap_or(usize::MAX)
@@ -215,6 +227,14 @@ impl Serve {
             queue_depth: self.queue_depth.saturating_mul(2).clamp(32, 4096),
             ..options
         })
+    }
+
+    /// Clients at the same time.
+    fn clients(&self) -> usize {
+        match self.nbd {
+            Some(_) => self.connections.into(),
+            None => 1,
+        }
     }
 
     /// Bytes of a buffer before the device's block is known: in whole blocks of the largest size.
@@ -292,57 +312,79 @@ impl Serve {
                 block::Error::ReadOnly,
             ));
         }
-        let connections = usize::from(self.connections);
-        let share = usize::try_from(self.memory.0).unwrap_or(usize::MAX) / connections;
+        let limits = self.limits(&geometry)?;
+        let max_payload_bytes = limits.max_payload_bytes();
+        let name = self.name.as_deref().unwrap_or_default();
+        let export = Export {
+            size_bytes,
+            description: format!("straightway {}", self.device),
+            ..Export::of(&geometry, name, self.write, max_payload_bytes)
+        };
+        let source = Source {
+            device: &mut device,
+            memory,
+            recall,
+            limits,
+            clients: self.clients(),
+            writes: !export.read_only,
+        };
+        let (address, began) = (self.address()?, Instant::now());
+        let listener = Listener::bind(&address)?;
+        let (uri, counts) = match self.nbd {
+            Some(_) => {
+                let uri = listener.uri(name, self.tls.is_some());
+                if listener.is_public() && self.tls.is_none() {
+                    context.say("other machines may reach this address, and need no password");
+                }
+                announce(context, &export, &uri);
+                let front = Network::new(export.clone(), certificates, source.clients, listener);
+                (uri, serve::serve(context, source, front)?)
+            }
+            None => {
+                let id = self.name.as_deref().unwrap_or(&self.device);
+                let disk = Disk {
+                    size_bytes,
+                    queues: MAX_QUEUES,
+                    ..Disk::of(&geometry, self.write, max_payload_bytes, id)
+                };
+                let uri = address.to_string();
+                announce(context, &export, &uri);
+                let front = Machines::new(disk, listener);
+                (uri, serve::serve(context, source, front)?)
+            }
+        };
+        Ok(Served {
+            uri,
+            export,
+            elapsed_us: micros(began.elapsed()),
+            counts,
+        })
+    }
+
+    fn address(&self) -> Result<Address> {
+        match (&self.nbd, &self.vhost_user) {
+            (Some(address), _) => Ok(address.clone()),
+            (None, Some(path)) => Ok(Address::Unix(path.clone())),
+            (None, None) => Err(Failure::usage("neither --nbd nor --vhost-user is given")),
+        }
+    }
+
+    fn limits(&self, geometry: &Geometry) -> Result<Limits> {
+        let clients = self.clients();
+        let share = usize::try_from(self.memory.0).unwrap_or(usize::MAX) / clients;
         let piece = usize::try_from(self.block_size.0).unwrap_or(usize::MAX);
-        let limits = Limits::new(
-            &geometry,
-            piece.min(16 << 20),
-            share,
-            self.queue_depth.into(),
-        );
+        let jobs = self.queue_depth.into();
+        let limits = Limits::new(geometry, piece.min(16 << 20), share, jobs);
         if (limits.max_payload_bytes() as usize) < LEAST_PAYLOAD_BYTES {
-            let least = connections * (LEAST_PAYLOAD_BYTES + 3 * limits.piece_bytes);
+            let least = clients * (LEAST_PAYLOAD_BYTES + 3 * limits.piece_bytes);
             let what = format!(
-                "--memory is {}, too little for a request of 1 MiB from each of {connections} connections",
+                "--memory is {}, too little for a request of 1 MiB from each of {clients} connections",
                 self.memory
             );
             let hint = format!("--memory {least}, or fewer --connections");
             return Err(Failure::usage(what).hint(hint));
         }
-        let name = self.name.as_deref().unwrap_or_default();
-        let export = Export {
-            size_bytes,
-            description: format!("straightway {}", self.device),
-            ..Export::of(&geometry, name, self.write, limits.max_payload_bytes())
-        };
-        let listener = Listener::bind(&self.nbd)?;
-        let uri = listener.uri(name, self.tls.is_some());
-        if listener.is_public() && self.tls.is_none() {
-            context.say("other machines may reach this address, and need no password");
-        }
-        let access = match export.read_only {
-            true => "read-only",
-            false => "for reading and writing",
-        };
-        context.say(format_args!(
-            "serving {} {access} at {uri}",
-            Size(size_bytes)
-        ));
-        let began = Instant::now();
-        let offer = Offer {
-            export,
-            limits,
-            certificates,
-            connections,
-        };
-        let counts = serve::serve(context, &mut device, memory, recall, &offer, listener)?;
-        Ok(Served {
-            uri,
-            export: offer.export,
-            elapsed_us: micros(began.elapsed()),
-            counts,
-        })
+        Ok(limits)
     }
 
     fn report(&self, drive: &Drive, path: &str, served: Served) -> Report {
@@ -374,6 +416,15 @@ impl Serve {
             failed_requests: counts.failed,
         }
     }
+}
+
+fn announce(context: &Context, export: &Export, uri: &str) {
+    let access = match export.read_only {
+        true => "read-only",
+        false => "for reading and writing",
+    };
+    let size = Size(export.size_bytes);
+    context.say(format_args!("serving {size} {access} at {uri}"));
 }
 
 /// What was served, and what clients did.

@@ -24,4 +24,5 @@ mod space;
 mod streams;
 mod support;
 mod verbs;
+mod vhost_user;
 mod volumes;

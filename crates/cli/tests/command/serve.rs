@@ -9,10 +9,10 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 /// A server that is ready; killed if its test fails.
-struct Server {
+pub struct Server {
     child: Child,
     uri: String,
-    socket: String,
+    pub socket: String,
     errors: BufReader<std::process::ChildStderr>,
 }
 
@@ -22,8 +22,13 @@ impl Server {
     }
 
     fn start_at(folder: &Folder, address: &str, words: &[&str]) -> Self {
+        Self::start_way(folder, &[words, &["--nbd", address]].concat(), "nbd")
+    }
+
+    /// Starts one whose clients find it at something that begins with `scheme`.
+    pub fn start_way(folder: &Folder, words: &[&str], scheme: &str) -> Self {
         let socket = folder.path("s.sock");
-        let words = [&["serve"], words, &["--nbd", address, "--json"]].concat();
+        let words = [&["serve"], words, &["--json"]].concat();
         let mut child = command(&words)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -35,8 +40,8 @@ impl Server {
             let mut line = String::new();
             let len = errors.read_line(&mut line).unwrap();
             assert!(len > 0, "it ended: {said}");
-            if let Some((_, uri)) = line.trim_end().split_once(" at nbd") {
-                break format!("nbd{uri}");
+            if let Some((_, uri)) = line.trim_end().split_once(&format!(" at {scheme}")) {
+                break format!("{scheme}{uri}");
             }
             said += &line;
         };
@@ -53,7 +58,7 @@ impl Server {
     }
 
     /// Ends it, and returns its report.
-    fn end(mut self, signal: Signal) -> serde_json::Value {
+    pub fn end(mut self, signal: Signal) -> serde_json::Value {
         self.signal(signal);
         let mut report = String::new();
         let stdout = self.child.stdout.as_mut().unwrap();

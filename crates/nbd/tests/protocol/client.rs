@@ -154,7 +154,7 @@ pub fn talk_in(mut session: Session, export: &Export, parts: &[&[u8]]) -> Talk {
             }
             while engine.turn(&mut disk) {}
             while let Some(answer) = engine.answer() {
-                answer.put_head(session.is_structured(), &mut out);
+                straightway_nbd::put_head(&answer, session.is_structured(), &mut out);
                 let mut sent = 0;
                 while sent < answer.data_bytes() {
                     let data = answer.data(sent);

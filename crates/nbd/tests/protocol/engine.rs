@@ -148,7 +148,7 @@ fn a_device_that_fails_a_block_fails_its_request_only() {
     assert_eq!(answers[0].error, Some(Error::Nvme { status: 0x281 }));
     assert_eq!((answers[0].data_bytes(), answers[0].data(0).len()), (0, 0));
     let mut out = Vec::new();
-    answers[0].put_head(false, &mut out);
+    straightway_nbd::put_head(&answers[0], false, &mut out);
     assert_eq!(out[4..8], [0, 0, 0, 5], "EIO");
     assert_eq!(answers[1].error, None);
     answers.into_iter().for_each(|one| engine.give_back(one));

@@ -1,7 +1,7 @@
 //! The place of TLS in a library that was built without it.
 
-use super::address::Socket;
 use crate::failure::{Failure, Result};
+use crate::serve::address::Socket;
 use std::io;
 use std::path::Path;
 

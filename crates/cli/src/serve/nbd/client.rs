@@ -1,8 +1,8 @@
 //! One connection of a server: its socket, its session, and what it still has to send.
 
-use super::Counts;
-use super::address::Socket;
 use super::tls::Certificates;
+use crate::serve::Counts;
+use crate::serve::address::Socket;
 use nbd::{Answer, Command, Engine, Event, Export, Key, Request, Session, Started, wire};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, Read, Write};
@@ -232,7 +232,7 @@ impl Client {
     /// Queues the answer to a request.
     pub fn answer(&mut self, answer: Answer, engine: &mut Engine) {
         let mut head = Vec::new();
-        answer.put_head(self.session.is_structured(), &mut head);
+        nbd::put_head(&answer, self.session.is_structured(), &mut head);
         self.reply(Reply::Bytes(head));
         match answer.data_bytes() {
             0 => engine.give_back(answer),

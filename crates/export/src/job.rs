@@ -1,6 +1,5 @@
 //! A request under way: its buffers, the commands that it consists of, and its answer.
 
-use crate::wire::{self, Errno, chunk};
 use crate::{Command, Request};
 use block::{Buffer, Error, Lent, Operation};
 
@@ -224,24 +223,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Appends the reply without a read's data to `out`.
-    pub fn put_head(&self, structured: bool, out: &mut Vec<u8>) {
-        let cookie = self.request.cookie;
-        let is_chunk = structured && self.request.command == Command::Read;
-        match self.error {
-            Some(error) if is_chunk => {
-                wire::put_error_chunk(out, cookie, Errno::of(error), &error.to_string());
-            }
-            Some(error) => wire::put_simple(out, cookie, Errno::of(error) as u32),
-            None if is_chunk => {
-                wire::put_chunk(out, cookie, chunk::OFFSET_DATA, 8 + self.request.len_bytes);
-                out.extend(self.request.offset_bytes.to_be_bytes());
-            }
-            None => wire::put_simple(out, cookie, 0),
-        }
-    }
-
-    /// Bytes of data that follow the head.
+    /// Bytes of data that a read returns.
     pub fn data_bytes(&self) -> usize {
         match (self.request.command, self.error) {
             (Command::Read, None) => self.request.len_bytes as usize,
