@@ -67,10 +67,12 @@ def record(drive, folder):
     record radio {SAMPLES} --size 2M --policy drop && wait $!
     while read -r line; do echo "bag $line"; done </tmp/pipe &
     record bag --format mcap --from {folder}/bag.mcap && wait $!
+    while read -r line; do echo "parts $line"; done </tmp/pipe &
+    record parts --format mcap --from {folder}/bag.mcap --segment 256K && wait $!
     """
     command = lab_run(script, *ONE_CPU, "--drive", f"nbd={drive.socket_path},serial=LAB1", timeout=300)
     lab = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace")
-    acknowledged = {"radio": [], "bag": []}
+    acknowledged = {"radio": [], "bag": [], "parts": []}
     try:
         for line in lab.stdout:
             name, word, offset = line.split()
@@ -110,11 +112,12 @@ def check_samples(device, folder, known):
     return len(data)
 
 
-def check_messages(device, folder, known, ends):
+def check_messages(device, folder, known, ends, name="bag"):
     """The export of the messages; returns how many there are, or None if there is no recording yet."""
-    status, _, errors = straightway("--quiet", "export", device, "bag", folder / "bag", "--format", "mcap", "--force")
+    status, _, errors = straightway("--quiet", "export", device, name, folder / "bag", "--format", "mcap", "--force")
     if status != 0:
-        assert status == 10 and "no file has this name" in errors and known == 0, errors
+        missing = "no file has this name" in errors or "nothing was exported" in errors
+        assert status == 10 and missing and known == 0, errors
         return None
     with (folder / "bag").open("rb") as file:
         reader = make_reader(file, validate_crcs=True)
@@ -151,8 +154,9 @@ def test_readers_of_the_formats_open_what_a_power_cut_leaves():
         assert acknowledged["radio"] and acknowledged["bag"]
         durable = Durable(formatted, log)
         told = []
-        border = acknowledged["radio"][-1][0]
-        moments = [*choice.sample(range(1, border), MOMENTS - 1), border, *choice.sample(range(border + 1, len(log)), MOMENTS - 1), len(log)]
+        border, second = acknowledged["radio"][-1][0], acknowledged["bag"][-1][0]
+        spans = (range(1, border), range(border + 1, second), range(second + 1, len(log)))
+        moments = [border, second, len(log)] + [moment for span in spans for moment in choice.sample(span, MOMENTS - 1)]
         for moment in sorted(moments):
             durable.go_to(moment)
             image.write_bytes(durable.image(choice))
@@ -160,9 +164,12 @@ def test_readers_of_the_formats_open_what_a_power_cut_leaves():
             # The samples do not change any more while the messages are recorded.
             if moment <= border or moment == len(log):
                 there = check_samples(f"file:{image}", folder, known["radio"])
-            else:
+            elif moment <= second:
                 there = check_messages(f"file:{image}", folder, known["bag"], ends)
+            else:
+                there = check_messages(f"file:{image}", folder, known["parts"], ends, "parts.0*")
             told.append((moment, known, there))
         print(*told, sep="\n")
-        assert check_messages(f"file:{image}", folder, known["bag"], ends) == MESSAGES
+        for name in ("bag", "parts.0*"):
+            assert check_messages(f"file:{image}", folder, known["bag"], ends, name) == MESSAGES
         assert len({there for _, _, there in told}) > 10

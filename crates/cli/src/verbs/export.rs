@@ -1,4 +1,4 @@
-//! `straightway export DEVICE NAME FILE`: a recording as files that other tools open.
+//! `straightway export DEVICE NAME... FILE`: a recording as files that other tools open.
 
 mod targets;
 
@@ -8,13 +8,15 @@ use crate::formats::args::Format;
 use crate::formats::gaps;
 use crate::formats::mcap::{MAGIC, Rebuild, Rebuilt};
 use crate::formats::pcapng;
-use crate::formats::sigmf::{MAX_META_BYTES, Metadata, meta_name};
-use crate::stream::segments::files::gaps_name;
+use crate::formats::sigmf::{MAX_META_BYTES, META, Metadata, meta_name};
+use crate::stream::segments::files::{GAPS, gaps_name};
 use crate::transfer::IoArgs;
 use crate::units::{counted, exact, micros};
 use crate::verbs::put::check_name;
 use crate::volume::drain::{Part, drain};
 use crate::volume::flow::Sums;
+use crate::volume::listing::Listing;
+use crate::volume::tree::{choose, is_pattern, none_of};
 use crate::volume::{Access, Mounted, Store, failed, pace, route, shown};
 use crate::{Context, SCHEMA_VERSION};
 use clap::Args;
@@ -29,6 +31,9 @@ use volume::{Entry, Error};
 
 /// The longest companion that is read: a quarter of a million gaps.
 const MAX_GAPS_BYTES: u64 = 16 << 20;
+
+/// The end of the name of a recording's first segment.
+const FIRST_SEGMENT: &str = ".000001";
 
 /// Export a recording as files that other tools open.
 #[derive(Clone, Debug, Args)]
@@ -47,14 +52,19 @@ compression; indexes, statistics and the summary are made again. A message of an
 kept if all its bytes are there; the chunk's checksum cannot cover it. A complete chunk that does not
 match its checksum is left out, and the exit status is 6. Nothing is kept behind a gap of NAME.gaps.
 
+Several NAMEs, or a pattern, are the segments of one recording in their order: they become one export. The
+companions .gaps and .sigmf-meta of what a pattern fits are no segments. NAME.sigmf-meta describes
+NAME.000001 and those behind it.
+
 raw and pcapng write FILE, the bytes, and FILE.gaps.json if the recording has gaps.
 
 Files appear under their names when they are complete. Existing ones are replaced only with --force.")]
 pub struct Export {
     /// The device with the volume
     pub device: String,
-    /// The recording's name in the volume
-    pub name: String,
+    /// The recording's name in the volume, or those of its segments, or a pattern
+    #[arg(required = true, value_name = "NAME")]
+    pub names: Vec<String>,
     /// The file to write, without .sigmf-data or .sigmf-meta
     pub file: PathBuf,
     /// The format [default: the recording's]
@@ -80,8 +90,10 @@ pub struct Exported {
     pub device: String,
     /// The path to it.
     pub path: String,
-    /// The recording's name.
+    /// The recording's name, or that of its first segment.
     pub name: String,
+    /// Files that were read, one after the other.
+    pub segments: u64,
     /// raw, sigmf, mcap or pcapng.
     pub format: &'static str,
     /// The files that were written.
@@ -118,8 +130,11 @@ pub struct SigmfExported {
 }
 
 /// A recording, and the gaps within it.
+#[derive(Default)]
 struct Recording {
-    entry: Entry,
+    /// Its segments, at least one.
+    segments: Vec<Entry>,
+    size_bytes: u64,
     gaps: Vec<Gap>,
 }
 
@@ -145,7 +160,7 @@ impl Export {
     /// # Errors
     /// The device, the volume, the recording or a target failed.
     pub fn run(&self, context: &Context) -> Result<Exit> {
-        check_name(&self.name)?;
+        self.names.iter().try_for_each(|name| check_name(name))?;
         if self.file.as_os_str() == "-" {
             return Err(Failure::usage("an export needs the name of a file")
                 .hint("straightway get DEVICE NAME - writes the bytes to standard output"));
@@ -156,7 +171,7 @@ impl Export {
         context.say(format_args!("path: {}", store.opened.name));
         let exported = store.mount(Access::Read, |mounted| {
             let began = Instant::now();
-            let mut exported = self.export(context, mounted)?;
+            let mut exported = self.export(context, mounted, &self.segments(mounted)?)?;
             exported.elapsed_us = micros(began.elapsed());
             Ok(exported)
         });
@@ -172,20 +187,60 @@ impl Export {
         })
     }
 
-    fn export(&self, context: &Context, mounted: &Mounted<'_, '_>) -> Result<Exported> {
-        let doing = || format!("opening `{}`", shown(&self.name));
-        let entry = mounted.run(doing(), mounted.volume.find(&self.name))?;
-        let format = self.format_of(context, mounted, &entry)?;
+    /// The names, with those that patterns fit.
+    fn segments(&self, mounted: &Mounted<'_, '_>) -> Result<Vec<String>> {
+        if !self.names.iter().any(|name| is_pattern(name)) {
+            return Ok(self.names.clone());
+        }
+        let files = Listing::read(mounted)?.files.into_iter();
+        let is_companion = |name: &str| name.ends_with(META) || name.ends_with(GAPS);
+        let mut all: Vec<String> = files.map(|file| file.name).collect();
+        all.retain(|name| !is_companion(name) || self.names.contains(name));
+        all.sort();
+        let all: Vec<&str> = all.iter().map(String::as_str).collect();
+        let mut found: Vec<String> = Vec::new();
+        for word in &self.names {
+            let (chosen, idle) = choose(std::slice::from_ref(word), &all)?;
+            if !idle.is_empty() {
+                return Err(none_of(&idle, &self.device).and("nothing was exported"));
+            }
+            found.extend(chosen.into_iter().map(str::to_owned));
+        }
+        Ok(found)
+    }
+
+    fn export(
+        &self,
+        context: &Context,
+        mounted: &Mounted<'_, '_>,
+        names: &[String],
+    ) -> Result<Exported> {
+        let mut recording = Recording::default();
+        for name in names {
+            let doing = || format!("opening `{}`", shown(name));
+            let entry = mounted.run(doing(), mounted.volume.find(name))?;
+            recording.size_bytes += entry.size_bytes;
+            recording.segments.push(entry);
+        }
+        let format = self.format_of(context, mounted, &recording)?;
         let targets = Targets::check(context, mounted.drive, &self.file, format, self.force)?;
-        let mut gaps =
-            match self.companion(context, mounted, &gaps_name(&self.name), MAX_GAPS_BYTES)? {
-                Some(lines) => gaps::parse(&gaps_name(&self.name), &lines)?,
-                None => Vec::new(),
-            };
+        let mut begin_bytes = 0;
+        for entry in &recording.segments {
+            let companion = gaps_name(entry.name.as_str());
+            let lines = self.companion(context, mounted, &companion, MAX_GAPS_BYTES)?;
+            if let Some(lines) = lines {
+                let gaps = gaps::parse(&companion, &lines)?;
+                recording.gaps.extend(gaps.into_iter().map(|gap| Gap {
+                    offset_bytes: begin_bytes + gap.offset_bytes,
+                    ..gap
+                }));
+            }
+            begin_bytes += entry.size_bytes;
+        }
         // A gap's line is durable before what follows the gap, which a power cut may have taken.
-        gaps.retain(|gap| gap.offset_bytes < entry.size_bytes);
-        let recording = Recording { entry, gaps };
-        let mut exported = self.report(mounted, &recording, format);
+        let size_bytes = recording.size_bytes;
+        recording.gaps.retain(|gap| gap.offset_bytes < size_bytes);
+        let mut exported = Self::report(mounted, &recording, format);
         match format {
             Format::Raw | Format::Pcapng => {
                 self.raw(context, mounted, &recording, targets, &mut exported)?
@@ -201,20 +256,19 @@ impl Export {
         &self,
         context: &Context,
         mounted: &Mounted<'_, '_>,
-        entry: &Entry,
+        recording: &Recording,
     ) -> Result<Format> {
         if let Some(format) = self.format {
             return Ok(format);
         }
-        let meta = meta_name(&self.name);
-        if check_name(&meta).is_ok() && mounted.find(&meta)?.is_some() {
+        if self.description(mounted, recording)?.is_some() {
             return Ok(Format::Sigmf);
         }
         let mut begin = Vec::new();
-        let len = entry
+        let len = recording
             .size_bytes
             .min(MAGIC.len().max(pcapng::MAGIC.len()) as u64);
-        self.read(context, mounted, entry, len, &mut |data| {
+        self.read_all(context, mounted, recording, len, &mut |data| {
             begin.extend_from_slice(data);
             Ok(())
         })?;
@@ -225,23 +279,60 @@ impl Export {
         })
     }
 
-    fn report(&self, mounted: &Mounted<'_, '_>, recording: &Recording, format: Format) -> Exported {
+    /// The name of the file that describes the recording's samples, if there is one: that of the first file, or
+    /// of all segments if the first one of them is the first.
+    fn description(
+        &self,
+        mounted: &Mounted<'_, '_>,
+        recording: &Recording,
+    ) -> Result<Option<String>> {
+        let name = recording.name();
+        let of_segments = name.strip_suffix(FIRST_SEGMENT);
+        for name in [Some(name), of_segments].into_iter().flatten() {
+            let meta = meta_name(name);
+            if check_name(&meta).is_ok() && mounted.find(&meta)?.is_some() {
+                return Ok(Some(meta));
+            }
+        }
+        Ok(None)
+    }
+
+    fn report(mounted: &Mounted<'_, '_>, recording: &Recording, format: Format) -> Exported {
         let lost = recording.gaps.iter().map(|gap| gap.lost_bytes);
         Exported {
             schema_version: SCHEMA_VERSION,
             device: mounted.drive.to_string(),
             path: mounted.path.to_owned(),
-            name: self.name.clone(),
+            name: recording.name().to_owned(),
+            segments: recording.segments.len() as u64,
             format: format.name(),
             files: Vec::new(),
-            length_bytes: recording.entry.size_bytes,
+            length_bytes: recording.size_bytes,
             gaps: recording.gaps.len() as u64,
             lost_bytes: lost.fold(0, u64::saturating_add),
-            verified: recording.entry.checksums,
+            verified: recording.segments.iter().all(|entry| entry.checksums),
             elapsed_us: 0,
             sigmf: None,
             mcap: None,
         }
+    }
+
+    /// Reads the first `len` bytes of the segments, one after the other.
+    fn read_all(
+        &self,
+        context: &Context,
+        mounted: &Mounted<'_, '_>,
+        recording: &Recording,
+        len: u64,
+        sink: &mut (dyn FnMut(&[u8]) -> Result<()> + Send),
+    ) -> Result<()> {
+        let mut left = len;
+        for entry in &recording.segments {
+            let len = left.min(entry.size_bytes);
+            self.read(context, mounted, entry, len, sink)?;
+            left -= len;
+        }
+        Ok(())
     }
 
     /// Reads the first `len` bytes of a file.
@@ -310,15 +401,15 @@ impl Export {
         targets: Targets,
         exported: &mut Exported,
     ) -> Result<()> {
-        let entry = &recording.entry;
+        let size_bytes = recording.size_bytes;
         let mut files = targets.open()?;
-        self.read(context, mounted, entry, entry.size_bytes, &mut |data| {
+        self.read_all(context, mounted, recording, size_bytes, &mut |data| {
             files.data.take(data)
         })?;
         let gaps = RawGaps {
             schema_version: SCHEMA_VERSION,
-            name: &self.name,
-            length_bytes: entry.size_bytes,
+            name: recording.name(),
+            length_bytes: size_bytes,
             gaps: recording.gaps.iter().map(RawGap::of).collect(),
         };
         let described = match recording.gaps.is_empty() {
@@ -337,7 +428,11 @@ impl Export {
         targets: Targets,
         exported: &mut Exported,
     ) -> Result<()> {
-        let meta = meta_name(&self.name);
+        let name = recording.name();
+        let meta = match self.description(mounted, recording)? {
+            Some(meta) => meta,
+            None => meta_name(name),
+        };
         check_name(&meta)?;
         let Some(bytes) = self.companion(context, mounted, &meta, MAX_META_BYTES)? else {
             let why = failed(format_args!("opening `{}`", shown(&meta)), Error::NotFound);
@@ -347,21 +442,21 @@ impl Export {
             )));
         };
         let mut metadata = Metadata::parse(&meta, &bytes)?;
-        let size_bytes = recording.entry.size_bytes;
+        let size_bytes = recording.size_bytes;
         let samples = size_bytes / metadata.sample_bytes;
         if samples == 0 {
             // Readers map the file of the samples, which must not be empty.
-            let what = format!("`{}` has no whole sample yet", shown(&self.name));
+            let what = format!("`{}` has no whole sample yet", shown(name));
             return Err(Failure::other(what).hint("straightway get fetches its bytes, if any"));
         }
         // Before anything is read: a gap in the middle of a sample is refused.
         metadata
             .clone()
-            .complete(&self.name, &recording.gaps, samples, "")?;
+            .complete(name, &recording.gaps, samples, "")?;
         let mut files = targets.open()?;
         let mut digest = Sha512::new();
         let len = samples * metadata.sample_bytes;
-        self.read(context, mounted, &recording.entry, len, &mut |data| {
+        self.read_all(context, mounted, recording, len, &mut |data| {
             digest.update(data);
             files.data.take(data)
         })?;
@@ -370,7 +465,7 @@ impl Export {
             .iter()
             .map(|byte| format!("{byte:02x}"))
             .collect();
-        let captures = metadata.complete(&self.name, &recording.gaps, samples, &sha512)?;
+        let captures = metadata.complete(name, &recording.gaps, samples, &sha512)?;
         exported.files = files.finish(Some(&metadata.to_bytes()))?;
         exported.sigmf = Some(SigmfExported {
             samples,
@@ -390,7 +485,7 @@ impl Export {
         exported: &mut Exported,
     ) -> Result<()> {
         // The records behind a gap do not begin where it ends.
-        let size_bytes = recording.entry.size_bytes;
+        let size_bytes = recording.size_bytes;
         let len = recording
             .gaps
             .first()
@@ -398,18 +493,27 @@ impl Export {
         if len < size_bytes {
             context.say(format_args!(
                 "`{}` has a gap at byte {len}: the {} bytes behind it are left out",
-                shown(&self.name),
+                shown(recording.name()),
                 size_bytes - len
             ));
         }
         let mut files = targets.open()?;
-        let mut rebuild = Rebuild::new(&self.name, len, |data: &[u8]| files.data.take(data));
-        self.read(context, mounted, &recording.entry, len, &mut |data| {
+        let mut rebuild = Rebuild::new(recording.name(), len, |data: &[u8]| files.data.take(data));
+        self.read_all(context, mounted, recording, len, &mut |data| {
             rebuild.feed(data)
         })?;
         exported.mcap = Some(rebuild.finish()?);
         exported.files = files.finish(None)?;
         Ok(())
+    }
+}
+
+impl Recording {
+    /// The name of the recording, or of its first segment.
+    fn name(&self) -> &str {
+        self.segments
+            .first()
+            .map_or("", |entry| entry.name.as_str())
     }
 }
 
@@ -426,8 +530,12 @@ impl RawGap {
 impl Exported {
     fn text(&self) -> String {
         let mut text = format!(
-            "exported `{}`, {}, to {}\n",
+            "exported `{}`{}, {}, to {}\n",
             shown(&self.name),
+            match self.segments {
+                1 => String::new(),
+                segments => format!(" and the segments behind it, {segments} in all"),
+            },
             exact(self.length_bytes),
             self.files.join(" and ")
         );

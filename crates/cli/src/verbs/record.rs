@@ -85,7 +85,7 @@ On a volume that was formatted with --checksums the recording has a checksum for
 --no-checksums is given. NAME.gaps has none.
 
 --format sigmf first stores NAME.sigmf-meta, which describes the samples: a power cut leaves none without
-it. --format mcap refuses a stream that is not MCAP. --format pcapng records datagrams as packets with
+it. It and mcap describe all segments of a --segment together: export DEVICE 'NAME.0*' FILE. --format mcap refuses a stream that is not MCAP. --format pcapng records datagrams as packets with
 their senders and arrival times, which Wireshark and tcpdump read; no packet crosses the border of a
 block, so every segment, and what a power cut leaves, is whole. straightway export makes files for
 other tools.

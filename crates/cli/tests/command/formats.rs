@@ -231,6 +231,93 @@ fn a_stream_of_messages_becomes_a_whole_file() {
     );
 }
 
+/// What was recorded in segments is exported as if it had been one file.
+#[test]
+fn segments_become_one_export() {
+    let folder = Folder::new();
+    let device = volume(&folder, "disk", &[]);
+    let target = folder.path("whole");
+    // Messages in segments of a block: records, and chunks, go from one to the next.
+    let stream = mcap(2000);
+    let words = ["--format", "mcap", "--segment", "4K", "--block", "4K"];
+    assert!(record(&device, "bag", &words, &stream).status.success());
+    let report = json(&["export", &device, "bag.0*", &target, "--json"]);
+    assert!(report["segments"].as_u64().unwrap() > 1, "{report}");
+    assert_eq!(
+        (&report["mcap"]["messages"], &report["name"]),
+        (&json!(2000), &json!("bag.000001"))
+    );
+    let in_one = folder.path("in one");
+    put(&device, "one", &stream);
+    ok(&["export", &device, "one", &in_one]);
+    assert_eq!(
+        std::fs::read(&target).unwrap(),
+        std::fs::read(in_one).unwrap()
+    );
+    let again = record(&device, "bag", &words, &stream);
+    assert!(
+        stderr(&again).contains("earlier recording"),
+        "{}",
+        stderr(&again)
+    );
+
+    // Samples: a drive that is busy makes a segment longer, so how many there are is not known.
+    let samples = noise(1, 40 * 4096);
+    let words = [&SAMPLES[..], &["--segment", "32K", "--block", "16K"]].concat();
+    let output = record(&device, "radio", &words, &samples);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let report = json(&[
+        "export",
+        &device,
+        "radio.0*",
+        &folder.path("radio"),
+        "--json",
+    ]);
+    assert_eq!(
+        (&report["format"], &report["sigmf"]["samples"]),
+        (&json!("sigmf"), &json!(10 * 4096))
+    );
+    assert_eq!(
+        std::fs::read(folder.path("radio.sigmf-data")).unwrap(),
+        samples
+    );
+    // A gap of a later segment is counted from the first one's beginning.
+    ok(&["mv", &device, "radio.sigmf-meta", "other.sigmf-meta"]);
+    let (first, second) = samples.split_at(65_536);
+    put(&device, "other.000001", first);
+    put(&device, "other.000002", second);
+    let line = format!("{:>20} {:>20} {:>16} {:>4}\n", 4_000, 8_000, 7, 1);
+    put(&device, "other.000002.gaps", line.as_bytes());
+    let target = folder.path("other");
+    let report = json(&["export", &device, "other.*", &target, "--json"]);
+    assert_eq!(
+        (&report["segments"], &report["gaps"]),
+        (&json!(2), &json!(1))
+    );
+    let captures = &meta_of(&folder.path("other.sigmf-meta"))["captures"];
+    let sample = (65_536 + 4_000) / 4;
+    assert_eq!(
+        (
+            &captures[1]["core:sample_start"],
+            &captures[1]["core:global_index"]
+        ),
+        (&json!(sample), &json!(sample + 2_000))
+    );
+    // Without the first segment nothing says when a sample was taken.
+    let elsewhere = folder.path("elsewhere");
+    let rest = [
+        "export",
+        &device,
+        "other.000002",
+        &elsewhere,
+        "--format",
+        "sigmf",
+    ];
+    assert!(refused(&rest, 10).contains("sigmf-meta"));
+    let none = ["export", &device, "no*", &target];
+    assert!(refused(&none, 10).contains("nothing was exported"));
+}
+
 #[test]
 fn what_cannot_be_exported_is_refused_with_a_reason() {
     let folder = Folder::new();
@@ -292,7 +379,7 @@ fn what_cannot_be_described_is_not_recorded() {
     let device = volume(&folder, "disk", &[]);
     let long = "n".repeat(55);
     let samples = |more: &[&'static str]| [&SAMPLES[..], more].concat();
-    let cases: [(&str, Vec<&str>, &str); 13] = [
+    let cases: [(&str, Vec<&str>, &str); 14] = [
         ("a", vec!["--format", "sigmf"], "--sigmf-datatype"),
         (
             "a",
@@ -310,7 +397,8 @@ fn what_cannot_be_described_is_not_recorded() {
             "--sample-rate is for --format sigmf",
         ),
         ("a", samples(&["--append"]), "without --append"),
-        ("a", samples(&["--segment", "4M"]), "without --segment"),
+        ("a", samples(&["--segment", "4M", "--keep", "8M"]), "--keep"),
+        ("a%S", samples(&["--segment", "4M"]), "without %"),
         ("a", samples(&["--channels", "3"]), "inside a sample"),
         ("a", samples(&["--frequency", "1e6"]), "not a frequency"),
         (&long, samples(&[]), "NAME.sigmf-meta"),

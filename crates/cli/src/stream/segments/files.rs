@@ -150,6 +150,11 @@ impl<'s, 'a> Files<'s, 'a> {
         })
     }
 
+    /// Whether the volume had files with names of this form.
+    pub const fn has_earlier(&self) -> bool {
+        self.older > 0
+    }
+
     /// The first file.
     ///
     /// # Errors
@@ -354,9 +359,12 @@ impl<'s, 'a> Files<'s, 'a> {
     }
 }
 
+/// The end of a companion's name.
+pub const GAPS: &str = ".gaps";
+
 /// The name of a file's companion.
 pub fn gaps_name(name: &str) -> String {
-    format!("{name}.gaps")
+    format!("{name}{GAPS}")
 }
 
 /// Makes a file and its companion. Removes the first `count` files of `oldest` before, and more of them if the volume is

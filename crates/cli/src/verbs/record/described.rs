@@ -46,10 +46,10 @@ impl Record {
                 "record under another NAME",
             );
         }
-        if self.segments.segment.is_some() {
+        if self.segments.keep.is_some() {
             return refused(
-                "describes one file, without --segment",
-                "record one file after the other",
+                "describes a recording from its beginning, which --keep removes",
+                "--segment without --keep",
             );
         }
         match self.format {

@@ -3,6 +3,7 @@
 use super::{Policy, Record};
 use crate::Context;
 use crate::failure::{Failure, Result};
+use crate::formats::args::Format;
 use crate::stream::chain::{Segments, Target};
 use crate::stream::no_checksums;
 use crate::stream::report::RecordedFile;
@@ -53,7 +54,16 @@ impl Record {
             Limit::Time(_) => 0,
         };
         let nothing = |failure: Failure| failure.and("nothing was recorded");
-        let first = files.first(reserve_bytes).map_err(nothing)?;
+        self.check_described(files.has_earlier()).map_err(nothing)?;
+        let mut host = *mounted;
+        self.describe(&mut host)?;
+        let first = match files.first(reserve_bytes) {
+            Ok(first) => first,
+            Err(failure) => {
+                self.remove_description(&mut host);
+                return Err(nothing(failure));
+            }
+        };
         let target = Target::Segments(Box::new(Segments {
             files,
             limit,
@@ -65,5 +75,18 @@ impl Record {
         let closed = std::mem::replace(&mut ended.closed, Ok(()));
         let failure = self.failure_of(&ended, closed);
         Ok(self.report(host.drive, path, 0, ended, failure))
+    }
+
+    /// Refuses segments that the one description of a recording would not fit.
+    fn check_described(&self, has_earlier: bool) -> Result<()> {
+        let what = match self.format {
+            Format::Raw | Format::Pcapng => return Ok(()),
+            _ if self.name.contains('%') => "a NAME without %, by which its segments are found",
+            _ if has_earlier => "a NAME that has no segments of an earlier recording",
+            _ => return Ok(()),
+        };
+        let format = self.format.name();
+        Err(Failure::usage(format!("--format {format} needs {what}"))
+            .hint("record under another NAME"))
     }
 }
