@@ -4,6 +4,7 @@
 mod coherence;
 mod controllers;
 mod faults;
+mod pages;
 mod quirks;
 mod registered;
 mod structures;
