@@ -5,7 +5,7 @@ use crate::path::memory::Memory;
 use block::Device;
 use nvme::{
     Capabilities, CompletionMode, ControllerInfo, ErrorEntry, FirmwareSlots, GenericCommand,
-    GenericData, NamespaceInfo, PowerStates, Quirks, Smart, Transitions,
+    GenericData, NamespaceInfo, PowerStates, Quirks, Smart, Statistics, Transitions,
 };
 
 /// A controller's limits.
@@ -21,6 +21,18 @@ pub struct Limits {
     pub interrupt_vectors: u16,
     /// The quirks that apply.
     pub quirks: Quirks,
+}
+
+/// A queue whose user sets the deadlines of its commands.
+pub trait Timed: Device {
+    /// The queue itself.
+    fn as_device(&mut self) -> &mut dyn Device;
+
+    /// Sets how long the commands submitted from now on may take, in microseconds.
+    fn set_timeout_us(&mut self, timeout_us: u64);
+
+    /// What the driver did about late commands.
+    fn statistics(&self) -> Statistics;
 }
 
 /// An enabled controller that this process drives.
@@ -88,6 +100,12 @@ pub trait ControllerHandle {
     /// # Errors
     /// There is no such namespace, no queue left, or no interrupt.
     fn open_queue(&self, nsid: u32, mode: CompletionMode) -> Result<Box<dyn Device + Send>>;
+
+    /// Opens a queue that is polled and whose deadlines its user sets; otherwise as [`open_queue`](ControllerHandle::open_queue).
+    ///
+    /// # Errors
+    /// Those of [`open_queue`](ControllerHandle::open_queue).
+    fn open_timed_queue(&self, nsid: u32) -> Result<Box<dyn Timed>>;
 
     /// Runs an admin command that the driver does not interpret; returns dword 0 of its completion.
     ///

@@ -9,7 +9,7 @@ use crate::drive::ModelDrive;
 use crate::failure::{Failure, Result};
 use crate::path::OpenOptions;
 use crate::path::borrow::{HugePages, Loan};
-use crate::path::handle::{ControllerHandle, Limits};
+use crate::path::handle::{ControllerHandle, Limits, Timed};
 use crate::path::held::{Ends, Held};
 use crate::path::memory::Memory;
 use crate::units::Time;
@@ -21,7 +21,7 @@ use model::{BusMemory, Config, Faults, Kind, Model, On, PowerStateConfig, Rule, 
 use nvme::{
     CompletionMode, Controller, ControllerInfo, ErrorEntry, FirmwareSlots, GenericCommand,
     GenericData, NamespaceInfo, Options, Platform, PowerStates, QueuePair, Quirks, Smart,
-    Transitions,
+    Statistics, Transitions,
 };
 use std::ops::Deref;
 use std::sync::Arc;
@@ -351,6 +351,10 @@ where
         Ok(Box::new(self.lane(nsid, mode)?))
     }
 
+    fn open_timed_queue(&self, nsid: u32) -> Result<Box<dyn Timed>> {
+        Ok(Box::new(self.lane(nsid, CompletionMode::Poll)?))
+    }
+
     fn reset(&self) -> Result<()> {
         Ok(self.controller()?.restart()?)
     }
@@ -448,6 +452,23 @@ impl<P: Platform, L> Drop for Lane<P, L> {
         if let Some(queue) = self.queue.take() {
             self.memory.give_back(queue.close());
         }
+    }
+}
+
+impl<P: Platform, L> Timed for Lane<P, L> {
+    fn as_device(&mut self) -> &mut dyn Device {
+        self
+    }
+
+    fn set_timeout_us(&mut self, timeout_us: u64) {
+        if let Some(queue) = &mut self.queue {
+            queue.set_timeout_us(timeout_us);
+        }
+    }
+
+    fn statistics(&self) -> Statistics {
+        let queue = self.queue.as_ref();
+        queue.map_or_else(Statistics::default, |queue| *queue.statistics())
     }
 }
 

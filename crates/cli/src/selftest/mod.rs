@@ -1,6 +1,7 @@
 //! Tests a drive and the board around it: bounded, over every path that the host has, with data that explains its own defects.
 
 mod area;
+mod late;
 mod pattern;
 mod steps;
 #[cfg(test)]
@@ -10,10 +11,11 @@ use crate::drive::Drive;
 use crate::failure::{Exit, Failure, Result};
 use crate::guard::Grant;
 use crate::path::handle::ControllerHandle;
+use crate::path::memory::Memory;
 use crate::path::{self, LARGEST_BLOCK_BYTES, Mode, OpenOptions, Opened, PathChoice};
 use crate::{Context, SCHEMA_VERSION};
 use area::{Area, MARGIN_BYTES};
-use block::{Error, Operation, Request};
+use block::{Device, Error, Operation, Request};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::time::{Duration, Instant};
@@ -265,6 +267,7 @@ fn on_path(
         checks.push(rig.cross_read());
     }
     checks.extend(rig.run());
+    checks.push(late::late(grant.drive(), opened, area));
     checks.push(reset(opened, area));
     let device = opened.device.as_mut();
     let memory = &opened.memory;
@@ -299,61 +302,78 @@ fn reset(opened: &mut Opened, area: &Area) -> TestCheck {
     const NAME: &str = "reset";
     const HINT: &str =
         "dmesg | tail; a drive that does not survive a reset cannot recover from a lost command";
-    let failed = |what: String| TestCheck::new(NAME, Outcome::Failed, what).hint(HINT);
     if opened.handle().is_none() {
         let why = "the kernel's driver resets by itself on this path";
         return TestCheck::new(NAME, Outcome::NotPossible, why);
     }
-    let first = one_read(opened, area, |opened| {
-        opened.handle().map_or(Ok(()), ControllerHandle::reset)
-    });
-    // A queue ends what it held, and takes no request until it has created itself again.
-    let began = Instant::now();
-    let mut again = one_read(opened, area, |_| Ok(()));
-    while matches!(again, Ok(Err(Error::Aborted | Error::QueueFull)))
-        && began.elapsed() < RESET_LIMIT
-    {
-        let _ = opened.device.poll();
-        opened.device.wait(WAIT_US);
-        again = one_read(opened, area, |_| Ok(()));
-    }
-    match (first, again) {
-        (Err(failure), _) | (_, Err(failure)) => failed(failure.to_string()),
-        (_, Ok(Err(error))) => failed(format!("reading after the reset: {error}")),
-        (Ok(Ok(())), _) => TestCheck::new(NAME, Outcome::Ok, "a read ended before the reset"),
-        (Ok(Err(Error::Aborted)), _) => {
-            TestCheck::new(NAME, Outcome::Ok, "it ended a read that was outstanding")
-        }
-        (Ok(Err(error)), _) => failed(error.to_string()),
+    match reset_during_a_read(opened, area) {
+        Ok(told) => TestCheck::new(NAME, Outcome::Ok, told),
+        Err(failure) => TestCheck::new(NAME, Outcome::Failed, failure.to_string()).hint(HINT),
     }
 }
 
-/// Reads the area's first block, and does something while the read is outstanding. The outer error is not the read's.
-fn one_read(
-    opened: &mut Opened,
+fn reset_during_a_read(opened: &mut Opened, area: &Area) -> Result<&'static str> {
+    begin_read(opened.device.as_mut(), &opened.memory, area)?
+        .map_err(|error| Failure::request("reading", error))?;
+    let reset = opened.handle().map_or(Ok(()), ControllerHandle::reset);
+    let first = end_read(opened.device.as_mut(), &opened.memory);
+    reset?;
+    settled(opened.device.as_mut(), &opened.memory, area)?;
+    match first {
+        Ok(()) => Ok("a read ended before the reset"),
+        Err(Error::Aborted) => Ok("it ended a read that was outstanding"),
+        Err(error) => Err(Failure::request("a read during the reset", error)),
+    }
+}
+
+/// Reads until a read succeeds: after a recovery, a queue ends what it held, and takes no request until it has created itself again.
+///
+/// # Errors
+/// It did not come back in time, or reads fail.
+fn settled(device: &mut dyn Device, memory: &Memory, area: &Area) -> Result<()> {
+    let began = Instant::now();
+    loop {
+        let read = begin_read(device, memory, area)?.and_then(|()| end_read(device, memory));
+        match read {
+            Ok(()) => return Ok(()),
+            Err(Error::Aborted | Error::QueueFull) if began.elapsed() < RESET_LIMIT => {
+                let _ = device.poll();
+                device.wait(WAIT_US);
+            }
+            Err(error) => return Err(Failure::request("reading after the recovery", error)),
+        }
+    }
+}
+
+/// Begins to read the area's first block. The inner error is the device's.
+fn begin_read(
+    device: &mut dyn Device,
+    memory: &Memory,
     area: &Area,
-    during: impl FnOnce(&Opened) -> Result<()>,
 ) -> Result<std::result::Result<(), Error>> {
     let operation = Operation::Read {
         lba: area.lba(0),
-        buffer: opened.memory.allocate(area.block_bytes())?,
+        buffer: memory.allocate(area.block_bytes())?,
     };
-    if let Err(refused) = opened.device.submit(Request { tag: 0, operation }) {
+    if let Err(refused) = device.submit(Request { tag: 0, operation }) {
         if let Some(buffer) = refused.request.operation.into_buffer() {
-            opened.memory.give_back(buffer);
+            memory.give_back(buffer);
         }
         return Ok(Err(refused.error));
     }
-    opened.device.kick();
-    let done = during(opened);
-    let result = loop {
-        if let Some(completion) = opened.device.poll() {
+    device.kick();
+    Ok(Ok(()))
+}
+
+/// Waits for the read that is outstanding.
+fn end_read(device: &mut dyn Device, memory: &Memory) -> std::result::Result<(), Error> {
+    loop {
+        if let Some(completion) = device.poll() {
             if let Some(buffer) = completion.buffer {
-                opened.memory.give_back(buffer);
+                memory.give_back(buffer);
             }
-            break completion.result;
+            return completion.result;
         }
-        opened.device.wait(WAIT_US);
-    };
-    done.map(|()| result)
+        device.wait(WAIT_US);
+    }
 }

@@ -175,15 +175,14 @@ fn failures(defect: Defect) -> String {
 #[test]
 fn a_sound_drive_passes_every_step() {
     let checks = tested(Defect::None);
-    assert_eq!(checks.len(), 11);
+    assert_eq!(checks.len(), 12);
     for check in checks {
-        assert_eq!(
-            check.outcome,
-            Outcome::Ok,
-            "{}: {}",
-            check.name,
-            check.detail
-        );
+        let expected = match check.name.as_str() {
+            // This model answers at once.
+            "late commands" => Outcome::NotPossible,
+            _ => Outcome::Ok,
+        };
+        assert_eq!(check.outcome, expected, "{}: {}", check.name, check.detail);
     }
 }
 
@@ -206,4 +205,81 @@ fn each_defect_is_found_and_named() {
         let found = failures(defect);
         assert!(found.contains(words), "{defect:?}: {found}");
     }
+}
+
+/// A late read on a model with these faults: what was told, and what the model then has.
+fn late_on(rules: &[model::Rule]) -> Result<Option<String>> {
+    use crate::path::held::Held;
+    use crate::path::memory::Memory;
+    use crate::path::straight::{Controlled, Needs, overhead_bytes};
+    let config = model::Config {
+        time: model::Time::Virtual {
+            step_us: 1,
+            relax_us: 1000,
+        },
+        ..model::Config::ram(1 << 20)
+    };
+    let memory = model::BusMemory::linear(overhead_bytes(2) * 3 + (4 << 20)).unwrap();
+    let platform = model::Model::new(config, memory.clone()).unwrap();
+    let model = platform.clone();
+    let held = Held::open((), || Ok(platform)).unwrap();
+    let memory = Memory::Bus(memory);
+    let handle = Controlled::enable(held, memory.clone(), "model", &Needs::one_queue(0)).unwrap();
+    let mut area = Area::new(5, 100, 64, 512);
+    let mut device = handle.open_queue(1, nvme::CompletionMode::Poll).unwrap();
+    let span = area::Span {
+        first: 0,
+        blocks: 64,
+        page_offset: 0,
+    };
+    area.write(device.as_mut(), &memory, &[span]).unwrap();
+    for rule in rules {
+        model.inject(*rule);
+    }
+    let told = late::on_queue(&handle, 1, &area)?;
+    settled(device.as_mut(), &memory, &area)?;
+    area.check(device.as_mut(), &memory, &[span]).unwrap();
+    Ok(told)
+}
+
+#[test]
+fn each_step_of_the_recovery_from_a_late_command_is_tested_and_told() {
+    use model::{Kind, On, Rule, When};
+    let late = Kind::Delay {
+        delay_us: 120_000_000,
+        abortable: true,
+    };
+    let never = Kind::NeverComplete { abortable: false };
+    let fails = Kind::Status {
+        sct: 0,
+        sc: 6,
+        dnr: false,
+    };
+    let first = |kind| Rule::new(On::Io, When::Nth(1), kind);
+    let admin = |opcode, kind| Rule::new(On::AdminOpcode(opcode), When::Always, kind);
+    let refused = admin(8, Kind::AbortRefused);
+    for (rules, words) in [
+        (vec![first(late)], "round 1 of 4 reads: 1 late, 1 failed"),
+        (
+            vec![first(late)],
+            "1 aborts, 0 deletions of the queue, 0 resets",
+        ),
+        (
+            vec![first(never)],
+            "1 aborts, 1 deletions of the queue, 0 resets",
+        ),
+        (
+            vec![first(never), refused, admin(0, fails)],
+            "1 aborts, 0 deletions of the queue, 1 resets",
+        ),
+    ] {
+        let told = late_on(&rules).map_err(|failure| failure.to_string());
+        let told = told.unwrap().unwrap();
+        assert!(told.contains(words), "{words}: {told}");
+    }
+    // Nothing is late: a drive that answers at once.
+    assert_eq!(late_on(&[]).unwrap(), None);
+    // A drive that does not come back.
+    let gone = vec![first(never), admin(8, Kind::Remove)];
+    assert!(late_on(&gone).is_err());
 }

@@ -28,7 +28,8 @@ const OTHER: [Choice; 1] = [("auto", None)];
 #[command(after_help = "\
 On every path that this machine has: writes and reads patterns of different sizes, offsets, alignments and queue depths, with \
 buffers across pages; the same block in the same memory, for stale cache lines; overlapping writes, flush, discard, write zeroes, \
-and a reset with a read in flight. Each path first reads what the one before it wrote, and the first is opened again at the end. Data depends on seed, block and pass, so a block that is stale, lost, torn, swapped or misplaced is named. Exit \
+a read that \
+misses a deadline of a microsecond, which the driver ends (Abort, deleting the queue, a reset), and a reset with a read in flight. Each path first reads what the one before it wrote, and the first is opened again at the end. Data depends on seed, block and pass, so a block that is stale, lost, torn, swapped or misplaced is named. Exit \
 status 1 means that something failed.")]
 pub struct Selftest {
     /// The drive
