@@ -34,7 +34,7 @@ help:
 	@echo "make setup      install what all of these need"
 
 setup:
-	@tools/setup base lab lab-aarch64 aarch64 backports chario fio gstreamer riscv instrument python wheel rtl
+	@tools/setup base lab lab-aarch64 aarch64 backports chario fio gstreamer packages riscv instrument python wheel rtl
 
 build:
 	@tools/setup base
@@ -91,7 +91,7 @@ demo:
 	@tools/demo
 
 test:
-	@tools/setup base lab lab-aarch64 aarch64 backports chario fio gstreamer riscv instrument python wheel rtl
+	@tools/setup base lab lab-aarch64 aarch64 backports chario fio gstreamer packages riscv instrument python wheel rtl
 	@tools/test $(ONLY)
 
 test-fast:

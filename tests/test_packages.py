@@ -1,7 +1,9 @@
-"""The Debian packages of tools/packages: what they contain, and that dpkg installs and removes them in a folder."""
+"""The Debian packages of tools/packages: what they contain, that dpkg installs and removes them in a folder, that lintian finds
+nothing in them, and that DKMS builds CharIO from its package for the lab's kernels."""
 
 import gzip
 import os
+import re
 import shutil
 import subprocess
 
@@ -28,7 +30,7 @@ def packages(tmp_path_factory):
     folder = tmp_path_factory.mktemp("packages")
     # Compressing the static library well takes a minute.
     quick = {"DPKG_DEB_COMPRESSOR_TYPE": "gzip", "DPKG_DEB_COMPRESSOR_LEVEL": "1"}
-    made = run("tools/packages", "--output", folder, env=os.environ | quick).split()
+    made = run("tools/packages", "--no-lint", "--output", folder, env=os.environ | quick).split()
     return {path.rpartition("/")[2].partition("_")[0]: path for path in made}
 
 
@@ -42,9 +44,11 @@ def test_each_file_is_in_the_package_that_it_belongs_to(packages):
     assert {"usr/bin/straightway", "usr/lib/straightway/libstraightway_preload.so", "usr/share/man/man1/straightway-selftest.1.gz",
             "usr/share/bash-completion/completions/straightway", "usr/share/zsh/vendor-completions/_straightway",
             "usr/share/fish/vendor_completions.d/straightway.fish"} <= command  # fmt: skip
-    library = files(packages["libstraightway-dev"])
-    names = {name.rpartition("/")[2] for name in library}
+    names = {name.rpartition("/")[2] for name in files(packages["libstraightway-dev"])}
     assert {"straightway.h", "straightway.pc", "libstraightway.a", "libstraightway.so"} <= names
+    shared = {name.rpartition("/")[2] for name in files(packages["libstraightway0"])}
+    assert "libstraightway.so.0" in shared
+    assert not {name for name in names & shared if name.startswith("libstraightway")}
     module = files(packages["straightway-chario-dkms"])
     sources = {name.rpartition("/")[2] for name in module}
     missing = {path.name for path in (ROOT / "kernel" / "chario").glob("*.[ch]")} - sources
@@ -64,13 +68,62 @@ def test_dpkg_installs_and_removes_the_command_and_the_library(packages, tmp_pat
     (database / "status").touch()
     # The dependencies are outside of the folder.
     dpkg = ("dpkg", f"--root={root}", "--force-depends")
-    run(*dpkg, "--install", packages["straightway"], packages["libstraightway-dev"])
+    run(*dpkg, "--install", packages["straightway"], packages["libstraightway0"], packages["libstraightway-dev"])
     assert run(root / "usr/bin/straightway", "--version").startswith("straightway ")
     page = gzip.decompress((root / "usr/share/man/man1/straightway.1.gz").read_bytes())
     assert b"straightway" in page
     pc = next(root.rglob("straightway.pc"))
     libdir = next(line for line in pc.read_text().splitlines() if line.startswith("libdir=")).replace("libdir=${prefix}/", "")
     assert (root / "usr" / libdir / "libstraightway.so").resolve().exists()
-    run(*dpkg, "--purge", "straightway", "libstraightway-dev")
+    run(*dpkg, "--purge", "straightway", "libstraightway0", "libstraightway-dev")
     left = [path for path in root.rglob("*") if path.is_file() and not path.is_relative_to(root / "var")]
     assert left == []
+
+
+def test_lintian_finds_nothing_that_is_not_overridden_with_a_reason(packages, tmp_path):
+    if not shutil.which("lintian"):
+        pytest.skip("no lintian; run: tools/setup packages")
+    done = subprocess.run(["lintian", "--allow-root", "--tag-display-limit", "0", *packages.values()], capture_output=True, text=True)
+    print(done.stdout)
+    assert (done.returncode, done.stdout) == (0, ""), done.stdout + done.stderr
+    for name, path in packages.items():
+        run("dpkg-deb", "--extract", path, tmp_path / name)
+        overrides = (tmp_path / name / "usr/share/lintian/overrides" / name).read_text()
+        # A reason stands above each group.
+        assert overrides.startswith("# ") and len(overrides.splitlines()) == 3, overrides
+
+
+HEADERS = ROOT / "build" / "lab" / "headers" / "usr" / "src"
+KERNELS = {"stock-x86_64": r"[0-9.]+-[0-9]+-amd64", "backports-x86_64": r"[0-9.]+\+deb12-amd64"}
+
+
+def interface(module):
+    """What a module's loader looks at: its kernel, parameters and aliases, and the symbols that it needs from the kernel."""
+    facts = {line for line in run("modinfo", module).splitlines() if line.split(":")[0] in ("vermagic", "depends", "alias", "parm", "license")}
+    return facts, {line.split()[-1] for line in run("nm", "--undefined-only", module).splitlines()}
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_dkms_builds_the_module_that_the_lab_loads(packages, tmp_path, kernel):
+    # The headers of the newest kernel bring vmlinux, so the kernel's build adds types for tracers, by pahole.
+    for tool in ("dkms", "modinfo", *["pahole"] * kernel.startswith("backports")):
+        if not shutil.which(tool):
+            pytest.skip(f"no {tool}; run: tools/setup packages")
+    releases = [path.name.removeprefix("linux-headers-") for path in HEADERS.glob("linux-headers-*")]
+    release = next((name for name in releases if re.fullmatch(KERNELS[kernel], name)), None)
+    reference = ROOT / "build" / "chario" / kernel / "chario.ko"
+    if release is None:
+        pytest.skip(f"no headers of {kernel}; run: tools/setup chario")
+    run("kernel/chario/build", kernel)
+    run("dpkg-deb", "--extract", packages["straightway-chario-dkms"], tmp_path / "root")
+    (tmp_path / "dkms").mkdir()
+    version = next((tmp_path / "root/usr/src").iterdir()).name.rpartition("-")[2]
+    words = ("-m", "straightway-chario", "-v", version, "--dkmstree", tmp_path / "dkms", "--sourcetree", tmp_path / "root/usr/src")
+    run("dkms", "add", *words)
+    built = words + ("-k", release, "--arch", "x86_64", "--kernelsourcedir", HEADERS / f"linux-headers-{release}")
+    run("dkms", "build", *built)
+    status = run("dkms", "status", *words[:4], "--dkmstree", tmp_path / "dkms", "--sourcetree", tmp_path / "root/usr/src")
+    assert f"{version}, {release}, x86_64: built" in status, status
+    module = next((tmp_path / "dkms").rglob("chario.ko*"))
+    print(module.relative_to(tmp_path), run("modinfo", "-F", "vermagic", module).strip())
+    assert interface(module) == interface(reference)
