@@ -10,7 +10,7 @@
 //! | `transfer` | moving a range of its data |
 //! | `volume` | a mounted volume on a device |
 //! | `hardware` | a volume that a file system in hardware serves |
-//! | `serve` | a device or a file as a disk of others: Network Block Device, vhost-user |
+//! | `serve` | a device or a file as a disk of others: Network Block Device, vhost-user, ublk |
 //! | `live` | what a recording answers to other processes |
 //! | `stream` | the sources of recordings and the sinks of playbacks |
 //! | `formats` | recordings as files that other tools open |

@@ -142,6 +142,16 @@ impl Engine {
         }
     }
 
+    /// Ends a write whose payload does not come: it is not begun, and has no answer.
+    pub fn cancel(&mut self, key: Key) {
+        if let Some(Some(job)) = self.jobs.get_mut(key.0) {
+            if job.stage == Stage::Filling {
+                job.abandoned = true;
+                self.finish(key.0);
+            }
+        }
+    }
+
     /// Submits what the device's queue holds, and takes its completions. Returns whether anything happened.
     pub fn turn<D: Device + ?Sized>(&mut self, device: &mut D) -> bool {
         let mut happened = self.submit(device);

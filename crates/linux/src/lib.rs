@@ -72,6 +72,8 @@ mod sync_file;
 mod sys;
 mod sysfs;
 mod target;
+#[cfg(feature = "io-uring")]
+pub mod ublk;
 #[cfg(feature = "hwfs")]
 mod uio;
 #[cfg(feature = "io-uring")]

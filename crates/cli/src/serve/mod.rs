@@ -2,10 +2,12 @@
 //!
 //! One thread owns the device and everything that clients see. While the device is idle it sleeps in poll(2) for them; while
 //! requests are under way, in the device's own wait, from which it looks at the clients every 50 us. How clients say what they want
-//! is a [`Front`]: [`nbd`] by sockets, [`vhost_user`] by the memory of a virtual machine.
+//! is a [`Front`]: [`nbd`] by sockets, [`vhost_user`] by the memory of a virtual machine,
+//! [`ublk`] by a node of this machine's kernel.
 
 pub mod address;
 pub mod nbd;
+pub mod ublk;
 pub mod vhost_user;
 
 use crate::Context;
@@ -85,6 +87,11 @@ pub trait Front {
     /// Prepares for a sleep; true: there is something to do instead.
     fn may_not_sleep(&mut self) -> bool {
         false
+    }
+
+    /// Why the way itself has failed; the server ends.
+    fn failure(&mut self) -> Option<Failure> {
+        None
     }
 
     /// Takes no more clients, and of each only what it has begun.
@@ -200,6 +207,9 @@ impl<F: Front> Server<F> {
             if self.ending.is_none() && context.cancel.is_set() {
                 self.ending = Some(Instant::now());
                 self.front.end();
+            }
+            if let Some(failure) = self.front.failure() {
+                return Err(failure);
             }
             if self.ending.is_some() && self.front.is_over() {
                 return Ok(());

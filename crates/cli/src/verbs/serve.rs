@@ -1,5 +1,5 @@
 //! `straightway serve DEVICE [NAME]`: a device, or a file of a volume, as a disk of others: `--nbd ADDRESS` as a Network Block Device,
-//! `--vhost-user SOCKET` as a virtual machine's.
+//! `--vhost-user SOCKET` as a virtual machine's, `--ublk` as a block device of this machine's kernel.
 
 use crate::drive::Drive;
 use crate::failure::{Exit, Failure, Result};
@@ -10,6 +10,7 @@ use crate::path::memory::Memory;
 use crate::serve::address::{Address, Listener};
 use crate::serve::nbd::Network;
 use crate::serve::nbd::tls::Certificates;
+use crate::serve::ublk::Node;
 use crate::serve::vhost_user::Machines;
 use crate::serve::{self, Counts, Source};
 use crate::transfer::Route;
@@ -41,7 +42,7 @@ const MAX_MEMORY_BYTES: u64 = 16 << 30;
 #[command(after_help = "\
 The server runs until SIGINT or SIGTERM, completes the requests under way, flushes what was written, and reports. Clients read and
 write by the path of --path. --nbd is for QEMU (-drive file=nbd://localhost:10809), nbdcopy, nbdinfo, nbd-client and others;
---vhost-user for a virtual machine whose memory is shared (QEMU's vhost-user-blk-pci).
+--vhost-user for a virtual machine whose memory is shared (QEMU's vhost-user-blk-pci); --ublk makes a block device of this machine (/dev/ublkbN).
 
 Nothing is written without --write. Without --tls, whoever reaches the address may read, and with --write change, everything: use a
 Unix socket, or a network that only trusted machines reach.
@@ -59,6 +60,9 @@ pub struct Serve {
     /// As a virtual machine's virtio disk: the Unix socket at which its emulator connects
     #[arg(long, value_name = "SOCKET", group = "way")]
     pub vhost_user: Option<PathBuf>,
+    /// As a block device of this machine's kernel, /dev/ublkbN (root, Linux 6.6, modprobe ublk_drv)
+    #[arg(long, group = "way")]
+    pub ublk: bool,
     /// Let clients write
     #[arg(long)]
     pub write: bool,
@@ -72,10 +76,10 @@ pub struct Serve {
     )]
     pub destroy_data: Option<String>,
     /// Require TLS and client certificates: FOLDER has ca-cert.pem, server-cert.pem and server-key.pem
-    #[arg(long, value_name = "FOLDER", conflicts_with = "vhost_user")]
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["vhost_user", "ublk"])]
     pub tls: Option<PathBuf>,
     /// With --nbd: clients at the same time; others wait
-    #[arg(long, value_name = "N", default_value_t = 8, conflicts_with = "vhost_user", value_parser = clap::value_parser!(u16).range(1..=256))]
+    #[arg(long, value_name = "N", default_value_t = 8, conflicts_with_all = ["vhost_user", "ublk"], value_parser = clap::value_parser!(u16).range(1..=256))]
     pub connections: u16,
     /// Memory for data; each connection has an equal share, which also limits its longest request
     #[arg(long, value_name = "SIZE", default_value = "32M")]
@@ -105,7 +109,7 @@ pub struct Report {
     pub path: String,
     /// The file; null for the device itself.
     pub name: Option<String>,
-    /// Where clients found it; the socket's path for vhost-user.
+    /// Where clients found it; the socket's path for vhost-user, the node's for ublk.
     pub uri: String,
     /// Its size.
     pub size_bytes: u64,
@@ -328,19 +332,21 @@ impl Serve {
             clients: self.clients(),
             writes: !export.read_only,
         };
-        let (address, began) = (self.address()?, Instant::now());
-        let listener = Listener::bind(&address)?;
-        let (uri, counts) = match self.nbd {
-            Some(_) => {
+        let began = Instant::now();
+        let (uri, counts) = match (&self.nbd, &self.vhost_user) {
+            (Some(address), _) => {
+                let listener = Listener::bind(address)?;
                 let uri = listener.uri(name, self.tls.is_some());
                 if listener.is_public() && self.tls.is_none() {
                     context.say("other machines may reach this address, and need no password");
                 }
-                announce(context, &export, &uri);
+                context.say(announcement(&export, &uri));
                 let front = Network::new(export.clone(), certificates, source.clients, listener);
                 (uri, serve::serve(context, source, front)?)
             }
-            None => {
+            (None, Some(path)) => {
+                let address = Address::Unix(path.clone());
+                let listener = Listener::bind(&address)?;
                 let id = self.name.as_deref().unwrap_or(&self.device);
                 let disk = Disk {
                     size_bytes,
@@ -348,8 +354,15 @@ impl Serve {
                     ..Disk::of(&geometry, self.write, max_payload_bytes, id)
                 };
                 let uri = address.to_string();
-                announce(context, &export, &uri);
+                context.say(announcement(&export, &uri));
                 let front = Machines::new(disk, listener);
+                (uri, serve::serve(context, source, front)?)
+            }
+            (None, None) => {
+                let disk = self.node_of(&export, &geometry)?;
+                let mut front = Node::new(context, &disk)?;
+                let uri = front.path();
+                front.announce(announcement(&export, &uri));
                 (uri, serve::serve(context, source, front)?)
             }
         };
@@ -361,12 +374,21 @@ impl Serve {
         })
     }
 
-    fn address(&self) -> Result<Address> {
-        match (&self.nbd, &self.vhost_user) {
-            (Some(address), _) => Ok(address.clone()),
-            (None, Some(path)) => Ok(Address::Unix(path.clone())),
-            (None, None) => Err(Failure::usage("neither --nbd nor --vhost-user is given")),
+    /// The export as the kernel shall see it.
+    fn node_of(&self, export: &Export, geometry: &Geometry) -> Result<linux::ublk::Disk> {
+        if geometry.block_size_log2 > 12 {
+            let what = format!("ublk with blocks of {} bytes", export.block_bytes);
+            return Err(Failure::unsupported(what).hint("--nbd, which has blocks of any size"));
         }
+        Ok(linux::ublk::Disk {
+            size_bytes: export.size_bytes,
+            block_size_log2: geometry.block_size_log2.max(9),
+            max_transfer_bytes: export.max_payload_bytes.min(1 << 20),
+            depth: self.queue_depth,
+            read_only: export.read_only,
+            discard: export.trim,
+            write_zeroes: export.write_zeroes,
+        })
     }
 
     fn limits(&self, geometry: &Geometry) -> Result<Limits> {
@@ -418,13 +440,13 @@ impl Serve {
     }
 }
 
-fn announce(context: &Context, export: &Export, uri: &str) {
+fn announcement(export: &Export, uri: &str) -> String {
     let access = match export.read_only {
         true => "read-only",
         false => "for reading and writing",
     };
     let size = Size(export.size_bytes);
-    context.say(format_args!("serving {size} {access} at {uri}"));
+    format!("serving {size} {access} at {uri}")
 }
 
 /// What was served, and what clients did.

@@ -58,7 +58,16 @@ impl Mapping {
 
     /// `len` bytes of a device's file from `offset` on, shared with the device.
     pub(crate) fn device(file: impl AsFd, offset: u64, len: usize) -> io::Result<Self> {
-        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        Self::shared(file, offset, len, ProtFlags::READ | ProtFlags::WRITE)
+    }
+
+    /// The same, which is only read.
+    #[cfg(feature = "io-uring")]
+    pub(crate) fn device_to_read(file: impl AsFd, offset: u64, len: usize) -> io::Result<Self> {
+        Self::shared(file, offset, len, ProtFlags::READ)
+    }
+
+    fn shared(file: impl AsFd, offset: u64, len: usize, protection: ProtFlags) -> io::Result<Self> {
         // SAFETY: no address is requested, so no existing mapping changes.
         let start = unsafe {
             mmap(

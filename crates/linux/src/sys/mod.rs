@@ -10,6 +10,7 @@
 //! * `pin`: references to pages of another owner, for a device without an IOMMU.
 //! * `ring`: the kernel writes to buffers while a request is in an io_uring.
 //! * `sched`: the scheduling policy of the calling thread.
+//! * `ublk`: commands of the ublk driver, which name memory.
 //! * `vfio`: VFIO's requests, among them the one that lets a device reach memory.
 
 pub(crate) mod arena;
@@ -29,5 +30,7 @@ pub(crate) mod ring_file;
 #[cfg(feature = "io-uring")]
 pub(crate) mod ring_nvme;
 pub(crate) mod sched;
+#[cfg(feature = "io-uring")]
+pub(crate) mod ublk;
 #[cfg(feature = "vfio")]
 pub(crate) mod vfio;

@@ -136,6 +136,26 @@ fn a_write_whose_client_goes_away_is_not_begun() {
 }
 
 #[test]
+fn a_write_that_is_cancelled_is_not_begun_and_others_are() {
+    let (mut device, mut engine) = (Watched::new(true, None), engine(1));
+    let Started::Accepted(key) = engine.begin(0, request(Command::Write, 0, 4096)) else {
+        panic!("no room");
+    };
+    let len = engine.space(key).len();
+    engine.filled(key, len);
+    assert!(begin(&mut engine, 0, request(Command::Read, 0, 512)));
+    engine.cancel(key);
+    while engine.turn(&mut device) {}
+    assert_eq!(device.log, ["read"]);
+    let answer = engine.answer().unwrap();
+    assert_eq!(answer.request.command, Command::Read);
+    engine.give_back(answer);
+    assert!(engine.answer().is_none());
+    assert_eq!((engine.outstanding(), engine.outstanding_of(0)), (0, 0));
+    assert_eq!(engine.into_buffers().len(), limits().pieces);
+}
+
+#[test]
 fn a_device_that_fails_a_block_fails_its_request_only() {
     let (mut device, mut engine) = (Watched::new(true, Some(4)), engine(1));
     // In pieces of two blocks: blocks 4 and 5 fail.
