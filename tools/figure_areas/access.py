@@ -1,6 +1,6 @@
-"""Many small files: 10,000 of 4 KiB into a volume and back, beside `cp -r` to ext4.
+"""Access for everyone: what a read costs by each way, and many small files.
 
-Both are timed in one guest, round after round, each on a drive of its own and on a new file system or volume; the copies to ext4
+Files: 10,000 of 4 KiB into a volume and back, beside `cp -r` to ext4. Both are timed in one guest, round after round, each on a drive of its own and on a new file system or volume; the copies to ext4
 include a sync of that file system, and everything is read without a page cache. `_s` are medians, the ratios those of the rounds.
 """
 
@@ -8,6 +8,7 @@ import json
 import statistics
 import subprocess
 
+from .access_ways import ways
 from .chario import lab
 from .support import ROOT
 
@@ -53,6 +54,11 @@ for turn in range(ROUNDS):
 
 
 def access(figures):
+    ways(figures)
+    files(figures)
+
+
+def files(figures):
     subprocess.run(["cargo", "build", "--quiet", "--release", "--locked", "-p", "straightway-cli"], cwd=ROOT, check=True)
     script = f"FILES, ROUNDS = {FILES}, {ROUNDS}\n{SCRIPT}"
     printed = lab(f"python3 - <<'END'\n{script}\nEND", *DRIVES)
