@@ -201,6 +201,20 @@ struct straightway_entry {
 // An open file of a volume. It belongs to the thread that opened it. 0 is none.
 typedef uint64_t straightway_file;
 
+// A file to be made by straightway_volume_create_many.
+struct straightway_new_file {
+  // sizeof(struct straightway_new_file).
+  size_t size;
+  // Its name.
+  const char *name;
+  // All that it will hold; NULL if `bytes` is 0.
+  const void *data;
+  // Bytes of these.
+  size_t bytes;
+  // Any number to keep.
+  uint64_t app_tag;
+};
+
 // How to record. Begin with STRAIGHTWAY_RECORD_OPTIONS_INIT.
 struct straightway_record_options {
   // sizeof(struct straightway_record_options).
@@ -401,6 +415,16 @@ enum straightway_status straightway_file_create(straightway_volume volume,
                                                 uint32_t checksums,
                                                 uint64_t app_tag,
                                                 straightway_file *file);
+
+// Makes `count` whole files, durably. Up to twelve of less than 64 KiB share the flushes of one operation, so this is the way to store
+// many small files; a longer one takes an operation of its own. `made`, if it is not NULL, is how many were made, also after an error:
+// the first ones. After a power cut each of them is there, whole, or not at all; a longer one may be there, empty. `checksums` is as in
+// straightway_file_create.
+enum straightway_status straightway_volume_create_many(straightway_volume volume,
+                                                       const struct straightway_new_file *files,
+                                                       size_t count,
+                                                       uint32_t checksums,
+                                                       size_t *made);
 
 // Syncs a file and closes it. After an error it is closed too, with what was durable before.
 enum straightway_status straightway_file_close(straightway_file file);

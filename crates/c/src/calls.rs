@@ -105,7 +105,7 @@ pub unsafe extern "C" fn straightway_open(
         // SAFETY: C's promise: each is null or valid.
         unsafe {
             open(name, options, device, |name, options| {
-                Ok(Open::Device(Session::open(name, options)?))
+                Ok(Open::Device(Box::new(Session::open(name, options)?)))
             })
         }
     })

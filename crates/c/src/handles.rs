@@ -21,9 +21,9 @@ static THREADS: AtomicU32 = AtomicU32::new(1);
 /// What a handle names.
 pub enum Open {
     /// A device.
-    Device(Session),
+    Device(Box<Session>),
     /// A volume.
-    Volume(Mounted),
+    Volume(Box<Mounted>),
     /// An open file, and the handle of its volume.
     File(VolumeFile, u64),
     /// A recording in progress.
@@ -160,7 +160,7 @@ pub fn remove_recorder(handle: u64) -> Result<Box<Recorder>, Fault> {
 /// As [`with`].
 pub fn remove_device(handle: u64) -> Result<Session, Fault> {
     match remove(handle, "device")? {
-        Open::Device(session) => Ok(session),
+        Open::Device(session) => Ok(*session),
         other => Err(wrong_kind(&other, "device")),
     }
 }
@@ -171,7 +171,7 @@ pub fn remove_device(handle: u64) -> Result<Session, Fault> {
 /// As [`with`].
 pub fn remove_volume(handle: u64) -> Result<(Mounted, Vec<VolumeFile>), Fault> {
     let volume = match remove(handle, "volume")? {
-        Open::Volume(volume) => volume,
+        Open::Volume(volume) => *volume,
         other => return Err(wrong_kind(&other, "volume")),
     };
     let is_of_it = |open: &mut Open| matches!(open, Open::File(_, of) if *of == handle);

@@ -9,8 +9,9 @@ use crate::calls::{check_size, null, open, straightway_options, string};
 use crate::error::{Fault, Status, finish, usage};
 use crate::handles::{self, Open};
 use crate::mounted::Mounted;
-use cli::open::{CreateOptions, Entry, FormatOptions, VolumeFile};
+use cli::open::{CreateOptions, Entry, FormatOptions, NewFile, VolumeFile};
 use std::ffi::{c_char, c_void};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A mounted volume. It belongs to the thread that opened it. 0 is none.
 pub type straightway_volume = u64;
@@ -41,6 +42,22 @@ pub struct straightway_format_options {
     pub slots: u32,
     /// At most 32 bytes, or NULL.
     pub label: *const c_char,
+}
+
+/// A file to be made by straightway_volume_create_many.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct straightway_new_file {
+    /// sizeof(struct straightway_new_file).
+    pub size: usize,
+    /// Its name.
+    pub name: *const c_char,
+    /// All that it will hold; NULL if `bytes` is 0.
+    pub data: *const c_void,
+    /// Bytes of these.
+    pub bytes: usize,
+    /// Any number to keep.
+    pub app_tag: u64,
 }
 
 /// A mounted volume's shape and state.
@@ -119,7 +136,7 @@ pub unsafe extern "C" fn straightway_volume_open(
         // SAFETY: C's promise: each is null or valid.
         unsafe {
             open(name, options, volume, |name, options| {
-                Ok(Open::Volume(Mounted::open(name, options)?))
+                Ok(Open::Volume(Box::new(Mounted::open(name, options)?)))
             })
         }
     })
@@ -278,6 +295,48 @@ pub unsafe extern "C" fn straightway_file_create(
     })
 }
 
+/// Makes `count` whole files, durably. Up to twelve of less than 64 KiB share the flushes of one operation, so this is the way to store
+/// many small files; a longer one takes an operation of its own. `made`, if it is not NULL, is how many were made, also after an error:
+/// the first ones. After a power cut each of them is there, whole, or not at all; a longer one may be there, empty. `checksums` is as in
+/// straightway_file_create.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn straightway_volume_create_many(
+    volume: straightway_volume,
+    files: *const straightway_new_file,
+    count: usize,
+    checksums: u32,
+    made: *mut usize,
+) -> Status {
+    finish(|| {
+        // SAFETY: C's promise: null or valid.
+        let mut made = unsafe { made.as_mut() };
+        if let Some(place) = &mut made {
+            **place = 0;
+        }
+        let given: &[straightway_new_file] = match count {
+            0 => &[],
+            _ if files.is_null() => return Err(null("files")),
+            _ if count > isize::MAX as usize / size_of::<straightway_new_file>() => {
+                return Err(usage(
+                    format!("{count} files"),
+                    "give the length of the array",
+                ));
+            }
+            // SAFETY: C's promise: an array of so many.
+            _ => unsafe { std::slice::from_raw_parts(files, count) },
+        };
+        // SAFETY: C's promise: each has a string and `bytes` of memory.
+        let files = unsafe { new_files(given)? };
+        let (done, result) = handles::with_volume(volume, |mounted| {
+            Ok(mounted.volume().create_many(&files, checksums != 0))
+        })?;
+        if let Some(place) = made {
+            *place = done;
+        }
+        Ok(result?)
+    })
+}
+
 /// Syncs a file and closes it. After an error it is closed too, with what was durable before.
 #[unsafe(no_mangle)]
 pub extern "C" fn straightway_file_close(file: straightway_file) -> Status {
@@ -363,6 +422,34 @@ pub unsafe extern "C" fn straightway_file_sync(
         }
         Ok(())
     })
+}
+
+/// # Safety
+/// The strings and the memory of each are null or valid for the call.
+unsafe fn new_files(given: &[straightway_new_file]) -> Result<Vec<NewFile<'_>>, Fault> {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    let mtime_ns = since.map_or(0, |since| since.as_nanos() as u64);
+    let each = given.iter().map(|file| {
+        let known = size_of::<straightway_new_file>();
+        check_size("straightway_new_file", file.size, known)?;
+        // SAFETY: this function's contract.
+        let name = unsafe { string("name", file.name)? }.ok_or_else(|| null("name"))?;
+        let data: &[u8] = match file.bytes {
+            0 => &[],
+            bytes => {
+                check_memory(file.data, bytes)?;
+                // SAFETY: this function's contract.
+                unsafe { std::slice::from_raw_parts(file.data.cast(), bytes) }
+            }
+        };
+        Ok(NewFile {
+            name,
+            data,
+            mtime_ns,
+            app_tag: file.app_tag,
+        })
+    });
+    each.collect()
 }
 
 /// Opens a file of a volume, and gives its handle.

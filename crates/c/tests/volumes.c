@@ -285,6 +285,45 @@ static void rotten(void)
 	OK(straightway_volume_close(volume));
 }
 
+// Small files, more than one operation takes, and a long one in between; the first that cannot be made ends it.
+static void many(uint32_t checksums)
+{
+	enum { FILES = 31 };
+	struct straightway_new_file files[FILES];
+	char names[FILES][16];
+	straightway_volume volume;
+	straightway_file file;
+	size_t made;
+
+	formatted(checksums);
+	volume = opened(1);
+	for (size_t at = 0; at < FILES; at++) {
+		snprintf(names[at], sizeof(names[at]), "small %zu", at);
+		files[at] = (struct straightway_new_file){ sizeof(files[at]), names[at], data, at == 14 ? 200000 : at * 300, at };
+	}
+	files[0].data = NULL;
+	OK(straightway_volume_create_many(volume, files, FILES, checksums, &made));
+	CHECK(made == FILES);
+	for (size_t at = 0; at < FILES; at++) {
+		CHECK(size_of_file(volume, names[at]) == files[at].bytes);
+		OK(straightway_file_open(volume, names[at], 0, &file));
+		check_bytes(file, 0, files[at].bytes, files[at].bytes);
+		OK(straightway_file_close(file));
+	}
+	OK(straightway_volume_remove(volume, "small 0"));
+	OK(straightway_volume_remove(volume, "small 1"));
+	IS(straightway_volume_create_many(volume, files, FILES, checksums, &made), EXISTS);
+	CHECK(made == 2);
+	OK(straightway_volume_create_many(volume, NULL, 0, checksums, NULL));
+	WRONG(straightway_volume_create_many(volume, NULL, 1, checksums, &made), "NULL");
+	CHECK(!made);
+	files[1].data = NULL;
+	WRONG(straightway_volume_create_many(volume, files + 1, 1, checksums, &made), "NULL");
+	files[1].size--;
+	WRONG(straightway_volume_create_many(volume, files + 1, 1, checksums, &made), "straightway_new_file");
+	OK(straightway_volume_close(volume));
+}
+
 int main(int argc, char **argv)
 {
 	uint32_t state = 1;
@@ -304,6 +343,10 @@ int main(int argc, char **argv)
 		reading_only();
 	}
 	rotten();
+	for (uint32_t checksums = 0; checksums < 2; checksums++) {
+		snprintf(image, sizeof(image), "%s/many-%u", argv[1], checksums);
+		many(checksums);
+	}
 	puts("all calls are as they should be");
 	return 0;
 }

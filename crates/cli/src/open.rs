@@ -7,7 +7,7 @@ mod recorder;
 mod volume;
 
 pub use ::stream::RecordReport;
-pub use ::volume::{CreateOptions, Entry, OpenFile, VolumeStatus};
+pub use ::volume::{CreateOptions, Entry, NewFile, OpenFile, VolumeStatus};
 pub use file::VolumeFile;
 pub use recorder::{RecordOptions, Recorder};
 pub use volume::{FormatOptions, Volume, VolumeDevice, format};

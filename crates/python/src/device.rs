@@ -61,7 +61,10 @@ pub fn open_device(
     };
     let handle = detached(py, || {
         handles::check_room()?;
-        handles::add(Open::Device(Session::open(&name, &given.options())?))
+        handles::add(Open::Device(Box::new(Session::open(
+            &name,
+            &given.options(),
+        )?)))
     })?;
     let flights = Mutex::default();
     Ok(Device {

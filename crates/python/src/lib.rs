@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `device` | an open device: calls that wait, and a queue of requests |
 //! | `volume` | a mounted volume and its files |
+//! | `recorder` | a recording in progress |
 //! | `memory` | a device's memory as a buffer of Python, and Python's buffers as memory |
 //! | `error` | an error of the library as an exception |
 //!
@@ -14,6 +15,7 @@
 mod device;
 mod error;
 mod memory;
+mod recorder;
 mod volume;
 
 use pyo3::prelude::*;
@@ -25,6 +27,8 @@ mod _native {
     use super::device::{Device, open_device};
     #[pymodule_export]
     use super::memory::Buffer;
+    #[pymodule_export]
+    use super::recorder::{Recorder, open_recorder};
     #[pymodule_export]
     use super::volume::{File, Volume, format, open_volume};
 }

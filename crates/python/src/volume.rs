@@ -1,8 +1,9 @@
 //! A mounted volume and its files.
 
+use crate::error::exception;
 use crate::memory::Borrowed;
 use crate::{Given, detached};
-use cli::open::{CreateOptions, Entry, Error, FormatOptions};
+use cli::open::{CreateOptions, Entry, Error, FormatOptions, NewFile};
 use library::handles::{self, Open};
 use library::mounted::Mounted;
 use pyo3::prelude::*;
@@ -82,7 +83,10 @@ pub fn open_volume(
     };
     let handle = detached(py, || {
         handles::check_room()?;
-        handles::add(Open::Volume(Mounted::open(name, &given.options())?))
+        handles::add(Open::Volume(Box::new(Mounted::open(
+            name,
+            &given.options(),
+        )?)))
     })?;
     Ok(Volume(handle))
 }
@@ -170,6 +174,31 @@ impl Volume {
             app_tag,
         };
         self.opened(py, |mounted| mounted.volume().create(name, &options))
+    }
+
+    /// Returns how many were made, and the error of the first that was not.
+    fn create_many(
+        &self,
+        py: Python<'_>,
+        files: Vec<(String, Bound<'_, PyAny>)>,
+        checksums: bool,
+        app_tag: u64,
+        mtime_ns: u64,
+    ) -> PyResult<(usize, Option<PyErr>)> {
+        let memory = files.iter().map(|(_, data)| Borrowed::of(data, false));
+        let memory = memory.collect::<PyResult<Vec<Borrowed>>>()?;
+        let new = files.iter().zip(&memory);
+        let new = new.map(|((name, _), data)| NewFile {
+            name,
+            data: data.bytes(),
+            mtime_ns,
+            app_tag,
+        });
+        let new: Vec<NewFile<'_>> = new.collect();
+        let (made, result) = self.waits(py, |mounted| {
+            Ok(mounted.volume().create_many(&new, checksums))
+        })?;
+        Ok((made, result.err().map(|error| exception(py, &error.into()))))
     }
 
     fn close(&self, py: Python<'_>) -> PyResult<()> {

@@ -136,3 +136,21 @@ def test_closed_objects_and_other_threads_are_refused(image: str) -> None:
     # Closing the volume synced it.
     with straightway.open_volume(image) as volume:
         assert volume["a"].read() == b"abc"
+
+
+def test_many_files_are_made_at_once(image: str) -> None:
+    contents: dict[str, Any] = {f"file {number}": bytes([number]) * (number * 500) for number in range(40)}
+    contents["long"] = numpy.arange(100_000, dtype=numpy.uint16)
+    with straightway.open_volume(image, write=True) as volume:
+        volume.create_many(contents, app_tag=5)
+        assert {name: file.readall() for name, file in volume.items()} == {name: bytes(data) for name, data in contents.items()}
+        entry = volume.entry("file 7")
+        assert entry.checksums and entry.app_tag == 5 and entry.mtime_ns > 0
+        with pytest.raises(straightway.ExistsError):
+            volume.create_many({"new": b"1", "long": b"2", "after": b"3"})
+        assert volume["new"].read() == b"1" and "after" not in volume
+        volume.create_many({})
+        with pytest.raises(straightway.Error):
+            volume.create_many({"": b"no name"})
+    with straightway.open_volume(image) as volume, pytest.raises(straightway.Error):
+        volume.create_many({"b": b""})

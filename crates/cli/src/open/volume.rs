@@ -9,7 +9,8 @@ use crate::units::Size;
 use crate::verbs::format::Format;
 use crate::volume::store::NODE_MEMORY_BYTES;
 use crate::volume::{Access, Mount, Store, failed, now_ns, shown};
-use ::volume::{CreateOptions, Entry, OpenFile, VolumeStatus};
+use ::volume::layout::RECORD_SLOTS;
+use ::volume::{CreateOptions, Entry, NewFile, OpenFile, VolumeStatus};
 
 /// Options for [`format()`]. `Default` is the command's default, for a plain file or memory.
 #[derive(Clone, Copy, Debug, Default)]
@@ -183,6 +184,56 @@ impl Volume<'_> {
         let doing = format_args!("creating `{}`", shown(name));
         let create = volume.with_space(|| volume.create(name, options));
         Ok(VolumeFile::new(name, mounted.run(doing, create)?, true))
+    }
+
+    /// Makes whole files, durably, and returns how many: the first ones, up to the first that failed, whose error is the second
+    /// value. Up to twelve of less than 64 KiB share the flushes of one operation. After a power cut each of them is there, whole,
+    /// or not at all; a longer one may be there, empty.
+    pub fn create_many(
+        &self,
+        files: &[NewFile<'_>],
+        checksums: bool,
+    ) -> (usize, Result<(), Error>) {
+        let mut done = 0;
+        while let Some(first) = files.get(done) {
+            match self.create_some(files.get(done..).unwrap_or_default(), checksums) {
+                Ok(0) => match self.create_whole(first, checksums) {
+                    Ok(()) => done += 1,
+                    Err(error) => return (done, Err(error)),
+                },
+                Ok(made) => done += made,
+                Err(error) => return (done, Err(error)),
+            }
+        }
+        (done, Ok(()))
+    }
+
+    /// Makes the first of these files in one operation; returns how many.
+    fn create_some(&self, files: &[NewFile<'_>], checksums: bool) -> Result<usize, Error> {
+        let mounted = self.mount.mounted();
+        let volume = mounted.volume;
+        let name = files.first().map_or("", |file| file.name);
+        let files = files.get(..RECORD_SLOTS).unwrap_or(files);
+        let create = volume.with_space(|| volume.create_many(files, checksums));
+        let doing = format_args!("creating `{}`", shown(name));
+        Ok(mounted.run(doing, create)?.files)
+    }
+
+    /// Makes a file that is too long for an operation with others.
+    fn create_whole(&self, file: &NewFile<'_>, checksums: bool) -> Result<(), Error> {
+        let options = CreateOptions {
+            reserve_bytes: file.data.len() as u64,
+            checksums,
+            app_tag: file.app_tag,
+        };
+        let mut open = self.create(file.name, &options)?;
+        let appended = open.append(self, file.data);
+        let result = appended.and(open.close(self));
+        if result.is_err() {
+            // No part of it stays.
+            let _ = self.remove(file.name);
+        }
+        result
     }
 
     /// Renames a file. After a power cut it has either name.

@@ -23,6 +23,19 @@ A volume maps names to files:
 ...     list(volume), volume["log"].read()
 (['log'], b'one\\ntwo\\n')
 
+>>> with straightway.open_volume(image, write=True) as volume:
+...     volume.create_many({f"tile-{number}": bytes(1000) for number in range(30)})
+...     len(volume)
+31
+
+A recorder takes messages, and never waits for the drive unless it is told to:
+
+>>> with straightway.record(image, "flight", on_full="wait") as recorder:
+...     for number in range(1000):
+...         _ = recorder.append(b"%6d\\n" % number)
+>>> recorder.report.durable_bytes
+7000
+
 A device, a volume and its files belong to the thread that opened them; the interpreter's lock is released while they wait.
 """
 
@@ -33,14 +46,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from straightway import _native
 from straightway._errors import Error, ExistsError, NotFoundError, QueueFullError, Status, UsageError
 from straightway._native import Buffer, format
+from straightway._recorder import Recorder, RecordReport, record
 from straightway._volume import Entry, File, Volume, VolumeStatus, open_volume
 
 if TYPE_CHECKING:
     from straightway._types import AnyBuffer
 
 __all__ = [
-    "Buffer", "Completion", "Device", "Entry", "Error", "ExistsError", "File", "NotFoundError", "QueueFullError", "Status",
-    "UsageError", "Volume", "VolumeStatus", "format", "open", "open_volume",
+    "Buffer", "Completion", "Device", "Entry", "Error", "ExistsError", "File", "NotFoundError", "QueueFullError", "RecordReport",
+    "Recorder", "Status", "UsageError", "Volume", "VolumeStatus", "format", "open", "open_volume", "record",
 ]  # fmt: skip
 
 

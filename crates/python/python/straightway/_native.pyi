@@ -2,7 +2,7 @@ from typing import Any, final
 
 from straightway._types import AnyBuffer
 
-__all__ = ["Buffer", "Device", "File", "Volume", "format", "open_device", "open_volume"]
+__all__ = ["Buffer", "Device", "File", "Recorder", "Volume", "format", "open_device", "open_recorder", "open_volume"]
 
 @final
 class Buffer:
@@ -52,6 +52,9 @@ class Volume:
     def remove(self, name: str) -> None: ...
     def open_file(self, name: str, append: bool) -> File: ...
     def create_file(self, name: str, reserve_bytes: int, checksums: bool, app_tag: int) -> File: ...
+    def create_many(
+        self, files: list[tuple[str, AnyBuffer]], checksums: bool, app_tag: int, mtime_ns: int
+    ) -> tuple[int, Exception | None]: ...
     def close(self) -> None: ...
 
 @final
@@ -62,6 +65,26 @@ class File:
     def sync(self) -> int: ...
     def close(self) -> None: ...
 
+@final
+class Recorder:
+    def append(self, buffer: AnyBuffer, age_us: int) -> bool: ...
+    def report(self) -> tuple[int, int, int, int, int, int, int, int, int, int]: ...
+    def close(self) -> tuple[tuple[int, int, int, int, int, int, int, int, int, int], Exception | None]: ...
+
+def open_recorder(
+    name: str,
+    file_name: str,
+    *,
+    on_full: str,
+    block_bytes: int | None = None,
+    buffers: int | None = None,
+    deadline_us: int | None = None,
+    commit_ms: int | None = None,
+    total_bytes: int = 0,
+    path: str | None = None,
+    mode: str | None = None,
+    namespace_id: int | None = None,
+) -> Recorder: ...
 def open_device(
     name: str,
     *,

@@ -1,0 +1,111 @@
+//! A recording in progress.
+
+use crate::memory::Borrowed;
+use crate::{Given, detached};
+use cli::open::{RecordOptions, Recorder as Running};
+use library::handles::{self, Open};
+use pyo3::prelude::*;
+
+/// A recording, which a thread of the library writes. It belongs to the thread that opened it.
+#[pyclass(frozen, module = "straightway._native")]
+pub struct Recorder(u64);
+
+/// Bytes, durable bytes, lost messages, lost bytes, gaps, misses, longest latency in us, most waiting blocks and bytes, retries.
+type Counters = (u64, u64, u64, u64, u64, u64, u64, u64, u64, u64);
+
+fn counters(recorder: &Running) -> Counters {
+    let (report, lost_messages) = recorder.report();
+    (
+        report.bytes,
+        report.durable_bytes,
+        lost_messages,
+        report.lost_bytes,
+        report.gaps,
+        report.misses,
+        report.latency_max_us,
+        report.waiting_max_blocks,
+        report.waiting_max_bytes,
+        report.retries,
+    )
+}
+
+/// Begins to record a new file on the volume of the device that the command calls `name`.
+#[pyfunction]
+#[pyo3(signature = (name, file_name, *, on_full, block_bytes=None, buffers=None, deadline_us=None, commit_ms=None, total_bytes=0, path=None, mode=None, namespace_id=None))]
+#[expect(clippy::too_many_arguments, reason = "they are Python's keywords")]
+pub fn open_recorder(
+    py: Python<'_>,
+    name: &str,
+    file_name: &str,
+    on_full: &str,
+    block_bytes: Option<u64>,
+    buffers: Option<u16>,
+    deadline_us: Option<u64>,
+    commit_ms: Option<u32>,
+    total_bytes: u64,
+    path: Option<String>,
+    mode: Option<String>,
+    namespace_id: Option<u32>,
+) -> PyResult<Recorder> {
+    let given = Given {
+        path,
+        mode,
+        namespace_id,
+        ..Given::default()
+    };
+    let usual = RecordOptions::default();
+    let options = RecordOptions {
+        block_bytes: block_bytes.unwrap_or(usual.block_bytes),
+        buffers: buffers.unwrap_or(usual.buffers),
+        drops: on_full == "drop",
+        waits: on_full == "wait",
+        deadline_us: deadline_us.unwrap_or(usual.deadline_us),
+        commit_ms: commit_ms.unwrap_or(usual.commit_ms),
+        total_bytes,
+    };
+    let handle = detached(py, || {
+        handles::check_room()?;
+        let opened = Running::open(name, file_name, &given.options(), &options)?;
+        handles::add(Open::Recorder(Box::new(opened)))
+    })?;
+    Ok(Recorder(handle))
+}
+
+#[pymethods]
+impl Recorder {
+    fn append(&self, buffer: &Bound<'_, PyAny>, age_us: u64) -> PyResult<bool> {
+        let borrowed = Borrowed::of(buffer, false)?;
+        let (recorder, data) = (self.0, borrowed.bytes());
+        detached(buffer.py(), || {
+            handles::with_recorder(recorder, |recorder| Ok(recorder.append(data, age_us)?))
+        })
+    }
+
+    fn report(&self, py: Python<'_>) -> PyResult<Counters> {
+        let recorder = self.0;
+        detached(py, || {
+            handles::with_recorder(recorder, |recorder| Ok(counters(recorder)))
+        })
+    }
+
+    /// Ends the recording; its last counters, and why it ended early.
+    fn close(&self, py: Python<'_>) -> PyResult<(Counters, Option<PyErr>)> {
+        let recorder = self.0;
+        let (counted, result) = detached(py, || {
+            let mut recorder = handles::remove_recorder(recorder)?;
+            let result = recorder.finish();
+            Ok((counters(&recorder), result))
+        })?;
+        let failed = |error: cli::open::Error| crate::error::exception(py, &error.into());
+        Ok((counted, result.err().map(failed)))
+    }
+}
+
+impl Drop for Recorder {
+    /// As a file of Python; in another thread it goes on until its own thread ends.
+    fn drop(&mut self) {
+        if let Ok(mut recorder) = handles::remove_recorder(self.0) {
+            let _ = recorder.finish();
+        }
+    }
+}
