@@ -1,4 +1,4 @@
-"""The storage coprocessor: instructions and sizes, which repeat exactly, and rates, which do not."""
+"""The storage coprocessor: sizes (firmware_sizes.py) and instructions, which repeat exactly, and rates, which do not."""
 
 import re
 import statistics
@@ -7,20 +7,13 @@ import sys
 import tempfile
 from pathlib import Path
 
-from .stack import Unbounded, deepest
+from .firmware_sizes import firmware_sizes
 from .support import ROOT, TARGET, build_example, dumps, run
 
 sys.path.insert(0, str(ROOT / "firmware"))
 import build  # noqa: E402
 
 LAB = ROOT / "lab" / "coprocessor"
-# With their targets for code and for static RAM without data buffers.
-PROGRAMS = (
-    ("blocks", [], "<= 24576", None),
-    ("blocks_files", ["files"], "<= 49152", "<= 65536"),
-    ("blocks_files_stream", ["stream"], None, None),
-    ("blocks_files_stream_check", None, None, None),
-)
 COMMAND_BYTES = 128 << 10
 STREAM_BLOCK_BYTES = 64 << 10
 STREAM_BLOCKS = 256
@@ -32,24 +25,6 @@ LIMITED_BYTES = "1G"
 THESIS_MIB_PER_S = {"read": 1444, "write": 1004}
 UNLIMITED = 0
 ROUNDS = 5
-
-
-def sizes(figures, bits):
-    for name, features, text, ram in PROGRAMS:
-        program = build.build(bits, features)
-        found = build.sections(program)
-        prefix = f"firmware.riscv{bits}_{name}"
-        bounds = (text, ram) if bits == 32 else (None, None)
-        figures.add(f"{prefix}_text_bytes", found.get(".text", 0), "bytes", bounds[0])
-        figures.add(f"{prefix}_rodata_bytes", found.get(".rodata", 0), "bytes")
-        state = sum(found.get(section, 0) for section in build.STATE)
-        figures.add(f"{prefix}_static_ram_bytes", state, "bytes", bounds[1])
-        try:
-            stack, _ = deepest(program, ["_start"], "trap_entry")
-        except Unbounded as why:
-            figures.remark(f"{prefix}: no bound of the stack: {why}")
-            continue
-        figures.add(f"{prefix}_stack_bound_bytes", stack, "bytes", f"<= {found.get('.stack', 0)}")
 
 
 def instructions(figures, bits):
@@ -198,13 +173,13 @@ def one_round(way, limit, size):
 
 def firmware_counts(figures):
     """The figures that repeat exactly."""
+    firmware_sizes(figures)
     try:
         for bits in (32, 64):
-            sizes(figures, bits)
             instructions(figures, bits)
         ring_instructions(figures)
     except build.Missing as missing:
-        figures.remark(f"SKIPPED: the coprocessor's sizes and instructions: {missing}")
+        figures.remark(f"SKIPPED: the coprocessor's instructions: {missing}")
     host_instructions(figures)
     main_cpu(figures)
 
