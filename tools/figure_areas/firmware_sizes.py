@@ -50,7 +50,8 @@ def driver(figures, processor, cargo, triple, environment):
     """Every entry point of the driver, linked for a bare machine and never run."""
     target = TARGET.absolute() / "footprint"
     run([*cargo, "--quiet", "--release", "--locked", "--target", triple, "--manifest-path", FOOTPRINT / "Cargo.toml"],
-        env={**os.environ, "CARGO_TARGET_DIR": str(target), **environment}, stderr=subprocess.DEVNULL)  # fmt: skip
+        # There is its configuration of cargo.
+        cwd=FOOTPRINT, env={**os.environ, "CARGO_TARGET_DIR": str(target), **environment}, stderr=subprocess.DEVNULL)  # fmt: skip
     program = target / triple / "release" / "straightway-footprint"
     rows = (line.split() for line in run(["size", "-A", program]).splitlines())
     found = {row[0]: int(row[1]) for row in rows if len(row) == 3}
@@ -72,7 +73,7 @@ def drivers(figures):
     if not list(ROOT.glob(f"build/rust-aarch64/toolchains/*/lib/rustlib/{ARM}")) or not shutil.which("aarch64-linux-gnu-gcc"):
         figures.remark(f"SKIPPED: the driver's size on 64-bit Arm: no Rust for {ARM}; run: tools/setup aarch64")
         return
-    driver(figures, "aarch64", ["tools/cross", "cargo", "build"], ARM, {})
+    driver(figures, "aarch64", [ROOT / "tools" / "cross", "cargo", "build"], ARM, {})
 
 
 def firmware_sizes(figures):
