@@ -54,7 +54,7 @@ def driver(figures, processor, cargo, triple, environment):
         cwd=FOOTPRINT, env={**os.environ, "CARGO_TARGET_DIR": str(target), **environment}, stderr=subprocess.DEVNULL)  # fmt: skip
     program = target / triple / "release" / "straightway-footprint"
     rows = (line.split() for line in run(["size", "-A", program]).splitlines())
-    found = {row[0]: int(row[1]) for row in rows if len(row) == 3}
+    found = {row[0]: int(row[1]) for row in rows if len(row) == 3 and row[0].startswith(".")}
     prefix = f"firmware.{processor}_driver"
     for section in ("text", "rodata", "data", "bss"):
         # The linker for Arm keeps the compiler's sections apart.
