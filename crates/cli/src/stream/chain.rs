@@ -2,6 +2,7 @@
 
 use crate::stream::segments::Limit;
 use crate::stream::segments::files::{Ended, Files, Open, Segment};
+use crate::stream::segments::ring::Coming;
 use crate::units::micros;
 use crate::volume::Mounted;
 use block::{Buffer, Clock, Device};
@@ -104,8 +105,9 @@ impl<'s, 'a> Turn<'s, 'a> {
         }
     }
 
-    /// Begins to make the next file when it will be needed soon, with the space that it will need.
-    fn prepare(&mut self, arrival: u64, clock: &TscClock) {
+    /// Begins to make the next file when it will be needed soon, with the space that it will need. `ending_bytes`: of the file
+    /// before, if its recorder has not ended.
+    fn prepare(&mut self, arrival: u64, clock: &TscClock, ending_bytes: u64) {
         let began = *self.began.get_or_insert(arrival);
         let passed = arrival.saturating_sub(began);
         let passed_us = stream::us_from_ticks(passed, clock.ticks_per_second());
@@ -127,7 +129,11 @@ impl<'s, 'a> Turn<'s, 'a> {
             }
         };
         if is_soon {
-            self.files.prepare(reserve_bytes, reserve_bytes);
+            self.files.prepare(Coming {
+                ending_bytes,
+                current_bytes: reserve_bytes.max(self.bytes),
+                next_bytes: reserve_bytes,
+            });
         }
     }
 
@@ -260,10 +266,12 @@ impl<'c, 'r, 's, 'a> Chain<'c, 'r, 's, 'a> {
         if can_change && turn.is_over(len, arrival, &self.clock) && turn.files.is_ready() {
             self.change();
         }
+        let is_ending = self.upkeeps[1 - self.now].is_some();
         if let Some(turn) = &mut self.turn {
             turn.bytes += len;
             turn.all_bytes += len;
-            turn.prepare(arrival, &self.clock);
+            let ending_bytes = if is_ending { turn.last_bytes } else { 0 };
+            turn.prepare(arrival, &self.clock, ending_bytes);
         }
     }
 

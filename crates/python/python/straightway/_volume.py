@@ -155,7 +155,7 @@ class Volume(Mapping[str, File]):
         self._native.remove(name)
 
     def entries(self) -> Iterator[Entry]:
-        """All files, in no order. Files that come and go meanwhile may be in it or not."""
+        """All files, in no order. Files that come and go while it is made may be in it or not."""
         cursor = 0
         while found := self._native.next(cursor):
             cursor = found[-1]

@@ -4,6 +4,7 @@
 
 use crate::console::Console;
 use crate::failure::{Failure, Result};
+use crate::stream::segments::ring::{Coming, to_remove};
 use crate::stream::segments::template::Template;
 use crate::volume::turns::pass;
 use crate::volume::{AnyVolume, Mounted, failed, now_ns, shown};
@@ -160,7 +161,11 @@ impl<'s, 'a> Files<'s, 'a> {
     /// # Errors
     /// It cannot be made.
     pub fn first(&mut self, reserve_bytes: u64) -> Result<Open> {
-        self.prepare(0, reserve_bytes);
+        self.prepare(Coming {
+            ending_bytes: 0,
+            current_bytes: 0,
+            next_bytes: reserve_bytes,
+        });
         self.settle();
         let next = self.next.take();
         self.has_begun = next.is_some();
@@ -170,14 +175,16 @@ impl<'s, 'a> Files<'s, 'a> {
         })
     }
 
-    /// Begins to make the next file with this much space, unless it exists or is being made. The current one will have
-    /// `current_bytes`.
-    pub fn prepare(&mut self, current_bytes: u64, reserve_bytes: u64) {
+    /// Begins to make the next file, with the space that it will have, unless it exists or is being made.
+    pub fn prepare(&mut self, coming: Coming) {
         // Files are closed first: that gives unused space back.
         let is_idle = matches!(self.job, Job::None) && self.ended.is_empty();
         if !is_idle || self.next.is_some() || self.failure.is_some() {
             return;
         }
+        let Some((oldest, count)) = self.oldest(coming) else {
+            return;
+        };
         let gap_buffer = match self.making.has_gaps {
             true => {
                 let bytes = self.mounted.volume.geometry().block_size_bytes();
@@ -194,11 +201,10 @@ impl<'s, 'a> Files<'s, 'a> {
         let since_1970 = Duration::from_nanos(now_ns());
         let name = self.making.template.name(since_1970, self.number);
         let options = CreateOptions {
-            reserve_bytes,
+            reserve_bytes: coming.next_bytes,
             checksums: self.making.checksums,
             app_tag: 0,
         };
-        let (oldest, count) = self.oldest(current_bytes.saturating_add(reserve_bytes));
         let has_gaps = self.making.has_gaps;
         let work = make(self.mounted, name.clone(), options, has_gaps, oldest, count);
         self.job = Job::Make {
@@ -208,23 +214,15 @@ impl<'s, 'a> Files<'s, 'a> {
         };
     }
 
-    /// The names of all whole files, if the oldest may be removed, and how many must be to have room for others of
-    /// this size.
-    fn oldest(&self, new_bytes: u64) -> (Vec<String>, usize) {
+    /// The names of all whole files, if the oldest may be removed, and how many must be. None: not yet.
+    fn oldest(&self, coming: Coming) -> Option<(Vec<String>, usize)> {
         let Some(keep_bytes) = self.making.keep_bytes else {
-            return (Vec::new(), 0);
+            return Some((Vec::new(), 0));
         };
-        let mut total: u64 = self.whole.iter().map(|segment| segment.length_bytes).sum();
-        let mut count = 0;
-        for segment in &self.whole {
-            if total.saturating_add(new_bytes) <= keep_bytes {
-                break;
-            }
-            total -= segment.length_bytes;
-            count += 1;
-        }
+        let lengths = self.whole.iter().map(|segment| segment.length_bytes);
+        let count = to_remove(keep_bytes, lengths, coming)?;
         let names = self.whole.iter().map(|segment| segment.name.clone());
-        (names.collect(), count)
+        Some((names.collect(), count))
     }
 
     /// Whether the next file is ready.

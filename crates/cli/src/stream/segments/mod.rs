@@ -4,8 +4,10 @@
 //! | --- | --- |
 //! | `template` | names with a time and a number |
 //! | `files` | making, closing and removing files while data flows |
+//! | `ring` | which files are removed for the next one |
 
 pub mod files;
+pub mod ring;
 pub mod template;
 
 use crate::units::{Size, Time};
