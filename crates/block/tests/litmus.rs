@@ -3,7 +3,7 @@
 #[path = "../examples/litmus/cases.rs"]
 mod cases;
 
-const ROUNDS: u32 = 20_000;
+const ROUNDS: u32 = 5_000;
 
 #[test]
 fn with_the_barriers_no_forbidden_outcome_is_seen() {
