@@ -1,11 +1,13 @@
 """GStreamer's element over libstraightway: what a pipeline sends is in the recording, and errors end the pipeline with a reason."""
 
+import contextlib
 import json
 import os
 import shutil
 import signal
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
@@ -54,11 +56,23 @@ def test_a_pipeline_is_recorded(tmp_path):
         assert pipeline.returncode != 0 and why in said, said
 
 
+def has_open(process, path):
+    for descriptor in Path(f"/proc/{process}/fd").glob("*"):
+        with contextlib.suppress(OSError):
+            if descriptor.readlink() == path:
+                return True
+    return False
+
+
 def test_a_stream_that_is_stopped_is_durable(tmp_path):
     image = tmp_path / "disk.img"
     good("--quiet", "format", image, "--size", "64M")
     live = ["fakesrc", "sizetype=fixed", "sizemax=4096", "filltype=pattern", "is-live=true", "datarate=1000000"]
     pipeline = launch(tmp_path, *live, "!", "straightwaysink", f"device={image}", "recording=live", "drop=true", "block-size=4096")
+    # Whoever opened the image before the pipeline would be in its way.
+    while not has_open(pipeline.pid, image):
+        assert pipeline.poll() is None, pipeline.stdout.read()
+        time.sleep(0.05)
     # Refused until the recording answers.
     while "live" not in straightway("--quiet", "ls", image)[1]:
         assert pipeline.poll() is None, pipeline.stdout.read()

@@ -35,6 +35,8 @@ const COMMAND: u64 = 4;
 const COMMAND_MEMORY: u16 = 1 << 1;
 const COMMAND_BUS_MASTER: u16 = 1 << 2;
 /// An entry of pagemap (Documentation/admin-guide/mm/pagemap.rst): page present, and its number.
+/// How often a page that is held may be out of the table when it is looked for.
+const MOST_LOOKS: u32 = 1000;
 const PAGE_PRESENT: u64 = 1 << 63;
 const PAGE_NUMBER: u64 = (1 << 55) - 1;
 /// How long a slow path sleeps between two reads of a register.
@@ -297,15 +299,38 @@ fn physical_pages(roots: &Roots, start: usize, len: usize) -> Result<Box<[u64]>>
     let path = roots.proc.join("self/pagemap");
     let failed = |source| Error::io("reading physical addresses in", &path, source);
     let file = File::open(&path).map_err(failed)?;
-    let mut entries = vec![0; len / PAGE_BYTES * 8];
-    file.read_exact_at(&mut entries, (start / PAGE_BYTES * 8) as u64)
-        .map_err(failed)?;
-    let pages = entries.chunks_exact(8).map(|entry| {
-        let mut word = [0; 8];
-        word.copy_from_slice(entry);
-        parse_entry(u64::from_ne_bytes(word), PAGE_BYTES).map_err(failed)
+    let memory = roots.proc.join("self/mem");
+    let memory_failed = |source| Error::io("reading", &memory, source);
+    let bytes = File::open(&memory).map_err(memory_failed)?;
+    let pages = (start..start + len).step_by(PAGE_BYTES).map(|address| {
+        let look = || {
+            let mut entry = [0; 8];
+            file.read_exact_at(&mut entry, (address / PAGE_BYTES * 8) as u64)?;
+            Ok(u64::from_ne_bytes(entry))
+        };
+        let touch = || bytes.read_exact_at(&mut [0], address as u64);
+        settled(look, touch)
+            .and_then(|entry| parse_entry(entry, PAGE_BYTES))
+            .map_err(failed)
     });
     pages.collect()
+}
+
+/// The entry of a page that is held. The kernel takes such a page out of the table for a moment when it compacts memory, sees
+/// that it is held, and puts it back; an access to the page waits for that.
+fn settled(
+    mut look: impl FnMut() -> io::Result<u64>,
+    mut touch: impl FnMut() -> io::Result<()>,
+) -> io::Result<u64> {
+    let mut entry = look()?;
+    for _ in 0..MOST_LOOKS {
+        if entry & PAGE_PRESENT != 0 {
+            break;
+        }
+        touch()?;
+        entry = look()?;
+    }
+    Ok(entry)
 }
 
 /// The physical address of each huge page.
@@ -419,6 +444,23 @@ mod tests {
 
     fn address() -> PciAddress {
         "01:00.0".parse().unwrap()
+    }
+
+    #[test]
+    fn a_held_page_that_is_being_moved_is_looked_for_again() {
+        let moving = 1 << 62;
+        let mut entries = [moving, moving, PAGE_PRESENT | 5].into_iter();
+        let mut touched = 0;
+        let touch = || {
+            touched += 1;
+            Ok(())
+        };
+        let entry = settled(|| Ok(entries.next().unwrap()), touch).unwrap();
+        assert_eq!((entry, touched), (PAGE_PRESENT | 5, 2));
+        // One that never comes back is an error, in bounded time.
+        let entry = settled(|| Ok(moving), || Ok(())).unwrap();
+        assert!(parse_entry(entry, PAGE_BYTES).is_err());
+        assert!(settled(|| Ok(moving), || Err(io::ErrorKind::Other.into())).is_err());
     }
 
     #[test]
