@@ -5,8 +5,8 @@
 
 use crate::cpu::CpuTimes;
 use crate::environment::Environment;
+use crate::latency_limit::LatencyLimit;
 use crate::path::Missing;
-use crate::run_info::LatencyLimit;
 use std::time::Duration;
 
 /// A monotonic clock that can also wait.

@@ -1,7 +1,7 @@
 //! A driver's request (5.2.6): 16 bytes that say what it does, its data, and a byte for its status, in a chain of descriptors that may
 //! divide them anywhere (2.7.4). Everything is read from the driver's memory once, and then checked.
 
-use crate::disk::{Disk, ID_BYTES};
+use crate::disk::{Disk, ID_BYTES, Range, SECTOR_BYTES};
 use export::{Command, Request};
 use virtio_bindings::virtio_blk::{
     VIRTIO_BLK_S_IOERR, VIRTIO_BLK_S_OK, VIRTIO_BLK_S_UNSUPP, VIRTIO_BLK_T_DISCARD,
@@ -11,8 +11,6 @@ use virtio_bindings::virtio_blk::{
 use virtio_queue::DescriptorChain;
 use vm_memory::{Bytes, GuestAddress, GuestMemory, GuestMemoryMmap, Permissions};
 
-/// Bytes of the protocol's sector, whatever the device's block.
-pub const SECTOR_BYTES: u64 = 512;
 const HEAD_BYTES: usize = 16;
 const RANGE_BYTES: usize = 16;
 
@@ -34,13 +32,6 @@ pub enum Broken {
     /// A chain has no head, or no place for the status.
     #[error("a request has no head or no place for its status")]
     NoStatus,
-}
-
-/// A range of the disk, in bytes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Range {
-    pub offset_bytes: u64,
-    pub len_bytes: u32,
 }
 
 /// A part of the driver's memory.

@@ -1,6 +1,5 @@
 //! What a driver sees: the features (5.2.3), and the configuration space (5.2.4), whose integers are little-endian.
 
-use crate::chain::{Range, SECTOR_BYTES};
 use block::Geometry;
 use virtio_bindings::virtio_blk::{
     VIRTIO_BLK_F_BLK_SIZE, VIRTIO_BLK_F_DISCARD, VIRTIO_BLK_F_FLUSH, VIRTIO_BLK_F_MQ,
@@ -10,6 +9,8 @@ use virtio_bindings::virtio_blk::{
 use virtio_bindings::virtio_config::VIRTIO_F_VERSION_1;
 use virtio_bindings::virtio_ring::{VIRTIO_RING_F_EVENT_IDX, VIRTIO_RING_F_INDIRECT_DESC};
 
+/// Bytes of the protocol's sector, whatever the device's block.
+pub const SECTOR_BYTES: u64 = 512;
 /// Bytes of the identifier that a driver asks for (5.2.6, VIRTIO_BLK_T_GET_ID).
 pub const ID_BYTES: usize = 20;
 /// Bytes of the configuration space up to `write_zeroes_may_unmap` and its padding.
@@ -20,6 +21,13 @@ const SEGMENTS: u32 = 126;
 const RANGE_SECTORS: u32 = 1 << 22;
 /// The unit of a segment's limit.
 const PAGE_BYTES: u32 = 4096;
+
+/// A range of the disk, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Range {
+    pub offset_bytes: u64,
+    pub len_bytes: u32,
+}
 
 /// A device as a driver sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -20,8 +20,8 @@ mod chain;
 mod disk;
 mod rings;
 
-pub use chain::{Broken, SECTOR_BYTES};
-pub use disk::{Disk, ID_BYTES};
+pub use chain::Broken;
+pub use disk::{Disk, ID_BYTES, SECTOR_BYTES};
 pub use rings::{QUEUE_ENTRIES, Rings};
 
 #[cfg(doctest)]

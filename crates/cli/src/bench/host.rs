@@ -8,8 +8,8 @@ use crate::path::held::Ends;
 use crate::path::kernel::Nodes;
 use crate::path::straight::{self, Needs};
 use crate::path::{chario, power};
+use measure::LatencyLimit;
 use measure::kind::Group;
-use measure::run_info::LatencyLimit;
 use measure::{Environment, Host, Missing, Subject};
 use std::rc::Rc;
 

@@ -10,7 +10,7 @@ use linux::latency::Tolerance;
 use linux::pci::Controller;
 use linux::resolve::Resolved;
 use linux::{Roots, admin};
-use measure::run_info::{LatencyLimit, LimitedBy};
+use measure::{LatencyLimit, LimitedBy};
 use nvme::{PowerStates, Transitions};
 use std::fs::File;
 
