@@ -6,9 +6,13 @@ part of its start.
 """
 
 import subprocess
+import sys
 
 from .chario import OUT, lab
 from .support import ROOT, build_example
+
+sys.path.insert(0, str(ROOT / "lab"))
+import image  # noqa: E402
 
 FEW, MANY = 500, 2500
 PREPARE = r"""
@@ -52,6 +56,11 @@ up /tmp/report ' at nbd'
 nbd-client -unix /tmp/s.sock /dev/nbd0 >/dev/null
 counted READ pread /dev/nbd0 COUNT
 nbd-client -d /dev/nbd0 >/dev/null; kill $server; wait $server || true"""),
+    ("vhost_user", r"""
+$S serve /dev/nullb0 --vhost-user /tmp/v.sock >/tmp/report 2>&1 & server=$!
+up /tmp/report ' at unix:'
+counted VHOST /tmp/v.sock COUNT
+kill $server; wait $server || true"""),
     ("volume_c", r"""
 $S format /dev/nullb0 --destroy-data nullb0 >/dev/null 2>&1
 $S put /dev/nullb0 /dev/shm/data >/dev/null 2>&1
@@ -62,19 +71,30 @@ up /proc/mounts ' /tmp/at '
 counted READ pread /tmp/at/data COUNT
 umount /tmp/at; wait $server"""),
 )  # fmt: skip
+# On Debian's newest kernel, because the other has no ublk.
+NEWEST = "backports"
+WAYS_OF_NEWEST = (
+    ("newest_pread", "counted READ pread /dev/nullb0 COUNT"),
+    ("ublk", r"""
+modprobe ublk_drv
+$S serve /dev/nullb0 --ublk >/tmp/report 2>&1 & server=$!
+up /tmp/report ' at /dev/ublkb'
+counted READ pread /dev/ublkb0 COUNT
+kill $server; wait $server || true"""),
+)  # fmt: skip
 
 
 def programs():
     """What the guest runs; built here."""
     run = lambda *words: subprocess.run(words, cwd=ROOT, check=True)  # noqa: E731
     run("cargo", "build", "--quiet", "--release", "--locked", "-p", "straightway-cli", "-p", "straightway-preload", "-p", "straightway-c")
-    rust = build_example("straightway-figures", "access_read")
+    rust, vhost = (build_example("straightway-figures", f"access_{name}") for name in ("read", "vhost_user"))
     run("crates/c/fio/build")
     run("crates/python/build")
     wheel = OUT.parent / "access" / "python"
     (found,) = (ROOT / "build/wheels/release").glob("*_x86_64.whl")
     run("python3", "-m", "zipfile", "-e", found, wheel)
-    built = {"RUST": rust, "WHEEL": wheel}
+    built = {"RUST": rust, "VHOST": vhost, "WHEEL": wheel}
     for name, words in (("RUN", ["-I", "lab/count", "lab/count/run.c"]),
                         ("READ", ["-I", "crates/c/include", "crates/figures/access_read.c", "target/release/libstraightway.a",
                                   "-lm", "-lpthread", "-ldl", "-lgcc_s"])):  # fmt: skip
@@ -83,14 +103,24 @@ def programs():
     return built
 
 
-def ways(figures):
-    built = programs()
-    script = PREPARE.replace("FEW", str(FEW)).replace("MANY", str(MANY)) + "\n".join(text for _, text in WAYS)
+def count(figures, ways, built, *options):
+    script = PREPARE.replace("FEW", str(FEW)).replace("MANY", str(MANY)) + "\n".join(text for _, text in ways)
     for name, path in built.items():
         script = script.replace(name, str(path.relative_to(ROOT)))
     output = OUT.parent / "access" / "counts.txt"
-    lab(script, "--count", str(output), "--icount", "0", timeout=3000)
+    lab(script, "--count", str(output), "--icount", "0", *options, timeout=3000)
     rows = [sum(map(int, line.split()[1:3])) for line in output.read_text().splitlines()]
-    assert len(rows) == 3 * len(WAYS), f"{len(rows)} counts"
-    for (name, _), few, many in zip(WAYS, rows[1::3], rows[2::3], strict=True):
+    assert len(rows) == 3 * len(ways), f"{len(rows)} counts"
+    for (name, _), few, many in zip(ways, rows[1::3], rows[2::3], strict=True):
         figures.add(f"access.{name}_read_4k_instructions", (many - few) / (MANY - FEW), "instructions")
+
+
+def ways(figures):
+    built = programs()
+    count(figures, WAYS, built)
+    try:
+        image.find_kernel(NEWEST, "x86_64")
+    except image.NotSetUp:
+        figures.remark("SKIPPED: ublk: the newest kernel is not there; run: tools/setup backports")
+        return
+    count(figures, WAYS_OF_NEWEST, built, "--kernel", NEWEST)

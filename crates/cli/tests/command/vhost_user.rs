@@ -2,205 +2,28 @@
 
 use crate::serve::Server;
 use crate::support::{Folder, noise, ok, refused, schema_names_all_keys, volume};
-use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use machine::{AVAILABLE, DATA, FLUSH, IDENTIFY, Machine, READ, WRITE};
 use rustix::process::Signal;
 use std::io::{ErrorKind, Read, Write};
-use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
-use vhost::vhost_user::message::{VhostUserConfigFlags, VhostUserProtocolFeatures};
-use vhost::vhost_user::{Frontend, VhostUserFrontend};
-use vhost::{VhostBackend, VhostUserMemoryRegionInfo, VringConfigData};
-use virtio::vm_memory::{Bytes, FileOffset, GuestAddress, GuestMemoryMmap};
+use vhost::VhostBackend;
 use vmm_sys_util::eventfd::EventFd;
 
-const MEMORY_BYTES: usize = 2 << 20;
-/// Where the machine's memory is in its own addresses, and in those that the messages use.
-const GUEST: u64 = 0x4000_0000;
-const USER: u64 = 0x7000_0000_0000;
-const ENTRIES: u16 = 16;
-const TABLE: u64 = 0x1000;
-const AVAILABLE: u64 = 0x2000;
-const USED: u64 = 0x3000;
-const HEADS: u64 = 0x4000;
-const STATUSES: u64 = 0x5000;
-const DATA: u64 = 0x10000;
-const READ: u32 = 0;
-const WRITE: u32 = 1;
-const FLUSH: u32 = 4;
-const IDENTIFY: u32 = 8;
-const PROTOCOL: u64 = 1 << 30;
+mod machine;
 
-/// A virtual machine with one queue.
-struct Machine {
-    frontend: Frontend,
-    memory: GuestMemoryMmap,
-    features: u64,
-    kick: EventFd,
-    call: EventFd,
-    available: u16,
+/// The server has made the file one that does not wait.
+fn doze(call: &EventFd) {
+    while let Err(error) = call.read() {
+        assert_eq!(error.kind(), ErrorKind::WouldBlock);
+        std::thread::sleep(Duration::from_micros(100));
+    }
 }
 
-impl Machine {
-    fn connect(socket: &str) -> Self {
-        let file = memfd_create("machine", MemfdFlags::empty()).unwrap();
-        ftruncate(&file, MEMORY_BYTES as u64).unwrap();
-        let file = std::fs::File::from(file);
-        let region = VhostUserMemoryRegionInfo {
-            guest_phys_addr: GUEST,
-            memory_size: MEMORY_BYTES as u64,
-            userspace_addr: USER,
-            mmap_offset: 0,
-            mmap_handle: file.as_raw_fd(),
-        };
-        let mut frontend = Frontend::connect(socket, 64).unwrap();
-        frontend.set_owner().unwrap();
-        let features = frontend.get_features().unwrap();
-        assert_ne!(features & PROTOCOL, 0);
-        let protocol = frontend.get_protocol_features().unwrap();
-        let wanted = VhostUserProtocolFeatures::CONFIG
-            | VhostUserProtocolFeatures::MQ
-            | VhostUserProtocolFeatures::REPLY_ACK;
-        assert!(protocol.contains(wanted));
-        frontend.set_protocol_features(wanted).unwrap();
-        frontend.set_hdr_flags(vhost::vhost_user::message::VhostUserHeaderFlag::NEED_REPLY);
-        frontend.set_features(features).unwrap();
-        assert_eq!(frontend.get_queue_num().unwrap(), 64);
-        frontend.set_mem_table(&[region]).unwrap();
-        let offset = Some(FileOffset::new(file, 0));
-        let ranges = [(GuestAddress(0), MEMORY_BYTES, offset)];
-        let memory = GuestMemoryMmap::from_ranges_with_files(ranges).unwrap();
-        Self {
-            frontend,
-            memory,
-            features,
-            kick: EventFd::new(0).unwrap(),
-            call: EventFd::new(0).unwrap(),
-            available: 0,
-        }
-    }
-
-    /// Starts the queue from this index on.
-    fn start(&mut self, base: u16) {
-        let config = VringConfigData {
-            queue_max_size: ENTRIES,
-            queue_size: ENTRIES,
-            flags: 0,
-            desc_table_addr: USER + TABLE,
-            used_ring_addr: USER + USED,
-            avail_ring_addr: USER + AVAILABLE,
-            log_addr: None,
-        };
-        self.frontend.set_vring_num(0, ENTRIES).unwrap();
-        self.frontend.set_vring_addr(0, &config).unwrap();
-        self.frontend.set_vring_base(0, base).unwrap();
-        self.frontend.set_vring_call(0, &self.call).unwrap();
-        self.frontend.set_vring_kick(0, &self.kick).unwrap();
-        self.frontend.set_vring_enable(0, true).unwrap();
-    }
-
-    fn started(socket: &str) -> Self {
-        let mut machine = Self::connect(socket);
-        machine.start(0);
-        machine
-    }
-
-    fn config(&mut self, offset: u32, len: usize) -> Vec<u8> {
-        let flags = VhostUserConfigFlags::WRITABLE;
-        let wanted = vec![0; len];
-        let (_, bytes) = self
-            .frontend
-            .get_config(offset, len as u32, flags, &wanted)
-            .unwrap();
-        bytes
-    }
-
-    fn store(&self, at: u64, bytes: &[u8]) {
-        self.memory.write_slice(bytes, GuestAddress(at)).unwrap();
-    }
-
-    fn load(&self, at: u64, len: usize) -> Vec<u8> {
-        let mut bytes = vec![0; len];
-        self.memory
-            .read_slice(&mut bytes, GuestAddress(at))
-            .unwrap();
-        bytes
-    }
-
-    fn entry(&self, index: u64, start: u64, len: u32, flags: u16) {
-        let mut bytes = (GUEST + start).to_le_bytes().to_vec();
-        bytes.extend(len.to_le_bytes());
-        bytes.extend(flags.to_le_bytes());
-        bytes.extend((index as u16 + 1).to_le_bytes());
-        self.store(TABLE + index * 16, &bytes);
-    }
-
-    /// Makes a request of up to 5 available, and wakes the server.
-    fn submit(&mut self, kind: u32, sector: u64, data: u64, len: u32) {
-        let slot = u64::from(self.available % 5);
-        let mut head = [0; 16];
-        head[..4].copy_from_slice(&kind.to_le_bytes());
-        head[8..].copy_from_slice(&sector.to_le_bytes());
-        self.store(HEADS + slot * 16, &head);
-        self.store(STATUSES + slot, &[0xff]);
-        let first = slot * 3;
-        self.entry(first, HEADS + slot * 16, 16, 1);
-        let is_device_s = u16::from(kind != WRITE) * 2;
-        let mut status = first + 1;
-        if len > 0 {
-            self.entry(first + 1, data, len, 1 | is_device_s);
-            status += 1;
-        }
-        self.entry(status, STATUSES + slot, 1, 2);
-        let at = AVAILABLE + 4 + u64::from(self.available % ENTRIES) * 2;
-        self.store(at, &(first as u16).to_le_bytes());
-        self.available += 1;
-        self.store(AVAILABLE + 2, &self.available.to_le_bytes());
-        self.kick.write(1).unwrap();
-    }
-
-    /// Waits until everything is answered, by the server's wakes.
-    fn wait(&mut self) {
-        loop {
-            // VIRTIO_F_EVENT_IDX: wake us at the next answer, unless it has come before this was stored.
-            let used = self.used();
-            let at = AVAILABLE + 4 + 2 * u64::from(ENTRIES);
-            self.store(at, &used.to_le_bytes());
-            fence(Ordering::SeqCst);
-            if used == self.available {
-                return;
-            }
-            if self.used() != used {
-                continue;
-            }
-            // The server has made the file one that does not wait.
-            while let Err(error) = self.call.read() {
-                assert_eq!(error.kind(), ErrorKind::WouldBlock);
-                std::thread::sleep(Duration::from_micros(100));
-            }
-        }
-    }
-
-    fn used(&self) -> u16 {
-        let used = self.load(USED + 2, 2);
-        u16::from_le_bytes([used[0], used[1]])
-    }
-
-    fn status(&self, number: u16) -> u8 {
-        self.load(STATUSES + u64::from(number % 5), 1)[0]
-    }
-
-    fn ask(&mut self, kind: u32, sector: u64, data: u64, len: u32) -> u8 {
-        self.submit(kind, sector, data, len);
-        self.wait();
-        self.status(self.available - 1)
-    }
-
-    /// Stops the queue; returns the index of the next request.
-    fn stop(&mut self) -> u32 {
-        self.frontend.get_vring_base(0).unwrap()
-    }
+fn ask(machine: &mut Machine, kind: u32, sector: u64, data: u64, len: u32) -> u8 {
+    machine.submit(kind, sector, data, len);
+    machine.wait(doze);
+    machine.status(machine.available - 1)
 }
 
 fn serve(folder: &Folder, words: &[&str]) -> Server {
@@ -225,9 +48,9 @@ fn a_machine_reads_and_writes_a_disk() {
     let mut machine = Machine::started(&server.socket);
     assert_eq!(machine.config(0, 8), 8192u64.to_le_bytes());
     assert_eq!(machine.config(34, 2), 64u16.to_le_bytes(), "queues");
-    assert_eq!(machine.ask(IDENTIFY, 0, DATA, 20), 0);
+    assert_eq!(ask(&mut machine, IDENTIFY, 0, DATA, 20), 0);
     // Longer than a command of the device, and several at once.
-    assert_eq!(machine.ask(READ, 1, DATA, 300 << 10), 0);
+    assert_eq!(ask(&mut machine, READ, 1, DATA, 300 << 10), 0);
     assert!(machine.load(DATA, 300 << 10) == content[512..][..300 << 10]);
     let data = noise(3, 256 << 10);
     machine.store(DATA, &data);
@@ -236,15 +59,19 @@ fn a_machine_reads_and_writes_a_disk() {
         let at = sector as usize * 512;
         content[at..at + (64 << 10)].copy_from_slice(&data[part as usize..][..64 << 10]);
     }
-    machine.wait();
+    machine.wait(doze);
     assert!((1..5).all(|number| machine.status(number) == 0));
-    assert_eq!(machine.ask(FLUSH, 0, 0, 0), 0);
-    assert_eq!(machine.ask(WRITE, 8192, DATA, 512), 1, "behind the end");
+    assert_eq!(ask(&mut machine, FLUSH, 0, 0, 0), 0);
+    assert_eq!(
+        ask(&mut machine, WRITE, 8192, DATA, 512),
+        1,
+        "behind the end"
+    );
     assert_eq!(machine.stop(), 7);
     drop(machine);
     // The next one is served, from where its own queue begins.
     let mut next = Machine::started(&server.socket);
-    assert_eq!(next.ask(READ, 100, DATA, 64 << 10), 0);
+    assert_eq!(ask(&mut next, READ, 100, DATA, 64 << 10), 0);
     assert!(next.load(DATA, 64 << 10) == content[100 * 512..][..64 << 10]);
     next.stop();
     drop(next);
@@ -272,8 +99,8 @@ fn a_disk_is_not_written_unless_asked_and_a_volume_s_file_is_served() {
     assert_ne!(machine.features & 1 << 5, 0, "VIRTIO_BLK_F_RO");
     // Of a file that ends within a sector, the whole sectors.
     assert_eq!(machine.config(0, 8), 585u64.to_le_bytes());
-    assert_eq!(machine.ask(WRITE, 0, DATA, 512), 1);
-    assert_eq!(machine.ask(READ, 80, DATA, 4096), 0);
+    assert_eq!(ask(&mut machine, WRITE, 0, DATA, 512), 1);
+    assert_eq!(ask(&mut machine, READ, 80, DATA, 4096), 0);
     assert!(machine.load(DATA, 4096) == data[80 * 512..][..4096]);
     machine.stop();
     drop(machine);
@@ -307,7 +134,7 @@ fn a_machine_that_goes_away_in_the_middle_loses_nothing_of_the_others() {
     for round in 0..20u64 {
         let mut machine = Machine::started(&server.socket);
         machine.store(DATA, &data);
-        assert_eq!(machine.ask(WRITE, round * 128, DATA, 64 << 10), 0);
+        assert_eq!(ask(&mut machine, WRITE, round * 128, DATA, 64 << 10), 0);
         for number in 0..4 {
             machine.submit(READ, number * 128, DATA + 0x20000, 64 << 10);
         }
@@ -316,7 +143,7 @@ fn a_machine_that_goes_away_in_the_middle_loses_nothing_of_the_others() {
     }
     let mut last = Machine::started(&server.socket);
     for round in 0..20u64 {
-        assert_eq!(last.ask(READ, round * 128, DATA, 64 << 10), 0);
+        assert_eq!(ask(&mut last, READ, round * 128, DATA, 64 << 10), 0);
         assert!(last.load(DATA, 64 << 10) == data, "{round}");
     }
     last.stop();
@@ -370,14 +197,14 @@ fn what_is_not_the_protocol_s_ends_its_connection_only() {
     drop(deaf);
     // A ring whose index cannot be, in the middle of good requests.
     let mut machine = Machine::started(&server.socket);
-    assert_eq!(machine.ask(READ, 0, DATA, 512), 0);
+    assert_eq!(ask(&mut machine, READ, 0, DATA, 512), 0);
     machine.store(AVAILABLE + 2, &700u16.to_le_bytes());
     machine.kick.write(1).unwrap();
     // It is disconnected, once the server has looked at the ring.
     while machine.frontend.get_features().is_ok() {}
     drop(machine);
     let mut good = Machine::started(&server.socket);
-    assert_eq!(good.ask(READ, 0, DATA, 4096), 0);
+    assert_eq!(ask(&mut good, READ, 0, DATA, 4096), 0);
     assert!(good.load(DATA, 4096) == std::fs::read(&disk).unwrap()[..4096]);
     good.stop();
     drop(good);
