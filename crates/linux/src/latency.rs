@@ -191,17 +191,11 @@ impl Record {
     }
 
     fn parse(text: &str) -> Option<Self> {
-        let field = |key: &str| state::field(text, key);
-        if field("straightway")? != "1" {
-            return None;
-        }
+        let (address, owner) = state::head(text)?;
         Some(Self {
-            address: field("device")?.parse().ok()?,
-            owner: Process {
-                pid: field("pid")?.parse().ok()?,
-                start_ticks: field("start")?.parse().ok()?,
-            },
-            before: field("before")?,
+            address,
+            owner,
+            before: state::field(text, "before")?,
         })
     }
 
@@ -228,17 +222,8 @@ impl Record {
     }
 }
 
-/// Each record, with its folder. Unreadable records are ignored.
 fn records(roots: &Roots) -> Vec<(PathBuf, Record)> {
-    let read = |folder: &PathBuf| -> Vec<(PathBuf, Record)> {
-        sysfs::names(folder)
-            .iter()
-            .filter(|name| name.ends_with(SUFFIX))
-            .filter_map(|name| Record::parse(&sysfs::text(&folder.join(name))?))
-            .map(|record| (folder.clone(), record))
-            .collect()
-    };
-    roots.state.iter().flat_map(read).collect()
+    state::read_all(roots, SUFFIX, Record::parse)
 }
 
 #[cfg(test)]

@@ -85,18 +85,12 @@ impl Record {
     }
 
     fn parse(text: &str) -> Option<Self> {
-        let field = |key: &str| field(text, key);
-        if field("straightway")? != "1" {
-            return None;
-        }
+        let (address, owner) = head(text)?;
         Some(Self {
-            address: field("device")?.parse().ok()?,
-            owner: Process {
-                pid: field("pid")?.parse().ok()?,
-                start_ticks: field("start")?.parse().ok()?,
-            },
-            driver: field("driver"),
-            driver_override: field("override"),
+            address,
+            owner,
+            driver: field(text, "driver"),
+            driver_override: field(text, "override"),
         })
     }
 
@@ -113,6 +107,18 @@ impl Record {
     fn path(&self, folder: &Path) -> PathBuf {
         folder.join(format!("{}{SUFFIX}", self.address))
     }
+}
+
+/// The device of a record of any kind, and the process that made it.
+pub(crate) fn head(text: &str) -> Option<(PciAddress, Process)> {
+    if field(text, "straightway")? != "1" {
+        return None;
+    }
+    let owner = Process {
+        pid: field(text, "pid")?.parse().ok()?,
+        start_ticks: field(text, "start")?.parse().ok()?,
+    };
+    Some((field(text, "device")?.parse().ok()?, owner))
 }
 
 /// The value of a field of a record, each of which is a line.
@@ -135,11 +141,21 @@ pub(crate) fn save(path: &Path, text: &str) -> Result<()> {
 
 /// Each record, with its folder. Unreadable records are ignored.
 pub(crate) fn records(roots: &Roots) -> Vec<(PathBuf, Record)> {
-    let read = |folder: &PathBuf| -> Vec<(PathBuf, Record)> {
+    read_all(roots, SUFFIX, Record::parse)
+}
+
+/// The same for records of any kind, whose files' names end with `suffix`.
+pub(crate) fn read_all<T>(
+    roots: &Roots,
+    suffix: &str,
+    parse: impl Fn(&str) -> Option<T>,
+) -> Vec<(PathBuf, T)> {
+    let parse = &parse;
+    let read = |folder: &PathBuf| -> Vec<(PathBuf, T)> {
         sysfs::names(folder)
             .iter()
-            .filter(|name| name.ends_with(SUFFIX))
-            .filter_map(|name| Record::parse(&sysfs::text(&folder.join(name))?))
+            .filter(|name| name.ends_with(suffix))
+            .filter_map(|name| parse(&sysfs::text(&folder.join(name))?))
             .map(|record| (folder.clone(), record))
             .collect()
     };
