@@ -5,6 +5,7 @@
 use crate::file::{self, Errno};
 use libc::{FILE, c_char, c_int, c_void, off_t, size_t, ssize_t};
 use std::ffi::CStr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// `cookie_io_functions_t`.
@@ -22,6 +23,8 @@ unsafe extern "C" {
 
 /// The streams, and the descriptor of each, which such a stream itself does not know.
 static STREAMS: Mutex<Vec<(usize, c_int)>> = Mutex::new(Vec::new());
+/// There was a stream. A program without one takes no lock, which a fork could leave taken.
+static HAD_STREAM: AtomicBool = AtomicBool::new(false);
 
 /// Opens the file.
 pub fn open(mode: *const c_char) -> Result<*mut FILE, Errno> {
@@ -58,11 +61,15 @@ pub fn on(fd: c_int) -> Result<*mut FILE, Errno> {
     }
     let mut streams = STREAMS.lock().unwrap_or_else(PoisonError::into_inner);
     streams.push((stream as usize, fd));
+    HAD_STREAM.store(true, Ordering::Release);
     Ok(stream)
 }
 
 /// The descriptor of one of these streams.
 pub fn descriptor(stream: *mut FILE) -> Option<c_int> {
+    if !HAD_STREAM.load(Ordering::Acquire) {
+        return None;
+    }
     let streams = STREAMS.lock().unwrap_or_else(PoisonError::into_inner);
     let found = streams.iter().find(|(one, _)| *one == stream as usize);
     found.map(|&(_, fd)| fd)
