@@ -47,7 +47,7 @@ class Search:
         lines = self.model()
         self.table = folder / "table"
         self.table.write_text("".join(" ".join(words) + "\n" for words in lines[:3]))
-        self.expected = [(int(base), int(position)) for _, base, position in lines[3:]]
+        self.expected = [(int(base), int(position)) for base, position in named(lines, "hit")]
 
     def model(self, *words):
         done = subprocess.run([*self.command, *words], check=True, stdout=subprocess.PIPE, text=True)

@@ -7,6 +7,7 @@
 // EntriesLog2  entries of the table: positions of the queries, of both strands
 // BucketLog2   buckets of the table
 // HitsLog2     hits that may wait to be read
+// MaskLog2     entries of the list of masked bases that may wait for their words
 // Candidates   words that may wait to be compared
 module blastn
   import blastn_pkg::*;
@@ -14,6 +15,7 @@ module blastn
   parameter int unsigned EntriesLog2 = 12,
   parameter int unsigned BucketLog2  = 12,
   parameter int unsigned HitsLog2    = 9,
+  parameter int unsigned MaskLog2    = 9,
   parameter int unsigned Candidates  = 32
 ) (
   input  logic                   clk_i,
@@ -28,11 +30,12 @@ module blastn
   input  logic                   last_i
 );
   localparam logic [31:0] Id    = 32'h5453_4c42;  // "BLST", the first letter in the lowest bits
-  localparam logic [31:0] Shape = {8'(HitsLog2), 8'(BucketLog2), 8'(EntriesLog2), 8'd1};
+  localparam logic [31:0] Shape = {8'(HitsLog2), 8'(BucketLog2), 8'(EntriesLog2), 8'd2};
   typedef enum logic [9:0] {  // byte address divided by 4
     RegId = 10'h000, RegShape = 10'h001, RegControl = 10'h002, RegStatus = 10'h003, RegAddress = 10'h004, RegPresent = 10'h005,
     RegDirectory = 10'h006, RegEntry = 10'h007, RegHitBase = 10'h008, RegHitEntry = 10'h009, RegNext = 10'h00a,
-    RegWords = 10'h00b, RegHits = 10'h00c, RegStalls = 10'h00d, RegCompares = 10'h00e
+    RegWords = 10'h00b, RegHits = 10'h00c, RegStalls = 10'h00d, RegCompares = 10'h00e,
+    RegMask = 10'h00f
   } reg_e;
 
   logic        write, write_error, accept, read_error;
@@ -43,7 +46,8 @@ module blastn
     .write_error_i(write_error), .read_o(), .read_word_o(read_word), .read_data_i(value), .read_error_i(read_error)
   );
 
-  logic        busy_q, lookup_busy, verify_busy, takes, start, clear, clear_q, run_n, loads, hit_waits;
+  logic [MaskLog2:0] mask_room;
+  logic        busy_q, lookup_busy, verify_busy, takes, start, clear, clear_q, run_n, mask_n, loads, hit_waits;
   logic [15:0] address_q;
   logic [31:0] words_q, hits_q, stalls_q, compares_q;
 
@@ -53,6 +57,7 @@ module blastn
       RegControl: write_error = data[0] & (busy_q | data[1]);
       RegAddress, RegPresent, RegDirectory, RegEntry: write_error = busy_q;
       RegNext: write_error = ~hit_waits;
+      RegMask: write_error = ~busy_q | (mask_room == '0);
       default: write_error = 1'b1;
     endcase
   end
@@ -60,12 +65,15 @@ module blastn
   assign start  = accept & (write_word == RegControl) & data[0];
   assign clear  = accept & (write_word == RegControl) & data[1];
 
-  assign run_n = rst_ni & ~clear_q;  // a stop also drops the hits that wait
+  assign run_n  = rst_ni & ~clear_q;  // a stop also drops the hits that wait
+  assign mask_n = rst_ni & busy_q;    // the end of a stream drops its list
 
   // --- The scan --------------------------------------------------------------------------------------
   logic               read, candidate_valid, candidate_ready, found, room, compares;
   logic [15:0]        words [Lookups];
   logic [Lookups-1:0] present;
+  logic [15:0]        masked;
+  logic               checked;
   candidate_t         candidate;
   hit_t               hit, head;
 
@@ -73,8 +81,13 @@ module blastn
     .clk_i, .write_i(accept & (write_word == RegPresent)), .write_address_i(address_q[10:0]), .write_data_i(data),
     .read_i(read), .words_i(words), .present_o(present)
   );
+  blastn_mask #(.MaskLog2(MaskLog2)) u_mask (
+    .clk_i, .rst_ni(mask_n), .write_i(accept & (write_word == RegMask)), .write_data_i(data), .room_o(mask_room),
+    .step_i(valid_i & ready_o), .masked_o(masked), .checked_o(checked)
+  );
   blastn_lookup #(.Depth(Candidates)) u_lookup (
-    .clk_i, .rst_ni(run_n), .start_i(start), .valid_i, .ready_o, .data_i, .keep_i, .last_i, .read_o(read), .words_o(words),
+    .clk_i, .rst_ni(run_n), .start_i(start), .valid_i, .ready_o, .data_i, .keep_i, .last_i,
+    .masked_i(masked), .checked_i(checked), .read_o(read), .words_o(words),
     .present_i(present), .valid_o(candidate_valid), .ready_i(candidate_ready), .candidate_o(candidate),
     .busy_o(lookup_busy), .takes_o(takes)
   );
@@ -117,11 +130,12 @@ module blastn
       RegStatus:   value = 32'({hit_waits, busy_q});
       RegAddress:  value = 32'(address_q);
       RegHitBase:  value = hit_waits ? head.base[31:0] : '0;
-      RegHitEntry: value = hit_waits ? 32'({head.base[33:32], head.prior, head.entry}) : '0;
+      RegHitEntry: value = hit_waits ? 32'({head.unchecked, head.base[33:32], head.prior, head.entry}) : '0;
       RegWords:    value = words_q;
       RegHits:     value = hits_q;
       RegStalls:   value = stalls_q;
       RegCompares: value = compares_q;
+      RegMask:     value = 32'(mask_room);
       default:     {read_error, value} = {1'b1, 32'd0};
     endcase
   end

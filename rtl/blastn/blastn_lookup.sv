@@ -17,6 +17,8 @@ module blastn_lookup
   input  logic [31:0] data_i,   // the first byte in the lowest bits
   input  logic [3:0]  keep_i,
   input  logic        last_i,
+  input  logic [15:0] masked_i,   // bases of the word, the first one in the highest bit
+  input  logic        checked_i,  // and they are all that are masked
 
   output logic        read_o,   // from the presence table
   output logic [15:0] words_o [Lookups],
@@ -31,16 +33,19 @@ module blastn_lookup
   localparam int unsigned CountWidth = $clog2(Depth + 1);
 
   typedef struct packed {
-    logic [31:0] data;  // the first byte in the highest bits
-    logic [3:0]  keep;  // the same
+    logic [31:0] data;   // the first byte in the highest bits
+    logic [15:0] known;  // bases, the same
+    logic        unchecked;
   } word_t;
 
   word_t       held_q, next;
   logic [7:0]  before_q;
+  logic [3:0]  before_known_q;
+  logic        before_unchecked_q, unchecked, pending_unchecked_q;
   logic        is_held_q, is_first_q, takes_q, flush_q, pending_q, accept, step, pop, found, missed, room;
   byte_t       at_q, pending_at_q;
   logic [Window*8-1:0] window, pending_bytes_q;
-  logic [Window-1:0]   known, pending_known_q;
+  logic [Window*4-1:0] known, pending_known_q;
   logic [CountWidth-1:0] owed_q;  // candidates that are in the queue, or may get there
   candidate_t  candidate;
 
@@ -48,18 +53,21 @@ module blastn_lookup
   assign accept  = valid_i & ready_o;
   assign step    = (accept & is_held_q) | (flush_q & (owed_q != CountWidth'(Depth)));
   assign next    = flush_q ? '0 : '{data: {data_i[7:0], data_i[15:8], data_i[23:16], data_i[31:24]},
-                                    keep: {keep_i[0], keep_i[1], keep_i[2], keep_i[3]}};
+                                    known: ~masked_i & {{4{keep_i[0]}}, {4{keep_i[1]}}, {4{keep_i[2]}}, {4{keep_i[3]}}},
+                                    unchecked: ~checked_i};
   assign window  = {before_q, held_q.data, next.data[31:16]};
-  assign known   = {~is_first_q, held_q.keep, next.keep[3:2]};
+  assign known   = {before_known_q & {4{~is_first_q}}, held_q.known, next.known[15:8]};
+  assign unchecked = (before_unchecked_q & ~is_first_q) | held_q.unchecked | next.unchecked;
   assign read_o  = step;
   for (genvar lookup = 0; lookup < Lookups; lookup++) begin : gen_word
     assign words_o[lookup] = window[(Window-3-lookup)*8 +: 16];
-    assign candidate.found[lookup] = present_i[lookup] & (&pending_known_q[Window-3-lookup +: 2]);
+    assign candidate.found[lookup] = present_i[lookup] & (&pending_known_q[(Window-3-lookup)*4 +: 8]);
   end
 
   assign candidate.at    = pending_at_q;
   assign candidate.known = pending_known_q;
   assign candidate.bytes = pending_bytes_q;
+  assign candidate.unchecked = pending_unchecked_q;
   assign found   = pending_q & (candidate.found != '0);
   assign missed  = pending_q & ~found;
   assign pop     = valid_o & ready_i;
@@ -89,6 +97,9 @@ module blastn_lookup
     if (accept) held_q <= next;
     if (step) begin
       before_q        <= held_q.data[7:0];
+      before_known_q  <= held_q.known[3:0];
+      before_unchecked_q  <= held_q.unchecked;
+      pending_unchecked_q <= unchecked;
       at_q            <= at_q + byte_t'(4);
       pending_at_q    <= at_q;
       pending_bytes_q <= window;

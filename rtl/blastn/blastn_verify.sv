@@ -45,6 +45,7 @@ module blastn_verify
   // A look-up on its way.
   typedef struct packed {
     logic [33:0] base;
+    logic        unchecked;
     logic [1:0]  room_before;
     logic [1:0]  room_after;
     context_t    bases;
@@ -67,11 +68,12 @@ module blastn_verify
     for (int unsigned at = 0; at < Lookups; at++) begin
       if (which == 2'(at)) begin
         lookup.bases       = context_t'(candidate_i.bytes[(Window-4-at)*8 + 2 +: 28]);
-        lookup.room_before = {2{candidate_i.known[Window-1-at]}};
-        lookup.room_after  = {2{candidate_i.known[Window-4-at]}};
+        lookup.room_before = room_before(candidate_i.known[(Window-1-at)*4 +: 3]);
+        lookup.room_after  = room_after(candidate_i.known[(Window-4-at)*4 + 1 +: 3]);
       end
     end
-    lookup.base = {candidate_i.at, 2'b00} + 34'({which, 2'b00});
+    lookup.base      = {candidate_i.at, 2'b00} + 34'({which, 2'b00});
+    lookup.unchecked = candidate_i.unchecked;
   end
   assign ask     = valid_i & go & (~asked_valid_q | walk_free);
   assign ready_o = ask & (waiting == one);
@@ -130,7 +132,7 @@ module blastn_verify
     else if (go)  valid_q <= compared_q & hit;
   end
   always_ff @(posedge clk_i) begin
-    if (go) hit_q <= '{entry: 16'(read_q), prior: prior, base: walked_q.base - 34'(prior)};
+    if (go) hit_q <= '{entry: 16'(read_q), prior: prior, base: walked_q.base - 34'(prior), unchecked: walked_q.unchecked};
   end
 
   prim_ram #(.Width($bits(directory_t)), .Depth(1 << BucketLog2)) u_directory (

@@ -1,5 +1,5 @@
-// blastn_lookup: for any stream and any presence table, each word is looked up exactly once, with its own bytes and place; those that
-// are found leave once and in order; and the source waits only when the queue is full.
+// blastn_lookup: for any stream, any mask and any presence table, each word is looked up exactly once, with its own bytes, mask and place;
+// those that are found leave once and in order; and the source waits only when the queue is full.
 //
 // The proof follows one arbitrary word of the stream.
 module fv_blastn
@@ -14,6 +14,8 @@ module fv_blastn
   input logic [31:0]        data_i,
   input logic [3:0]         keep_i,
   input logic               last_i,
+  input logic [15:0]        masked_i,
+  input logic               checked_i,
   input logic [Lookups-1:0] present_i,
   input logic               ready_i,
   input logic [3:0]         any_i
@@ -27,15 +29,17 @@ module fv_blastn
   logic        started_q, read_q, left_q, marked_q, hit_q;
   logic [3:0]  mark_q, taken_q, looked_q, last_q;
   logic [31:0] word_q;
-  logic [3:0]  keep_q;
+  logic [15:0] known_q, known;  // bases
+  logic        unchecked_q;
   logic        accept, pop, any_found;
   logic [31:0] swapped;
   initial started_q = 1'b0;
   assign accept  = valid_i & ready_o;
   assign pop     = valid_o & ready_i;
   assign swapped = {data_i[7:0], data_i[15:8], data_i[23:16], data_i[31:24]};
+  assign known   = {{4{keep_i[0]}}, {4{keep_i[1]}}, {4{keep_i[2]}}, {4{keep_i[3]}}} & ~masked_i;
   // Look-ups 0 to 2 need bytes of the word alone.
-  assign any_found = |(present_i[2:0] & {&keep_q[1:0], &keep_q[2:1], &keep_q[3:2]});
+  assign any_found = |(present_i[2:0] & {&known_q[7:0], &known_q[11:4], &known_q[15:8]});
 
   always_ff @(posedge clk_i) begin
     started_q <= 1'b1;
@@ -53,7 +57,8 @@ module fv_blastn
         if (taken_q == mark_q) begin
           marked_q <= 1'b1;
           word_q   <= swapped;
-          keep_q   <= {keep_i[0], keep_i[1], keep_i[2], keep_i[3]};
+          known_q  <= known;
+          unchecked_q <= ~checked_i;
         end
       end
       read_q <= read_o;
@@ -68,7 +73,8 @@ module fv_blastn
         if (candidate_o.at == byte_t'({mark_q, 2'b00})) begin
           left_q  <= 1'b1;
           a_once:  assert (marked_q && !left_q);
-          a_bytes: assert (candidate_o.bytes[47:16] == word_q && candidate_o.known[5:2] == keep_q);
+          a_bytes: assert (candidate_o.bytes[47:16] == word_q && candidate_o.known[23:8] == known_q);
+          if (unchecked_q) a_unchecked: assert (candidate_o.unchecked);
         end
       end
       if (takes_o && !ready_o) a_full: assert (32'(dut.u_queue.count_q) + 32'(read_q) >= Depth);

@@ -27,7 +27,7 @@ module fv_blastn_verify
   );
 
   // Counts eleven or more equal bases in a row, of which the eight are a part, one base after the other.
-  function automatic logic fits(logic [30:0] entry, logic [27:0] bases, logic known_before, logic known_after);
+  function automatic logic fits(logic [30:0] entry, logic [27:0] bases, logic [2:0] known_before, logic [2:0] known_after);
     logic [5:0]  prior, after;
     logic [14:0] tag;
     logic [1:0]  room_before, room_after;
@@ -37,12 +37,12 @@ module fv_blastn_verify
     count = '0;
     run   = 1'b1;
     for (int unsigned at = 0; at < 3; at++) begin
-      run = run && known_before && (at < 32'(room_before)) && (prior[2*at +: 2] == bases[22 + 2*at +: 2]);
+      run = run && known_before[at] && (at < 32'(room_before)) && (prior[2*at +: 2] == bases[22 + 2*at +: 2]);
       if (run) count = count + 3'd1;
     end
     run = 1'b1;
     for (int unsigned at = 0; at < 3; at++) begin
-      run = run && known_after && (at < 32'(room_after)) && (after[4 - 2*at +: 2] == bases[4 - 2*at +: 2]);
+      run = run && known_after[2-at] && (at < 32'(room_after)) && (after[4 - 2*at +: 2] == bases[4 - 2*at +: 2]);
       if (run) count = count + 3'd1;
     end
     return (tag == bases[21:7]) && (count >= 3'd3);
@@ -62,8 +62,8 @@ module fv_blastn_verify
           if (step <= 32'(dut.u_directory.words_q[candidate_i.bytes[(Window-3-at)*8]][EntriesLog2-1:0])
               && fits(dut.u_entries.words_q[2'(dut.u_directory.words_q[candidate_i.bytes[(Window-3-at)*8]] >> EntriesLog2)
                                             + 2'(step)],
-                      candidate_i.bytes[(Window-4-at)*8 + 2 +: 28], candidate_i.known[Window-1-at],
-                      candidate_i.known[Window-4-at]))
+                      candidate_i.bytes[(Window-4-at)*8 + 2 +: 28], candidate_i.known[(Window-1-at)*4 +: 3],
+                      candidate_i.known[(Window-4-at)*4 + 1 +: 3]))
             expected = expected + 6'd1;
         end
       end

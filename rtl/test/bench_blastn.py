@@ -11,9 +11,10 @@ from cocotb.clock import Clock
 from cocotb.triggers import ReadOnly, RisingEdge
 
 ID, SHAPE, CONTROL, STATUS, ADDRESS, PRESENT, DIRECTORY, ENTRY = range(0, 0x20, 4)
-HIT_BASE, HIT_ENTRY, NEXT, WORDS, HITS, STALLS, COMPARES = range(0x20, 0x3c, 4)
+HIT_BASE, HIT_ENTRY, NEXT, WORDS, HITS, STALLS, COMPARES, MASK = range(0x20, 0x40, 4)
 START, STOP = 1, 2
 BUSY, WAITS = 1, 2
+UNCHECKED = 1 << 20
 FOLDER = Path(os.environ["BLASTN_FOLDER"])
 
 
@@ -22,7 +23,7 @@ class Core:
 
     def __init__(self, dut):
         self.dut, self.registers, self.random = dut, Registers(dut), random.Random(SEED)
-        self.memories = {}
+        self.memories, self.mask, self.mask_file = {}, [], FOLDER / "mask"
 
     async def begin(self):
         dut = self.dut
@@ -55,25 +56,40 @@ class Core:
         dut.bready.value = 0
         self.memories[register] = list(words)
 
-    async def load(self, queries, stream):
-        """Loads the table for these queries; returns the hits that the model has in the stream."""
+    async def load(self, queries, stream, mask=()):
+        """Loads the table for these queries; returns the hits that the model has in the stream, of which these ranges of bases (or what
+        the index of a database names) are masked."""
+        if isinstance(mask, Path):
+            self.mask_file = mask
+        else:
+            self.mask_file.write_text("".join(f"{first} {end}\n" for first, end in mask))
         (FOLDER / "query.fa").write_text("".join(f">q{at}\n{query}\n" for at, query in enumerate(queries)))
         (FOLDER / "stream").write_bytes(stream)
         lines = self.model()
-        image = {name: [int(word, 16) for word in rest] for name, *rest in lines[:3]}
+        image = {name: [int(word, 16) for word in rest] for name, *rest in lines[:4]}
         await self.fill(PRESENT, image["present"])
         await self.fill(DIRECTORY, image["directory"])
         await self.fill(ENTRY, image["entries"])
-        return [(int(base), int(position)) for _, base, position in lines[3:]]
+        self.mask = image["mask"]
+        return [(int(base), int(position)) for _, base, position in lines[4:]]
 
     def model(self, *words):
         shape = [str(self.shape >> 8 & 255), str(self.shape >> 16 & 255)]
-        done = subprocess.run([os.environ["EXAMPLE"], FOLDER / "query.fa", FOLDER / "stream", *shape, *words],
+        done = subprocess.run([os.environ["EXAMPLE"], FOLDER / "query.fa", FOLDER / "stream", *shape, self.mask_file, *words],
                               check=True, stdout=subprocess.PIPE, text=True)
         return [line.split() for line in done.stdout.splitlines()]
 
+    def meaning_without_mask(self):
+        """The hits of the model in the last stream as if nothing was masked."""
+        file = self.mask_file
+        self.mask_file = FOLDER / "no_mask"
+        self.mask_file.write_text("")
+        lines = self.model()
+        self.mask_file = file
+        return lines[4:]
+
     def meaning(self, hits):
-        """Hits in registers as places in stream and table."""
+        """Hits in registers as places in stream and table: those that the core has not checked only if they are seeds."""
         lines = self.model("--", *(f"{base}:{entry}" for base, entry in hits)) if hits else []
         return [(int(line[1]), int(line[2])) for line in lines if line[0] == "found"]
 
@@ -101,13 +117,25 @@ class Core:
         assert await self.registers.write(NEXT, 0) == OKAY
         return hit
 
-    async def run(self, stream, pause_percent=0, most=5000):
-        """Sends a stream; returns its hits and the cycles of sending."""
+    async def feed(self, most):
+        """Writes as many entries of the mask as there is room for, at most so many."""
+        for _ in range(min(most, len(self.mask), await self.registers.read(MASK))):
+            if await self.registers.write(MASK, self.mask.pop(0)) != OKAY:
+                return  # the stream has ended
+
+    async def run(self, stream, pause_percent=0, most=5000, ahead=1000, entries=1000):
+        """Sends a stream; returns its hits and the cycles of sending. The processor writes `ahead` entries of the mask before the first
+        word, and up to `entries` after each hit that it takes."""
         assert await self.registers.write(CONTROL, START) == OKAY
+        await self.feed(ahead)
+        for _ in range(4):  # from a write until the entry is at work
+            await RisingEdge(self.dut.clk_i)
         sending, hits = cocotb.start_soon(self.send(stream, pause_percent)), []
         while (status := await self.registers.read(STATUS)) and len(hits) <= most:
             if status & WAITS:
                 hits.append(await self.take())
+            if self.mask and status & BUSY:
+                await self.feed(entries)
         return hits, await sending
 
 
@@ -143,6 +171,51 @@ async def finds_what_the_model_finds_in_the_same_order(dut):
     assert found > 15
 
 
+def ranges(random_, bases, most_bases, apart):
+    """Ranges of bases in order."""
+    at, all_ = random_.randrange(apart), []
+    while at < bases:
+        end = at + random_.randrange(1, most_bases)
+        all_.append((at, end))
+        at = end + random_.randrange(apart)
+    return all_
+
+
+@cocotb.test()
+async def drops_what_is_masked_and_shows_what_it_could_not_check(dut):
+    """Lists with one range and with one in each word; longer ones than the memory, refilled in time and too late."""
+    core = await Core(dut).begin()
+    assert await core.registers.read(MASK) == 8 and await core.registers.write(MASK, 0) == SLVERR
+    dropped = checked = unchecked = 0
+    for round_ in range(12):
+        unit = packed(core.random, 6, 4)
+        stream = b"".join(core.random.choice((unit, packed(core.random, core.random.randrange(1, 9), 4)))
+                          for _ in range(core.random.choice((1, 6, 24, 30))))
+        queries = [letters_of(unit, core.random.randrange(4), 20)]
+        mask = ranges(core.random, 4 * len(stream), *core.random.choice(((2, 25), (30, 60), (150, 150), (5, 300))))
+        expected = await core.load(queries, stream, mask)
+        everything = len(core.meaning_without_mask())
+        in_time = round_ % 3 == 0
+        if in_time:
+            # All of the list is in the core before the first word.
+            while len(core.mask) > 8:
+                mask.pop()
+                expected = await core.load(queries, stream, mask)
+            everything = len(core.meaning_without_mask())
+        ahead = 1000 if in_time else core.random.choice((0, 1, 8))
+        hits, _ = await core.run(stream, core.random.choice((0, 50, 90)), ahead=ahead, entries=core.random.choice((1, 3, 8)))
+        assert core.meaning(hits) == expected, f"round {round_}"
+        flagged = sum(bool(entry & UNCHECKED) for _, entry in hits)
+        assert not (in_time and flagged), f"round {round_}"
+        dropped, checked, unchecked = dropped + everything - len(hits), checked + len(hits) - flagged, unchecked + flagged
+    assert min(dropped, checked, unchecked) > 5, (dropped, checked, unchecked)
+    # The list is of one stream: the next one has none.
+    expected = await core.load(queries, stream, ())
+    core.mask = []
+    hits, _ = await core.run(stream)
+    assert core.meaning(hits) == expected and all(entry & UNCHECKED for _, entry in hits)
+
+
 @cocotb.test()
 async def takes_a_word_a_cycle_and_counts_the_cycles_in_which_it_cannot(dut):
     core = await Core(dut).begin()
@@ -154,6 +227,13 @@ async def takes_a_word_a_cycle_and_counts_the_cycles_in_which_it_cannot(dut):
     assert core.meaning(hits) == expected and len(expected) >= 2 * (55 - 11) // 4
     assert (cycles, await core.registers.read(STALLS)) == (len(stream) // 4, 0)
     assert await core.registers.read(COMPARES) >= len(expected)
+    # Ranges in each word: they do not cost a cycle, and all that the list reaches is dropped.
+    mask = [(at, at + 1) for at in range(4, 4 * len(stream), 8)]
+    assert await core.load(queries, stream, mask) == []
+    core.mask = core.mask[:8]
+    hits, cycles = await core.run(stream)
+    assert core.meaning(hits) == [] and all(base >= 7 * 16 for base, _ in hits)
+    assert (cycles, await core.registers.read(STALLS)) == (len(stream) // 4, 0)
     # One letter: each look-up has all entries. The source waits, and nothing is lost.
     stream = bytes(40)
     expected = await core.load(["A" * 30], stream)
@@ -180,6 +260,9 @@ async def refuses_changes_in_a_run_and_stops(dut):
         await RisingEdge(dut.clk_i)
     for register in (CONTROL, ADDRESS, PRESENT, DIRECTORY, ENTRY):
         assert await write(register, 1) == SLVERR
+    # The mask alone is written in a run, while there is room.
+    room = await core.registers.read(MASK)
+    assert room == 8 and [await write(MASK, 0) for _ in range(room + 1)] == [OKAY] * room + [SLVERR]
     assert await core.registers.read(STATUS) == BUSY | WAITS
     assert await write(CONTROL, STOP) == OKAY
     assert await core.registers.read(STATUS) == 0

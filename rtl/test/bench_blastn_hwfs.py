@@ -7,7 +7,7 @@ from pathlib import Path
 
 import cocotb
 from axil_bus import OKAY
-from bench_blastn import BUSY, COMPARES, CONTROL, HITS, STALLS, START, STATUS, WAITS, WORDS, Core
+from bench_blastn import BUSY, COMPARES, CONTROL, HITS, STALLS, START, STATUS, UNCHECKED, WAITS, WORDS, Core
 from cocotb.triggers import ReadOnly, RisingEdge
 
 MOUNT, READ = 0, 4
@@ -50,17 +50,23 @@ async def a_database_on_a_volume(dut):
         if any(image[at:at + 4]):
             words[at // 4].value = int.from_bytes(image[at:at + 4], "little")
     core = await Core(dut).begin()
-    stream = Path(os.environ["STRAIGHTWAY_NSQ"]).read_bytes()
-    expected = await core.load(os.environ["STRAIGHTWAY_QUERIES"].split(), stream)
+    database = Path(os.environ["STRAIGHTWAY_NSQ"])
+    stream = database.read_bytes()
+    expected = await core.load(os.environ["STRAIGHTWAY_QUERIES"].split(), stream, database.with_suffix(".nin"))
+    entries = len(core.mask)
     assert (await command(dut, MOUNT))[0] == 0
     assert await core.registers.write(CONTROL, START) == OKAY
+    await core.feed(entries)
     reading, hits = cocotb.start_soon(command(dut, READ, NAME, len(stream))), []
     while (status := await core.registers.read(STATUS)) & (BUSY | WAITS):
         if status & WAITS:
             hits.append(await core.take())
+        if core.mask:
+            await core.feed(8)
     status, cycles = await reading
     assert status == 0 and core.meaning(hits) == expected != []
     counters = {name: await core.registers.read(at) for name, at in
                 (("words", WORDS), ("hits", HITS), ("stalls", STALLS), ("compares", COMPARES))}
-    assert counters["words"] == -(-len(stream) // 4) and counters["hits"] == len(expected)
-    Path(os.environ["RESULT"]).write_text(json.dumps({**counters, "cycles": cycles}))
+    assert counters["words"] == -(-len(stream) // 4) and counters["hits"] == len(hits)
+    unchecked = sum(bool(entry & UNCHECKED) for _, entry in hits)
+    Path(os.environ["RESULT"]).write_text(json.dumps({**counters, "cycles": cycles, "unchecked": unchecked, "mask_entries": entries}))

@@ -30,17 +30,19 @@ def environment(folder):
 
 
 def test_the_seed_scan(monkeypatch, tmp_path):
-    ran = cocotb_bench.run(monkeypatch, "blastn_sim", "blastn", "bench_blastn", {"EntriesLog2": 8, "BucketLog2": 7, "HitsLog2": 4},
+    ran = cocotb_bench.run(monkeypatch, "blastn_sim", "blastn", "bench_blastn", {"EntriesLog2": 8, "BucketLog2": 7, "HitsLog2": 4, "MaskLog2": 3},
                            environment=environment(tmp_path), core="blastn_sim")
-    assert ran == 3
+    assert ran == 4
 
 
-def database(folder, bases, pick):
-    """The bytes of a database's sequences: one that makeblastdb wrote, or its layout where it is missing. Returns them and a query."""
+def database(folder, bases, pick, apart=0):
+    """The bytes of a database's sequences, which makeblastdb wrote, with an ambiguous base so far apart. Returns them and a query."""
     letters = "".join(pick.choice("ACGT") for _ in range(bases))
     cuts = sorted(pick.randrange(bases) for _ in range(4))
     parts = [letters[first:end] for first, end in zip([0, *cuts], [*cuts, bases]) if end - first > 10]
-    (folder / "db.fa").write_text("".join(f">s{at}\n{part[:5]}NRN{part[5:]}\n" for at, part in enumerate(parts)))
+    stretch = apart or bases
+    rows = [part[:5] + "NRN" + "N".join(part[at:at + stretch] for at in range(5, len(part), stretch)) for part in parts]
+    (folder / "db.fa").write_text("".join(f">s{at}\n{row}\n" for at, row in enumerate(rows)))
     if shutil.which("makeblastdb") is None:
         pytest.skip("makeblastdb is not installed; run: tools/setup blast")
     make = ["makeblastdb", "-dbtype", "nucl", "-in", folder / "db.fa", "-out", folder / "db"]
@@ -51,7 +53,7 @@ def database(folder, bases, pick):
 def scan_of_a_volume(monkeypatch, folder, bases, query_bases, name="blastn_hwfs", **parameters):
     """Scans a database on a volume by the core behind the file system core; returns the core's counters."""
     pick = random.Random(cocotb_bench.SEED)
-    stream, part = database(folder, bases, pick)
+    stream, part = database(folder, bases, pick, apart=600)
     image = volume_with(folder / "v", {"db.nsq": stream}, size="384K", slots=8)
     queries = [part[100:100 + query_bases], part[600:640]]
     ran = cocotb_bench.run(monkeypatch, "blastn_hwfs_sim", name, "bench_blastn_hwfs", parameters,
@@ -63,6 +65,7 @@ def scan_of_a_volume(monkeypatch, folder, bases, query_bases, name="blastn_hwfs"
 
 
 def test_a_database_on_a_volume_that_the_file_system_core_reads(monkeypatch, tmp_path):
-    found = scan_of_a_volume(monkeypatch, tmp_path, 20000, 120)
-    # No cycle of the file system core was lost.
+    found = scan_of_a_volume(monkeypatch, tmp_path, 20000, 120, MaskLog2=4)
+    # No cycle of the file system core was lost; the processor refilled the list in time, and found nothing left to check.
     assert found["stalls"] == 0 and found["hits"] > 20
+    assert found["unchecked"] == 0 and found["mask_entries"] > 2 * 16

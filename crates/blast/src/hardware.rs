@@ -24,6 +24,8 @@ pub struct Found {
     pub position: u32,
     /// The first of the eleven bases in the stream, and its position in the table.
     pub word: (u64, u32),
+    /// The core has compared the word with the mask ([`Mask`](crate::Mask)); a hit without this is to be confirmed.
+    pub is_checked: bool,
 }
 
 impl Image {
@@ -78,6 +80,7 @@ impl Image {
             byte: (first + u64::from(before)) / 4,
             position,
             word: (first, position.checked_sub(before)?),
+            is_checked: entry >> 20 & 1 == 0,
         })
     }
 }

@@ -48,10 +48,13 @@ impl<'a> Subject<'a> {
     /// The same without ambiguous bases: the random ones in their place count.
     #[must_use]
     pub fn unmasked(self) -> Self {
-        Self {
-            masked: &[],
-            ..self
-        }
+        self.masked_by(&[])
+    }
+
+    /// The same with these ambiguous bases, which are in order.
+    #[must_use]
+    pub fn masked_by(self, masked: &'a [Span]) -> Self {
+        Self { masked, ..self }
     }
 
     /// Bytes as the hardware takes them: all four bases of each, without ambiguities. At most 2^30 - 1 bytes count.

@@ -7,6 +7,7 @@ module blastn_hwfs_sim
   parameter int unsigned EntriesLog2    = 12,
   parameter int unsigned BucketLog2     = 12,
   parameter int unsigned HitsLog2       = 9,
+  parameter int unsigned MaskLog2       = 9,
   parameter int unsigned DiskBlocks     = 8192,
   parameter int unsigned ReadLatency    = 24,
   parameter int unsigned ReadRateWords  = 1,
@@ -45,7 +46,7 @@ module blastn_hwfs_sim
     .clk_i, .rst_ni, .geometry_o(geometry), .host_i(host), .write_data_i(write_data), .dev_o(dev), .read_data_o(read_data),
     .fault_i('0), .fault_address_i('0), .failed_o()
   );
-  blastn #(.EntriesLog2(EntriesLog2), .BucketLog2(BucketLog2), .HitsLog2(HitsLog2)) u_blastn (
+  blastn #(.EntriesLog2(EntriesLog2), .BucketLog2(BucketLog2), .HitsLog2(HitsLog2), .MaskLog2(MaskLog2)) u_blastn (
     .clk_i, .rst_ni, .axil_i(to), .axil_o(from), .valid_i(take_valid), .ready_o(take_room), .data_i(take_data),
     .keep_i(take_keep), .last_i(take_last)
   );
