@@ -36,7 +36,7 @@ def main():
         rows.append([f"blast.rtl_{disk}_mask_entries", found["mask_entries"], "entries", ">= 256"])
         rows.append([f"blast.rtl_{disk}_unchecked_hits", found["unchecked"], "hits", "<= 0"])
         rows.append([f"blast.rtl_{disk}_comparisons_per_word", found["compares"] / found["words"], "comparisons", None])
-    for name in ("blastn", "blastn_16k"):
+    for name in ("blastn", "blastn_16k", "blastn_two_hit"):
         found = sizes.measure(name, "xc7")
         for key, unit in (("lut", "LUT cells"), ("ff", "flip-flops"), ("bram", "block RAMs")):
             rows.append([f"blast.size_{name}_{key}", found[key], unit, None])

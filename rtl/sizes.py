@@ -58,6 +58,7 @@ CONFIGURATIONS = {
     "timer_1k": ("timer", "timer", {"DepthLog2": 10}),
     "timer_1k_stream": ("timer", "timer", {"DepthLog2": 10, "Stream": 1}),
     "blastn": ("blastn", "blastn", {}),
+    "blastn_two_hit": ("blastn", "blastn", {"DiagonalsLog2": 12}),
     "blastn_16k": ("blastn", "blastn", {"EntriesLog2": 14, "BucketLog2": 14}),
     "smmu": ("smmu", "smmu", {}),
     "smmu_64k": ("smmu", "smmu", {"PageLog2": 16}),

@@ -9,6 +9,7 @@
 // HitsLog2     hits that may wait to be read
 // MaskLog2     entries of the list of masked bases that may wait for their words
 // Candidates   words that may wait to be compared
+// DiagonalsLog2  slots of the two-hit filter; 0 leaves it out
 module blastn
   import blastn_pkg::*;
 #(
@@ -16,7 +17,8 @@ module blastn
   parameter int unsigned BucketLog2  = 12,
   parameter int unsigned HitsLog2    = 9,
   parameter int unsigned MaskLog2    = 9,
-  parameter int unsigned Candidates  = 32
+  parameter int unsigned Candidates  = 32,
+  parameter int unsigned DiagonalsLog2 = 0
 ) (
   input  logic                   clk_i,
   input  logic                   rst_ni,
@@ -35,7 +37,7 @@ module blastn
     RegId = 10'h000, RegShape = 10'h001, RegControl = 10'h002, RegStatus = 10'h003, RegAddress = 10'h004, RegPresent = 10'h005,
     RegDirectory = 10'h006, RegEntry = 10'h007, RegHitBase = 10'h008, RegHitEntry = 10'h009, RegNext = 10'h00a,
     RegWords = 10'h00b, RegHits = 10'h00c, RegStalls = 10'h00d, RegCompares = 10'h00e,
-    RegMask = 10'h00f
+    RegMask = 10'h00f, RegPosition = 10'h010, RegWindow = 10'h011
   } reg_e;
 
   logic        write, write_error, accept, read_error;
@@ -51,11 +53,12 @@ module blastn
   logic [15:0] address_q;
   logic [31:0] words_q, hits_q, stalls_q, compares_q;
 
-  assign loads = (write_word == RegPresent) | (write_word == RegDirectory) | (write_word == RegEntry);
+  assign loads = (write_word == RegPresent) | (write_word == RegDirectory) | (write_word == RegEntry) | (write_word == RegPosition);
   always_comb begin
     unique case (write_word)
       RegControl: write_error = data[0] & (busy_q | data[1]);
       RegAddress, RegPresent, RegDirectory, RegEntry: write_error = busy_q;
+      RegPosition, RegWindow: write_error = busy_q | (DiagonalsLog2 == 0);
       RegNext: write_error = ~hit_waits;
       RegMask: write_error = ~busy_q | (mask_room == '0);
       default: write_error = 1'b1;
@@ -69,13 +72,14 @@ module blastn
   assign mask_n = rst_ni & busy_q;    // the end of a stream drops its list
 
   // --- The scan --------------------------------------------------------------------------------------
-  logic               read, candidate_valid, candidate_ready, found, room, compares;
+  logic               read, candidate_valid, candidate_ready, seed_valid, seed_ready, found, room, compares, pairs_busy;
   logic [15:0]        words [Lookups];
   logic [Lookups-1:0] present;
   logic [15:0]        masked;
   logic               checked;
   candidate_t         candidate;
-  hit_t               hit, head;
+  hit_t               seed, hit, head;
+  logic [9:0]         window;
 
   blastn_presence u_presence (
     .clk_i, .write_i(accept & (write_word == RegPresent)), .write_address_i(address_q[10:0]), .write_data_i(data),
@@ -95,8 +99,23 @@ module blastn
     .clk_i, .rst_ni(run_n), .write_directory_i(accept & (write_word == RegDirectory)),
     .write_entry_i(accept & (write_word == RegEntry)), .write_address_i(address_q), .write_data_i(data),
     .valid_i(candidate_valid), .ready_o(candidate_ready), .candidate_i(candidate),
-    .valid_o(found), .ready_i(room), .hit_o(hit), .busy_o(verify_busy), .compares_o(compares)
+    .valid_o(seed_valid), .ready_i(seed_ready), .hit_o(seed), .busy_o(verify_busy), .compares_o(compares)
   );
+  if (DiagonalsLog2 > 0) begin : gen_pairs
+    logic [9:0] window_q;
+    assign window = window_q;
+    always_ff @(posedge clk_i or negedge rst_ni) begin
+      if (!rst_ni) window_q <= '0;
+      else if (accept && (write_word == RegWindow)) window_q <= data[9:0];
+    end
+    blastn_pairs #(.EntriesLog2(EntriesLog2), .DiagonalsLog2(DiagonalsLog2)) u_pairs (
+      .clk_i, .rst_ni, .run_ni(run_n), .stream_i(busy_q), .window_i(window), .write_i(accept & (write_word == RegPosition)),
+      .write_address_i(address_q), .write_data_i(data), .valid_i(seed_valid), .ready_o(seed_ready), .hit_i(seed),
+      .valid_o(found), .ready_i(room), .hit_o(hit), .busy_o(pairs_busy)
+    );
+  end else begin : gen_no_pairs
+    assign {found, hit, seed_ready, pairs_busy, window} = {seed_valid, seed, room, 1'b0, 10'd0};
+  end
   prim_fifo_ram #(.Width($bits(hit_t)), .Depth(1 << HitsLog2)) u_hits (
     .clk_i, .rst_ni(run_n), .valid_i(found), .ready_o(room), .data_i(hit),
     .valid_o(hit_waits), .ready_i(accept & (write_word == RegNext)), .data_o(head)
@@ -107,7 +126,7 @@ module blastn
       busy_q  <= 1'b0;
       clear_q <= 1'b1;
     end else begin
-      busy_q  <= start | (busy_q & (lookup_busy | verify_busy) & ~clear_q);
+      busy_q  <= start | (busy_q & (lookup_busy | verify_busy | pairs_busy) & ~clear_q);
       clear_q <= clear;
     end
   end
@@ -136,6 +155,7 @@ module blastn
       RegStalls:   value = stalls_q;
       RegCompares: value = compares_q;
       RegMask:     value = 32'(mask_room);
+      RegWindow:   value = 32'(window);
       default:     {read_error, value} = {1'b1, 32'd0};
     endcase
   end

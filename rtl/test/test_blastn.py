@@ -17,7 +17,8 @@ from test_hwfs import volume_with  # noqa: E402
 
 
 @pytest.mark.parametrize("parameters", [{}, {"EntriesLog2": 14, "BucketLog2": 14, "HitsLog2": 4},
-                                        {"EntriesLog2": 16, "BucketLog2": 15}])
+                                        {"EntriesLog2": 16, "BucketLog2": 15},
+                                        {"DiagonalsLog2": 12}])
 def test_lint(parameters):
     assert cores.lint("blastn", "blastn", parameters) == ""
 
@@ -30,9 +31,9 @@ def environment(folder):
 
 
 def test_the_seed_scan(monkeypatch, tmp_path):
-    ran = cocotb_bench.run(monkeypatch, "blastn_sim", "blastn", "bench_blastn", {"EntriesLog2": 8, "BucketLog2": 7, "HitsLog2": 4, "MaskLog2": 3},
+    ran = cocotb_bench.run(monkeypatch, "blastn_sim", "blastn", "bench_blastn", {"EntriesLog2": 8, "BucketLog2": 7, "HitsLog2": 4, "MaskLog2": 3, "DiagonalsLog2": 5},
                            environment=environment(tmp_path), core="blastn_sim")
-    assert ran == 4
+    assert ran == 5
 
 
 def database(folder, bases, pick, apart=0):

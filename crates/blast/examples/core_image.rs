@@ -1,13 +1,16 @@
 //! For the bench of `rtl/blastn`: what a processor writes into the core for the queries, and the hits that it shall find in a stream.
 //!
-//! `core_image QUERY.fasta STREAM ENTRIES_LOG2 BUCKET_LOG2 [MASK]` prints a line `present`, `directory`, `entries` and `mask` with
+//! `core_image QUERY.fasta STREAM ENTRIES_LOG2 BUCKET_LOG2 [MASK [PAIRS]]` prints a line `present`, `directory`, `entries`, `mask` and `positions` with
 //! hexadecimal words, and then a line `hit BASE POSITION` for each hit. MASK is the index of a database whose sequences are the stream
-//! (`.nin`), or a text with a line `FIRST END` for each range of masked bases; without it the stream is one sequence.
+//! (`.nin`), or a text with a line `FIRST END` for each range of masked bases; without it the stream is one sequence. PAIRS is
+//! DIAGONALS_LOG2:WINDOW of the two-hit filter.
 //!
 //! With `-- BASE:ENTRY...` behind it also `found BASE POSITION` for these registers. Those that the core has not checked are
 //! confirmed, and dropped if they are no seed.
 
-use straightway_blast::{Found, Image, Index, Mask, Seed, Span, Subject, Table, ambiguities};
+use straightway_blast::{
+    Found, Image, Index, Mask, Pairs, Seed, Span, Subject, Table, ambiguities,
+};
 use straightway_blast::{queries, scan_scalar};
 
 /// What is searched: sequences, their first bytes in the stream, and their ambiguities.
@@ -61,9 +64,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         parts: Vec::new(),
         index: None,
     };
-    let (path, registers) = match rest {
-        [path, rest @ ..] if path != "--" => (Some(path), rest),
-        _ => (None, rest),
+    let options = rest.iter().position(|word| word == "--");
+    let (options, registers) = rest.split_at(options.unwrap_or(rest.len()));
+    let path = options.first();
+    let mut pairs = match options.get(1).and_then(|word| word.split_once(':')) {
+        Some((diagonals, window)) => Pairs::new(diagonals.parse()?, window.parse()?),
+        None => Pairs::new(0, 0),
     };
     let list = match path {
         Some(path) if path.ends_with(".nin") => {
@@ -98,6 +104,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         ("directory", &image.directory),
         ("entries", &image.entries),
         ("mask", &list),
+        ("positions", &image.positions()?.to_vec()),
     ] {
         print!("{name}");
         words.iter().for_each(|word| print!(" {word:x}"));
@@ -106,7 +113,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for ordinal in 0..sequences.parts.len() {
         scan_scalar(&table, &sequences.subject(ordinal)?, &mut |seed| {
             let (base, position) = sequences.word(ordinal, seed);
-            println!("hit {base} {position}")
+            if pairs.passes(base, position, true) {
+                println!("hit {base} {position}")
+            }
         });
     }
     for pair in registers.iter().skip(1) {

@@ -13,6 +13,8 @@ pub struct Image {
     /// The entries: register ENTRY.
     pub entries: Vec<u32>,
     positions: Vec<u32>,
+    /// Positions that the core's filter tells apart.
+    most_positions: u32,
 }
 
 /// A hit of the core.
@@ -68,7 +70,22 @@ impl Image {
             directory,
             entries: entries.collect(),
             positions: sorted.iter().map(|entry| entry.position).collect(),
+            most_positions: 4 << entries_log2,
         })
+    }
+
+    /// The positions of the entries, for a core with the two-hit filter: register POSITION.
+    ///
+    /// # Errors
+    /// [`Error::CoreIsFull`]: the queries have more than four positions for each of the core's entries.
+    pub fn positions(&self) -> Result<&[u32], Error> {
+        match self.positions.iter().max() {
+            Some(&last) if last >= self.most_positions => Err(Error::CoreIsFull {
+                words: last as usize + 1,
+                entries: self.most_positions as usize,
+            }),
+            _ => Ok(&self.positions),
+        }
     }
 
     /// What a hit in the registers HIT_BASE and HIT_ENTRY means; None if the core has another table.

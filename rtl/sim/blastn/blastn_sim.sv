@@ -3,7 +3,8 @@ module blastn_sim #(
   parameter int unsigned EntriesLog2 = 12,
   parameter int unsigned BucketLog2  = 12,
   parameter int unsigned HitsLog2    = 9,
-  parameter int unsigned MaskLog2    = 9
+  parameter int unsigned MaskLog2    = 9,
+  parameter int unsigned DiagonalsLog2 = 0
 ) (
   input  logic        clk_i,
   input  logic        rst_ni,
@@ -20,7 +21,8 @@ module blastn_sim #(
   axil_pkg::subordinate_t from;
   `AXIL_JOIN(to, from)
 
-  blastn #(.EntriesLog2(EntriesLog2), .BucketLog2(BucketLog2), .HitsLog2(HitsLog2), .MaskLog2(MaskLog2)) u_blastn (
+  blastn #(.EntriesLog2(EntriesLog2), .BucketLog2(BucketLog2), .HitsLog2(HitsLog2), .MaskLog2(MaskLog2),
+    .DiagonalsLog2(DiagonalsLog2)) u_blastn (
     .clk_i, .rst_ni, .axil_i(to), .axil_o(from), .valid_i(valid), .ready_o(ready), .data_i(data), .keep_i(keep), .last_i(last)
   );
 endmodule
