@@ -114,7 +114,7 @@ test-rtl:
 
 # In emulated machines with an SMMUv3 and without, on Debian's two kernels for arm64.
 test-arm64:
-	@tools/setup base lab lab-aarch64 aarch64 chario python
+	@tools/setup base lab lab-aarch64 aarch64 backports chario python
 	STRAIGHTWAY_ARCH=aarch64 tools/test arm64
 
 figures:

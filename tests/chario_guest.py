@@ -24,10 +24,15 @@ pages_out() { # pinned and not given back, all together
   awk '/^nr_foll_pin_acquired/ { a = $2 } /^nr_foll_pin_released/ { r = $2 } END { print a - r }' /proc/vmstat
 }
 no_trouble() {
-  dmesg | grep -E 'WARNING|BUG|Oops|hung task|blocked for more|suspicious RCU|DMAR:.*fault|INFO: task|Call Trace' | grep -v 'DMAR: .*enabled' >/tmp/trouble
+  dmesg | grep -E 'WARNING|BUG|Oops|hung task|blocked for more|suspicious RCU|DMAR:.*fault|arm-smmu-v3 .*event|INFO: task|Call Trace' | grep -v 'DMAR: .*enabled' >/tmp/trouble
   [ ! -s /tmp/trouble ] || { dmesg | tail -60 >&2; fail "the kernel complained: $(head -n 1 /tmp/trouble)"; }
 }
 """
+
+
+def window():
+    """Where a guest that stays up has memory that its Linux does not use."""
+    return scripted.TARGET.window.partition(":")[0]
 
 
 # The module runs on several processors and on one, and both kernels have it.
@@ -46,7 +51,7 @@ def built(kernel="stock"):
 
 def prelude(kernel="stock", load="", bind=True):
     module = built(kernel)
-    text = f"MODULE={module}\n" + FUNCTIONS
+    text = f"MODULE={module}\nexport WINDOW={window()}\n" + FUNCTIONS
     if bind:
         text += f"pinned_before=$(pages_out)\nchario_load {load}\nto_chario\n"
     return text

@@ -80,6 +80,13 @@ checksum() { rc 0 $S read "$@" --checksum; cat /tmp/out; }
 ONE_CPU = ("--cpus", "1", "--quick")
 
 
+def needs(program):
+    """Skips a test on a machine whose small root has no such program."""
+    root = ROOT / "build/lab/root-aarch64"
+    if TARGET is ARM64 and not any((root / folder / program).exists() for folder in ("bin", "usr/bin")):
+        pytest.skip(f"the root for {TARGET.arch} (tools/setup lab-aarch64) has no {program}")
+
+
 def guest(script, *options, timeout=600):
     """Runs `script` (bash) in the guest that stays up for these options of lab/run, with the drives of `--drive`.
 

@@ -11,6 +11,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+import chario_guest
 import pytest
 import scripted
 import test_chario_faults
@@ -47,7 +48,7 @@ def test_every_path_reads_what_every_path_wrote(kernel):
         image.find_kernel(kernel, "aarch64")
     except image.NotSetUp:
         pytest.skip(f"the kernel {kernel} is not there; run: tools/setup lab-aarch64 backports")
-    test_data.test_every_path_reads_what_every_path_wrote(DRIVE, ("--kernel", kernel))
+    test_data.test_every_path_reads_what_every_path_wrote(DRIVE, ("--kernel", kernel), chario_guest.built(kernel))
 
 
 def test_every_path_without_an_iommu():

@@ -9,6 +9,7 @@ import subprocess
 import time
 
 import pytest
+import scripted
 
 from chario_guest import chario, prelude
 from hotplug import hotplug_guest
@@ -306,7 +307,7 @@ def test_hostile_arguments(kernel):
     # A folder in which a running guest sees a new file.
     program = ROOT / "out" / "chario" / f"fuzz-{kernel}"
     program.parent.mkdir(parents=True, exist_ok=True)
-    subprocess.run(["gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-I", ROOT / "kernel/chario",
+    subprocess.run([f"{scripted.TARGET.arch}-linux-gnu-gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-I", ROOT / "kernel/chario",
                     "-o", program, ROOT / "tests/chario/fuzz.c"], check=True)  # fmt: skip
     output = chario(
         rf"""
@@ -319,7 +320,7 @@ def test_hostile_arguments(kernel):
         rc 0 $S release $NODE; rmmod chario || fail "it is not unloaded"
         """,
         "--drive", f"{DRIVE},mdts=5", kernel=kernel,
-        load="windows=0x20000000:32M", timeout=600 + FUZZ_CALLS // 100,
+        load="windows=$WINDOW:32M", timeout=600 + FUZZ_CALLS // 100,
     )  # fmt: skip
     calls = re.search(r"(\d+) calls", output)
     assert calls and int(calls[1]) == FUZZ_CALLS, output

@@ -44,8 +44,12 @@ VFIO = "vfio/poll vfio/interrupt vfio/hybrid"
         pytest.param(DRIVE, ("--kernel", "rt"), id="preempt-rt"),
     ],
 )
-def test_every_path_reads_what_every_path_wrote(drive, machine):
-    script = f"DEVICE=/dev/nvme0n1; WRITERS='{VFIO} {KERNEL}'\n" + EXCHANGE
+def test_every_path_reads_what_every_path_wrote(drive, machine, module=None):
+    """CharIO's too, if a module for the guest's kernel is given."""
+    chario = " chario/poll chario/interrupt" if module else ""
+    script = f"DEVICE=/dev/nvme0n1; WRITERS='{VFIO} {KERNEL}{chario}'\n" + EXCHANGE
+    if module:
+        script = f"insmod build/chario/{module}/chario.ko\n{script}rmmod chario\n"
     guest(script, *machine, "--drive", drive)
 
 

@@ -102,10 +102,10 @@ P
         rc 4 $S trace $BDF --path chario --timer --requests 10; said 'events=65536'
         rmmod chario
         # A profiling timer at a physical address takes the events: a register of memory keeps the last one.
-        chario_load timer=0x20000000; to_chario; {READ}
+        chario_load timer=$WINDOW; to_chario; {READ}
         python3 - <<'P' || fail "the timer's register"
 import mmap, os, struct
-window = mmap.mmap(os.open("/dev/mem", os.O_RDWR | os.O_SYNC), 4096, offset=0x20000000)
+window = mmap.mmap(os.open("/dev/mem", os.O_RDWR | os.O_SYNC), 4096, offset=int(os.environ["WINDOW"], 0))
 assert struct.unpack_from("<I", window, 0x10)[0] == 0x43480002, window[:32].hex()
 P
         rc 0 $S release $BDF

@@ -82,12 +82,15 @@ def test_a_controller_that_is_refused_at_the_first_look_goes_back():
         echo 0 >/sys/bus/pci/devices/$PF/sriov_drivers_autoprobe
         echo 1 >/sys/bus/pci/devices/$PF/sriov_numvfs
         driver_is none
+        status=4 why='NVM command set'
+        # Arm's machine has both functions in one group, so this one is refused even before its registers are read.
+        [ ! -e /sys/bus/pci/devices/$BDF/iommu_group/devices/$PF ] || status=3 why="it also holds $PF"
         for turn in 1 2; do
           # A process that unbinds a function that it has open hangs until the guest's time limit.
-          rc 4 $S read $BDF --path vfio --length 4096 --checksum; said 'NVM command set'
+          rc $status $S read $BDF --path vfio --length 4096 --checksum; said "$why"
           driver_is none
         done
-        rc 4 $S info $BDF; said 'NVM command set'
+        rc $status $S info $BDF; said "$why"
         driver_is none
         echo 0 >/sys/bus/pci/devices/$PF/sriov_numvfs; echo 1 >/sys/bus/pci/devices/$PF/sriov_drivers_autoprobe
         BDF=$PF; driver_is nvme

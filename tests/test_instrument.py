@@ -9,7 +9,7 @@ import statistics
 import subprocess
 
 from chario_guest import built
-from scripted import ROOT, disturbed, guest, own_guest
+from scripted import ROOT, disturbed, guest, needs, own_guest
 
 OUT = ROOT / "out" / "test-instrument"
 
@@ -68,6 +68,7 @@ def test_without_tracefs_this_is_reported():
 
 def test_a_sweep_ranks_paths_and_fio_agrees():
     """With fio, only paths that wait for the drive: paths that poll, and memory, would keep the processor busy all the time."""
+    needs("fio")
     guest(
         r"""
         rm -rf out/test-instrument/sweep out/test-instrument/sweep-fio
@@ -170,6 +171,7 @@ def test_the_processor_s_speed_is_told_from_guests_that_count_instructions():
 
 
 def test_a_profile_tells_copying_from_the_rest():
+    needs("perf")
     guest(
         r"""
         rm -rf out/test-instrument/profile-*
@@ -211,6 +213,7 @@ def test_a_profile_tells_copying_from_the_rest():
 
 
 def test_a_drive_in_use_is_left_alone_by_every_verb():
+    needs("perf")
     guest(
         r"""
         mkfs.ext4 -q -F /dev/nvme0n1; mkdir -p /tmp/m; mount /dev/nvme0n1 /tmp/m; echo kept >/tmp/m/file; sync

@@ -5,6 +5,7 @@
  * counters/ of commands and bytes are the namespace's; those of interrupts, recovery and latency are
  * the controller's, because its namespaces share the queues. None is ever reset.
  */
+#include <linux/dma-map-ops.h>
 #include <linux/sysfs.h>
 
 #include "driver.h"
@@ -88,11 +89,13 @@ static ssize_t buffer_align_bytes_store(struct device *dev, struct device_attrib
 					const char *text, size_t length)
 {
 	struct chario_ns *ns = ns_of(dev);
-	unsigned int bytes, least = max(4, dma_get_cache_alignment());
+	unsigned int bytes, least = 4;
 	int error = kstrtouint(text, 0, &bytes);
 
 	if (error)
 		return error;
+	if (!dev_is_dma_coherent(ns->ctrl->dev))
+		least = max_t(unsigned int, least, dma_get_cache_alignment());
 	if (!is_power_of_2(bytes) || bytes < least || bytes > PAGE_SIZE)
 		return -EINVAL;
 	WRITE_ONCE(ns->align_bytes, bytes);

@@ -8,6 +8,8 @@
  */
 #include <linux/fs.h>
 #include <linux/ioport.h>
+#include <linux/of.h>
+#include <linux/of_address.h>
 
 #include "driver.h"
 
@@ -21,14 +23,28 @@ struct window {
 	struct kref kref;
 };
 
-#ifdef CONFIG_X86
-/* A write there is an interrupt (Intel SDM 3A, "Message Address Register Format"). */
-#define DOORBELLS_START 0xfee00000ull
-#define DOORBELLS_END 0xfeefffffull
-#else
-#define DOORBELLS_START 1ull
-#define DOORBELLS_END 0ull
-#endif
+/*
+ * A write to a doorbell is an interrupt. x86 has them all in one place (Intel SDM 3A, "Message
+ * Address Register Format"); a device tree names the controllers that have them.
+ */
+static bool has_doorbell(u64 start, u64 last)
+{
+	struct device_node *node;
+	struct resource registers;
+	int index;
+
+	if (IS_ENABLED(CONFIG_X86) && start <= 0xfeefffff && last >= 0xfee00000)
+		return true;
+	for_each_node_with_property(node, "msi-controller") {
+		for (index = 0; !of_address_to_resource(node, index, &registers); index++) {
+			if (start <= registers.end && last >= registers.start) {
+				of_node_put(node);
+				return true;
+			}
+		}
+	}
+	return false;
+}
 
 static void free_window(struct kref *kref)
 {
@@ -70,7 +86,7 @@ static int check(struct chario_ctrl *ctrl, u64 start, u64 length)
 	if (region_intersects(start, length, IORESOURCE_SYSTEM_RAM, IORES_DESC_NONE) !=
 	    REGION_DISJOINT)
 		return -EPERM;
-	if (start <= DOORBELLS_END && last >= DOORBELLS_START)
+	if (has_doorbell(start, last))
 		return -EPERM;
 	list_for_each_entry(window, &ctrl->windows, list)
 		if (start < window->start + window->length && window->start <= last)

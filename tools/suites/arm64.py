@@ -14,7 +14,8 @@ BUILD = ["tools/cross", "cargo", "build", "--profile", "test", "--locked", "--qu
 # or with counts of instructions.
 PART = ("tests/test_arm64.py",)
 ALL = tuple(f"tests/test_{name}.py" for name in (
-    "data", "volumes", "power", "formats", "faults", "unplug", "boards", "compare", "sustain", "arrays", "fabric", "mount", "arm64",
+    "data", "volumes", "power", "formats", "faults", "unplug", "boards", "compare", "sustain", "arrays", "fabric", "mount", "chario",
+    "chario_faults", "events", "instrument", "arm64",
 ))  # fmt: skip
 FILES = ALL if os.environ.get("STRAIGHTWAY_ARCH") == "aarch64" else PART
 

@@ -9,11 +9,12 @@ from .result import ROOT, Result
 REPORT = ROOT / "build" / "test" / "pytest.xml"
 # Tests with guests are a separate suite unless another suite names their file.
 FILES = {
+    # First, because it may have others' files.
+    "arm64": arm64.FILES,
     "chario": ("tests/test_chario.py", "tests/test_chario_faults.py"),
     "firmware": ("tests/test_coprocessor.py", "tests/test_coprocessor_faults.py", "tests/test_coprocessor_mapped.py",
                  "tests/test_firmware_stack.py"),
     "rtl": ("rtl/test",),
-    "arm64": arm64.FILES,
 }
 OTHERS = ("lab", ("lab/tests", "tests"))
 
