@@ -8,6 +8,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from suites import programs
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 
@@ -48,7 +50,8 @@ def run(command, **options):
 
 
 def build_example(package, example, profile="release"):
-    run(["cargo", "build", "--quiet", "--locked", "--profile", profile, "-p", package, "--example", example])
+    packages = programs.selection() if package in programs.PACKAGES and profile == "release" else ["-p", package]
+    run(["cargo", "build", "--quiet", "--locked", "--profile", profile, *packages, "--example", example])
     return TARGET / profile / "examples" / example
 
 
