@@ -1,4 +1,4 @@
-"""lab/run --count, and drives below a root port or with a limit.
+"""lab/run --count.
 
 Own guests: lab/run's own options are tested.
 """
@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from test_lab import BUILD, OUT, REPOSITORY, lab, shell
+from test_lab import BUILD, OUT, REPOSITORY, lab
 
 PROGRAM = r"""
 #define _GNU_SOURCE
@@ -67,16 +67,3 @@ def test_instructions_between_markers_are_counted(program):
 def test_counting_is_of_one_cpu():
     done = lab("--count", "out/never", "--cpus", "2", "--", "true", check=2)
     assert b"one CPU" in done.stderr
-
-
-def test_a_drive_below_a_root_port_and_with_a_limit():
-    # A slow machine takes longer, and no machine less than the limit allows.
-    job = (
-        "readlink -f /sys/class/nvme/nvme0/device; began=$(date +%s%N); "
-        "dd if=/dev/nvme0n1 of=/dev/null bs=4k count=60 iflag=direct status=none && echo $(($(date +%s%N) - began))"
-    )
-    place, took_ns = shell(job, "--drive", "size=64M,iops=50,port=on").stdout.decode().splitlines()
-    assert place.endswith("/0000:01:00.0")
-    assert int(took_ns) > 600_000_000
-    assert lab("--drive", "port=perhaps", "--", "true", check=2).stderr.count(b"port=on")
-    assert lab("--drive", "iops=0", "--", "true", check=2).stderr.count(b"from 1 on")
