@@ -2,6 +2,7 @@
 
 import contextlib
 import fcntl
+import functools
 import os
 import shutil
 import subprocess
@@ -20,6 +21,7 @@ BUILD = ROOT / "build" / "rtl"
 BIN = ROOT / "build" / "venv" / "bin"
 
 
+@functools.cache
 def cores():
     """Each core's name, with its folder and description."""
     found = {}

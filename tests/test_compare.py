@@ -23,7 +23,7 @@ def test_every_path_is_compared_and_counted():
     guest(
         rf"insmod build/chario/{module}/chario.ko windows={scripted.TARGET.window}" + r"""
         rm -rf out/test-compare
-        measured $S compare /dev/nvme0n1 --destroy-data LAB1 --sizes 4K,1M --rounds 5 --cell-duration 10ms \
+        measured $S compare /dev/nvme0n1 --destroy-data LAB1 --sizes 4K,1M --span 32M --rounds 5 --cell-duration 10ms \
           --output out/test-compare
         grep -q straightway-poll /tmp/out || fail "no table was printed"
         driver_is nvme

@@ -41,8 +41,8 @@ def elaboration(proof, files):
             *(["clk2fflogic"] if proof.get("clocks") == "many" else ["async2sync", "dffunmap"]),
             "chformal -assume -early", "chformal -live -fair -cover -remove", "opt_clean",
             "formalff -setundef -clk2ff -ff2anyinit -assume", "setundef -undriven -anyseq", "setattr -unset keep",
-            "delete -output", "opt -full", "techmap", "opt -fast", "formalff -clk2ff -ff2anyinit", "simplemap", "dffunmap",
-            "aigmap", "opt_clean", "write_aiger -I -B -zinit -no-startoffset -ywmap proof.map proof.aig"]
+            "delete -output", "opt -full", "techmap", "formalff -clk2ff -ff2anyinit", "simplemap", "dffunmap",
+            "aigmap", "write_aiger -I -B -zinit -no-startoffset -ywmap proof.map proof.aig"]
 
 
 def search(proof, mutated):
@@ -155,7 +155,9 @@ def main():
     work = [(proof, number) for proof in proofs if proof["name"] in names
             for number in range(len(proof["mutation"]) + 1)]  # fmt: skip
     passed = failed = 0
-    kept.tools()  # is cached: each process needs it
+    # Both are cached: each process needs them.
+    kept.tools()
+    cores.cores()
     running = {}
     while work or running:
         # A proof keeps one processor busy.
