@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdin, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A recording from a pipe, whose commits are awaited.
-struct Take {
+pub struct Take {
     child: Child,
     input: ChildStdin,
     lines: BufReader<std::process::ChildStdout>,
@@ -15,6 +15,11 @@ struct Take {
 
 impl Take {
     fn start(device: &str, words: &[&str]) -> Self {
+        Self::committed(device, "64K", words)
+    }
+
+    /// With a commit after each part of this size.
+    pub fn committed(device: &str, size: &str, words: &[&str]) -> Self {
         let record = [
             "record",
             device,
@@ -22,7 +27,7 @@ impl Take {
             "--block",
             "64K",
             "--commit-bytes",
-            "64K",
+            size,
         ];
         let mut child = command(&[&record[..], &["--acknowledge"], words].concat())
             .stdin(Stdio::piped())
@@ -39,7 +44,7 @@ impl Take {
     }
 
     /// Sends data, and waits until all of it is durable.
-    fn write(&mut self, data: &[u8]) {
+    pub fn write(&mut self, data: &[u8]) {
         self.input.write_all(data).unwrap();
         self.written += data.len();
         let wanted = format!("durable {}\n", self.written);
@@ -53,7 +58,7 @@ impl Take {
         }
     }
 
-    fn end(self) {
+    pub fn end(self) {
         drop(self.input);
         drop(self.lines);
         let output = self.child.wait_with_output().unwrap();
