@@ -73,11 +73,15 @@ def test_a_target_of_others(name):
 @pytest.mark.parametrize("name", SHAPES)
 def test_a_faulty_network(name):
     """Loss, copies, delays, other orders and damage, power cuts of the target: each block has the contents that its host wrote last."""
-    total = dict.fromkeys(("good", "bad", "again", "damaged", "repeated", "losses", "resets"), 0)
-    for seed in range(SEED, SEED + 8):
+    floors = {"good": 400, "again": 50, "damaged": 10, "repeated": 20, "resets": 10}
+    total = dict.fromkeys(floors, 0)
+    # At least eight networks; a few more where chance gave these too little to show.
+    for seed in range(SEED, SEED + 16):
+        if seed >= SEED + 8 and all(total[key] > floor for key, floor in floors.items()):
+            break
         found = run(name, "random", seed, 250000)
         total = {key: count + found[key] for key, count in total.items()}
-    assert total["good"] > 400 and total["again"] > 50 and total["damaged"] > 2 and total["repeated"] > 20 and total["resets"] > 10, total
+    assert all(total[key] > floor for key, floor in floors.items()), total
 
 
 @pytest.mark.parametrize("name", SHAPES)

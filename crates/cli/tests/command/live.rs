@@ -58,11 +58,13 @@ impl Take {
         }
     }
 
-    pub fn end(self) {
+    /// What it says.
+    pub fn end(self) -> String {
         drop(self.input);
         drop(self.lines);
         let output = self.child.wait_with_output().unwrap();
         assert!(output.status.success(), "{}", stderr(&output));
+        stderr(&output)
     }
 }
 

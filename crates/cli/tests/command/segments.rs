@@ -138,7 +138,7 @@ fn a_ring_keeps_the_newest_and_goes_on_in_the_next_recording() {
         for part in pattern.chunks(512 << 10) {
             take.write(part);
         }
-        take.end();
+        let said = take.end();
         let listed = json(&["ls", &device, "take.0*", "--json"]);
         let files = listed["files"].as_array().unwrap().iter();
         let segments: Vec<(String, u64)> = files
@@ -148,7 +148,11 @@ fn a_ring_keeps_the_newest_and_goes_on_in_the_next_recording() {
             })
             .filter(|(name, _)| !name.ends_with("txt"))
             .collect();
-        assert!(segments.len() > 1, "{segments:?}");
+        let [(first, _), .., (last, _)] = &segments[..] else {
+            unreachable!("{segments:?}");
+        };
+        let told = format!("{} segments from `{first}` to `{last}`; ", segments.len());
+        assert!(said.contains(&told) && said.contains(" removed"), "{said}");
         let kept: u64 = segments.iter().map(|(_, length)| length).sum();
         // A segment that became longer was expected to have 1 MiB when the next one was made.
         let is_longer = segments.iter().any(|(_, length)| *length > 1 << 20);
