@@ -28,7 +28,7 @@ def packages(tmp_path_factory):
         if not (BUILD / name).exists():
             pytest.skip(f"no target/release/{name}; run: make build")
     folder = tmp_path_factory.mktemp("packages")
-    # Compressing the static library well takes a minute.
+    # Good compression takes most of the time.
     quick = {"DPKG_DEB_COMPRESSOR_TYPE": "gzip", "DPKG_DEB_COMPRESSOR_LEVEL": "1"}
     made = run("tools/packages", "--no-lint", "--output", folder, env=os.environ | quick).split()
     return {path.rpartition("/")[2].partition("_")[0]: path for path in made}
@@ -75,6 +75,15 @@ def test_dpkg_installs_and_removes_the_command_and_the_library(packages, tmp_pat
     pc = next(root.rglob("straightway.pc"))
     libdir = next(line for line in pc.read_text().splitlines() if line.startswith("libdir=")).replace("libdir=${prefix}/", "")
     assert (root / "usr" / libdir / "libstraightway.so").resolve().exists()
+    # A program with the static library: it has the interface, and no other name that a program could have too.
+    library = root / "usr" / libdir / "libstraightway.a"
+    names = {line.split()[-1] for line in run("nm", "--extern-only", "--defined-only", library).splitlines() if " T " in line}
+    interface = set(re.findall(r"\b(straightway_\w+)\(", (root / "usr/include/straightway.h").read_text()))
+    assert names == interface, names ^ interface
+    needs = next(line for line in pc.read_text().splitlines() if line.startswith("Libs.private:")).split()[1:]
+    run("cc", "-I", root / "usr/include", "crates/c/examples/files.c", library, *needs, "-o", tmp_path / "files")
+    run(root / "usr/bin/straightway", "format", tmp_path / "image", "--size", "16M")
+    assert run(tmp_path / "files", tmp_path / "image", "log", input="stored").split() == ["6", "log"]
     run(*dpkg, "--purge", "straightway", "libstraightway0", "libstraightway-dev")
     left = [path for path in root.rglob("*") if path.is_file() and not path.is_relative_to(root / "var")]
     assert left == []
