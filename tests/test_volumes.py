@@ -170,6 +170,11 @@ def test_others_read_what_is_recorded_whatever_drives_the_drive():
           $S get /dev/nvme0n1 take - --follow >/tmp/got 2>/tmp/told 3>&- & follower=$!
           rc 0 $S get $BDF take - --length 1M
           same "$(sum </tmp/out)" "$(head -c 1M /tmp/data | sum)" "the beginning over $path"
+          rc 0 $S export /dev/nvme0n1 take /tmp/exported --force
+          rc 0 $S cat $BDF take
+          for copy in /tmp/out /tmp/exported; do
+            same "$(sum <$copy)" "$(head -c 2M /tmp/data | sum)" "$copy over $path"
+          done
           rc 3 $S rm /dev/nvme0n1 take
           tail -c 2M /tmp/data >&3
           exec 3>&-

@@ -1,4 +1,4 @@
-//! A volume that another process records on: what that one answers to `ls`, `stat`, `df` and `get`.
+//! A volume that another process records on: what that one answers to `ls`, `stat`, `df`, `get`, `cat` and `export`.
 //!
 //! A volume has one writer, which alone knows what is in flight. So the readers ask it: the process that records listens at a
 //! socket, and its loop answers between the blocks of the recording, one request at a time, from what is committed. Nothing is
@@ -9,12 +9,14 @@
 //! | `door` | the recording's socket, and a thread for each reader |
 //! | `host` | the answers, on the thread that has mounted the volume |
 //! | `reader` | the other end: what a verb asks |
+//! | `origin` | files to read, wherever the volume is mounted |
 //!
 //! A message is a line of JSON; the data of [`Answer::Data`] follows its line. The socket is in Linux's abstract namespace, so that
 //! a killed recording leaves nothing behind; each end refuses the other unless it is root's or the same user's.
 
 pub mod door;
 pub mod host;
+pub mod origin;
 pub mod reader;
 
 use crate::drive::Drive;

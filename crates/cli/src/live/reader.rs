@@ -107,7 +107,7 @@ impl Live {
     }
 
     /// The answer; None if the recording has ended.
-    fn try_ask(&mut self, ask: &Ask) -> Result<Option<Answer>> {
+    pub(super) fn try_ask(&mut self, ask: &Ask) -> Result<Option<Answer>> {
         let internal = |error: serde_json::Error| {
             Failure::other(format!(
                 "the recording's process and this one differ: {error}"

@@ -1,16 +1,13 @@
 //! `straightway cat DEVICE NAME...`: files of a volume, one after the other, to standard output.
 
 use crate::Context;
-use crate::drive::Drive;
 use crate::failure::{Exit, Result};
 use crate::guard::{Outlet, output_of};
+use crate::live::origin::Origin;
 use crate::transfer::IoArgs;
-use crate::units::Size;
-use crate::verbs::get::Get;
 use crate::verbs::put::check_name;
-use crate::volume::listing::{FileEntry, Listing};
+use crate::volume::listing::FileEntry;
 use crate::volume::tree::{choose, none_of};
-use crate::volume::{Access, Store, route};
 use clap::Args;
 use std::collections::BTreeMap;
 
@@ -19,7 +16,7 @@ use std::collections::BTreeMap;
 #[command(after_help = "\
 In the order of the words; the files that a pattern fits in the order of their names. Nothing is printed
 if a word fits no file. A file with checksums is verified: what does not match is not printed, and the
-exit status is 6. The segments of a recording become one stream: straightway cat DEVICE 'run-*' | ...")]
+exit status is 6. While one process records, what it has committed is printed. The segments of a recording become one stream: straightway cat DEVICE 'run-*' | ...")]
 pub struct Cat {
     /// The device with the volume
     pub device: String,
@@ -40,60 +37,39 @@ impl Cat {
         for name in &self.names {
             check_name(name)?;
         }
-        let drive = Drive::find(&context.roots, &self.device)?;
-        let output = output_of(&context.roots, &drive, None, false)?;
-        let options = route::open_options(&self.io, false);
-        let mut store = Store::of(context, drive, &options)?;
-        let printed = store.mount(Access::Read, |mounted| {
-            let files = self.chosen(Listing::read(mounted)?)?;
+        Origin::with(context, &self.device, &self.io, |origin| {
+            let output = match origin.drive {
+                Some(drive) => output_of(&context.roots, drive, None, false)?,
+                None => None,
+            };
+            let all = origin.files()?;
+            let files = self.chosen(&all)?;
             let mut sink = Outlet::open(output)?;
-            let get = self.as_get();
             let bar = context.console.bytes_bar(None);
-            for file in &files {
-                let part = get.part(mounted, file)?;
-                get.fetch(context, mounted, &part, &bar, |data| sink.take(data))?;
+            for file in files {
+                origin.read(file, file.size_bytes, &bar, &mut |data| sink.take(data))?;
             }
             bar.finish_and_clear();
             sink.finish()
-        });
-        store.close(printed)?;
+        })?;
         Ok(Exit::Done)
     }
 
     /// The files that the words choose, word by word.
-    fn chosen(&self, listing: Listing) -> Result<Vec<FileEntry>> {
-        let files: BTreeMap<&str, &FileEntry> = listing
-            .files
+    fn chosen<'f>(&self, files: &'f [FileEntry]) -> Result<Vec<&'f FileEntry>> {
+        let files: BTreeMap<&str, &FileEntry> = files
             .iter()
             .map(|file| (file.name.as_str(), file))
             .collect();
         let names: Vec<&str> = files.keys().copied().collect();
-        let mut found: Vec<FileEntry> = Vec::new();
+        let mut found: Vec<&FileEntry> = Vec::new();
         for word in &self.names {
             let (chosen, idle) = choose(std::slice::from_ref(word), &names)?;
             if !idle.is_empty() {
                 return Err(none_of(&idle, &self.device).and("nothing was printed"));
             }
-            let each = chosen.iter().filter_map(|name| files.get(name));
-            found.extend(each.map(|file| (*file).clone()));
+            found.extend(chosen.iter().filter_map(|name| files.get(name)));
         }
         Ok(found)
-    }
-
-    /// The whole of each file, as `get` fetches it.
-    fn as_get(&self) -> Get {
-        Get {
-            device: self.device.clone(),
-            words: Vec::new(),
-            all: false,
-            tar: false,
-            offset: Size(0),
-            length: None,
-            follow: false,
-            force: false,
-            verify: false,
-            io: self.io,
-            json: false,
-        }
     }
 }

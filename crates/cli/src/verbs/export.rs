@@ -2,24 +2,23 @@
 
 mod targets;
 
-use crate::drive::Drive;
 use crate::failure::{Exit, Failure, Result};
 use crate::formats::args::Format;
 use crate::formats::gaps;
 use crate::formats::mcap::{MAGIC, Rebuild, Rebuilt};
 use crate::formats::pcapng;
 use crate::formats::sigmf::{MAX_META_BYTES, META, Metadata, meta_name};
+use crate::live::origin::Origin;
 use crate::stream::segments::files::{GAPS, gaps_name};
 use crate::transfer::IoArgs;
 use crate::units::{counted, exact, micros};
 use crate::verbs::put::check_name;
-use crate::volume::drain::{Part, drain};
-use crate::volume::flow::Sums;
-use crate::volume::listing::Listing;
+use crate::volume::listing::FileEntry;
 use crate::volume::tree::{choose, is_pattern, none_of};
-use crate::volume::{Access, Mounted, Store, failed, pace, route, shown};
+use crate::volume::{failed, shown};
 use crate::{Context, SCHEMA_VERSION};
 use clap::Args;
+use indicatif::ProgressBar;
 use schemars::JsonSchema;
 use serde::Serialize;
 use sha2::{Digest, Sha512};
@@ -27,7 +26,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 use stream::Gap;
 use targets::Targets;
-use volume::{Entry, Error};
+use volume::Error;
 
 /// The longest companion that is read: a quarter of a million gaps.
 const MAX_GAPS_BYTES: u64 = 16 << 20;
@@ -57,6 +56,8 @@ companions .gaps and .sigmf-meta of what a pattern fits are no segments. NAME.si
 NAME.000001 and those behind it.
 
 raw and pcapng write FILE, the bytes, and FILE.gaps.json if the recording has gaps.
+
+While one process records, export takes what is committed when it begins, and the recording goes on.
 
 Files appear under their names when they are complete. Existing ones are replaced only with --force.")]
 pub struct Export {
@@ -133,7 +134,7 @@ pub struct SigmfExported {
 #[derive(Default)]
 struct Recording {
     /// Its segments, at least one.
-    segments: Vec<Entry>,
+    segments: Vec<FileEntry>,
     size_bytes: u64,
     gaps: Vec<Gap>,
 }
@@ -165,17 +166,13 @@ impl Export {
             return Err(Failure::usage("an export needs the name of a file")
                 .hint("straightway get DEVICE NAME - writes the bytes to standard output"));
         }
-        let drive = Drive::find(&context.roots, &self.device)?;
-        let options = route::open_options(&self.io, false);
-        let mut store = Store::of(context, drive, &options)?;
-        context.say(format_args!("path: {}", store.opened.name));
-        let exported = store.mount(Access::Read, |mounted| {
+        let exported = Origin::with(context, &self.device, &self.io, |origin| {
+            context.say(format_args!("path: {}", origin.path()));
             let began = Instant::now();
-            let mut exported = self.export(context, mounted, &self.segments(mounted)?)?;
+            let mut exported = self.export(context, origin, &self.segments(origin)?)?;
             exported.elapsed_us = micros(began.elapsed());
             Ok(exported)
-        });
-        let exported = store.close(exported)?;
+        })?;
         match self.json {
             true => context.console.json(&exported)?,
             false => context.console.print_outcome(&exported.text())?,
@@ -188,11 +185,11 @@ impl Export {
     }
 
     /// The names, with those that patterns fit.
-    fn segments(&self, mounted: &Mounted<'_, '_>) -> Result<Vec<String>> {
+    fn segments(&self, origin: &Origin<'_, '_>) -> Result<Vec<String>> {
         if !self.names.iter().any(|name| is_pattern(name)) {
             return Ok(self.names.clone());
         }
-        let files = Listing::read(mounted)?.files.into_iter();
+        let files = origin.files()?.into_iter();
         let is_companion = |name: &str| name.ends_with(META) || name.ends_with(GAPS);
         let mut all: Vec<String> = files.map(|file| file.name).collect();
         all.retain(|name| !is_companion(name) || self.names.contains(name));
@@ -212,22 +209,22 @@ impl Export {
     fn export(
         &self,
         context: &Context,
-        mounted: &Mounted<'_, '_>,
+        origin: &Origin<'_, '_>,
         names: &[String],
     ) -> Result<Exported> {
         let mut recording = Recording::default();
         for name in names {
-            let doing = || format!("opening `{}`", shown(name));
-            let entry = mounted.run(doing(), mounted.volume.find(name))?;
+            let missing = || failed(format_args!("opening `{}`", shown(name)), Error::NotFound);
+            let entry = origin.find(name)?.ok_or_else(missing)?;
             recording.size_bytes += entry.size_bytes;
             recording.segments.push(entry);
         }
-        let format = self.format_of(context, mounted, &recording)?;
-        let targets = Targets::check(context, mounted.drive, &self.file, format, self.force)?;
+        let format = self.format_of(context, origin, &recording)?;
+        let targets = Targets::check(context, origin.drive, &self.file, format, self.force)?;
         let mut begin_bytes = 0;
         for entry in &recording.segments {
-            let companion = gaps_name(entry.name.as_str());
-            let lines = self.companion(context, mounted, &companion, MAX_GAPS_BYTES)?;
+            let companion = gaps_name(&entry.name);
+            let lines = self.companion(origin, &companion, MAX_GAPS_BYTES)?;
             if let Some(lines) = lines {
                 let gaps = gaps::parse(&companion, &lines)?;
                 recording.gaps.extend(gaps.into_iter().map(|gap| Gap {
@@ -240,13 +237,13 @@ impl Export {
         // A gap's line is durable before what follows the gap, which a power cut may have taken.
         let size_bytes = recording.size_bytes;
         recording.gaps.retain(|gap| gap.offset_bytes < size_bytes);
-        let mut exported = Self::report(mounted, &recording, format);
+        let mut exported = Self::report(origin, &recording, format);
         match format {
             Format::Raw | Format::Pcapng => {
-                self.raw(context, mounted, &recording, targets, &mut exported)?
+                self.raw(context, origin, &recording, targets, &mut exported)?
             }
-            Format::Sigmf => self.sigmf(context, mounted, &recording, targets, &mut exported)?,
-            Format::Mcap => self.mcap(context, mounted, &recording, targets, &mut exported)?,
+            Format::Sigmf => self.sigmf(context, origin, &recording, targets, &mut exported)?,
+            Format::Mcap => self.mcap(context, origin, &recording, targets, &mut exported)?,
         }
         Ok(exported)
     }
@@ -255,20 +252,20 @@ impl Export {
     fn format_of(
         &self,
         context: &Context,
-        mounted: &Mounted<'_, '_>,
+        origin: &Origin<'_, '_>,
         recording: &Recording,
     ) -> Result<Format> {
         if let Some(format) = self.format {
             return Ok(format);
         }
-        if self.description(mounted, recording)?.is_some() {
+        if self.description(origin, recording)?.is_some() {
             return Ok(Format::Sigmf);
         }
         let mut begin = Vec::new();
         let len = recording
             .size_bytes
             .min(MAGIC.len().max(pcapng::MAGIC.len()) as u64);
-        self.read_all(context, mounted, recording, len, &mut |data| {
+        self.read_all(context, origin, recording, len, &mut |data| {
             begin.extend_from_slice(data);
             Ok(())
         })?;
@@ -283,26 +280,26 @@ impl Export {
     /// of all segments if the first one of them is the first.
     fn description(
         &self,
-        mounted: &Mounted<'_, '_>,
+        origin: &Origin<'_, '_>,
         recording: &Recording,
     ) -> Result<Option<String>> {
         let name = recording.name();
         let of_segments = name.strip_suffix(FIRST_SEGMENT);
         for name in [Some(name), of_segments].into_iter().flatten() {
             let meta = meta_name(name);
-            if check_name(&meta).is_ok() && mounted.find(&meta)?.is_some() {
+            if check_name(&meta).is_ok() && origin.find(&meta)?.is_some() {
                 return Ok(Some(meta));
             }
         }
         Ok(None)
     }
 
-    fn report(mounted: &Mounted<'_, '_>, recording: &Recording, format: Format) -> Exported {
+    fn report(origin: &Origin<'_, '_>, recording: &Recording, format: Format) -> Exported {
         let lost = recording.gaps.iter().map(|gap| gap.lost_bytes);
         Exported {
             schema_version: SCHEMA_VERSION,
-            device: mounted.drive.to_string(),
-            path: mounted.path.to_owned(),
+            device: origin.device(),
+            path: origin.path().to_owned(),
             name: recording.name().to_owned(),
             segments: recording.segments.len() as u64,
             format: format.name(),
@@ -310,7 +307,7 @@ impl Export {
             length_bytes: recording.size_bytes,
             gaps: recording.gaps.len() as u64,
             lost_bytes: lost.fold(0, u64::saturating_add),
-            verified: recording.segments.iter().all(|entry| entry.checksums),
+            verified: recording.segments.iter().all(FileEntry::has_checksums),
             elapsed_us: 0,
             sigmf: None,
             mcap: None,
@@ -321,52 +318,26 @@ impl Export {
     fn read_all(
         &self,
         context: &Context,
-        mounted: &Mounted<'_, '_>,
+        origin: &Origin<'_, '_>,
         recording: &Recording,
         len: u64,
         sink: &mut (dyn FnMut(&[u8]) -> Result<()> + Send),
     ) -> Result<()> {
+        let bar = context.console.bytes_bar(Some(len));
         let mut left = len;
         for entry in &recording.segments {
             let len = left.min(entry.size_bytes);
-            self.read(context, mounted, entry, len, sink)?;
+            origin.read(entry, len, &bar, sink)?;
             left -= len;
         }
-        Ok(())
-    }
-
-    /// Reads the first `len` bytes of a file.
-    fn read(
-        &self,
-        context: &Context,
-        mounted: &Mounted<'_, '_>,
-        entry: &Entry,
-        len: u64,
-        sink: &mut (dyn FnMut(&[u8]) -> Result<()> + Send),
-    ) -> Result<()> {
-        let part = Part {
-            name: entry.name.as_str(),
-            offset_bytes: 0,
-            length_bytes: len,
-            size_bytes: entry.size_bytes,
-            sums: match entry.checksums {
-                true => Sums::Stored,
-                false => Sums::Ignored,
-            },
-            past_rot: false,
-            pace: pace(mounted, &self.io)?,
-        };
-        let bar = context.console.bytes_bar(Some(len));
-        let drained = drain(mounted, &part, sink, &bar, &context.cancel);
         bar.finish_and_clear();
-        drained.map(|_| ())
+        Ok(())
     }
 
     /// A small file beside the recording, if there is one.
     fn companion(
         &self,
-        context: &Context,
-        mounted: &Mounted<'_, '_>,
+        origin: &Origin<'_, '_>,
         name: &str,
         max_bytes: u64,
     ) -> Result<Option<Vec<u8>>> {
@@ -374,7 +345,7 @@ impl Export {
         if check_name(name).is_err() {
             return Ok(None);
         }
-        let Some(entry) = mounted.find(name)? else {
+        let Some(entry) = origin.find(name)? else {
             return Ok(None);
         };
         if entry.size_bytes > max_bytes {
@@ -386,7 +357,8 @@ impl Export {
             return Err(Failure::other(what).hint("straightway get fetches the recording alone"));
         }
         let mut bytes = Vec::new();
-        self.read(context, mounted, &entry, entry.size_bytes, &mut |data| {
+        let bar = ProgressBar::hidden();
+        origin.read(&entry, entry.size_bytes, &bar, &mut |data| {
             bytes.extend_from_slice(data);
             Ok(())
         })?;
@@ -396,14 +368,14 @@ impl Export {
     fn raw(
         &self,
         context: &Context,
-        mounted: &Mounted<'_, '_>,
+        origin: &Origin<'_, '_>,
         recording: &Recording,
         targets: Targets,
         exported: &mut Exported,
     ) -> Result<()> {
         let size_bytes = recording.size_bytes;
         let mut files = targets.open()?;
-        self.read_all(context, mounted, recording, size_bytes, &mut |data| {
+        self.read_all(context, origin, recording, size_bytes, &mut |data| {
             files.data.take(data)
         })?;
         let gaps = RawGaps {
@@ -423,18 +395,18 @@ impl Export {
     fn sigmf(
         &self,
         context: &Context,
-        mounted: &Mounted<'_, '_>,
+        origin: &Origin<'_, '_>,
         recording: &Recording,
         targets: Targets,
         exported: &mut Exported,
     ) -> Result<()> {
         let name = recording.name();
-        let meta = match self.description(mounted, recording)? {
+        let meta = match self.description(origin, recording)? {
             Some(meta) => meta,
             None => meta_name(name),
         };
         check_name(&meta)?;
-        let Some(bytes) = self.companion(context, mounted, &meta, MAX_META_BYTES)? else {
+        let Some(bytes) = self.companion(origin, &meta, MAX_META_BYTES)? else {
             let why = failed(format_args!("opening `{}`", shown(&meta)), Error::NotFound);
             return Err(why.hint(format!(
                 "describe the samples: straightway put {} FILE '{meta}', or --format raw",
@@ -456,7 +428,7 @@ impl Export {
         let mut files = targets.open()?;
         let mut digest = Sha512::new();
         let len = samples * metadata.sample_bytes;
-        self.read_all(context, mounted, recording, len, &mut |data| {
+        self.read_all(context, origin, recording, len, &mut |data| {
             digest.update(data);
             files.data.take(data)
         })?;
@@ -479,7 +451,7 @@ impl Export {
     fn mcap(
         &self,
         context: &Context,
-        mounted: &Mounted<'_, '_>,
+        origin: &Origin<'_, '_>,
         recording: &Recording,
         targets: Targets,
         exported: &mut Exported,
@@ -499,7 +471,7 @@ impl Export {
         }
         let mut files = targets.open()?;
         let mut rebuild = Rebuild::new(recording.name(), len, |data: &[u8]| files.data.take(data));
-        self.read_all(context, mounted, recording, len, &mut |data| {
+        self.read_all(context, origin, recording, len, &mut |data| {
             rebuild.feed(data)
         })?;
         exported.mcap = Some(rebuild.finish()?);

@@ -63,8 +63,8 @@ made durable every --commit-bytes and --commit-interval; a power cut loses only 
 such commit, and --acknowledge prints each commit.
 
 With --append a recording goes on at the end of NAME, after a power cut for example; --size and --for are
-what is added. A NAME that does not exist is made. While it records, ls, stat, df and get in other
-processes see what is committed, and get --follow sees it grow.
+what is added. A NAME that does not exist is made. While it records, ls, stat, df, get, cat and
+export in other processes see what is committed, and get --follow sees it grow.
 
 With --policy drop, NAME.gaps has a line of 64 bytes for each gap: the offset in NAME before which
 bytes are missing, their number, the arrival time of the first of them (in us, since the first block

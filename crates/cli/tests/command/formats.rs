@@ -6,7 +6,7 @@ use crate::support::{
 };
 use serde_json::{Value, json};
 
-const SAMPLES: [&str; 6] = [
+pub const SAMPLES: [&str; 6] = [
     "--format",
     "sigmf",
     "--sigmf-datatype",
@@ -53,7 +53,7 @@ fn mcap_record(opcode: u8, content: &[u8]) -> Vec<u8> {
 }
 
 /// A stream of MCAP with this many messages and no end.
-fn mcap(messages: u64) -> Vec<u8> {
+pub fn mcap(messages: u64) -> Vec<u8> {
     let text = |text: &str| [&(text.len() as u32).to_le_bytes(), text.as_bytes()].concat();
     let channel = [vec![1, 0, 0, 0], text("/a"), text("json"), text("")].concat();
     let mut stream = b"\x89MCAP0\r\n".to_vec();

@@ -1,5 +1,6 @@
 //! What other processes see of a volume on which one records.
 
+use crate::formats::{SAMPLES, mcap};
 use crate::support::{Folder, code, command, json, noise, ok, refused, run, stderr, volume};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, Stdio};
@@ -230,4 +231,68 @@ fn a_ring_goes_on_whoever_reads_its_oldest_file() {
     println!("{seen} segments read, {removed} removed");
     assert!(removed > 0, "{report}");
     assert_eq!(code(&["--quiet", "check", &device]), 0);
+}
+
+#[test]
+fn what_is_committed_is_exported_and_printed_while_the_recording_goes_on() {
+    let folder = Folder::new();
+    let read = |name: &str| std::fs::read(folder.path(name)).unwrap();
+    let messages = mcap(10_000);
+    let data = [noise(10, 4 << 20), messages.clone()];
+    for (words, whole, format) in [
+        (&["--checksums"][..], &data[0], "raw"),
+        (&SAMPLES, &data[0], "sigmf"),
+        (&["--format", "mcap"], &data[1], "mcap"),
+    ] {
+        let device = volume(&folder, "disk", &["--force", "--checksums"]);
+        let other = folder.file("other", 70_001);
+        ok(&["put", &device, &other]);
+        let mut take = Take::start(&device, words);
+        let committed = &whole[..256 << 10];
+        take.write(committed);
+        let target = folder.path("out");
+        let export = ["export", &device, "take*", &target, "--force", "--json"];
+        let report = json(&export);
+        assert_eq!(
+            (&report["format"], &report["length_bytes"]),
+            (&format.into(), &committed.len().into())
+        );
+        assert_eq!(report["verified"], true);
+        match format {
+            "raw" => assert!(read("out") == committed),
+            "sigmf" => assert!(read("out.sigmf-data") == committed),
+            _ => assert!(report["mcap"]["messages"].as_u64().unwrap() > 1000),
+        }
+        let printed = run(&["cat", &device, "other", "take"]);
+        assert!(printed.stdout == [&read("other"), committed].concat());
+        refused(&["cat", &device, "none"], 10, "nothing was printed");
+        refused(&["export", &device, "none", &target], 10, "none");
+        refused(&export[..export.len() - 2], 9, "exists");
+        take.write(&whole[256 << 10..320 << 10]);
+        take.end();
+        let report = json(&export);
+        assert_eq!(report["length_bytes"], 320 << 10);
+        assert_eq!(code(&["--quiet", "check", &device]), 0);
+    }
+}
+
+#[test]
+fn what_was_begun_while_recording_is_printed_to_its_end() {
+    let folder = Folder::new();
+    let device = volume(&folder, "disk", &["--checksums"]);
+    let data = noise(11, 8 << 20);
+    let (first, second) = data.split_at(7 << 20);
+    let mut take = Take::start(&device, &[]);
+    take.write(first);
+    let mut cat = command(&["cat", &device, "take"]);
+    let mut cat = cat
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let begin = delivered(&mut cat, 1);
+    // It has the size of now, and waits for this reader; what follows comes from the volume.
+    take.write(second);
+    take.end();
+    assert!([begin, rest(cat)].concat() == first);
 }

@@ -30,7 +30,7 @@ impl Targets {
     /// One of them may not; nothing was changed.
     pub fn check(
         context: &Context,
-        drive: &Drive,
+        drive: Option<&Drive>,
         file: &Path,
         format: Format,
         force: bool,
@@ -43,7 +43,7 @@ impl Targets {
             .hint("name a file in it"));
         }
         let check = |path: PathBuf| {
-            let output = Output::check(&context.roots, &path, force, Some(drive))?;
+            let output = Output::check(&context.roots, &path, force, drive)?;
             Ok::<_, Failure>((path, output))
         };
         let (data, described) = match format {

@@ -8,17 +8,13 @@ use crate::drive::Drive;
 use crate::failure::{Exit, Failure, Result};
 use crate::guard::Outlet;
 use crate::live::READ_BYTES;
+use crate::live::origin::{HANDOVER, pause};
 use crate::live::reader::Live;
 use crate::units::{Size, micros};
 use crate::verbs::put::Report;
 use crate::volume::{Access, Store, route, shown};
 use indicatif::ProgressBar;
-use std::time::{Duration, Instant};
-
-/// How long to sleep when nothing new is committed.
-const LOOK: Duration = Duration::from_millis(50);
-/// How long a recording that has ended may take to give the drive back.
-const HANDOVER: Duration = Duration::from_secs(30);
+use std::time::Instant;
 
 /// A file on its way.
 struct Copied {
@@ -161,15 +157,6 @@ impl Get {
             Ok(())
         });
         store.close(fetched)
-    }
-}
-
-/// A moment for the recording, or for its end.
-fn pause(context: &Context) -> Result<()> {
-    std::thread::sleep(LOOK);
-    match context.cancel.is_set() {
-        true => Err(Failure::interrupted("interrupted")),
-        false => Ok(()),
     }
 }
 
