@@ -2,7 +2,7 @@
 
 use crate::examples;
 use crate::failure::Failure;
-use crate::verbs::Verb;
+use crate::verbs::{self, Verb};
 use clap::{Arg, Command, CommandFactory, Parser};
 use std::ffi::OsString;
 
@@ -36,10 +36,19 @@ const OVERVIEW_EXAMPLES: [(&str, &str); 4] = [
 /// Read, write and measure an NVMe drive by the shortest path
 #[derive(Clone, Debug, Parser)]
 #[command(name = "straightway", version, after_help = AFTER_HELP, max_term_width = 100)]
-pub struct Arguments {
+pub struct Common {
     /// Say nothing but errors
     #[arg(long, short, global = true)]
     pub quiet: bool,
+}
+
+/// The whole command line.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "straightway")]
+pub struct Arguments {
+    /// What precedes the verb, and the command's own help.
+    #[command(flatten)]
+    pub common: Common,
     /// The verb
     #[command(subcommand)]
     pub verb: Verb,
@@ -52,14 +61,15 @@ pub fn command() -> Command {
     command.help_template(template)
 }
 
-/// The parser for these words. If they begin with a verb, only that verb's help is complete: to make all of it takes most of the
-/// time in which a small processor starts the command.
+/// The parser for these words. If they begin with a verb, it has no other: the parsers of all verbs take most of the time in which a
+/// small processor starts the command.
 pub fn command_for(words: &[OsString]) -> Command {
     let words = words.iter().skip(1).filter_map(|word| word.to_str());
     let first = words.into_iter().find(|word| !word.starts_with('-'));
-    let all = Arguments::command();
-    match first.filter(|word| all.find_subcommand(word).is_some()) {
-        Some(verb) => all.mut_subcommand(verb, complete),
+    match first.and_then(verbs::alone) {
+        Some(verb) => Common::command()
+            .subcommand_required(true)
+            .subcommand(complete(verb)),
         None => command(),
     }
 }

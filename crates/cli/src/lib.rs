@@ -140,7 +140,7 @@ fn device(matches: &ArgMatches) -> Option<&str> {
 /// Runs the verb and prints its error, as JSON if `json`.
 fn run(arguments: &Arguments, device: Option<&str>, json: bool) -> Exit {
     let console = Console {
-        quiet: arguments.quiet,
+        quiet: arguments.common.quiet,
         json,
     };
     let context = Context {

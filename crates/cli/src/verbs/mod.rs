@@ -52,17 +52,26 @@ pub mod write;
 use crate::Context;
 use crate::failure::{Exit, Result};
 use crate::path::borrow::recover;
-use clap::Subcommand;
+use clap::{Args, Command, Subcommand};
 use schemars::schema_for;
 use serde_json::Value;
 
 /// The verbs, their modules, and what each prints with `--json`.
 macro_rules! verbs {
-    ($($(#[$about:meta])* $module:ident $verb:ident $(reports $report:ty)?;)*) => {
+    ($(#[doc = $about:literal] $module:ident $verb:ident $(reports $report:ty)?;)*) => {
         /// What to do.
         #[derive(Clone, Debug, Subcommand)]
         pub enum Verb {
-            $($(#[$about])* $verb($module::$verb),)*
+            $(#[doc = $about] $verb($module::$verb),)*
+        }
+
+        /// One verb's parser, without those of the others.
+        pub fn alone(name: &str) -> Option<Command> {
+            $(if name == stringify!($module) {
+                let command = $module::$verb::augment_args(Command::new(stringify!($module)));
+                return Some(command.about($about.trim()).long_about(None));
+            })*
+            None
         }
 
         /// The schema of what each verb prints, and that of an error.
