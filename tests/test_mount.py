@@ -1,4 +1,4 @@
-"""The files of a volume on a drive as a folder: what ordinary programs read over the straight path."""
+"""The files of a volume on a drive as a folder: what ordinary programs read and write over the straight path."""
 
 from scripted import DRIVE, guest
 
@@ -36,6 +36,154 @@ print(sqlite3.connect('file:/tmp/at/src/base.sqlite?mode=ro&immutable=1', uri=Tr
         kill -INT $server; wait $server; same $? 0 "the exit status"
         mountpoint -q /tmp/at && fail "it is still mounted"
         driver_is nvme
+        """,
+        "--drive", DRIVE,
+    )  # fmt: skip
+
+
+MOUNTS = r"""
+modprobe fuse; mkdir -p /tmp/at
+mounts() {
+  $S mount nvme0n1 /tmp/at --path "$@" 2>/tmp/said & server=$!
+  for i in $(seq 300); do grep -q ' at /tmp/at' /tmp/said && return; kill -0 $server || fail "$(cat /tmp/said)"; sleep 0.1; done
+}
+ends() { umount /tmp/at; wait $server; same $? 0 "the exit status"; }
+"""
+
+
+def test_every_rule_and_error_of_a_folder_that_is_written():
+    guest(
+        MOUNTS + r"""
+        for how in "" --checksums; do
+            rc 0 $S format nvme0n1 --destroy-data LAB1 $how
+            mounts vfio --write
+            driver_is vfio-pci
+            python3 tests/mount_guest.py /tmp/at || fail "a rule"
+            # A full volume: what was accepted is whole.
+            accepted=$(python3 tests/mount_guest.py /tmp/at fill full) || fail "ENOSPC"
+            ends
+            rc 0 $S check nvme0n1 --read-data
+            same "$($S ls nvme0n1 --json | python3 -c 'import json, sys; print(*[file["size_bytes"] for file in json.load(sys.stdin)["files"]])')" "$accepted" "the size"
+        done
+        driver_is nvme
+        rc 0 $S rm nvme0n1 full
+        mounts io_uring --write --allow-other
+        python3 tests/mount_guest.py /tmp/at --allow-other || fail "a rule"
+        ends
+        # Without --write everything is EROFS.
+        mounts io_uring
+        (: >/tmp/at/x) 2>/tmp/err && fail "it was made"
+        said 'Read-only file system'
+        ends
+        """,
+        "--drive", DRIVE,
+    )  # fmt: skip
+
+
+def test_programs_write_a_volume_over_the_straight_path():
+    guest(
+        MOUNTS + r"""
+        rm -rf /tmp/src; mkdir -p /tmp/src/deep/er
+        head -c 9M /dev/urandom >/tmp/src/deep/big; head -c 100001 /dev/urandom >/tmp/src/odd; : >/tmp/src/deep/er/empty
+        truncate -s 1M /tmp/src/sparse; chmod 755 /tmp/src/odd
+        rc 0 $S format nvme0n1 --destroy-data LAB1 --checksums
+        mounts vfio --write
+        here=$PWD; cd /tmp/at || exit 9
+        cp -r /tmp/src copied || fail "cp -r"
+        cp -a /tmp/src kept || fail "cp -a"
+        diff -r /tmp/src copied && diff -r /tmp/src kept || fail "the copies differ"
+        same "$(stat -c %y kept/odd)" "$(stat -c %y /tmp/src/odd)" "the time"
+        mkdir tarred; tar -C /tmp -cf - src | tar -C tarred -xf - || fail "tar"
+        diff -r /tmp/src tarred/src || fail "tar's files differ"
+        tar -C /tmp -cf files.tar src && mkdir again && tar -C again -xf files.tar && diff -r /tmp/src again/src || fail "tar to a file"
+        if command -v rsync >/dev/null; then
+            rsync -a /tmp/src synced || fail "rsync"
+            same "$(rsync -ai --no-perms /tmp/src synced)" "" "what a second rsync does"
+            echo more >>/tmp/src/odd
+            rsync -a --append /tmp/src synced && diff -r /tmp/src synced/src || fail "rsync --append"
+            rsync -a --inplace /tmp/src inplace && diff -r /tmp/src inplace/src || fail "rsync --inplace of new files"
+            rsync -a --whole-file /tmp/src kept && diff -r /tmp/src kept/src || fail "rsync of changed files"
+        else
+            echo "SKIPPED: rsync is not installed: tools/setup lab"
+        fi
+        dd if=/tmp/src/deep/big of=dd bs=64k conv=fsync status=none && cmp dd /tmp/src/deep/big || fail "dd conv=fsync"
+        dd if=/tmp/src/deep/big of=dd bs=64k conv=notrunc count=1 status=none 2>/tmp/err && fail "the middle was overwritten"
+        said 'not supported'
+        dd if=/tmp/src/deep/big of=dd bs=1M oflag=append conv=notrunc count=1 status=none || fail "dd oflag=append"
+        same "$(stat -c %s dd)" $((10 << 20)) "the size after appending"
+        for i in 1 2 3; do echo line $i >>log; done; same "$(cat log)" "$(printf 'line 1
+line 2
+line 3')" "the log"
+        sed -i s/line/LINE/ log || fail "an editor's save by rename"
+        same "$(head -1 log)" "LINE 1" "the edited file"
+        mv copied moved && [ ! -e copied ] && diff moved/sparse /tmp/src/sparse || fail "mv of a folder"
+        # What SQLite can do with a file that only grows: read it.
+        python3 - <<'P' || fail "sqlite"
+import shutil, sqlite3
+base = sqlite3.connect("/tmp/base.sqlite")
+base.execute("create table if not exists t (n integer)")
+base.executemany("insert into t values (?)", [(n,) for n in range(10000)])
+base.commit()
+shutil.copy("/tmp/base.sqlite", "/tmp/at/base.sqlite")
+there = sqlite3.connect("file:/tmp/at/base.sqlite?mode=ro", uri=True)
+assert there.execute("select sum(n) from t").fetchone()[0] == 49995000
+try:
+    writer = sqlite3.connect("/tmp/at/base.sqlite")
+    writer.execute("insert into t values (1)")
+    writer.commit()
+    raise SystemExit("it was written")
+except sqlite3.OperationalError as error:
+    print(error)
+assert there.execute("select sum(n) from t").fetchone()[0] == 49995000
+P
+        if command -v ffmpeg >/dev/null; then
+            ffmpeg -v error -f lavfi -i testsrc=size=320x240:rate=5 -t 2 -movflags frag_keyframe+empty_moov video.mp4 && ffprobe -v error video.mp4 || fail "ffmpeg"
+        else
+            echo "SKIPPED: ffmpeg is not installed (200 MB of packages)"
+        fi
+        cd "$here"; ends; driver_is nvme
+        rc 0 $S check nvme0n1 --read-data
+        # Killed: what was synced or closed is there, what was removed while it was open has libfuse's name for it.
+        mounts io_uring --write
+        exec 5>/tmp/at/killed; dd if=/tmp/src/deep/big of=/dev/fd/5 bs=1M count=3 conv=fsync status=none
+        head -c 5000 /tmp/src/odd >&5; echo closed >/tmp/at/closed
+        exec 6</tmp/at/log; rm /tmp/at/log
+        kill -KILL $server; wait $server; exec 5>&- 6<&-
+        umount /tmp/at
+        rc 0 $S check nvme0n1 --read-data
+        rc 0 $S get nvme0n1 killed /tmp/killed --force
+        cmp -n $((3 << 20)) /tmp/killed /tmp/src/deep/big || fail "what was synced"
+        same "$($S cat nvme0n1 closed)" closed "what was closed"
+        $S ls nvme0n1 | grep -q fuse_hidden || fail "the removed file that was open"
+        mounts io_uring --write; rm /tmp/at/.fuse_hidden*; ends
+        rc 0 $S check nvme0n1
+        """,
+        "--drive", DRIVE,
+    )  # fmt: skip
+
+
+def test_a_user_without_root_mounts_and_writes():
+    guest(
+        r"""
+        command -v fusermount3 >/dev/null || { echo "SKIPPED: fusermount3 is not installed: tools/setup lab"; exit 0; }
+        modprobe fuse; chmod 666 /dev/fuse  # as udev does it
+        mkdir -p /tmp/mine/at
+        rc 0 $S format /tmp/mine/disk --size 8M --checksums
+        chown -R nobody /tmp/mine
+        as_user() { setpriv --reuid nobody --regid nogroup --clear-groups "$@"; }
+        as_user $S mount /tmp/mine/disk /tmp/mine/at --write 2>/tmp/said & server=$!
+        for i in $(seq 300); do grep -q 's at /tmp/mine/at' /tmp/said && break; kill -0 $server || fail "$(cat /tmp/said)"; sleep 0.1; done
+        as_user sh -c 'cd /tmp/mine/at && cp /etc/passwd one && cmp one /etc/passwd && echo more >>one && mkdir two && mv one two/one' || fail "nobody"
+        as_user head -c 9M /dev/zero 2>/tmp/err >/tmp/mine/zeroes
+        as_user cp /tmp/mine/zeroes /tmp/mine/at/ 2>/tmp/err && fail "9 MiB are on 8 MiB"
+        said 'No space left'
+        # Not even root sees the folder.
+        ls /tmp/mine/at 2>/tmp/err && fail "root sees it"
+        said 'Permission denied'
+        as_user fusermount3 -u /tmp/mine/at || fail "unmounting"
+        wait $server; same $? 0 "the exit status"
+        rc 0 $S check /tmp/mine/disk --read-data
+        same "$($S cat /tmp/mine/disk two/one | sum)" "$( (cat /etc/passwd; echo more) | sum)" "the file"
         """,
         "--drive", DRIVE,
     )  # fmt: skip

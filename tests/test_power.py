@@ -1,4 +1,4 @@
-"""The power fails during a recording: QEMU is killed, and what its drive had in a volatile write
+"""The power fails while files are written, by a recording and through a folder: QEMU is killed, and what its drive had in a volatile write
 cache is lost, kept or torn. Everything that was acknowledged must be there.
 
 Own guests: they die. One boot serves several moments: the drive's log of writes and flushes is cut at the real kill and at
@@ -22,6 +22,8 @@ from volatile_drive import Drive, Durable
 
 SIZE = 96 << 20
 MOMENTS = 10
+# Writes through a folder, and prints what is durable.
+WRITER = "tests/mount_writer.py"
 # The power fails at the latest here, long before the recording ends by itself.
 MOST_BYTES = 48 << 20
 COMMAND = os.environ.get("STRAIGHTWAY_COMMAND", str(ROOT / "target/release/straightway"))
@@ -56,22 +58,28 @@ def qemu_of(lab):
     raise AssertionError(f"the lab ended: {lab.stderr.read()}")
 
 
-def run_until_killed(drive, options, kill_after, delay):
+def record_until_killed(drive, options, kill_after, delay):
     """Records in a guest until `kill_after` acknowledgements or MOST_BYTES, then kills QEMU. Returns
     each acknowledged offset with the position in the drive's log at which it was known."""
     words = " ".join(f"--{name} {value}".strip() for name, value in (RECORD | options).items())
     script = f'exec "$S" record /dev/nvme0n1 take --acknowledge {words}'
+    lines = run_until_killed(drive, script, kill_after, delay, lambda line: int(line.split()[1]) >= MOST_BYTES)
+    assert all(line.startswith("durable ") for _, line in lines), lines
+    return [(place, int(line.split()[1])) for place, line in lines]
+
+
+def run_until_killed(drive, script, kill_after, delay, is_last=lambda line: False):
+    """Runs a script in a guest until it has printed `kill_after` lines or the last one, then kills QEMU. Returns each line with
+    the position in the drive's log at which it was known."""
     command = lab_run(script, *ONE_CPU, "--drive", f"nbd={drive.socket_path},serial=LAB1")
     lab = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                            stderr=subprocess.PIPE, text=True, errors="replace")
     acknowledged, is_killed = [], False
     try:
         for line in lab.stdout:
-            word, offset = line.split()
-            assert word == "durable", line
             with drive.lock:
-                acknowledged.append((len(drive.log), int(offset)))
-            if len(acknowledged) == kill_after or int(offset) >= MOST_BYTES:
+                acknowledged.append((len(drive.log), line))
+            if len(acknowledged) == kill_after or is_last(line):
                 is_killed = True
                 # Anywhere between two acknowledgements.
                 time.sleep(delay)
@@ -82,7 +90,7 @@ def run_until_killed(drive, options, kill_after, delay):
         status = lab.wait(timeout=30)
     finally:
         lab.kill()
-    assert is_killed, f"the recording ended by itself: {errors[-3000:]}"
+    assert is_killed, f"the script ended by itself: {errors[-3000:]}"
     assert status == 125, f"lab/run ended with {status}: {errors[-2000:]}"
     return acknowledged
 
@@ -189,7 +197,7 @@ def test_nothing_acknowledged_is_lost_when_the_power_goes(options):
         try:
             # A ring turns before it is cut.
             count = choice.randint(8, 30) * (3 if "keep" in options else 1)
-            acknowledged = run_until_killed(drive, options, count, choice.uniform(0, 0.1))
+            acknowledged = record_until_killed(drive, options, count, choice.uniform(0, 0.1))
         finally:
             drive.close()
         log = list(drive.log)
@@ -215,7 +223,7 @@ def test_a_drive_that_ignores_flushes_is_found_out():
         drive.image[:] = image.read_bytes()
         formatted = bytes(drive.image)
         try:
-            acknowledged = run_until_killed(drive, {"path": "vfio"}, 12, 0.05)
+            acknowledged = record_until_killed(drive, {"path": "vfio"}, 12, 0.05)
         finally:
             drive.close()
         log = [entry for entry in drive.log if entry.data is not None and not entry.is_durable]
@@ -224,3 +232,58 @@ def test_a_drive_that_ignores_flushes_is_found_out():
         with pytest.raises(AssertionError):
             for seed in range(8):
                 check_image(durable.image(random.Random(seed)), image, acknowledged[-1][1], False)
+
+
+def check_folder(device, folder, known):
+    """Each file that the writer in the folder acknowledged is there, with at least what was acknowledged."""
+    check_changes(device)
+    folder.mkdir()
+    good("--quiet", "get", device, "--all", folder)
+    for name, least in known.items():
+        if name == "save":
+            continue
+        data = (folder / name).read_bytes()
+        assert len(data) >= least, f"{name}: {least} bytes were acknowledged, {len(data)} are there"
+        check_pattern(data[: len(data) // 8 * 8], [])
+    # It is replaced by a rename, which is a removal and a rename of the volume: between the two the new one has its first name.
+    saved = [folder / "save", folder / "save.new"]
+    versions = [path.read_text().split() for path in saved if path.exists()]
+    whole = [int(words[0]) for words in versions if words and words == [words[0]] * 5000]
+    assert max(whole, default=-1) >= known.get("save", -1), (known, [words[:1] for words in versions])
+
+
+@pytest.mark.parametrize("path", ["vfio", "io_uring"])
+def test_what_programs_made_durable_in_a_folder_is_there_when_the_power_goes(path):
+    seed = int(os.environ.get("STRAIGHTWAY_SEED", random.SystemRandom().getrandbits(32)))
+    print(f"STRAIGHTWAY_SEED={seed}")
+    choice = random.Random(f"{seed} {path}")
+    with tempfile.TemporaryDirectory(prefix="sw-") as folder:
+        image = Path(folder) / "image"
+        good("--quiet", "format", f"file:{image}", "--size", SIZE, "--checksums")
+        drive = Drive(SIZE, Path(folder) / "nbd")
+        drive.image[:] = image.read_bytes()
+        formatted = bytes(drive.image)
+        script = f"""
+            modprobe fuse; mkdir /tmp/at
+            "$S" mount /dev/nvme0n1 /tmp/at --write --no-fua --path {path} 2>/tmp/said &
+            for i in $(seq 300); do grep -q ' at /tmp/at' /tmp/said && break; sleep 0.1; done
+            exec python3 {WRITER} /tmp/at
+        """
+        try:
+            lines = run_until_killed(drive, script, choice.randint(40, 120), choice.uniform(0, 0.1))
+        finally:
+            drive.close()
+        log = list(drive.log)
+        durable = Durable(formatted, log)
+        told = []
+        for number, moment in enumerate(sorted([*choice.sample(range(1, len(log)), MOMENTS - 1), len(log)])):
+            durable.go_to(moment)
+            known = {}
+            for place, line in lines:
+                name, size = line.split()
+                if place <= moment:
+                    known[name] = max(int(size), known.get(name, 0))
+            image.write_bytes(durable.image(choice))
+            check_folder(f"file:{image}", Path(folder) / f"files-{number}", known)
+            told.append(f"{moment}: {known} acknowledged, {len(durable.pending)} writes in the cache")
+        print("\n".join(told), f"{len(log)} writes and flushes", sep="\n")

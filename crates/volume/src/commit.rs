@@ -52,6 +52,21 @@ impl<D: Device> Volume<'_, D> {
         Ok(())
     }
 
+    /// Sets when the file was modified, in nanoseconds since 1970: the next commit stores it in place of
+    /// the volume's time ([`Volume::set_time`]), even if nothing was appended.
+    ///
+    /// # Errors
+    /// [`Error::NotOpen`], [`Error::NotWritable`].
+    pub fn set_modified(&self, file: File, ns: u64) -> Result<(), Error> {
+        let mut state = self.state();
+        let open = file::find(state.files, file)?;
+        if !open.writable {
+            return Err(Error::NotWritable);
+        }
+        open.modified_ns = Some(ns);
+        Ok(())
+    }
+
     /// A commit or a sync; a commit does not wait for appends.
     async fn commit_as(&self, file: File, durable: bool) -> Result<u64, Error> {
         let mut target = 0;
@@ -92,7 +107,7 @@ impl<D: Device> Volume<'_, D> {
         file: File,
         durable: bool,
     ) -> Result<u64, Error> {
-        let (slot, size, tail_crc, changed) = {
+        let (slot, size, tail_crc, modified_ns, changed) = {
             let mut state = self.state();
             let open = file::find(state.files, file)?;
             if !open.writable {
@@ -102,7 +117,8 @@ impl<D: Device> Volume<'_, D> {
                 open.slot.ok_or(Error::NotOpen)?,
                 open.committable(),
                 open.completed_crc,
-                open.committable() != open.committed,
+                open.modified_ns,
+                open.committable() != open.committed || open.modified_ns.is_some(),
             )
         };
         if !changed {
@@ -130,7 +146,7 @@ impl<D: Device> Volume<'_, D> {
             // The data is durable before the size that covers it; and the slot's other member,
             // which was written last, before this one (R3).
             state.order(Order::DataBeforeSize);
-            header.mtime_ns = state.now_ns;
+            header.mtime_ns = modified_ns.unwrap_or(state.now_ns);
             if durable {
                 state.put_slot_durably(loaded, &mut header);
             } else {
@@ -143,6 +159,9 @@ impl<D: Device> Volume<'_, D> {
         open.committed = size;
         open.committed_crc = tail_crc;
         open.settled = false;
+        if open.modified_ns == modified_ns {
+            open.modified_ns = None;
+        }
         Ok(size)
     }
 }

@@ -68,6 +68,8 @@ pub struct OpenFile {
     pub(crate) completed: u64,
     /// What lies past this is not committed.
     pub(crate) size_limit: u64,
+    /// The time that the next commit stores, in place of the volume's.
+    pub(crate) modified_ns: Option<u64>,
     pub(crate) committed_crc: u32,
     pub(crate) completed_crc: u32,
     pub(crate) appended_crc: u32,
@@ -119,6 +121,7 @@ impl OpenFile {
             appended: 0,
             completed: 0,
             size_limit: u64::MAX,
+            modified_ns: None,
             committed_crc: 0,
             completed_crc: 0,
             appended_crc: 0,

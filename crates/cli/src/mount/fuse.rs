@@ -1,103 +1,56 @@
-//! The kernel's requests. Names and attributes do not change while the volume is mounted to read, so they are answered at once.
+//! The kernel's requests. Names, attributes and folders are answered from the tree; the rest goes to the service.
 
-use super::reads::{Ask, Refusal};
-use super::tree::{Node, Number, Tree};
+use super::asks::{Answer, Ask, Change, Place, Renaming, Space};
+use super::service::MOVE_BYTES;
+use super::tree::{Node, Number};
+use super::view::{View, number, text};
+use crate::volume::ns_of;
 use fuser::{
-    Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo,
-    KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyEmpty,
-    ReplyEntry, ReplyOpen, ReplyStatfs, Request,
+    BsdFileFlags, Errno, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo,
+    KernelConfig, LockOwner, OpenAccMode, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate,
+    ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, Request,
+    TimeOrNow, WriteFlags,
 };
+use rustix::fs::OFlags;
 use std::ffi::OsStr;
 use std::io;
-use std::sync::Arc;
 use std::sync::mpsc::Sender;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
+use volume::NAME_BYTES;
 
-/// How long the kernel may keep what does not change.
-const KEPT: Duration = Duration::from_secs(24 * 3600);
 /// Reads ahead that the kernel may have under way.
 const BACKGROUND: u16 = 16;
-/// The longest name of a file in a folder: the volume's names have at most 64 bytes.
-const NAME_BYTES: u32 = 64;
-
-/// The volume as the kernel sees it.
-#[derive(Clone, Copy, Debug)]
-pub struct Space {
-    /// Bytes that files can have.
-    pub capacity_bytes: u64,
-    /// Bytes that are free.
-    pub free_bytes: u64,
-    /// Files that it can have.
-    pub files: u64,
-    /// Its allocation unit.
-    pub unit_bytes: u64,
-}
+/// The handle of a file that is open to write; the others are 0.
+const WRITES: FileHandle = FileHandle(1);
+/// fallocate(2) with this mode reserves space and leaves the size (FALLOC_FL_KEEP_SIZE).
+const KEEP_SIZE: i32 = 1;
+/// Numbers of `.` and `..` in a listing; a node has its own after these.
+const DOTS: u64 = 2;
 
 /// The file system.
 pub struct Folder {
     /// Its names.
-    pub tree: Arc<Tree>,
-    /// Its space.
-    pub space: Space,
+    pub view: View,
     /// The thread that has mounted the volume.
     pub asks: Sender<Ask>,
     /// The longest read ahead.
     pub read_ahead_bytes: u32,
-    /// The time of the mount, which folders have.
-    pub since: SystemTime,
+    /// Ends what asks for everything to be made durable, when it is dropped.
+    pub saver: Option<Sender<()>>,
 }
 
 impl Folder {
-    fn attributes(&self, number: Number) -> Option<FileAttr> {
-        let (kind, perm, size, allocated, time) = match self.tree.node(number)? {
-            Node::Folder(..) => (FileType::Directory, 0o555, 0, 0, self.since),
-            Node::File(facts) => {
-                let time = UNIX_EPOCH + Duration::from_nanos(facts.mtime_ns);
-                let allocated = facts.allocated_bytes;
-                (
-                    FileType::RegularFile,
-                    0o444,
-                    facts.size_bytes,
-                    allocated,
-                    time,
-                )
-            }
-        };
-        Some(FileAttr {
-            ino: inode(number),
-            size,
-            blocks: allocated.div_ceil(512),
-            atime: time,
-            mtime: time,
-            ctime: time,
-            crtime: time,
-            kind,
-            perm,
-            nlink: 1,
-            uid: rustix::process::getuid().as_raw(),
-            gid: rustix::process::getgid().as_raw(),
-            rdev: 0,
-            blksize: 1 << 20,
-            flags: 0,
-        })
+    /// Sends a request. If no one takes it, it is dropped, and the kernel gets EIO.
+    fn ask(&self, ask: Ask) {
+        drop(self.asks.send(ask));
     }
 }
 
-/// The kernel's root is 1.
-fn inode(number: Number) -> INodeNo {
-    INodeNo(number as u64 + 1)
-}
-
-fn number(inode: INodeNo) -> Number {
-    usize::try_from(inode.0.wrapping_sub(1)).unwrap_or(usize::MAX)
-}
-
-fn errno(refusal: Refusal) -> Errno {
-    match refusal {
-        Refusal::Io => Errno::EIO,
-        Refusal::TooManyOpen => Errno::ENFILE,
-        Refusal::Gone => Errno::ENODEV,
-    }
+fn ends(reply: ReplyEmpty) -> Answer<()> {
+    Box::new(move |result| match result {
+        Ok(()) => reply.ok(),
+        Err(errno) => reply.error(errno),
+    })
 }
 
 impl Filesystem for Folder {
@@ -107,37 +60,178 @@ impl Filesystem for Folder {
             let _ = config.set_max_readahead(nearest);
         }
         let _ = config.set_max_background(BACKGROUND);
+        let _ = config.set_max_write(MOVE_BYTES as u32);
         Ok(())
     }
 
+    fn destroy(&mut self) {
+        drop(self.saver.take());
+    }
+
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let found = name
-            .to_str()
-            .and_then(|name| self.tree.find(number(parent), name));
-        match found.and_then(|number| self.attributes(number)) {
-            Some(attributes) => reply.entry(&KEPT, &attributes, Generation(0)),
-            None => reply.error(Errno::ENOENT),
-        }
+        let find = |name| self.view.tree.with(|tree| tree.find(number(parent), name));
+        self.view.entry(name.to_str().and_then(find), reply);
     }
 
     fn getattr(&self, _: &Request, inode: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        match self.attributes(number(inode)) {
-            Some(attributes) => reply.attr(&KEPT, &attributes),
-            None => reply.error(Errno::ENOENT),
+        self.view.answer_attributes(number(inode), reply);
+    }
+
+    fn setattr(
+        &self,
+        _: &Request,
+        inode: INodeNo,
+        mode: Option<u32>,
+        uid: Option<u32>,
+        gid: Option<u32>,
+        size_bytes: Option<u64>,
+        _: Option<TimeOrNow>,
+        mtime: Option<TimeOrNow>,
+        _: Option<SystemTime>,
+        _: Option<FileHandle>,
+        _: Option<SystemTime>,
+        _: Option<SystemTime>,
+        _: Option<SystemTime>,
+        _: Option<BsdFileFlags>,
+        reply: ReplyAttr,
+    ) {
+        let number = number(inode);
+        let Some(attributes) = self.view.attributes(number) else {
+            reply.error(Errno::ENOENT);
+            return;
+        };
+        if let Err(errno) = self.view.refuse_owner_and_mode(&attributes, mode, uid, gid) {
+            reply.error(errno);
+            return;
+        }
+        let modified_ns = mtime.map(|time| match time {
+            TimeOrNow::SpecificTime(time) => ns_of(time),
+            TimeOrNow::Now => ns_of(SystemTime::now()),
+        });
+        let view = self.view.clone();
+        if attributes.kind == FileType::Directory {
+            view.tree.with(|tree| {
+                if let (Some(ns), Some(inside)) = (modified_ns, tree.folder_mut(number)) {
+                    inside.mtime_ns = Some(ns);
+                }
+            });
+            view.answer_attributes(number, reply);
+            return;
+        }
+        if size_bytes.is_none() && modified_ns.is_none() {
+            view.answer_attributes(number, reply);
+            return;
+        }
+        let change = Change {
+            size_bytes,
+            modified_ns,
+        };
+        let answer = Box::new(move |result| match result {
+            Ok(()) => view.answer_attributes(number, reply),
+            Err(errno) => reply.error(errno),
+        });
+        self.ask(Ask::Change(number, change, answer));
+    }
+
+    fn mknod(&self, _: &Request, _: INodeNo, _: &OsStr, _: u32, _: u32, _: u32, reply: ReplyEntry) {
+        reply.error(Errno::EPERM);
+    }
+
+    fn mkdir(&self, _: &Request, parent: INodeNo, name: &OsStr, _: u32, _: u32, reply: ReplyEntry) {
+        match self.view.make_folder(number(parent), name) {
+            Ok(number) => self.view.entry(Some(number), reply),
+            Err(errno) => reply.error(errno),
         }
     }
 
-    fn open(&self, _: &Request, inode: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        let asked = self.asks.send(Ask::Open(
-            number(inode),
-            Box::new(move |result| match result {
-                // What the page cache has of it stays right.
-                Ok(()) => reply.opened(FileHandle(0), FopenFlags::FOPEN_KEEP_CACHE),
-                Err(refusal) => reply.error(errno(refusal)),
+    fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        ends(reply)(self.view.remove_folder(number(parent), name));
+    }
+
+    fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        match text(name) {
+            Ok(name) => self.ask(Ask::Remove(number(parent), name.to_owned(), ends(reply))),
+            Err(errno) => reply.error(errno),
+        }
+    }
+
+    fn symlink(&self, _: &Request, _: INodeNo, _: &OsStr, _: &std::path::Path, reply: ReplyEntry) {
+        reply.error(Errno::EPERM);
+    }
+
+    fn link(&self, _: &Request, _: INodeNo, _: INodeNo, _: &OsStr, reply: ReplyEntry) {
+        reply.error(Errno::EPERM);
+    }
+
+    fn rename(
+        &self,
+        _: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        new_parent: INodeNo,
+        new_name: &OsStr,
+        flags: RenameFlags,
+        reply: ReplyEmpty,
+    ) {
+        let renaming = match (text(name), text(new_name)) {
+            _ if !RenameFlags::RENAME_NOREPLACE.contains(flags) => Err(Errno::EINVAL),
+            (Ok(name), Ok(new_name)) => Ok(Renaming {
+                from: number(parent),
+                name: name.to_owned(),
+                to: number(new_parent),
+                new_name: new_name.to_owned(),
+                keeps_existing: flags.contains(RenameFlags::RENAME_NOREPLACE),
             }),
-        ));
-        // A request that is dropped is answered with EIO.
-        drop(asked);
+            (Err(errno), _) | (_, Err(errno)) => Err(errno),
+        };
+        match renaming {
+            Ok(renaming) => self.ask(Ask::Rename(renaming, ends(reply))),
+            Err(errno) => reply.error(errno),
+        }
+    }
+
+    fn create(
+        &self,
+        _: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        _: u32,
+        _: u32,
+        flags: i32,
+        reply: ReplyCreate,
+    ) {
+        let name = match text(name) {
+            Ok(name) => name.to_owned(),
+            Err(errno) => {
+                reply.error(errno);
+                return;
+            }
+        };
+        let is_new = OFlags::from_bits_retain(flags as u32).contains(OFlags::EXCL);
+        let view = self.view.clone();
+        let answer = Box::new(move |made: Result<Number, Errno>| {
+            let made = made.and_then(|number| view.attributes(number).ok_or(Errno::ENOENT));
+            match made {
+                Ok(attributes) => {
+                    let kept = view.kept();
+                    let keeps = FopenFlags::FOPEN_KEEP_CACHE;
+                    reply.created(&kept, &attributes, Generation(0), WRITES, keeps);
+                }
+                Err(errno) => reply.error(errno),
+            }
+        });
+        self.ask(Ask::Create(number(parent), name, is_new, answer));
+    }
+
+    fn open(&self, _: &Request, inode: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        let writes = flags.acc_mode() != OpenAccMode::O_RDONLY;
+        let handle = if writes { WRITES } else { FileHandle(0) };
+        let answer = Box::new(move |result| match result {
+            // What the page cache has of it stays right.
+            Ok(()) => reply.opened(handle, FopenFlags::FOPEN_KEEP_CACHE),
+            Err(errno) => reply.error(errno),
+        });
+        self.ask(Ask::Open(number(inode), writes, answer));
     }
 
     fn read(
@@ -151,31 +245,96 @@ impl Filesystem for Folder {
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        let data = Box::new(move |result: Result<&[u8], Refusal>| match result {
+        let data = Box::new(move |result: Result<&[u8], Errno>| match result {
             Ok(data) => reply.data(data),
-            Err(refusal) => reply.error(errno(refusal)),
+            Err(errno) => reply.error(errno),
         });
-        drop(
-            self.asks
-                .send(Ask::Read(number(inode), offset, size as usize, data)),
-        );
+        self.ask(Ask::Read(number(inode), offset, size as usize, data));
+    }
+
+    fn write(
+        &self,
+        _: &Request,
+        inode: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        data: &[u8],
+        write_flags: WriteFlags,
+        flags: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        let appends = OFlags::from_bits_retain(flags.0 as u32).contains(OFlags::APPEND);
+        // A page that was stored to through a map has its own place.
+        let is_mapped = write_flags.contains(WriteFlags::FUSE_WRITE_CACHE);
+        let place = match appends && !is_mapped {
+            true => Place::End,
+            false => Place::At(offset),
+        };
+        let len = data.len() as u32;
+        let answer = Box::new(move |result| match result {
+            Ok(()) => reply.written(len),
+            Err(errno) => reply.error(errno),
+        });
+        self.ask(Ask::Write(number(inode), place, data.to_vec(), answer));
+    }
+
+    fn flush(
+        &self,
+        _: &Request,
+        inode: INodeNo,
+        handle: FileHandle,
+        _: LockOwner,
+        reply: ReplyEmpty,
+    ) {
+        match handle == WRITES {
+            true => self.ask(Ask::Commit(number(inode), false, ends(reply))),
+            false => reply.ok(),
+        }
+    }
+
+    fn fsync(&self, _: &Request, inode: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+        match self.view.is_writable {
+            true => self.ask(Ask::Commit(number(inode), true, ends(reply))),
+            false => reply.ok(),
+        }
+    }
+
+    fn fsyncdir(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+        // A name is durable when its request has been answered.
+        reply.ok();
+    }
+
+    fn fallocate(
+        &self,
+        _: &Request,
+        inode: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        length: u64,
+        mode: i32,
+        reply: ReplyEmpty,
+    ) {
+        match mode == KEEP_SIZE {
+            true => {
+                let end = offset.saturating_add(length);
+                self.ask(Ask::Reserve(number(inode), end, ends(reply)));
+            }
+            false => reply.error(Errno::EOPNOTSUPP),
+        }
     }
 
     fn release(
         &self,
         _: &Request,
         inode: INodeNo,
-        _: FileHandle,
+        handle: FileHandle,
         _: OpenFlags,
         _: Option<LockOwner>,
         _: bool,
         reply: ReplyEmpty,
     ) {
-        let answer = Box::new(move |result: Result<(), Refusal>| match result {
-            Ok(()) => reply.ok(),
-            Err(refusal) => reply.error(errno(refusal)),
-        });
-        drop(self.asks.send(Ask::Close(number(inode), answer)));
+        self.ask(Ask::Close(number(inode), handle == WRITES, ends(reply)));
     }
 
     fn readdir(
@@ -186,42 +345,51 @@ impl Filesystem for Folder {
         offset: u64,
         mut reply: ReplyDirectory,
     ) {
-        let folder = number(inode);
-        let Some(Node::Folder(parent, inside)) = self.tree.node(folder) else {
-            reply.error(Errno::ENOTDIR);
-            return;
-        };
-        let dots = [(".", folder), ("..", *parent)].into_iter();
-        let inside = inside.iter().map(|(name, number)| (name.as_str(), *number));
-        let from = usize::try_from(offset).unwrap_or(usize::MAX);
-        for (index, (name, number)) in dots.chain(inside).enumerate().skip(from) {
-            let kind = match self.tree.node(number) {
-                Some(Node::File(_)) => FileType::RegularFile,
-                _ => FileType::Directory,
+        let number = number(inode);
+        let is_folder = self.view.tree.with(|tree| {
+            let Some(inside) = tree.folder(number) else {
+                return false;
             };
-            if reply.add(self::inode(number), index as u64 + 1, kind, name) {
-                break;
+            let dots = [(1, number, "."), (DOTS, inside.parent, "..")];
+            let dots = dots.into_iter().filter(|(place, ..)| *place > offset);
+            let rest = inside.from((offset + 1).saturating_sub(DOTS));
+            let rest = rest.map(|(number, name)| (number + DOTS, number, name));
+            for (place, number, name) in dots.chain(rest) {
+                let kind = match tree.node(number) {
+                    Some(Node::File(_)) => FileType::RegularFile,
+                    _ => FileType::Directory,
+                };
+                if reply.add(super::view::inode(number), place, kind, name) {
+                    break;
+                }
             }
+            true
+        });
+        match is_folder {
+            true => reply.ok(),
+            false => reply.error(Errno::ENOTDIR),
         }
-        reply.ok();
     }
 
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
-        let space = &self.space;
-        let unit = space.unit_bytes.max(1);
-        let free = space.free_bytes / unit;
-        let free_files = space.files.saturating_sub(self.tree.file_count() as u64);
-        let unit_bytes = u32::try_from(unit).unwrap_or(u32::MAX);
-        let blocks = space.capacity_bytes / unit;
-        reply.statfs(
-            blocks,
-            free,
-            free,
-            space.files,
-            free_files,
-            unit_bytes,
-            NAME_BYTES,
-            unit_bytes,
-        );
+        let answer = Box::new(move |space: Result<Space, Errno>| match space {
+            Ok(space) => {
+                let unit = space.unit_bytes.max(1);
+                let free = space.free_bytes / unit;
+                let unit_bytes = u32::try_from(unit).unwrap_or(u32::MAX);
+                reply.statfs(
+                    space.capacity_bytes / unit,
+                    free,
+                    free,
+                    space.files,
+                    space.free_files,
+                    unit_bytes,
+                    NAME_BYTES as u32,
+                    unit_bytes,
+                );
+            }
+            Err(errno) => reply.error(errno),
+        });
+        self.ask(Ask::Space(answer));
     }
 }

@@ -2,10 +2,20 @@
 //!
 //! | module | contents |
 //! | --- | --- |
-//! | `tree` | the volume's names as folders and files |
-//! | `fuse` | the kernel's requests: names are answered from the tree, reads go to the service |
-//! | `reads` | open files, and reads of them, on the thread that has mounted the volume |
+//! | `tree` | the volume's names as folders and files, seen by both threads |
+//! | `fuse` | the kernel's requests: names are answered from the tree, the rest goes to the service |
+//! | `view` | what the kernel sees of the tree: attributes, folders |
+//! | `asks` | what goes to the service, and the errors that come back |
+//! | `service` | the thread that has mounted the volume: the requests under way |
+//! | `open` | open files, and reads |
+//! | `writes` | what is written and not yet on the volume, and commits |
+//! | `names` | files that are made, removed, renamed, and cut to nothing |
 
+pub mod asks;
 pub mod fuse;
-pub mod reads;
+pub mod names;
+pub mod open;
+pub mod service;
 pub mod tree;
+pub mod view;
+pub mod writes;

@@ -1,11 +1,14 @@
-//! `straightway mount DEVICE FOLDER`: the files of a volume as a folder, for programs that read ordinary files.
+//! `straightway mount DEVICE FOLDER`: the files of a volume as a folder, for programs that know only ordinary files.
 
 use crate::Context;
 use crate::drive::Drive;
 use crate::failure::{Exit, Failure, Result};
-use crate::mount::fuse::{Folder, Space};
-use crate::mount::reads::{self, MEMORY_BYTES, READ_BYTES};
-use crate::mount::tree::{FileFacts, Tree};
+use crate::mount::asks::Ask;
+use crate::mount::fuse::Folder;
+use crate::mount::service::{self, MEMORY_BYTES, MOVE_BYTES};
+use crate::mount::tree::{FileFacts, SharedTree, Tree};
+use crate::mount::view::View;
+use crate::path::without_fua;
 use crate::units::counted;
 use crate::volume::listing::Listing;
 use crate::volume::{Access, Mounted, Route, Store, route, shown};
@@ -13,19 +16,26 @@ use clap::Args;
 use fuser::{MountOption, Session, SessionACL};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::channel;
-use std::time::SystemTime;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::time::{Duration, SystemTime};
 
 /// What the kernel reads ahead of a program that reads in order.
 const READ_AHEAD_BYTES: u32 = 4 << 20;
 
-/// Show the files of a volume as a folder, to read.
+/// How long something that was written may wait for its commit.
+const SAVE_EVERY: Duration = Duration::from_secs(5);
+
+/// Show the files of a volume as a folder.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 The folder is there until `umount FOLDER`, `fusermount3 -u FOLDER` or Ctrl-C. Names with / are files in
 folders. What cannot be shown is named when it is mounted: a name with `.`, `..` or nothing between two
-slashes, and a file whose name is also that of a folder. The files cannot be changed, and no one else can
-change the volume during this time. Data of files with checksums is compared with them: what differs is EIO.
+slashes, and a file whose name is also that of a folder. No one else can change the volume during this
+time. Data of files with checksums is compared with them: what differs is EIO.
+
+Without --write every change is refused. With it files are made, appended to, renamed, removed, and
+replaced as a whole; to write before a file's end is EOPNOTSUPP. fsync makes durable what was written;
+without it that takes at most 5 s. docs/mount.md has every rule and error.
 
 Without root it needs fusermount3 (Debian's package fuse3), and the folder must be the user's.")]
 pub struct Mount {
@@ -33,6 +43,12 @@ pub struct Mount {
     pub device: String,
     /// The folder, which is empty for as long
     pub folder: PathBuf,
+    /// Let files be made, appended to, renamed and removed
+    #[arg(long)]
+    pub write: bool,
+    /// Flush instead of using force unit access: for drives that accept its flag and ignore it
+    #[arg(long, requires = "write")]
+    pub no_fua: bool,
     /// Let other users see it too
     #[arg(long)]
     pub allow_other: bool,
@@ -56,16 +72,21 @@ impl Mount {
         }
         let drive = Drive::find(&context.roots, &self.device)?;
         let mut options =
-            route::open_options(&self.route.with_buffers(READ_BYTES as u64, 1), false);
+            route::open_options(&self.route.with_buffers(MOVE_BYTES as u64, 1), self.write);
         options.buffer_bytes += MEMORY_BYTES as usize;
         let mut store = Store::of(context, drive, &options)?;
+        if self.no_fua {
+            store.opened.device = without_fua::wrap(store.opened.device);
+        }
         let path = store.opened.name.clone();
         context.say(format_args!("path: {path}"));
-        let done = store.mount_for(
-            Access::Read,
-            crate::volume::workload::OPEN_FILES,
-            |mounted| self.serve(context, mounted),
-        );
+        let access = match self.write {
+            true => Access::Write,
+            false => Access::Read,
+        };
+        let done = store.mount_for(access, crate::volume::workload::OPEN_FILES, |mounted| {
+            self.serve(context, mounted)
+        });
         store.close(done)?;
         Ok(Exit::Done)
     }
@@ -85,24 +106,29 @@ impl Mount {
         for name in &hidden {
             context.say(format_args!("cannot be shown as a file: `{}`", shown(name)));
         }
-        let tree = Arc::new(tree);
+        let count = counted(tree.file_count(), "file");
+        let unshown = (hidden.len() + listing.damaged.len()) as u64;
+        let tree = Arc::new(SharedTree::new(tree));
         let (asks, asked) = channel();
         let folder = Folder {
-            tree: Arc::clone(&tree),
-            space: self.space(mounted)?,
+            view: View {
+                tree: Arc::clone(&tree),
+                is_writable: self.write,
+                is_shared: self.allow_other,
+                since: SystemTime::now(),
+            },
+            saver: self.write.then(|| saver(asks.clone())),
             asks,
             read_ahead_bytes: READ_AHEAD_BYTES,
-            since: SystemTime::now(),
         };
         let session = Session::new(folder, &self.folder, &self.options(mounted))
             .and_then(Session::spawn)
             .map_err(|error| self.not_mounted(&error))?;
         // Without this it is 128 KiB.
         linux::disk::set_read_ahead(&context.roots, &self.folder, READ_AHEAD_BYTES);
-        let count = counted(tree.file_count() as u64, "file");
         context.say(format_args!("{count} at {}", self.folder.display()));
         let must_end = || context.cancel.is_set() || mounted.recall.is_requested();
-        let served = reads::serve(mounted, &tree, &asked, &must_end);
+        let served = service::serve(mounted, &tree, unshown, &asked, &must_end);
         // Requests that come now are answered with EIO, not kept waiting.
         drop(asked);
         let ended = match must_end() || served.is_err() {
@@ -114,22 +140,13 @@ impl Mount {
         ended.map_err(|error| Failure::io("unmounting", &self.folder, &error))
     }
 
-    fn space(&self, mounted: &Mounted<'_, '_>) -> Result<Space> {
-        let free_units = mounted.run("reading the free space", mounted.volume.free_units())?;
-        let shape = mounted.volume.status().shape;
-        let unit_bytes = shape.unit_bytes();
-        Ok(Space {
-            capacity_bytes: shape.unit_count() * unit_bytes,
-            free_bytes: free_units * unit_bytes,
-            files: u64::from(shape.slot_count()),
-            unit_bytes,
-        })
-    }
-
     fn options(&self, mounted: &Mounted<'_, '_>) -> fuser::Config {
         let mut config = fuser::Config::default();
         config.mount_options = vec![
-            MountOption::RO,
+            match self.write {
+                true => MountOption::RW,
+                false => MountOption::RO,
+            },
             MountOption::NoSuid,
             MountOption::NoDev,
             MountOption::NoAtime,
@@ -148,4 +165,15 @@ impl Mount {
         failure
             .hint("root, or fusermount3 of the package fuse3, and the module fuse (modprobe fuse)")
     }
+}
+
+/// Asks for everything to be made durable now and then, until what is returned is dropped.
+fn saver(asks: Sender<Ask>) -> Sender<()> {
+    let (ends, ended) = channel();
+    std::thread::spawn(move || {
+        while ended.recv_timeout(SAVE_EVERY) == Err(RecvTimeoutError::Timeout)
+            && asks.send(Ask::Save).is_ok()
+        {}
+    });
+    ends
 }

@@ -1,8 +1,8 @@
 //! Transfers between buffers and files of a volume, many of them under way.
 
 use super::AnyVolume;
-use super::turns::pass;
-use block::Buffer;
+use super::turns::{pass, wait_for};
+use block::{Buffer, Lent};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::ops::Range;
@@ -68,6 +68,51 @@ impl<'v, 'a> Moves<'v, 'a> {
             let _ = volume.rewind(file);
         }
         transfer.end()
+    }
+
+    /// Appends the first `len` bytes of a buffer to a file that ends inside a block, whose bytes it begins with. It is in one
+    /// piece. The buffer comes back unless the device kept it.
+    pub async fn append_merged(
+        &self,
+        file: File,
+        buffer: Buffer,
+        len: usize,
+        provide: impl AsyncFn(Need) -> Result<(), Error>,
+    ) -> (Option<Buffer>, Result<(), Error>) {
+        let (volume, tag) = (self.volume, self.tag());
+        let block = volume.geometry().block_size_bytes();
+        let mut lent = Lent::new(buffer);
+        loop {
+            let piece = lent.lend(len.next_multiple_of(block));
+            let Err(refused) = volume.append_merged(file, piece, len, tag) else {
+                break;
+            };
+            lent.unlend(refused.buffer);
+            let provided = match Need::of_append(refused.error, len as u64) {
+                Some(need) => provide(need).await,
+                // The device has no room for another request.
+                None if refused.error == Error::Busy && volume.outstanding() > 0 => {
+                    pass().await;
+                    Ok(())
+                }
+                None => Err(refused.error),
+            };
+            if let Err(error) = provided {
+                return (lent.into_whole().ok(), Err(error));
+            }
+        }
+        let event = wait_for(|| {
+            let mut events = self.events.borrow_mut();
+            events.remove(&tag).and_then(|mut events| events.pop())
+        })
+        .await;
+        if event.result.is_err() {
+            let _ = volume.rewind(file);
+        }
+        match event.buffer.map(|piece| lent.give_back(piece)) {
+            Some(Ok(_)) => (lent.into_whole().ok(), event.result),
+            _ => (None, Err(Error::from(block::Error::Gone))),
+        }
     }
 
     /// Reads up to `len` committed bytes from `offset` on, and compares them with their checksums if the file has any. Returns the

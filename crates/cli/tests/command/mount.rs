@@ -1,8 +1,9 @@
-//! The files of a volume as a folder: ordinary programs read them.
+//! The files of a volume as a folder: ordinary programs read and write them.
 
-use crate::support::{Folder, code, command, noise, run, stderr};
+use crate::support::{Folder, code, command, noise, run, stderr, stdout};
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -16,35 +17,48 @@ struct Mounted {
 impl Mounted {
     /// Waits until the folder is there; none if this machine cannot mount.
     fn new(device: &str, folder: &str) -> Option<(Self, Vec<String>)> {
+        Self::can()?;
+        Some(Self::of(&mut command(&["mount", device, folder]), folder))
+    }
+
+    /// The same, to write.
+    fn to_write(device: &str, folder: &str) -> Option<Self> {
+        Self::can()?;
+        let mut command = command(&["mount", device, folder, "--write"]);
+        Some(Self::of(&mut command, folder).0)
+    }
+
+    /// Nothing if this machine cannot mount.
+    fn can() -> Option<()> {
         if !Path::new("/dev/fuse").exists() || !rustix::process::getuid().is_root() {
             println!("SKIPPED: FUSE needs /dev/fuse and root here: modprobe fuse");
             return None;
         }
+        Some(())
+    }
+
+    /// Runs a command that mounts.
+    fn of(command: &mut Command, folder: &str) -> (Self, Vec<String>) {
         fs::create_dir_all(folder).unwrap();
-        let mut child = command(&["mount", device, folder])
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let mut said = BufReader::new(child.stderr.take().unwrap());
         let mut lines = Vec::new();
         loop {
             let mut line = String::new();
             assert!(said.read_line(&mut line).unwrap() > 0, "{lines:?}");
-            let is_last = line.contains(" at /");
+            let is_last = line.contains("file at /") || line.contains("files at /");
             lines.push(line);
             if is_last {
                 break;
             }
         }
         let folder = folder.to_owned();
-        Some((
-            Self {
-                child,
-                said,
-                folder,
-            },
-            lines,
-        ))
+        let mounted = Self {
+            child,
+            said,
+            folder,
+        };
+        (mounted, lines)
     }
 
     /// Ends it by `command`, or by a signal; what it said at the end.
@@ -64,6 +78,14 @@ impl Mounted {
         let mut rest = String::new();
         self.said.read_to_string(&mut rest).unwrap();
         rest
+    }
+}
+
+impl Mounted {
+    /// Kills it; what it had in memory is lost.
+    fn kill(mut self) {
+        self.child.kill().unwrap();
+        assert!(!self.child.wait().unwrap().success());
     }
 }
 
@@ -215,4 +237,157 @@ fn a_wrong_folder_or_device_is_refused() {
             stderr(&output)
         );
     }
+}
+
+fn errno<T: std::fmt::Debug>(result: std::io::Result<T>) -> i32 {
+    result.unwrap_err().raw_os_error().unwrap()
+}
+
+#[test]
+fn what_is_written_in_the_folder_is_on_the_volume() {
+    let folder = Folder::new();
+    for options in [&["--force"][..], &["--force", "--checksums"]] {
+        let (disk, source) = volume(&folder, options);
+        let at = folder.path("at");
+        let Some(mounted) = Mounted::to_write(&disk, &at) else {
+            return;
+        };
+        let path = |name: &str| format!("{at}/{name}");
+        // Files of every length, in folders that are made for them.
+        fs::create_dir_all(path("new/deep")).unwrap();
+        for (index, len) in [0, 1, 4096, 65_537, 1 << 20, 3_000_001]
+            .into_iter()
+            .enumerate()
+        {
+            let name = path(&format!("new/deep/{index}"));
+            fs::write(&name, noise(len as u64, len)).unwrap();
+            assert_eq!(fs::read(&name).unwrap(), noise(len as u64, len));
+        }
+        // Appended to, replaced, renamed, removed.
+        let mut log = fs::File::options()
+            .append(true)
+            .open(path("src/small"))
+            .unwrap();
+        for index in 0..100 {
+            writeln!(log, "line {index}").unwrap();
+        }
+        log.sync_all().unwrap();
+        fs::write(path("src/deep/odd"), "replaced").unwrap();
+        fs::rename(path("src/deep/odd"), path("src/big")).unwrap();
+        fs::remove_file(path("src/deep/er/empty")).unwrap();
+        // What a volume cannot do.
+        let written = fs::File::options()
+            .write(true)
+            .open(path("new/deep/5"))
+            .unwrap();
+        assert_eq!(errno(written.write_at(b"x", 0)), 95, "EOPNOTSUPP");
+        assert_eq!(errno(written.set_len(10)), 95, "EOPNOTSUPP");
+        assert_eq!(
+            errno(std::os::unix::fs::symlink("a", path("b"))),
+            1,
+            "EPERM"
+        );
+        assert_eq!(errno(fs::hard_link(path("src/big"), path("b"))), 1, "EPERM");
+        assert_eq!(errno(fs::rename(path("new"), path("other"))), 18, "EXDEV");
+        assert_eq!(
+            errno(fs::write(path(&"n".repeat(65)), "")),
+            36,
+            "ENAMETOOLONG"
+        );
+        // No one else writes to the volume, or reads it, during the mount.
+        assert_ne!(
+            code(&["--quiet", "put", &disk, &folder.path("src/small")]),
+            0
+        );
+        drop((log, written));
+        assert_eq!(mounted.end(Some("umount")), "");
+        let checked = run(&["check", &disk, "--read-data"]);
+        assert!(stdout(&checked).contains("0 harmless findings"));
+        let listed = stdout(&run(&["ls", &disk, "--json"]));
+        assert!(
+            !listed.contains("empty") && !listed.contains("odd"),
+            "{listed}"
+        );
+        assert_eq!(
+            code(&[
+                "--quiet",
+                "get",
+                &disk,
+                "new/deep/5",
+                &folder.path("five"),
+                "--force"
+            ]),
+            0
+        );
+        assert_eq!(
+            fs::read(folder.path("five")).unwrap(),
+            noise(3_000_001, 3_000_001)
+        );
+        let lines = run(&["cat", &disk, "src/small"]).stdout;
+        let lines = String::from_utf8_lossy(&lines);
+        assert!(lines.ends_with("line 98\nline 99\n"), "{lines}");
+        assert_eq!(stdout(&run(&["cat", &disk, "src/big"])), "replaced");
+        drop(fs::remove_dir_all(source));
+    }
+}
+
+#[test]
+fn a_killed_mount_keeps_what_was_synced_and_what_was_closed() {
+    let folder = Folder::new();
+    let (disk, _) = volume(&folder, &["--checksums"]);
+    let at = folder.path("at");
+    let Some(mounted) = Mounted::to_write(&disk, &at) else {
+        return;
+    };
+    let data = noise(5, 4_000_003);
+    let mut synced = fs::File::create(format!("{at}/synced")).unwrap();
+    synced.write_all(&data[..2_500_001]).unwrap();
+    synced.sync_data().unwrap();
+    synced.write_all(&data[2_500_001..]).unwrap();
+    fs::write(format!("{at}/closed"), &data).unwrap();
+    mounted.kill();
+    drop(synced);
+    assert_eq!(code(&["--quiet", "check", &disk, "--read-data"]), 0);
+    for (name, least) in [("synced", 2_500_001), ("closed", data.len())] {
+        let copy = folder.path(name);
+        assert_eq!(code(&["--quiet", "get", &disk, name, &copy]), 0);
+        let copied = fs::read(copy).unwrap();
+        assert!(
+            copied.len() >= least && data.starts_with(&copied),
+            "{name}: {}",
+            copied.len()
+        );
+    }
+    // The next one that writes frees what the killed one had reserved.
+    let file = folder.file("after", 3000);
+    assert_eq!(code(&["--quiet", "put", &disk, &file]), 0);
+    let checked = run(&["check", &disk, "--read-data"]);
+    assert!(stdout(&checked).contains("0 harmless findings"));
+}
+
+#[test]
+fn what_is_written_is_durable_after_a_while_without_a_sync() {
+    let folder = Folder::new();
+    let (disk, _) = volume(&folder, &[]);
+    let at = folder.path("at");
+    let Some(mounted) = Mounted::to_write(&disk, &at) else {
+        return;
+    };
+    let mut file = fs::File::create(format!("{at}/open")).unwrap();
+    file.write_all(&noise(5, 10_001)).unwrap();
+    // A copy of the volume as it is now, until the file's bytes are in it.
+    let copy = folder.path("copy");
+    loop {
+        fs::copy(&disk, &copy).unwrap();
+        let listed = stdout(&run(&["ls", "-l", &copy]));
+        if listed
+            .lines()
+            .any(|line| line.contains(" 10001 ") && line.ends_with(" open"))
+        {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    drop(file);
+    mounted.end(Some("umount"));
 }

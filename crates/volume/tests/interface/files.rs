@@ -351,3 +351,41 @@ fn a_limit_of_the_size_holds_back_what_was_appended() {
         assert_eq!(volume.limit_size(file, 0), Err(Error::NotWritable));
     });
 }
+
+#[test]
+fn the_time_of_a_change_is_the_volume_s_or_the_writer_s() {
+    let disk = with_volume(&options(), |volume| {
+        let time = |name| blocking::run(volume, volume.find(name)).unwrap().mtime_ns;
+        volume.set_time(1000);
+        put(volume, "f", &pattern(700, 1), true).unwrap();
+        assert_eq!(time("f"), 1000);
+        let reader = blocking::run(volume, volume.open("f")).unwrap();
+        assert_eq!(volume.set_modified(reader, 5), Err(Error::NotWritable));
+        blocking::run(volume, volume.close(reader)).unwrap();
+        let file = blocking::run(volume, volume.open_to_write("f")).unwrap();
+        volume.set_time(2000);
+        // Without a change a commit stores no time.
+        blocking::run(volume, volume.sync(file)).unwrap();
+        assert_eq!(time("f"), 1000);
+        volume.set_modified(file, 77).unwrap();
+        blocking::run(volume, volume.commit(file)).unwrap();
+        assert_eq!(time("f"), 77);
+        // Once: the next change has the volume's time again.
+        let head = [&pattern(700, 1)[512..], b"more"].concat();
+        let merged = blocking::append_merged(volume, file, filled(&head, 512), head.len());
+        free(merged.buffer);
+        merged.result.unwrap();
+        blocking::run(volume, volume.commit(file)).unwrap();
+        assert_eq!(time("f"), 2000);
+        volume.set_modified(file, 88).unwrap();
+        blocking::run(volume, volume.close(file)).unwrap();
+    });
+    on(disk, |volume| {
+        let found = blocking::run(volume, volume.find("f")).unwrap();
+        assert_eq!((found.mtime_ns, found.size_bytes), (88, 704));
+        let file = blocking::run(volume, volume.open("f")).unwrap();
+        let expected = [&pattern(700, 1)[..], b"more"].concat();
+        assert_eq!(read(volume, file, 704).unwrap(), expected);
+        blocking::run(volume, volume.close(file)).unwrap();
+    });
+}
