@@ -295,6 +295,8 @@ fn what_is_written_in_the_folder_is_on_the_volume() {
             "ENAMETOOLONG"
         );
         // No one else writes to the volume, or reads it, during the mount.
+        let again = run(&["mount", &disk, &folder.path("src"), "--write"]);
+        assert_eq!(again.status.code(), Some(3), "{}", stderr(&again));
         assert_ne!(
             code(&["--quiet", "put", &disk, &folder.path("src/small")]),
             0
