@@ -26,6 +26,7 @@ SIZE = 16 << 20
 MOMENTS = 50
 MESSAGES = 4000
 MAGIC_BYTES, CHUNK = 8, 6
+NAMES = "radio", "bag", "parts", "ring", "more"  # in the order in which they are recorded
 OPTIONS = "--rate 4M --block 32K --buffers 96 --commit-bytes 128K --commit-interval 40ms --no-fua --deadline 60min --acknowledge"
 SAMPLES = "--format sigmf --sigmf-datatype ci16_le --sample-rate 1M --frequency 433.92M --hardware 'a receiver' --from pattern"
 
@@ -69,10 +70,16 @@ def record(drive, folder):
     record bag --format mcap --from {folder}/bag.mcap && wait $!
     while read -r line; do echo "parts $line"; done </tmp/pipe &
     record parts --format mcap --from {folder}/bag.mcap --segment 256K && wait $!
+    while read -r line; do echo "ring $line"; done </tmp/pipe &
+    record ring {SAMPLES} --size 2M --policy drop --segment 256K --keep 1M && wait $!
+    while read -r line; do echo "more $line"; done </tmp/pipe &
+    record more {SAMPLES} --size 512K && wait $!
+    while read -r line; do echo "more $line"; done </tmp/pipe &
+    record more --append --format sigmf --from pattern --size 512K && wait $!
     """
     command = lab_run(script, *ONE_CPU, "--drive", f"nbd={drive.socket_path},serial=LAB1", timeout=300)
     lab = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace")
-    acknowledged = {"radio": [], "bag": [], "parts": []}
+    acknowledged = {name: [] for name in NAMES}
     try:
         for line in lab.stdout:
             name, word, offset = line.split()
@@ -86,12 +93,13 @@ def record(drive, folder):
     return acknowledged
 
 
-def check_samples(device, folder, known):
-    """The export of the samples; returns how many bytes they are, or None if there is no recording yet."""
-    status, _, errors = straightway("--quiet", "export", device, "radio", folder / "radio", "--format", "sigmf", "--force")
+def check_samples(device, folder, known, name="radio"):
+    """The export of the samples; returns how many bytes of the source they come to, or None if there is no recording yet."""
+    status, _, errors = straightway("--quiet", "export", device, name, folder / "radio", "--format", "sigmf", "--force")
     if status != 0:
         # The readers do not open an empty file of samples.
-        missing = status == 10 and "no file has this name" in errors or status == 1 and "no whole sample" in errors
+        why = "no file has this name" in errors or "nothing was exported" in errors
+        missing = status == 10 and why or status == 1 and "no whole sample" in errors
         assert missing and known < 4, errors
         return None
     # Compares the digest, too.
@@ -100,7 +108,7 @@ def check_samples(device, folder, known):
     assert recording.get_global_field("core:datatype") == "ci16_le"
     assert recording.get_global_field("core:hw") == "a receiver"
     data = (folder / "radio.sigmf-data").read_bytes()
-    assert recording.sample_count == len(data) // 4 and len(data) >= known // 4 * 4
+    assert recording.sample_count == len(data) // 4
     captures = recording.get_captures()
     ends = [capture["core:sample_start"] * 4 for capture in captures[1:]] + [len(data)]
     for capture, end in zip(captures, ends):
@@ -109,7 +117,19 @@ def check_samples(device, folder, known):
         words = struct.unpack(f"<{(end - begin) // 8}Q", data[begin : begin + (end - begin) // 8 * 8])
         assert words == tuple(range(source, source + len(words) * 8, 8)), capture
         assert capture["core:frequency"] == 433920000 and capture["core:datetime"].endswith("Z")
-    return len(data)
+        assert source >= begin
+    # What the ring has removed, and what was dropped, is counted too.
+    assert source + end - begin >= known // 4 * 4
+    return source + end - begin
+
+
+def check_ring(device, folder, known, choice):
+    """The segments that a ring has kept, in one export and one of them alone."""
+    there = check_samples(device, folder, known, "ring.0*")
+    names = [name for name in good("ls", device, "ring.*").split() if name[-1].isdigit()] if there else []
+    if names:
+        check_samples(device, folder, 0, choice.choice(names))
+    return there
 
 
 def check_messages(device, folder, known, ends, name="bag"):
@@ -151,25 +171,30 @@ def test_readers_of_the_formats_open_what_a_power_cut_leaves():
         finally:
             drive.close()
         log = list(drive.log)
-        assert acknowledged["radio"] and acknowledged["bag"]
+        assert all(acknowledged.values())
         durable = Durable(formatted, log)
         told = []
-        border, second = acknowledged["radio"][-1][0], acknowledged["bag"][-1][0]
-        spans = (range(1, border), range(border + 1, second), range(second + 1, len(log)))
-        moments = [border, second, len(log)] + [moment for span in spans for moment in choice.sample(span, MOMENTS - 1)]
-        for moment in sorted(moments):
+        ends_at = {name: list[-1][0] for name, list in acknowledged.items()} | {NAMES[-1]: len(log)}
+        begin, moments = 0, []
+        for name, end in ends_at.items():
+            moments += [(moment, name) for moment in sorted(choice.sample(range(begin + 1, end), MOMENTS - 1)) + [end]]
+            begin = end
+        for moment, name in moments:
             durable.go_to(moment)
             image.write_bytes(durable.image(choice))
             known = {name: max((offset for place, offset in list if place <= moment), default=0) for name, list in acknowledged.items()}
-            # The samples do not change any more while the messages are recorded.
-            if moment <= border or moment == len(log):
-                there = check_samples(f"file:{image}", folder, known["radio"])
-            elif moment <= second:
-                there = check_messages(f"file:{image}", folder, known["bag"], ends)
-            else:
-                there = check_messages(f"file:{image}", folder, known["parts"], ends, "parts.0*")
-            told.append((moment, known, there))
+            # What was recorded before does not change any more.
+            check = {
+                "radio": lambda: check_samples(f"file:{image}", folder, known["radio"]),
+                "bag": lambda: check_messages(f"file:{image}", folder, known["bag"], ends),
+                "parts": lambda: check_messages(f"file:{image}", folder, known["parts"], ends, "parts.0*"),
+                "ring": lambda: check_ring(f"file:{image}", folder, known["ring"], choice),
+                "more": lambda: check_samples(f"file:{image}", folder, known["more"], "more"),
+            }
+            told.append((moment, known, check[name]()))
         print(*told, sep="\n")
+        check_samples(f"file:{image}", folder, known["radio"])
+        check_ring(f"file:{image}", folder, known["ring"], choice)
         for name in ("bag", "parts.0*"):
             assert check_messages(f"file:{image}", folder, known["bag"], ends, name) == MESSAGES
         assert len({there for _, _, there in told}) > 10

@@ -6,6 +6,8 @@
 //! after the recording's first block (16), and how many gaps the line represents (4; 1 unless there
 //! were too many in a short time).
 //!
+//! A line with 0 missing bytes marks where another stream begins: a recording was continued there ([`restart_line`]).
+//!
 //! Rule: no byte after a gap is committed before the gap's line is durable. So a recording that was
 //! cut off by a power failure has no gap that its companion file does not name.
 
@@ -123,6 +125,15 @@ impl Gaps {
             self.filled = 0;
         }
     }
+}
+
+/// A line that says that nothing is missing at `offset_bytes`, but another stream begins there: the recording went on later.
+pub fn restart_line(offset_bytes: u64) -> [u8; GAP_LINE_BYTES] {
+    line(&Gap {
+        offset_bytes,
+        count: 1,
+        ..Gap::default()
+    })
 }
 
 /// A gap's line. Formatted by hand, because firmware has no other use for `core::fmt`.

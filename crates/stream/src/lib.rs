@@ -79,7 +79,7 @@ mod retries;
 mod upkeep;
 
 pub use error::Error;
-pub use gaps::{GAP_LINE_BYTES, GapFile, parse_gap};
+pub use gaps::{GAP_LINE_BYTES, GapFile, parse_gap, restart_line};
 pub use histogram::{BUCKETS, Histogram};
 pub use pace::{Pace, us_from_ticks};
 pub use place::Place;

@@ -4,6 +4,15 @@ use crate::failure::{Failure, Result};
 use crate::volume::shown;
 use stream::{GAP_LINE_BYTES, Gap, parse_gap};
 
+/// The longest companion that is read: a quarter of a million gaps.
+pub const MAX_GAPS_BYTES: u64 = 16 << 20;
+
+/// Bytes that are missing in all.
+pub fn lost_bytes(gaps: &[Gap]) -> u64 {
+    let lost = gaps.iter().map(|gap| gap.lost_bytes);
+    lost.fold(0, u64::saturating_add)
+}
+
 /// The gaps that lines describe. A line at the end that is not whole is left out: nothing behind its gap is in the recording.
 ///
 /// # Errors

@@ -25,6 +25,14 @@ pub fn meta_name(name: &str) -> String {
     format!("{name}{META}")
 }
 
+/// The end of the name of a recording's first segment.
+const FIRST_SEGMENT: &str = ".000001";
+
+/// The name of the metadata that describes a segment and those behind it: the recording's for its first segment.
+pub fn segment_meta_name(segment: &str) -> String {
+    meta_name(segment.strip_suffix(FIRST_SEGMENT).unwrap_or(segment))
+}
+
 /// A number as JSON has it: whole where it is whole.
 fn number(value: f64) -> Value {
     match value.fract() == 0.0 && value < 9e15 {
@@ -40,6 +48,27 @@ pub struct Metadata {
     /// Bytes of a sample, of all channels together.
     pub sample_bytes: u64,
     sample_rate: Option<f64>,
+    /// Where other recordings go on in the samples, each with the number of gaps before it.
+    joints: Vec<(u64, usize)>,
+}
+
+/// A capture from which samples are counted, and when its first one was taken.
+#[derive(Clone, Copy)]
+struct Base {
+    start: u64,
+    index: u64,
+    begin_ns: Option<u64>,
+}
+
+impl Base {
+    /// The index of a sample, `lost` ones after the base are missing, and its time.
+    fn at(&self, sample: u64, lost: u64, rate: Option<f64>) -> (u64, Option<u64>) {
+        let passed = sample.saturating_sub(self.start).saturating_add(lost);
+        let at_ns = self.begin_ns.zip(rate).map(|(begin_ns, rate)| {
+            begin_ns.saturating_add((passed as f64 / rate * 1e9).round() as u64)
+        });
+        (self.index.saturating_add(passed), at_ns)
+    }
 }
 
 impl Metadata {
@@ -67,8 +96,7 @@ impl Metadata {
         if let Some(hardware) = &args.hardware {
             global.insert("core:hw".into(), json!(hardware));
         }
-        let mut capture = Map::new();
-        capture.insert("core:sample_start".into(), json!(0));
+        let mut capture = Map::from_iter([("core:sample_start".into(), json!(0))]);
         if let Some(frequency) = args.frequency {
             capture.insert("core:frequency".into(), number(frequency.0));
         }
@@ -77,6 +105,7 @@ impl Metadata {
             document: json!({"global": global, "captures": [capture], "annotations": []}),
             sample_bytes: datatype.sample_bytes * channels,
             sample_rate: Some(rate.0),
+            joints: Vec::new(),
         })
     }
 
@@ -114,6 +143,7 @@ impl Metadata {
         let metadata = Self {
             sample_bytes: datatype.sample_bytes * channels,
             sample_rate,
+            joints: Vec::new(),
             document,
         };
         let captures = metadata.captures();
@@ -139,6 +169,138 @@ impl Metadata {
         captures.map_or(&[], Vec::as_slice)
     }
 
+    /// The captures as they are changed: in order, the first one at the first sample.
+    fn capture_list(&self) -> Vec<Map<String, Value>> {
+        let captures = self.captures().iter();
+        let mut captures: Vec<Map<String, Value>> = captures
+            .filter_map(|capture| capture.as_object().cloned())
+            .collect();
+        if captures.first().is_none_or(|first| start_of(first) != 0) {
+            captures.insert(0, Map::from_iter([("core:sample_start".into(), json!(0))]));
+        }
+        captures
+    }
+
+    fn set_captures(&mut self, captures: Vec<Map<String, Value>>) {
+        if let Some(document) = self.document.as_object_mut() {
+            document.insert("captures".into(), json!(captures));
+        }
+    }
+
+    /// What samples are counted from. The first capture is a base, and each one that has an index of its own.
+    fn bases(captures: &[Map<String, Value>]) -> Vec<Base> {
+        let all = captures.iter().enumerate();
+        let bases = all.filter(|(at, one)| *at == 0 || index_of(one).is_some());
+        let bases = bases.map(|(_, one)| Base {
+            start: start_of(one),
+            // The metadata may begin in the middle of a stream.
+            index: index_of(one).unwrap_or(0),
+            begin_ns: begin_of(one),
+        });
+        bases.collect()
+    }
+
+    /// Goes on with another recording at a sample behind which there is nothing yet: `lost` samples before it are missing.
+    ///
+    /// # Errors
+    /// The options describe other samples.
+    pub fn go_on(&mut self, args: &SigmfArgs, sample: u64, lost: u64, now_ns: u64) -> Result<()> {
+        let same = |key: &str, value: Option<Value>| {
+            let there = self.document.pointer(&format!("/global/core:{key}"));
+            value.is_none_or(|value| there.is_some_and(|there| is_same(there, &value)))
+        };
+        let datatype = args.sigmf_datatype.as_ref();
+        let channels = args.channels.filter(|channels| *channels > 1);
+        let is_same = same("datatype", datatype.map(|one| json!(one.name)))
+            && same("sample_rate", args.sample_rate.map(|rate| number(rate.0)))
+            && same("num_channels", channels.map(|channels| json!(channels)))
+            && same("hw", args.hardware.as_ref().map(|text| json!(text)));
+        if !is_same {
+            return Err(Failure::usage(
+                "the recording has samples of another type, rate, number of channels or receiver",
+            )
+            .hint("omit these options, which hold for all of it, or record under another NAME"));
+        }
+        let mut captures = self.capture_list();
+        // Of a recording that went on here, and whose samples a power cut took.
+        captures.retain(|capture| start_of(capture) < sample || start_of(capture) == 0);
+        let mut capture = captures.last().cloned().unwrap_or_default();
+        if sample == 0 {
+            captures.clear();
+        }
+        let first_index = captures.first().and_then(index_of).unwrap_or(0);
+        let index = first_index.saturating_add(sample).saturating_add(lost);
+        capture.insert("core:sample_start".into(), json!(sample));
+        capture.insert("core:global_index".into(), json!(index));
+        capture.insert("core:datetime".into(), json!(datetime(now_ns)));
+        if let Some(frequency) = args.frequency {
+            capture.insert("core:frequency".into(), number(frequency.0));
+        }
+        captures.push(capture);
+        self.set_captures(captures);
+        Ok(())
+    }
+
+    /// The metadata of the samples behind the first `samples`, of which `lost` are missing.
+    #[must_use]
+    pub fn behind(&self, samples: u64, lost: u64) -> Self {
+        let captures = self.capture_list();
+        let bases = Self::bases(&captures);
+        let first = captures.iter().rfind(|one| start_of(one) <= samples);
+        let mut first = first.cloned().unwrap_or_default();
+        if let Some(base) = bases.iter().rfind(|base| base.start <= samples) {
+            let before = bases.first().map_or(0, |first| first.index);
+            let counted = base.index.saturating_sub(before.saturating_add(base.start));
+            let (index, at_ns) = base.at(samples, lost.saturating_sub(counted), self.sample_rate);
+            first.insert("core:global_index".into(), json!(index));
+            first.remove("core:datetime");
+            if let Some(at_ns) = at_ns {
+                first.insert("core:datetime".into(), json!(datetime(at_ns)));
+            }
+        }
+        first.insert("core:sample_start".into(), json!(0));
+        let later = captures.into_iter().filter(|one| start_of(one) > samples);
+        let later = later.map(|mut one| {
+            let start = start_of(&one) - samples;
+            one.insert("core:sample_start".into(), json!(start));
+            one
+        });
+        let mut behind = self.clone();
+        behind.set_captures(std::iter::once(first).chain(later).collect());
+        behind
+    }
+
+    /// Adds another recording's samples behind the first `samples`, of which `gaps` gaps are.
+    ///
+    /// # Errors
+    /// They are of another type.
+    pub fn join(&mut self, other: &Self, samples: u64, gaps: usize) -> Result<()> {
+        let kind = |of: &Self| {
+            let global = of.document.get("global");
+            ["core:datatype", "core:num_channels", "core:sample_rate"]
+                .map(|key| global.and_then(|global| global.get(key)).cloned())
+        };
+        if kind(self) != kind(other) {
+            return Err(Failure::usage(
+                "the segments are recordings of different samples, which SigMF describes apart",
+            )
+            .hint("export the segments of each recording"));
+        }
+        let mut captures = self.capture_list();
+        captures.retain(|one| start_of(one) < samples || start_of(one) == 0);
+        for (at, mut one) in other.capture_list().into_iter().enumerate() {
+            let start = start_of(&one);
+            one.insert("core:sample_start".into(), json!(start + samples));
+            if at == 0 && index_of(&one).is_none() {
+                one.insert("core:global_index".into(), json!(0));
+            }
+            captures.push(one);
+        }
+        self.set_captures(captures);
+        self.joints.push((samples, gaps));
+        Ok(())
+    }
+
     /// The bytes of the document.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut text = serde_json::to_string_pretty(&self.document).unwrap_or_default();
@@ -157,23 +319,16 @@ impl Metadata {
         samples: u64,
         sha512: &str,
     ) -> Result<usize> {
-        let mut captures: Vec<Map<String, Value>> = self
-            .captures()
-            .iter()
-            .filter_map(|capture| capture.as_object().cloned())
-            .collect();
+        let mut captures = self.capture_list();
         captures.retain(|capture| start_of(capture) == 0 || start_of(capture) < samples);
-        if captures.first().is_none_or(|first| start_of(first) != 0) {
-            captures.insert(0, Map::from_iter([("core:sample_start".into(), json!(0))]));
-        }
-        let begin_ns = captures.first().and_then(begin_of);
-        // The metadata may begin in the middle of a stream.
-        let first_index = captures
-            .first()
-            .and_then(|first| first.get("core:global_index"));
-        let first_index = first_index.and_then(Value::as_u64).unwrap_or(0);
+        let bases = Self::bases(&captures);
+        let mut bases = bases.iter().peekable();
+        let Some(mut base) = bases.next() else {
+            return Ok(0);
+        };
+        // Samples that are missing behind the base.
         let mut lost = 0_u64;
-        for gap in gaps {
+        for (number, gap) in gaps.iter().enumerate() {
             if gap.offset_bytes % self.sample_bytes != 0 || gap.lost_bytes % self.sample_bytes != 0
             {
                 return Err(Failure::other(format!(
@@ -186,8 +341,24 @@ impl Metadata {
             if start >= samples && start > 0 {
                 break;
             }
+            // Of two at the same sample, the gap may come before or after the base.
+            let is_behind = |next: &&Base, lost| {
+                let joint = self.joints.iter().find(|(sample, _)| *sample == next.start);
+                next.start < start
+                    || next.start == start
+                        && match joint {
+                            Some((_, gaps)) => number >= *gaps,
+                            None => next.index <= base.at(next.start, lost, None).0,
+                        }
+            };
+            while let Some(next) = bases.next_if(|next| is_behind(next, lost)) {
+                (base, lost) = (next, 0);
+            }
             lost = lost.saturating_add(gap.lost_bytes / self.sample_bytes);
-            let passed = start.saturating_add(lost);
+            if bases.peek().is_some_and(|next| next.start == start) {
+                continue;
+            }
+            let (index, at_ns) = base.at(start, lost, self.sample_rate);
             let at = captures.partition_point(|capture| start_of(capture) < start);
             let is_new = captures
                 .get(at)
@@ -202,20 +373,15 @@ impl Metadata {
                 continue;
             };
             capture.insert("core:sample_start".into(), json!(start));
-            capture.insert(
-                "core:global_index".into(),
-                json!(first_index.saturating_add(passed)),
-            );
-            match (begin_ns, self.sample_rate) {
-                (Some(begin_ns), Some(rate)) => {
-                    let since_ns = (passed as f64 / rate * 1e9).round() as u64;
-                    let at_ns = begin_ns.saturating_add(since_ns);
+            capture.insert("core:global_index".into(), json!(index));
+            match at_ns {
+                Some(at_ns) => {
                     capture.insert("core:datetime".into(), json!(datetime(at_ns)));
                 }
-                _ if is_new => {
+                None if is_new => {
                     capture.remove("core:datetime");
                 }
-                _ => {}
+                None => {}
             }
         }
         let count = captures.len();
@@ -237,6 +403,15 @@ impl Metadata {
 fn start_of(capture: &Map<String, Value>) -> u64 {
     let start = capture.get("core:sample_start").and_then(Value::as_u64);
     start.unwrap_or(0)
+}
+
+fn index_of(capture: &Map<String, Value>) -> Option<u64> {
+    capture.get("core:global_index").and_then(Value::as_u64)
+}
+
+/// Whether two values of JSON are the same, as numbers too.
+fn is_same(one: &Value, other: &Value) -> bool {
+    one == other || one.is_number() && one.as_f64() == other.as_f64()
 }
 
 fn begin_of(capture: &Map<String, Value>) -> Option<u64> {

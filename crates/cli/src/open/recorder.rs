@@ -149,7 +149,7 @@ impl Recorder {
                         idle,
                     }
                 };
-                match verb.record_blocks(&Context::of_a_library(), seen, produce) {
+                match verb.record_blocks(&Context::of_a_library(), seen, Box::new(produce)) {
                     Ok((_, None)) => Ok(()),
                     Ok((_, Some(failure))) | Err(failure) => {
                         Err(failure.about(&verb.device).into())

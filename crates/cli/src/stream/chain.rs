@@ -313,6 +313,7 @@ impl<'c, 'r, 's, 'a> Chain<'c, 'r, 's, 'a> {
             file: *file,
             gaps: gap_file.map(|file| (file, report.gaps)),
             length_bytes: report.durable_bytes,
+            lost_bytes: report.lost_bytes,
         });
     }
 

@@ -294,7 +294,10 @@ impl Recording {
 }
 
 /// A companion, to go on at its end.
-fn gap_file_at_its_end(mounted: &Mounted<'_, '_>, file: File) -> Result<GapFile> {
+///
+/// # Errors
+/// It cannot be read.
+pub fn gap_file_at_its_end(mounted: &Mounted<'_, '_>, file: File) -> Result<GapFile> {
     let bytes = mounted.volume.geometry().block_size_bytes();
     let mut buffer = mounted.memory.allocate(bytes)?;
     let failed = |error| failed(format_args!("reading the gaps on {}", mounted.drive), error);

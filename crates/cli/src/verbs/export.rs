@@ -4,15 +4,15 @@ mod targets;
 
 use crate::failure::{Exit, Failure, Result};
 use crate::formats::args::Format;
-use crate::formats::gaps;
+use crate::formats::gaps::{self, MAX_GAPS_BYTES};
 use crate::formats::mcap::{MAGIC, Rebuild, Rebuilt};
 use crate::formats::pcapng;
-use crate::formats::sigmf::{MAX_META_BYTES, META, Metadata, meta_name};
+use crate::formats::sigmf::{MAX_META_BYTES, META, Metadata, meta_name, segment_meta_name};
 use crate::live::origin::Origin;
 use crate::stream::segments::files::{GAPS, gaps_name};
 use crate::transfer::IoArgs;
 use crate::units::{counted, exact, micros};
-use crate::verbs::put::check_name;
+use crate::verbs::put::{check_name, unfinished_name};
 use crate::volume::listing::FileEntry;
 use crate::volume::tree::{choose, is_pattern, none_of};
 use crate::volume::{failed, shown};
@@ -27,12 +27,6 @@ use std::time::Instant;
 use stream::Gap;
 use targets::Targets;
 use volume::Error;
-
-/// The longest companion that is read: a quarter of a million gaps.
-const MAX_GAPS_BYTES: u64 = 16 << 20;
-
-/// The end of the name of a recording's first segment.
-const FIRST_SEGMENT: &str = ".000001";
 
 /// Export a recording as files that other tools open.
 #[derive(Clone, Debug, Args)]
@@ -53,7 +47,9 @@ match its checksum is left out, and the exit status is 6. Nothing is kept behind
 
 Several NAMEs, or a pattern, are the segments of one recording in their order: they become one export. The
 companions .gaps and .sigmf-meta of what a pattern fits are no segments. NAME.sigmf-meta describes
-NAME.000001 and those behind it.
+NAME.000001 and those behind it, up to one that has its own; so a segment alone is an export too, with the
+index and the time of its first sample. Where a recording was continued, SigMF has a capture, and MCAP the
+messages of the next stream; a channel whose number is another one's there gets a new number.
 
 raw and pcapng write FILE, the bytes, and FILE.gaps.json if the recording has gaps.
 
@@ -137,6 +133,10 @@ struct Recording {
     segments: Vec<FileEntry>,
     size_bytes: u64,
     gaps: Vec<Gap>,
+    /// How many of these there are up to the end of each segment.
+    gaps_until: Vec<usize>,
+    /// Where the stream of another recording begins.
+    restarts: Vec<u64>,
 }
 
 /// The gaps of raw bytes, for FILE.gaps.json.
@@ -223,15 +223,18 @@ impl Export {
         let targets = Targets::check(context, origin.drive, &self.file, format, self.force)?;
         let mut begin_bytes = 0;
         for entry in &recording.segments {
-            let companion = gaps_name(&entry.name);
-            let lines = self.companion(origin, &companion, MAX_GAPS_BYTES)?;
-            if let Some(lines) = lines {
-                let gaps = gaps::parse(&companion, &lines)?;
-                recording.gaps.extend(gaps.into_iter().map(|gap| Gap {
-                    offset_bytes: begin_bytes + gap.offset_bytes,
-                    ..gap
-                }));
+            let gaps = self.gaps_of(origin, entry)?;
+            for gap in gaps {
+                let offset_bytes = begin_bytes + gap.offset_bytes;
+                match gap.lost_bytes {
+                    0 => recording.restarts.push(offset_bytes),
+                    _ => recording.gaps.push(Gap {
+                        offset_bytes,
+                        ..gap
+                    }),
+                }
             }
+            recording.gaps_until.push(recording.gaps.len());
             begin_bytes += entry.size_bytes;
         }
         // A gap's line is durable before what follows the gap, which a power cut may have taken.
@@ -276,22 +279,56 @@ impl Export {
         })
     }
 
-    /// The name of the file that describes the recording's samples, if there is one: that of the first file, or
-    /// of all segments if the first one of them is the first.
-    fn description(
-        &self,
-        origin: &Origin<'_, '_>,
-        recording: &Recording,
-    ) -> Result<Option<String>> {
-        let name = recording.name();
-        let of_segments = name.strip_suffix(FIRST_SEGMENT);
-        for name in [Some(name), of_segments].into_iter().flatten() {
-            let meta = meta_name(name);
+    /// The name of the file that describes a recording's samples, if there is one; while `record --append` replaces it, its replacement.
+    fn description_of(origin: &Origin<'_, '_>, name: &str) -> Result<Option<String>> {
+        let whole = [meta_name(name), segment_meta_name(name)];
+        let names = whole
+            .iter()
+            .flat_map(|meta| [meta.clone(), unfinished_name(meta)]);
+        for meta in names {
             if check_name(&meta).is_ok() && origin.find(&meta)?.is_some() {
                 return Ok(Some(meta));
             }
         }
         Ok(None)
+    }
+
+    /// What describes the first segment, if anything does: its own description, or that of an earlier segment.
+    fn description(
+        &self,
+        origin: &Origin<'_, '_>,
+        recording: &Recording,
+    ) -> Result<Option<Metadata>> {
+        let mut name = recording.name().to_owned();
+        let mut earlier = Vec::new();
+        let meta = loop {
+            if let Some(meta) = Self::description_of(origin, &name)? {
+                break meta;
+            }
+            let Some(before) = segment_before(&name) else {
+                return Ok(None);
+            };
+            let Some(entry) = origin.find(&before)? else {
+                return Ok(None);
+            };
+            name = before;
+            earlier.push(entry);
+        };
+        let bytes = self.companion(origin, &meta, MAX_META_BYTES)?;
+        let mut metadata = Metadata::parse(&meta, &bytes.unwrap_or_default())?;
+        for entry in earlier.iter().rev() {
+            let lost = gaps::lost_bytes(&self.gaps_of(origin, entry)?);
+            let sample_bytes = metadata.sample_bytes;
+            metadata = metadata.behind(entry.size_bytes / sample_bytes, lost / sample_bytes);
+        }
+        Ok(Some(metadata))
+    }
+
+    /// The gaps that a segment's companion lists.
+    fn gaps_of(&self, origin: &Origin<'_, '_>, entry: &FileEntry) -> Result<Vec<Gap>> {
+        let companion = gaps_name(&entry.name);
+        let lines = self.companion(origin, &companion, MAX_GAPS_BYTES)?;
+        gaps::parse(&companion, &lines.unwrap_or_default())
     }
 
     fn report(origin: &Origin<'_, '_>, recording: &Recording, format: Format) -> Exported {
@@ -401,51 +438,99 @@ impl Export {
         exported: &mut Exported,
     ) -> Result<()> {
         let name = recording.name();
-        let meta = match self.description(origin, recording)? {
-            Some(meta) => meta,
-            None => meta_name(name),
-        };
-        check_name(&meta)?;
-        let Some(bytes) = self.companion(origin, &meta, MAX_META_BYTES)? else {
+        let Some(metadata) = self.description(origin, recording)? else {
+            let meta = meta_name(name);
+            check_name(&meta)?;
             let why = failed(format_args!("opening `{}`", shown(&meta)), Error::NotFound);
             return Err(why.hint(format!(
                 "describe the samples: straightway put {} FILE '{meta}', or --format raw",
                 self.device
             )));
         };
-        let mut metadata = Metadata::parse(&meta, &bytes)?;
-        let size_bytes = recording.size_bytes;
-        let samples = size_bytes / metadata.sample_bytes;
-        if samples == 0 {
+        let samples = self.samples(origin, recording, metadata)?;
+        if samples.count == 0 {
             // Readers map the file of the samples, which must not be empty.
             let what = format!("`{}` has no whole sample yet", shown(name));
             return Err(Failure::other(what).hint("straightway get fetches its bytes, if any"));
         }
         // Before anything is read: a gap in the middle of a sample is refused.
-        metadata
-            .clone()
-            .complete(name, &recording.gaps, samples, "")?;
+        samples.complete(name, "")?;
         let mut files = targets.open()?;
         let mut digest = Sha512::new();
-        let len = samples * metadata.sample_bytes;
-        self.read_all(context, origin, recording, len, &mut |data| {
-            digest.update(data);
-            files.data.take(data)
-        })?;
+        let bar = context.console.bytes_bar(Some(samples.length_bytes()));
+        for (entry, len) in recording.segments.iter().zip(&samples.lengths) {
+            origin.read(entry, *len, &bar, &mut |data| {
+                digest.update(data);
+                files.data.take(data)
+            })?;
+        }
+        bar.finish_and_clear();
         let sha512: String = digest
             .finalize()
             .iter()
             .map(|byte| format!("{byte:02x}"))
             .collect();
-        let captures = metadata.complete(name, &recording.gaps, samples, &sha512)?;
+        let (metadata, captures) = samples.complete(name, &sha512)?;
         exported.files = files.finish(Some(&metadata.to_bytes()))?;
         exported.sigmf = Some(SigmfExported {
-            samples,
+            samples: samples.count,
             captures: captures as u64,
-            cut_bytes: size_bytes - len,
+            cut_bytes: recording.size_bytes - samples.length_bytes(),
             sha512,
         });
         Ok(())
+    }
+
+    /// The samples of the segments. A recording that ends inside a sample loses that part, so that the next one's begin where they are
+    /// described.
+    fn samples(
+        &self,
+        origin: &Origin<'_, '_>,
+        recording: &Recording,
+        metadata: Metadata,
+    ) -> Result<Samples> {
+        let sample_bytes = metadata.sample_bytes;
+        let mut samples = Samples {
+            metadata,
+            lengths: Vec::new(),
+            gaps: Vec::new(),
+            count: 0,
+        };
+        // Bytes of the segments, of the recording that goes on in them, and of its parts of samples.
+        let (mut own_bytes, mut cut_bytes) = (0, 0);
+        let mut gaps = recording.gaps.iter();
+        let segments = recording.segments.iter().zip(&recording.gaps_until);
+        for (at, (entry, &gaps_until)) in segments.enumerate() {
+            let own = match at {
+                0 => None,
+                _ => Self::description_of(origin, &entry.name)?,
+            };
+            if let Some(meta) = own {
+                let part = own_bytes % sample_bytes;
+                if let Some(last) = samples.lengths.last_mut() {
+                    *last = last.saturating_sub(part);
+                }
+                cut_bytes += part;
+                own_bytes = 0;
+                let bytes = self.companion(origin, &meta, MAX_META_BYTES)?;
+                let other = Metadata::parse(&meta, &bytes.unwrap_or_default())?;
+                let sample = samples.length_bytes() / sample_bytes;
+                samples.metadata.join(&other, sample, samples.gaps.len())?;
+            }
+            own_bytes += entry.size_bytes;
+            samples.lengths.push(entry.size_bytes);
+            let own_gaps = gaps.by_ref().take(gaps_until - samples.gaps.len());
+            let moved = own_gaps.map(|gap| Gap {
+                offset_bytes: gap.offset_bytes - cut_bytes,
+                ..*gap
+            });
+            samples.gaps.extend(moved);
+        }
+        if let Some(last) = samples.lengths.last_mut() {
+            *last = last.saturating_sub(own_bytes % sample_bytes);
+        }
+        samples.count = samples.length_bytes() / sample_bytes;
+        Ok(samples)
     }
 
     fn mcap(
@@ -470,14 +555,58 @@ impl Export {
             ));
         }
         let mut files = targets.open()?;
-        let mut rebuild = Rebuild::new(recording.name(), len, |data: &[u8]| files.data.take(data));
-        self.read_all(context, origin, recording, len, &mut |data| {
+        let mut ends: Vec<u64> = recording.restarts.clone();
+        ends.retain(|end| (1..len).contains(end));
+        ends.dedup();
+        ends.push(len);
+        let mut ends = ends.into_iter().peekable();
+        let first = ends.peek().copied().unwrap_or(len);
+        let mut rebuild =
+            Rebuild::new(recording.name(), first, |data: &[u8]| files.data.take(data));
+        let mut at = 0;
+        self.read_all(context, origin, recording, len, &mut |mut data| {
+            while let Some(end) = ends.next_if(|end| *end < len && end - at <= data.len() as u64) {
+                let (last, rest) = data.split_at((end - at) as usize);
+                rebuild.feed(last)?;
+                rebuild.next_stream(ends.peek().map_or(0, |next| next - end))?;
+                (at, data) = (end, rest);
+            }
+            at += data.len() as u64;
             rebuild.feed(data)
         })?;
         exported.mcap = Some(rebuild.finish()?);
         exported.files = files.finish(None)?;
         Ok(())
     }
+}
+
+/// Samples to export: as many bytes of each segment, and their gaps.
+struct Samples {
+    metadata: Metadata,
+    lengths: Vec<u64>,
+    gaps: Vec<Gap>,
+    count: u64,
+}
+
+impl Samples {
+    fn length_bytes(&self) -> u64 {
+        self.lengths.iter().sum()
+    }
+
+    /// The whole metadata, and the number of its captures.
+    fn complete(&self, name: &str, sha512: &str) -> Result<(Metadata, usize)> {
+        let mut metadata = self.metadata.clone();
+        let captures = metadata.complete(name, &self.gaps, self.count, sha512)?;
+        Ok((metadata, captures))
+    }
+}
+
+/// The name of the segment before this one.
+fn segment_before(name: &str) -> Option<String> {
+    let (recording, digits) = name.rsplit_once('.')?;
+    let is_number = digits.len() >= 6 && digits.bytes().all(|byte| byte.is_ascii_digit());
+    let before = digits.parse::<u64>().ok()?.checked_sub(1)?;
+    (is_number && before > 0).then(|| format!("{recording}.{before:06}"))
 }
 
 impl Recording {

@@ -491,7 +491,10 @@ fn is_name(file: &Path, name: &Path) -> bool {
 }
 
 /// Removes `old` and renames `new` to it.
-fn replace(mounted: &Mounted<'_, '_>, new: &str, old: &str) -> Result<()> {
+///
+/// # Errors
+/// The volume failed.
+pub fn replace(mounted: &Mounted<'_, '_>, new: &str, old: &str) -> Result<()> {
     mounted.remove(old)?;
     let renaming = format!("renaming `{}` to `{}`", shown(new), shown(old));
     let renamed = volume::blocking::run(mounted.volume, mounted.volume.rename(new, old));
@@ -499,7 +502,7 @@ fn replace(mounted: &Mounted<'_, '_>, new: &str, old: &str) -> Result<()> {
 }
 
 /// The name of a replacement until it is complete: as much of `name` as fits, and a suffix.
-fn unfinished_name(name: &str) -> String {
+pub fn unfinished_name(name: &str) -> String {
     let mut end = name.len().min(NAME_BYTES - UNFINISHED.len());
     while !name.is_char_boundary(end) {
         end -= 1;

@@ -1,6 +1,7 @@
 //! `straightway record DEVICE NAME`: records a stream into a volume, at its rate, with deadlines.
 
 mod described;
+mod feed;
 mod files;
 mod outcome;
 mod segmented;
@@ -12,9 +13,8 @@ use crate::formats::args::{Format, SigmfArgs};
 use crate::live::door::Door;
 use crate::live::host;
 use crate::path::without_fua;
-use crate::stream::chain::Target;
 use crate::stream::place::{From, Place as End};
-use crate::stream::producer::{Message, Plan, Produced};
+use crate::stream::producer::Plan;
 use crate::stream::recording::Recording;
 use crate::stream::remote::RemoteVolume;
 use crate::stream::report::{RecordedFile, Rehearsal};
@@ -27,10 +27,9 @@ use crate::stream::{BUFFERS, check_block};
 use crate::units::{Size, Time, interval_ms, micros, rate};
 use crate::verbs::put::check_name;
 use crate::volume::{Access, Checksums, Mounted, Route, Store, now_ns, route};
-use block::Buffer;
 use clap::{Args, ValueEnum};
+use feed::{Feed, Produce};
 use linux::TscClock;
-use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use stream::{RecordOptions, RecordReport};
@@ -85,7 +84,12 @@ On a volume that was formatted with --checksums the recording has a checksum for
 --no-checksums is given. NAME.gaps has none.
 
 --format sigmf first stores NAME.sigmf-meta, which describes the samples: a power cut leaves none without
-it. It and mcap describe all segments of a --segment together: export DEVICE 'NAME.0*' FILE. --format mcap refuses a stream that is not MCAP. --format pcapng records datagrams as packets with
+it. With --append it has another capture, with the time and the --frequency of what is added; the other
+options may be left out. --format mcap refuses a stream that is not MCAP. With --append, or in further segments,
+another stream begins, and NAME.gaps has a line with 0 missing bytes there. Both describe all segments of a
+--segment together: export DEVICE 'NAME.0*' FILE, or one segment. With --keep the segment that is now the oldest gets
+the description before the one in front of it is removed, as NAME.000002.sigmf-meta. MCAP has no --keep: its channels
+are named once, at the beginning, which a ring removes. --format pcapng records datagrams as packets with
 their senders and arrival times, which Wireshark and tcpdump read; no packet crosses the border of a
 block, so every segment, and what a power cut leaves, is whole. straightway export makes files for
 other tools.
@@ -259,15 +263,7 @@ impl Record {
         };
         let (report, failure) = match remote {
             Some(mut remote) => self.record(context, &mut remote, RemoteVolume::NAME)?,
-            None => {
-                self.record_local(context, drive, |host, path| match self.segments.segment {
-                    Some(limit) => self.record_segments(context, limit, host, path),
-                    None if self.append && host.exists(&self.name)? => {
-                        self.record_on(context, host, path)
-                    }
-                    None => self.record(context, host, path),
-                })?
-            }
+            None => self.record_here(context, drive, Feed::Named)?,
         };
         match self.json {
             true => context.console.json(&report)?,
@@ -316,26 +312,26 @@ impl Record {
         &self,
         context: &Context,
         watch: Arc<Mutex<RecordReport>>,
-        produce: impl FnOnce(Receiver<Buffer>, &Sender<Message>) -> Produced + Send,
+        produce: Produce<'_>,
     ) -> Result<(RecordedFile, Option<Failure>)> {
         self.check()?;
         let drive = Drive::find(&context.roots, &self.device)?;
-        let total_bytes = self.size.map_or(0, |size| size.0);
-        self.record_local(context, drive, |host, path| {
-            self.check_new(host)?;
-            let files = self.new_files(host, total_bytes)?;
-            self.record_into(
-                host,
-                path,
-                total_bytes,
-                files,
-                |host, recording, file, gaps| {
-                    let watch = Some(watch);
-                    let recording = Recording { watch, ..recording };
-                    let target = Target::File(file, gaps);
-                    recording.run_with(context, host, target, |idle, out, _| produce(idle, out))
-                },
-            )
+        self.record_here(context, drive, Feed::Program(watch, produce))
+    }
+
+    /// Records on a volume that this process mounts: in segments, at the end of a file, or a new file.
+    fn record_here(
+        &self,
+        context: &Context,
+        drive: Drive,
+        feed: Feed<'_>,
+    ) -> Result<(RecordedFile, Option<Failure>)> {
+        self.record_local(context, drive, |host, path| match self.segments.segment {
+            Some(limit) => self.record_segments(context, limit, host, path, feed),
+            None if self.append && host.exists(&self.name)? => {
+                self.record_on(context, host, path, feed)
+            }
+            None => self.record_new(context, host, path, feed),
         })
     }
 

@@ -254,12 +254,10 @@ fn segments_become_one_export() {
         std::fs::read(&target).unwrap(),
         std::fs::read(in_one).unwrap()
     );
-    let again = record(&device, "bag", &words, &stream);
-    assert!(
-        stderr(&again).contains("earlier recording"),
-        "{}",
-        stderr(&again)
-    );
+    // Another recording of this name is another stream, which does not begin where the one before it ended.
+    assert!(record(&device, "bag", &words, &stream).status.success());
+    let report = json(&["export", &device, "bag.0*", &target, "--json", "--force"]);
+    assert_eq!(report["mcap"]["messages"], 4000, "{report}");
 
     // Samples: a drive that is busy makes a segment longer, so how many there are is not known.
     let samples = noise(1, 40 * 4096);
@@ -303,16 +301,22 @@ fn segments_become_one_export() {
         ),
         (&json!(sample), &json!(sample + 2_000))
     );
-    // Without the first segment nothing says when a sample was taken.
+    // Each segment is a recording, too.
     let elsewhere = folder.path("elsewhere");
-    let rest = [
-        "export",
-        &device,
-        "other.000002",
-        &elsewhere,
-        "--format",
-        "sigmf",
-    ];
+    let rest = ["export", &device, "other.000002", &elsewhere, "--json"];
+    assert_eq!(json(&rest)["format"], "sigmf");
+    let alone = &meta_of(&folder.path("elsewhere.sigmf-meta"))["captures"];
+    for (capture, index) in alone
+        .as_array()
+        .unwrap()
+        .iter()
+        .zip([65_536 / 4, sample + 2_000])
+    {
+        assert_eq!(capture["core:global_index"], index);
+    }
+    // Without the first segment nothing says when a sample was taken.
+    ok(&["rm", &device, "other.000001"]);
+    let rest = [&rest[..], &["--format", "sigmf", "--force"]].concat();
     assert!(refused(&rest, 10).contains("sigmf-meta"));
     let none = ["export", &device, "no*", &target];
     assert!(refused(&none, 10).contains("nothing was exported"));
@@ -379,7 +383,7 @@ fn what_cannot_be_described_is_not_recorded() {
     let device = volume(&folder, "disk", &[]);
     let long = "n".repeat(55);
     let samples = |more: &[&'static str]| [&SAMPLES[..], more].concat();
-    let cases: [(&str, Vec<&str>, &str); 14] = [
+    let cases: [(&str, Vec<&str>, &str); 13] = [
         ("a", vec!["--format", "sigmf"], "--sigmf-datatype"),
         (
             "a",
@@ -396,8 +400,11 @@ fn what_cannot_be_described_is_not_recorded() {
             vec!["--sample-rate", "1M"],
             "--sample-rate is for --format sigmf",
         ),
-        ("a", samples(&["--append"]), "without --append"),
-        ("a", samples(&["--segment", "4M", "--keep", "8M"]), "--keep"),
+        (
+            "a",
+            vec!["--format", "mcap", "--segment", "4M", "--keep", "8M"],
+            "--keep",
+        ),
         ("a%S", samples(&["--segment", "4M"]), "without %"),
         ("a", samples(&["--channels", "3"]), "inside a sample"),
         ("a", samples(&["--frequency", "1e6"]), "not a frequency"),
@@ -444,15 +451,211 @@ fn what_cannot_be_described_is_not_recorded() {
     let output = record(&device, "a", &["--format", "mcap"], b"RIFF and more");
     assert!(!output.status.success() && stderr(&output).contains("not MCAP"));
     assert_eq!(ok(&["ls", &device]), "");
-    // Metadata says when its recording began.
     assert!(record(&device, "a", &SAMPLES, &[0; 4096]).status.success());
-    let output = record(&device, "a", &["--append"], &[0; 4096]);
-    assert!(
-        stderr(&output).contains("began once"),
-        "{}",
-        stderr(&output)
-    );
     ok(&["rm", &device, "a"]);
     let output = record(&device, "a", &SAMPLES, &[0; 4096]);
     assert_eq!(output.status.code(), Some(9));
+}
+
+/// Each capture's first sample and index, and its time in seconds after the first one's.
+fn captures_of(path: &str) -> Vec<(u64, u64, f64)> {
+    let meta = meta_of(path);
+    let captures = meta["captures"].as_array().unwrap();
+    let at = |one: &Value| {
+        let time = one["core:datetime"].as_str().unwrap();
+        let time = humantime::parse_rfc3339(time).unwrap();
+        time.duration_since(std::time::UNIX_EPOCH)
+            .unwrap()
+            .as_secs_f64()
+    };
+    let index = |one: &Value| one["core:global_index"].as_u64().unwrap_or(0);
+    let start = |one: &Value| one["core:sample_start"].as_u64().unwrap();
+    captures
+        .iter()
+        .map(|one| (start(one), index(one), at(one) - at(&captures[0])))
+        .collect()
+}
+
+#[test]
+fn a_recording_of_samples_goes_on_with_another_capture() {
+    let folder = Folder::new();
+    let device = volume(&folder, "disk", &["--checksums"]);
+    let data = noise(1, 3 * 65_536);
+    let (first, rest) = data.split_at(65_536);
+    let line = |offset: u64, lost: u64| format!("{offset:>20} {lost:>20} {:>16} {:>4}\n", 7, 1);
+    let gaps = line(4_000, 8_000) + &line(65_536, 400);
+    let words = [&SAMPLES[..], &["--frequency", "100M"]].concat();
+    assert!(record(&device, "a", &words, first).status.success());
+    put(&device, "a.gaps", gaps.as_bytes());
+    for (options, why) in [
+        (
+            &["--append", "--format", "sigmf", "--sigmf-datatype", "cu8"][..],
+            "another type",
+        ),
+        (
+            &["--append", "--format", "sigmf", "--sample-rate", "2M"],
+            "another type",
+        ),
+        (&["--append", "--format", "mcap"], "described as samples"),
+    ] {
+        let output = record(&device, "a", options, &[0; 4096]);
+        assert!(
+            !output.status.success() && stderr(&output).contains(why),
+            "{}",
+            stderr(&output)
+        );
+    }
+    // The second one has its frequency only; a power cut before its first sample leaves no capture of it.
+    let go_on = ["--append", "--format", "sigmf", "--frequency", "200M"];
+    assert!(record(&device, "a", &go_on, &[]).status.success());
+    assert!(
+        record(&device, "a", &["--append"], &rest[..65_536])
+            .status
+            .success()
+    );
+    let again = [
+        &go_on[..],
+        &["--sigmf-datatype", "ci16_le", "--sample-rate", "1M"],
+    ]
+    .concat();
+    assert!(
+        record(&device, "a", &again, &rest[65_536..])
+            .status
+            .success()
+    );
+    let target = folder.path("a");
+    let report = json(&["export", &device, "a", &target, "--json"]);
+    assert_eq!(report["sigmf"]["captures"], 4, "{report}");
+    assert!(std::fs::read(folder.path("a.sigmf-data")).unwrap() == data);
+    let meta = meta_of(&folder.path("a.sigmf-meta"));
+    let frequencies: Vec<u64> = meta["captures"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| one["core:frequency"].as_u64().unwrap())
+        .collect();
+    assert_eq!(
+        frequencies,
+        [100_000_000, 100_000_000, 100_000_000, 200_000_000]
+    );
+    let captures = captures_of(&folder.path("a.sigmf-meta"));
+    let places: Vec<(u64, u64)> = captures.iter().map(|one| (one.0, one.1)).collect();
+    let lost = 2_000 + 100;
+    assert_eq!(
+        places,
+        [
+            (0, 0),
+            (1_000, 3_000),
+            (16_384, 16_384 + lost),
+            (32_768, 32_768 + lost)
+        ]
+    );
+    // The gap is three milliseconds behind the beginning; the others have the time at which they began.
+    assert!((captures[1].2 - 0.003).abs() < 1e-6, "{captures:?}");
+    assert!(
+        captures[3].2 > captures[2].2 && captures[2].2 > 0.0,
+        "{captures:?}"
+    );
+    // While the description is replaced, the new one holds.
+    ok(&["mv", &device, "a.sigmf-meta", "a.sigmf-meta.new~"]);
+    ok(&["export", &device, "a", &target, "--force"]);
+    assert_eq!(captures_of(&folder.path("a.sigmf-meta")), captures);
+    assert!(
+        record(&device, "a", &["--append"], &[1; 4096])
+            .status
+            .success()
+    );
+    let report = json(&["export", &device, "a", &target, "--json", "--force"]);
+    assert_eq!(report["sigmf"]["captures"], 5, "{report}");
+    assert_eq!(code(&["--quiet", "check", &device]), 0);
+}
+
+#[test]
+fn a_recording_of_messages_goes_on_with_another_stream() {
+    let folder = Folder::new();
+    let device = volume(&folder, "disk", &[]);
+    let target = folder.path("bag");
+    let stream = mcap(1000);
+    // As a power cut leaves it: at the end of a block, in the middle of a message.
+    let cut = &stream[..4096 * 4];
+    let words = ["--format", "mcap", "--append", "--block", "4K"];
+    assert!(record(&device, "bag", &words, cut).status.success());
+    let report = json(&["export", &device, "bag", &target, "--json"]);
+    let first = report["mcap"]["messages"].as_u64().unwrap();
+    assert!(record(&device, "bag", &words, cut).status.success());
+    assert!(record(&device, "bag", &words, &stream).status.success());
+    let report = json(&["export", &device, "bag", &target, "--json", "--force"]);
+    assert_eq!(report["mcap"]["messages"], 2 * first + 1000, "{report}");
+    assert_eq!(
+        (&report["gaps"], &report["format"]),
+        (&json!(0), &json!("mcap"))
+    );
+    // What is not MCAP leaves the recording as it is.
+    let output = record(&device, "bag", &words, b"RIFF and more");
+    assert!(!output.status.success(), "{}", stderr(&output));
+    let same = json(&["export", &device, "bag", &target, "--json", "--force"]);
+    assert_eq!(same["mcap"], report["mcap"]);
+}
+
+#[test]
+fn each_segment_of_a_ring_is_a_recording_of_samples() {
+    let folder = Folder::new();
+    let device = volume(&folder, "disk", &["--checksums"]);
+    let words = [
+        &SAMPLES[..],
+        &["--segment", "64K", "--keep", "256K", "--block", "16K"],
+    ]
+    .concat();
+    let words = [
+        &words[..],
+        &["--rate", "4M", "--from", "pattern", "--size", "1M"],
+    ]
+    .concat();
+    let mut begin = None;
+    // The second recording continues the ring.
+    for round in 0..2 {
+        let report = record(&device, "ring", &[&words[..], &["--json"]].concat(), b"");
+        assert!(
+            [Some(0), Some(7)].contains(&report.status.code()),
+            "{}",
+            stderr(&report)
+        );
+        let report: Value = serde_json::from_slice(&report.stdout).unwrap();
+        assert!(report["removed_segments"].as_u64().unwrap() > 0, "{report}");
+        let names = ok(&["ls", &device]);
+        let described = names.lines().filter(|name| name.ends_with("meta"));
+        assert_eq!(described.count(), 1, "{names}");
+        let segments: Vec<&str> = names
+            .lines()
+            .filter(|name| !name.ends_with("meta"))
+            .collect();
+        assert!(!segments.contains(&"ring.000001"), "{names}");
+        let mut expected = None;
+        for (at, segment) in segments.iter().enumerate() {
+            let target = folder.path(&format!("{round}-{at}"));
+            let report = json(&["export", &device, segment, &target, "--json"]);
+            assert_eq!(report["format"], "sigmf");
+            let data = std::fs::read(format!("{target}.sigmf-data")).unwrap();
+            let place = u64::from_le_bytes(data[..8].try_into().unwrap());
+            let meta = meta_of(&format!("{target}.sigmf-meta"));
+            let capture = &meta["captures"][0];
+            assert_eq!(
+                capture["core:global_index"].as_u64().unwrap_or(0),
+                place / 4
+            );
+            assert!(
+                expected.is_none_or(|expected| expected == place),
+                "{segment}"
+            );
+            expected = Some(place + data.len() as u64);
+        }
+        let all = folder.path(&format!("all {round}"));
+        let report = json(&["export", &device, "ring.0*", &all, "--json"]);
+        assert_eq!(report["sigmf"]["captures"], 1, "{report}");
+        // Each recording has a beginning of its own.
+        let meta = meta_of(&format!("{all}.sigmf-meta"));
+        let now = meta["captures"][0]["core:datetime"].to_string();
+        assert!(begin.replace(now.clone()).is_none_or(|before| before < now));
+    }
+    assert_eq!(code(&["--quiet", "check", &device]), 0);
 }

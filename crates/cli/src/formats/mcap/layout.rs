@@ -1,5 +1,7 @@
 //! The bytes of MCAP: records of an opcode, a length and a content, all little-endian.
 
+use std::borrow::Cow;
+
 /// The first and the last bytes of a file.
 pub const MAGIC: [u8; 8] = [0x89, b'M', b'C', b'A', b'P', b'0', b'\r', b'\n'];
 /// Bytes before a record's content.
@@ -81,6 +83,20 @@ pub fn records(mut bytes: &[u8]) -> impl Iterator<Item = Record<'_>> {
             whole,
         })
     })
+}
+
+/// A record with this number at a place of its content; the record itself if it has it already.
+pub fn numbered(mut whole: Cow<'_, [u8]>, at: usize, number: u16) -> Cow<'_, [u8]> {
+    let place = PREFIX_BYTES + at..PREFIX_BYTES + at + 2;
+    if whole
+        .get(place.clone())
+        .is_some_and(|there| there != number.to_le_bytes())
+    {
+        if let Some(there) = whole.to_mut().get_mut(place) {
+            there.copy_from_slice(&number.to_le_bytes());
+        }
+    }
+    whole
 }
 
 /// The first fields of a chunk, and its records as they are stored.

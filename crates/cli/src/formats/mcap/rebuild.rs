@@ -4,15 +4,19 @@
 //! are put into chunks without compression, so that all messages of the file have an index. Indexes, statistics and the summary are
 //! never copied: they are made from what was written.
 //!
+//! Streams that follow each other become one file. A schema or a channel whose number means something else in the file already gets another
+//! one there, and the chunks that use it are packed again.
+//!
 //! A message is kept if all its bytes are there, and its channel and schema came before it. A chunk that is complete but does not
 //! match its checksum is left out, because nothing says which of its messages are damaged.
 
 use super::Rebuilt;
-use super::layout::{Chunk, Fields, MAGIC, PREFIX_BYTES, Record, op, records};
+use super::layout::{Chunk, Fields, MAGIC, PREFIX_BYTES, Record, numbered, op, records};
 use super::unpack::{Unpacked, unpack};
 use super::writer::{Contents, Writer};
 use crate::failure::{Failure, Result};
-use std::collections::{BTreeMap, BTreeSet};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 /// The longest record that is held in memory.
 const MAX_RECORD_BYTES: u64 = 1 << 30;
@@ -33,8 +37,11 @@ pub struct Rebuild<S> {
     /// Nothing is read any more.
     is_ended: bool,
     gathered: Contents,
-    schemas: BTreeSet<u16>,
+    /// The numbers of the stream's schemas and channels, and those in the file.
+    schemas: BTreeMap<u16, u16>,
     channels: BTreeMap<u16, u16>,
+    /// All streams so far had their ends.
+    all_whole: bool,
     rebuilt: Rebuilt,
 }
 
@@ -50,10 +57,26 @@ impl<S: FnMut(&[u8]) -> Result<()>> Rebuild<S> {
             is_summary: false,
             is_ended: false,
             gathered: Contents::default(),
-            schemas: BTreeSet::new(),
+            schemas: BTreeMap::new(),
             channels: BTreeMap::new(),
+            all_whole: true,
             rebuilt: Rebuilt::default(),
         }
+    }
+
+    /// Ends the stream, wherever it is; what is fed from here on is another one, of this size, whose messages go into the same file.
+    ///
+    /// # Errors
+    /// As [`finish`](Self::finish).
+    pub fn next_stream(&mut self, size_bytes: u64) -> Result<()> {
+        self.end_stream()?;
+        self.size_bytes = size_bytes;
+        self.at_bytes = 0;
+        (self.is_summary, self.is_ended) = (false, false);
+        self.schemas.clear();
+        self.channels.clear();
+        self.rebuilt.was_whole = false;
+        Ok(())
     }
 
     /// Takes the next bytes of the stream.
@@ -133,7 +156,7 @@ impl<S: FnMut(&[u8]) -> Result<()>> Rebuild<S> {
                 self.is_ended = true;
                 self.rebuilt.was_whole = true;
                 let end = self.at_bytes + (record.whole.len() + MAGIC.len()) as u64;
-                self.rebuilt.ignored_bytes = self.size_bytes.saturating_sub(end);
+                self.rebuilt.ignored_bytes += self.size_bytes.saturating_sub(end);
                 Ok(())
             }
             op::DATA_END => {
@@ -202,14 +225,14 @@ impl<S: FnMut(&[u8]) -> Result<()>> Rebuild<S> {
         let mut end = 0;
         let (schemas, channels) = (self.schemas.clone(), self.channels.clone());
         for inner in records(bytes) {
-            is_good &= self.knows(&inner);
+            is_good &= matches!(self.in_file(&inner), Some(Cow::Borrowed(_)));
             contents.note(&inner, end as u64);
             end += inner.whole.len();
         }
         if is_good && end == bytes.len() {
             return self.writer.copy_chunk(record, chunk, &contents);
         }
-        // Its messages that no reader could use are left out.
+        // Its messages that no reader could use are left out, and others have another channel's number.
         (self.schemas, self.channels) = (schemas, channels);
         for inner in records(bytes) {
             self.loose(&inner)?;
@@ -227,39 +250,44 @@ impl<S: FnMut(&[u8]) -> Result<()>> Rebuild<S> {
         .hint("straightway get fetches the stream as it is")
     }
 
-    /// Whether a record of a chunk can be used, and remembers what it defines.
-    fn knows(&mut self, record: &Record<'_>) -> bool {
+    /// A record of a chunk with the numbers that its schema and its channel have in the file, which are remembered. None: it cannot
+    /// be used.
+    fn in_file<'r>(&mut self, record: &Record<'r>) -> Option<Cow<'r, [u8]>> {
         let mut fields = Fields(record.content);
-        let id = fields.u16();
-        match (record.opcode, id) {
-            (op::SCHEMA, Some(id)) if id > 0 && is_schema(record.content) => {
-                self.schemas.insert(id);
-                self.writer.schema(id, record.whole);
-                true
+        let id = fields.u16()?;
+        match record.opcode {
+            op::SCHEMA if id > 0 && is_schema(record.content) => {
+                let (number, whole) = self.writer.schema(id, Cow::Borrowed(record.whole))?;
+                self.schemas.insert(id, number);
+                Some(whole)
             }
-            (op::CHANNEL, Some(id)) if is_channel(record.content) => {
-                let schema = fields.u16().unwrap_or(0);
-                let is_known = schema == 0 || self.schemas.contains(&schema);
-                if is_known {
-                    self.channels.insert(id, schema);
-                    self.writer.channel(id, record.whole);
-                }
-                is_known
+            op::CHANNEL if is_channel(record.content) => {
+                let schema = fields.u16()?;
+                let whole = match (schema, self.schemas.get(&schema)) {
+                    (0, _) => Cow::Borrowed(record.whole),
+                    (_, None) => return None,
+                    (_, Some(&number)) => numbered(Cow::Borrowed(record.whole), 2, number),
+                };
+                let (number, whole) = self.writer.channel(id, whole)?;
+                self.channels.insert(id, number);
+                Some(whole)
             }
-            (op::MESSAGE, Some(id)) => {
-                record.content.len() >= 22 && self.channels.contains_key(&id)
+            op::MESSAGE if record.content.len() >= 22 => {
+                let number = self.channels.get(&id)?;
+                Some(numbered(Cow::Borrowed(record.whole), 0, *number))
             }
-            _ => false,
+            _ => None,
         }
     }
 
     /// A schema, a channel or a message that is not in a chunk which can be copied.
     fn loose(&mut self, record: &Record<'_>) -> Result<()> {
-        if !self.knows(record) {
+        let whole = self.in_file(record);
+        let Some(record) = whole.as_deref().and_then(|whole| records(whole).next()) else {
             self.rebuilt.left_out_records += 1;
             return Ok(());
-        }
-        self.gathered.gather(record);
+        };
+        self.gathered.gather(&record);
         match self.gathered.len() >= GATHERED_BYTES {
             true => self.flush(),
             false => Ok(()),
@@ -280,19 +308,26 @@ impl<S: FnMut(&[u8]) -> Result<()>> Rebuild<S> {
     /// # Errors
     /// The last chunk is compressed in an unknown way, or the file cannot be written.
     pub fn finish(mut self) -> Result<Rebuilt> {
-        let held = std::mem::take(&mut self.held);
-        if !self.rebuilt.was_whole && !held.is_empty() {
-            self.rebuilt.cut_bytes = self.size_bytes - self.at_bytes;
-        }
-        let cut = held.get(PREFIX_BYTES..).filter(|_| !self.is_ended);
-        if let (Some(&op::CHUNK), Some(content)) = (held.first(), cut) {
-            self.cut_chunk(content)?;
-        }
-        self.flush()?;
+        self.end_stream()?;
+        self.rebuilt.was_whole = self.all_whole;
         self.rebuilt.messages = self.writer.messages();
         self.rebuilt.chunks = self.writer.chunks();
         self.writer.end()?;
         Ok(self.rebuilt)
+    }
+
+    /// Takes what there is of the last record.
+    fn end_stream(&mut self) -> Result<()> {
+        let held = std::mem::take(&mut self.held);
+        if !self.rebuilt.was_whole && !held.is_empty() {
+            self.rebuilt.cut_bytes += self.size_bytes - self.at_bytes;
+        }
+        self.all_whole &= self.rebuilt.was_whole;
+        let cut = held.get(PREFIX_BYTES..).filter(|_| !self.is_ended);
+        if let (Some(&op::CHUNK), Some(content)) = (held.first(), cut) {
+            self.cut_chunk(content)?;
+        }
+        self.flush()
     }
 
     /// The chunk at which the stream ends.
@@ -309,7 +344,7 @@ impl<S: FnMut(&[u8]) -> Result<()>> Rebuild<S> {
             self.loose(&record)?;
         }
         let now = self.writer.messages() + self.gathered.messages();
-        self.rebuilt.recovered_messages = now - before;
+        self.rebuilt.recovered_messages += now - before;
         Ok(())
     }
 }

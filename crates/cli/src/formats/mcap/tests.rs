@@ -353,3 +353,54 @@ fn random_changes_never_make_an_invalid_file() {
         }
     }
 }
+
+#[test]
+fn streams_that_follow_each_other_become_one_file() {
+    let (stream, ends) = stream();
+    let same = ends.len() as u64;
+    let packed = chunk("zstd", &message(1, 700), 0);
+    let again = [&MAGIC[..], &schema(1), &channel(1, 1), &packed].concat();
+    // The number of a channel that is another one here, in a chunk and outside.
+    let others = [&schema(1)[..], &channel(1, 0), &message(1, 800)].concat();
+    let others = [
+        &MAGIC[..],
+        &chunk("lz4", &others, 0),
+        &message(1, 801),
+        &chunk("zstd", &message(1, 802), 0)[..40],
+    ]
+    .concat();
+    let streams = [&stream, &again, &others, &again];
+    let mut file = Vec::new();
+    let mut rebuild = Rebuild::new("a", stream.len() as u64, |data: &[u8]| {
+        file.extend_from_slice(data);
+        Ok(())
+    });
+    for (index, stream) in streams.iter().enumerate() {
+        if index > 0 {
+            rebuild.next_stream(stream.len() as u64).unwrap();
+        }
+        for data in stream.chunks(77) {
+            rebuild.feed(data).unwrap();
+        }
+    }
+    let rebuilt = rebuild.finish().unwrap();
+    let expected: Vec<u64> = (0..same).chain([700, 800, 801, 700]).collect();
+    assert_eq!(messages_of(&file), expected);
+    assert_eq!((rebuilt.was_whole, rebuilt.cut_bytes), (false, 40));
+    // What means the same is copied.
+    let copies = file.windows(packed.len()).filter(|part| *part == packed);
+    assert_eq!(copies.count(), 2);
+    let (whole, rebuilt) = super::tests::rebuild(&file, 4096).unwrap();
+    assert!(whole == file && rebuilt.was_whole);
+    // Channel 3 is the other one.
+    let channels = records(&file[8..]).filter(|record| record.opcode == op::CHANNEL);
+    let channels: Vec<&[u8]> = channels.map(|record| record.whole).collect();
+    assert_eq!(
+        channels,
+        [channel(1, 1), channel(2, 0), {
+            let mut third = channel(1, 0);
+            third[9] = 3;
+            third
+        }]
+    );
+}

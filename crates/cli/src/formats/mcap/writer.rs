@@ -1,7 +1,8 @@
 //! Writes chunks, their indexes and the summary of an MCAP file, in one pass.
 
-use super::layout::{Chunk, Fields, MAGIC, Making, PREFIX_BYTES, Record, op};
+use super::layout::{Chunk, Fields, MAGIC, Making, PREFIX_BYTES, Record, numbered, op};
 use crate::failure::Result;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// Who wrote the file, if the stream has no header.
@@ -112,14 +113,14 @@ impl<S: FnMut(&[u8]) -> Result<()>> Writer<S> {
         }
     }
 
-    /// A schema that the summary repeats.
-    pub fn schema(&mut self, id: u16, whole: &[u8]) {
-        self.schemas.entry(id).or_insert_with(|| whole.to_vec());
+    /// A schema that the summary repeats: its number in the file, and the record with it. None: the file has no number left.
+    pub fn schema<'r>(&mut self, id: u16, whole: Cow<'r, [u8]>) -> Option<(u16, Cow<'r, [u8]>)> {
+        placed(&mut self.schemas, id, whole)
     }
 
-    /// A channel that the summary repeats.
-    pub fn channel(&mut self, id: u16, whole: &[u8]) {
-        self.channels.entry(id).or_insert_with(|| whole.to_vec());
+    /// The same of a channel.
+    pub fn channel<'r>(&mut self, id: u16, whole: Cow<'r, [u8]>) -> Option<(u16, Cow<'r, [u8]>)> {
+        placed(&mut self.channels, id, whole)
     }
 
     /// Writes a chunk without compression.
@@ -303,4 +304,27 @@ impl<S: FnMut(&[u8]) -> Result<()>> Writer<S> {
             .counted(&counts)
             .end()
     }
+}
+
+/// A definition under its own number, or under another one if the file has another definition there.
+fn placed<'r>(
+    all: &mut BTreeMap<u16, Vec<u8>>,
+    id: u16,
+    whole: Cow<'r, [u8]>,
+) -> Option<(u16, Cow<'r, [u8]>)> {
+    let is_own = |known: &Vec<u8>| *known == *whole;
+    if all.get(&id).is_none_or(is_own) {
+        all.entry(id).or_insert_with(|| whole.to_vec());
+        return Some((id, whole));
+    }
+    let same = all
+        .iter()
+        .find(|(number, known)| **known == *numbered(whole.clone(), 0, **number));
+    let number = match same {
+        Some((&number, _)) => number,
+        None => (1..=u16::MAX).find(|number| !all.contains_key(number))?,
+    };
+    let whole = numbered(whole, 0, number);
+    all.entry(number).or_insert_with(|| whole.to_vec());
+    Some((number, whole))
 }

@@ -4,6 +4,7 @@
 
 use crate::console::Console;
 use crate::failure::{Failure, Result};
+use crate::stream::segments::described::{self, Descriptions};
 use crate::stream::segments::ring::{Coming, to_remove};
 use crate::stream::segments::template::Template;
 use crate::volume::turns::pass;
@@ -16,7 +17,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use stream::GapFile;
-use volume::{CreateOptions, Error, File};
+use volume::{CreateOptions, Error, File, NewFile};
 
 /// Initially reserved space of a companion file.
 const GAPS_BYTES: u64 = 64 << 10;
@@ -30,6 +31,9 @@ pub struct Segment {
     pub length_bytes: u64,
     /// Gaps in it: NAME.gaps lists them.
     pub gaps: u64,
+    /// Bytes that are missing there.
+    #[serde(skip)]
+    pub lost_bytes: u64,
 }
 
 /// A file that is being recorded, or will be next.
@@ -52,6 +56,8 @@ pub struct Ended {
     pub gaps: Option<(File, u64)>,
     /// Its length.
     pub length_bytes: u64,
+    /// Bytes that are missing in it.
+    pub lost_bytes: u64,
 }
 
 /// How the files are made.
@@ -67,11 +73,22 @@ pub struct Making {
     pub keep_bytes: Option<u64>,
 }
 
+/// The oldest files, which may be removed for another one.
+struct Oldest {
+    /// Files that are whole, the oldest first.
+    whole: Vec<Segment>,
+    /// What comes behind them.
+    next: String,
+    descriptions: Descriptions,
+    removed: usize,
+}
+
 /// A file and its companion, and how many of the oldest files had to be removed for them.
 struct Made {
     file: File,
     gap_file: Option<File>,
     removed: usize,
+    descriptions: Descriptions,
 }
 
 /// What failed on the volume, while what was done.
@@ -102,6 +119,9 @@ pub struct Files<'s, 'a> {
     whole: VecDeque<Segment>,
     /// How many of them are of earlier recordings.
     older: usize,
+    /// The names of those that are made and not whole yet, the oldest first.
+    open: VecDeque<String>,
+    descriptions: Descriptions,
     removed: u64,
     /// Files that must be closed, the oldest first.
     ended: VecDeque<Ended>,
@@ -128,6 +148,7 @@ impl<'s, 'a> Files<'s, 'a> {
                     name: name.to_owned(),
                     length_bytes: entry.size_bytes,
                     gaps: 0,
+                    lost_bytes: 0,
                 };
                 found.push((entry.mtime_ns, number, segment));
             }
@@ -143,6 +164,8 @@ impl<'s, 'a> Files<'s, 'a> {
             number: number.unwrap_or(1),
             older: whole.len(),
             whole,
+            open: VecDeque::new(),
+            descriptions: Descriptions::default(),
             removed: 0,
             ended: VecDeque::new(),
             job: Job::None,
@@ -151,9 +174,20 @@ impl<'s, 'a> Files<'s, 'a> {
         })
     }
 
-    /// Whether the volume had files with names of this form.
-    pub const fn has_earlier(&self) -> bool {
-        self.older > 0
+    /// The whole files, which are of earlier recordings as long as none of this one is.
+    pub fn earlier(&mut self) -> impl Iterator<Item = &mut Segment> {
+        self.whole.iter_mut()
+    }
+
+    /// The name of the first file, if it has no time.
+    pub fn first_name(&self) -> String {
+        let since_1970 = Duration::from_nanos(now_ns());
+        self.making.template.name(since_1970, self.number)
+    }
+
+    /// Keeps these descriptions for the files that remain.
+    pub fn describe(&mut self, descriptions: Descriptions) {
+        self.descriptions = descriptions;
     }
 
     /// The first file.
@@ -182,7 +216,7 @@ impl<'s, 'a> Files<'s, 'a> {
         if !is_idle || self.next.is_some() || self.failure.is_some() {
             return;
         }
-        let Some((oldest, count)) = self.oldest(coming) else {
+        let Some(count) = self.to_remove(coming) else {
             return;
         };
         let gap_buffer = match self.making.has_gaps {
@@ -206,6 +240,16 @@ impl<'s, 'a> Files<'s, 'a> {
             app_tag: 0,
         };
         let has_gaps = self.making.has_gaps;
+        let is_ring = self.making.keep_bytes.is_some();
+        let oldest = Oldest {
+            whole: match is_ring {
+                true => self.whole.iter().cloned().collect(),
+                false => Vec::new(),
+            },
+            next: self.open.front().unwrap_or(&name).clone(),
+            descriptions: self.descriptions.clone(),
+            removed: 0,
+        };
         let work = make(self.mounted, name.clone(), options, has_gaps, oldest, count);
         self.job = Job::Make {
             name,
@@ -214,15 +258,13 @@ impl<'s, 'a> Files<'s, 'a> {
         };
     }
 
-    /// The names of all whole files, if the oldest may be removed, and how many must be. None: not yet.
-    fn oldest(&self, coming: Coming) -> Option<(Vec<String>, usize)> {
+    /// How many of the whole files must be removed. None: not yet.
+    fn to_remove(&self, coming: Coming) -> Option<usize> {
         let Some(keep_bytes) = self.making.keep_bytes else {
-            return Some((Vec::new(), 0));
+            return Some(0);
         };
         let lengths = self.whole.iter().map(|segment| segment.length_bytes);
-        let count = to_remove(keep_bytes, lengths, coming)?;
-        let names = self.whole.iter().map(|segment| segment.name.clone());
-        Some((names.collect(), count))
+        to_remove(keep_bytes, lengths, coming)
     }
 
     /// Whether the next file is ready.
@@ -267,7 +309,10 @@ impl<'s, 'a> Files<'s, 'a> {
                 };
                 self.job = Job::None;
                 match result {
-                    Ok(segment) => self.whole.push_back(segment),
+                    Ok(segment) => {
+                        self.open.pop_front();
+                        self.whole.push_back(segment);
+                    }
                     Err((doing, error)) => self.fail(failed(doing, error)),
                 }
             }
@@ -296,9 +341,11 @@ impl<'s, 'a> Files<'s, 'a> {
             }
         };
         self.whole.drain(..made.removed);
+        self.descriptions = made.descriptions;
         self.older = self.older.saturating_sub(made.removed);
         self.removed += made.removed as u64;
         self.number += 1;
+        self.open.push_back(name.clone());
         let gaps = made.gap_file.zip(gap_buffer);
         self.next = Some(Open {
             name,
@@ -372,22 +419,18 @@ async fn make(
     name: String,
     options: CreateOptions,
     has_gaps: bool,
-    oldest: Vec<String>,
+    mut oldest: Oldest,
     count: usize,
 ) -> std::result::Result<Made, Failed> {
-    let mut removed = 0;
-    for name in oldest.iter().take(count) {
-        discard(mounted, name).await?;
-        removed += 1;
-    }
-    let file = create(mounted, &name, &options, &oldest, &mut removed).await?;
+    while oldest.removed < count && oldest.discard(mounted).await? {}
+    let file = create(mounted, &name, &options, &mut oldest).await?;
     let mut gap_file = None;
     if has_gaps {
         let options = CreateOptions {
             reserve_bytes: GAPS_BYTES,
             ..CreateOptions::default()
         };
-        match create(mounted, &gaps_name(&name), &options, &oldest, &mut removed).await {
+        match create(mounted, &gaps_name(&name), &options, &mut oldest).await {
             Ok(made) => gap_file = Some(made),
             Err(failed) => {
                 let _ = mounted.volume.close(file).await;
@@ -399,17 +442,17 @@ async fn make(
     Ok(Made {
         file,
         gap_file,
-        removed,
+        removed: oldest.removed,
+        descriptions: oldest.descriptions,
     })
 }
 
-/// Makes a file. As long as the volume has no room for it, another one of `oldest` is removed, of which `removed` are gone.
+/// Makes a file. As long as the volume has no room for it, another one of `oldest` is removed.
 async fn create(
     mounted: &Mounted<'_, '_>,
     name: &str,
     options: &CreateOptions,
-    oldest: &[String],
-    removed: &mut usize,
+    oldest: &mut Oldest,
 ) -> std::result::Result<File, Failed> {
     let volume = mounted.volume;
     loop {
@@ -418,26 +461,54 @@ async fn create(
             Ok(file) => return Ok(file),
             Err(error) => error,
         };
-        match oldest.get(*removed) {
-            Some(name) if matches!(error, Error::NoSpace | Error::TableFull) => {
-                discard(mounted, name).await?;
-                *removed += 1;
-            }
-            _ => return Err((format!("making `{}`", shown(name)), error)),
+        let is_full = matches!(error, Error::NoSpace | Error::TableFull);
+        if !(is_full && oldest.discard(mounted).await?) {
+            return Err((format!("making `{}`", shown(name)), error));
         }
     }
 }
 
-/// Removes a file and its companion, if it has one.
-async fn discard(mounted: &Mounted<'_, '_>, name: &str) -> std::result::Result<(), Failed> {
-    for name in [name.to_owned(), gaps_name(name)] {
-        match remove(mounted.volume, &name).await {
-            Ok(()) | Err(Error::NotFound | Error::BadName) => {}
-            Err(error) => return Err((format!("removing `{}`", shown(&name)), error)),
+impl Oldest {
+    /// Removes the oldest file and its companions, after the next one has its description; false: there is none.
+    async fn discard(&mut self, mounted: &Mounted<'_, '_>) -> std::result::Result<bool, Failed> {
+        let Some(segment) = self.whole.get(self.removed) else {
+            return Ok(false);
+        };
+        let volume = mounted.volume;
+        let mut names = vec![segment.name.clone(), gaps_name(&segment.name)];
+        if !self.descriptions.is_empty() {
+            names.extend(described::names(&segment.name));
+            let next = self.whole.get(self.removed + 1);
+            let next = next.map_or(self.next.as_str(), |next| next.name.as_str());
+            if let Some((name, bytes)) = self.descriptions.pass_on(segment, next) {
+                let failed = |error| (format!("making `{}`", shown(&name)), error);
+                let new = [NewFile {
+                    name: &name,
+                    data: &bytes,
+                    mtime_ns: now_ns(),
+                    app_tag: 0,
+                }];
+                let made = volume.with_space(|| volume.create_many(&new, false)).await;
+                match made {
+                    Ok(made) if made.files == 1 => {}
+                    // Of a removal that a power cut ended.
+                    Err(Error::Exists) => {}
+                    Ok(_) => return Err(failed(Error::NoSpace)),
+                    Err(error) => return Err(failed(error)),
+                }
+            }
         }
+        for name in names {
+            match remove(volume, &name).await {
+                Ok(()) | Err(Error::NotFound | Error::BadName) => {}
+                Err(error) => return Err((format!("removing `{}`", shown(&name)), error)),
+            }
+        }
+        let reclaimed = volume.reclaim_all().await;
+        reclaimed.map_err(|error| (format!("removing `{}`", shown(&segment.name)), error))?;
+        self.removed += 1;
+        Ok(true)
     }
-    let reclaimed = mounted.volume.reclaim_all().await;
-    reclaimed.map_err(|error| (format!("removing `{}`", shown(name)), error))
 }
 
 /// Removes a file, once no other process reads it: each read of those has its end.
@@ -467,6 +538,7 @@ async fn close(mounted: &Mounted<'_, '_>, ended: Ended) -> std::result::Result<S
     Ok(Segment {
         length_bytes: ended.length_bytes,
         gaps,
+        lost_bytes: ended.lost_bytes,
         name: ended.name,
     })
 }

@@ -4,8 +4,10 @@
 //! | --- | --- |
 //! | `template` | names with a time and a number |
 //! | `files` | making, closing and removing files while data flows |
+//! | `described` | what describes the segments that remain |
 //! | `ring` | which files are removed for the next one |
 
+pub mod described;
 pub mod files;
 pub mod ring;
 pub mod template;

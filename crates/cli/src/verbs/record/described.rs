@@ -4,19 +4,29 @@
 //! blocks, chunks end anywhere in them, and the export needs no border.
 
 use super::{Policy, Record};
+use crate::Context;
 use crate::failure::{Failure, Result};
 use crate::formats::args::Format;
+use crate::formats::gaps::{self, MAX_GAPS_BYTES};
 use crate::formats::mcap::MAGIC;
-use crate::formats::sigmf::{Metadata, meta_name};
+use crate::formats::sigmf::{MAX_META_BYTES, Metadata, meta_name};
 use crate::stream::place::Place;
+use crate::stream::recording::gap_file_at_its_end;
 use crate::stream::report::RecordedFile;
+use crate::stream::segments::files::gaps_name;
 use crate::stream::source::{Source, Stream};
 use crate::stream::volume_host::VolumeHost;
-use crate::verbs::put::check_name;
-use crate::volume::{now_ns, shown};
+use crate::transfer::Span;
+use crate::verbs::put::{check_name, replace, unfinished_name};
+use crate::volume::drain::{Part, drain};
+use crate::volume::flow::Sums;
+use crate::volume::{Mounted, failed, now_ns, shown};
+use indicatif::ProgressBar;
 use std::io::{ErrorKind, Read};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
+use stream::{GAP_LINE_BYTES, GapFile};
+use volume::blocking;
 
 /// What is said of a stream that is not MCAP.
 const NOT_MCAP: &str = "it is not MCAP: it does not begin with MCAP's magic number";
@@ -40,34 +50,22 @@ impl Record {
                 _ => refused("needs datagrams", "--from udp://ADDR:PORT"),
             };
         }
-        if self.append {
-            return refused(
-                "describes one recording from its beginning, without --append",
-                "record under another NAME",
-            );
-        }
-        if self.segments.keep.is_some() {
-            return refused(
-                "describes a recording from its beginning, which --keep removes",
-                "--segment without --keep",
-            );
-        }
         match self.format {
             Format::Raw | Format::Pcapng => Ok(()),
             Format::Sigmf => {
                 check_name(&meta_name(&self.name)).map_err(|failure| {
                     failure.and("with --format sigmf, NAME.sigmf-meta must also be a valid name")
                 })?;
-                let sample_bytes = Metadata::new(&self.sigmf, 0)?.sample_bytes;
-                match self.block.0 % sample_bytes {
-                    0 => Ok(()),
-                    _ => Err(Failure::usage(format!(
-                        "--block is {} bytes, not a multiple of the samples' {sample_bytes}; a dropped block would end inside a sample",
-                        self.block.0
-                    ))
-                    .hint(format!("--block {}", 4096 * sample_bytes))),
+                match self.append {
+                    // What it goes on with may say it.
+                    true => Ok(()),
+                    false => self.check_samples(&Metadata::new(&self.sigmf, 0)?),
                 }
             }
+            Format::Mcap if self.segments.keep.is_some() => refused(
+                "needs the channels at its beginning, which --keep removes",
+                "--segment without --keep",
+            ),
             Format::Mcap if self.policy == Policy::Drop => refused(
                 "cannot go on behind a dropped block, without --policy drop",
                 "--policy stop, with more --buffers",
@@ -82,17 +80,96 @@ impl Record {
         }
     }
 
-    /// Refuses to go on with a recording whose metadata says when its samples began.
-    pub(super) fn refuse_to_continue(&self, host: &mut impl VolumeHost) -> Result<()> {
+    /// Refuses blocks that end inside a sample.
+    fn check_samples(&self, metadata: &Metadata) -> Result<()> {
+        let sample_bytes = metadata.sample_bytes;
+        match self.block.0 % sample_bytes {
+            0 => Ok(()),
+            _ => Err(Failure::usage(format!(
+                "--block is {} bytes, not a multiple of the samples' {sample_bytes}; a dropped block would end inside a sample",
+                self.block.0
+            ))
+            .hint(format!("--block {}", 4096 * sample_bytes))),
+        }
+    }
+
+    /// Stores, durably, where and when the recording goes on: SigMF has a capture there, MCAP another stream.
+    pub(super) fn describe_more(
+        &self,
+        context: &Context,
+        host: &mut &Mounted<'_, '_>,
+        begin_bytes: u64,
+    ) -> Result<()> {
         let meta = meta_name(&self.name);
-        match check_name(&meta).is_ok() && host.exists(&meta)? {
-            true => Err(Failure::usage(format!(
-                "`{}` describes samples that began once; with --append it would be wrong; nothing was recorded",
+        let described = match check_name(&meta) {
+            Ok(()) => stored_description(host, &meta)?,
+            Err(_) => None,
+        };
+        match (self.format, described) {
+            (Format::Raw | Format::Sigmf, Some(stored)) => {
+                self.go_on_with_samples(context, host, begin_bytes, &meta, &stored)
+            }
+            (Format::Sigmf, None) => Err(Failure::usage(format!(
+                "`{}` has no `{}`, so nothing says what its samples are",
+                shown(&self.name),
                 shown(&meta)
             ))
+            .hint("omit --format, or record under another NAME")),
+            (Format::Mcap, Some(stored)) => Err(Failure::usage(format!(
+                "`{}` is described as samples by `{}`",
+                shown(&self.name),
+                shown(&stored)
+            ))
             .hint("record under another NAME")),
-            false => Ok(()),
+            (Format::Mcap, None) if begin_bytes > 0 => add_line(
+                host,
+                &gaps_name(&self.name),
+                &stream::restart_line(begin_bytes),
+            ),
+            _ => Ok(()),
         }
+    }
+
+    fn go_on_with_samples(
+        &self,
+        context: &Context,
+        host: &mut &Mounted<'_, '_>,
+        begin_bytes: u64,
+        meta: &str,
+        stored: &str,
+    ) -> Result<()> {
+        let bytes = read_small(context, host, stored, MAX_META_BYTES)?;
+        let mut metadata = Metadata::parse(stored, &bytes)?;
+        self.check_samples(&metadata)?;
+        let sample_bytes = metadata.sample_bytes;
+        if begin_bytes % sample_bytes != 0 {
+            let what = format!(
+                "`{}` has {begin_bytes} bytes and ends inside a sample of {sample_bytes}",
+                shown(&self.name)
+            );
+            return Err(Failure::usage(what).hint("record under another NAME"));
+        }
+        let companion = gaps_name(&self.name);
+        let lost_bytes = match check_name(&companion).is_ok() && host.exists(&companion)? {
+            true => {
+                let lines = read_small(context, host, &companion, MAX_GAPS_BYTES)?;
+                gaps::lost_bytes(&gaps::parse(&companion, &lines)?)
+            }
+            false => 0,
+        };
+        let (sample, lost) = (begin_bytes / sample_bytes, lost_bytes / sample_bytes);
+        metadata.go_on(&self.sigmf, sample, lost, now_ns())?;
+        let new = unfinished_name(meta);
+        if stored != new && host.exists(&new)? {
+            Mounted::remove(host, &new)?;
+        }
+        if stored == new {
+            // A replacement that a power cut ended: the old one is gone.
+            let renaming = format!("renaming `{}`", shown(stored));
+            host.run(renaming, host.volume.rename(stored, meta))?;
+        }
+        host.store(&new, &metadata.to_bytes())?;
+        replace(host, &new, meta)
     }
 
     /// The source, if it begins as its format does. A source that is not ready yet fails when its bytes arrive.
@@ -127,17 +204,23 @@ impl Record {
         }
     }
 
-    /// Stores what describes the recording, durably, before its first byte.
-    pub(super) fn describe(&self, host: &mut impl VolumeHost) -> Result<()> {
+    /// Stores what describes the recording, durably, before its first byte. The description.
+    pub(super) fn describe(
+        &self,
+        host: &mut impl VolumeHost,
+        meta: &str,
+    ) -> Result<Option<Metadata>> {
         if self.format != Format::Sigmf {
-            return Ok(());
+            return Ok(None);
         }
         let metadata = Metadata::new(&self.sigmf, now_ns())?;
-        let stored = host.store(&meta_name(&self.name), &metadata.to_bytes());
+        self.check_samples(&metadata)?;
+        let stored = host.store(meta, &metadata.to_bytes());
         stored.map_err(|failure| {
-            self.remove_description(host);
+            self.remove_description(host, meta);
             failure.and("nothing was recorded")
-        })
+        })?;
+        Ok(Some(metadata))
     }
 
     /// Removes a recording that has no byte because its source was refused.
@@ -157,11 +240,86 @@ impl Record {
     }
 
     /// Removes it again: there is no recording.
-    pub(super) fn remove_description(&self, host: &mut impl VolumeHost) {
+    pub(super) fn remove_description(&self, host: &mut impl VolumeHost, meta: &str) {
         if self.format == Format::Sigmf {
-            let _ = host.remove(&meta_name(&self.name));
+            let _ = host.remove(meta);
         }
     }
+}
+
+/// The file that has the description: while it is replaced, the replacement.
+fn stored_description(host: &mut &Mounted<'_, '_>, meta: &str) -> Result<Option<String>> {
+    for name in [meta.to_owned(), unfinished_name(meta)] {
+        if host.exists(&name)? {
+            return Ok(Some(name));
+        }
+    }
+    Ok(None)
+}
+
+/// Adds a line to a companion, which is made if there is none.
+fn add_line(host: &mut &Mounted<'_, '_>, name: &str, line: &[u8; GAP_LINE_BYTES]) -> Result<()> {
+    if !host.exists(name)? {
+        return host.store(name, line);
+    }
+    let doing = || format!("writing `{}`", shown(name));
+    let file = host.run(doing(), host.volume.open_to_write(name))?;
+    let GapFile {
+        mut buffer,
+        filled_bytes,
+        ..
+    } = gap_file_at_its_end(host, file)?;
+    let end = filled_bytes + line.len();
+    if let Some(place) = buffer.get_mut(filled_bytes..end) {
+        place.copy_from_slice(line);
+    }
+    let outcome = blocking::append_merged(host.volume, file, buffer, end);
+    host.memory.give_back(outcome.buffer);
+    let added = outcome.result.map_err(|error| failed(doing(), error));
+    added.and(host.close(name, file))
+}
+
+/// The bytes of a small file.
+pub(super) fn read_small(
+    context: &Context,
+    mounted: &Mounted<'_, '_>,
+    name: &str,
+    max_bytes: u64,
+) -> Result<Vec<u8>> {
+    let Some(entry) = mounted.find(name)? else {
+        return Ok(Vec::new());
+    };
+    if entry.size_bytes > max_bytes {
+        let what = format!("`{}` has more than {max_bytes} bytes", shown(name));
+        return Err(Failure::other(what));
+    }
+    let part = Part {
+        name,
+        offset_bytes: 0,
+        length_bytes: entry.size_bytes,
+        size_bytes: entry.size_bytes,
+        sums: Sums::Ignored,
+        past_rot: false,
+        pace: Span {
+            offset_bytes: 0,
+            length_bytes: entry.size_bytes,
+            operation_bytes: 1 << 16,
+            depth: 1,
+        },
+    };
+    let mut bytes = Vec::new();
+    let mut sink = |data: &[u8]| {
+        bytes.extend_from_slice(data);
+        Ok(())
+    };
+    drain(
+        mounted,
+        &part,
+        &mut sink,
+        &ProgressBar::hidden(),
+        &context.cancel,
+    )?;
+    Ok(bytes)
 }
 
 /// A stream that fails if it does not begin as MCAP does.

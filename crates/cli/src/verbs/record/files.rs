@@ -1,11 +1,13 @@
 //! The files of a recording: made or continued, recorded into, closed.
 
+use super::feed::Feed;
 use super::{Policy, Record};
 use crate::Context;
 use crate::failure::{Failure, Result};
 use crate::formats::args::Format;
 use crate::formats::sigmf::meta_name;
 use crate::stream::Streamed;
+use crate::stream::chain::Target;
 use crate::stream::recording::{Recorded, Recording};
 use crate::stream::report::RecordedFile;
 use crate::stream::segments::files::gaps_name;
@@ -28,7 +30,7 @@ pub(super) struct Opened<F> {
 }
 
 impl Record {
-    /// Records into new files.
+    /// Records bytes into new files, wherever the volume is mounted.
     pub(super) fn record(
         &self,
         context: &Context,
@@ -36,13 +38,35 @@ impl Record {
         path: &str,
     ) -> Result<(RecordedFile, Option<Failure>)> {
         self.check_new(host)?;
-        let source = self.of_format(self.open_source(context, host)?)?;
+        let source = self.open_source(context, host)?;
         let total_bytes = self.total_bytes(&source);
-        self.describe(host)?;
+        let files = self.new_files(host, total_bytes)?;
+        self.record_into(
+            host,
+            path,
+            total_bytes,
+            files,
+            |host, recording, file, gaps| host.record(context, &recording, source, file, gaps),
+        )
+    }
+
+    /// Records into new files on this process's volume, and describes them.
+    pub(super) fn record_new(
+        &self,
+        context: &Context,
+        host: &mut &Mounted<'_, '_>,
+        path: &str,
+        feed: Feed<'_>,
+    ) -> Result<(RecordedFile, Option<Failure>)> {
+        self.check_new(host)?;
+        let feed = feed.open(self, context, host)?;
+        let total_bytes = feed.total_bytes(self);
+        let meta = meta_name(&self.name);
+        self.describe(host, &meta)?;
         let files = match self.new_files(host, total_bytes) {
             Ok(files) => files,
             Err(failure) => {
-                self.remove_description(host);
+                self.remove_description(host, &meta);
                 return Err(failure);
             }
         };
@@ -51,7 +75,9 @@ impl Record {
             path,
             total_bytes,
             files,
-            |host, recording, file, gaps| host.record(context, &recording, source, file, gaps),
+            |host, recording, file, gaps| {
+                feed.run(recording, context, host, Target::File(file, gaps))
+            },
         )?;
         Ok(self.keep(host, recorded))
     }
@@ -62,10 +88,10 @@ impl Record {
         context: &Context,
         host: &mut &Mounted<'_, '_>,
         path: &str,
+        feed: Feed<'_>,
     ) -> Result<(RecordedFile, Option<Failure>)> {
         let block_bytes = host.volume.geometry().block_size_bytes();
         self.check_block(block_bytes)?;
-        self.refuse_to_continue(host)?;
         let entry = host.find(&self.name)?;
         let begin_bytes = entry.map_or(0, |entry| entry.size_bytes);
         if begin_bytes % block_bytes as u64 != 0 {
@@ -75,13 +101,16 @@ impl Record {
             );
             return Err(Failure::usage(what).hint("record under another NAME"));
         }
-        let mut source = self.of_format(self.open_source(context, host)?)?;
-        source.skip_to(begin_bytes);
-        let total_bytes = self.total_bytes(&source);
+        let mut feed = feed.open(self, context, host)?;
+        feed.skip_to(begin_bytes);
+        let total_bytes = feed.total_bytes(self);
         context.say(format_args!(
             "goes on at the end of `{}`, at byte {begin_bytes}",
             shown(&self.name)
         ));
+        let nothing = |failure: Failure| failure.and("nothing was recorded");
+        self.describe_more(context, host, begin_bytes)
+            .map_err(nothing)?;
         let open = |name: &str| {
             let doing = format!("continuing `{}`", shown(name));
             host.run(doing, host.volume.open_to_write(name))
@@ -120,7 +149,9 @@ impl Record {
             path,
             total_bytes,
             files,
-            |host, recording, file, gaps| host.record(context, &recording, source, file, gaps),
+            |host, recording, file, gaps| {
+                feed.run(recording, context, host, Target::File(file, gaps))
+            },
         )
     }
 
@@ -205,7 +236,7 @@ impl Record {
             Err(failure) => {
                 if is_new {
                     let _ = host.remove(&self.name);
-                    self.remove_description(host);
+                    self.remove_description(host, &meta_name(&self.name));
                 }
                 if gaps_are_new && gap_file.is_some() {
                     let _ = host.remove(&gaps_name(&self.name));

@@ -1,16 +1,23 @@
 //! A recording in segments.
 
+use super::described::read_small;
+use super::feed::Feed;
 use super::{Policy, Record};
 use crate::Context;
 use crate::failure::{Failure, Result};
 use crate::formats::args::Format;
+use crate::formats::gaps::{self, MAX_GAPS_BYTES};
+use crate::formats::sigmf::{MAX_META_BYTES, Metadata, segment_meta_name};
 use crate::stream::chain::{Segments, Target};
 use crate::stream::no_checksums;
 use crate::stream::report::RecordedFile;
 use crate::stream::segments::Limit;
-use crate::stream::segments::files::{Files, Making};
+use crate::stream::segments::described::{self, Descriptions};
+use crate::stream::segments::files::{Files, Making, gaps_name};
 use crate::stream::segments::template::Template;
+use crate::stream::volume_host::VolumeHost;
 use crate::units::Size;
+use crate::verbs::put::check_name;
 use crate::volume::Mounted;
 
 impl Record {
@@ -21,6 +28,7 @@ impl Record {
         limit: Limit,
         mounted: &&Mounted<'_, 'a>,
         path: &str,
+        feed: Feed<'_>,
     ) -> Result<(RecordedFile, Option<Failure>)> {
         let host: &Mounted<'_, 'a> = mounted;
         self.check_block(host.volume.geometry().block_size_bytes())?;
@@ -46,21 +54,22 @@ impl Record {
             keep_bytes: self.segments.keep.map(|keep| keep.0),
         };
         let mut files = Files::new(context.console, host, making)?;
-        let source = self.of_format(self.open_source(context, mounted)?)?;
-        let total_bytes = self.total_bytes(&source);
+        let feed = feed.open(self, context, mounted)?;
+        let total_bytes = feed.total_bytes(self);
         let reserve_bytes = match limit {
             Limit::Bytes(bytes) if total_bytes > 0 => bytes.min(total_bytes),
             Limit::Bytes(bytes) => bytes,
             Limit::Time(_) => 0,
         };
         let nothing = |failure: Failure| failure.and("nothing was recorded");
-        self.check_described(files.has_earlier()).map_err(nothing)?;
         let mut host = *mounted;
-        self.describe(&mut host)?;
+        let meta = self
+            .describe_segments(context, &mut host, &mut files)
+            .map_err(nothing)?;
         let first = match files.first(reserve_bytes) {
             Ok(first) => first,
             Err(failure) => {
-                self.remove_description(&mut host);
+                self.remove_description(&mut host, &meta);
                 return Err(nothing(failure));
             }
         };
@@ -70,23 +79,80 @@ impl Record {
             first,
         }));
         let recording = self.recording(host.drive, total_bytes);
-        let ended = recording.run(context, host, source, target)?;
+        let ended = feed.run(recording, context, host, target)?;
         let mut ended = ended.map_err(nothing)?;
         let closed = std::mem::replace(&mut ended.closed, Ok(()));
         let failure = self.failure_of(&ended, closed);
         Ok(self.report(host.drive, path, 0, ended, failure))
     }
 
-    /// Refuses segments that the one description of a recording would not fit.
-    fn check_described(&self, has_earlier: bool) -> Result<()> {
-        let what = match self.format {
-            Format::Raw | Format::Pcapng => return Ok(()),
-            _ if self.name.contains('%') => "a NAME without %, by which its segments are found",
-            _ if has_earlier => "a NAME that has no segments of an earlier recording",
-            _ => return Ok(()),
-        };
-        let format = self.format.name();
-        Err(Failure::usage(format!("--format {format} needs {what}"))
-            .hint("record under another NAME"))
+    /// Describes the first segment, and those behind it. The name of the description.
+    fn describe_segments(
+        &self,
+        context: &Context,
+        host: &mut &Mounted<'_, '_>,
+        files: &mut Files<'_, '_>,
+    ) -> Result<String> {
+        if matches!(self.format, Format::Raw | Format::Pcapng) {
+            let earlier = self.earlier_descriptions(context, host, files)?;
+            files.describe(earlier);
+            return Ok(String::new());
+        }
+        if self.name.contains('%') {
+            let what = format!(
+                "--format {} needs a NAME without %, by which its segments are found",
+                self.format.name()
+            );
+            return Err(Failure::usage(what).hint("record under another NAME"));
+        }
+        let first = files.first_name();
+        let meta = segment_meta_name(&first);
+        let has_earlier = files.earlier().next().is_some();
+        let gaps = gaps_name(&first);
+        // Of a recording that ended before its first segment was made.
+        for left in [&gaps, &meta] {
+            if has_earlier && host.exists(left)? {
+                Mounted::remove(host, left)?;
+            }
+        }
+        if self.format == Format::Mcap && has_earlier {
+            host.store(&gaps, &stream::restart_line(0))?;
+        }
+        let mut descriptions = self.earlier_descriptions(context, host, files)?;
+        if let Some(metadata) = self.describe(host, &meta)? {
+            descriptions.add(&first, metadata);
+        }
+        files.describe(descriptions);
+        Ok(meta)
+    }
+
+    /// What describes the segments of earlier recordings, which the ring removes too.
+    fn earlier_descriptions(
+        &self,
+        context: &Context,
+        host: &mut &Mounted<'_, '_>,
+        files: &mut Files<'_, '_>,
+    ) -> Result<Descriptions> {
+        let mut descriptions = Descriptions::default();
+        if self.segments.keep.is_none() || self.name.contains('%') {
+            return Ok(descriptions);
+        }
+        for segment in files.earlier() {
+            for meta in described::names(&segment.name) {
+                if check_name(&meta).is_ok() && host.exists(&meta)? {
+                    let bytes = read_small(context, host, &meta, MAX_META_BYTES)?;
+                    descriptions.add(&segment.name, Metadata::parse(&meta, &bytes)?);
+                }
+            }
+        }
+        if descriptions.is_empty() {
+            return Ok(descriptions);
+        }
+        for segment in files.earlier() {
+            let gaps = gaps_name(&segment.name);
+            let lines = read_small(context, host, &gaps, MAX_GAPS_BYTES)?;
+            segment.lost_bytes = gaps::lost_bytes(&gaps::parse(&gaps, &lines)?);
+        }
+        Ok(descriptions)
     }
 }

@@ -1,0 +1,83 @@
+//! What a recording gets its blocks from.
+
+use super::Record;
+use crate::Context;
+use crate::failure::Result;
+use crate::stream::Streamed;
+use crate::stream::chain::Target;
+use crate::stream::producer::{Message, Produced};
+use crate::stream::recording::{Recorded, Recording};
+use crate::stream::source::Source;
+use crate::stream::volume_host::VolumeHost;
+use crate::volume::Mounted;
+use block::Buffer;
+use std::sync::mpsc::{Receiver, Sender};
+use std::sync::{Arc, Mutex};
+use stream::RecordReport;
+
+/// Fills the buffers that it is given and sends them, until it ends or has no buffers any more.
+pub type Produce<'p> = Box<dyn FnOnce(Receiver<Buffer>, &Sender<Message>) -> Produced + Send + 'p>;
+
+/// Where the blocks of a recording on this process's volume come from.
+pub enum Feed<'p> {
+    /// What `--from` names.
+    Named,
+    /// A program that is not the command, and where it sees the counters.
+    Program(Arc<Mutex<RecordReport>>, Produce<'p>),
+}
+
+/// The same, open.
+pub(super) enum OpenFeed<'p> {
+    Source(Source),
+    Program(Arc<Mutex<RecordReport>>, Produce<'p>),
+}
+
+impl<'p> Feed<'p> {
+    /// Opens the source.
+    pub(super) fn open(
+        self,
+        record: &Record,
+        context: &Context,
+        host: &impl VolumeHost,
+    ) -> Result<OpenFeed<'p>> {
+        Ok(match self {
+            Self::Named => OpenFeed::Source(record.of_format(record.open_source(context, host)?)?),
+            Self::Program(watch, produce) => OpenFeed::Program(watch, produce),
+        })
+    }
+}
+
+impl OpenFeed<'_> {
+    /// Goes on at this offset, if it is generated.
+    pub(super) fn skip_to(&mut self, offset_bytes: u64) {
+        if let Self::Source(source) = self {
+            source.skip_to(offset_bytes);
+        }
+    }
+
+    /// The expected length; 0 if unknown.
+    pub(super) fn total_bytes(&self, record: &Record) -> u64 {
+        match self {
+            Self::Source(source) => record.total_bytes(source),
+            Self::Program(..) => record.size.map_or(0, |size| size.0),
+        }
+    }
+
+    /// Records what comes.
+    pub(super) fn run<'a>(
+        self,
+        recording: Recording,
+        context: &Context,
+        mounted: &Mounted<'_, 'a>,
+        target: Target<'_, 'a>,
+    ) -> Result<Streamed<Recorded>> {
+        match self {
+            Self::Source(source) => recording.run(context, mounted, source, target),
+            Self::Program(watch, produce) => {
+                let watch = Some(watch);
+                let recording = Recording { watch, ..recording };
+                recording.run_with(context, mounted, target, |idle, out, _| produce(idle, out))
+            }
+        }
+    }
+}
