@@ -25,6 +25,8 @@ KERNEL_ARGUMENTS = (
     "norandmaps "
     # The kernel's tests of its own ciphers and checksums are 6 % of a boot (0.2 of 3.1 s of processor time).
     "cryptomgr.notests "
+    # No program here has capabilities by its file, and to look for them is two messages to the host at each start.
+    "no_file_caps "
     # Polled queues, or io_uring's IOPOLL is refused.
     "nvme.poll_queues=1"
 )  # fmt: skip
