@@ -231,6 +231,24 @@ struct straightway_record_options {
   uint32_t commit_ms;
   // Expected length, whose space is set aside at the beginning, or 0.
   uint64_t total_bytes;
+  // 1 to go on at the end of the file, if there is one; its size must be a multiple of the device's block.
+  uint32_t append;
+  // With format "sigmf": channels whose samples alternate, or 0 for 1.
+  uint32_t channels;
+  // Bytes of a segment: another file begins when one has this size, FILE_NAME.000001 and so on; or 0 for one file.
+  uint64_t segment_bytes;
+  // The oldest segments are removed so that all have at most this size: a ring; or 0 for none.
+  uint64_t keep_bytes;
+  // What `straightway export` makes of it: "raw", "sigmf" or "mcap", or NULL for "raw".
+  const char *format;
+  // With format "sigmf": the type of a sample, as in "ci16_le"; NULL with `append`: what the file has.
+  const char *sigmf_datatype;
+  // With format "sigmf": samples per second, or 0 with `append`.
+  double sample_rate_hz;
+  // With format "sigmf": the centre frequency, or 0 if there is none.
+  double frequency_hz;
+  // With format "sigmf": the receiver in words, or NULL.
+  const char *hardware;
 };
 
 // A recording in progress. It belongs to the thread that opened it. 0 is none.
@@ -362,6 +380,15 @@ enum straightway_status straightway_outstanding(straightway_device device, size_
 // (queues, events, doorbells) is refused.
 enum straightway_status straightway_send_command(straightway_device device,
                                                  struct straightway_command *command);
+
+// Makes the volume on the device that the command calls `name` longer or shorter, under its conditions: its files stay where they
+// are. `volume_bytes` is the new size, or 0 for all of the device; a plain file that is shorter is made longer. Of `options`, path,
+// mode and namespace_id are used; they may be NULL. `after_bytes`, if it is not NULL, is the size then. Nothing else may have the volume
+// open. STRAIGHTWAY_STATUS_FULL: its files do not fit, and nothing was changed.
+enum straightway_status straightway_resize(const char *name,
+                                           const struct straightway_options *options,
+                                           uint64_t volume_bytes,
+                                           uint64_t *after_bytes);
 
 // Makes an empty volume on the device that the command calls `name`, under its conditions. `options` may be NULL.
 enum straightway_status straightway_format(const char *name, const struct straightway_format_options *options);

@@ -399,7 +399,7 @@ fn completion(done: &Done) -> straightway_completion {
 
 /// # Safety
 /// The strings are null or valid for the call.
-unsafe fn options_of(given: &straightway_options) -> Result<Options<'_>, Fault> {
+pub(crate) unsafe fn options_of(given: &straightway_options) -> Result<Options<'_>, Fault> {
     check_size(
         "straightway_options",
         given.size,

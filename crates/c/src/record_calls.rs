@@ -45,6 +45,24 @@ pub struct straightway_record_options {
     pub commit_ms: u32,
     /// Expected length, whose space is set aside at the beginning, or 0.
     pub total_bytes: u64,
+    /// 1 to go on at the end of the file, if there is one; its size must be a multiple of the device's block.
+    pub append: u32,
+    /// With format "sigmf": channels whose samples alternate, or 0 for 1.
+    pub channels: u32,
+    /// Bytes of a segment: another file begins when one has this size, FILE_NAME.000001 and so on; or 0 for one file.
+    pub segment_bytes: u64,
+    /// The oldest segments are removed so that all have at most this size: a ring; or 0 for none.
+    pub keep_bytes: u64,
+    /// What `straightway export` makes of it: "raw", "sigmf" or "mcap", or NULL for "raw".
+    pub format: *const c_char,
+    /// With format "sigmf": the type of a sample, as in "ci16_le"; NULL with `append`: what the file has.
+    pub sigmf_datatype: *const c_char,
+    /// With format "sigmf": samples per second, or 0 with `append`.
+    pub sample_rate_hz: f64,
+    /// With format "sigmf": the centre frequency, or 0 if there is none.
+    pub frequency_hz: f64,
+    /// With format "sigmf": the receiver in words, or NULL.
+    pub hardware: *const c_char,
 }
 
 /// A recording's counters.
@@ -91,7 +109,8 @@ pub unsafe extern "C" fn straightway_recorder_open(
         let (file_name, given) =
             unsafe { (string("file_name", file_name)?, record_options.as_ref()) };
         let record = match given {
-            Some(given) => record_options_of(given)?,
+            // SAFETY: as above.
+            Some(given) => unsafe { record_options_of(given)? },
             None => RecordOptions::default(),
         };
         // SAFETY: as above.
@@ -174,7 +193,11 @@ pub unsafe extern "C" fn straightway_recorder_close(
     })
 }
 
-fn record_options_of(given: &straightway_record_options) -> Result<RecordOptions, Fault> {
+/// # Safety
+/// The strings are null or valid for the call.
+unsafe fn record_options_of(
+    given: &straightway_record_options,
+) -> Result<RecordOptions<'_>, Fault> {
     let known = size_of::<straightway_record_options>();
     check_size("straightway_record_options", given.size, known)?;
     let usual = RecordOptions::default();
@@ -194,6 +217,14 @@ fn record_options_of(given: &straightway_record_options) -> Result<RecordOptions
         2..=4096 => given.buffers as u16,
         other => return Err(usage(format!("{other} buffers"), "give 2 to 4096")),
     };
+    // SAFETY: this function's contract.
+    let (format, datatype, hardware) = unsafe {
+        (
+            string("format", given.format)?,
+            string("sigmf_datatype", given.sigmf_datatype)?,
+            string("hardware", given.hardware)?,
+        )
+    };
     let or_usual = |given: u64, usual: u64| if given == 0 { usual } else { given };
     Ok(RecordOptions {
         block_bytes: or_usual(given.block_bytes, usual.block_bytes),
@@ -206,6 +237,16 @@ fn record_options_of(given: &straightway_record_options) -> Result<RecordOptions
             ms => ms,
         },
         total_bytes: given.total_bytes,
+        appends: given.append != 0,
+        segment_bytes: given.segment_bytes,
+        keep_bytes: given.keep_bytes,
+        format: format.unwrap_or(usual.format),
+        datatype,
+        sample_rate: given.sample_rate_hz,
+        frequency: given.frequency_hz,
+        channels: u16::try_from(given.channels)
+            .map_err(|_| usage(format!("{} channels", given.channels), "give 1 to 65535"))?,
+        hardware,
     })
 }
 

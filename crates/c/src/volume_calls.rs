@@ -5,11 +5,11 @@
 // Each function's contract with C is its documentation, which is in the header.
 #![allow(clippy::missing_safety_doc)]
 
-use crate::calls::{check_size, null, open, straightway_options, string};
+use crate::calls::{check_size, null, open, options_of, straightway_options, string};
 use crate::error::{Fault, Status, finish, usage};
 use crate::handles::{self, Open};
 use crate::mounted::Mounted;
-use cli::open::{CreateOptions, Entry, FormatOptions, NewFile, VolumeFile};
+use cli::open::{CreateOptions, Entry, FormatOptions, NewFile, Options, VolumeFile};
 use std::ffi::{c_char, c_void};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -102,6 +102,41 @@ pub struct straightway_entry {
     pub checksums: u32,
     /// Its name.
     pub name: [c_char; STRAIGHTWAY_NAME_SIZE],
+}
+
+/// Makes the volume on the device that the command calls `name` longer or shorter, under its conditions: its files stay where they
+/// are. `volume_bytes` is the new size, or 0 for all of the device; a plain file that is shorter is made longer. Of `options`, path,
+/// mode and namespace_id are used; they may be NULL. `after_bytes`, if it is not NULL, is the size then. Nothing else may have the volume
+/// open. STRAIGHTWAY_STATUS_FULL: its files do not fit, and nothing was changed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn straightway_resize(
+    name: *const c_char,
+    options: *const straightway_options,
+    volume_bytes: u64,
+    after_bytes: *mut u64,
+) -> Status {
+    finish(|| {
+        // SAFETY: C's promise: each is null or valid.
+        let (name, given, after) = unsafe {
+            (
+                string("name", name)?,
+                options.as_ref(),
+                after_bytes.as_mut(),
+            )
+        };
+        let name = name.ok_or_else(|| null("name"))?;
+        let options = match given {
+            // SAFETY: as above.
+            Some(given) => unsafe { options_of(given)? },
+            None => Options::default(),
+        };
+        let size_bytes = (volume_bytes != 0).then_some(volume_bytes);
+        let resized = cli::open::resize(name, &options, size_bytes)?;
+        if let Some(place) = after {
+            *place = resized;
+        }
+        Ok(())
+    })
 }
 
 /// Makes an empty volume on the device that the command calls `name`, under its conditions. `options` may be NULL.

@@ -154,6 +154,90 @@ static void opening(void)
 	WRONG(straightway_recorder_open(device, "x", NULL, &options, &recorder), "straightway_record_options");
 }
 
+static uint64_t size_of(straightway_volume volume, const char *name)
+{
+	struct straightway_entry entry = { .size = sizeof(entry) };
+
+	OK(straightway_volume_find(volume, name, &entry));
+	return entry.size_bytes;
+}
+
+static int is_there(straightway_volume volume, const char *name)
+{
+	struct straightway_entry entry = { .size = sizeof(entry) };
+
+	return straightway_volume_find(volume, name, &entry) == STRAIGHTWAY_STATUS_OK;
+}
+
+// `count` blocks, as `options` say.
+static void blocks(const char *name, const struct straightway_record_options *options, unsigned count)
+{
+	struct straightway_record_report report = { .size = sizeof(report) };
+	straightway_recorder recorder;
+
+	OK(straightway_recorder_open(device, name, NULL, options, &recorder));
+	for (unsigned number = 0; number < count; number++) {
+		memset(kept, (int)number, BLOCK);
+		OK(straightway_recorder_append(recorder, kept, BLOCK, 0, NULL));
+		// The library makes the next segment while the blocks of this one are written.
+		nanosleep(&(struct timespec){ .tv_nsec = 30000000 }, NULL);
+	}
+	OK(straightway_recorder_close(recorder, &report));
+}
+
+static void segments_and_formats(void)
+{
+	struct straightway_record_options options = STRAIGHTWAY_RECORD_OPTIONS_INIT;
+	straightway_recorder recorder;
+	straightway_volume volume;
+
+	options.block_bytes = BLOCK;
+	options.on_full = STRAIGHTWAY_ON_FULL_WAIT;
+	options.format = "sigmf";
+	options.sigmf_datatype = "ci16_le";
+	options.sample_rate_hz = 1e6;
+	options.frequency_hz = 433.92e6;
+	blocks("radio", &options, 3);
+	// It goes on, with what the file says of its samples.
+	options.append = 1;
+	options.sigmf_datatype = NULL;
+	options.sample_rate_hz = 0;
+	blocks("radio", &options, 2);
+	options.sigmf_datatype = "cu8";
+	CHECK(straightway_recorder_open(device, "radio", NULL, &options, &recorder) == STRAIGHTWAY_STATUS_USAGE);
+	CHECK(strstr(straightway_error(), "another type"));
+	options.append = 0;
+	WRONG(straightway_recorder_open(device, "r", NULL, &options, &recorder), "--sample-rate");
+	options.sample_rate_hz = -1;
+	WRONG(straightway_recorder_open(device, "r", NULL, &options, &recorder), "frequency");
+	options.sample_rate_hz = 1e6;
+	options.sigmf_datatype = "ci12";
+	WRONG(straightway_recorder_open(device, "r", NULL, &options, &recorder), "ci12");
+	options.sigmf_datatype = "ci16_le";
+	options.keep_bytes = 4 * BLOCK;
+	WRONG(straightway_recorder_open(device, "ring", NULL, &options, &recorder), "segments");
+	options.segment_bytes = BLOCK;
+	options.append = 1;
+	WRONG(straightway_recorder_open(device, "ring", NULL, &options, &recorder), "another file");
+	options.append = 0;
+	blocks("ring", &options, 20);
+	options = (struct straightway_record_options)STRAIGHTWAY_RECORD_OPTIONS_INIT;
+	options.format = "wav";
+	WRONG(straightway_recorder_open(device, "r", NULL, &options, &recorder), "wav");
+	options.format = "mcap";
+	OK(straightway_recorder_open(device, "bag", NULL, &options, &recorder));
+	OK(straightway_recorder_append(recorder, "\x89MCA", 4, 0, NULL));
+	WRONG(straightway_recorder_append(recorder, "RIFF", 4, 0, NULL), "MCAP");
+	OK(straightway_recorder_append(recorder, "P0\r\n", 4, 0, NULL));
+	OK(straightway_recorder_close(recorder, NULL));
+	OK(straightway_volume_open(device, NULL, &volume));
+	CHECK(size_of(volume, "radio") == 5 * BLOCK && is_there(volume, "radio.sigmf-meta"));
+	// The ring has removed the first segment, and described the oldest of those that are left.
+	CHECK(!is_there(volume, "ring.000001") && !is_there(volume, "ring.sigmf-meta") && !is_there(volume, "r"));
+	CHECK(size_of(volume, "bag") == 8);
+	OK(straightway_volume_close(volume));
+}
+
 int main(int argc, char **argv)
 {
 	CHECK(argc == 2);
@@ -164,6 +248,7 @@ int main(int argc, char **argv)
 	dropping();
 	ending();
 	opening();
+	segments_and_formats();
 	puts("all calls are as they should be");
 	return 0;
 }

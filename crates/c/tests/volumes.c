@@ -324,6 +324,35 @@ static void many(uint32_t checksums)
 	OK(straightway_volume_close(volume));
 }
 
+static void resized(uint32_t checksums)
+{
+	uint64_t before, bytes;
+	struct straightway_volume_status status = { .size = sizeof(status) };
+	straightway_volume volume;
+	straightway_file file;
+
+	formatted(checksums);
+	volume = opened(1);
+	OK(straightway_file_create(volume, "kept", 0, checksums, 0, &file));
+	OK(straightway_file_append(file, data, LONG));
+	OK(straightway_file_close(file));
+	CHECK(straightway_resize(image, NULL, 0, &bytes) == STRAIGHTWAY_STATUS_MISSING);
+	OK(straightway_volume_get_status(volume, &status));
+	OK(straightway_volume_close(volume));
+	OK(straightway_resize(image, NULL, 0, &before));
+	OK(straightway_resize(image, NULL, 2 * before, &bytes));
+	CHECK(bytes == 2 * before);
+	IS(straightway_resize(image, NULL, 65536, NULL), FULL);
+	OK(straightway_resize(image, NULL, before, &bytes));
+	CHECK(bytes == before);
+	WRONG(straightway_resize(NULL, NULL, 0, NULL), "NULL");
+	IS(straightway_resize("/nonexistent/x", NULL, 0, NULL), MISSING);
+	volume = opened(0);
+	OK(straightway_file_open(volume, "kept", 0, &file));
+	check_bytes(file, 0, LONG, LONG);
+	OK(straightway_volume_close(volume));
+}
+
 int main(int argc, char **argv)
 {
 	uint32_t state = 1;
@@ -346,6 +375,8 @@ int main(int argc, char **argv)
 	for (uint32_t checksums = 0; checksums < 2; checksums++) {
 		snprintf(image, sizeof(image), "%s/many-%u", argv[1], checksums);
 		many(checksums);
+		snprintf(image, sizeof(image), "%s/resized-%u", argv[1], checksums);
+		resized(checksums);
 	}
 	puts("all calls are as they should be");
 	return 0;

@@ -10,7 +10,7 @@ pub use ::stream::RecordReport;
 pub use ::volume::{CreateOptions, Entry, NewFile, OpenFile, VolumeStatus};
 pub use file::VolumeFile;
 pub use recorder::{RecordOptions, Recorder};
-pub use volume::{FormatOptions, Volume, VolumeDevice, format};
+pub use volume::{FormatOptions, Volume, VolumeDevice, format, resize};
 
 use crate::drive::Drive;
 use crate::failure::{Exit, Failure};

@@ -62,6 +62,7 @@ pub fn open_recorder(
         deadline_us: deadline_us.unwrap_or(usual.deadline_us),
         commit_ms: commit_ms.unwrap_or(usual.commit_ms),
         total_bytes,
+        ..usual
     };
     let handle = detached(py, || {
         handles::check_room()?;

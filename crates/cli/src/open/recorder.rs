@@ -3,15 +3,18 @@
 use super::{Error, Options, open_options};
 use crate::Context;
 use crate::formats::args::{Format, SigmfArgs};
+use crate::formats::mcap::MAGIC;
+use crate::formats::samples::{Datatype, Hertz};
 use crate::stream::place::{From as Source, Place};
 use crate::stream::producer::{Message, Produced, Why};
-use crate::stream::segments::SegmentArgs;
+use crate::stream::segments::{Limit, SegmentArgs};
 use crate::transfer::Route;
 use crate::units::{Size, Time};
 use crate::verbs::record::{Policy, Record};
 use crate::volume::Checksums;
 use ::stream::RecordReport;
 use block::{Buffer, Clock};
+use clap::ValueEnum;
 use linux::TscClock;
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
@@ -21,7 +24,7 @@ use std::time::Duration;
 
 /// How to record.
 #[derive(Clone, Copy, Debug)]
-pub struct RecordOptions {
+pub struct RecordOptions<'a> {
     /// Bytes of a block, which the drive gets at once: messages are gathered into blocks.
     pub block_bytes: u64,
     /// Blocks of memory between the program and the drive; from 2.
@@ -36,9 +39,27 @@ pub struct RecordOptions {
     pub commit_ms: u32,
     /// Expected length, whose space is set aside at the beginning; 0 if unknown.
     pub total_bytes: u64,
+    /// Whether it goes on at the end of the file, if there is one.
+    pub appends: bool,
+    /// The recording goes on in another file each time one has this size; 0: one file.
+    pub segment_bytes: u64,
+    /// The oldest segments are removed so that all have at most this size; 0: none is.
+    pub keep_bytes: u64,
+    /// `raw`, `sigmf` or `mcap`.
+    pub format: &'a str,
+    /// What SigMF says of samples: their type, as in `ci16_le`,
+    pub datatype: Option<&'a str>,
+    /// their rate and their centre frequency, in hertz; 0 if unknown,
+    pub sample_rate: f64,
+    /// as the rate,
+    pub frequency: f64,
+    /// channels whose samples alternate; 0: as 1,
+    pub channels: u16,
+    /// and the receiver.
+    pub hardware: Option<&'a str>,
 }
 
-impl Default for RecordOptions {
+impl Default for RecordOptions<'_> {
     /// 16 blocks of 1 MiB, a deadline of 100 ms, durable within a second; ends at the first message that finds no memory.
     fn default() -> Self {
         Self {
@@ -49,6 +70,15 @@ impl Default for RecordOptions {
             deadline_us: 100_000,
             commit_ms: 1_000,
             total_bytes: 0,
+            appends: false,
+            segment_bytes: 0,
+            keep_bytes: 0,
+            format: Format::Raw.name(),
+            datatype: None,
+            sample_rate: 0.0,
+            frequency: 0.0,
+            channels: 0,
+            hardware: None,
         }
     }
 }
@@ -65,6 +95,8 @@ pub struct Recorder {
     current: Option<(Buffer, usize, u64)>,
     spare: VecDeque<Buffer>,
     lost_messages: u64,
+    /// What the recording still has to begin with.
+    expected: &'static [u8],
 }
 
 /// The thread that records, and the channels to it.
@@ -86,16 +118,22 @@ impl Recorder {
         name: &str,
         file_name: &str,
         options: &Options<'_>,
-        record: &RecordOptions,
+        record: &RecordOptions<'_>,
     ) -> Result<Self, Error> {
         let path = open_options(options)?;
         let record = RecordOptions {
             buffers: record.buffers.clamp(2, 4096),
             ..*record
         };
+        let segments = segments_of(&record)?;
+        let format = format_of(&record)?;
         let verb = Record {
             device: name.to_owned(),
-            name: file_name.to_owned(),
+            // A name is no template here.
+            name: match segments.segment {
+                Some(_) => file_name.replace('%', "%%"),
+                None => file_name.to_owned(),
+            },
             rate: None,
             deadline: Time(Duration::from_micros(record.deadline_us)),
             block: Size(record.block_bytes),
@@ -109,11 +147,11 @@ impl Recorder {
             },
             commit_bytes: Size(64 << 20),
             commit_ms: record.commit_ms,
-            append: false,
+            append: record.appends,
             rehearse: None,
-            format: Format::Raw,
-            sigmf: SigmfArgs::default(),
-            segments: SegmentArgs::NONE,
+            format,
+            sigmf: sigmf_of(&record)?,
+            segments,
             checksums: Checksums {
                 checksums: false,
                 no_checksums: false,
@@ -175,6 +213,10 @@ impl Recorder {
             current: None,
             spare: VecDeque::new(),
             lost_messages: 0,
+            expected: match format {
+                Format::Mcap => &MAGIC,
+                _ => &[],
+            },
         })
     }
 
@@ -200,6 +242,12 @@ impl Recorder {
             ))
             .hint(format!("at most {most} bytes, or more buffers")));
         }
+        let begin = data.len().min(self.expected.len());
+        let (expected, rest) = self.expected.split_at(begin);
+        if data.get(..begin) != Some(expected) {
+            return Err(Error::usage("the recording does not begin as MCAP does")
+                .hint("hand in a stream of MCAP, or choose another format"));
+        }
         let running = self.running.as_ref().ok_or_else(ended)?;
         while self.spare.len() < needed {
             let found = match self.waits {
@@ -219,6 +267,7 @@ impl Recorder {
                 }
             }
         }
+        self.expected = rest;
         while !data.is_empty() {
             let (mut buffer, filled, began) = match self.current.take() {
                 Some(current) => current,
@@ -283,6 +332,46 @@ impl Recorder {
         let _ = running.back.send(running.idle);
         joined(running.thread)
     }
+}
+
+fn format_of(record: &RecordOptions<'_>) -> Result<Format, Error> {
+    match <Format as ValueEnum>::from_str(record.format, false) {
+        Ok(format) if format != Format::Pcapng => Ok(format),
+        _ => Err(
+            Error::usage(format!("`{}` is no format to record in", record.format))
+                .hint("raw, sigmf or mcap"),
+        ),
+    }
+}
+
+fn segments_of(record: &RecordOptions<'_>) -> Result<SegmentArgs, Error> {
+    let some = |bytes: u64| (bytes > 0).then_some(bytes);
+    match (record.segment_bytes, record.keep_bytes, record.appends) {
+        (0, 1.., _) => Err(Error::usage("only segments can be a ring").hint("give their size")),
+        (1.., _, true) => Err(Error::usage("segments go on in another file")
+            .hint("do not append; the numbers of the segments continue")),
+        _ => Ok(SegmentArgs {
+            segment: some(record.segment_bytes).map(Limit::Bytes),
+            keep: some(record.keep_bytes).map(Size),
+        }),
+    }
+}
+
+fn sigmf_of(record: &RecordOptions<'_>) -> Result<SigmfArgs, Error> {
+    let hertz = |hertz: f64| (hertz != 0.0).then_some(Hertz(hertz));
+    for number in [record.sample_rate, record.frequency] {
+        if !number.is_finite() || number < 0.0 {
+            return Err(Error::usage(format!("{number} is not a frequency")).hint("in hertz"));
+        }
+    }
+    let datatype = record.datatype.map(str::parse::<Datatype>).transpose();
+    Ok(SigmfArgs {
+        sigmf_datatype: datatype.map_err(|why| Error::usage(why).hint("as SigMF names it"))?,
+        sample_rate: hertz(record.sample_rate),
+        frequency: hertz(record.frequency),
+        channels: (record.channels > 0).then_some(record.channels),
+        hardware: record.hardware.map(str::to_owned),
+    })
 }
 
 fn joined(thread: JoinHandle<Result<(), Error>>) -> Result<(), Error> {

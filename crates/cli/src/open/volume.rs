@@ -7,6 +7,7 @@ use crate::path::{OpenOptions, PathChoice};
 use crate::transfer::Route;
 use crate::units::Size;
 use crate::verbs::format::Format;
+use crate::verbs::resize::Resize;
 use crate::volume::store::NODE_MEMORY_BYTES;
 use crate::volume::{Access, Mount, Store, failed, now_ns, shown};
 use ::volume::layout::RECORD_SLOTS;
@@ -59,6 +60,33 @@ pub fn format(name: &str, options: &FormatOptions<'_>) -> Result<(), Error> {
     };
     match format.make(&Context::of_a_library()) {
         Ok(_) => Ok(()),
+        Err(failure) => Err(failure.about(name).into()),
+    }
+}
+
+/// Makes a volume longer or shorter, as `straightway resize` does, and returns its size then. Without a size it gets all of the device. Of
+/// `options`, the path, the mode and the namespace are used.
+///
+/// # Errors
+/// Its files do not fit, something else has it open, or the device or the volume failed.
+pub fn resize(name: &str, options: &Options<'_>, size_bytes: Option<u64>) -> Result<u64, Error> {
+    let given = open_options(options)?;
+    let resize = Resize {
+        device: name.to_owned(),
+        size: size_bytes.map(Size),
+        least: false,
+        route: Route {
+            path: given.path,
+            mode: given.mode,
+            namespace: given.namespace,
+            hybrid: false,
+            cache: None,
+            latency_limit: None,
+        },
+        json: false,
+    };
+    match resize.make(&Context::of_a_library()) {
+        Ok(resized) => Ok(resized.volume_bytes),
         Err(failure) => Err(failure.about(name).into()),
     }
 }

@@ -62,9 +62,10 @@ impl VolumeHost for &Mounted<'_, '_> {
             no_checksums: false,
         };
         let file = self.create(name, len as u64, checksums)?;
-        let appended = volume::blocking::append(self.volume, file, buffer, len).result;
+        let outcome = volume::blocking::append(self.volume, file, buffer, len);
+        self.memory.give_back(outcome.buffer);
         let doing = format_args!("writing `{}`", shown(name));
-        let appended = appended.map_err(|error| failed(doing, error));
+        let appended = outcome.result.map_err(|error| failed(doing, error));
         appended.and(self.close(name, file))
     }
 

@@ -61,12 +61,7 @@ impl Resize {
     /// # Errors
     /// The size is refused, or the device or the volume failed.
     pub fn run(&self, context: &Context) -> Result<Exit> {
-        let io = self.route.with_buffers(4096, 1);
-        self.lengthen_file(context, &io)?;
-        let options = route::open_options(&io, true);
-        let resized = Store::with(context, &self.device, &options, |mounted| {
-            self.resize(mounted)
-        })?;
+        let resized = self.make(context)?;
         let text = match resized.before_bytes == resized.volume_bytes {
             true => format!(
                 "{} has {} bytes already: {} free\n",
@@ -87,6 +82,19 @@ impl Resize {
             false => context.console.print_outcome(&text)?,
         }
         Ok(Exit::Done)
+    }
+
+    /// Resizes the volume.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn make(&self, context: &Context) -> Result<Resized> {
+        let io = self.route.with_buffers(4096, 1);
+        self.lengthen_file(context, &io)?;
+        let options = route::open_options(&io, true);
+        Store::with(context, &self.device, &options, |mounted| {
+            self.resize(mounted)
+        })
     }
 
     /// Makes a plain file with a volume as long as SIZE, if it is shorter.
