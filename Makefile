@@ -14,7 +14,7 @@ LIBRARY ?= $(dir $(COMMAND))
 VERSION = $(shell sed -n '0,/^version = /s/^version = "\(.*\)"/\1/p' Cargo.toml)
 MAJOR = $(firstword $(subst ., ,$(VERSION)))
 
-.PHONY: help demo test test-fast test-rtl test-arm64 soak figures reproduce check build setup install install-c fio-engine wheel packages packages-arm64
+.PHONY: help demo test test-fast test-rtl test-arm64 soak figures reproduce check build setup install install-c fio-engine wheel packages packages-arm64 static
 
 help:
 	@echo "make demo       set up, then compare every path to an emulated NVMe drive (out/demo/)"
@@ -31,6 +31,7 @@ help:
 	@echo "make wheel      build the Python module (build/wheels/release)"
 	@echo "make install    install it with its manual pages and completions, and libstraightway (PREFIX=/usr/local DESTDIR=)"
 	@echo "make packages   Debian packages of the command, the C library and CharIO (out/packages); packages-arm64 for 64-bit Arm"
+	@echo "make static     the command as one file that needs no libraries (out/packages/straightway-static)"
 	@echo "make setup      install what all of these need"
 
 setup:
@@ -54,6 +55,13 @@ wheel:
 packages: build
 	tools/packages
 
+# The command as one file that needs no libraries, for any x86-64 Linux: out/packages/straightway-static.
+static:
+	@tools/setup base static
+	tools/cross --static cargo build --release --locked -p straightway-cli
+	@mkdir -p out/packages
+	strip -o out/packages/straightway-static target/x86_64-unknown-linux-musl/release/straightway
+
 # The same for arm64.
 packages-arm64: build
 	@tools/setup base aarch64
@@ -65,6 +73,9 @@ install: install-c
 	@test -x $(COMMAND) || { echo "install: $(COMMAND) does not exist; hint: make build" >&2; exit 1; }
 	install -D -m 755 $(COMMAND) $(DESTDIR)$(PREFIX)/bin/straightway
 	install -D -m 644 $(dir $(COMMAND))libstraightway_preload.so $(DESTDIR)$(PREFIX)/lib/straightway/libstraightway_preload.so
+	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
+	sed 's|@PREFIX@|$(PREFIX)|' packaging/systemd/straightway-record@.service.in \
+	    >$(DESTDIR)$(PREFIX)/lib/systemd/system/straightway-record@.service
 	install -d $(DESTDIR)$(PREFIX)/share/man/man1
 	$(WRITER) man $(DESTDIR)$(PREFIX)/share/man/man1
 	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions \

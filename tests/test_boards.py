@@ -124,3 +124,21 @@ def test_a_latency_limit_is_put_back_after_the_end_an_error_and_a_signal():
     assert limits["periodic"] == [kernel | {"limit_us": 2000}]
     missing = json.loads((OUT / "compared.json").read_text())["missing"]
     assert [one["path"] for one in missing] == ["chario"] and "power states" in missing[0]["reason"]
+
+
+FILTERED = r"""
+PORT=$(cd -P /sys/bus/pci/devices/$BDF/.. && echo "${PWD##*/}")
+setpci -s $PORT COMMAND=0:4
+$S doctor >/tmp/out; grep -q "bridge $PORT .*bus mastering is off" /tmp/out || { cat /tmp/out >&2; fail "doctor does not see the bridge"; }
+rc 4 $S read nvme0 --length 4K --output /dev/null --path vfio
+said "the bridge $PORT above $BDF has bus mastering off"; said "hint: setpci -s $PORT COMMAND=4:4"
+driver_is nvme
+# As the hint says.
+setpci -s $PORT COMMAND=4:4
+rc 0 $S read nvme0 --length 4K --output /dev/null --path vfio
+driver_is nvme
+"""
+
+
+def test_a_bridge_that_filters_the_drive_s_accesses_is_named():
+    guest(FILTERED, "--drive", "size=64M,serial=BOARD7X")

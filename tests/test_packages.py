@@ -5,6 +5,7 @@ import gzip
 import os
 import re
 import shutil
+import stat
 import subprocess
 
 import pytest
@@ -43,7 +44,7 @@ def test_each_file_is_in_the_package_that_it_belongs_to(packages):
     command = files(packages["straightway"])
     assert {"usr/bin/straightway", "usr/lib/straightway/libstraightway_preload.so", "usr/share/man/man1/straightway-selftest.1.gz",
             "usr/share/bash-completion/completions/straightway", "usr/share/zsh/vendor-completions/_straightway",
-            "usr/share/fish/vendor_completions.d/straightway.fish"} <= command  # fmt: skip
+            "usr/share/fish/vendor_completions.d/straightway.fish", "lib/systemd/system/straightway-record@.service"} <= command  # fmt: skip
     names = {name.rpartition("/")[2] for name in files(packages["libstraightway-dev"])}
     assert {"straightway.h", "straightway.pc", "libstraightway.a", "libstraightway.so"} <= names
     shared = {name.rpartition("/")[2] for name in files(packages["libstraightway0"])}
@@ -100,6 +101,29 @@ def test_lintian_finds_nothing_that_is_not_overridden_with_a_reason(packages, tm
         overrides = (tmp_path / name / "usr/share/lintian/overrides" / name).read_text()
         # A reason stands above each group.
         assert overrides.startswith("# ") and len(overrides.splitlines()) == 3, overrides
+
+
+def test_the_static_command_runs_in_an_empty_root(tmp_path):
+    command = ROOT / "out" / "packages" / "straightway-static"
+    if not command.exists():
+        pytest.skip("no out/packages/straightway-static; run: make static")
+    if os.geteuid() != 0:
+        pytest.skip("chroot needs root")
+    assert "INTERP" not in run("readelf", "--program-headers", command)
+    shutil.copy(command, tmp_path / "straightway")
+    # A volume's identifier is random.
+    (tmp_path / "dev").mkdir()
+    os.mknod(tmp_path / "dev" / "urandom", 0o666 | stat.S_IFCHR, os.makedev(1, 9))
+    inside = ("chroot", tmp_path, "/straightway", "--quiet")
+    run(*inside, "format", "/image", "--size", "16M")
+    content = os.urandom(100_000)
+    (tmp_path / "content").write_bytes(content)
+    run(*inside, "put", "/image", "/content", "kept")
+    run(*inside, "get", "/image", "kept", "/back")
+    assert (tmp_path / "back").read_bytes() == content
+    # It has no library to start other programs with.
+    done = subprocess.run([*map(str, inside), "map", "/image", "--at", "/x", "--", "/straightway"], capture_output=True, text=True)
+    assert done.returncode != 0 and "libstraightway_preload.so" in done.stderr, done.stderr
 
 
 HEADERS = ROOT / "build" / "lab" / "headers" / "usr" / "src"

@@ -128,7 +128,9 @@ def check_ring(device, copy, acknowledged):
         assert end in (None, begin), f"{name} begins at {begin} of the source, the one before it ends at {end}"
         source = begin if source is None else source
         end = check_pattern(data, gaps, begin)
-    assert end is None or end - (source or 0) <= 12 << 20, "the ring is longer than it may be"
+    # The last one is written to, and the one before it may be as well: those are as long as a busy drive makes them.
+    kept = sum(files[name] for name in names[:-2])
+    assert kept <= 6 << 20, f"the ring is longer than it may be: {[files[name] for name in names]}"
     assert (end or 0) >= acknowledged, f"{acknowledged} bytes were acknowledged, and the ring ends at {end}"
     return (end or 0) - (source or 0)
 

@@ -3,6 +3,7 @@
 //! It opens no drive and changes nothing.
 
 use crate::bind;
+use crate::bridges;
 use crate::coherence;
 use crate::pci;
 use crate::usage;
@@ -255,6 +256,7 @@ fn controllers(roots: &Roots) -> Vec<Check> {
         [tell(controller), coherent(roots, controller)]
             .into_iter()
             .chain(shares_group_with_port(roots, controller))
+            .chain(below_a_filter(roots, controller))
     };
     all.iter().flat_map(checks).collect()
 }
@@ -284,6 +286,17 @@ fn shares_group_with_port(roots: &Roots, controller: &pci::Controller) -> Option
         )
         .hint(hint),
     )
+}
+
+/// A bridge above that passes on none of the controller's accesses to memory: see [`bridges`].
+fn below_a_filter(roots: &Roots, controller: &pci::Controller) -> Option<Check> {
+    let bridge = bridges::filtering(roots, controller.address)?;
+    let name = format!("bridge {bridge}");
+    let found = format!(
+        "bus mastering is off: it filters the memory accesses of {}",
+        controller.address
+    );
+    Some(Check::new(name, State::Warning, found).hint(bridges::hint(bridge)))
 }
 
 /// Whether user space may drive the controller: see [`coherence`].

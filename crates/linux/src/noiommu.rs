@@ -9,6 +9,7 @@
 //! from `/proc/self/pagemap`; the kernel moves reserved huge pages only when memory is taken
 //! offline. Pages of another owner are held where they are ([`Function::grant`]).
 
+use crate::bridges;
 use crate::clock::TscClock;
 use crate::coherence;
 use crate::memory::{DmaMemory, check_grant};
@@ -101,6 +102,7 @@ impl Function {
         }
         coherence::require(roots, address)?;
         refuse_translation(roots, address)?;
+        bridges::require(roots, address)?;
         let folder = roots.pci_device(address);
         let config = Config::open(&folder)?;
         let registers = map_registers(&folder, controller.bar0_bytes)?;

@@ -13,6 +13,7 @@ mod interrupts;
 mod iova;
 mod recall;
 
+use crate::bridges;
 use crate::clock::TscClock;
 use crate::coherence;
 use crate::memory::check_grant;
@@ -91,6 +92,8 @@ impl Function {
         let path = PathBuf::from(address.to_string());
         let clock = TscClock::new();
         let (mut container, device) = Container::open(roots, address)?;
+        // The kernel has enabled the bridges now, unless it did so before.
+        bridges::require(roots, address)?;
         let io = |doing| {
             let path = path.clone();
             move |source: std::io::Error| Error::io(doing, &path, source)
