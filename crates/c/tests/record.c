@@ -179,8 +179,11 @@ static void blocks(const char *name, const struct straightway_record_options *op
 	for (unsigned number = 0; number < count; number++) {
 		memset(kept, (int)number, BLOCK);
 		OK(straightway_recorder_append(recorder, kept, BLOCK, 0, NULL));
-		// The library makes the next segment while the blocks of this one are written.
-		nanosleep(&(struct timespec){ .tv_nsec = 30000000 }, NULL);
+		// The library makes the next segment between the blocks of this one.
+		do {
+			nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+			OK(straightway_recorder_get_report(recorder, &report));
+		} while (report.durable_bytes <= (uint64_t)number * BLOCK);
 	}
 	OK(straightway_recorder_close(recorder, &report));
 }
@@ -192,6 +195,7 @@ static void segments_and_formats(void)
 	straightway_volume volume;
 
 	options.block_bytes = BLOCK;
+	options.commit_ms = 10;
 	options.on_full = STRAIGHTWAY_ON_FULL_WAIT;
 	options.format = "sigmf";
 	options.sigmf_datatype = "ci16_le";

@@ -30,7 +30,7 @@ mod _native {
     #[pymodule_export]
     use super::recorder::{Recorder, open_recorder};
     #[pymodule_export]
-    use super::volume::{File, Volume, format, open_volume};
+    use super::volume::{File, Volume, format, open_volume, resize};
 }
 
 /// How a device or a volume is opened, from Python's arguments.

@@ -31,7 +31,7 @@ fn counters(recorder: &Running) -> Counters {
 
 /// Begins to record a new file on the volume of the device that the command calls `name`.
 #[pyfunction]
-#[pyo3(signature = (name, file_name, *, on_full, block_bytes=None, buffers=None, deadline_us=None, commit_ms=None, total_bytes=0, path=None, mode=None, namespace_id=None))]
+#[pyo3(signature = (name, file_name, *, on_full, block_bytes=None, buffers=None, deadline_us=None, commit_ms=None, total_bytes=0, append=false, segment_bytes=0, keep_bytes=0, format="raw", sigmf_datatype=None, sample_rate_hz=0.0, frequency_hz=0.0, channels=0, hardware=None, path=None, mode=None, namespace_id=None))]
 #[expect(clippy::too_many_arguments, reason = "they are Python's keywords")]
 pub fn open_recorder(
     py: Python<'_>,
@@ -43,6 +43,15 @@ pub fn open_recorder(
     deadline_us: Option<u64>,
     commit_ms: Option<u32>,
     total_bytes: u64,
+    append: bool,
+    segment_bytes: u64,
+    keep_bytes: u64,
+    format: &str,
+    sigmf_datatype: Option<&str>,
+    sample_rate_hz: f64,
+    frequency_hz: f64,
+    channels: u16,
+    hardware: Option<&str>,
     path: Option<String>,
     mode: Option<String>,
     namespace_id: Option<u32>,
@@ -62,7 +71,15 @@ pub fn open_recorder(
         deadline_us: deadline_us.unwrap_or(usual.deadline_us),
         commit_ms: commit_ms.unwrap_or(usual.commit_ms),
         total_bytes,
-        ..usual
+        appends: append,
+        segment_bytes,
+        keep_bytes,
+        format,
+        datatype: sigmf_datatype,
+        sample_rate: sample_rate_hz,
+        frequency: frequency_hz,
+        channels,
+        hardware,
     };
     let handle = detached(py, || {
         handles::check_room()?;

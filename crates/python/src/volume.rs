@@ -61,6 +61,28 @@ pub fn format(
     detached(py, || Ok(cli::open::format(name, &options)?))
 }
 
+/// Makes the volume on the device that the command calls `name` longer or shorter; its size then.
+#[pyfunction]
+#[pyo3(signature = (name, volume_bytes=None, *, path=None, mode=None, namespace_id=None))]
+pub fn resize(
+    py: Python<'_>,
+    name: &str,
+    volume_bytes: Option<u64>,
+    path: Option<String>,
+    mode: Option<String>,
+    namespace_id: Option<u32>,
+) -> PyResult<u64> {
+    let given = Given {
+        path,
+        mode,
+        namespace_id,
+        ..Given::default()
+    };
+    detached(py, || {
+        Ok(cli::open::resize(name, &given.options(), volume_bytes)?)
+    })
+}
+
 /// Opens the volume on the device that the command calls `name`.
 #[pyfunction]
 #[pyo3(signature = (name, *, write=false, path=None, mode=None, namespace_id=None, buffer_bytes=None))]

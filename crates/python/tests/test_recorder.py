@@ -1,5 +1,6 @@
 """Recordings of messages."""
 
+import json
 import sys
 import threading
 import time
@@ -92,3 +93,49 @@ def test_other_threads_run_while_a_call_waits() -> None:
             sys.setswitchinterval(interval)
             done.set()
             thread.join()
+
+
+def test_samples_go_on_and_segments_become_a_ring(image: str) -> None:
+    samples: dict[str, Any] = {"format": "sigmf", "sigmf_datatype": "ci16_le", "sample_rate_hz": 1e6, "frequency_hz": 433.92e6}
+    common: dict[str, Any] = {"on_full": "wait", "block_bytes": 65536, "buffers": 4, "commit_ms": 10}
+    with straightway.record(image, "radio", **common, **samples, hardware="a receiver") as recorder:
+        recorder.append(bytes(131072))
+    with straightway.record(image, "radio", **common, format="sigmf", append=True) as recorder:
+        recorder.append(bytes(65536))
+    with pytest.raises(straightway.UsageError, match="another type"):
+        straightway.record(image, "radio", **common, append=True, format="sigmf", sigmf_datatype="cu8")
+    with straightway.record(image, "ring", **common, **samples, segment_bytes=65536, keep_bytes=4 * 65536) as recorder:
+        for count in range(40):
+            recorder.append(bytes(65536))
+            # The next segment is made between the blocks of this one.
+            while recorder.report.durable_bytes <= count * 65536:
+                time.sleep(0.001)
+    with straightway.record(image, "bag", **common, format="mcap") as recorder:
+        with pytest.raises(straightway.UsageError, match="MCAP"):
+            recorder.append(b"RIFF")
+        recorder.append(b"\x89MCAP0\r\n")
+    wrong: list[dict[str, Any]] = [{"keep_bytes": 1}, {"segment_bytes": 65536, "append": True}, {"format": "wav"}, {"sample_rate_hz": -1.0}]
+    for options in wrong:
+        with pytest.raises(straightway.UsageError):
+            straightway.record(image, "a", **common, **options)
+    with straightway.open_volume(image) as volume:
+        names = list(volume)
+        meta = json.loads(volume["radio.sigmf-meta"].readall())
+        assert len(volume["radio"].readall()) == 3 * 65536
+    assert "ring.000001" not in names and "a" not in names
+    assert sum(name.startswith("ring.") and name.endswith(".sigmf-meta") for name in names) == 1
+    assert [capture["core:sample_start"] for capture in meta["captures"]] == [0, 32768]
+    assert meta["global"]["core:hw"] == "a receiver"
+
+
+def test_a_volume_is_resized(image: str) -> None:
+    with straightway.open_volume(image, write=True) as volume:
+        with pytest.raises(straightway.Error):
+            straightway.resize(image)
+        del volume
+    before = straightway.resize(image)
+    assert straightway.resize(image, 2 * before) == 2 * before
+    with pytest.raises(straightway.Error) as raised:
+        straightway.resize(image, 4096)
+    assert raised.value.code == straightway.Status.FULL
+    assert straightway.resize(image, before) == before

@@ -45,7 +45,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from straightway import _native
 from straightway._errors import Error, ExistsError, NotFoundError, QueueFullError, Status, UsageError
-from straightway._native import Buffer, format
+from straightway._native import Buffer, format, resize
 from straightway._recorder import Recorder, RecordReport, record
 from straightway._volume import Entry, File, Volume, VolumeStatus, open_volume
 
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Buffer", "Completion", "Device", "Entry", "Error", "ExistsError", "File", "NotFoundError", "QueueFullError", "RecordReport",
-    "Recorder", "Status", "UsageError", "Volume", "VolumeStatus", "format", "open", "open_volume", "record",
+    "Recorder", "Status", "UsageError", "Volume", "VolumeStatus", "format", "open", "open_volume", "record", "resize",
 ]  # fmt: skip
 
 

@@ -2,7 +2,7 @@ from typing import Any, final
 
 from straightway._types import AnyBuffer
 
-__all__ = ["Buffer", "Device", "File", "Recorder", "Volume", "format", "open_device", "open_recorder", "open_volume"]
+__all__ = ["Buffer", "Device", "File", "Recorder", "Volume", "format", "open_device", "open_recorder", "open_volume", "resize"]
 
 @final
 class Buffer:
@@ -81,6 +81,15 @@ def open_recorder(
     deadline_us: int | None = None,
     commit_ms: int | None = None,
     total_bytes: int = 0,
+    append: bool = False,
+    segment_bytes: int = 0,
+    keep_bytes: int = 0,
+    format: str = "raw",
+    sigmf_datatype: str | None = None,
+    sample_rate_hz: float = 0.0,
+    frequency_hz: float = 0.0,
+    channels: int = 0,
+    hardware: str | None = None,
     path: str | None = None,
     mode: str | None = None,
     namespace_id: int | None = None,
@@ -96,6 +105,14 @@ def open_device(
     buffer_bytes: int | None = None,
     queue_depth: int | None = None,
 ) -> Device: ...
+def resize(
+    name: str,
+    volume_bytes: int | None = None,
+    *,
+    path: str | None = None,
+    mode: str | None = None,
+    namespace_id: int | None = None,
+) -> int: ...
 def open_volume(
     name: str,
     *,

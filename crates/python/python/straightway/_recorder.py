@@ -77,6 +77,15 @@ def record(
     deadline_us: int | None = None,
     commit_ms: int | None = None,
     total_bytes: int = 0,
+    append: bool = False,
+    segment_bytes: int = 0,
+    keep_bytes: int = 0,
+    format: Literal["raw", "sigmf", "mcap"] = "raw",
+    sigmf_datatype: str | None = None,
+    sample_rate_hz: float = 0,
+    frequency_hz: float = 0,
+    channels: int = 0,
+    hardware: str | None = None,
     path: str | None = None,
     mode: str | None = None,
     namespace_id: int | None = None,
@@ -84,7 +93,11 @@ def record(
     """Begins to record a new file on the volume of a device, which must not be open otherwise. Messages are gathered to blocks of
     `block_bytes` (1 MiB), of which `buffers` (16) are in memory. When there is no memory, the recording ends ("stop"), drops the
     message, which `name.gaps` lists ("drop"), or waits ("wait"). A block must be written within `deadline_us` (100 ms), and is durable
-    `commit_ms` (1 s) later. `total_bytes` sets space aside at the beginning."""
+    `commit_ms` (1 s) later. `total_bytes` sets space aside at the beginning.
+
+    `append` goes on at the end of the file, if there is one. With `segment_bytes` another file begins when one has this size, `name.000001`
+    and so on; with `keep_bytes` the oldest ones are removed so that all have at most this size. `format` is what `straightway export` makes of
+    it: samples ("sigmf"), which the options from `sigmf_datatype` to `hardware` describe, or a stream of MCAP ("mcap")."""
     if on_full not in ("stop", "drop", "wait"):
         raise UsageError(2, f"on_full is {on_full!r}", 'give "stop", "drop" or "wait"')
     native = _native.open_recorder(
@@ -96,6 +109,15 @@ def record(
         deadline_us=deadline_us,
         commit_ms=commit_ms,
         total_bytes=total_bytes,
+        append=append,
+        segment_bytes=segment_bytes,
+        keep_bytes=keep_bytes,
+        format=format,
+        sigmf_datatype=sigmf_datatype,
+        sample_rate_hz=sample_rate_hz,
+        frequency_hz=frequency_hz,
+        channels=channels,
+        hardware=hardware,
         path=path,
         mode=mode,
         namespace_id=namespace_id,
