@@ -4,7 +4,7 @@ use crate::formats::{SAMPLES, mcap};
 use crate::support::{Folder, code, command, json, noise, ok, refused, run, stderr, volume};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
 
 /// A recording from a pipe, whose commits are awaited.
 pub struct Take {
@@ -186,7 +186,7 @@ fn a_ring_goes_on_whoever_reads_its_oldest_file() {
         "--keep",
         "1M",
     ];
-    let mut child = command(&[&ring[..], &["--block", "64K", "--rate", "4M", "--json"]].concat())
+    let mut child = command(&[&ring[..], &["--block", "64K", "--json"]].concat())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -196,16 +196,17 @@ fn a_ring_goes_on_whoever_reads_its_oldest_file() {
     // It says its path when it has the volume: a reader before that would keep it out.
     let mut said = BufReader::new(child.stderr.take().unwrap());
     said.read_line(&mut String::new()).unwrap();
-    let is_over = AtomicBool::new(false);
     let seen = std::thread::scope(|scope| {
-        let is_over = &is_over;
+        // A segment for each look at the ring: a source of its own pace would outrun the readers of a busy machine, or they it.
+        let (segment_wanted, wanted) = channel::<()>();
         scope.spawn(move || {
-            let block = noise(9, 64 << 10);
+            let segment = noise(9, 256 << 10);
             // What ends it early is told below.
-            while !is_over.load(Ordering::Relaxed) && input.write_all(&block).is_ok() {}
+            while wanted.recv().is_ok() && input.write_all(&segment).is_ok() {}
         });
         let (mut seen, mut has_removed) = (0, false);
         while !(seen > 5 && has_removed) && child.try_wait().unwrap().is_none() {
+            let _ = segment_wanted.send(());
             let listed = run(&["ls", &device]);
             let names = String::from_utf8(listed.stdout).unwrap();
             let Some(oldest) = names.lines().next() else {
@@ -219,7 +220,6 @@ fn a_ring_goes_on_whoever_reads_its_oldest_file() {
                 status => assert_eq!(status, Some(10), "{}", stderr(&got)),
             }
         }
-        is_over.store(true, Ordering::Relaxed);
         seen
     });
     let output = child.wait_with_output().unwrap();
