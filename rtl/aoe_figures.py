@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import cores
+import benches
 import sizes
 
 DISKS = (1, 4, 8)
@@ -21,7 +21,7 @@ SHAPE = {"SectorsLog2": 1, "StripeBlocks": 8, "DiskBlocks": 2048, "Delay": 50, "
 
 def program(disks, **more):
     """The bench for so many disks, each behind a line of its own that carries a word of 32 bits in each cycle."""
-    return cores.build_bench(f"aoe_array_{disks}", "aoe_array_sim", "aoe/aoe_array_bench.cpp",
+    return benches.build(f"aoe_array_{disks}", "aoe_array_sim", "aoe/aoe_array_bench.cpp",
                              SHAPE | {"Disks": disks, "UpWidth": 32 * disks} | more, fast=True, core="aoe_array_sim", level="-O1")
 
 

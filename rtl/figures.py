@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import cores
+import benches
 import sizes
 
 # A memory model that matches the one-disk figures of 2012: a read takes 24 + 1.25 cycles a word, a write
@@ -22,7 +22,7 @@ REQUEST_BLOCKS = 64  # 4 KiB, of 64 B
 
 def bench(name, **parameters):
     shape = {"BlockSizeLog2": 6, "UpWidth": 32, "DiskWidth": 32, "Disks": 1, "StripeBlocks": 8, **parameters}
-    program = cores.build_bench(f"figures_{name}", "ramdisk_sim", "ramdisk_bench.cpp", shape, fast=True)
+    program = benches.build(f"figures_{name}", "ramdisk_sim", "ramdisk_bench.cpp", shape, fast=True)
 
     def measure(*arguments):
         done = subprocess.run([program, *map(str, arguments)], stdout=subprocess.PIPE, text=True)
@@ -65,7 +65,7 @@ def main():
             rows.append([f"raid0.{disks}_disks_{up}_bits_{op}_speedup", rate / one[op], "times", target])
     shape = {"Disks": 2, "Mirror": 0, "UpWidth": 64, "DiskWidth": 32, "BlockSizeLog2": 6, "StripeBlocks": 4,
              "SlotBlocks": 4, "Async": 0, "DiskBlocks": 2048}
-    program = cores.build_bench("figures_speed", "raid0_sim", "array_bench.cpp", shape, fast=True)
+    program = benches.build("figures_speed", "raid0_sim", "array_bench.cpp", shape, fast=True)
     runs = [subprocess.run([program, "speed", "1000000"], stdout=subprocess.PIPE, text=True).stdout.split()
             for _ in range(3)]
     rows.append(["raid0.simulation_speed", max(float(words[1]) for words in runs), "Mcycles/s", ">= 2"])

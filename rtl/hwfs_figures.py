@@ -18,6 +18,7 @@ from pathlib import Path
 import sizes
 
 sys.path.insert(0, str(Path(__file__).resolve().parent / "test"))
+import benches  # noqa: E402
 import cores  # noqa: E402
 import hwfs_script as hw  # noqa: E402
 import hwfs_cases  # noqa: E402
@@ -161,7 +162,7 @@ def arrays():
 
 def speed():
     """The speed of the simulation of the core with the software's volume (test_hwfs_twin.py), in processor time."""
-    done = subprocess.run([cores.build_twin_bench(), "1", "15"], stdout=subprocess.PIPE, text=True)
+    done = subprocess.run([benches.build_twin_bench(), "1", "15"], stdout=subprocess.PIPE, text=True)
     if done.returncode != 0:
         raise RuntimeError(done.stdout)
     words = done.stdout.split()
@@ -188,7 +189,7 @@ def size():
 def build_all():
     """Builds every bench, two at a time."""
     with ThreadPoolExecutor(2) as pool:
-        jobs = [pool.submit(cores.build_twin_bench), pool.submit(program),
+        jobs = [pool.submit(benches.build_twin_bench), pool.submit(program),
                 *(pool.submit(hwfs_tables.build, *shape) for shape in ((1,), (2,), (2, 64), (4, 128)))]
         for job in jobs:
             job.result()

@@ -11,6 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import benches
 import cores
 
 sys.path.insert(0, str(Path(__file__).resolve().parent / "test"))
@@ -35,7 +36,7 @@ RANDOM, TIMES = 64 << 10, 24
 
 
 def build(shape):
-    return cores.build_bench(f"hwfs_sata_{shape}_fast", "hwfs_sata_sim", "sata/hwfs_sata_bench.cpp",
+    return benches.build(f"hwfs_sata_{shape}_fast", "hwfs_sata_sim", "sata/hwfs_sata_bench.cpp",
                              {"NodeLog2Max": 12, "DriveTimeoutCycles": 1_000_000, "TimeoutCycles": 4_000_000,
                               **SHAPES[shape]}, fast=True, core="hwfs_sata_sim")
 

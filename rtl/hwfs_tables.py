@@ -10,6 +10,7 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import benches
 import cores
 import make_volume
 
@@ -36,7 +37,7 @@ NAMES = {1: "one_disk", 2: "two_disks"}
 
 def build(disks, width=32):
     """The bench on this number of RAM disks, with streams of this width. Stripes of 512 B."""
-    return cores.build_bench(f"hwfs_disks_{disks}_{width}", "hwfs_disks_sim", "hwfs_disks_bench.cpp",
+    return benches.build(f"hwfs_disks_{disks}_{width}", "hwfs_disks_sim", "hwfs_disks_bench.cpp",
                              {"Disks": disks, "DataWidth": width, "DiskWidth": 32, "BlockSizeLog2": 6,
                               "StripeBlocks": 8, "DiskBlocks": (128 << 20) // 64, **MEMORY}, fast=True)
 

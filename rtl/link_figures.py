@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import cores
+import benches
 import sizes
 
 SHAPE = {"WindowLog2": 10, "FrameWords": 128, "DeadLog2": 13, "SlipBlocks": 32}
@@ -21,7 +21,7 @@ FRAME = SHAPE["FrameWords"] / (SHAPE["FrameWords"] + 3)
 
 def bench(*words):
     """What the bench prints: words of each line."""
-    program = cores.build_bench("link_figures", "link_sim", "link/link_bench.cpp", SHAPE, fast=True, core="link_sim")
+    program = benches.build("link_figures", "link_sim", "link/link_bench.cpp", SHAPE, fast=True, core="link_sim")
     output = subprocess.run([program, *map(str, words)], stdout=subprocess.PIPE, text=True, check=True).stdout
     return [line.split() for line in output.splitlines()]
 

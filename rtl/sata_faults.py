@@ -3,7 +3,7 @@
 
 import subprocess
 
-import cores
+import benches
 
 HEAD = """# The fault matrix of the Serial ATA host
 
@@ -36,7 +36,7 @@ def bench(serial=False, fastest=2):
     """Builds the bench of the host and a drive; with `serial`, single bits connect them."""
     parameters = {"Ncq": 1, "TimeoutCycles": 20000} | ({"Serial": 1, "Fastest": fastest} if serial else {})
     name = f"sata_serial_{fastest}" if serial else "sata"
-    return cores.build_bench(name, "sata_sim", "sata/sata_bench.cpp", parameters, core="sata_sim")
+    return benches.build(name, "sata_sim", "sata/sata_bench.cpp", parameters, core="sata_sim")
 
 
 def run(program, *arguments):

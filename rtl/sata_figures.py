@@ -10,7 +10,7 @@ import json
 import sys
 from pathlib import Path
 
-import cores
+import benches
 import hwfs_sata_figures
 import sata_faults
 import sizes
@@ -22,10 +22,10 @@ GOALS = {("read", 0): ">= 0.986", ("write", 0): ">= 0.983", ("write", 8): ">= 0.
 
 
 def main():
-    program = cores.build_bench("sata_figures", "sata_sim", "sata/sata_bench.cpp",
+    program = benches.build("sata_figures", "sata_sim", "sata/sata_bench.cpp",
                                 {"Ncq": 1, "TimeoutCycles": 20000}, fast=True, core="sata_sim")
 
-    line = cores.build_bench("sata_line_figures", "sata_sim", "sata/sata_bench.cpp",
+    line = benches.build("sata_line_figures", "sata_sim", "sata/sata_bench.cpp",
                              {"Ncq": 1, "TimeoutCycles": 20000, "Serial": 1}, fast=True, core="sata_sim")
 
     def rate(*arguments, of=program):
@@ -45,7 +45,7 @@ def main():
         rows.append([f"sata.{op}_4k_qd32", rate(op, "queued", 8, 32, 0, 320)[0], "cycles", "<= 1150"])
         rows.append([f"sata.{op}_2m_qd4_share", rate(op, "queued", LONG, 4, 0, 10)[1], "payload words/cycle", None])
     # A drive whose cache fills: 32 MiB at the line's rate, then nothing for 800 ms, with the default time-out of 10 s (at 75 MHz).
-    patient = cores.build_bench("sata_patient_figures", "sata_sim", "sata/sata_bench.cpp",
+    patient = benches.build("sata_patient_figures", "sata_sim", "sata/sata_bench.cpp",
                                 {"Ncq": 1, "TimeoutCycles": 750_000_000}, fast=True, core="sata_sim")
     words, cycles = sata_faults.run(patient, "stall", str(32 << 10), str(60_000_000)).replace(",", "").split()[:3:2]
     rows.append(["sata.write_32m_then_800ms_share", int(words) / int(cycles), "payload words/cycle outside the pause", None])

@@ -11,7 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-import cores
+import benches
 import hwfs_figures
 import sizes
 
@@ -28,7 +28,7 @@ MIB = 1 << 20
 
 def cycles(name):
     """What the bench prints, by name."""
-    program = cores.build_bench(f"smmu_figures_{name}", "smmu_sim", "smmu/smmu_bench.cpp", BASE | SHAPES[name], fast=True,
+    program = benches.build(f"smmu_figures_{name}", "smmu_sim", "smmu/smmu_bench.cpp", BASE | SHAPES[name], fast=True,
                                 core="smmu_sim")
     output = subprocess.run([program, "rates"], stdout=subprocess.PIPE, text=True, check=True).stdout
     return {name: float(value) for name, value in map(str.split, output.splitlines())}

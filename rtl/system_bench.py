@@ -4,6 +4,7 @@ import os
 import subprocess
 from pathlib import Path
 
+import benches
 import cores
 
 RETRY_TICKS, TRIES, TICK = 40, 2, 256
@@ -15,7 +16,7 @@ NETWORKS = ("torus", "tree")
 
 def build(width=32):
     """The bench with a head of this width; the seed scan is in that of 32 bits."""
-    return cores.build_bench(f"system_{width}", "system_sim", "system/system_bench.cpp", SHAPE | {"DataWidth": width},
+    return benches.build(f"system_{width}", "system_sim", "system/system_bench.cpp", SHAPE | {"DataWidth": width},
                              core="system_sim", level="-O1")
 
 

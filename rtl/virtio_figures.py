@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import cores
+import benches
 import sata_faults
 import sizes
 
@@ -24,7 +24,7 @@ DRIVE = 7500
 
 
 def bench(name, **parameters):
-    return cores.build_bench(name, "virtio_sim", "virtio/virtio_bench.cpp", SHAPE | parameters, fast=True, core="virtio_sim")
+    return benches.build(name, "virtio_sim", "virtio/virtio_bench.cpp", SHAPE | parameters, fast=True, core="virtio_sim")
 
 
 def ideal():
@@ -37,7 +37,7 @@ def ideal():
 def over_sata():
     """The same on the Serial ATA host, in segments of 4 KiB as Linux sends them, with one request in flight and with eight."""
     programs = {number: bench(f"virtio_figures_sata_{number}", Requests=number, **SATA) for number in (1, 8)}
-    core = cores.build_bench("sata_figures", "sata_sim", "sata/sata_bench.cpp", {"Ncq": 1, "TimeoutCycles": 20000}, fast=True,
+    core = benches.build("sata_figures", "sata_sim", "sata/sata_bench.cpp", {"Ncq": 1, "TimeoutCycles": 20000}, fast=True,
                              core="sata_sim")
 
     def rate(number, op, places, size, depth, latency, requests):

@@ -39,8 +39,8 @@ using namespace straightway;
 
 namespace {
 
-constexpr unsigned kDataBytes = DATA_WIDTH / 8;
-constexpr unsigned kBlockBytes = 1u << BLOCK_SIZE_LOG2;
+const unsigned kDataBytes = DATA_WIDTH / 8;
+const unsigned kBlockBytes = 1u << BLOCK_SIZE_LOG2;
 
 using Bytes = std::vector<uint8_t>;
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+import benches  # noqa: E402
 import cores  # noqa: E402
 
 (OK, DEVICE, TIMED_OUT, GONE) = (0, 6, 7, 9)
@@ -28,8 +29,8 @@ def straightway():
 
 
 def build(name, fast=False, level=None, **parameters):
-    return cores.build_bench(f"hwfs_{name}" + ("_fast" if fast else ""), "hwfs_sim", "hwfs_bench.cpp",
-                             {**PARAMETERS, **parameters}, fast, level=level)
+    return benches.build(f"hwfs_{name}" + ("_fast" if fast else ""), "hwfs_sim", "hwfs_bench.cpp",
+                             {**PARAMETERS, **parameters}, fast, level=level, shared=True)
 
 
 @dataclass

@@ -12,6 +12,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+import benches  # noqa: E402
 import cores  # noqa: E402
 import hwfs_script as hw  # noqa: E402
 import sizes  # noqa: E402
@@ -47,7 +48,7 @@ def test_yosys_reads_it_too(name, rams):
 
 
 def build(name):
-    return cores.build_bench(f"aoe_{name}", "aoe_sim", "aoe/aoe_bench.cpp", SHAPES[name], core="aoe_sim")
+    return benches.build(f"aoe_{name}", "aoe_sim", "aoe/aoe_bench.cpp", SHAPES[name], core="aoe_sim", shared=True)
 
 
 def run(name, *words):
@@ -97,7 +98,7 @@ ARRAY = {"Disks": 4, "UpWidth": 128, "StripeBlocks": 8, "Linked": 1}
 
 def test_an_array():
     """Random requests; then lines that carry nothing at times, for so long that a link's session ends or a disk is lost."""
-    program = cores.build_bench("aoe_array", "aoe_array_sim", "aoe/aoe_array_bench.cpp", ARRAY, core="aoe_array_sim")
+    program = benches.build("aoe_array", "aoe_array_sim", "aoe/aoe_array_bench.cpp", ARRAY, core="aoe_array_sim")
     total = dict.fromkeys(("good", "gone", "again"), 0)
     for words in (["random", SEED, 20000], ["random", SEED + 1, 100000, "cut"]):
         done = subprocess.run([program, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300)
@@ -110,7 +111,7 @@ def test_an_array():
 def test_files_on_a_remote_disk(tmp_path):
     """The file system core on a RAM disk behind links: files of the command are read, others are written for it."""
     shape = {"Disks": 1, "DataWidth": 32, "DiskWidth": 32, "BlockSizeLog2": 9, "DiskBlocks": 2048, "NodeLog2Max": 9, "TimeoutCycles": 100000}
-    program = cores.build_bench("hwfs_remote", "hwfs_disks_sim", "hwfs_disks_bench.cpp", shape, level="-O0", core="aoe_array_sim",
+    program = benches.build("hwfs_remote", "hwfs_disks_sim", "hwfs_disks_bench.cpp", shape, level="-O0", core="aoe_array_sim",
                                 instead={"ramdisks.sv": "aoe/ramdisks.sv"})
     theirs = pattern(7, 0, 30001)
     image = volume_with(tmp_path / "v", {"theirs": theirs, "gone": b"x" * 5000}, size="1M", slots=16)

@@ -15,7 +15,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "rtl"))
 sys.path.insert(0, str(ROOT / "tests"))
-import cores  # noqa: E402
+import benches  # noqa: E402
 from scripted import own_guest  # noqa: E402
 from test_aoe import SHAPES  # noqa: E402
 
@@ -68,7 +68,7 @@ raw 4
 
 
 def program(name):
-    return cores.build_bench(f"aoe_{name}", "aoe_sim", "aoe/aoe_bench.cpp", SHAPES[name], core="aoe_sim")
+    return benches.build(f"aoe_{name}", "aoe_sim", "aoe/aoe_bench.cpp", SHAPES[name], core="aoe_sim", shared=True)
 
 
 @contextlib.contextmanager

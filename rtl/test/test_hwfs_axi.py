@@ -17,7 +17,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import hwfs_script as hw  # noqa: E402
-from hwfs_script import cores  # noqa: E402
+from hwfs_script import benches, cores  # noqa: E402
 from test_hwfs import volume_with  # noqa: E402
 
 sys.path.insert(0, str(cores.RTL))
@@ -34,7 +34,7 @@ OKAY, SLVERR = 0, 2
 
 
 def build():
-    return cores.build_bench("hwfs_axi", "hwfs_axi_sim", "hwfs_axi/hwfs_axi_bench.cpp",
+    return benches.build("hwfs_axi", "hwfs_axi_sim", "hwfs_axi/hwfs_axi_bench.cpp",
                              {"BlockSizeLog2": 9, "TimeoutCycles": 20000}, core="hwfs_axi_sim", level="-O0")
 
 

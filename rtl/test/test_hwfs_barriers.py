@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+import benches  # noqa: E402
 import cores  # noqa: E402
 
 sys.path.insert(0, str(cores.RTL / "hwfs" / "microcode"))
@@ -61,7 +62,7 @@ BARRIERS = [name for name in assemble.assemble()[0].barriers if os.environ.get("
 
 @pytest.fixture(scope="module")
 def bench():
-    return cores.build_barriers_bench()
+    return benches.build_barriers_bench()
 
 
 def run(bench, folder, barrier=None, scenarios=()):

@@ -12,7 +12,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import hwfs_script as hw  # noqa: E402
-from hwfs_script import cores  # noqa: E402
+from hwfs_script import benches  # noqa: E402
 from test_hwfs import SEED, seeded, volume_with  # noqa: E402
 
 SLOW = {"ReadLatency": 7, "ReadRateWords": 4, "ReadRateCycles": 5, "WriteLatency": 5, "WriteRateWords": 25,
@@ -39,7 +39,7 @@ def pattern(seed, offset, size):
 def array(request):
     """A bench and its configuration."""
     shape = {"BlockSizeLog2": 6, "DiskWidth": 32, "DiskBlocks": 20000, "TimeoutCycles": 20000, **SLOW, **SHAPES[request.param]}
-    program = cores.build_bench(f"hwfs_disks_{request.param}", "hwfs_disks_sim", "hwfs_disks_bench.cpp", shape, level="-O0")
+    program = benches.build(f"hwfs_disks_{request.param}", "hwfs_disks_sim", "hwfs_disks_bench.cpp", shape, level="-O0")
     return program, SHAPES[request.param]
 
 

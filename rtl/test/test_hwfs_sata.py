@@ -12,7 +12,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import hwfs_script as hw  # noqa: E402
-from hwfs_script import cores  # noqa: E402
+from hwfs_script import benches, cores  # noqa: E402
 from test_hwfs import SEED, appending_workload, seeded, volume_with  # noqa: E402
 from test_hwfs_disks import pattern, run, statuses  # noqa: E402
 
@@ -36,8 +36,8 @@ def test_lint(top, core, parameters):
 
 
 def build(name):
-    return cores.build_bench(f"hwfs_sata_{name}", "hwfs_sata_sim", "sata/hwfs_sata_bench.cpp",
-                             {"DriveTimeoutCycles": 20000, "TimeoutCycles": 200000, **SHAPES[name]}, core="hwfs_sata_sim")
+    return benches.build(f"hwfs_sata_{name}", "hwfs_sata_sim", "sata/hwfs_sata_bench.cpp",
+                             {"Mirror": 0, "DriveTimeoutCycles": 20000, "TimeoutCycles": 200000, **SHAPES[name]}, core="hwfs_sata_sim", shared=True)
 
 
 @pytest.fixture(scope="module", params=SHAPES)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
-import cores  # noqa: E402
+import benches  # noqa: E402
 from suites import budget  # noqa: E402
 
 SEED = int(os.environ.get("STRAIGHTWAY_SEED", "0") or 0) or int.from_bytes(os.urandom(3), "big") + 1
@@ -20,7 +20,7 @@ BUDGET = f"{SECONDS}s" if SECONDS else str(budget.states(8000))
 
 
 def run(*arguments):
-    return subprocess.run([cores.build_twin_bench(), *map(str, arguments)], stdout=subprocess.PIPE,
+    return subprocess.run([benches.build_twin_bench(), *map(str, arguments)], stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, timeout=600 + SECONDS + (0 if SECONDS else int(BUDGET) // 20))
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+import benches  # noqa: E402
 import cores  # noqa: E402
 import sizes  # noqa: E402
 from link_model import CONTROL, IDLE, Frame, Scrambler, parse  # noqa: E402
@@ -41,7 +42,7 @@ def test_yosys_reads_it_too():
 
 
 def run(name, *words):
-    program = cores.build_bench(f"link_{name}", "link_sim", "link/link_bench.cpp", SHAPES[name], core="link_sim")
+    program = benches.build(f"link_{name}", "link_sim", "link/link_bench.cpp", SHAPES[name], core="link_sim", shared=True)
     done = subprocess.run([program, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300)
     assert done.returncode == 0, f"{name}: link_bench {' '.join(map(str, words))}\n{done.stdout[-2000:]}"
     return done.stdout

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+import benches  # noqa: E402
 import cores  # noqa: E402
 import sizes  # noqa: E402
 
@@ -57,14 +58,14 @@ def run(program, *words):
 
 def torus(name, what, seed, cycles):
     columns, rows, interval = TORUSES[name]
-    program = cores.build_bench(f"route_{name}", "route_torus", "route/torus_bench.cpp",
+    program = benches.build(f"route_{name}", "route_torus", "route/torus_bench.cpp",
                                 {"Width": 64, "Columns": columns, "Rows": rows, "Interval": interval}, core="route")
     return run(program, what, seed, cycles)
 
 
 def tree(name, *words):
     ways, levels, interval = TREES[name]
-    program = cores.build_bench(f"route_{name}", "route_tree", "route/tree_bench.cpp",
+    program = benches.build(f"route_{name}", "route_tree", "route/tree_bench.cpp",
                                 {"Width": 64, "Ways": ways, "Levels": levels, "Interval": interval}, core="route")
     words = run(program, *words)
     return dict(zip(words[::2], map(int, words[1::2])))
@@ -114,7 +115,7 @@ def test_a_tree_waits_for_who_does_not_take(name):
 
 def test_a_tree_over_links():
     """The switch's children are in other nodes, on lines with errors: each word once, in order."""
-    program = cores.build_bench("route_tree_link", "tree_link_sim", "route/tree_link_bench.cpp", {}, core="route_sim")
+    program = benches.build("route_tree_link", "tree_link_sim", "route/tree_link_bench.cpp", {}, core="route_sim")
     for seed in range(SEED, SEED + 3):
         words = run(program, seed, 60000)
         found = dict(zip(words[::2], map(int, words[1::2])))

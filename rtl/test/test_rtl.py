@@ -17,7 +17,7 @@ from fusesoc.main import main as fusesoc_main
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import cocotb_bench  # noqa: E402
-from hwfs_script import cores  # noqa: E402
+from hwfs_script import benches, cores  # noqa: E402
 
 SEED = int(os.environ.get("STRAIGHTWAY_SEED", "0") or 0) or int.from_bytes(os.urandom(3), "big") + 1
 
@@ -112,7 +112,7 @@ def build_array(name):
     disks, mirror, up, disk, log2, stripe, slot, apart = ARRAYS[name]
     parameters = {"Disks": disks, "Mirror": mirror, "UpWidth": up, "DiskWidth": disk, "BlockSizeLog2": log2,
                   "StripeBlocks": stripe, "SlotBlocks": slot, "Async": apart, "DiskBlocks": 200}
-    return cores.build_bench(f"array_{name}", "raid0_sim", "array_bench.cpp", parameters)
+    return benches.build(f"array_{name}", "raid0_sim", "array_bench.cpp", parameters)
 
 
 @pytest.mark.parametrize("name", ARRAYS)

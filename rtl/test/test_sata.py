@@ -12,6 +12,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import cocotb_bench  # noqa: E402
+import benches  # noqa: E402
 import cores  # noqa: E402
 import sata_faults  # noqa: E402
 import sata_soak  # noqa: E402
@@ -58,7 +59,7 @@ def test_random_requests_and_power_cuts(serial, seeds):
 
 def test_a_drive_with_blocks_of_4_kib():
     """The core that is built for them: the same random requests and power cuts."""
-    program = cores.build_bench("sata_4096", "sata_sim", "sata/sata_bench.cpp",
+    program = benches.build("sata_4096", "sata_sim", "sata/sata_bench.cpp",
                                 {"Ncq": 1, "TimeoutCycles": 20000, "BlockSizeLog2": 12}, core="sata_sim")
     for seed in range(SEED, SEED + 4):
         try:
@@ -96,12 +97,12 @@ def test_a_request_that_begins_while_the_host_cancels_ends():
 
 
 def parts(*arguments):
-    program = cores.build_bench("sata_parts", "sata_parts_sim", "sata/sata_parts_bench.cpp", {}, core="sata_sim")
+    program = benches.build("sata_parts", "sata_parts_sim", "sata/sata_parts_bench.cpp", {}, core="sata_sim")
     return sata_faults.run(program, *arguments)
 
 
 def stream(*arguments):
-    program = cores.build_bench("sata_stream", "sata_stream_sim", "sata/sata_stream_bench.cpp", {}, core="sata_sim")
+    program = benches.build("sata_stream", "sata_stream_sim", "sata/sata_stream_bench.cpp", {}, core="sata_sim")
     return sata_faults.run(program, *arguments)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+import benches  # noqa: E402
 import cores  # noqa: E402
 import make_volume  # noqa: E402
 import sizes  # noqa: E402
@@ -54,7 +55,8 @@ def test_yosys_reads_it_too():
 
 
 def run(name, *words):
-    program = cores.build_bench(f"smmu_{name}", "smmu_sim", "smmu/smmu_bench.cpp", BASE | SHAPES[name], core="smmu_sim")
+    program = benches.build(f"smmu_{name}", "smmu_sim", "smmu/smmu_bench.cpp", BASE | SHAPES[name], core="smmu_sim",
+                            shared=True)
     done = subprocess.run([program, *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert done.returncode == 0, f"{name}: smmu_bench {' '.join(words)}\n{done.stdout[-2000:]}"
     return done.stdout
@@ -96,7 +98,7 @@ EXAMPLES = {"disk": {}, "array": {"Disks": 2}, "sata": {"Sata": 1}}
 
 def run_example(name, what, *words):
     parameters = {"Frames": 16, "Sata": 0, "Disks": 1, "DrivePages": 128} | EXAMPLES[name]
-    program = cores.build_bench(f"example_smmu_{name}", "example_smmu_sim", "smmu/example_smmu_bench.cpp", parameters, core="smmu_sim")
+    program = benches.build(f"example_smmu_{name}", "example_smmu_sim", "smmu/example_smmu_bench.cpp", parameters, core="smmu_sim")
     done = subprocess.run([program, what, str(SEED), *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300)
     assert done.returncode == 0, f"{name}: example_smmu_bench {what} {SEED}\n{done.stdout[-2000:]}"
 

@@ -13,6 +13,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+import benches  # noqa: E402
 import cores  # noqa: E402
 import hwfs_script as hw  # noqa: E402
 import sizes  # noqa: E402
@@ -47,7 +48,7 @@ def test_yosys_reads_it_too():
 @pytest.mark.parametrize("top,ways,ports", [("system_torus", 4, 4), ("system_torus", 4, 1), ("system_tree", 8, 1), ("system_tree", 4, 2)])
 def test_networks_alone(top, ways, ports):
     """Every flit once and in order; on the torus within the bound; with full load at the rates that README.md promises."""
-    bench = cores.build_bench(f"{top}_{ways}_{ports}", top, "system/network_bench.cpp", {"Ways": ways, "Ports": ports, "Width": 32},
+    bench = benches.build(f"{top}_{ways}_{ports}", top, "system/network_bench.cpp", {"Ways": ways, "Ports": ports, "Width": 32},
                               core="system", level="-O0")
     for percent in (20, 100):
         words = [bench, str(SEED), "20000", str(percent)]

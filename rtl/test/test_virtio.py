@@ -12,6 +12,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import cocotb_bench  # noqa: E402
+import benches  # noqa: E402
 import cores  # noqa: E402
 import sizes  # noqa: E402
 
@@ -52,8 +53,7 @@ def test_yosys_reads_it_too():
 
 
 def bench(name):
-    return cores.build_bench(f"virtio_{name}", "virtio_sim", "virtio/virtio_bench.cpp", BASE | SHAPES[name],
-                             core="virtio_sim")
+    return benches.build(f"virtio_{name}", "virtio_sim", "virtio/virtio_bench.cpp", BASE | SHAPES[name], core="virtio_sim", shared=True)
 
 
 def run(name, *words):
@@ -102,7 +102,7 @@ def test_several_requests():
 
 def test_the_example_with_a_serial_ata_drive():
     """From the registers to single bits on the cable: concurrent requests, flush, discard, an unplugged cable."""
-    program = cores.build_bench("example_virtio", "example_virtio_sim", "virtio/example_virtio_bench.cpp",
+    program = benches.build("example_virtio", "example_virtio_sim", "virtio/example_virtio_bench.cpp",
                                 {"Requests": 8, "TimeoutCycles": 20000}, core="virtio_sim")
     done = subprocess.run([program, str(SEED)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300)
     assert done.returncode == 0, f"example_virtio_bench {SEED}\n{done.stdout[-2000:]}"
@@ -112,8 +112,8 @@ def test_the_example_with_a_serial_ata_drive():
 def test_a_driver_of_the_registry(requests):
     """The crate virtio-drivers on the registers: initialisation, blocking requests, errors, concurrent requests."""
     shape = BASE | SHAPES["four_requests"] | {"Requests": requests}
-    program = cores.build_bench(f"virtio_driver_{requests}", "virtio_sim", "virtio/virtio_driver_bench.cpp", shape,
-                                core="virtio_sim", libraries=cores.build_virtio_driver())
+    program = benches.build(f"virtio_driver_{requests}", "virtio_sim", "virtio/virtio_driver_bench.cpp", shape,
+                                core="virtio_sim", libraries=benches.build_virtio_driver(), shared=True)
     done = subprocess.run([program], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300)
     assert done.returncode == 0, done.stdout[-2000:]
 

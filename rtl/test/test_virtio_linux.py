@@ -14,7 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "rtl"))
 sys.path.insert(0, str(ROOT / "tests"))
-import cores  # noqa: E402
+import benches  # noqa: E402
 from scripted import lab_run, own_guest  # noqa: E402
 
 BAD_BYTE = 20 << 20
@@ -96,9 +96,9 @@ def served(folder):
     servers, options = [], ["--cpus", "2", "--no-iommu"]
     try:
         for name, (parameters, _, more) in DISKS.items():
-            program = cores.build_bench(f"vhost_user_{name}", "virtio_sim", "virtio/vhost_user.cpp",
+            program = benches.build(f"vhost_user_{name}", "virtio_sim", "virtio/vhost_user.cpp",
                                         {"Requests": 1, "Queues": 2, "BlockSizeLog2": 9, "Disks": 1, "Sata": 0} | parameters, fast=True,
-                                        core="virtio_sim", level="-O1")
+                                        core="virtio_sim", level="-O1", shared=True)
             socket = folder / name
             with open(folder / f"{name}.log", "w") as file:
                 words = [program, socket, *([str(BAD_BYTE)] if more == BAD else [])]

@@ -10,7 +10,7 @@ namespace straightway::aoe {
         if (!(condition)) fail(std::string(#condition " at line ") + std::to_string(__LINE__)); \
     } while (0)
 
-constexpr uint64_t kSectors = 1u << SECTORS_LOG2;
+const uint64_t kSectors = 1u << SECTORS_LOG2;
 
 class Asker {
 public:

@@ -78,7 +78,7 @@ private:
     std::vector<bool> unknown_, busy_;
 };
 
-constexpr uint64_t kLife = uint64_t(LIFE_TICKS) << TICK_LOG2;
+const uint64_t kLife = uint64_t(LIFE_TICKS) << TICK_LOG2;
 
 // What the initiator has sent so far: a tag is used once within the tags' period.
 class Tags {

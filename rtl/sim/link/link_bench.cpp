@@ -21,11 +21,11 @@ using namespace straightway;
 
 namespace {
 
-constexpr unsigned kWindow = 1u << WINDOW_LOG2, kFrame = FRAME_WORDS, kDead = 1u << DEAD_LOG2;
+const unsigned kWindow = 1u << WINDOW_LOG2, kFrame = FRAME_WORDS, kDead = 1u << DEAD_LOG2;
 // Slots of the longest frame with what is around it; cycles from a symbol to the other side's `rx_valid` without the line.
-constexpr unsigned kFrameSlots = kFrame + 3, kPipeline = 8;
+const unsigned kFrameSlots = kFrame + 3, kPipeline = 8;
 // Finding the boundary again takes about two headers at each of 66 places, and the blocks that are not examined.
-constexpr unsigned kRelock = 66 * (SLIP_BLOCKS + 1) + 300 + 64;
+const unsigned kRelock = 66 * (SLIP_BLOCKS + 1) + 300 + 64;
 
 uint64_t mix(uint64_t x) {
     x += 0x9e3779b97f4a7c15ull;

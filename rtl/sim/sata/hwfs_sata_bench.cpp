@@ -27,10 +27,6 @@
 #include "sata/sata_drive.hpp"
 #include "verilated.h"
 
-#ifndef MIRROR
-#define MIRROR 0
-#endif
-
 using namespace straightway;
 
 namespace {
@@ -49,7 +45,9 @@ struct Bench {
     std::unique_ptr<Application<Vhwfs_sata_sim>> app;
     Options options;
     uint64_t cycles = 0, host_edge = 0, drive_edge = 0, cut_at = 0;
-    bool was_cut = false, here[DISKS];
+    bool was_cut = false;
+    std::vector<bool> here = std::vector<bool>(DISKS);
+    std::vector<sata::Word> words = std::vector<sata::Word>(DISKS);  // from the drives
 
     ~Bench() { top->final(); }
 
@@ -73,7 +71,7 @@ struct Bench {
     // The next edge of one of the clocks, or of both.
     void step() {
         bool host = host_edge <= drive_edge, drive = drive_edge <= host_edge;
-        sata::Word words[DISKS] = {};
+        words.assign(DISKS, {});
         for (unsigned i = 0; i < DISKS && drive; ++i) words[i] = drives[i]->step({top->tx_data[i], bool(top->tx_k[i])}, top->reset[i]);
         if (host && top->rst_ni) app->sample();
         top->clk_i = host;

@@ -9,6 +9,7 @@
 #include <iterator>
 
 #include "Vexample_smmu_sim.h"
+#include "Vexample_smmu_sim___024root.h"
 #include "sata/sata_plug.hpp"
 #include "smmu_frames.hpp"
 #include "smmu_registers.hpp"

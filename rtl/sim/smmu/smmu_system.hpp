@@ -8,8 +8,8 @@
 
 namespace straightway::smmu {
 
-constexpr unsigned kPageLog2 = PAGE_LOG2, kFrames = FRAMES, kDrivePages = DRIVE_PAGES;
-constexpr uint64_t kPage = 1ull << kPageLog2, kBlockBytes = 1ull << BLOCK_SIZE_LOG2, kTables = 0x10000, kFrameBase = 0x100000;
+const unsigned kPageLog2 = PAGE_LOG2, kFrames = FRAMES, kDrivePages = DRIVE_PAGES;
+const uint64_t kPage = 1ull << kPageLog2, kBlockBytes = 1ull << BLOCK_SIZE_LOG2, kTables = 0x10000, kFrameBase = 0x100000;
 
 struct System {
     std::unique_ptr<sata::Drive> sata_drive;  // destroyed after the bus

@@ -302,7 +302,7 @@ private:
     Bus& bus_;
     int socket_;
     SharedMemory memory_;
-    Vring vrings_[QUEUES];
+    std::vector<Vring> vrings_ = std::vector<Vring>(QUEUES);
     uint64_t features_ = 0;
 };
 

@@ -10,8 +10,8 @@ constexpr uint64_t kBase = GuestMemory::kBase;
 constexpr uint64_t kBuffers = kBase + 0x40000;
 constexpr uint64_t kAll = 1ull << kIndirect | 1ull << kEventIndex | 1ull << kVersion1 | 1ull << kWriteZeroesFeature;
 
-constexpr unsigned kUnit = BLOCK_SIZE_LOG2 > 9 ? 1u << BLOCK_SIZE_LOG2 : 512u, kSectors = kUnit / 512;
-constexpr uint64_t kCapacity = (uint64_t(DISK_BLOCKS) * DISKS << BLOCK_SIZE_LOG2) / 512;
+const unsigned kUnit = BLOCK_SIZE_LOG2 > 9 ? 1u << BLOCK_SIZE_LOG2 : 512u, kSectors = kUnit / 512;
+const uint64_t kCapacity = (uint64_t(DISK_BLOCKS) * DISKS << BLOCK_SIZE_LOG2) / 512;
 
 #define CHECK(condition)                                                                        \
     do {                                                                                        \
