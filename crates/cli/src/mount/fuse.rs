@@ -1,7 +1,7 @@
 //! The kernel's requests. Names, attributes and folders are answered from the tree; the rest goes to the service.
 
 use super::asks::{Answer, Ask, Change, Place, Renaming, Space};
-use super::service::MOVE_BYTES;
+use super::files::MOVE_BYTES;
 use super::tree::{Node, Number};
 use super::view::{View, number, text};
 use crate::volume::ns_of;

@@ -7,15 +7,19 @@
 //! | `view` | what the kernel sees of the tree: attributes, folders |
 //! | `asks` | what goes to the service, and the errors that come back |
 //! | `service` | the thread that has mounted the volume: the requests under way |
-//! | `open` | open files, and reads |
-//! | `writes` | what is written and not yet on the volume, and commits |
+//! | `files` | what the operations on the volume's files share |
+//! | `open`, `opening` | an open file; opening, closing, reads |
+//! | `tail`, `writes` | what is written and not yet on the volume; appends and commits |
 //! | `names` | files that are made, removed, renamed, and cut to nothing |
 
 pub mod asks;
+pub mod files;
 pub mod fuse;
 pub mod names;
 pub mod open;
+pub mod opening;
 pub mod service;
+pub mod tail;
 pub mod tree;
 pub mod view;
 pub mod writes;

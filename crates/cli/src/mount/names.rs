@@ -4,10 +4,10 @@
 //! removed gets another, as libfuse does it, until all have closed it.
 
 use super::asks::{Change, Renaming, errno};
+use super::files::{Done, Files};
 use super::open::{Open, Uses};
-use super::service::{Done, Files};
+use super::tail::Writer;
 use super::tree::{FileFacts, Node, Number};
-use super::writes::Writer;
 use crate::volume::now_ns;
 use ::volume::{CreateOptions, Error, File, NAME_BYTES};
 use fuser::Errno;

@@ -1,52 +1,13 @@
 //! The thread that has mounted the volume: it has many of the kernel's requests under way.
 
 use super::asks::{Ask, Space, errno};
-use super::open::Open;
+use super::files::{Done, Files};
 use super::tree::{Number, SharedTree};
 use crate::failure::Result;
-use crate::volume::moves::{Moves, WHOLE_CHUNKS_BYTES};
-use crate::volume::turns::{Gate, wait_for};
 use crate::volume::{Mounted, failed, service};
 use ::volume::Error;
-use block::Buffer;
 use fuser::Errno;
-use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
-use std::rc::Rc;
 use std::sync::mpsc::{Receiver, channel};
-
-/// The longest read of the kernel, and the longest write to the volume.
-pub const MOVE_BYTES: usize = 1 << 20;
-/// A buffer: such a read, in whole chunks that have checksums.
-const BUFFER_BYTES: usize = MOVE_BYTES + WHOLE_CHUNKS_BYTES;
-/// Reads and writes under way.
-const BUFFERS: usize = 16;
-/// Memory for all buffers.
-pub const MEMORY_BYTES: u64 = (BUFFERS * BUFFER_BYTES) as u64;
-
-/// The result of an operation on the volume.
-pub type Done<T> = std::result::Result<T, Error>;
-
-/// The volume's files, as the kernel uses them.
-pub struct Files<'m, 'v, 'a> {
-    pub(super) mounted: &'m Mounted<'v, 'a>,
-    pub(super) tree: &'m SharedTree,
-    pub(super) moves: Moves<'v, 'a>,
-    pub(super) open: RefCell<HashMap<Number, Rc<Open>>>,
-    /// What changes `open` or a name.
-    pub(super) names: Gate,
-    buffers: RefCell<Vec<Buffer>>,
-    /// Slots of the volume that have no place in the tree.
-    hidden: u64,
-    /// Changes of the space so far.
-    changes: Cell<u64>,
-    /// Changes, and the free units after them.
-    known_free: Cell<Option<(u64, u64)>>,
-    /// A file was removed whose space may not be free yet.
-    pub(super) has_removed: Cell<bool>,
-    /// The first failure of the end.
-    failure: Cell<Option<Error>>,
-}
 
 /// Serves requests until all senders have been dropped, or `must_end` says so. Then everything that was written is made durable.
 ///
@@ -59,31 +20,7 @@ pub fn serve(
     asks: &Receiver<Ask>,
     must_end: &dyn Fn() -> bool,
 ) -> Result<()> {
-    let mut buffers = Vec::new();
-    for _ in 0..BUFFERS {
-        match mounted.memory.allocate(BUFFER_BYTES) {
-            Ok(buffer) => buffers.push(buffer),
-            Err(failure) => {
-                buffers
-                    .into_iter()
-                    .for_each(|buffer| mounted.memory.give_back(buffer));
-                return Err(failure);
-            }
-        }
-    }
-    let files = Files {
-        mounted,
-        tree,
-        moves: Moves::new(mounted.volume),
-        open: RefCell::default(),
-        names: Gate::default(),
-        buffers: RefCell::new(buffers),
-        hidden,
-        changes: Cell::new(0),
-        known_free: Cell::new(None),
-        has_removed: Cell::new(false),
-        failure: Cell::new(None),
-    };
+    let files = Files::new(mounted, tree, hidden)?;
     let begin = |ask: Ask| -> service::Job<'_> {
         let files = &files;
         Box::pin(async move { files.serve(ask).await })
@@ -96,9 +33,7 @@ pub fn serve(
         drop(last);
         service::serve(mounted.volume, &asked, &|| false, &begin, &take_back);
     }
-    for buffer in files.buffers.take() {
-        mounted.memory.give_back(buffer);
-    }
+    files.release();
     match files.failure.take() {
         Some(error) => Err(failed("writing what was not yet on the volume", error)),
         None => Ok(()),
@@ -144,21 +79,6 @@ impl Files<'_, '_, '_> {
             Ask::Save => self.save().await,
             Ask::End => self.end().await,
         }
-    }
-
-    /// Waits for a buffer.
-    pub(super) async fn buffer(&self) -> Buffer {
-        wait_for(|| self.buffers.borrow_mut().pop()).await
-    }
-
-    /// Gives a buffer back, unless the device has kept it.
-    pub(super) fn give_back(&self, buffer: Option<Buffer>) {
-        self.buffers.borrow_mut().extend(buffer);
-    }
-
-    /// The free space has changed.
-    pub(super) fn space_changed(&self) {
-        self.changes.set(self.changes.get() + 1);
     }
 
     async fn space(&self) -> Done<Space> {

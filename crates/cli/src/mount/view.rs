@@ -1,7 +1,7 @@
 //! What the kernel sees of the tree: attributes, and folders, which are only there.
 
+use super::files::MOVE_BYTES;
 use super::names::check_name;
-use super::service::MOVE_BYTES;
 use super::tree::{Node, Number, SharedTree};
 use fuser::{Errno, FileAttr, FileType, Generation, INodeNo, ReplyAttr, ReplyEntry};
 use std::ffi::OsStr;

@@ -1,8 +1,9 @@
 //! A recording's recorders: one, or two that take turns from segment to segment.
 
 use crate::stream::segments::Limit;
-use crate::stream::segments::files::{Ended, Files, Open, Segment};
+use crate::stream::segments::files::{Ended, Files, Open};
 use crate::stream::segments::ring::Coming;
+use crate::stream::segments::segment::Segment;
 use crate::units::micros;
 use crate::volume::Mounted;
 use block::{Buffer, Clock, Device};

@@ -8,7 +8,7 @@ use crate::stream::Streamed;
 use crate::stream::chain::{Chain, Target, Turn};
 use crate::stream::producer::{Message, Plan, Produced, idle_from, lend, produce};
 use crate::stream::report::status;
-use crate::stream::segments::files::Segment;
+use crate::stream::segments::segment::Segment;
 use crate::stream::source::Source;
 use crate::stream::{BUFFERS, WAIT, not_begun};
 use crate::units::micros;

@@ -2,7 +2,7 @@
 
 use crate::console::Console;
 use crate::stream::replay::Replayed;
-use crate::stream::segments::files::Segment;
+use crate::stream::segments::segment::Segment;
 use crate::units::{counted, exact, rounded};
 use crate::volume::shown;
 use schemars::JsonSchema;

@@ -3,7 +3,7 @@
 //! A description holds for its segment and those behind it, up to the next one that has one. Before a segment is removed the next one
 //! gets its description, so that at every moment, and after a power cut, each segment that is there is described.
 
-use super::files::Segment;
+use super::segment::Segment;
 use crate::formats::sigmf::{Metadata, meta_name, segment_meta_name};
 use std::collections::BTreeMap;
 

@@ -6,12 +6,11 @@ use crate::console::Console;
 use crate::failure::{Failure, Result};
 use crate::stream::segments::described::{self, Descriptions};
 use crate::stream::segments::ring::{Coming, to_remove};
+use crate::stream::segments::segment::Segment;
 use crate::stream::segments::template::Template;
 use crate::volume::turns::pass;
 use crate::volume::{AnyVolume, Mounted, failed, now_ns, shown};
 use block::Buffer;
-use schemars::JsonSchema;
-use serde::Serialize;
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
@@ -21,20 +20,6 @@ use volume::{CreateOptions, Error, File, NewFile};
 
 /// Initially reserved space of a companion file.
 const GAPS_BYTES: u64 = 64 << 10;
-
-/// A file of a recording.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct Segment {
-    /// Its name in the volume.
-    pub name: String,
-    /// Its length.
-    pub length_bytes: u64,
-    /// Gaps in it: NAME.gaps lists them.
-    pub gaps: u64,
-    /// Bytes that are missing there.
-    #[serde(skip)]
-    pub lost_bytes: u64,
-}
 
 /// A file that is being recorded, or will be next.
 pub struct Open {

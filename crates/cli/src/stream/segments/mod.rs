@@ -6,10 +6,12 @@
 //! | `files` | making, closing and removing files while data flows |
 //! | `described` | what describes the segments that remain |
 //! | `ring` | which files are removed for the next one |
+//! | `segment` | what is known of one that has ended |
 
 pub mod described;
 pub mod files;
 pub mod ring;
+pub mod segment;
 pub mod template;
 
 use crate::units::{Size, Time};

@@ -1,0 +1,18 @@
+//! What is known of a segment that has ended.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// A file of a recording.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Segment {
+    /// Its name in the volume.
+    pub name: String,
+    /// Its length.
+    pub length_bytes: u64,
+    /// Gaps in it: NAME.gaps lists them.
+    pub gaps: u64,
+    /// Bytes that are missing there.
+    #[serde(skip)]
+    pub lost_bytes: u64,
+}
