@@ -173,7 +173,7 @@ def test_a_user_without_root_mounts_and_writes():
         as_user() { setpriv --reuid nobody --regid nogroup --clear-groups "$@"; }
         as_user $S mount /tmp/mine/disk /tmp/mine/at --write 2>/tmp/said & server=$!
         for i in $(seq 300); do grep -q 's at /tmp/mine/at' /tmp/said && break; kill -0 $server || fail "$(cat /tmp/said)"; sleep 0.1; done
-        as_user sh -c 'cd /tmp/mine/at && cp /etc/passwd one && cmp one /etc/passwd && echo more >>one && mkdir two && mv one two/one' || fail "nobody"
+        as_user sh -c 'cd /tmp/mine/at && cp /etc/passwd one && cmp one /etc/passwd && echo more >>one && mkdir two && mv one two/one' || fail "another user cannot use the folder"
         as_user head -c 9M /dev/zero 2>/tmp/err >/tmp/mine/zeroes
         as_user cp /tmp/mine/zeroes /tmp/mine/at/ 2>/tmp/err && fail "9 MiB are on 8 MiB"
         said 'No space left'
