@@ -147,6 +147,15 @@ def packed(random_, count, letters):
     return bytes(codes[at] << 6 | codes[at + 1] << 4 | codes[at + 2] << 2 | codes[at + 3] for at in range(0, 4 * count, 4))
 
 
+def until_reached(rounds, counts, floor, most=100):
+    """Numbers of rounds: as many as given, and more while one of the counts is not above its floor."""
+    for round_ in range(most):
+        if round_ >= rounds and min(counts.values()) > floor:
+            return
+        yield round_
+    raise AssertionError(f"not reached in {most} rounds: {counts}")
+
+
 def letters_of(stream, first, count):
     return "".join("ACGT"[stream[at // 4] >> (6 - 2 * (at % 4)) & 3] for at in range(first, first + count))
 
@@ -156,8 +165,8 @@ async def finds_what_the_model_finds_in_the_same_order(dut):
     """Streams of any length with few letters, which have many hits; several queries; pauses, and hits that wait."""
     core = await Core(dut).begin()
     assert await core.registers.read(ID) == 0x54534c42
-    found = 0
-    for round_ in range(16):
+    counts = {"found": 0}
+    for round_ in until_reached(16, counts, 15):
         letters = core.random.choice((2, 3, 4))
         stream = packed(core.random, core.random.choice((1, 2, 3, 4, 5, 60, 121)) if round_ % 4 else 190, letters)
         queries = ["".join(core.random.choice("ACGT"[:letters]) for _ in range(core.random.randrange(11, 25))) + "N"
@@ -170,8 +179,7 @@ async def finds_what_the_model_finds_in_the_same_order(dut):
         assert core.meaning(hits) == expected, f"round {round_}"
         assert await core.registers.read(HITS) == len(expected)
         assert await core.registers.read(WORDS) == -(-len(stream) // 4)
-        found += len(expected)
-    assert found > 15
+        counts["found"] += len(expected)
 
 
 def ranges(random_, bases, most_bases, apart):
@@ -189,8 +197,8 @@ async def drops_what_is_masked_and_shows_what_it_could_not_check(dut):
     """Lists with one range and with one in each word; longer ones than the memory, refilled in time and too late."""
     core = await Core(dut).begin()
     assert await core.registers.read(MASK) == 8 and await core.registers.write(MASK, 0) == SLVERR
-    dropped = checked = unchecked = 0
-    for round_ in range(12):
+    counts = {"dropped": 0, "checked": 0, "unchecked": 0}
+    for round_ in until_reached(12, counts, 5):
         unit = packed(core.random, 6, 4)
         stream = b"".join(core.random.choice((unit, packed(core.random, core.random.randrange(1, 9), 4)))
                           for _ in range(core.random.choice((1, 6, 24, 30))))
@@ -210,8 +218,9 @@ async def drops_what_is_masked_and_shows_what_it_could_not_check(dut):
         assert core.meaning(hits) == expected, f"round {round_}"
         flagged = sum(bool(entry & UNCHECKED) for _, entry in hits)
         assert not (in_time and flagged), f"round {round_}"
-        dropped, checked, unchecked = dropped + everything - len(hits), checked + len(hits) - flagged, unchecked + flagged
-    assert min(dropped, checked, unchecked) > 5, (dropped, checked, unchecked)
+        counts["dropped"] += everything - len(hits)
+        counts["checked"] += len(hits) - flagged
+        counts["unchecked"] += flagged
     # The list is of one stream: the next one has none.
     expected = await core.load(queries, stream, ())
     core.mask = []
@@ -223,8 +232,8 @@ async def drops_what_is_masked_and_shows_what_it_could_not_check(dut):
 async def drops_what_has_no_second_hit_on_its_diagonal(dut):
     """Windows of all sizes, more positions than slots, streams one after the other; without a mask all pass."""
     core = await Core(dut).begin()
-    dropped = passed = 0
-    for round_ in range(8):
+    counts = {"dropped": 0, "passed": 0}
+    for round_ in until_reached(8, counts, 5):
         unit = packed(core.random, core.random.choice((8, 12)), 4)
         stream = b""
         while len(stream) < 150:
@@ -242,10 +251,9 @@ async def drops_what_has_no_second_hit_on_its_diagonal(dut):
         core.pairs = f"5:{window}"
         hits, _ = await core.run(stream, core.random.choice((0, 50)))
         assert core.meaning(hits) == expected, f"round {round_}"
-        dropped, passed = dropped + everything - len(hits), passed + len(hits)
+        counts["dropped"] += everything - len(hits)
+        counts["passed"] += len(hits)
         core.mask = []
-    assert min(dropped, passed) > 5, (dropped, passed)
-    core.mask = []
     hits, _ = await core.run(stream)
     assert len(hits) == everything
     assert await core.registers.write(WINDOW, 0) == OKAY
