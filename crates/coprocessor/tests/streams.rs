@@ -534,7 +534,11 @@ fn a_power_cut_loses_nothing_that_was_acknowledged() {
     let seed = seed();
     let mut random = fastrand::Rng::with_seed(seed);
     let (mut cuts, mut gaps_seen) = (0, 0);
-    for round in 0..25 {
+    for round in 0..500 {
+        // How many changes a recording comes to is the scheduler's choice: it may end before the cut.
+        if round >= 25 && cuts > 10 && gaps_seen > 0 {
+            break;
+        }
         let number = random.u64(1..160);
         let lost = random.u64(0..30);
         let acknowledged = Arc::new(AtomicU64::new(0));
