@@ -7,14 +7,18 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 # The build of the command to install.
 COMMAND ?= target/release/straightway
-# The command that writes the manual pages and the completions: another one if COMMAND does not run here.
+# The command that writes the manual pages and the completions: another one if COMMAND does not run here; empty to leave them out.
 WRITER ?= $(COMMAND)
+# The folder of the C library.
+LIBDIR ?= $(PREFIX)/lib
+# The folder of systemd's units.
+UNITS ?= $(PREFIX)/lib/systemd/system
 # The folder with the C library to install.
 LIBRARY ?= $(dir $(COMMAND))
 VERSION = $(shell sed -n '0,/^version = /s/^version = "\(.*\)"/\1/p' Cargo.toml)
 MAJOR = $(firstword $(subst ., ,$(VERSION)))
 
-.PHONY: help demo test test-fast test-rtl test-arm64 soak figures reproduce check build setup install install-c fio-engine wheel packages packages-arm64 static
+.PHONY: help demo test test-fast test-rtl test-arm64 soak figures reproduce check build setup install install-c fio-engine wheel packages packages-arm64 static source
 
 help:
 	@echo "make demo       set up, then compare every path to an emulated NVMe drive (out/demo/)"
@@ -32,6 +36,7 @@ help:
 	@echo "make install    install it with its manual pages and completions, and libstraightway (PREFIX=/usr/local DESTDIR=)"
 	@echo "make packages   Debian packages of the command, the C library and CharIO (out/packages); packages-arm64 for 64-bit Arm"
 	@echo "make static     the command as one file that needs no libraries (out/packages/straightway-static)"
+	@echo "make source     the sources with all crates, from which Buildroot and Yocto build without a network (out/packages)"
 	@echo "make setup      install what all of these need"
 
 setup:
@@ -68,14 +73,20 @@ packages-arm64: build
 	tools/cross cargo build --release --locked -p straightway-cli -p straightway-preload -p straightway-c
 	tools/packages --arm64
 
+# The sources of this commit with all crates, for builds without a network: out/packages/straightway-VERSION.tar.gz.
+source:
+	@tools/setup base
+	tools/source
+
 # Installs what `make build` built, so that root needs no compiler.
 install: install-c
 	@test -x $(COMMAND) || { echo "install: $(COMMAND) does not exist; hint: make build" >&2; exit 1; }
 	install -D -m 755 $(COMMAND) $(DESTDIR)$(PREFIX)/bin/straightway
 	install -D -m 644 $(dir $(COMMAND))libstraightway_preload.so $(DESTDIR)$(PREFIX)/lib/straightway/libstraightway_preload.so
-	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
+	install -d $(DESTDIR)$(UNITS)
 	sed 's|@PREFIX@|$(PREFIX)|' packaging/systemd/straightway-record@.service.in \
-	    >$(DESTDIR)$(PREFIX)/lib/systemd/system/straightway-record@.service
+	    >$(DESTDIR)$(UNITS)/straightway-record@.service
+ifneq ($(WRITER),)
 	install -d $(DESTDIR)$(PREFIX)/share/man/man1
 	$(WRITER) man $(DESTDIR)$(PREFIX)/share/man/man1
 	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions \
@@ -83,18 +94,19 @@ install: install-c
 	$(WRITER) completions bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/straightway
 	$(WRITER) completions zsh >$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_straightway
 	$(WRITER) completions fish >$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/straightway.fish
+endif
 
 # libstraightway: shared, static, its header and its description for pkg-config.
 install-c:
 	@test -e $(LIBRARY)/libstraightway.so || { echo "install: $(LIBRARY)/libstraightway.so does not exist; hint: make build" >&2; exit 1; }
-	install -D -m 755 $(LIBRARY)/libstraightway.so $(DESTDIR)$(PREFIX)/lib/libstraightway.so.$(VERSION)
-	ln -sf libstraightway.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/libstraightway.so.$(MAJOR)
-	ln -sf libstraightway.so.$(MAJOR) $(DESTDIR)$(PREFIX)/lib/libstraightway.so
-	install -D -m 644 $(LIBRARY)/libstraightway.a $(DESTDIR)$(PREFIX)/lib/libstraightway.a
+	install -D -m 755 $(LIBRARY)/libstraightway.so $(DESTDIR)$(LIBDIR)/libstraightway.so.$(VERSION)
+	ln -sf libstraightway.so.$(VERSION) $(DESTDIR)$(LIBDIR)/libstraightway.so.$(MAJOR)
+	ln -sf libstraightway.so.$(MAJOR) $(DESTDIR)$(LIBDIR)/libstraightway.so
+	install -D -m 644 $(LIBRARY)/libstraightway.a $(DESTDIR)$(LIBDIR)/libstraightway.a
 	install -D -m 644 crates/c/include/straightway.h $(DESTDIR)$(PREFIX)/include/straightway.h
-	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig
-	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' crates/c/straightway.pc.in \
-	    >$(DESTDIR)$(PREFIX)/lib/pkgconfig/straightway.pc
+	install -d $(DESTDIR)$(LIBDIR)/pkgconfig
+	sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR:$(PREFIX)/%=$${prefix}/%)|; s|@VERSION@|$(VERSION)|' crates/c/straightway.pc.in \
+	    >$(DESTDIR)$(LIBDIR)/pkgconfig/straightway.pc
 
 demo:
 	@tools/setup base lab chario
