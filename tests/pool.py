@@ -31,7 +31,7 @@ sys.dont_write_bytecode = _WROTE
 
 BEFELL = image.BUILD / "befell.jsonl"
 # Each has memory of its own; more kinds than this and the one that was longest unused ends.
-MOST_GUESTS = 4
+MOST_GUESTS = 3
 # For the folders of this process's guests of all pools.
 NUMBERS = itertools.count(1)
 # Keeps 64 MiB from Linux in every guest: a window for the tests of CharIO (`scripted.Target.window`), so that they need no

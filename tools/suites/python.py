@@ -28,8 +28,9 @@ def run(suites, pattern=None):
     program = ROOT / "build" / "venv" / "bin" / "pytest"
     REPORT.parent.mkdir(parents=True, exist_ok=True)
     REPORT.unlink(missing_ok=True)
-    # One more than there are processors: guests wait for drives with limits, and for each other.
-    workers = str((os.cpu_count() or 1) + 1)
+    # Two for each processor: guests wait for drives with limits and for each other, and beside other programs more workers get
+    # more of the processors.
+    workers = str(2 * (os.cpu_count() or 1))
     command = [program, "-q", "--tb=short", "-n", workers, "--dist", "loadscope", f"--junitxml={REPORT}",
                *(["-k", pattern] if pattern else []), *words]  # fmt: skip
     status, output, _ = process.shown(command)
