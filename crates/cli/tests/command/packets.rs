@@ -70,9 +70,10 @@ fn datagrams_are_recorded_as_packets_and_replayed() {
     let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
     let moment = Duration::from_millis(100);
     receiver.set_read_timeout(Some(moment)).unwrap();
+    // Room for all that is sent while this thread is not running.
+    rustix::net::sockopt::set_socket_recv_buffer_size(&receiver, 212_992).unwrap();
     let to = format!("udp://{}", receiver.local_addr().unwrap());
     let mut replay = start(&["play", &device, "take", "--to", &to, "--replay", "--json"]);
-    // The kernel's buffer has room for what is sent while this thread is not running.
     let mut received = Vec::new();
     let mut data = [0; 2_048];
     let mut is_over = false;
