@@ -90,6 +90,15 @@ fn accesses_to_a_device_that_does_not_answer_end_at_their_deadline() {
         .expect("a clean end, once the device answers");
 }
 
+/// A call to a device that answers. On a busy machine it may take longer than its deadline: then it is made again.
+fn made(mut call: impl FnMut() -> Result<(), Error>) {
+    let mut outcomes = (0..1000).map(|_| call());
+    let outcome = outcomes.find(|outcome| !matches!(outcome, Err(Error::Late(_))));
+    outcome
+        .expect("not late each time")
+        .expect("a device that is well");
+}
+
 #[test]
 fn calls_to_a_device_that_does_not_answer_end_at_their_deadline() {
     if permitted::is_missing(false) {
@@ -118,9 +127,8 @@ fn calls_to_a_device_that_does_not_answer_end_at_their_deadline() {
         // What was stored is kept, and a later sync has it.
         assert_eq!((load(&map, 0), load(&map, PAGE)), (77, 78));
         let_go.store(true, Ordering::Relaxed);
-        map.sync().expect("the device answers again");
-        map.pin(8 * PAGE as u64..9 * PAGE as u64)
-            .expect("the page is read");
+        made(|| map.sync());
+        made(|| map.pin(8 * PAGE as u64..9 * PAGE as u64));
         store(&map, 2 * PAGE, 79);
         let_go.store(false, Ordering::Relaxed);
         // It answers no more, so the map's last sync is late, and its device is never released.
