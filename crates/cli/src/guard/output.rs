@@ -330,19 +330,21 @@ pub fn refuse_to_mix(json: bool, instead: &str) -> Result<()> {
     }
 }
 
-/// Checks `path`, or standard output, as the output for data read from `drive`.
+/// Checks `path`, or standard output, as the output for data read from `drive`. A drive without a name has nothing that can be named
+/// and is a part of it.
 ///
 /// # Errors
 /// The output is the drive itself, or may not be written.
 pub fn output_of(
     roots: &Roots,
-    drive: &Drive,
+    drive: Option<&Drive>,
     path: Option<&Path>,
     force: bool,
 ) -> Result<Option<Output>> {
-    match path {
-        Some(path) => Output::check(roots, path, force, Some(drive)).map(Some),
-        None => refuse_standard_output(roots, drive).map(|()| None),
+    match (path, drive) {
+        (Some(path), _) => Output::check(roots, path, force, drive).map(Some),
+        (None, Some(drive)) => refuse_standard_output(roots, drive).map(|()| None),
+        (None, None) => Ok(None),
     }
 }
 

@@ -7,12 +7,13 @@ use super::{Answer, Ask};
 use crate::Context;
 use crate::drive::Drive;
 use crate::failure::{Exit, Failure, Result};
+use crate::path::OpenOptions;
 use crate::transfer::IoArgs;
 use crate::transfer::pump::Sink;
 use crate::volume::drain::{Part, drain};
 use crate::volume::flow::Sums;
 use crate::volume::listing::{FileEntry, Listing};
-use crate::volume::{Access, Mounted, Store, pace, route, shown};
+use crate::volume::{Access, Mounted, Store, pace, shown};
 use indicatif::ProgressBar;
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
@@ -27,6 +28,7 @@ pub struct Origin<'o, 'a> {
     context: &'o Context,
     device: &'o str,
     io: &'o IoArgs,
+    options: OpenOptions,
     /// The device, if it has a name while another process has it.
     pub drive: Option<&'o Drive>,
     place: Place<'o, 'a>,
@@ -48,6 +50,7 @@ impl Origin<'_, '_> {
         context: &Context,
         device: &str,
         io: &IoArgs,
+        options: OpenOptions,
         body: impl FnOnce(&Origin<'_, '_>) -> Result<T>,
     ) -> Result<T> {
         if let Some(live) = Live::find(context, device) {
@@ -57,17 +60,19 @@ impl Origin<'_, '_> {
                 context,
                 device,
                 io,
+                options,
                 drive: drive.as_ref(),
                 place: Place::There(RefCell::new(Some(live))),
             });
         }
         let drive = Drive::find(&context.roots, device)?;
-        let mut store = Store::of(context, drive, &route::open_options(io, false))?;
+        let mut store = Store::of(context, drive, &options)?;
         let result = store.mount(Access::Read, |mounted| {
             body(&Origin {
                 context,
                 device,
                 io,
+                options,
                 drive: Some(mounted.drive),
                 place: Place::Here(mounted),
             })
@@ -121,7 +126,7 @@ impl Origin<'_, '_> {
         })
     }
 
-    /// Reads the first `len` bytes of a file, and compares what has checksums.
+    /// Reads the first `len` bytes of a file, and compares what has checksums: the number of requests.
     ///
     /// # Errors
     /// The volume or the sink failed, the data does not match its checksums, or the user cancelled.
@@ -131,17 +136,17 @@ impl Origin<'_, '_> {
         len: u64,
         bar: &ProgressBar,
         sink: &mut Sink<'_>,
-    ) -> Result<()> {
+    ) -> Result<u64> {
         let name = entry.name.as_str();
         let mut data = Vec::new();
-        let mut at = 0;
+        let (mut at, mut requests) = (0, 0);
         while at < len {
             data.clear();
             let ask = |live: &mut Live| {
                 let found = live.read(name, at, len - at, &mut data)?;
-                Ok(found.map(|found| found.length_bytes))
+                Ok(found.map(|found| (found.length_bytes, 1)))
             };
-            let read = self.each(ask, |mounted| {
+            let (read, of_it) = self.each(ask, |mounted| {
                 let part = Part {
                     name,
                     offset_bytes: at,
@@ -155,7 +160,7 @@ impl Origin<'_, '_> {
                     pace: pace(mounted, self.io)?,
                 };
                 let drained = drain(mounted, &part, sink, bar, &self.context.cancel)?;
-                Ok(drained.bytes)
+                Ok((drained.bytes, drained.requests))
             })?;
             if read == 0 {
                 let what = format!("`{}` is now shorter than it was", shown(name));
@@ -166,11 +171,12 @@ impl Origin<'_, '_> {
                 bar.inc(read);
             }
             at += read;
+            requests += of_it;
             if self.context.cancel.is_set() {
                 return Err(Failure::interrupted("interrupted"));
             }
         }
-        Ok(())
+        Ok(requests)
     }
 
     /// What the recording answers, or, once it has ended, what the volume has.
@@ -192,8 +198,7 @@ impl Origin<'_, '_> {
                 }
                 *live = None;
             }
-            let options = route::open_options(self.io, false);
-            match Store::with(self.context, self.device, &options, &mut here) {
+            match Store::with(self.context, self.device, &self.options, &mut here) {
                 Err(failure) if failure.exit() == Exit::Missing && began.elapsed() < HANDOVER => {}
                 result => return result,
             }

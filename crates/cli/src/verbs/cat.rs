@@ -7,6 +7,7 @@ use crate::live::origin::Origin;
 use crate::transfer::IoArgs;
 use crate::verbs::put::check_name;
 use crate::volume::listing::FileEntry;
+use crate::volume::route;
 use crate::volume::tree::{choose, none_of};
 use clap::Args;
 use std::collections::BTreeMap;
@@ -37,11 +38,9 @@ impl Cat {
         for name in &self.names {
             check_name(name)?;
         }
-        Origin::with(context, &self.device, &self.io, |origin| {
-            let output = match origin.drive {
-                Some(drive) => output_of(&context.roots, drive, None, false)?,
-                None => None,
-            };
+        let options = route::open_options(&self.io, false);
+        Origin::with(context, &self.device, &self.io, options, |origin| {
+            let output = output_of(&context.roots, origin.drive, None, false)?;
             let all = origin.files()?;
             let files = self.chosen(&all)?;
             let mut sink = Outlet::open(output)?;

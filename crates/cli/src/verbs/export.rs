@@ -15,7 +15,7 @@ use crate::units::{counted, exact, micros};
 use crate::verbs::put::{check_name, unfinished_name};
 use crate::volume::listing::FileEntry;
 use crate::volume::tree::{choose, is_pattern, none_of};
-use crate::volume::{failed, shown};
+use crate::volume::{failed, route, shown};
 use crate::{Context, SCHEMA_VERSION};
 use clap::Args;
 use indicatif::ProgressBar;
@@ -166,7 +166,8 @@ impl Export {
             return Err(Failure::usage("an export needs the name of a file")
                 .hint("straightway get DEVICE NAME - writes the bytes to standard output"));
         }
-        let exported = Origin::with(context, &self.device, &self.io, |origin| {
+        let options = route::open_options(&self.io, false);
+        let exported = Origin::with(context, &self.device, &self.io, options, |origin| {
             context.say(format_args!("path: {}", origin.path()));
             let began = Instant::now();
             let mut exported = self.export(context, origin, &self.segments(origin)?)?;

@@ -38,7 +38,7 @@ a pattern fits: * means any letters, / too, ? one, [a-c] one of these. Quote pat
 a folder. Nothing is fetched if a word fits no file, or a local file exists and --force is not given.
 With --tar they become one archive, with their sizes and times; the last word is its file, or -.
 
-While another process records on the volume, that process gives what is committed. With --follow the file
+While another process records on the volume, that process gives what is committed. With --follow one file
 is fetched until nothing more is written to it, so that `straightway get DEVICE NAME - --follow | ...`
 sees a recording as it grows; what is committed arrives, within --commit-interval of the recording.
 
@@ -107,16 +107,25 @@ impl Get {
             return Self::tell(context, self.json, report);
         }
         let drive = Drive::find(&context.roots, &self.device)?;
-        let output = output_of(&context.roots, &drive, target.as_deref(), self.force)?;
+        let output = output_of(&context.roots, Some(&drive), target.as_deref(), self.force)?;
         let options = route::open_options(&self.io, false);
         let mut store = Store::of(context, drive, &options)?;
         context.say(format_args!("path: {}", store.opened.name));
         let report = store.mount(Access::Read, |mounted| {
             let entry = Self::entry(mounted, name)?;
+            let part = self.part(mounted, &entry)?;
+            let mut sink = Outlet::open(output)?;
             let bar = context.console.bytes_bar(Some(entry.size_bytes));
-            let report = self.get(context, mounted, &entry, output, &bar);
+            let began = Instant::now();
+            let mut report = self.fetch(context, mounted, &part, &bar, |data| sink.take(data))?;
             bar.finish_and_clear();
-            report
+            // A part of the file is another file, made now.
+            if part.length_bytes == part.size_bytes {
+                sink.set_modified(entry.modified_ns);
+            }
+            sink.finish()?;
+            report.elapsed_us = micros(began.elapsed());
+            Ok(report)
         });
         Self::tell(context, self.json, store.close(report)?)
     }
@@ -137,13 +146,8 @@ impl Get {
         name: &str,
         target: Option<&Path>,
     ) -> Result<Report> {
-        let output = match Drive::find(&context.roots, &self.device) {
-            Ok(drive) => output_of(&context.roots, &drive, target, self.force)?,
-            // It has no name here, so nothing that can be named is a part of it.
-            Err(_) => target
-                .map(|target| Output::check(&context.roots, target, self.force, None))
-                .transpose()?,
-        };
+        let drive = Drive::find(&context.roots, &self.device).ok();
+        let output = output_of(&context.roots, drive.as_ref(), target, self.force)?;
         context.say(format_args!("path: {}", Live::PATH));
         let mut sink = Outlet::open(output)?;
         let report = self.get_live(context, live, name, &mut sink)?;
@@ -215,27 +219,6 @@ impl Get {
             (false, [names @ .., folder]) => many(names, PathBuf::from(folder)),
             (false, []) => Err(Failure::usage("which file?").hint("straightway ls DEVICE")),
         }
-    }
-
-    fn get(
-        &self,
-        context: &Context,
-        mounted: &Mounted<'_, '_>,
-        entry: &FileEntry,
-        output: Option<Output>,
-        bar: &ProgressBar,
-    ) -> Result<Report> {
-        let part = self.part(mounted, entry)?;
-        let mut sink = Outlet::open(output)?;
-        let began = Instant::now();
-        let mut report = self.fetch(context, mounted, &part, bar, |data| sink.take(data))?;
-        // A part of the file is another file, made now.
-        if part.length_bytes == part.size_bytes {
-            sink.set_modified(entry.modified_ns);
-        }
-        sink.finish()?;
-        report.elapsed_us = micros(began.elapsed());
-        Ok(report)
     }
 
     /// A file, by name.

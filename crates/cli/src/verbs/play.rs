@@ -92,7 +92,7 @@ impl Play {
             _ => None,
         };
         let output = match to_stdout || path.is_some() {
-            true => output_of(&context.roots, &drive, path, self.force)?,
+            true => output_of(&context.roots, Some(&drive), path, self.force)?,
             false => None,
         };
         let remote = RemoteVolume::open(context, &drive, self.route, self.block, self.buffers)?;

@@ -95,7 +95,7 @@ impl Read {
         let drive = Drive::find_and_say(&context.roots, &self.device, &context.console)?;
         let path = self.output.as_deref();
         let output = match to_stdout || path.is_some() {
-            true => output_of(&context.roots, &drive, path, self.force)?,
+            true => output_of(&context.roots, Some(&drive), path, self.force)?,
             false => None,
         };
         let grant = Grant::of(&context.roots, drive, Purpose::Read)?;

@@ -81,7 +81,7 @@ impl Table {
             refuse_to_mix(self.json, "name a file")?;
         }
         let drive = Drive::find(&context.roots, &self.device)?;
-        let output = output_of(&context.roots, &drive, file, self.force)?;
+        let output = output_of(&context.roots, Some(&drive), file, self.force)?;
         let options = route::open_options(&self.route.with_buffers(4096, 1), false);
         let mut store = Store::of(context, drive, &options)?;
         let made = store.mount(Access::Read, |mounted| self.of_file(mounted));

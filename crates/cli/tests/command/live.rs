@@ -3,7 +3,7 @@
 use crate::formats::{SAMPLES, mcap};
 use crate::support::{Folder, code, command, json, noise, ok, refused, run, stderr, volume};
 use std::io::{BufRead, BufReader, Read, Write};
-use std::process::{Child, ChildStdin, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::channel;
 
 /// A recording from a pipe, whose commits are awaited.
@@ -265,6 +265,21 @@ fn what_is_committed_is_exported_and_printed_while_the_recording_goes_on() {
         }
         let printed = run(&["cat", &device, "other", "take"]);
         assert!(printed.stdout == [&read("other"), committed].concat());
+        let several = folder.path("several");
+        let fetched = json(&["get", &device, "t*", "other", &several, "--force", "--json"]);
+        assert_eq!(fetched["path"], "the recording's process");
+        assert!(read("several/take") == committed && read("several/other") == read("other"));
+        let archive = folder.path("all.tar");
+        ok(&["get", &device, "--all", &archive, "--tar", "--force"]);
+        let unpacked = Command::new("tar")
+            .args(["-xOf", &archive, "take"])
+            .output();
+        assert!(unpacked.unwrap().stdout == committed);
+        refused(
+            &["get", &device, "none", "other", &several],
+            10,
+            "nothing was fetched",
+        );
         refused(&["cat", &device, "none"], 10, "nothing was printed");
         refused(&["export", &device, "none", &target], 10, "none");
         refused(&export[..export.len() - 2], 9, "exists");

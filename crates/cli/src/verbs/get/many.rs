@@ -3,15 +3,17 @@
 //! A `/` in a name is a folder, which is made. Nothing is fetched if a name or a pattern chooses no file, or a local file exists.
 
 use super::Get;
+use super::live::no_checksums;
 use crate::Context;
-use crate::drive::Drive;
 use crate::failure::{Exit, Failure, Result};
-use crate::guard::Output;
+use crate::guard::{Outlet, Output};
+use crate::live::origin::Origin;
 use crate::units::micros;
-use crate::verbs::put::{ManyReport, Reported};
-use crate::volume::listing::{FileEntry, Listing};
+use crate::verbs::put::{ManyReport, Report, Reported};
+use crate::volume::listing::FileEntry;
+use crate::volume::route;
 use crate::volume::tree::{choose, local, none_of};
-use crate::volume::{Access, Mounted, Store, route};
+use indicatif::ProgressBar;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -40,14 +42,11 @@ impl Get {
             );
             return Err(Failure::usage(what).hint("the last word is the folder for the files"));
         }
-        let drive = Drive::find(&context.roots, &self.device)?;
         let options = route::options_for_many(&self.io, false);
-        let mut store = Store::of(context, drive, &options)?;
-        context.say(format_args!("path: {}", store.opened.name));
-        let report = store.mount(Access::Read, |mounted| {
-            self.get_many(context, mounted, wanted)
-        });
-        let report = store.close(report)?;
+        let report = Origin::with(context, &self.device, &self.io, options, |origin| {
+            context.say(format_args!("path: {}", origin.path()));
+            self.get_many(context, origin, wanted)
+        })?;
         Reported::Many(report).tell(context, self.json, "fetched", "")
     }
 
@@ -66,10 +65,11 @@ impl Get {
     /// The files that the words choose, by name.
     pub(super) fn chosen(
         &self,
-        mounted: &Mounted<'_, '_>,
+        origin: &Origin<'_, '_>,
         words: &[String],
     ) -> Result<Vec<FileEntry>> {
-        let mut files = Listing::read(mounted)?.files;
+        let mut files = origin.files()?;
+        files.sort_by(|one, other| one.name.cmp(&other.name));
         let names: Vec<&str> = files.iter().map(|file| file.name.as_str()).collect();
         let (chosen, idle) = choose(words, &names)?;
         // All files of an empty volume are none.
@@ -78,26 +78,47 @@ impl Get {
         }
         let chosen: BTreeSet<String> = chosen.into_iter().map(str::to_owned).collect();
         files.retain(|file| chosen.contains(&file.name));
-        Ok(files)
+        match files.iter().find(|file| !file.has_checksums()) {
+            Some(file) if self.verify => Err(no_checksums(&file.name)),
+            _ => Ok(files),
+        }
+    }
+
+    /// Reads one of the files, as long as it was when it was chosen, into the sink.
+    pub(super) fn read(
+        &self,
+        origin: &Origin<'_, '_>,
+        file: &FileEntry,
+        sink: &mut Outlet,
+        bar: &ProgressBar,
+    ) -> Result<Report> {
+        let mut take = |data: &[u8]| sink.take(data);
+        let requests = origin.read(file, file.size_bytes, bar, &mut take)?;
+        Ok(Report {
+            length_bytes: file.size_bytes,
+            requests,
+            checksums: file.has_checksums(),
+            verified: file.has_checksums(),
+            ..Report::of_hardware(&self.device, &file.name)
+        })
     }
 
     fn get_many(
         &self,
         context: &Context,
-        mounted: &Mounted<'_, '_>,
+        origin: &Origin<'_, '_>,
         wanted: &Wanted,
     ) -> Result<ManyReport> {
         let began = Instant::now();
-        let chosen = self.chosen(mounted, &wanted.words)?;
-        let output =
-            |path: &Path| Output::check(&context.roots, path, self.force, Some(mounted.drive));
+        let chosen = self.chosen(origin, &wanted.words)?;
+        let output = |path: &Path| Output::check(&context.roots, path, self.force, origin.drive);
         for file in &chosen {
             let path = local(&wanted.folder, &file.name)?;
             if std::fs::symlink_metadata(&path).is_ok() {
                 output(&path)?;
             }
         }
-        let mut report = ManyReport::new(mounted);
+        let mut report = ManyReport::new(origin.device(), origin.path());
         let bar = context.console.bytes_bar(None);
         let mut made = PathBuf::new();
         for (index, file) in chosen.iter().enumerate() {
@@ -105,7 +126,12 @@ impl Get {
             let folder = path.parent().unwrap_or(&wanted.folder);
             let fetched = make_folder(folder, &mut made)
                 .and_then(|()| output(&path))
-                .and_then(|output| self.get(context, mounted, file, Some(output), &bar));
+                .and_then(|output| {
+                    let mut sink = Outlet::open(Some(output))?;
+                    let one = self.read(origin, file, &mut sink, &bar)?;
+                    sink.set_modified(file.modified_ns);
+                    sink.finish().map(|()| one)
+                });
             match fetched {
                 Ok(one) => report.add(one),
                 Err(failure) => {

@@ -2,14 +2,14 @@
 
 use super::Get;
 use crate::Context;
-use crate::drive::Drive;
 use crate::failure::{Exit, Failure, Result};
 use crate::guard::{Outlet, Output, output_of, refuse_to_mix};
+use crate::live::origin::Origin;
 use crate::units::micros;
 use crate::verbs::put::{ManyReport, Reported};
 use crate::volume::archive::{RECORD_BYTES, padded};
 use crate::volume::listing::FileEntry;
-use crate::volume::{Access, Mounted, Store, route, shown};
+use crate::volume::{route, shown};
 use std::path::PathBuf;
 use std::time::Instant;
 use tar::{EntryType, Header};
@@ -35,35 +35,31 @@ impl Get {
         if target.is_none() {
             refuse_to_mix(self.json, "name a file")?;
         }
-        let drive = Drive::find(&context.roots, &self.device)?;
-        let output = output_of(&context.roots, &drive, target.as_deref(), self.force)?;
-        let options = route::open_options(&self.io, false);
-        let mut store = Store::of(context, drive, &options)?;
-        context.say(format_args!("path: {}", store.opened.name));
-        let report = store.mount(Access::Read, |mounted| {
-            self.get_archive(context, mounted, words, output)
-        });
-        let report = store.close(report)?;
+        let options = route::options_for_many(&self.io, false);
+        let report = Origin::with(context, &self.device, &self.io, options, |origin| {
+            let output = output_of(&context.roots, origin.drive, target.as_deref(), self.force)?;
+            context.say(format_args!("path: {}", origin.path()));
+            self.get_archive(context, origin, words, output)
+        })?;
         Reported::Many(report).tell(context, self.json, "fetched", "")
     }
 
     fn get_archive(
         &self,
         context: &Context,
-        mounted: &Mounted<'_, '_>,
+        origin: &Origin<'_, '_>,
         words: &[String],
         output: Option<Output>,
     ) -> Result<ManyReport> {
         let began = Instant::now();
-        let chosen = self.chosen(mounted, words)?;
+        let chosen = self.chosen(origin, words)?;
         let headers: Vec<Header> = chosen.iter().map(header).collect::<Result<_>>()?;
-        let mut report = ManyReport::new(mounted);
+        let mut report = ManyReport::new(origin.device(), origin.path());
         let bar = context.console.bytes_bar(None);
         let mut sink = Outlet::open(output)?;
         for (file, header) in chosen.iter().zip(&headers) {
-            let part = self.part(mounted, file)?;
             sink.take(header.as_bytes())?;
-            let one = self.fetch(context, mounted, &part, &bar, |data| sink.take(data))?;
+            let one = self.read(origin, file, &mut sink, &bar)?;
             let padding = padded(one.length_bytes) - one.length_bytes;
             sink.take(ZEROES.get(..padding as usize).unwrap_or_default())?;
             report.add(one);

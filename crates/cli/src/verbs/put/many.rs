@@ -58,11 +58,11 @@ pub struct FileMoved {
 
 impl ManyReport {
     /// The report before the first file.
-    pub fn new(mounted: &Mounted<'_, '_>) -> Self {
+    pub fn new(device: String, path: &str) -> Self {
         Self {
             schema_version: SCHEMA_VERSION,
-            device: mounted.drive.to_string(),
-            path: mounted.path.to_owned(),
+            device,
+            path: path.to_owned(),
             ..Self::default()
         }
     }
@@ -155,7 +155,7 @@ impl Put {
         left: &mut Option<String>,
     ) -> Result<ManyReport> {
         let began = Instant::now();
-        let mut report = ManyReport::new(mounted);
+        let mut report = ManyReport::new(mounted.drive.to_string(), mounted.path);
         let links = tree.skipped.iter().map(|path| path.display().to_string());
         report.skipped.extend(links);
         let files = Listing::read(mounted)?.files.into_iter();

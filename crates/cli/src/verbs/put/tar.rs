@@ -43,7 +43,7 @@ impl Put {
         left: &mut Option<String>,
     ) -> Result<ManyReport> {
         let began = Instant::now();
-        let mut report = ManyReport::new(mounted);
+        let mut report = ManyReport::new(mounted.drive.to_string(), mounted.path);
         let bar = context.console.bytes_bar(None);
         // One bar for all files.
         let silent = context.silent();
