@@ -317,14 +317,17 @@ fn a_volume_made_for_checksums_gives_them_to_every_file() {
         "plain",
         "--no-checksums",
     ]);
-    let record = [
-        "record", &disk, "taken", "--from", "pattern", "--rate", "64M",
-    ];
-    ok(&[&record[..], &["--size", "1M"]].concat());
-    let record = [
-        "record", &disk, "bare", "--from", "pattern", "--rate", "64M",
-    ];
-    ok(&[&record[..], &["--size", "1M", "--no-checksums"]].concat());
+    // This is not about the default deadline, which a busy machine misses.
+    let pattern = "--from pattern --rate 64M --size 1M --deadline 1min";
+    let record = |name: &str, more: &str| {
+        let words = pattern.split(' ').chain(more.split_whitespace());
+        ok(&["record", &disk, name]
+            .into_iter()
+            .chain(words)
+            .collect::<Vec<_>>());
+    };
+    record("taken", "");
+    record("bare", "--no-checksums");
     let files = json(&["ls", &disk, "--json"])["files"].clone();
     let with: Vec<_> = files
         .as_array()
