@@ -177,7 +177,7 @@ def test_readers_of_the_formats_open_what_a_power_cut_leaves():
         ends_at = {name: list[-1][0] for name, list in acknowledged.items()} | {NAMES[-1]: len(log)}
         begin, moments = 0, []
         for name, end in ends_at.items():
-            moments += [(moment, name) for moment in sorted(choice.sample(range(begin + 1, end), MOMENTS - 1)) + [end]]
+            moments += [(moment, name) for moment in sorted(choice.sample(range(begin + 1, end), min(MOMENTS, end - begin) - 1)) + [end]]
             begin = end
         for moment, name in moments:
             durable.go_to(moment)
