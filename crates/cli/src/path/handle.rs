@@ -164,3 +164,30 @@ pub fn only_namespace(handle: &dyn ControllerHandle) -> Result<u32> {
         }
     }
 }
+
+/// The failure of waiting for interrupts at a controller of this kind ([`ControllerHandle::name`]), which has none.
+pub fn without_interrupts(kind: &str) -> Failure {
+    let (what, hint) = match kind {
+        "noiommu" => (
+            "without an IOMMU there are no interrupts in user space",
+            "enable the IOMMU; straightway doctor shows how",
+        ),
+        _ => (
+            "the drive has no interrupt that reaches user space",
+            "--mode poll, or a kernel without pci=nomsi",
+        ),
+    };
+    Failure::unsupported(what).hint(hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_interrupt_is_blamed_on_the_iommu_only_without_one() {
+        let said = |kind| without_interrupts(kind).to_string();
+        assert!(said("noiommu").contains("IOMMU"));
+        assert!(!said("vfio").contains("IOMMU"));
+    }
+}

@@ -707,10 +707,7 @@ pub fn another_queue(
 ) -> Result<Box<dyn Device + Send>> {
     let wait = match kind.wait {
         Wait::Interrupt if !handle.has_interrupts() => {
-            return Err(Failure::unsupported(
-                "without an IOMMU there are no interrupts in user space",
-            )
-            .hint("enable the IOMMU; straightway doctor shows how"));
+            return Err(handle::without_interrupts(handle.name()));
         }
         Wait::Hybrid if !handle.has_interrupts() => Wait::Poll,
         wait => wait,
