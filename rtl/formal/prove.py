@@ -160,8 +160,8 @@ def main():
     cores.cores()
     running = {}
     while work or running:
-        # A proof keeps one processor busy.
-        while work and len(running) < (os.cpu_count() or 1):
+        # Two for each processor, as the other tests: of one that is shared, they get the same part.
+        while work and len(running) < 2 * (os.cpu_count() or 1):
             child, place = forked(*work.pop(0), again)
             running[child] = place
         child, _ = os.wait()

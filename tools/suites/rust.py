@@ -1,4 +1,4 @@
-"""The crates' tests. cargo builds them; this runs the programs, one per processor at a time.
+"""The crates' tests. cargo builds them; this runs the programs, two per processor at a time: many tests wait.
 
 cargo runs one test program after the other, and each waits for its slowest test.
 """
@@ -36,7 +36,7 @@ def run(pattern=None):
     known = json.loads(TIMES.read_text("utf-8")) if TIMES.exists() else {}
     programs.sort(key=lambda program: -known.get(program[0], 0))
     times = {}
-    with ThreadPoolExecutor(max(2, os.cpu_count() or 1)) as pool:
+    with ThreadPoolExecutor(2 * (os.cpu_count() or 1)) as pool:
         for name, seconds, result in pool.map(lambda program: run_one(*program, pattern), programs):
             times[name] = seconds
             total.add(result)
