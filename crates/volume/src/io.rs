@@ -64,6 +64,8 @@ pub(crate) struct State<'a, D> {
     pub cached_group: u32,
     /// A metadata operation has the nodes.
     pub busy: bool,
+    /// Another operation waits for them.
+    pub wanted: bool,
     /// The current operation has written; if it does not finish, the volume has failed.
     pub changing: bool,
     pub failed: bool,
@@ -243,6 +245,7 @@ impl<'a, D: Device> Volume<'a, D> {
         Enter {
             volume: self,
             to_change: false,
+            has_waited: false,
         }
     }
 
@@ -251,6 +254,7 @@ impl<'a, D: Device> Volume<'a, D> {
         Enter {
             volume: self,
             to_change: true,
+            has_waited: false,
         }
     }
 }
@@ -259,13 +263,14 @@ impl<'a, D: Device> Volume<'a, D> {
 pub(crate) struct Enter<'v, 'a, D: Device> {
     volume: &'v Volume<'a, D>,
     to_change: bool,
+    has_waited: bool,
 }
 
 impl<'v, 'a, D: Device> Future for Enter<'v, 'a, D> {
     type Output = Result<Turn<'v, 'a, D>, Error>;
 
     #[inline(never)]
-    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Self::Output> {
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Self::Output> {
         let volume = self.volume;
         let mut state = volume.state();
         if state.read_only && self.to_change {
@@ -275,9 +280,15 @@ impl<'v, 'a, D: Device> Future for Enter<'v, 'a, D> {
             return Poll::Ready(Err(Error::NeedsMount));
         }
         // A request of a dropped operation may still be outstanding.
-        if state.busy || matches!(state.io, Io::Flushing | Io::InFlight(..)) {
+        let is_taken = state.busy || matches!(state.io, Io::Flushing | Io::InFlight(..));
+        // The next operation of a series begins in the poll in which the one before it ended. Those that wait come first: it
+        // is theirs in the next poll.
+        if is_taken || state.wanted && !self.has_waited {
+            state.wanted = true;
+            self.has_waited = true;
             return Poll::Pending;
         }
+        state.wanted = false;
         state.busy = true;
         state.io = Io::Idle;
         Poll::Ready(Ok(Turn {

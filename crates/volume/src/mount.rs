@@ -142,6 +142,7 @@ impl<'a, D: Device> Volume<'a, D> {
             cached_slot: NO_SLOT,
             cached_group: NO_GROUP,
             busy: false,
+            wanted: false,
             both: false,
             changing: false,
             failed: false,
