@@ -16,6 +16,8 @@
 #define STRAIGHTWAY_FORMAT_OPTIONS_INIT { .size = sizeof(struct straightway_format_options) }
 // struct straightway_record_options options = STRAIGHTWAY_RECORD_OPTIONS_INIT;
 #define STRAIGHTWAY_RECORD_OPTIONS_INIT { .size = sizeof(struct straightway_record_options) }
+// struct straightway_map_options options = STRAIGHTWAY_MAP_OPTIONS_INIT;
+#define STRAIGHTWAY_MAP_OPTIONS_INIT { .size = sizeof(struct straightway_map_options) }
 
 // Memory for a file's name: 64 bytes of UTF-8 and the end.
 #define STRAIGHTWAY_NAME_SIZE 65
@@ -280,6 +282,52 @@ struct straightway_record_report {
   uint64_t retries;
 };
 
+// How to map. Begin with STRAIGHTWAY_MAP_OPTIONS_INIT.
+struct straightway_map_options {
+  // sizeof(struct straightway_map_options).
+  size_t size;
+  // Bytes that are read when one is touched: a power of two from 4096 to 2 MiB, or 0 for 64 KiB. Checksums are compared if it is at
+  // least that.
+  size_t page_bytes;
+  // The most memory that holds content, or 0 for 64 MiB. Half of it can be stored to before it is written.
+  size_t memory_bytes;
+  // Bytes that are read behind what is touched, for accesses in ascending order; or 0 for none.
+  size_t read_ahead_bytes;
+};
+
+// A file of a volume, or a device, as memory. It belongs to the thread that opened it; all threads can use the memory. 0 is none.
+typedef uint64_t straightway_map;
+
+// What a map has done so far.
+struct straightway_map_counters {
+  // sizeof(struct straightway_map_counters), set by the caller.
+  size_t size;
+  // Times that a thread waited for a page.
+  uint64_t faults;
+  // Pages that were read.
+  uint64_t reads;
+  // Those of them that no thread had touched.
+  uint64_t reads_ahead;
+  // Pages that were written.
+  uint64_t writes;
+  // Pages whose memory was taken for others.
+  uint64_t evictions;
+  // Accesses that could not be served and pages that could not be written.
+  uint64_t failures;
+};
+
+// An access that could not be served, or a page that could not be written.
+struct straightway_map_failure {
+  // sizeof(struct straightway_map_failure), set by the caller.
+  size_t size;
+  // The page's first byte in the map.
+  uint64_t offset;
+  // 1 if its write failed, and the next sync tries again; 0 if its read failed, and the access got SIGBUS.
+  uint32_t write;
+  // Why; straightway_error() has the text.
+  enum straightway_status status;
+};
+
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
@@ -506,6 +554,50 @@ enum straightway_status straightway_recorder_get_report(straightway_recorder rec
 // counters, also after an error: durable_bytes of it are in the file. The handle is closed in every case.
 enum straightway_status straightway_recorder_close(straightway_recorder recorder,
                                                    struct straightway_record_report *report);
+
+// Maps `file_name`, a file of the volume on the device that the command calls `name`; or the device itself, if it is NULL. Until
+// straightway_map_close the device belongs to the map, whose thread reads a page when it is first touched. Both options may be NULL.
+//
+// Of `options`, path, mode, namespace_id, write and queue_depth, the pages that are read or written at the same time, are used. With
+// `write` the memory can be stored to: a file's data changes in place, which needs a file without checksums, and its size stays. A
+// device also needs destroy_data.
+//
+// Where a page cannot be read, or a map for reading is stored to, the access ends in a signal as with mmap; straightway_map_pin returns
+// an error. A child process does not inherit the memory. Needs userfaultfd, or fails with STRAIGHTWAY_STATUS_UNSUPPORTED.
+enum straightway_status straightway_map_open(const char *name,
+                                             const char *file_name,
+                                             const struct straightway_options *options,
+                                             const struct straightway_map_options *map_options,
+                                             straightway_map *map);
+
+// Where the memory begins, and how many bytes the file or the device has. Any thread can use it until straightway_map_close.
+enum straightway_status straightway_map_get_memory(straightway_map map,
+                                                   void **memory,
+                                                   uint64_t *bytes);
+
+// Reads a range soon, without waiting: as much of it, from its start, as there is memory for.
+enum straightway_status straightway_map_prefetch(straightway_map map, uint64_t offset, uint64_t bytes);
+
+// Reads a range and keeps it in memory until it is unpinned, as often as it was pinned: loads from it neither wait nor fail.
+enum straightway_status straightway_map_pin(straightway_map map,
+                                            uint64_t offset,
+                                            uint64_t bytes);
+
+// Lets the memory of a pinned range be used for other pages again.
+enum straightway_status straightway_map_unpin(straightway_map map, uint64_t offset, uint64_t bytes);
+
+// Writes what was stored until now, and makes it durable. What cannot be written stays in memory, for the next sync.
+enum straightway_status straightway_map_sync(straightway_map map);
+
+// What the map has done so far. The caller sets `size`.
+enum straightway_status straightway_map_get_counters(straightway_map map, struct straightway_map_counters *counters);
+
+// Takes the oldest failure of the last thousand; STRAIGHTWAY_STATUS_NOT_FOUND if there is none. The caller sets `size`.
+enum straightway_status straightway_map_take_failure(straightway_map map, struct straightway_map_failure *failure);
+
+// Makes durable what was stored, ends the map and closes the device. No thread may use the memory from the beginning of this call on.
+// The handle is closed in every case; an error says that what was stored since the last sync may be lost.
+enum straightway_status straightway_map_close(straightway_map map);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -6,7 +6,7 @@
 use crate::error::{Fault, usage};
 use crate::mounted::Mounted;
 use crate::session::Session;
-use cli::open::{Recorder, VolumeFile};
+use cli::open::{Map, Recorder, VolumeFile};
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -28,6 +28,8 @@ pub enum Open {
     File(VolumeFile, u64),
     /// A recording in progress.
     Recorder(Box<Recorder>),
+    /// A map.
+    Map(Box<Map>),
 }
 
 impl Open {
@@ -37,6 +39,7 @@ impl Open {
             Self::Volume(_) => "volume",
             Self::File(..) => "file",
             Self::Recorder(_) => "recorder",
+            Self::Map(_) => "map",
         }
     }
 }
@@ -141,6 +144,31 @@ pub fn with_recorder<T>(
         Open::Recorder(recorder) => use_it(recorder),
         other => Err(wrong_kind(other, "recorder")),
     })
+}
+
+/// Uses the map of a handle.
+///
+/// # Errors
+/// As [`with`].
+pub fn with_map<T>(
+    handle: u64,
+    use_it: impl FnOnce(&mut Map) -> Result<T, Fault>,
+) -> Result<T, Fault> {
+    TABLE.with_borrow_mut(|table| match table.get(handle)? {
+        Open::Map(map) => use_it(map),
+        other => Err(wrong_kind(other, "map")),
+    })
+}
+
+/// Takes the map of a handle out.
+///
+/// # Errors
+/// As [`with`].
+pub fn remove_map(handle: u64) -> Result<Box<Map>, Fault> {
+    match remove(handle, "map")? {
+        Open::Map(map) => Ok(map),
+        other => Err(wrong_kind(&other, "map")),
+    }
 }
 
 /// Takes the recorder of a handle out.

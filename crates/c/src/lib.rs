@@ -6,6 +6,7 @@
 //! | [`command_calls`] | the one for a drive's own commands |
 //! | [`volume_calls`] | those for volumes and their files |
 //! | [`record_calls`] | those for recordings |
+//! | [`map_calls`] | those for files and devices as memory |
 //! | [`handles`] | what a thread has open, so that a handle that is closed or of another thread is an error |
 //! | [`session`] | an open device: its memory and its requests in flight |
 //! | [`mounted`] | a mounted volume, and the device that it borrows |
@@ -22,6 +23,8 @@ pub mod calls;
 pub mod command_calls;
 pub mod error;
 pub mod handles;
+#[allow(non_camel_case_types)]
+pub mod map_calls;
 mod memory;
 pub mod mounted;
 #[allow(non_camel_case_types)]

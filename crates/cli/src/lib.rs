@@ -11,6 +11,7 @@
 //! | `volume` | a mounted volume on a device |
 //! | `hardware` | a volume that a file system in hardware serves |
 //! | `serve` | a device or a file as a disk of others: Network Block Device, vhost-user, ublk |
+//! | `mapped` | a file of a volume, or a device, as memory |
 //! | `live` | what a recording answers to other processes |
 //! | `stream` | the sources of recordings and the sinks of playbacks |
 //! | `formats` | recordings as files that other tools open |
@@ -38,6 +39,7 @@ mod guard;
 mod hardware;
 mod live;
 mod manual;
+mod mapped;
 mod mount;
 pub mod open;
 mod output;

@@ -3,12 +3,14 @@
 //! The same names, paths, guards and errors as on the command line; no message, no signal handler.
 
 mod file;
+mod map;
 mod recorder;
 mod volume;
 
 pub use ::stream::RecordReport;
 pub use ::volume::{CreateOptions, Entry, NewFile, OpenFile, VolumeStatus};
 pub use file::VolumeFile;
+pub use map::{Map, MapFailure, MapOptions};
 pub use recorder::{RecordOptions, Recorder};
 pub use volume::{FormatOptions, Volume, VolumeDevice, format, resize};
 

@@ -5,15 +5,17 @@
 //! | `device` | an open device: calls that wait, and a queue of requests |
 //! | `volume` | a mounted volume and its files |
 //! | `recorder` | a recording in progress |
+//! | `map` | a file or a device as memory |
 //! | `memory` | a device's memory as a buffer of Python, and Python's buffers as memory |
 //! | `error` | an error of the library as an exception |
 //!
-//! An object has a handle of `libstraightway`, with the same rules: it belongs to the thread that opened it, and a closed one is an
+//! A map is used by any thread. Each other object has a handle of `libstraightway`, with the same rules: it belongs to the thread that opened it, and a closed one is an
 //! error. The interpreter's lock is released while a call waits for a device.
 #![deny(unsafe_code)]
 
 mod device;
 mod error;
+mod map;
 mod memory;
 mod recorder;
 mod volume;
@@ -25,6 +27,8 @@ use pyo3::prelude::*;
 mod _native {
     #[pymodule_export]
     use super::device::{Device, open_device};
+    #[pymodule_export]
+    use super::map::{Map, open_map};
     #[pymodule_export]
     use super::memory::Buffer;
     #[pymodule_export]

@@ -4,17 +4,15 @@
 use crate::drive::Drive;
 use crate::failure::{Exit, Failure, Result};
 use crate::guard::Output;
-use crate::path::memory::Memory;
+use crate::mapped::{Mapped, Mapping, Sums, is_rot, reason};
 use crate::signals::Cancel;
 use crate::transfer::{IoArgs, Route};
 use crate::units::{Size, micros};
 use crate::verbs::put::check_name;
-use crate::volume::{Access, Mounted, Store, failed, route, shown};
+use crate::volume::{Store, route};
 use crate::{Context, SCHEMA_VERSION, working_set};
-use block::Device;
 use clap::Args;
-use map::{FileDevice, Options, Range};
-use rustix::io::Errno;
+use map::Options;
 use rustix::process::{Pid, Signal, kill_process};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -29,11 +27,6 @@ use volume::layout::CHUNK_BYTES;
 
 /// The library that the command is started with.
 const LIBRARY: &str = "libstraightway_preload.so";
-/// What a file with checksums answers whose data differs.
-const ROT: block::Error = block::Error::Os {
-    errno: Errno::BADMSG.raw_os_error(),
-};
-const ROT_REASON: &str = "the data does not match its checksum";
 /// Names of sockets that are tried.
 const MOST_SOCKETS: usize = 64;
 /// How often the command's end and signals are looked for.
@@ -153,23 +146,67 @@ impl Map {
         let options = route::open_options(&self.io(), false);
         let mut store = Store::of(context, drive, &options)?;
         context.say(format_args!("path: {}", store.opened.name));
-        let start = |socket: &Path| self.start(&library, &at, socket);
-        let report = match &self.name {
-            Some(name) => store.mount(Access::Read, |mounted| {
-                let ran = self.map_file(context, mounted, name, &start)?;
-                Ok(self.report(mounted.drive, mounted.path, &at, ran))
-            }),
-            None => {
-                let memory = store.opened.memory.clone();
-                let (device, _) = store.opened.parts();
-                let size_bytes = device.geometry().size_bytes();
-                let ran = self.serve(context, device, size_bytes, &memory, &start);
-                let (drive, path) = (&store.drive, &store.opened.name);
-                ran.map(|ran| self.report(drive, path, &at, ran))
-            }
-        };
+        let ran = self.mapping().serve(&mut store, |mapped| {
+            self.use_it(context, mapped, &library, &at)
+        });
+        let rotten = ran
+            .as_ref()
+            .is_ok_and(|ran| ran.failures.first().is_some_and(|one| is_rot(one.error)));
+        let report = ran.map(|ran| self.report(&store.drive, &store.opened.name, &at, ran));
         let report = store.close(report)?;
-        self.tell(context, &report)
+        self.tell(context, &report, rotten)
+    }
+
+    fn mapping(&self) -> Mapping<'_> {
+        let bytes = |size: Size| usize::try_from(size.0).unwrap_or(usize::MAX);
+        Mapping {
+            name: self.name.as_deref(),
+            options: Options {
+                page_bytes: bytes(self.page_size),
+                resident_bytes: bytes(self.memory),
+                read_ahead_bytes: bytes(self.read_ahead),
+                ..Options::default()
+            },
+            queue_depth: self.queue_depth,
+        }
+    }
+
+    /// Shares the map, and runs the command.
+    fn use_it(&self, context: &Context, mapped: Mapped, library: &Path, at: &Path) -> Result<Ran> {
+        let Mapped {
+            map,
+            size_bytes,
+            sums,
+        } = mapped;
+        if sums == Sums::Ignored {
+            let least = Size(CHUNK_BYTES);
+            context.say(format_args!("not verified: pages are smaller than {least}"));
+        }
+        let set = self.working_set.as_deref();
+        let ranges = set
+            .map(|path| working_set::load(path, size_bytes))
+            .transpose()?;
+        // It is a working set or does not exist, so it may be replaced.
+        let output = set
+            .map(|path| Output::check(&context.roots, path, true, None))
+            .transpose()?;
+        let socket = share(&map, size_bytes)?;
+        for range in ranges.into_iter().flatten() {
+            map.prefetch(range)?;
+        }
+        let began = Instant::now();
+        let status = wait(self.start(library, at, &socket)?, &context.cancel)?;
+        if let Some(output) = output {
+            working_set::store(output, &map.resident_ranges()?)?;
+        }
+        Ok(Ran {
+            size_bytes,
+            is_verified: sums == Sums::Verified,
+            status,
+            elapsed_us: micros(began.elapsed()),
+            counters: map.counters(),
+            failures: map.take_failures(),
+        })
     }
 
     fn io(&self) -> IoArgs {
@@ -235,111 +272,10 @@ impl Map {
         })
     }
 
-    fn map_file(
-        &self,
-        context: &Context,
-        mounted: &Mounted<'_, '_>,
-        name: &str,
-        start: &(dyn Fn(&Path) -> Result<Child> + Sync),
-    ) -> Result<Ran> {
-        let doing = || format!("opening `{}`", shown(name));
-        let entry = mounted.run(doing(), mounted.volume.find(name))?;
-        let file = mounted.run(doing(), mounted.volume.open(name))?;
-        let is_verified = entry.checksums && self.page_size.0 >= CHUNK_BYTES;
-        if entry.checksums && !is_verified {
-            let least = Size(CHUNK_BYTES);
-            context.say(format_args!("not verified: pages are smaller than {least}"));
-        }
-        let device = match is_verified {
-            true => FileDevice::verifying(mounted.volume, file),
-            false => FileDevice::new(mounted.volume, file, false),
-        };
-        let ran = match device {
-            Ok(device) => {
-                let size_bytes = device.size_bytes();
-                let ran = self.serve(context, device, size_bytes, mounted.memory, start);
-                ran.map(|ran| Ran { is_verified, ..ran })
-            }
-            Err(volume::Error::PastEnd) => {
-                Err(Failure::usage(format!("`{}` is empty", shown(name))))
-            }
-            Err(error) => Err(failed(doing(), error)),
-        };
-        let closed = mounted.run(doing(), mounted.volume.close(file));
-        ran.and_then(|ran| closed.map(|()| ran))
-    }
-
-    /// Maps the device, and serves the map while the command runs.
-    fn serve<D: Device>(
-        &self,
-        context: &Context,
-        device: D,
-        size_bytes: u64,
-        memory: &Memory,
-        start: &(dyn Fn(&Path) -> Result<Child> + Sync),
-    ) -> Result<Ran> {
-        let bytes = |size: Size| usize::try_from(size.0).unwrap_or(usize::MAX);
-        let options = Options {
-            page_bytes: bytes(self.page_size),
-            resident_bytes: bytes(self.memory),
-            read_ahead_bytes: bytes(self.read_ahead),
-            ..Options::default()
-        };
-        let range = Range {
-            lba: 0,
-            size_bytes: device.geometry().size_bytes(),
-        };
-        let set = self.working_set.as_deref();
-        let ranges = set
-            .map(|path| working_set::load(path, size_bytes))
-            .transpose()?;
-        // It is a working set or does not exist, so it may be replaced.
-        let output = set
-            .map(|path| Output::check(&context.roots, path, true, None))
-            .transpose()?;
-        let mut buffers = Vec::new();
-        for _ in 0..self.queue_depth {
-            buffers.push(memory.allocate(options.page_bytes)?);
-        }
-        let (map, server) = map::map(device, range, &options, buffers).map_err(of_map)?;
-        thread::scope(|scope| {
-            let user = scope.spawn(move || -> Result<Ran> {
-                let socket = share(&map, size_bytes)?;
-                for range in ranges.into_iter().flatten() {
-                    map.prefetch(range).map_err(of_map)?;
-                }
-                let began = Instant::now();
-                let status = wait(start(&socket)?, &context.cancel)?;
-                if let Some(output) = output {
-                    working_set::store(output, &map.resident_ranges().map_err(of_map)?)?;
-                }
-                Ok(Ran {
-                    size_bytes,
-                    is_verified: false,
-                    status,
-                    elapsed_us: micros(began.elapsed()),
-                    counters: map.counters(),
-                    failures: map.take_failures(),
-                })
-            });
-            let served = server.run().map_err(of_map);
-            let panicked = || Failure::other("the thread with the command panicked");
-            let ran = user.join().map_err(|_| panicked()).and_then(|ran| ran);
-            let (_, buffers) = served?;
-            for buffer in buffers {
-                memory.give_back(buffer);
-            }
-            ran
-        })
-    }
-
     fn report(&self, drive: &Drive, path: &str, at: &Path, ran: Ran) -> Report {
         let unreadable = ran.failures.iter().map(|failure| Unreadable {
             offset_bytes: failure.offset_bytes,
-            reason: match failure.error == ROT {
-                true => ROT_REASON.to_owned(),
-                false => failure.error.to_string(),
-            },
+            reason: reason(failure.error),
         });
         Report {
             schema_version: SCHEMA_VERSION,
@@ -361,7 +297,7 @@ impl Map {
         }
     }
 
-    fn tell(&self, context: &Context, report: &Report) -> Result<Exit> {
+    fn tell(&self, context: &Context, report: &Report, is_rotten: bool) -> Result<Exit> {
         if self.json {
             context.console.json(report)?;
         }
@@ -380,7 +316,7 @@ impl Map {
             (None, None) => Ok(Exit::Done),
             (None, Some(ended)) => Err(Failure::other(ended)),
             (Some(page), ended) => {
-                let exit = match page.reason == ROT_REASON {
+                let exit = match is_rotten {
                     true => Exit::Rot,
                     false => Exit::No,
                 };
@@ -410,7 +346,7 @@ fn share(map: &map::Map, size_bytes: u64) -> Result<PathBuf> {
     });
     let mut tried = tried.skip_while(|shared| matches!(shared, Err(map::Error::Exists(_))));
     let none = || Err(map::Error::Exists(path(0)));
-    tried.next().unwrap_or_else(none).map_err(of_map)
+    Ok(tried.next().unwrap_or_else(none)?)
 }
 
 /// Waits for the command; passes on the user's request to end.
@@ -448,19 +384,4 @@ fn library() -> Result<PathBuf> {
         Failure::unsupported(format!("{LIBRARY} is not beside this command"))
             .hint("cargo build --release -p straightway-preload")
     })
-}
-
-/// A map's error as the user reads it.
-fn of_map(error: map::Error) -> Failure {
-    match error {
-        map::Error::Options(_) => Failure::usage(error.to_string())
-            .hint("--page-size from 4K to 2M and at most the device's largest transfer, --memory at least as much"),
-        map::Error::NotPermitted(refusal) => {
-            let what = format!("the kernel refuses userfaultfd: {refusal}");
-            Failure::unsupported(what).hint(map::refusal_hint(&refusal))
-        }
-        map::Error::Exists(_) => Failure::new(Exit::Exists, error.to_string())
-            .hint("TMPDIR=FOLDER: another folder for the socket"),
-        error => Failure::other(error.to_string()),
-    }
 }

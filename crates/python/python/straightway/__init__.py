@@ -36,6 +36,12 @@ A recorder takes messages, and never waits for the drive unless it is told to:
 >>> recorder.report.durable_bytes
 7000
 
+A file, or a device, as memory: what is touched is read, and less may be in memory than it has:
+
+>>> with straightway.map(image, "flight", memory_bytes=1 << 20) as map:
+...     len(map), bytes(map.memory[:7])
+(7000, b'     0\\n')
+
 A device, a volume and its files belong to the thread that opened them; the interpreter's lock is released while they wait.
 """
 
@@ -45,6 +51,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from straightway import _native
 from straightway._errors import Error, ExistsError, NotFoundError, QueueFullError, Status, UsageError
+from straightway._map import Map, MapCounters, MapFailure, map
 from straightway._native import Buffer, format, resize
 from straightway._recorder import Recorder, RecordReport, record
 from straightway._volume import Entry, File, Volume, VolumeStatus, open_volume
@@ -53,8 +60,9 @@ if TYPE_CHECKING:
     from straightway._types import AnyBuffer
 
 __all__ = [
-    "Buffer", "Completion", "Device", "Entry", "Error", "ExistsError", "File", "NotFoundError", "QueueFullError", "RecordReport",
-    "Recorder", "Status", "UsageError", "Volume", "VolumeStatus", "format", "open", "open_volume", "record", "resize",
+    "Buffer", "Completion", "Device", "Entry", "Error", "ExistsError", "File", "Map", "MapCounters", "MapFailure", "NotFoundError",
+    "QueueFullError", "RecordReport", "Recorder", "Status", "UsageError", "Volume", "VolumeStatus", "format", "map", "open", "open_volume",
+    "record", "resize",
 ]  # fmt: skip
 
 

@@ -2,7 +2,10 @@ from typing import Any, final
 
 from straightway._types import AnyBuffer
 
-__all__ = ["Buffer", "Device", "File", "Recorder", "Volume", "format", "open_device", "open_recorder", "open_volume", "resize"]
+__all__ = [
+    "Buffer", "Device", "File", "Map", "Recorder", "Volume",
+    "format", "open_device", "open_map", "open_recorder", "open_volume", "resize",
+]  # fmt: skip
 
 @final
 class Buffer:
@@ -66,6 +69,18 @@ class File:
     def close(self) -> None: ...
 
 @final
+class Map:
+    def __len__(self) -> int: ...
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+    def prefetch(self, offset: int, bytes: int) -> None: ...
+    def pin(self, offset: int, bytes: int) -> None: ...
+    def unpin(self, offset: int, bytes: int) -> None: ...
+    def sync(self) -> None: ...
+    def counters(self) -> tuple[int, int, int, int, int, int]: ...
+    def take_failures(self) -> list[tuple[int, bool, Exception]]: ...
+    def close(self) -> None: ...
+
+@final
 class Recorder:
     def append(self, buffer: AnyBuffer, age_us: int) -> bool: ...
     def report(self) -> tuple[int, int, int, int, int, int, int, int, int, int]: ...
@@ -94,6 +109,20 @@ def open_recorder(
     mode: str | None = None,
     namespace_id: int | None = None,
 ) -> Recorder: ...
+def open_map(
+    name: str,
+    file_name: str | None = None,
+    *,
+    write: bool = False,
+    destroy_data: str | None = None,
+    page_bytes: int | None = None,
+    memory_bytes: int | None = None,
+    read_ahead_bytes: int = 0,
+    queue_depth: int | None = None,
+    path: str | None = None,
+    mode: str | None = None,
+    namespace_id: int | None = None,
+) -> Map: ...
 def open_device(
     name: str,
     *,

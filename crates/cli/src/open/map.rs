@@ -1,0 +1,288 @@
+//! A file of a volume, or a device, as memory of a program that is not the command: served by a thread of the library.
+
+use super::{Error, Options, open_options};
+use crate::Context;
+use crate::drive::Drive;
+use crate::failure::{Exit, Failure};
+use crate::guard::{Grant, Purpose};
+use crate::mapped::{Mapped, Mapping, is_rot, reason};
+use crate::path::OpenOptions;
+use crate::transfer::buffer_bytes;
+use crate::volume::Store;
+use crate::volume::store::NODE_MEMORY_BYTES;
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::ptr::NonNull;
+use std::sync::mpsc::channel;
+use std::thread::JoinHandle;
+
+/// How to map. `Default` is what `straightway map` does.
+#[derive(Clone, Copy, Debug)]
+pub struct MapOptions {
+    /// Bytes that are read when one is touched: a power of two from 4 KiB to 2 MiB.
+    pub page_bytes: usize,
+    /// The most memory that holds content.
+    pub memory_bytes: usize,
+    /// Bytes that are read behind what is touched, for accesses in order.
+    pub read_ahead_bytes: usize,
+}
+
+impl Default for MapOptions {
+    /// Pages of 64 KiB in 64 MiB of memory, without read-ahead.
+    fn default() -> Self {
+        Self {
+            page_bytes: 64 << 10,
+            memory_bytes: 64 << 20,
+            read_ahead_bytes: 0,
+        }
+    }
+}
+
+/// A map. The device belongs to its thread until it is closed; dropped, it is closed without an error.
+///
+/// An access that cannot be served ends in SIGBUS, as with `mmap`, and [`take_failure`](Map::take_failure) has the reason;
+/// [`pin`](Map::pin) returns it instead. A child process does not inherit the memory.
+pub struct Map {
+    /// None once it is closed.
+    running: Option<(::map::Map, JoinHandle<Result<(), Failure>>)>,
+    size_bytes: u64,
+    device: String,
+    failures: VecDeque<::map::Failure>,
+}
+
+/// An access that could not be served, or data that could not be written.
+pub struct MapFailure {
+    /// The first byte of the page.
+    pub offset: u64,
+    /// Whether its write failed, and is tried again by the next sync; its read otherwise.
+    pub is_write: bool,
+    /// Why.
+    pub error: Error,
+}
+
+impl Map {
+    /// Maps `file_name`, a file of the volume on the device that the command calls `name`, or the device itself. With `write` in
+    /// `options` the memory may be stored to: a file's data changes in place, without checksums and with the size that it has; a device
+    /// needs `destroy_data`. The queue depth is how many pages are read or written at the same time.
+    ///
+    /// # Errors
+    /// Something is missing, in use, refused or not possible; or the kernel does not let this process serve page faults.
+    pub fn open(
+        name: &str,
+        file_name: Option<&str>,
+        options: &Options<'_>,
+        map: &MapOptions,
+    ) -> Result<Self, Error> {
+        let opened = Self::open_by(name, file_name, options, map);
+        opened.map_err(|failure| failure.about(name).into())
+    }
+
+    fn open_by(
+        name: &str,
+        file_name: Option<&str>,
+        options: &Options<'_>,
+        given: &MapOptions,
+    ) -> Result<Self, Failure> {
+        let purpose = match (file_name, options.write) {
+            (Some(_), _) if options.destroy_data.is_some() => {
+                let failure = Failure::usage("destroy_data is given, and a file destroys nothing");
+                return Err(failure.hint("omit it; a map of a device needs it"));
+            }
+            (_, false) => Purpose::Read,
+            (Some(_), true) => Purpose::Change,
+            (None, true) => Purpose::Destroy(options.destroy_data),
+        };
+        let queue_depth = options.queue_depth.clamp(1, 64);
+        let path = open_options(options)?;
+        let path = OpenOptions {
+            buffer_bytes: buffer_bytes(given.page_bytes as u64, queue_depth, usize::MAX)
+                .saturating_add(NODE_MEMORY_BYTES)
+                .saturating_add(1 << 20),
+            // A page may take several commands, in addition to metadata.
+            queue_depth: queue_depth.saturating_mul(2).max(32),
+            ..path
+        };
+        let file_name = file_name.map(str::to_owned);
+        let map_options = ::map::Options {
+            writable: options.write,
+            page_bytes: given.page_bytes,
+            resident_bytes: given.memory_bytes,
+            dirty_bytes: given.memory_bytes / 2,
+            read_ahead_bytes: given.read_ahead_bytes,
+            ..::map::Options::default()
+        };
+        let context = Context::of_a_library();
+        let drive = Drive::find(&context.roots, name)?;
+        let grant = Grant::of(&context.roots, drive, purpose)?;
+        let (ready_to, ready) = channel();
+        let thread = std::thread::Builder::new()
+            .name("straightway-map".into())
+            .spawn(move || {
+                let mut store = Store::granted(&context, grant, &path)?;
+                let mapping = Mapping {
+                    name: file_name.as_deref(),
+                    options: map_options,
+                    queue_depth,
+                };
+                let served = mapping.serve(&mut store, move |mapped| {
+                    // A program that no longer waits has dropped the other end, and so ends the map.
+                    let _ = ready_to.send(mapped);
+                    Ok(())
+                });
+                store.close(served)
+            })
+            .map_err(|error| Failure::other(format!("starting a thread: {error}")))?;
+        match ready.recv() {
+            Ok(Mapped {
+                map, size_bytes, ..
+            }) => Ok(Self {
+                running: Some((map, thread)),
+                size_bytes,
+                device: name.to_owned(),
+                failures: VecDeque::new(),
+            }),
+            Err(_) => Err(joined(thread).err().unwrap_or_else(ended)),
+        }
+    }
+
+    /// The first byte. Until the map is closed, any thread can load from `size_bytes` bytes from there on, and store to them if it was
+    /// opened to write.
+    ///
+    /// # Errors
+    /// It is closed.
+    pub fn start(&self) -> Result<NonNull<u8>, Error> {
+        Ok(self.map()?.as_ptr())
+    }
+
+    /// The size of the file or the device.
+    pub const fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
+    /// Whether the memory may be stored to.
+    ///
+    /// # Errors
+    /// It is closed.
+    pub fn is_writable(&self) -> Result<bool, Error> {
+        Ok(self.map()?.is_writable())
+    }
+
+    /// What was done so far.
+    ///
+    /// # Errors
+    /// It is closed.
+    pub fn counters(&self) -> Result<::map::Counters, Error> {
+        Ok(self.map()?.counters())
+    }
+
+    /// Reads a range soon, without waiting: as much of it as there is memory for.
+    ///
+    /// # Errors
+    /// It is not within the map, or the map has ended.
+    pub fn prefetch(&self, bytes: Range<u64>) -> Result<(), Error> {
+        let map = self.map()?;
+        self.done(map.prefetch(self.within(bytes)?))
+    }
+
+    /// Reads a range, and keeps it in memory until it is unpinned: accesses to it neither wait nor fail.
+    ///
+    /// # Errors
+    /// It cannot be read, is not within the map, or would leave no memory for other pages.
+    pub fn pin(&self, bytes: Range<u64>) -> Result<(), Error> {
+        let map = self.map()?;
+        self.done(map.pin(self.within(bytes)?))
+    }
+
+    /// Lets the memory of a pinned range be used for others again.
+    ///
+    /// # Errors
+    /// It is not within the map, or the map has ended.
+    pub fn unpin(&self, bytes: Range<u64>) -> Result<(), Error> {
+        let map = self.map()?;
+        self.done(map.unpin(self.within(bytes)?))
+    }
+
+    /// Writes what was stored until now, and makes it durable.
+    ///
+    /// # Errors
+    /// It could not be written: it stays in memory, for the next sync.
+    pub fn sync(&self) -> Result<(), Error> {
+        let map = self.map()?;
+        self.done(map.sync())
+    }
+
+    /// The next access that could not be served, or page that could not be written: the oldest first.
+    pub fn take_failure(&mut self) -> Option<MapFailure> {
+        if let (true, Some((map, _))) = (self.failures.is_empty(), &self.running) {
+            self.failures.extend(map.take_failures());
+        }
+        let failure = self.failures.pop_front()?;
+        let offset = failure.offset_bytes;
+        let what = format!("byte {offset}: {}", reason(failure.error));
+        let error = match is_rot(failure.error) {
+            true => Failure::new(Exit::Rot, what),
+            false => Failure::request(format_args!("byte {offset}"), failure.error),
+        };
+        let error = error.about(&self.device).into();
+        Some(MapFailure {
+            offset,
+            is_write: failure.write,
+            error,
+        })
+    }
+
+    /// Ends the map: makes durable what was stored, and returns a borrowed drive to its driver. The memory is gone.
+    ///
+    /// # Errors
+    /// What was stored could not be written, or the device could not be closed.
+    pub fn close(&mut self) -> Result<(), Error> {
+        let (map, thread) = self.running.take().ok_or_else(closed)?;
+        self.failures.extend(map.take_failures());
+        drop(map);
+        joined(thread).map_err(|failure| failure.about(&self.device).into())
+    }
+
+    fn map(&self) -> Result<&::map::Map, Error> {
+        let running = self.running.as_ref().ok_or_else(closed)?;
+        Ok(&running.0)
+    }
+
+    /// The range, if the file has it: the map may have more.
+    fn within(&self, bytes: Range<u64>) -> Result<Range<u64>, Error> {
+        match bytes.start <= bytes.end && bytes.end <= self.size_bytes {
+            true => Ok(bytes),
+            false => {
+                let (start, size) = (bytes.start, self.size_bytes);
+                let what = format!("the range from byte {start} does not fit: it has {size}");
+                Err(Error::usage(what).hint("a range within its size"))
+            }
+        }
+    }
+
+    fn done(&self, result: ::map::Result<()>) -> Result<(), Error> {
+        result.map_err(|error| Failure::from(error).about(&self.device).into())
+    }
+}
+
+impl Drop for Map {
+    fn drop(&mut self) {
+        if self.running.is_some() {
+            let _ = self.close();
+        }
+    }
+}
+
+fn joined(thread: JoinHandle<Result<(), Failure>>) -> Result<(), Failure> {
+    match thread.join() {
+        Ok(result) => result,
+        Err(_) => Err(Failure::other("the map's thread ended")),
+    }
+}
+
+fn ended() -> Failure {
+    Failure::other("the map has ended")
+}
+
+fn closed() -> Error {
+    Error::usage("the map is closed").hint("open it again")
+}
