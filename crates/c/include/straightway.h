@@ -16,6 +16,8 @@
 #define STRAIGHTWAY_FORMAT_OPTIONS_INIT { .size = sizeof(struct straightway_format_options) }
 // struct straightway_record_options options = STRAIGHTWAY_RECORD_OPTIONS_INIT;
 #define STRAIGHTWAY_RECORD_OPTIONS_INIT { .size = sizeof(struct straightway_record_options) }
+// struct straightway_play_options options = STRAIGHTWAY_PLAY_OPTIONS_INIT;
+#define STRAIGHTWAY_PLAY_OPTIONS_INIT { .size = sizeof(struct straightway_play_options) }
 // struct straightway_map_options options = STRAIGHTWAY_MAP_OPTIONS_INIT;
 #define STRAIGHTWAY_MAP_OPTIONS_INIT { .size = sizeof(struct straightway_map_options) }
 
@@ -239,6 +241,8 @@ struct straightway_record_options {
   uint32_t channels;
   // Bytes of a segment: another file begins when one has this size, FILE_NAME.000001 and so on; or 0 for one file.
   uint64_t segment_bytes;
+  // The same each time one has gone on for so long, in microseconds; or 0. Only one of both.
+  uint64_t segment_us;
   // The oldest segments are removed so that all have at most this size: a ring; or 0 for none.
   uint64_t keep_bytes;
   // What `straightway export` makes of it: "raw", "sigmf" or "mcap", or NULL for "raw".
@@ -279,6 +283,43 @@ struct straightway_record_report {
   // The same in bytes.
   uint64_t waiting_max_bytes;
   // Writes that failed and were repeated.
+  uint64_t retries;
+};
+
+// How to play. Begin with STRAIGHTWAY_PLAY_OPTIONS_INIT.
+struct straightway_play_options {
+  // sizeof(struct straightway_play_options).
+  size_t size;
+  // Bytes per second, or 0 for as fast as the program takes blocks.
+  uint64_t bytes_per_second;
+  // How long after it is due a block must be there, in microseconds, or 0 for 100000. Misses are counted.
+  uint64_t deadline_us;
+  // Bytes of a block, or 0 for 1 MiB; a multiple of 64 KiB if checksums are compared.
+  uint64_t block_bytes;
+  // Blocks of memory that are read ahead, 1 to 4096, or 0 for 16.
+  uint32_t buffers;
+  // 1 not to compare checksums.
+  uint32_t no_verify;
+};
+
+// A playback in progress. It belongs to the thread that opened it. 0 is none.
+typedef uint64_t straightway_player;
+
+// A playback's counters.
+struct straightway_play_report {
+  // sizeof(struct straightway_play_report), set by the caller.
+  size_t size;
+  // Bytes of the blocks that were delivered.
+  uint64_t bytes;
+  // Blocks that were delivered after their deadline.
+  uint64_t misses;
+  // The longest by which a deadline was missed, in microseconds.
+  uint64_t lateness_max_us;
+  // The longest time from a block's due time until it was delivered, in microseconds.
+  uint64_t latency_max_us;
+  // Blocks that had not been read when they were due, or for which the program left no memory.
+  uint64_t underruns;
+  // Reads that failed and were repeated.
   uint64_t retries;
 };
 
@@ -554,6 +595,28 @@ enum straightway_status straightway_recorder_get_report(straightway_recorder rec
 // counters, also after an error: durable_bytes of it are in the file. The handle is closed in every case.
 enum straightway_status straightway_recorder_close(straightway_recorder recorder,
                                                    struct straightway_record_report *report);
+
+// Begins to play a file of the volume on the device that the command calls `name`. A thread of the library reads it ahead, and the
+// device belongs to that thread until straightway_player_close. Of `options`, path, mode and namespace_id are used; both options may be
+// NULL.
+enum straightway_status straightway_player_open(const char *name,
+                                                const char *file_name,
+                                                const struct straightway_options *options,
+                                                const struct straightway_play_options *play_options,
+                                                straightway_player *player);
+
+// Waits until the next block is due and there, and lends it: `bytes` at `block`, to read, until the next call for this player. After the
+// last block `block` is NULL and `bytes` is 0. Time begins with the first block. `offset`, if it is not NULL, is where in the file it is.
+// After an error the playback has ended, and is closed as usual.
+enum straightway_status straightway_player_next(straightway_player player,
+                                                const void **block,
+                                                size_t *bytes,
+                                                uint64_t *offset);
+
+// Ends the playback, wherever it is, and closes the device. `report`, if it is not NULL, has the counters, also after an error. The handle
+// is closed in every case.
+enum straightway_status straightway_player_close(straightway_player player,
+                                                 struct straightway_play_report *report);
 
 // Maps `file_name`, a file of the volume on the device that the command calls `name`; or the device itself, if it is NULL. Until
 // straightway_map_close the device belongs to the map, whose thread reads a page when it is first touched. Both options may be NULL.

@@ -6,7 +6,7 @@
 use crate::error::{Fault, usage};
 use crate::mounted::Mounted;
 use crate::session::Session;
-use cli::open::{Map, Recorder, VolumeFile};
+use cli::open::{Map, Player, Recorder, VolumeFile};
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -28,6 +28,8 @@ pub enum Open {
     File(VolumeFile, u64),
     /// A recording in progress.
     Recorder(Box<Recorder>),
+    /// A playback in progress.
+    Player(Box<Player>),
     /// A map.
     Map(Box<Map>),
 }
@@ -39,6 +41,7 @@ impl Open {
             Self::Volume(_) => "volume",
             Self::File(..) => "file",
             Self::Recorder(_) => "recorder",
+            Self::Player(_) => "player",
             Self::Map(_) => "map",
         }
     }
@@ -144,6 +147,31 @@ pub fn with_recorder<T>(
         Open::Recorder(recorder) => use_it(recorder),
         other => Err(wrong_kind(other, "recorder")),
     })
+}
+
+/// Uses the player of a handle.
+///
+/// # Errors
+/// As [`with`].
+pub fn with_player<T>(
+    handle: u64,
+    use_it: impl FnOnce(&mut Player) -> Result<T, Fault>,
+) -> Result<T, Fault> {
+    TABLE.with_borrow_mut(|table| match table.get(handle)? {
+        Open::Player(player) => use_it(player),
+        other => Err(wrong_kind(other, "player")),
+    })
+}
+
+/// Takes the player of a handle out.
+///
+/// # Errors
+/// As [`with`].
+pub fn remove_player(handle: u64) -> Result<Box<Player>, Fault> {
+    match remove(handle, "player")? {
+        Open::Player(player) => Ok(player),
+        other => Err(wrong_kind(&other, "player")),
+    }
 }
 
 /// Uses the map of a handle.

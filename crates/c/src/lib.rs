@@ -6,6 +6,7 @@
 //! | [`command_calls`] | the one for a drive's own commands |
 //! | [`volume_calls`] | those for volumes and their files |
 //! | [`record_calls`] | those for recordings |
+//! | [`play_calls`] | those for playbacks |
 //! | [`map_calls`] | those for files and devices as memory |
 //! | [`handles`] | what a thread has open, so that a handle that is closed or of another thread is an error |
 //! | [`session`] | an open device: its memory and its requests in flight |
@@ -27,6 +28,8 @@ pub mod handles;
 pub mod map_calls;
 mod memory;
 pub mod mounted;
+#[allow(non_camel_case_types)]
+pub mod play_calls;
 #[allow(non_camel_case_types)]
 pub mod record_calls;
 pub mod session;

@@ -51,6 +51,8 @@ pub struct straightway_record_options {
     pub channels: u32,
     /// Bytes of a segment: another file begins when one has this size, FILE_NAME.000001 and so on; or 0 for one file.
     pub segment_bytes: u64,
+    /// The same each time one has gone on for so long, in microseconds; or 0. Only one of both.
+    pub segment_us: u64,
     /// The oldest segments are removed so that all have at most this size: a ring; or 0 for none.
     pub keep_bytes: u64,
     /// What `straightway export` makes of it: "raw", "sigmf" or "mcap", or NULL for "raw".
@@ -239,6 +241,7 @@ unsafe fn record_options_of(
         total_bytes: given.total_bytes,
         appends: given.append != 0,
         segment_bytes: given.segment_bytes,
+        segment_us: given.segment_us,
         keep_bytes: given.keep_bytes,
         format: format.unwrap_or(usual.format),
         datatype,

@@ -90,6 +90,7 @@ fn the_header_is_the_library_s() {
         .with_src(Path::new(HERE).join("src/command_calls.rs"))
         .with_src(Path::new(HERE).join("src/volume_calls.rs"))
         .with_src(Path::new(HERE).join("src/record_calls.rs"))
+        .with_src(Path::new(HERE).join("src/play_calls.rs"))
         .with_src(Path::new(HERE).join("src/map_calls.rs"))
         .with_src(Path::new(HERE).join("src/error.rs"))
         .generate()
@@ -127,7 +128,12 @@ impl Drop for Folder {
 }
 
 /// The programs in C; each is given a folder to work in.
-const PROGRAMS: [&str; 3] = ["tests/calls.c", "tests/volumes.c", "tests/record.c"];
+const PROGRAMS: [&str; 4] = [
+    "tests/calls.c",
+    "tests/volumes.c",
+    "tests/record.c",
+    "tests/play.c",
+];
 /// One that needs userfaultfd, which valgrind does not know.
 const MAP: &str = "tests/map.c";
 const SANITIZER: [&str; 2] = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"];

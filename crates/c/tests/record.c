@@ -225,6 +225,12 @@ static void segments_and_formats(void)
 	WRONG(straightway_recorder_open(device, "ring", NULL, &options, &recorder), "another file");
 	options.append = 0;
 	blocks("ring", &options, 20);
+	options.segment_us = 1000;
+	WRONG(straightway_recorder_open(device, "r", NULL, &options, &recorder), "at a time");
+	options.segment_bytes = 0;
+	options.keep_bytes = 0;
+	// A block comes milliseconds after the one before, when that is durable.
+	blocks("timed", &options, 20);
 	options = (struct straightway_record_options)STRAIGHTWAY_RECORD_OPTIONS_INIT;
 	options.format = "wav";
 	WRONG(straightway_recorder_open(device, "r", NULL, &options, &recorder), "wav");
@@ -239,6 +245,7 @@ static void segments_and_formats(void)
 	// The ring has removed the first segment, and described the oldest of those that are left.
 	CHECK(!is_there(volume, "ring.000001") && !is_there(volume, "ring.sigmf-meta") && !is_there(volume, "r"));
 	CHECK(size_of(volume, "bag") == 8);
+	CHECK(is_there(volume, "timed.000002") && !is_there(volume, "timed"));
 	OK(straightway_volume_close(volume));
 }
 

@@ -4,13 +4,16 @@
 
 mod file;
 mod map;
+mod player;
 mod recorder;
+mod thread;
 mod volume;
 
 pub use ::stream::RecordReport;
 pub use ::volume::{CreateOptions, Entry, NewFile, OpenFile, VolumeStatus};
 pub use file::VolumeFile;
 pub use map::{Map, MapFailure, MapOptions};
+pub use player::{PlayOptions, PlayReport, Player};
 pub use recorder::{RecordOptions, Recorder};
 pub use volume::{FormatOptions, Volume, VolumeDevice, format, resize};
 
@@ -18,6 +21,7 @@ use crate::drive::Drive;
 use crate::failure::{Exit, Failure};
 use crate::guard::{Grant, Purpose};
 use crate::path::{self, Mode, OpenOptions, Opened, PathChoice};
+use crate::transfer::Route;
 use crate::verbs::{self, command::Queue};
 use block::{Buffer, Geometry};
 use clap::ValueEnum;
@@ -92,6 +96,18 @@ fn open_options(options: &Options<'_>) -> Result<OpenOptions, Failure> {
         write: options.write,
         ..OpenOptions::reading(options.buffer_bytes, options.queue_depth)
     })
+}
+
+/// The same for a verb.
+const fn route_of(options: &OpenOptions) -> Route {
+    Route {
+        path: options.path,
+        mode: options.mode,
+        namespace: options.namespace,
+        hybrid: false,
+        cache: None,
+        latency_limit: None,
+    }
 }
 
 /// What failed, why, and what to do.

@@ -5,6 +5,7 @@
 //! | `device` | an open device: calls that wait, and a queue of requests |
 //! | `volume` | a mounted volume and its files |
 //! | `recorder` | a recording in progress |
+//! | `player` | a playback in progress |
 //! | `map` | a file or a device as memory |
 //! | `memory` | a device's memory as a buffer of Python, and Python's buffers as memory |
 //! | `error` | an error of the library as an exception |
@@ -17,6 +18,7 @@ mod device;
 mod error;
 mod map;
 mod memory;
+mod player;
 mod recorder;
 mod volume;
 
@@ -31,6 +33,8 @@ mod _native {
     use super::map::{Map, open_map};
     #[pymodule_export]
     use super::memory::Buffer;
+    #[pymodule_export]
+    use super::player::{Player, open_player};
     #[pymodule_export]
     use super::recorder::{Recorder, open_recorder};
     #[pymodule_export]

@@ -31,7 +31,7 @@ fn counters(recorder: &Running) -> Counters {
 
 /// Begins to record a new file on the volume of the device that the command calls `name`.
 #[pyfunction]
-#[pyo3(signature = (name, file_name, *, on_full, block_bytes=None, buffers=None, deadline_us=None, commit_ms=None, total_bytes=0, append=false, segment_bytes=0, keep_bytes=0, format="raw", sigmf_datatype=None, sample_rate_hz=0.0, frequency_hz=0.0, channels=0, hardware=None, path=None, mode=None, namespace_id=None))]
+#[pyo3(signature = (name, file_name, *, on_full, block_bytes=None, buffers=None, deadline_us=None, commit_ms=None, total_bytes=0, append=false, segment_bytes=0, segment_us=0, keep_bytes=0, format="raw", sigmf_datatype=None, sample_rate_hz=0.0, frequency_hz=0.0, channels=0, hardware=None, path=None, mode=None, namespace_id=None))]
 #[expect(clippy::too_many_arguments, reason = "they are Python's keywords")]
 pub fn open_recorder(
     py: Python<'_>,
@@ -45,6 +45,7 @@ pub fn open_recorder(
     total_bytes: u64,
     append: bool,
     segment_bytes: u64,
+    segment_us: u64,
     keep_bytes: u64,
     format: &str,
     sigmf_datatype: Option<&str>,
@@ -73,6 +74,7 @@ pub fn open_recorder(
         total_bytes,
         appends: append,
         segment_bytes,
+        segment_us,
         keep_bytes,
         format,
         datatype: sigmf_datatype,

@@ -114,7 +114,7 @@ def test_samples_go_on_and_segments_become_a_ring(image: str) -> None:
         with pytest.raises(straightway.UsageError, match="MCAP"):
             recorder.append(b"RIFF")
         recorder.append(b"\x89MCAP0\r\n")
-    wrong: list[dict[str, Any]] = [{"keep_bytes": 1}, {"segment_bytes": 65536, "append": True}, {"format": "wav"}, {"sample_rate_hz": -1.0}]
+    wrong: list[dict[str, Any]] = [{"keep_bytes": 1}, {"segment_bytes": 65536, "segment_us": 1000}, {"segment_bytes": 65536, "append": True}, {"format": "wav"}, {"sample_rate_hz": -1.0}]
     for options in wrong:
         with pytest.raises(straightway.UsageError):
             straightway.record(image, "a", **common, **options)

@@ -1,5 +1,6 @@
 //! A file of a volume, or a device, as memory of a program that is not the command: served by a thread of the library.
 
+use super::thread::{Thread, joined, spawn};
 use super::{Error, Options, open_options};
 use crate::Context;
 use crate::drive::Drive;
@@ -10,11 +11,11 @@ use crate::path::OpenOptions;
 use crate::transfer::buffer_bytes;
 use crate::volume::Store;
 use crate::volume::store::NODE_MEMORY_BYTES;
+use linux::Roots;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::mpsc::channel;
-use std::thread::JoinHandle;
 
 /// How to map. `Default` is what `straightway map` does.
 #[derive(Clone, Copy, Debug)]
@@ -44,7 +45,7 @@ impl Default for MapOptions {
 /// [`pin`](Map::pin) returns it instead. A child process does not inherit the memory.
 pub struct Map {
     /// None once it is closed.
-    running: Option<(::map::Map, JoinHandle<Result<(), Failure>>)>,
+    running: Option<(::map::Map, Thread<()>)>,
     size_bytes: u64,
     device: String,
     failures: VecDeque<::map::Failure>,
@@ -73,65 +74,36 @@ impl Map {
         options: &Options<'_>,
         map: &MapOptions,
     ) -> Result<Self, Error> {
-        let opened = Self::open_by(name, file_name, options, map);
-        opened.map_err(|failure| failure.about(name).into())
-    }
-
-    fn open_by(
-        name: &str,
-        file_name: Option<&str>,
-        options: &Options<'_>,
-        given: &MapOptions,
-    ) -> Result<Self, Failure> {
-        let purpose = match (file_name, options.write) {
-            (Some(_), _) if options.destroy_data.is_some() => {
-                let failure = Failure::usage("destroy_data is given, and a file destroys nothing");
-                return Err(failure.hint("omit it; a map of a device needs it"));
-            }
-            (_, false) => Purpose::Read,
-            (Some(_), true) => Purpose::Change,
-            (None, true) => Purpose::Destroy(options.destroy_data),
-        };
-        let queue_depth = options.queue_depth.clamp(1, 64);
-        let path = open_options(options)?;
-        let path = OpenOptions {
-            buffer_bytes: buffer_bytes(given.page_bytes as u64, queue_depth, usize::MAX)
-                .saturating_add(NODE_MEMORY_BYTES)
-                .saturating_add(1 << 20),
-            // A page may take several commands, in addition to metadata.
-            queue_depth: queue_depth.saturating_mul(2).max(32),
-            ..path
-        };
-        let file_name = file_name.map(str::to_owned);
+        let (grant, path) = granted(name, file_name, options, map)
+            .map_err(|failure| Error::from(failure.about(name)))?;
+        let (device, file_name) = (name.to_owned(), file_name.map(str::to_owned));
         let map_options = ::map::Options {
             writable: options.write,
-            page_bytes: given.page_bytes,
-            resident_bytes: given.memory_bytes,
-            dirty_bytes: given.memory_bytes / 2,
-            read_ahead_bytes: given.read_ahead_bytes,
+            page_bytes: map.page_bytes,
+            resident_bytes: map.memory_bytes,
+            dirty_bytes: map.memory_bytes / 2,
+            read_ahead_bytes: map.read_ahead_bytes,
             ..::map::Options::default()
         };
-        let context = Context::of_a_library();
-        let drive = Drive::find(&context.roots, name)?;
-        let grant = Grant::of(&context.roots, drive, purpose)?;
+        let queue_depth = pages_at_once(options);
         let (ready_to, ready) = channel();
-        let thread = std::thread::Builder::new()
-            .name("straightway-map".into())
-            .spawn(move || {
-                let mut store = Store::granted(&context, grant, &path)?;
-                let mapping = Mapping {
-                    name: file_name.as_deref(),
-                    options: map_options,
-                    queue_depth,
-                };
-                let served = mapping.serve(&mut store, move |mapped| {
-                    // A program that no longer waits has dropped the other end, and so ends the map.
-                    let _ = ready_to.send(mapped);
-                    Ok(())
+        let thread = spawn("straightway-map", move || {
+            let mapping = Mapping {
+                name: file_name.as_deref(),
+                options: map_options,
+                queue_depth,
+            };
+            let served =
+                Store::granted(&Context::of_a_library(), grant, &path).and_then(|mut store| {
+                    let served = mapping.serve(&mut store, move |mapped| {
+                        // A program that no longer waits has dropped the other end, and so ends the map.
+                        let _ = ready_to.send(mapped);
+                        Ok(())
+                    });
+                    store.close(served)
                 });
-                store.close(served)
-            })
-            .map_err(|error| Failure::other(format!("starting a thread: {error}")))?;
+            served.map_err(|failure| failure.about(&device).into())
+        })?;
         match ready.recv() {
             Ok(Mapped {
                 map, size_bytes, ..
@@ -141,7 +113,7 @@ impl Map {
                 device: name.to_owned(),
                 failures: VecDeque::new(),
             }),
-            Err(_) => Err(joined(thread).err().unwrap_or_else(ended)),
+            Err(_) => Err(joined(thread).err().unwrap_or_else(closed)),
         }
     }
 
@@ -239,7 +211,7 @@ impl Map {
         let (map, thread) = self.running.take().ok_or_else(closed)?;
         self.failures.extend(map.take_failures());
         drop(map);
-        joined(thread).map_err(|failure| failure.about(&self.device).into())
+        joined(thread)
     }
 
     fn map(&self) -> Result<&::map::Map, Error> {
@@ -272,15 +244,39 @@ impl Drop for Map {
     }
 }
 
-fn joined(thread: JoinHandle<Result<(), Failure>>) -> Result<(), Failure> {
-    match thread.join() {
-        Ok(result) => result,
-        Err(_) => Err(Failure::other("the map's thread ended")),
-    }
+/// The permission to use the device, and how it is opened.
+fn granted(
+    name: &str,
+    file_name: Option<&str>,
+    options: &Options<'_>,
+    map: &MapOptions,
+) -> Result<(Grant, OpenOptions), Failure> {
+    let purpose = match (file_name, options.write) {
+        (Some(_), _) if options.destroy_data.is_some() => {
+            let failure = Failure::usage("destroy_data is given, and a file destroys nothing");
+            return Err(failure.hint("omit it; a map of a device needs it"));
+        }
+        (_, false) => Purpose::Read,
+        (Some(_), true) => Purpose::Change,
+        (None, true) => Purpose::Destroy(options.destroy_data),
+    };
+    let queue_depth = pages_at_once(options);
+    let path = open_options(options)?;
+    let path = OpenOptions {
+        buffer_bytes: buffer_bytes(map.page_bytes as u64, queue_depth, usize::MAX)
+            .saturating_add(NODE_MEMORY_BYTES)
+            .saturating_add(1 << 20),
+        // A page may take several commands, in addition to metadata.
+        queue_depth: queue_depth.saturating_mul(2).max(32),
+        ..path
+    };
+    let roots = Roots::system();
+    let drive = Drive::find(&roots, name)?;
+    Ok((Grant::of(&roots, drive, purpose)?, path))
 }
 
-fn ended() -> Failure {
-    Failure::other("the map has ended")
+fn pages_at_once(options: &Options<'_>) -> u16 {
+    options.queue_depth.clamp(1, 64)
 }
 
 fn closed() -> Error {

@@ -1,6 +1,7 @@
 //! A recording of what a program hands in: messages or blocks with their arrival times, written by a thread of the library.
 
-use super::{Error, Options, open_options};
+use super::thread::{Thread, joined, spawn};
+use super::{Error, Options, open_options, route_of};
 use crate::Context;
 use crate::formats::args::{Format, SigmfArgs};
 use crate::formats::mcap::MAGIC;
@@ -8,7 +9,6 @@ use crate::formats::samples::{Datatype, Hertz};
 use crate::stream::place::{From as Source, Place};
 use crate::stream::producer::{Message, Produced, Why};
 use crate::stream::segments::{Limit, SegmentArgs};
-use crate::transfer::Route;
 use crate::units::{Size, Time};
 use crate::verbs::record::{Policy, Record};
 use crate::volume::Checksums;
@@ -19,7 +19,6 @@ use linux::TscClock;
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// How to record.
@@ -43,6 +42,8 @@ pub struct RecordOptions<'a> {
     pub appends: bool,
     /// The recording goes on in another file each time one has this size; 0: one file.
     pub segment_bytes: u64,
+    /// The same each time one has gone on for so long, in microseconds; 0: one file.
+    pub segment_us: u64,
     /// The oldest segments are removed so that all have at most this size; 0: none is.
     pub keep_bytes: u64,
     /// `raw`, `sigmf` or `mcap`.
@@ -72,6 +73,7 @@ impl Default for RecordOptions<'_> {
             total_bytes: 0,
             appends: false,
             segment_bytes: 0,
+            segment_us: 0,
             keep_bytes: 0,
             format: Format::Raw.name(),
             datatype: None,
@@ -105,7 +107,7 @@ struct Running {
     out: Sender<Message>,
     /// Takes the channel of empty buffers back, which ends the recording.
     back: Sender<Receiver<Buffer>>,
-    thread: JoinHandle<Result<(), Error>>,
+    thread: Thread<()>,
 }
 
 impl Recorder {
@@ -158,43 +160,31 @@ impl Recorder {
             },
             acknowledge: false,
             no_fua: false,
-            route: Route {
-                path: path.path,
-                mode: path.mode,
-                namespace: path.namespace,
-                hybrid: false,
-                cache: None,
-                latency_limit: None,
-            },
+            route: route_of(&path),
             json: false,
         };
         let watch = Arc::new(Mutex::new(RecordReport::default()));
         let (ready_to, ready) = channel();
         let (back, returned) = channel();
         let seen = Arc::clone(&watch);
-        let thread = std::thread::Builder::new()
-            .name("straightway-record".into())
-            .spawn(move || {
-                let produce = move |idle: Receiver<Buffer>, out: &Sender<Message>| {
-                    // The program fills the buffers until it gives the channel back, or has ended itself.
-                    let _ = ready_to.send((idle, out.clone()));
-                    let idle = returned.recv().unwrap_or_else(|_| channel().1);
-                    let _ = out.send(Message::End);
-                    Produced {
-                        why: Ok(Why::Source),
-                        tardy_blocks: 0,
-                        dropped_datagrams: 0,
-                        idle,
-                    }
-                };
-                match verb.record_blocks(&Context::of_a_library(), seen, Box::new(produce)) {
-                    Ok((_, None)) => Ok(()),
-                    Ok((_, Some(failure))) | Err(failure) => {
-                        Err(failure.about(&verb.device).into())
-                    }
+        let thread = spawn("straightway-record", move || {
+            let produce = move |idle: Receiver<Buffer>, out: &Sender<Message>| {
+                // The program fills the buffers until it gives the channel back, or has ended itself.
+                let _ = ready_to.send((idle, out.clone()));
+                let idle = returned.recv().unwrap_or_else(|_| channel().1);
+                let _ = out.send(Message::End);
+                Produced {
+                    why: Ok(Why::Source),
+                    tardy_blocks: 0,
+                    dropped_datagrams: 0,
+                    idle,
                 }
-            })
-            .map_err(|error| Error::other(format!("starting a thread: {error}")))?;
+            };
+            match verb.record_blocks(&Context::of_a_library(), seen, Box::new(produce)) {
+                Ok((_, None)) => Ok(()),
+                Ok((_, Some(failure))) | Err(failure) => Err(failure.about(&verb.device).into()),
+            }
+        })?;
         let Ok((idle, out)) = ready.recv() else {
             return Err(joined(thread).err().unwrap_or_else(ended));
         };
@@ -345,14 +335,24 @@ fn format_of(record: &RecordOptions<'_>) -> Result<Format, Error> {
 }
 
 fn segments_of(record: &RecordOptions<'_>) -> Result<SegmentArgs, Error> {
-    let some = |bytes: u64| (bytes > 0).then_some(bytes);
-    match (record.segment_bytes, record.keep_bytes, record.appends) {
-        (0, 1.., _) => Err(Error::usage("only segments can be a ring").hint("give their size")),
-        (1.., _, true) => Err(Error::usage("segments go on in another file")
+    let segment = match (record.segment_bytes, record.segment_us) {
+        (0, 0) => None,
+        (bytes, 0) => Some(Limit::Bytes(bytes)),
+        (0, us) => Some(Limit::Time(Time(Duration::from_micros(us)))),
+        _ => {
+            return Err(
+                Error::usage("a segment ends at a size or at a time").hint("give one of them")
+            );
+        }
+    };
+    match (segment, record.keep_bytes, record.appends) {
+        (None, 1.., _) => Err(Error::usage("only segments can be a ring")
+            .hint("give their size, or how long one goes on")),
+        (Some(_), _, true) => Err(Error::usage("segments go on in another file")
             .hint("do not append; the numbers of the segments continue")),
-        _ => Ok(SegmentArgs {
-            segment: some(record.segment_bytes).map(Limit::Bytes),
-            keep: some(record.keep_bytes).map(Size),
+        (segment, keep, _) => Ok(SegmentArgs {
+            segment,
+            keep: (keep > 0).then_some(Size(keep)),
         }),
     }
 }
@@ -372,13 +372,6 @@ fn sigmf_of(record: &RecordOptions<'_>) -> Result<SigmfArgs, Error> {
         channels: (record.channels > 0).then_some(record.channels),
         hardware: record.hardware.map(str::to_owned),
     })
-}
-
-fn joined(thread: JoinHandle<Result<(), Error>>) -> Result<(), Error> {
-    match thread.join() {
-        Ok(result) => result,
-        Err(_) => Err(Error::other("the recording thread ended")),
-    }
 }
 
 fn ended() -> Error {

@@ -1,6 +1,6 @@
 //! A volume for programs that are not the command: opens, lists, renames and removes.
 
-use super::{Error, Options, VolumeFile, open_options};
+use super::{Error, Options, VolumeFile, open_options, route_of};
 use crate::Context;
 use crate::failure::Failure;
 use crate::path::{OpenOptions, PathChoice};
@@ -75,14 +75,7 @@ pub fn resize(name: &str, options: &Options<'_>, size_bytes: Option<u64>) -> Res
         device: name.to_owned(),
         size: size_bytes.map(Size),
         least: false,
-        route: Route {
-            path: given.path,
-            mode: given.mode,
-            namespace: given.namespace,
-            hybrid: false,
-            cache: None,
-            latency_limit: None,
-        },
+        route: route_of(&given),
         json: false,
     };
     match resize.make(&Context::of_a_library()) {

@@ -89,7 +89,7 @@ impl Playing {
         let stop = || context.cancel.is_set() || sink_failed.load(Ordering::Relaxed);
         let (result, written) = std::thread::scope(|scope| {
             let on_failure = || sink_failed.store(true, Ordering::Relaxed);
-            let consumer = scope.spawn(move || consume(sink, &full, &idle_to, &on_failure));
+            let consumer = scope.spawn(move || consume(sink, full, &idle_to, &on_failure));
             let result = self.pump(&player, clock, &full_to, &idle, &bar, &stop);
             drop(full_to);
             (result, consumer.join())

@@ -300,7 +300,7 @@ impl VolumeHost for RemoteVolume {
         let client = &mut self.client;
         let (failed, written) = std::thread::scope(|scope| {
             let on_failure = || sink_failed.store(true, Ordering::Relaxed);
-            let consumer = scope.spawn(move || consume(sink, &full, &idle_to, &on_failure));
+            let consumer = scope.spawn(move || consume(sink, full, &idle_to, &on_failure));
             let pumped = pump_play(&mut stream, client, &full_to, &idle, &bar, &stop);
             drop(full_to);
             (pumped.err(), consumer.join())

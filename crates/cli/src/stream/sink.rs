@@ -7,11 +7,21 @@ use crate::stream::datagrams::Datagrams;
 use crate::stream::pattern;
 use crate::stream::place::Place;
 use crate::stream::replay::{Replay, Replayed};
+use block::Buffer;
 use std::io::Write;
 use std::net::{TcpStream, UdpSocket};
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::Instant;
 use stream::Played;
+
+/// A program that takes the blocks itself.
+#[derive(Debug)]
+pub struct Hand {
+    /// Gives it the blocks, and the way back for their buffers.
+    pub ready: Sender<(Receiver<Played>, Sender<Buffer>)>,
+    /// Has the blocks again when the program wants no more.
+    pub returned: Receiver<Receiver<Played>>,
+}
 
 /// An open sink.
 #[derive(Debug)]
@@ -26,6 +36,8 @@ pub enum Sink {
     Tcp(TcpStream, String),
     /// Compared with the pattern.
     Pattern,
+    /// A program.
+    Program(Hand),
     /// Nowhere.
     Null,
 }
@@ -104,7 +116,7 @@ impl Sink {
                     "byte {at} does not match the pattern: it was recorded incorrectly or from another source"
                 ))),
             },
-            Self::Null => Ok(()),
+            Self::Program(_) | Self::Null => Ok(()),
         }
     }
 
@@ -135,10 +147,19 @@ fn connected(address: &str) -> std::io::Result<UdpSocket> {
 /// the end; without a failure the sink is returned, to be ended.
 pub fn consume(
     mut sink: Sink,
-    full: &Receiver<Played>,
-    idle: &Sender<block::Buffer>,
+    mut full: Receiver<Played>,
+    idle: &Sender<Buffer>,
     on_failure: &dyn Fn(),
 ) -> Result<Sink> {
+    if let Sink::Program(hand) = &sink {
+        let _ = hand.ready.send((full, idle.clone()));
+        match hand.returned.recv() {
+            Ok(returned) => full = returned,
+            Err(_) => return Err(Failure::other("the program that took the blocks ended")),
+        }
+        // What is under way comes back unseen.
+        on_failure();
+    }
     let mut result = Ok(());
     while let Ok(played) = full.recv() {
         if result.is_ok() {

@@ -7,7 +7,7 @@ use crate::stream::place::{Place as End, To};
 use crate::stream::playing::Playing;
 use crate::stream::remote::RemoteVolume;
 use crate::stream::report::{Counted, PlayedFile, buckets};
-use crate::stream::sink::Sink;
+use crate::stream::sink::{Hand, Sink};
 use crate::stream::volume_host::VolumeHost;
 use crate::stream::{BUFFERS, check_block};
 use crate::units::{Size, Time, micros, rate};
@@ -71,6 +71,13 @@ pub struct Play {
     pub json: bool,
 }
 
+/// Where the blocks go.
+enum Goal {
+    /// To what `to` names: the checked output, if it is a file.
+    Place(Option<Output>),
+    Program(Hand),
+}
+
 impl Play {
     /// Runs the verb.
     ///
@@ -95,11 +102,7 @@ impl Play {
             true => output_of(&context.roots, Some(&drive), path, self.force)?,
             false => None,
         };
-        let remote = RemoteVolume::open(context, &drive, self.route, self.block, self.buffers)?;
-        let (report, failure) = match remote {
-            Some(mut remote) => self.play(context, &mut remote, RemoteVolume::NAME, output)?,
-            None => self.play_local(context, drive, output)?,
-        };
+        let (report, failure) = self.play_from(context, drive, Goal::Place(output))?;
         match self.json {
             true => context.console.json(&report)?,
             false if failure.is_none() => report.say(&context.console, &self.device),
@@ -116,11 +119,40 @@ impl Play {
         }
     }
 
+    /// Plays to a program, for which `to` is ignored; returns the counters.
+    ///
+    /// # Errors
+    /// The playback did not begin. The inner failure: it ended early.
+    pub fn play_blocks(
+        &self,
+        context: &Context,
+        hand: Hand,
+    ) -> Result<(PlayedFile, Option<Failure>)> {
+        check_name(&self.name)?;
+        check_block(self.block)?;
+        let drive = Drive::find(&context.roots, &self.device)?;
+        self.play_from(context, drive, Goal::Program(hand))
+    }
+
+    /// From a coprocessor that plays, or from a volume that this process mounts.
+    fn play_from(
+        &self,
+        context: &Context,
+        drive: Drive,
+        goal: Goal,
+    ) -> Result<(PlayedFile, Option<Failure>)> {
+        let remote = RemoteVolume::open(context, &drive, self.route, self.block, self.buffers)?;
+        match remote {
+            Some(mut remote) => self.play(context, &mut remote, RemoteVolume::NAME, goal),
+            None => self.play_local(context, drive, goal),
+        }
+    }
+
     fn play_local(
         &self,
         context: &Context,
         drive: Drive,
-        output: Option<Output>,
+        goal: Goal,
     ) -> Result<(PlayedFile, Option<Failure>)> {
         let buffers = self.buffers.unwrap_or(BUFFERS);
         let io = self.route.with_buffers(self.block.0, buffers);
@@ -131,7 +163,7 @@ impl Play {
         let path = store.opened.name.clone();
         context.say(format_args!("path: {path}"));
         let report = store.mount(Access::Read, |mounted| {
-            self.play(context, &mut { mounted }, &path, output)
+            self.play(context, &mut { mounted }, &path, goal)
         });
         store.close(report)
     }
@@ -141,7 +173,7 @@ impl Play {
         context: &Context,
         host: &mut impl VolumeHost,
         path: &str,
-        output: Option<Output>,
+        goal: Goal,
     ) -> Result<(PlayedFile, Option<Failure>)> {
         let doing = || format!("playing `{}`", shown(&self.name));
         if !host.exists(&self.name)? {
@@ -150,9 +182,14 @@ impl Play {
         let gaps_name = format!("{}.gaps", self.name);
         let has_gaps = check_name(&gaps_name).is_ok() && host.exists(&gaps_name)?;
         let file = host.open(&self.name)?;
-        let sink = match &self.to.0 {
-            End::Udp(address) if self.replay => Sink::replay(address, context.cancel.clone())?,
-            place => Sink::open(place, output)?.at_rate(self.rate.map(|rate| rate.0)),
+        let sink = match (goal, &self.to.0) {
+            (Goal::Program(hand), _) => Sink::Program(hand),
+            (Goal::Place(_), End::Udp(address)) if self.replay => {
+                Sink::replay(address, context.cancel.clone())?
+            }
+            (Goal::Place(output), place) => {
+                Sink::open(place, output)?.at_rate(self.rate.map(|rate| rate.0))
+            }
         };
         let playing = Playing {
             options: PlayOptions {

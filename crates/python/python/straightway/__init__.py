@@ -36,6 +36,12 @@ A recorder takes messages, and never waits for the drive unless it is told to:
 >>> recorder.report.durable_bytes
 7000
 
+A player delivers a file's blocks when they are due:
+
+>>> with straightway.play(image, "flight", bytes_per_second=1 << 20) as player:
+...     sum(len(block) for block in player)
+7000
+
 A file, or a device, as memory: what is touched is read, and less may be in memory than it has:
 
 >>> with straightway.map(image, "flight", memory_bytes=1 << 20) as map:
@@ -53,6 +59,7 @@ from straightway import _native
 from straightway._errors import Error, ExistsError, NotFoundError, QueueFullError, Status, UsageError
 from straightway._map import Map, MapCounters, MapFailure, map
 from straightway._native import Buffer, format, resize
+from straightway._player import Player, PlayReport, play
 from straightway._recorder import Recorder, RecordReport, record
 from straightway._volume import Entry, File, Volume, VolumeStatus, open_volume
 
@@ -61,8 +68,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Buffer", "Completion", "Device", "Entry", "Error", "ExistsError", "File", "Map", "MapCounters", "MapFailure", "NotFoundError",
-    "QueueFullError", "RecordReport", "Recorder", "Status", "UsageError", "Volume", "VolumeStatus", "format", "map", "open", "open_volume",
-    "record", "resize",
+    "PlayReport", "Player", "QueueFullError", "RecordReport", "Recorder", "Status", "UsageError", "Volume", "VolumeStatus", "format",
+    "map", "open", "open_volume", "play", "record", "resize",
 ]  # fmt: skip
 
 

@@ -3,8 +3,8 @@ from typing import Any, final
 from straightway._types import AnyBuffer
 
 __all__ = [
-    "Buffer", "Device", "File", "Map", "Recorder", "Volume",
-    "format", "open_device", "open_map", "open_recorder", "open_volume", "resize",
+    "Buffer", "Device", "File", "Map", "Player", "Recorder", "Volume",
+    "format", "open_device", "open_map", "open_player", "open_recorder", "open_volume", "resize",
 ]  # fmt: skip
 
 @final
@@ -81,6 +81,11 @@ class Map:
     def close(self) -> None: ...
 
 @final
+class Player:
+    def next(self) -> tuple[int, bytes] | None: ...
+    def close(self) -> tuple[tuple[int, int, int, int, int, int], Exception | None]: ...
+
+@final
 class Recorder:
     def append(self, buffer: AnyBuffer, age_us: int) -> bool: ...
     def report(self) -> tuple[int, int, int, int, int, int, int, int, int, int]: ...
@@ -98,6 +103,7 @@ def open_recorder(
     total_bytes: int = 0,
     append: bool = False,
     segment_bytes: int = 0,
+    segment_us: int = 0,
     keep_bytes: int = 0,
     format: str = "raw",
     sigmf_datatype: str | None = None,
@@ -123,6 +129,19 @@ def open_map(
     mode: str | None = None,
     namespace_id: int | None = None,
 ) -> Map: ...
+def open_player(
+    name: str,
+    file_name: str,
+    *,
+    bytes_per_second: int = 0,
+    deadline_us: int | None = None,
+    block_bytes: int | None = None,
+    buffers: int | None = None,
+    verify: bool = True,
+    path: str | None = None,
+    mode: str | None = None,
+    namespace_id: int | None = None,
+) -> Player: ...
 def open_device(
     name: str,
     *,

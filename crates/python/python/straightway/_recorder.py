@@ -79,6 +79,7 @@ def record(
     total_bytes: int = 0,
     append: bool = False,
     segment_bytes: int = 0,
+    segment_us: int = 0,
     keep_bytes: int = 0,
     format: Literal["raw", "sigmf", "mcap"] = "raw",
     sigmf_datatype: str | None = None,
@@ -95,8 +96,8 @@ def record(
     message, which `name.gaps` lists ("drop"), or waits ("wait"). A block must be written within `deadline_us` (100 ms), and is durable
     `commit_ms` (1 s) later. `total_bytes` sets space aside at the beginning.
 
-    `append` goes on at the end of the file, if there is one. With `segment_bytes` another file begins when one has this size, `name.000001`
-    and so on; with `keep_bytes` the oldest ones are removed so that all have at most this size. `format` is what `straightway export` makes of
+    `append` goes on at the end of the file, if there is one. With `segment_bytes` another file begins when one has this size, with
+    `segment_us` when one has gone on for so long, `name.000001` and so on; with `keep_bytes` the oldest ones are removed so that all have at most this size. `format` is what `straightway export` makes of
     it: samples ("sigmf"), which the options from `sigmf_datatype` to `hardware` describe, or a stream of MCAP ("mcap")."""
     if on_full not in ("stop", "drop", "wait"):
         raise UsageError(2, f"on_full is {on_full!r}", 'give "stop", "drop" or "wait"')
@@ -111,6 +112,7 @@ def record(
         total_bytes=total_bytes,
         append=append,
         segment_bytes=segment_bytes,
+        segment_us=segment_us,
         keep_bytes=keep_bytes,
         format=format,
         sigmf_datatype=sigmf_datatype,

@@ -1,0 +1,199 @@
+//! A playback of a file to a program: blocks at their time, read ahead by a thread of the library.
+
+use super::thread::{Thread, joined, spawn};
+use super::{Error, Options, open_options, route_of};
+use crate::Context;
+use crate::stream::place::{Place, To};
+use crate::stream::sink::Hand;
+use crate::units::{Size, Time};
+use crate::verbs::play::Play;
+use ::stream::Played;
+use block::Buffer;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+/// How to play.
+#[derive(Clone, Copy, Debug)]
+pub struct PlayOptions {
+    /// Bytes per second; 0: as fast as the program takes blocks.
+    pub bytes_per_second: u64,
+    /// How long after it is due a block must be there, in microseconds.
+    pub deadline_us: u64,
+    /// Bytes of a block; a multiple of 64 KiB if checksums are compared.
+    pub block_bytes: u64,
+    /// Blocks of memory that are read ahead.
+    pub buffers: u16,
+    /// Whether checksums are compared, where the file has them.
+    pub verify: bool,
+}
+
+impl Default for PlayOptions {
+    /// As fast as the program takes them, 16 blocks of 1 MiB, a deadline of 100 ms, and checksums compared.
+    fn default() -> Self {
+        Self {
+            bytes_per_second: 0,
+            deadline_us: 100_000,
+            block_bytes: 1 << 20,
+            buffers: 16,
+            verify: true,
+        }
+    }
+}
+
+/// A playback's counters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PlayReport {
+    /// Bytes of the blocks that were delivered.
+    pub bytes: u64,
+    /// Blocks that were delivered after their deadline.
+    pub misses: u64,
+    /// The longest by which a deadline was missed, in microseconds.
+    pub lateness_max_us: u64,
+    /// The longest time from a block's due time until it was delivered, in microseconds.
+    pub latency_max_us: u64,
+    /// Blocks that had not been read when they were due, or for which the program left no memory.
+    pub underruns: u64,
+    /// Reads that failed and were repeated.
+    pub retries: u64,
+}
+
+/// A playback in progress. Dropped, it ends.
+pub struct Player {
+    running: Option<Running>,
+    /// The block that the program has.
+    current: Option<Played>,
+    report: PlayReport,
+}
+
+/// The thread that plays, and the channels to it.
+struct Running {
+    full: Receiver<Played>,
+    idle: Sender<Buffer>,
+    /// Takes the channel of blocks back, which ends the playback.
+    back: Sender<Receiver<Played>>,
+    thread: Thread<(PlayReport, Option<Error>)>,
+}
+
+impl Player {
+    /// Begins to play `file_name` on the volume of the device that the command calls `name`. Of `options`, the path, the mode and the
+    /// namespace are used.
+    ///
+    /// # Errors
+    /// There is no such volume or file, or the options do not fit it.
+    pub fn open(
+        name: &str,
+        file_name: &str,
+        options: &Options<'_>,
+        play: &PlayOptions,
+    ) -> Result<Self, Error> {
+        let path = open_options(options)?;
+        let verb = Play {
+            device: name.to_owned(),
+            name: file_name.to_owned(),
+            rate: (play.bytes_per_second > 0).then_some(Size(play.bytes_per_second)),
+            deadline: Time(Duration::from_micros(play.deadline_us)),
+            block: Size(play.block_bytes),
+            buffers: Some(play.buffers.clamp(1, 4096)),
+            to: To(Place::Null),
+            replay: false,
+            force: false,
+            no_verify: !play.verify,
+            route: route_of(&path),
+            json: false,
+        };
+        let (ready, begun) = channel();
+        let (back, returned) = channel();
+        let hand = Hand { ready, returned };
+        let thread = spawn("straightway-play", move || {
+            let played = verb.play_blocks(&Context::of_a_library(), hand);
+            let (file, failure) =
+                played.map_err(|failure| Error::from(failure.about(&verb.device)))?;
+            let report = PlayReport {
+                bytes: file.counted.length_bytes,
+                misses: file.counted.misses,
+                lateness_max_us: file.counted.lateness_max_us,
+                latency_max_us: file.counted.latency_max_us,
+                underruns: file.underruns,
+                retries: file.counted.retries,
+            };
+            let failure = failure.map(|failure| failure.about(&verb.device).into());
+            Ok((report, failure))
+        })?;
+        let Ok((full, idle)) = begun.recv() else {
+            return Err(joined(thread).err().unwrap_or_else(ended));
+        };
+        Ok(Self {
+            running: Some(Running {
+                full,
+                idle,
+                back,
+                thread,
+            }),
+            current: None,
+            report: PlayReport::default(),
+        })
+    }
+
+    /// Waits until the next block is due and there: [`current`](Player::current) has it until the next call, and none after the last.
+    /// While the program has a block, its memory reads none ahead.
+    ///
+    /// # Errors
+    /// The playback ended early, with its reason: the blocks before are what the file has.
+    pub fn advance(&mut self) -> Result<(), Error> {
+        let Some(running) = &self.running else {
+            return Ok(());
+        };
+        give_back(running, &mut self.current);
+        match running.full.recv() {
+            Ok(played) => {
+                self.current = Some(played);
+                Ok(())
+            }
+            Err(_) => self.finish(),
+        }
+    }
+
+    /// The block that the program has, and where in the file it is.
+    pub fn current(&self) -> Option<(u64, &[u8])> {
+        let played = self.current.as_ref()?;
+        let data = played.buffer.get(..played.len_bytes)?;
+        Some((played.offset_bytes, data))
+    }
+
+    /// The counters, once it has ended.
+    pub const fn report(&self) -> PlayReport {
+        self.report
+    }
+
+    /// Ends the playback, wherever it is, and closes the device.
+    ///
+    /// # Errors
+    /// It ended early, or the device could not be closed. A second call has none.
+    pub fn finish(&mut self) -> Result<(), Error> {
+        let Some(running) = self.running.take() else {
+            return Ok(());
+        };
+        give_back(&running, &mut self.current);
+        let _ = running.back.send(running.full);
+        let (report, failure) = joined(running.thread)?;
+        self.report = report;
+        failure.map_or(Ok(()), Err)
+    }
+}
+
+impl Drop for Player {
+    fn drop(&mut self) {
+        let _ = self.finish();
+    }
+}
+
+/// Its buffer is read into again.
+fn give_back(running: &Running, current: &mut Option<Played>) {
+    if let Some(played) = current.take() {
+        let _ = running.idle.send(played.buffer);
+    }
+}
+
+fn ended() -> Error {
+    Error::other("the playback has ended")
+}
