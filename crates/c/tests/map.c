@@ -189,7 +189,14 @@ static void refused(void)
 	WRONG(straightway_map_open(NULL, "data", NULL, NULL, &map), "NULL");
 	WRONG(straightway_map_open(image, "data", NULL, NULL, NULL), "NULL");
 	map_options.page_bytes = 12345;
-	WRONG(straightway_map_open(image, "data", NULL, &map_options, &map), "page");
+	WRONG(straightway_map_open(image, "data", NULL, &map_options, &map), "pages of 12345 bytes");
+	map_options.page_bytes = SIZE_MAX;
+	WRONG(straightway_map_open(image, "data", NULL, &map_options, &map), "pages of");
+	map_options.page_bytes = 4 << 20;
+	WRONG(straightway_map_open(image, "data", NULL, &map_options, &map), "pages of");
+	map_options.page_bytes = PAGE;
+	map_options.memory_bytes = PAGE - 1;
+	WRONG(straightway_map_open(image, "data", NULL, &map_options, &map), "memory");
 	map_options.size++;
 	WRONG(straightway_map_open(image, "data", NULL, &map_options, &map), "straightway_map_options");
 	checked(0);

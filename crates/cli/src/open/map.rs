@@ -13,9 +13,12 @@ use crate::volume::Store;
 use crate::volume::store::NODE_MEMORY_BYTES;
 use linux::Roots;
 use std::collections::VecDeque;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::ptr::NonNull;
 use std::sync::mpsc::channel;
+
+/// The possible lengths of a page.
+const PAGE_BYTES: RangeInclusive<usize> = 4 << 10..=2 << 20;
 
 /// How to map. `Default` is what `straightway map` does.
 #[derive(Clone, Copy, Debug)]
@@ -129,14 +132,6 @@ impl Map {
     /// The size of the file or the device.
     pub const fn size_bytes(&self) -> u64 {
         self.size_bytes
-    }
-
-    /// Whether the memory may be stored to.
-    ///
-    /// # Errors
-    /// It is closed.
-    pub fn is_writable(&self) -> Result<bool, Error> {
-        Ok(self.map()?.is_writable())
     }
 
     /// What was done so far.
@@ -260,6 +255,11 @@ fn granted(
         (Some(_), true) => Purpose::Change,
         (None, true) => Purpose::Destroy(options.destroy_data),
     };
+    // Before memory is set aside for them.
+    if !map.page_bytes.is_power_of_two() || !PAGE_BYTES.contains(&map.page_bytes) {
+        let failure = Failure::usage(format!("pages of {} bytes", map.page_bytes));
+        return Err(failure.hint("a power of two from 4K to 2M"));
+    }
     let queue_depth = pages_at_once(options);
     let path = open_options(options)?;
     let path = OpenOptions {
