@@ -153,15 +153,25 @@ impl Failure {
         }
     }
 
-    /// Replaces DEVICE in the hint by the user's device.
+    /// Replaces DEVICE in the hint by the user's device, but not in the form of a name: `mirror:DEVICE,DEVICE`.
     #[must_use]
     pub fn about(mut self, device: &str) -> Self {
         if let Some(hint) = &mut self.hint {
             let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-:,=@+".contains(c);
-            *hint = match !device.is_empty() && device.chars().all(is_plain) {
-                true => hint.replace("DEVICE", device),
-                false => hint.replace("DEVICE", &format!("'{}'", device.replace('\'', "'\\''"))),
+            let named = match !device.is_empty() && device.chars().all(is_plain) {
+                true => device.to_owned(),
+                false => format!("'{}'", device.replace('\'', "'\\''")),
             };
+            let mut parts = hint.split("DEVICE");
+            let mut done = parts.next().unwrap_or_default().to_owned();
+            for part in parts {
+                done += match done.ends_with([':', ',']) {
+                    true => "DEVICE",
+                    false => &named,
+                };
+                done += part;
+            }
+            *hint = done;
         }
         self
     }
@@ -357,6 +367,25 @@ mod tests {
         ];
         for (exit, code) in codes {
             assert_eq!(exit as u8, code);
+        }
+    }
+
+    #[test]
+    fn hints_name_the_device() {
+        let hint = |hint: &str, device| {
+            let failure = Failure::usage("no").hint(hint).about(device);
+            failure.remedy().unwrap_or_default().to_owned()
+        };
+        assert_eq!(
+            hint("straightway ls DEVICE", "ram:1M"),
+            "straightway ls ram:1M"
+        );
+        assert_eq!(
+            hint("rm DEVICE x; ls DEVICE", "it's"),
+            "rm 'it'\\''s' x; ls 'it'\\''s'"
+        );
+        for form in ["model:SIZE[,pci=VENDOR:DEVICE]", "mirror:DEVICE,DEVICE"] {
+            assert_eq!(hint(form, "model:1M,x"), form);
         }
     }
 

@@ -48,21 +48,27 @@ impl Redactor {
     }
 }
 
-/// Replaces `secret`, a short one only between characters that are not letters or digits.
+/// Replaces `secret`, a short one only between characters that are not letters or digits. Names below /proc are the kernel's and
+/// stay: a machine may be called `vm`.
 fn replace(text: &str, secret: &str, placeholder: &str) -> String {
     let mut done = String::with_capacity(text.len());
     let mut rest = text;
     let mut before = None;
     while let Some(at) = rest.find(secret) {
         let (head, tail) = rest.split_at(at);
+        let until = text.get(..text.len() - tail.len()).unwrap_or_default();
+        let in_proc = until
+            .rsplit(char::is_whitespace)
+            .next()
+            .is_some_and(|word| word.contains("/proc/"));
         let tail = tail.strip_prefix(secret).unwrap_or_default();
         before = head.chars().next_back().or(before);
         let is_inner = |next: Option<char>| next.is_some_and(char::is_alphanumeric);
         let is_word = !is_inner(before) && !is_inner(tail.chars().next());
         done += head;
         done += match is_word || secret.len() >= SUBSTRING_BYTES {
-            true => placeholder,
-            false => secret,
+            true if !in_proc => placeholder,
+            _ => secret,
         };
         before = secret.chars().next_back();
         rest = tail;
@@ -134,12 +140,17 @@ mod tests {
         redactor.add("S5H9NX0R123456", "SERIAL-1");
         redactor.add("a", "SERIAL-2");
         redactor.add("bench-pc", "HOST");
+        redactor.add("vm", "HOST");
         redactor.add("", "NEVER");
         for (text, expected) in [
             ("nqn.2014:S5H9NX0R123456 ok", "nqn.2014:SERIAL-1 ok"),
             ("xxS5H9NX0R123456yy", "xxSERIAL-1yy"),
             ("a data aa a", "SERIAL-2 data aa SERIAL-2"),
             ("bench-pc kernel: nvme", "HOST kernel: nvme"),
+            (
+                "vm: echo 16 > /proc/sys/vm/nr_hugepages on vm",
+                "HOST: echo 16 > /proc/sys/vm/nr_hugepages on HOST",
+            ),
             ("0000:01:00.0 x4", "0000:01:00.0 x4"),
             ("from 10.0.0.2:4420 and 192.168.1.7.", "from IP and IP."),
             ("ip=10.0.0.2::10.0.0.1:x", "ip=IP::IP:x"),
