@@ -1,5 +1,6 @@
 """Files and devices as memory."""
 
+import os
 import threading
 from pathlib import Path
 
@@ -88,6 +89,22 @@ def test_data_that_is_not_what_it_was_is_an_error_of_pin(tmp_path: Path) -> None
         assert caught.value.code == straightway.Status.ROT
         map.pin(PAGE, PAGE)
         assert map.memory[PAGE : 2 * PAGE] == DATA.tobytes()[PAGE : 2 * PAGE]
+
+
+def test_a_child_process_does_not_wait_for_the_thread_of_its_parent(tmp_path: Path) -> None:
+    image = stored(tmp_path, checksums=True)
+    with straightway.map(image, "samples") as map, straightway.play(image, "samples") as player:
+        child = os.fork()
+        if child == 0:
+            refused = 0
+            for close in (map.close, player.close):
+                try:
+                    close()
+                except straightway.UsageError as error:
+                    refused += "fork" in error.text
+            os._exit(refused)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 2
+        assert map.memory[:4096] == DATA.tobytes()[:4096] and len(next(player)) == 1 << 20
 
 
 def test_what_is_refused(tmp_path: Path) -> None:

@@ -4,7 +4,11 @@ use super::Error;
 use std::thread::{Builder, JoinHandle};
 
 /// A thread, and what it will return.
-pub type Thread<T> = JoinHandle<Result<T, Error>>;
+pub struct Thread<T> {
+    handle: JoinHandle<Result<T, Error>>,
+    /// The process that has it.
+    process: u32,
+}
 
 /// Begins a thread.
 ///
@@ -14,15 +18,22 @@ pub fn spawn<T: Send + 'static>(
     name: &str,
     body: impl FnOnce() -> Result<T, Error> + Send + 'static,
 ) -> Result<Thread<T>, Error> {
-    let thread = Builder::new().name(name.to_owned()).spawn(body);
-    thread.map_err(|error| Error::other(format!("starting a thread: {error}")))
+    let process = std::process::id();
+    let handle = Builder::new().name(name.to_owned()).spawn(body);
+    let handle = handle.map_err(|error| Error::other(format!("starting a thread: {error}")))?;
+    Ok(Thread { handle, process })
 }
 
 /// Its result, when it has ended.
 ///
 /// # Errors
-/// Its own.
+/// Its own; or this is a child of the process that has it, which would never see its end.
 pub fn joined<T>(thread: Thread<T>) -> Result<T, Error> {
+    if thread.process != std::process::id() {
+        // There is nothing to wait for or to free.
+        std::mem::forget(thread.handle);
+        return Err(Error::usage("it belongs to the process before the fork").hint("end it there"));
+    }
     let panicked = |_| Err(Error::other("a thread of the library panicked"));
-    thread.join().unwrap_or_else(panicked)
+    thread.handle.join().unwrap_or_else(panicked)
 }
