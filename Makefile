@@ -18,7 +18,7 @@ LIBRARY ?= $(dir $(COMMAND))
 VERSION = $(shell sed -n '0,/^version = /s/^version = "\(.*\)"/\1/p' Cargo.toml)
 MAJOR = $(firstword $(subst ., ,$(VERSION)))
 
-.PHONY: help demo test test-fast test-rtl test-arm64 soak figures reproduce check build setup install install-c fio-engine wheel packages packages-arm64 static source
+.PHONY: help demo test test-fast test-rtl test-arm64 soak figures reproduce check build setup install install-c fio-engine wheel wheel-arm64 packages packages-arm64 static source
 
 help:
 	@echo "make demo       set up, then compare every path to an emulated NVMe drive (out/demo/)"
@@ -32,7 +32,7 @@ help:
 	@echo "make check      formatting, lints, documentation, licences, links, sizes"
 	@echo "make build      build the straightway command (target/release/straightway)"
 	@echo "make fio-engine build fio's engine over libstraightway (target/release/straightway_fio.so)"
-	@echo "make wheel      build the Python module (build/wheels/release)"
+	@echo "make wheel      build the Python module (build/wheels/release); wheel-arm64 for 64-bit Arm"
 	@echo "make install    install it with its manual pages and completions, and libstraightway (PREFIX=/usr/local DESTDIR=)"
 	@echo "make packages   Debian packages of the command, the C library and CharIO (out/packages); packages-arm64 for 64-bit Arm"
 	@echo "make static     the command as one file that needs no libraries (out/packages/straightway-static)"
@@ -55,6 +55,11 @@ fio-engine: build
 wheel:
 	@tools/setup base wheel
 	crates/python/build
+
+# The same for arm64.
+wheel-arm64:
+	@tools/setup base wheel aarch64
+	crates/python/build --aarch64
 
 # Debian packages for this machine's architecture: out/packages/*.deb.
 packages: build
@@ -137,7 +142,7 @@ test-rtl:
 
 # In emulated machines with an SMMUv3 and without, on Debian's two kernels for arm64.
 test-arm64:
-	@tools/setup base lab lab-aarch64 aarch64 backports chario python
+	@tools/setup base lab lab-aarch64 aarch64 backports chario python wheel
 	STRAIGHTWAY_ARCH=aarch64 tools/test arm64
 
 figures:

@@ -15,7 +15,7 @@ BUILD = ["tools/cross", "cargo", "build", "--profile", "test", "--locked", "--qu
 PART = ("tests/test_arm64.py",)
 ALL = tuple(f"tests/test_{name}.py" for name in (
     "data", "volumes", "power", "formats", "faults", "unplug", "boards", "compare", "sustain", "arrays", "fabric", "mount", "chario",
-    "chario_faults", "events", "instrument", "arm64",
+    "chario_faults", "events", "instrument", "arm64", "arm64_programs",
 ))  # fmt: skip
 FILES = ALL if os.environ.get("STRAIGHTWAY_ARCH") == "aarch64" else PART
 
