@@ -155,6 +155,7 @@ def names():
     refused(errno.ENOENT, os.stat, path("absent"))
     refused(errno.ENOENT, os.remove, path("absent"))
     refused(errno.ENOENT, os.rename, path("absent"), path("other"))
+    refused(errno.ENAMETOOLONG, os.stat, path("n" * 65))
     long = "n" * 64
     put(long, b"long")
     assert long in os.listdir(FOLDER)
@@ -215,7 +216,7 @@ def renames():
     # A file without a name lives until it is closed.
     fd = os.open(path("renamed"), os.O_RDWR | os.O_APPEND)
     os.remove(path("renamed"))
-    assert os.listdir(FOLDER) == []
+    assert os.listdir(FOLDER) == [] and os.fstat(fd).st_nlink == 0
     os.write(fd, b"-last")
     assert os.pread(fd, 100, 0) == b"new-more-again-last"
     os.close(fd)
@@ -250,8 +251,10 @@ def attributes():
     refused(errno.EPERM, os.link, path("plain"), path("link"))
     refused(errno.EPERM, os.mkfifo, path("fifo"))
     refused(errno.EOPNOTSUPP, os.setxattr, path("plain"), "user.x", b"y")
+    before = os.stat(path("plain"))
     os.utime(path("plain"), ns=(1, 1_234_567_890_123_456_789))
-    assert os.stat(path("plain")).st_mtime_ns == 1_234_567_890_123_456_789
+    after = os.stat(path("plain"))
+    assert (after.st_atime_ns, after.st_mtime_ns) == (1, 1_234_567_890_123_456_789) and after.st_ctime_ns > before.st_ctime_ns
     fd = os.open(path("plain"), os.O_WRONLY | os.O_APPEND)
     os.write(fd, b"y")
     os.utime(fd, ns=(1, 987_654_321_000_000_007))
@@ -260,6 +263,13 @@ def attributes():
     os.mkdir(path("folder"))
     os.utime(path("folder"), ns=(1, 5))
     assert os.stat(path("folder")).st_mtime_ns == 5
+    put("folder/file", b"x")
+    made = os.stat(path("folder")).st_mtime_ns
+    assert made > 5, "a folder's time does not change with its names"
+    os.rename(path("folder/file"), path("moved"))
+    moved = os.stat(path("folder")).st_mtime_ns
+    assert moved > made and os.stat(path("moved")).st_ctime_ns >= moved
+    os.remove(path("moved"))
     os.rmdir(path("folder"))
     os.remove(path("plain"))
 

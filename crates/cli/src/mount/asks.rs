@@ -1,6 +1,7 @@
 //! The requests to the thread that has mounted the volume, and the errors that the kernel gets.
 
-use super::tree::Number;
+use super::tree::{Number, Tree};
+use crate::volume::now_ns;
 use fuser::Errno;
 use volume::Error;
 
@@ -40,6 +41,20 @@ pub struct Change {
     pub size_bytes: Option<u64>,
     /// The time of its last change, in nanoseconds since 1970.
     pub modified_ns: Option<u64>,
+    /// The time of its last access.
+    pub accessed_ns: Option<u64>,
+}
+
+impl Change {
+    /// Notes the times in the tree, which has them for as long as the volume is mounted.
+    pub fn mark(&self, tree: &mut Tree, number: Number) {
+        let Some(times) = tree.times_mut(number) else {
+            return;
+        };
+        times.changed_ns = now_ns();
+        times.accessed_ns = self.accessed_ns.unwrap_or(times.accessed_ns);
+        times.modified_ns = self.modified_ns.unwrap_or(times.modified_ns);
+    }
 }
 
 /// The space of the volume.

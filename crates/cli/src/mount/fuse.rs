@@ -4,7 +4,7 @@ use super::asks::{Answer, Ask, Change, Place, Renaming, Space};
 use super::files::MOVE_BYTES;
 use super::tree::{Node, Number};
 use super::view::{View, number, text};
-use crate::volume::ns_of;
+use crate::volume::{now_ns, ns_of};
 use fuser::{
     BsdFileFlags, Errno, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo,
     KernelConfig, LockOwner, OpenAccMode, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate,
@@ -70,7 +70,11 @@ impl Filesystem for Folder {
 
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let find = |name| self.view.tree.with(|tree| tree.find(number(parent), name));
-        self.view.entry(name.to_str().and_then(find), reply);
+        match name.to_str().and_then(find) {
+            // It is too long in every folder. What is too long only in this one is absent.
+            None if name.len() > NAME_BYTES => reply.error(Errno::ENAMETOOLONG),
+            found => self.view.entry(found, reply),
+        }
     }
 
     fn getattr(&self, _: &Request, inode: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
@@ -85,7 +89,7 @@ impl Filesystem for Folder {
         uid: Option<u32>,
         gid: Option<u32>,
         size_bytes: Option<u64>,
-        _: Option<TimeOrNow>,
+        atime: Option<TimeOrNow>,
         mtime: Option<TimeOrNow>,
         _: Option<SystemTime>,
         _: Option<FileHandle>,
@@ -104,28 +108,22 @@ impl Filesystem for Folder {
             reply.error(errno);
             return;
         }
-        let modified_ns = mtime.map(|time| match time {
+        let ns = |time: TimeOrNow| match time {
             TimeOrNow::SpecificTime(time) => ns_of(time),
-            TimeOrNow::Now => ns_of(SystemTime::now()),
-        });
-        let view = self.view.clone();
-        if attributes.kind == FileType::Directory {
-            view.tree.with(|tree| {
-                if let (Some(ns), Some(inside)) = (modified_ns, tree.folder_mut(number)) {
-                    inside.mtime_ns = Some(ns);
-                }
-            });
-            view.answer_attributes(number, reply);
-            return;
-        }
-        if size_bytes.is_none() && modified_ns.is_none() {
-            view.answer_attributes(number, reply);
-            return;
-        }
+            TimeOrNow::Now => now_ns(),
+        };
         let change = Change {
             size_bytes,
-            modified_ns,
+            modified_ns: mtime.map(ns),
+            accessed_ns: atime.map(ns),
         };
+        let view = self.view.clone();
+        let is_kept = size_bytes.is_some() || mtime.is_some();
+        if attributes.kind == FileType::Directory || !is_kept {
+            view.tree.with(|tree| change.mark(tree, number));
+            view.answer_attributes(number, reply);
+            return;
+        }
         let answer = Box::new(move |result| match result {
             Ok(()) => view.answer_attributes(number, reply),
             Err(errno) => reply.error(errno),

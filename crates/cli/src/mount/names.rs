@@ -7,7 +7,7 @@ use super::asks::{Change, Renaming, errno};
 use super::files::{Done, Files};
 use super::open::{Open, Uses};
 use super::tail::Writer;
-use super::tree::{FileFacts, Node, Number};
+use super::tree::{FileFacts, Node, Number, Times};
 use crate::volume::now_ns;
 use ::volume::{CreateOptions, Error, File, NAME_BYTES};
 use fuser::Errno;
@@ -56,7 +56,8 @@ impl Files<'_, '_, '_> {
             name: whole,
             size_bytes: 0,
             allocated_bytes: 0,
-            mtime_ns: now_ns(),
+            times: Times::all(now_ns()),
+            is_removed: false,
         };
         match self.tree.with(|tree| tree.add_file(folder, name, facts)) {
             Some(number) => {
@@ -120,11 +121,11 @@ impl Files<'_, '_, '_> {
                 renamed => break renamed.map(|()| hidden)?,
             }
         };
-        open.is_removed.set(true);
         self.tree.with(|tree| {
             tree.detach(folder, name);
             if let Some(facts) = tree.file_mut(number) {
-                facts.name = hidden;
+                (facts.name, facts.is_removed) = (hidden, true);
+                facts.times.changed_ns = now_ns();
             }
         });
         Ok(())
@@ -238,14 +239,15 @@ impl Files<'_, '_, '_> {
         if let Some(size) = change.size_bytes {
             self.resize(number, size).await?;
         }
-        let Some(ns) = change.modified_ns else {
-            return Ok(());
-        };
-        self.with_open(number, async |open: &Open| {
-            let _inside = open.gate.enter().await;
-            self.stamp(number, open, ns)
-        })
-        .await
+        if let Some(ns) = change.modified_ns {
+            self.with_open(number, async |open: &Open| {
+                let _inside = open.gate.enter().await;
+                self.stamp(number, open, ns)
+            })
+            .await?;
+        }
+        self.tree.with(|tree| change.mark(tree, number));
+        Ok(())
     }
 
     /// Sets the size of a file: to nothing, or to more with zeroes.
@@ -316,7 +318,7 @@ impl Files<'_, '_, '_> {
         self.tree.with(|tree| {
             if let Some(facts) = tree.file_mut(number) {
                 (facts.size_bytes, facts.allocated_bytes) = (0, 0);
-                facts.mtime_ns = now_ns();
+                facts.times.modify(now_ns());
             }
         });
         replaced

@@ -18,8 +18,6 @@ pub struct Open {
     pub(super) uses: Cell<Uses>,
     /// What is written, while someone may write.
     pub(super) writer: RefCell<Option<Writer>>,
-    /// Its name was removed: it is removed when all have closed it.
-    pub(super) is_removed: Cell<bool>,
 }
 
 /// How often a file is open.
@@ -50,7 +48,6 @@ impl Open {
             file: Cell::new(file),
             uses: Cell::default(),
             writer: RefCell::new(writer),
-            is_removed: Cell::new(false),
         };
         open.count(writes, 1);
         open

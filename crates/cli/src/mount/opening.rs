@@ -3,7 +3,7 @@
 use super::files::{Done, Files, MOVE_BYTES};
 use super::open::Open;
 use super::tail::Writer;
-use super::tree::Number;
+use super::tree::{Number, Tree};
 use ::volume::File;
 use block::Buffer;
 use std::ops::Range;
@@ -114,7 +114,8 @@ impl Files<'_, '_, '_> {
     async fn close_last(&self, number: Number, open: &Open) -> Done<()> {
         let closed = self.close_volume_s(number, open).await;
         self.open.borrow_mut().remove(&number);
-        if open.is_removed.get() {
+        let is_removed = |tree: &mut Tree| tree.file(number).is_some_and(|facts| facts.is_removed);
+        if self.tree.with(is_removed) {
             let removed = match self.name(number) {
                 Ok(name) => self.remove_volume_s(&name).await,
                 Err(error) => Err(error),
@@ -140,7 +141,7 @@ impl Files<'_, '_, '_> {
                 if let Some(facts) = tree.file_mut(number) {
                     facts.size_bytes = found.size_bytes;
                     facts.allocated_bytes = found.allocated_bytes;
-                    facts.mtime_ns = found.mtime_ns;
+                    facts.times.modified_ns = found.mtime_ns;
                 }
             });
         }

@@ -1,10 +1,39 @@
 //! The volume's flat names as folders and files: `a/b` is the file `b` in the folder `a`.
 
+use crate::volume::now_ns;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
 
 /// The number of a node, which no other node ever gets; the root is 0.
 pub type Number = u64;
+
+/// The times of a node, in nanoseconds since 1970. A volume keeps only when a file was modified: the rest is kept for as long as it is
+/// mounted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Times {
+    /// Its data, or the names in a folder.
+    pub modified_ns: u64,
+    /// Anything of it.
+    pub changed_ns: u64,
+    /// What it was set to: reads do not change it.
+    pub accessed_ns: u64,
+}
+
+impl Times {
+    /// All the same.
+    pub fn all(ns: u64) -> Self {
+        Self {
+            modified_ns: ns,
+            changed_ns: ns,
+            accessed_ns: ns,
+        }
+    }
+
+    /// Its data was modified at this time.
+    pub fn modify(&mut self, ns: u64) {
+        (self.modified_ns, self.changed_ns) = (ns, now_ns());
+    }
+}
 
 /// What a file has.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,8 +44,10 @@ pub struct FileFacts {
     pub size_bytes: u64,
     /// Bytes that it occupies.
     pub allocated_bytes: u64,
-    /// The time of its last change, in nanoseconds since 1970.
-    pub mtime_ns: u64,
+    /// Its times.
+    pub times: Times,
+    /// It has no name any more and is open.
+    pub is_removed: bool,
 }
 
 /// A folder.
@@ -24,8 +55,8 @@ pub struct FileFacts {
 pub struct Inside {
     /// The folder that it is in.
     pub parent: Number,
-    /// The time that it was given, in nanoseconds since 1970: for as long as the volume is mounted.
-    pub mtime_ns: Option<u64>,
+    /// Its times.
+    pub times: Times,
     /// Its name in the volume, without a slash at the end; the root's is empty.
     name: String,
     by_name: BTreeMap<String, Number>,
@@ -48,6 +79,7 @@ impl Inside {
     fn add(&mut self, name: &str, number: Number) {
         self.by_name.insert(name.to_owned(), number);
         self.by_number.insert(number, name.to_owned());
+        self.times.modify(now_ns());
     }
 }
 
@@ -88,8 +120,12 @@ impl Tree {
     /// The tree of these files, and the names that it cannot show: `.`, `..` or nothing between two slashes, and a file whose
     /// name is also that of a folder.
     pub fn new(files: impl IntoIterator<Item = FileFacts>) -> (Self, Vec<String>) {
+        let root = Inside {
+            times: Times::all(now_ns()),
+            ..Inside::default()
+        };
         let mut tree = Self {
-            nodes: HashMap::from([(0, Node::Folder(Inside::default()))]),
+            nodes: HashMap::from([(0, Node::Folder(root))]),
             next: 1,
             file_count: 0,
         };
@@ -133,7 +169,7 @@ impl Tree {
     }
 
     /// A folder, to change it.
-    pub fn folder_mut(&mut self, number: Number) -> Option<&mut Inside> {
+    fn folder_mut(&mut self, number: Number) -> Option<&mut Inside> {
         match self.nodes.get_mut(&number) {
             Some(Node::Folder(inside)) => Some(inside),
             _ => None,
@@ -162,6 +198,7 @@ impl Tree {
     pub fn add_folder(&mut self, folder: Number, name: &str) -> Option<Number> {
         let inside = Inside {
             parent: folder,
+            times: Times::all(now_ns()),
             name: self.name_in(folder, name)?,
             ..Inside::default()
         };
@@ -181,6 +218,7 @@ impl Tree {
         let inside = self.folder_mut(folder)?;
         let number = inside.by_name.remove(name)?;
         inside.by_number.remove(&number);
+        inside.times.modify(now_ns());
         Some(number)
     }
 
@@ -191,6 +229,9 @@ impl Tree {
             return;
         };
         inside.add(name, number);
+        if let Some(times) = self.times_mut(number) {
+            times.changed_ns = now_ns();
+        }
         match (self.nodes.get_mut(&number), whole) {
             (Some(Node::File(facts)), Some(whole)) => facts.name = whole,
             (Some(Node::Folder(moved)), Some(whole)) => {
@@ -229,6 +270,14 @@ impl Tree {
         }
     }
 
+    /// The times of a node, to change them.
+    pub fn times_mut(&mut self, number: Number) -> Option<&mut Times> {
+        match self.nodes.get_mut(&number)? {
+            Node::Folder(inside) => Some(&mut inside.times),
+            Node::File(facts) => Some(&mut facts.times),
+        }
+    }
+
     /// A folder.
     pub fn folder(&self, number: Number) -> Option<&Inside> {
         match self.node(number) {
@@ -257,7 +306,8 @@ mod tests {
             name: name.to_owned(),
             size_bytes: 7,
             allocated_bytes: 4096,
-            mtime_ns: 1,
+            times: Times::all(1),
+            is_removed: false,
         }
     }
 

@@ -6,7 +6,7 @@ use super::tree::{Node, Number, SharedTree};
 use fuser::{Errno, FileAttr, FileType, Generation, INodeNo, ReplyAttr, ReplyEntry};
 use std::ffi::OsStr;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, UNIX_EPOCH};
 
 /// How long the kernel may keep what does not change, or only by its own requests.
 const KEPT: Duration = Duration::from_secs(24 * 3600);
@@ -22,8 +22,6 @@ pub struct View {
     pub is_writable: bool,
     /// Other users see it, too.
     pub is_shared: bool,
-    /// The time of the mount, which folders have that were given no other.
-    pub since: SystemTime,
 }
 
 impl View {
@@ -47,28 +45,26 @@ impl View {
     /// The attributes of a node.
     pub(super) fn attributes(&self, number: Number) -> Option<FileAttr> {
         let at = |ns| UNIX_EPOCH + Duration::from_nanos(ns);
-        let (kind, size, allocated, time) = self.tree.with(|tree| match tree.node(number)? {
-            Node::Folder(inside) => {
-                let time = inside.mtime_ns.map_or(self.since, at);
-                Some((FileType::Directory, 0, 0, time))
-            }
-            Node::File(facts) => {
-                let time = at(facts.mtime_ns);
-                let size = facts.size_bytes;
-                Some((FileType::RegularFile, size, facts.allocated_bytes, time))
-            }
-        })?;
+        let (kind, size, allocated, links, times) =
+            self.tree.with(|tree| match tree.node(number)? {
+                Node::Folder(inside) => Some((FileType::Directory, 0, 0, 1, inside.times)),
+                Node::File(facts) => {
+                    let links = u32::from(!facts.is_removed);
+                    let (size, allocated) = (facts.size_bytes, facts.allocated_bytes);
+                    Some((FileType::RegularFile, size, allocated, links, facts.times))
+                }
+            })?;
         Some(FileAttr {
             ino: inode(number),
             size,
             blocks: allocated.div_ceil(512),
-            atime: time,
-            mtime: time,
-            ctime: time,
-            crtime: time,
+            atime: at(times.accessed_ns),
+            mtime: at(times.modified_ns),
+            ctime: at(times.changed_ns),
+            crtime: UNIX_EPOCH,
             kind,
             perm: self.permissions(kind),
-            nlink: 1,
+            nlink: links,
             uid: rustix::process::getuid().as_raw(),
             gid: rustix::process::getgid().as_raw(),
             rdev: 0,

@@ -267,7 +267,7 @@ impl Files<'_, '_, '_> {
             if let Some(facts) = tree.file_mut(number) {
                 facts.size_bytes = writer.end();
                 facts.allocated_bytes = facts.allocated_bytes.max(writer.end());
-                facts.mtime_ns = writer.modified_ns;
+                facts.times.modify(writer.modified_ns);
             }
         });
     }

@@ -7,7 +7,7 @@ use crate::mount::asks::Ask;
 use crate::mount::files::{MEMORY_BYTES, MOVE_BYTES};
 use crate::mount::fuse::Folder;
 use crate::mount::service;
-use crate::mount::tree::{FileFacts, SharedTree, Tree};
+use crate::mount::tree::{FileFacts, SharedTree, Times, Tree};
 use crate::mount::view::View;
 use crate::path::without_fua;
 use crate::units::counted;
@@ -18,7 +18,7 @@ use fuser::{MountOption, Session, SessionACL};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 /// What the kernel reads ahead of a program that reads in order.
 const READ_AHEAD_BYTES: u32 = 4 << 20;
@@ -100,7 +100,8 @@ impl Mount {
         let files = listing.files.into_iter().map(|file| FileFacts {
             size_bytes: file.size_bytes,
             allocated_bytes: file.allocated_bytes.unwrap_or(file.size_bytes),
-            mtime_ns: file.modified_ns,
+            times: Times::all(file.modified_ns),
+            is_removed: false,
             name: file.name,
         });
         let (tree, hidden) = Tree::new(files);
@@ -116,7 +117,6 @@ impl Mount {
                 tree: Arc::clone(&tree),
                 is_writable: self.write,
                 is_shared: self.allow_other,
-                since: SystemTime::now(),
             },
             saver: self.write.then(|| saver(asks.clone())),
             asks,
