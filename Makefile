@@ -18,7 +18,7 @@ LIBRARY ?= $(dir $(COMMAND))
 VERSION = $(shell sed -n '0,/^version = /s/^version = "\(.*\)"/\1/p' Cargo.toml)
 MAJOR = $(firstword $(subst ., ,$(VERSION)))
 
-.PHONY: help demo test test-fast test-rtl test-arm64 soak figures reproduce check build setup install install-c fio-engine wheel wheel-arm64 packages packages-arm64 static source
+.PHONY: help demo test test-fast test-rtl test-arm64 soak figures reproduce check build setup install install-c fio-engine wheel wheel-arm64 packages packages-arm64 static static-arm64 source
 
 help:
 	@echo "make demo       set up, then compare every path to an emulated NVMe drive (out/demo/)"
@@ -35,7 +35,7 @@ help:
 	@echo "make wheel      build the Python module (build/wheels/release); wheel-arm64 for 64-bit Arm"
 	@echo "make install    install it with its manual pages and completions, and libstraightway (PREFIX=/usr/local DESTDIR=)"
 	@echo "make packages   Debian packages of the command, the C library and CharIO (out/packages); packages-arm64 for 64-bit Arm"
-	@echo "make static     the command as one file that needs no libraries (out/packages/straightway-static)"
+	@echo "make static     the command as one file that needs no libraries (out/packages/straightway-static); static-arm64 for 64-bit Arm"
 	@echo "make source     the sources with all crates, from which Buildroot and Yocto build without a network (out/packages)"
 	@echo "make setup      install what all of these need"
 
@@ -72,7 +72,14 @@ static:
 	@mkdir -p out/packages
 	strip -o out/packages/straightway-static target/x86_64-unknown-linux-musl/release/straightway
 
-# The same for arm64.
+# For any 64-bit Arm Linux: out/packages/straightway-static-arm64.
+static-arm64:
+	@tools/setup base static-aarch64
+	tools/cross --static-aarch64 cargo build --release --locked -p straightway-cli
+	@mkdir -p out/packages
+	aarch64-linux-gnu-strip -o out/packages/straightway-static-arm64 target/aarch64-unknown-linux-musl/release/straightway
+
+# Debian packages for arm64.
 packages-arm64: build
 	@tools/setup base aarch64
 	tools/cross cargo build --release --locked -p straightway-cli -p straightway-preload -p straightway-c
@@ -142,7 +149,7 @@ test-rtl:
 
 # In emulated machines with an SMMUv3 and without, on Debian's two kernels for arm64.
 test-arm64:
-	@tools/setup base lab lab-aarch64 aarch64 backports chario python wheel
+	@tools/setup base lab lab-aarch64 aarch64 backports chario fio-aarch64 static-aarch64 python wheel
 	STRAIGHTWAY_ARCH=aarch64 tools/test arm64
 
 figures:
