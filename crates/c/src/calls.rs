@@ -114,7 +114,7 @@ pub unsafe extern "C" fn straightway_open(
 /// Waits for all requests in flight, frees all buffers, and closes the device.
 #[unsafe(no_mangle)]
 pub extern "C" fn straightway_close(device: straightway_device) -> Status {
-    finish(|| handles::remove_device(device)?.close())
+    finish(|| handles::remove::<Session>(device)?.close())
 }
 
 /// The device's shape and limits. The caller sets `size`.
@@ -131,7 +131,7 @@ pub unsafe extern "C" fn straightway_get_geometry(
             place.size,
             size_of::<straightway_geometry>(),
         )?;
-        let found = handles::with(device, |session| Ok(*session.geometry()))?;
+        let found = handles::with(device, |session: &mut Session| Ok(*session.geometry()))?;
         *place = straightway_geometry {
             size: place.size,
             block_size_bytes: 1 << found.block_size_log2,
@@ -156,7 +156,7 @@ pub unsafe extern "C" fn straightway_get_path(
         if name.is_null() {
             return Err(null("name"));
         }
-        handles::with(device, |session| {
+        handles::with(device, |session: &mut Session| {
             let path = session.path();
             if path.len() >= bytes {
                 return Err(usage(
@@ -186,7 +186,7 @@ pub unsafe extern "C" fn straightway_alloc(
         // SAFETY: C's promise: null or valid.
         let place = unsafe { buffer.as_mut() }.ok_or_else(|| null("buffer"))?;
         *place = std::ptr::null_mut();
-        *place = handles::with(device, |session| session.allocate(bytes))?.cast();
+        *place = handles::with(device, |session: &mut Session| session.allocate(bytes))?.cast();
         Ok(())
     })
 }
@@ -194,7 +194,11 @@ pub unsafe extern "C" fn straightway_alloc(
 /// Frees a buffer of straightway_alloc.
 #[unsafe(no_mangle)]
 pub extern "C" fn straightway_free(device: straightway_device, buffer: *mut c_void) -> Status {
-    finish(|| handles::with(device, |session| session.free(buffer as usize)))
+    finish(|| {
+        handles::with(device, |session: &mut Session| {
+            session.free(buffer as usize)
+        })
+    })
 }
 
 /// Reads any number of whole blocks from byte `offset` of the device, and returns when they are there. Requests in flight stay so.
@@ -206,7 +210,7 @@ pub extern "C" fn straightway_read(
     bytes: usize,
 ) -> Status {
     finish(|| {
-        handles::with(device, |session| {
+        handles::with(device, |session: &mut Session| {
             session.transfer(Way::Read, offset, buffer as usize, bytes)
         })
     })
@@ -223,7 +227,7 @@ pub extern "C" fn straightway_write(
 ) -> Status {
     let way = Way::Write { fua: durable != 0 };
     finish(|| {
-        handles::with(device, |session| {
+        handles::with(device, |session: &mut Session| {
             session.transfer(way, offset, buffer as usize, bytes)
         })
     })
@@ -244,7 +248,11 @@ pub extern "C" fn straightway_discard(
     offset: u64,
     bytes: u64,
 ) -> Status {
-    finish(|| handles::with(device, |session| session.discard(offset, bytes)))
+    finish(|| {
+        handles::with(device, |session: &mut Session| {
+            session.discard(offset, bytes)
+        })
+    })
 }
 
 /// Submits a read of at most max_transfer_bytes. Until its completion the memory belongs to the device. The device may hold it back
@@ -258,7 +266,7 @@ pub extern "C" fn straightway_submit_read(
     tag: u64,
 ) -> Status {
     finish(|| {
-        handles::with(device, |session| {
+        handles::with(device, |session: &mut Session| {
             session.submit(Way::Read, offset, buffer as usize, bytes, Some(tag))
         })
     })
@@ -276,7 +284,7 @@ pub extern "C" fn straightway_submit_write(
 ) -> Status {
     let way = Way::Write { fua: durable != 0 };
     finish(|| {
-        handles::with(device, |session| {
+        handles::with(device, |session: &mut Session| {
             session.submit(way, offset, buffer as usize, bytes, Some(tag))
         })
     })
@@ -285,14 +293,18 @@ pub extern "C" fn straightway_submit_write(
 /// Submits a flush, which covers the writes that have completed.
 #[unsafe(no_mangle)]
 pub extern "C" fn straightway_submit_flush(device: straightway_device, tag: u64) -> Status {
-    finish(|| handles::with(device, |session| session.submit_flush(Some(tag))))
+    finish(|| {
+        handles::with(device, |session: &mut Session| {
+            session.submit_flush(Some(tag))
+        })
+    })
 }
 
 /// Starts everything that was submitted: one doorbell or system call for all of it.
 #[unsafe(no_mangle)]
 pub extern "C" fn straightway_kick(device: straightway_device) -> Status {
     finish(|| {
-        handles::with(device, |session| {
+        handles::with(device, |session: &mut Session| {
             session.kick();
             Ok(())
         })
@@ -314,7 +326,7 @@ pub unsafe extern "C" fn straightway_poll(
         if completions.is_null() {
             return Err(null("completions"));
         }
-        handles::with(device, |session| {
+        handles::with(device, |session: &mut Session| {
             while *count < most {
                 let Some(done) = session.poll() else { break };
                 // SAFETY: C's promise: room for `most` of them.
@@ -330,7 +342,7 @@ pub unsafe extern "C" fn straightway_poll(
 #[unsafe(no_mangle)]
 pub extern "C" fn straightway_wait(device: straightway_device, timeout_us: u32) -> Status {
     finish(|| {
-        handles::with(device, |session| {
+        handles::with(device, |session: &mut Session| {
             session.wait(timeout_us);
             Ok(())
         })
@@ -346,7 +358,7 @@ pub unsafe extern "C" fn straightway_outstanding(
     finish(|| {
         // SAFETY: C's promise: null or valid.
         let count = unsafe { count.as_mut() }.ok_or_else(|| null("count"))?;
-        *count = handles::with(device, |session| Ok(session.outstanding()))?;
+        *count = handles::with(device, |session: &mut Session| Ok(session.outstanding()))?;
         Ok(())
     })
 }

@@ -8,6 +8,7 @@
 use crate::calls::{check_size, null, straightway_device, string};
 use crate::error::{Status, finish, usage};
 use crate::handles;
+use crate::session::Session;
 use crate::volume_calls::check_memory;
 use cli::open::Command;
 use std::ffi::{c_char, c_void};
@@ -67,7 +68,9 @@ pub unsafe extern "C" fn straightway_send_command(
             // SAFETY: C's promise: null or valid.
             name: unsafe { string("name", given.name)? },
         };
-        let result = handles::with(device, |session| session.command(&command, bytes))?;
+        let result = handles::with(device, |session: &mut Session| {
+            session.command(&command, bytes)
+        })?;
         given.result = result.unwrap_or(0);
         Ok(())
     })

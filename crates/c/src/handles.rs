@@ -37,15 +37,57 @@ pub enum Open {
 impl Open {
     const fn kind(&self) -> &'static str {
         match self {
-            Self::Device(_) => "device",
-            Self::Volume(_) => "volume",
+            Self::Device(_) => Session::NAME,
+            Self::Volume(_) => Mounted::NAME,
             Self::File(..) => "file",
-            Self::Recorder(_) => "recorder",
-            Self::Player(_) => "player",
-            Self::Map(_) => "map",
+            Self::Recorder(_) => Recorder::NAME,
+            Self::Player(_) => Player::NAME,
+            Self::Map(_) => Map::NAME,
         }
     }
 }
+
+/// What a handle names by itself: a file needs its volume too.
+pub trait Kind: Sized {
+    /// As errors call it.
+    const NAME: &'static str;
+
+    /// It, if it is this.
+    fn of(open: &mut Open) -> Option<&mut Self>;
+
+    /// The same, taken out.
+    fn out_of(open: Open) -> Option<Self>;
+}
+
+macro_rules! kinds {
+    ($($variant:ident($kind:ty) $name:literal),*) => {$(
+        impl Kind for $kind {
+            const NAME: &'static str = $name;
+
+            fn of(open: &mut Open) -> Option<&mut Self> {
+                match open {
+                    Open::$variant(it) => Some(it),
+                    _ => None,
+                }
+            }
+
+            fn out_of(open: Open) -> Option<Self> {
+                match open {
+                    Open::$variant(it) => Some(*it),
+                    _ => None,
+                }
+            }
+        }
+    )*};
+}
+
+kinds!(
+    Device(Session) "device",
+    Volume(Mounted) "volume",
+    Recorder(Recorder) "recorder",
+    Player(Player) "player",
+    Map(Map) "map"
+);
 
 struct Place {
     generation: u64,
@@ -80,31 +122,18 @@ pub fn check_room() -> Result<(), Fault> {
     TABLE.with_borrow(|table| table.free().map(|_| ()))
 }
 
-/// Uses the device of a handle.
+/// Uses what a handle names.
 ///
 /// # Errors
-/// It is closed, or another thread's; or the error of `use_it`.
-pub fn with<T>(
+/// It is closed, another thread's, or of another kind; or the error of `use_it`.
+pub fn with<K: Kind, T>(
     handle: u64,
-    use_it: impl FnOnce(&mut Session) -> Result<T, Fault>,
+    use_it: impl FnOnce(&mut K) -> Result<T, Fault>,
 ) -> Result<T, Fault> {
-    TABLE.with_borrow_mut(|table| match table.get(handle)? {
-        Open::Device(session) => use_it(session),
-        other => Err(wrong_kind(other, "device")),
-    })
-}
-
-/// Uses the volume of a handle.
-///
-/// # Errors
-/// As [`with`].
-pub fn with_volume<T>(
-    handle: u64,
-    use_it: impl FnOnce(&Mounted) -> Result<T, Fault>,
-) -> Result<T, Fault> {
-    TABLE.with_borrow_mut(|table| match table.get(handle)? {
-        Open::Volume(volume) => use_it(volume),
-        other => Err(wrong_kind(other, "volume")),
+    TABLE.with_borrow_mut(|table| {
+        let open = table.get(handle)?;
+        let kind = open.kind();
+        use_it(K::of(open).ok_or_else(|| wrong_kind(kind, K::NAME))?)
     })
 }
 
@@ -119,7 +148,7 @@ pub fn with_file<T>(
     TABLE.with_borrow_mut(|table| {
         let volume = match table.get(handle)? {
             Open::File(_, volume) => *volume,
-            other => return Err(wrong_kind(other, "file")),
+            other => return Err(wrong_kind(other.kind(), "file")),
         };
         let (at, volume_at) = (table.find(handle)?, table.find(volume)?);
         // Two places, as a handle of one generation is of one kind.
@@ -135,90 +164,12 @@ pub fn with_file<T>(
     })
 }
 
-/// Uses the recorder of a handle.
+/// Takes what a handle names out. A volume's files stay: [`remove_volume`].
 ///
 /// # Errors
 /// As [`with`].
-pub fn with_recorder<T>(
-    handle: u64,
-    use_it: impl FnOnce(&mut Recorder) -> Result<T, Fault>,
-) -> Result<T, Fault> {
-    TABLE.with_borrow_mut(|table| match table.get(handle)? {
-        Open::Recorder(recorder) => use_it(recorder),
-        other => Err(wrong_kind(other, "recorder")),
-    })
-}
-
-/// Uses the player of a handle.
-///
-/// # Errors
-/// As [`with`].
-pub fn with_player<T>(
-    handle: u64,
-    use_it: impl FnOnce(&mut Player) -> Result<T, Fault>,
-) -> Result<T, Fault> {
-    TABLE.with_borrow_mut(|table| match table.get(handle)? {
-        Open::Player(player) => use_it(player),
-        other => Err(wrong_kind(other, "player")),
-    })
-}
-
-/// Takes the player of a handle out.
-///
-/// # Errors
-/// As [`with`].
-pub fn remove_player(handle: u64) -> Result<Box<Player>, Fault> {
-    match remove(handle, "player")? {
-        Open::Player(player) => Ok(player),
-        other => Err(wrong_kind(&other, "player")),
-    }
-}
-
-/// Uses the map of a handle.
-///
-/// # Errors
-/// As [`with`].
-pub fn with_map<T>(
-    handle: u64,
-    use_it: impl FnOnce(&mut Map) -> Result<T, Fault>,
-) -> Result<T, Fault> {
-    TABLE.with_borrow_mut(|table| match table.get(handle)? {
-        Open::Map(map) => use_it(map),
-        other => Err(wrong_kind(other, "map")),
-    })
-}
-
-/// Takes the map of a handle out.
-///
-/// # Errors
-/// As [`with`].
-pub fn remove_map(handle: u64) -> Result<Box<Map>, Fault> {
-    match remove(handle, "map")? {
-        Open::Map(map) => Ok(map),
-        other => Err(wrong_kind(&other, "map")),
-    }
-}
-
-/// Takes the recorder of a handle out.
-///
-/// # Errors
-/// As [`with`].
-pub fn remove_recorder(handle: u64) -> Result<Box<Recorder>, Fault> {
-    match remove(handle, "recorder")? {
-        Open::Recorder(recorder) => Ok(recorder),
-        other => Err(wrong_kind(&other, "recorder")),
-    }
-}
-
-/// Takes the device of a handle out.
-///
-/// # Errors
-/// As [`with`].
-pub fn remove_device(handle: u64) -> Result<Session, Fault> {
-    match remove(handle, "device")? {
-        Open::Device(session) => Ok(*session),
-        other => Err(wrong_kind(&other, "device")),
-    }
+pub fn remove<K: Kind>(handle: u64) -> Result<K, Fault> {
+    K::out_of(take(handle, K::NAME)?).ok_or_else(closed)
 }
 
 /// Takes the volume of a handle out, and its open files.
@@ -226,10 +177,7 @@ pub fn remove_device(handle: u64) -> Result<Session, Fault> {
 /// # Errors
 /// As [`with`].
 pub fn remove_volume(handle: u64) -> Result<(Mounted, Vec<VolumeFile>), Fault> {
-    let volume = match remove(handle, "volume")? {
-        Open::Volume(volume) => *volume,
-        other => return Err(wrong_kind(&other, "volume")),
-    };
+    let volume = remove::<Mounted>(handle)?;
     let is_of_it = |open: &mut Open| matches!(open, Open::File(_, of) if *of == handle);
     let files = TABLE.with_borrow_mut(|table| {
         let places = table.places.iter_mut();
@@ -248,18 +196,18 @@ pub fn remove_volume(handle: u64) -> Result<(Mounted, Vec<VolumeFile>), Fault> {
 /// # Errors
 /// As [`with`].
 pub fn remove_file(handle: u64) -> Result<(VolumeFile, u64), Fault> {
-    match remove(handle, "file")? {
+    match take(handle, "file")? {
         Open::File(file, volume) => Ok((file, volume)),
-        other => Err(wrong_kind(&other, "file")),
+        _ => Err(closed()),
     }
 }
 
 /// Takes it out if it is of this kind.
-fn remove(handle: u64, kind: &str) -> Result<Open, Fault> {
+fn take(handle: u64, kind: &str) -> Result<Open, Fault> {
     TABLE.with_borrow_mut(|table| {
         let open = table.get(handle)?;
         if open.kind() != kind {
-            return Err(wrong_kind(open, kind));
+            return Err(wrong_kind(open.kind(), kind));
         }
         let at = table.find(handle)?;
         table.places[at].open.take().ok_or_else(closed)
@@ -317,9 +265,9 @@ fn closed() -> Fault {
     usage("this handle is closed", "open it again")
 }
 
-fn wrong_kind(open: &Open, wanted: &str) -> Fault {
+fn wrong_kind(kind: &str, wanted: &str) -> Fault {
     usage(
-        format!("this handle is a {}'s, not a {wanted}'s", open.kind()),
+        format!("this handle is a {kind}'s, not a {wanted}'s"),
         "give the handle that the call is for",
     )
 }

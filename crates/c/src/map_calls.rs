@@ -109,7 +109,7 @@ pub unsafe extern "C" fn straightway_map_get_memory(
         // SAFETY: C's promise: null or valid.
         let (memory, bytes) = unsafe { (memory.as_mut(), bytes.as_mut()) };
         let memory = memory.ok_or_else(|| null("memory"))?;
-        handles::with_map(map, |map| {
+        handles::with(map, |map: &mut Map| {
             *memory = map.start()?.as_ptr().cast();
             if let Some(bytes) = bytes {
                 *bytes = map.size_bytes();
@@ -126,25 +126,30 @@ pub extern "C" fn straightway_map_prefetch(
     offset: u64,
     bytes: u64,
 ) -> Status {
-    finish(|| handles::with_map(map, |map| Ok(map.prefetch(range(offset, bytes)?)?)))
+    finish(|| {
+        handles::with(
+            map,
+            |map: &mut Map| Ok(map.prefetch(range(offset, bytes)?)?),
+        )
+    })
 }
 
 /// Reads a range and keeps it in memory until it is unpinned, as often as it was pinned: loads from it neither wait nor fail.
 #[unsafe(no_mangle)]
 pub extern "C" fn straightway_map_pin(map: straightway_map, offset: u64, bytes: u64) -> Status {
-    finish(|| handles::with_map(map, |map| Ok(map.pin(range(offset, bytes)?)?)))
+    finish(|| handles::with(map, |map: &mut Map| Ok(map.pin(range(offset, bytes)?)?)))
 }
 
 /// Lets the memory of a pinned range be used for other pages again.
 #[unsafe(no_mangle)]
 pub extern "C" fn straightway_map_unpin(map: straightway_map, offset: u64, bytes: u64) -> Status {
-    finish(|| handles::with_map(map, |map| Ok(map.unpin(range(offset, bytes)?)?)))
+    finish(|| handles::with(map, |map: &mut Map| Ok(map.unpin(range(offset, bytes)?)?)))
 }
 
 /// Writes what was stored until now, and makes it durable. What cannot be written stays in memory, for the next sync.
 #[unsafe(no_mangle)]
 pub extern "C" fn straightway_map_sync(map: straightway_map) -> Status {
-    finish(|| handles::with_map(map, |map| Ok(map.sync()?)))
+    finish(|| handles::with(map, |map: &mut Map| Ok(map.sync()?)))
 }
 
 /// What the map has done so far. The caller sets `size`.
@@ -158,7 +163,7 @@ pub unsafe extern "C" fn straightway_map_get_counters(
         let place = unsafe { counters.as_mut() }.ok_or_else(|| null("counters"))?;
         let known = size_of::<straightway_map_counters>();
         check_size("straightway_map_counters", place.size, known)?;
-        let counters = handles::with_map(map, |map| Ok(map.counters()?))?;
+        let counters = handles::with(map, |map: &mut Map| Ok(map.counters()?))?;
         *place = straightway_map_counters {
             size: place.size,
             faults: counters.faults,
@@ -183,7 +188,7 @@ pub unsafe extern "C" fn straightway_map_take_failure(
         let place = unsafe { failure.as_mut() }.ok_or_else(|| null("failure"))?;
         let known = size_of::<straightway_map_failure>();
         check_size("straightway_map_failure", place.size, known)?;
-        let taken = handles::with_map(map, |map| Ok(map.take_failure()))?;
+        let taken = handles::with(map, |map: &mut Map| Ok(map.take_failure()))?;
         let taken = taken.ok_or_else(|| Error::not_found("no further failure of this map"))?;
         *place = straightway_map_failure {
             size: place.size,
@@ -199,7 +204,7 @@ pub unsafe extern "C" fn straightway_map_take_failure(
 /// The handle is closed in every case; an error says that what was stored since the last sync may be lost.
 #[unsafe(no_mangle)]
 pub extern "C" fn straightway_map_close(map: straightway_map) -> Status {
-    finish(|| Ok(handles::remove_map(map)?.close()?))
+    finish(|| Ok(handles::remove::<Map>(map)?.close()?))
 }
 
 fn map_options_of(given: &straightway_map_options) -> Result<MapOptions, Fault> {

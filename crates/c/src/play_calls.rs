@@ -99,7 +99,7 @@ pub unsafe extern "C" fn straightway_player_next(
         let block = block.ok_or_else(|| null("block"))?;
         let bytes = bytes.ok_or_else(|| null("bytes"))?;
         (*block, *bytes) = (ptr::null(), 0);
-        handles::with_player(player, |player| {
+        handles::with(player, |player: &mut Player| {
             player.advance()?;
             if let Some((at, data)) = player.current() {
                 (*block, *bytes) = (data.as_ptr().cast(), data.len());
@@ -126,7 +126,7 @@ pub unsafe extern "C" fn straightway_player_close(
             let known = size_of::<straightway_play_report>();
             check_size("straightway_play_report", place.size, known)?;
         }
-        let mut player = handles::remove_player(player)?;
+        let mut player = handles::remove::<Player>(player)?;
         let result = player.finish();
         if let Some(place) = place {
             let report = player.report();

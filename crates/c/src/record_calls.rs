@@ -146,8 +146,9 @@ pub unsafe extern "C" fn straightway_recorder_append(
                 unsafe { std::slice::from_raw_parts(buffer.cast::<u8>(), bytes) }
             }
         };
-        let is_kept =
-            handles::with_recorder(recorder, |recorder| Ok(recorder.append(data, age_us)?))?;
+        let is_kept = handles::with(recorder, |recorder: &mut Recorder| {
+            Ok(recorder.append(data, age_us)?)
+        })?;
         // SAFETY: C's promise: null or valid.
         if let Some(place) = unsafe { kept.as_mut() } {
             *place = u32::from(is_kept);
@@ -166,7 +167,7 @@ pub unsafe extern "C" fn straightway_recorder_get_report(
         // SAFETY: C's promise: null or valid.
         let place = unsafe { report.as_mut() }.ok_or_else(|| null("report"))?;
         check_report(place)?;
-        handles::with_recorder(recorder, |recorder| {
+        handles::with(recorder, |recorder: &mut Recorder| {
             fill(place, recorder);
             Ok(())
         })
@@ -186,7 +187,7 @@ pub unsafe extern "C" fn straightway_recorder_close(
         if let Some(place) = &place {
             check_report(place)?;
         }
-        let mut recorder = handles::remove_recorder(recorder)?;
+        let mut recorder = handles::remove::<Recorder>(recorder)?;
         let result = recorder.finish();
         if let Some(place) = place {
             fill(place, &recorder);

@@ -197,7 +197,7 @@ pub unsafe extern "C" fn straightway_volume_get_status(
         let place = unsafe { status.as_mut() }.ok_or_else(|| null("status"))?;
         let known = size_of::<straightway_volume_status>();
         check_size("straightway_volume_status", place.size, known)?;
-        handles::with_volume(volume, |mounted| {
+        handles::with(volume, |mounted: &mut Mounted| {
             let found = mounted.volume().status();
             let end = found.label.iter().position(|&byte| byte == 0);
             let label = &found.label[..end.unwrap_or(found.label.len())];
@@ -229,7 +229,7 @@ pub unsafe extern "C" fn straightway_volume_next(
         // SAFETY: C's promise: each is null or valid.
         let (cursor, entry) = unsafe { (cursor.as_mut(), entry.as_mut()) };
         let cursor = cursor.ok_or_else(|| null("cursor"))?;
-        let found = handles::with_volume(volume, |mounted| {
+        let found = handles::with(volume, |mounted: &mut Mounted| {
             let found = mounted.volume().next_file(*cursor)?;
             found.ok_or_else(|| Fault::Error(cli::open::Error::not_found("no further file")))
         })?;
@@ -250,7 +250,9 @@ pub unsafe extern "C" fn straightway_volume_find(
         // SAFETY: C's promise: each is null or valid.
         let (name, entry) = unsafe { (string("name", name)?, entry.as_mut()) };
         let name = name.ok_or_else(|| null("name"))?;
-        let found = handles::with_volume(volume, |mounted| Ok(mounted.volume().find(name)?))?;
+        let found = handles::with(volume, |mounted: &mut Mounted| {
+            Ok(mounted.volume().find(name)?)
+        })?;
         fill_entry(entry, &found)
     })
 }
@@ -268,7 +270,9 @@ pub unsafe extern "C" fn straightway_volume_rename(
         let names = unsafe { (string("name", name)?, string("new_name", new_name)?) };
         let old = names.0.ok_or_else(|| null("name"))?;
         let new = names.1.ok_or_else(|| null("new_name"))?;
-        handles::with_volume(volume, |mounted| Ok(mounted.volume().rename(old, new)?))
+        handles::with(volume, |mounted: &mut Mounted| {
+            Ok(mounted.volume().rename(old, new)?)
+        })
     })
 }
 
@@ -281,7 +285,9 @@ pub unsafe extern "C" fn straightway_volume_remove(
     finish(|| {
         // SAFETY: C's promise: null or valid.
         let name = unsafe { string("name", name)? }.ok_or_else(|| null("name"))?;
-        handles::with_volume(volume, |mounted| Ok(mounted.volume().remove(name)?))
+        handles::with(volume, |mounted: &mut Mounted| {
+            Ok(mounted.volume().remove(name)?)
+        })
     })
 }
 
@@ -362,7 +368,7 @@ pub unsafe extern "C" fn straightway_volume_create_many(
         };
         // SAFETY: C's promise: each has a string and `bytes` of memory.
         let files = unsafe { new_files(given)? };
-        let (done, result) = handles::with_volume(volume, |mounted| {
+        let (done, result) = handles::with(volume, |mounted: &mut Mounted| {
             Ok(mounted.volume().create_many(&files, checksums != 0))
         })?;
         if let Some(place) = made {
@@ -377,7 +383,9 @@ pub unsafe extern "C" fn straightway_volume_create_many(
 pub extern "C" fn straightway_file_close(file: straightway_file) -> Status {
     finish(|| {
         let (file, volume) = handles::remove_file(file)?;
-        handles::with_volume(volume, |mounted| Ok(file.close(mounted.volume())?))
+        handles::with(volume, |mounted: &mut Mounted| {
+            Ok(file.close(mounted.volume())?)
+        })
     })
 }
 
@@ -503,7 +511,7 @@ unsafe fn open_file(
     *file = 0;
     let name = name.ok_or_else(|| null("name"))?;
     handles::check_room()?;
-    let opened = handles::with_volume(volume, |mounted| open(mounted, name))?;
+    let opened = handles::with(volume, |mounted: &mut Mounted| open(mounted, name))?;
     *file = handles::add(Open::File(opened, volume))?;
     Ok(())
 }
