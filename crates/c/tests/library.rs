@@ -293,3 +293,25 @@ fn an_installed_library_is_found_by_pkg_config() {
     let fixed = build("static", &flags(&["--static"]));
     run(Command::new(fixed).arg("ram:1M"));
 }
+
+/// What cargo-c is told is what the Makefile, build.rs and the description for pkg-config have; tools/cinstall compares the installed files.
+#[test]
+fn cargo_c_has_the_same_facts_as_make() {
+    let read = |name: &str| std::fs::read_to_string(Path::new(HERE).join(name)).expect(name);
+    let (manifest, description) = (read("Cargo.toml"), read("straightway.pc.in"));
+    let (_, capi) = manifest
+        .split_once("[package.metadata.capi.header]")
+        .expect("a section for cargo-c");
+    for (field, key) in [("Name", "name"), ("Description", "description")] {
+        let value = description
+            .lines()
+            .find_map(|line| line.strip_prefix(&format!("{field}: ")));
+        let value = value.expect("a field");
+        assert!(capi.contains(&format!("\n{key} = \"{value}\"\n")), "{key}");
+    }
+    assert!(capi.contains("\"include/straightway.h\""));
+    // The first component of the version, as build.rs and the Makefile have it.
+    assert!(capi.contains("\nversion_suffix_components = 1\n"));
+    assert!(read("build.rs").contains("CARGO_PKG_VERSION_MAJOR"));
+    assert!(read("../../Makefile").contains("libstraightway.so.$(MAJOR)"));
+}
