@@ -336,7 +336,7 @@ impl Device {
 
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let handle = self.handle;
-        let closed = detached(py, || handles::remove_device(handle)?.close());
+        let closed = detached(py, || handles::remove::<Session>(handle)?.close());
         if closed.is_ok() {
             self.flights().by_number.clear();
         }
@@ -347,7 +347,7 @@ impl Device {
 impl Drop for Device {
     /// As a file of Python; in another thread it stays open until its own thread ends.
     fn drop(&mut self) {
-        if let Ok(session) = handles::remove_device(self.handle) {
+        if let Ok(session) = handles::remove::<Session>(self.handle) {
             let _ = session.close();
         }
     }

@@ -6,6 +6,7 @@
 use crate::error::exception;
 use library::error::usage;
 use library::handles;
+use library::session::Session;
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
@@ -27,7 +28,7 @@ pub struct Buffer {
 impl Buffer {
     /// Allocates it of an open device's memory.
     pub fn allocate(device: u64, len: usize) -> Result<Self, library::error::Fault> {
-        handles::with(device, |session| {
+        handles::with(device, |session: &mut Session| {
             let address = session.allocate(len)? as usize;
             let _memory = Box::new(session.keep_memory());
             Ok(Self {
@@ -43,7 +44,9 @@ impl Buffer {
 impl Drop for Buffer {
     /// Nothing lends it any more. In another thread than the device's, it stays allocated until the device is closed.
     fn drop(&mut self) {
-        let _ = handles::with(self.device, |session| session.free(self.address));
+        let _ = handles::with(self.device, |session: &mut Session| {
+            session.free(self.address)
+        });
     }
 }
 

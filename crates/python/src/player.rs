@@ -58,9 +58,9 @@ impl Player {
     fn next<'py>(&self, py: Python<'py>) -> PyResult<Option<(u64, Bound<'py, PyBytes>)>> {
         let player = self.0;
         detached(py, || {
-            handles::with_player(player, |player| Ok(player.advance()?))
+            handles::with(player, |player: &mut Running| Ok(player.advance()?))
         })?;
-        let block = handles::with_player(player, |player| {
+        let block = handles::with(player, |player: &mut Running| {
             let block = player.current();
             Ok(block.map(|(offset, data)| (offset, PyBytes::new(py, data))))
         });
@@ -71,7 +71,7 @@ impl Player {
     fn close(&self, py: Python<'_>) -> PyResult<(Counters, Option<PyErr>)> {
         let player = self.0;
         let (report, result) = detached(py, || {
-            let mut player = handles::remove_player(player)?;
+            let mut player = handles::remove::<Running>(player)?;
             let result = player.finish();
             Ok((player.report(), result))
         })?;
@@ -91,6 +91,6 @@ impl Player {
 impl Drop for Player {
     /// As a file of Python; in another thread it goes on until its own thread ends.
     fn drop(&mut self) {
-        drop(handles::remove_player(self.0));
+        drop(handles::remove::<Running>(self.0));
     }
 }

@@ -97,14 +97,16 @@ impl Recorder {
         let borrowed = Borrowed::of(buffer, false)?;
         let (recorder, data) = (self.0, borrowed.bytes());
         detached(buffer.py(), || {
-            handles::with_recorder(recorder, |recorder| Ok(recorder.append(data, age_us)?))
+            handles::with(recorder, |recorder: &mut Running| {
+                Ok(recorder.append(data, age_us)?)
+            })
         })
     }
 
     fn report(&self, py: Python<'_>) -> PyResult<Counters> {
         let recorder = self.0;
         detached(py, || {
-            handles::with_recorder(recorder, |recorder| Ok(counters(recorder)))
+            handles::with(recorder, |recorder: &mut Running| Ok(counters(recorder)))
         })
     }
 
@@ -112,7 +114,7 @@ impl Recorder {
     fn close(&self, py: Python<'_>) -> PyResult<(Counters, Option<PyErr>)> {
         let recorder = self.0;
         let (counted, result) = detached(py, || {
-            let mut recorder = handles::remove_recorder(recorder)?;
+            let mut recorder = handles::remove::<Running>(recorder)?;
             let result = recorder.finish();
             Ok((counters(&recorder), result))
         })?;
@@ -124,7 +126,7 @@ impl Recorder {
 impl Drop for Recorder {
     /// As a file of Python; in another thread it goes on until its own thread ends.
     fn drop(&mut self) {
-        if let Ok(mut recorder) = handles::remove_recorder(self.0) {
+        if let Ok(mut recorder) = handles::remove::<Running>(self.0) {
             let _ = recorder.finish();
         }
     }

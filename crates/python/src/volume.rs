@@ -121,7 +121,7 @@ impl Volume {
     ) -> PyResult<T> {
         let volume = self.0;
         detached(py, move || {
-            handles::with_volume(volume, |mounted| Ok(use_it(mounted)?))
+            handles::with(volume, |mounted: &mut Mounted| Ok(use_it(mounted)?))
         })
     }
 
@@ -133,7 +133,7 @@ impl Volume {
         let volume = self.0;
         let handle = detached(py, move || {
             handles::check_room()?;
-            let file = handles::with_volume(volume, |mounted| Ok(open(mounted)?))?;
+            let file = handles::with(volume, |mounted: &mut Mounted| Ok(open(mounted)?))?;
             handles::add(Open::File(file, volume))
         })?;
         Ok(File(handle))
@@ -282,7 +282,9 @@ impl File {
         let file = self.0;
         detached(py, || {
             let (file, volume) = handles::remove_file(file)?;
-            handles::with_volume(volume, |mounted| Ok(file.close(mounted.volume())?))
+            handles::with(volume, |mounted: &mut Mounted| {
+                Ok(file.close(mounted.volume())?)
+            })
         })
     }
 }
