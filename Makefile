@@ -153,7 +153,7 @@ test-arm64:
 	STRAIGHTWAY_ARCH=aarch64 tools/test arm64
 
 figures:
-	@tools/setup base lab chario riscv rtl
+	@tools/setup base lab chario fio gstreamer python riscv wheel rtl
 	@tools/figures $(ONLY)
 
 # The thesis's figures and tables, repeated (about an hour); ONLY="sweep,counts" takes a part. Writes docs/reproduce.md.
