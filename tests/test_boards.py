@@ -1,9 +1,12 @@
-"""`selftest`, `doctor --report` and `--latency-limit` on an emulated drive, in a guest of the pool."""
+"""`selftest`, `doctor --report`, `--latency-limit` and a shared interrupt line, on emulated drives, in guests of the pool.
+
+Only the line's test has a guest of its own: the drive's slot decides which line it has.
+"""
 
 import json
 
 from chario_guest import built
-from scripted import ROOT, guest
+from scripted import ROOT, guest, own_guest
 
 OUT = ROOT / "out" / "test-boards"
 
@@ -142,3 +145,29 @@ driver_is nvme
 
 def test_a_bridge_that_filters_the_drive_s_accesses_is_named():
     guest(FILTERED, "--drive", "size=64M,serial=BOARD7X")
+
+
+# The second drive is at slot 5, whose interrupt line the guest's own virtio device in slot 1 has too.
+SHARED_LINE = r"""
+A=0000:00:05.0 B=/sys/bus/pci/devices/0000:00:05.0
+modprobe vfio-pci
+echo vfio-pci >$B/driver_override; echo $A >$B/driver/unbind; echo $A >/sys/bus/pci/drivers_probe
+$S --quiet format $A --destroy-data LAB2 --path straightway || fail "format"
+head -c 8M /dev/urandom >/dev/shm/data
+line=$(cat /sys/bus/pci/devices/0000:00:01.0/irq)
+counted() { awk -v line="$line:" '$1 == line { print $2 + $3 }' /proc/interrupts; }
+[ -n "$(counted)" ] || fail "nothing handles line $line"
+for mode in poll interrupt hybrid poll; do
+  $S --quiet put $A /dev/shm/data $mode --path straightway --mode $mode || fail "put, $mode"
+  $S --quiet get $A $mode /dev/shm/back --path straightway --mode $mode || fail "get, $mode"
+  cmp /dev/shm/data /dev/shm/back || fail "data, $mode"
+  $S --quiet rm $A $mode; rm /dev/shm/back
+done
+dmesg | grep -B1 -A3 'nobody cared' && fail "the line was a storm"
+echo $(counted)
+"""
+
+
+def test_a_drive_without_messages_leaves_a_shared_line_alone():
+    drives = (word for serial in ("LAB1", "LAB2") for word in ("--drive", f"size=64M,serial={serial}"))
+    print("interrupts of the shared line:", own_guest(SHARED_LINE, "--kernel-args", "pci=nomsi", *drives).split()[-1])

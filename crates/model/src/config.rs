@@ -75,6 +75,8 @@ pub struct Config {
     pub io_queues: u16,
     /// Interrupt vectors; 0 for a controller that can only be polled.
     pub interrupt_vectors: u16,
+    /// They are a line (INTx) to the driver. The model sends them as it sends messages.
+    pub interrupt_line: bool,
     /// There is a volatile write cache: what was not flushed is lost by a power cut.
     pub volatile_write_cache: bool,
     /// Blocks that the write cache holds before it writes the lowest back by itself.
@@ -122,6 +124,7 @@ impl Default for Config {
             mdts: 8,
             io_queues: 16,
             interrupt_vectors: 17,
+            interrupt_line: false,
             volatile_write_cache: false,
             write_cache_blocks: 8192,
             dataset_management: true,

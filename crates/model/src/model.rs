@@ -376,6 +376,10 @@ impl Registers for Model {
         self.interrupts().vectors.len() as u16
     }
 
+    fn interrupts_by_line(&self) -> bool {
+        self.enter(|controller| controller.config.interrupt_line)
+    }
+
     fn set_interrupt(&self, vector: u16, enabled: bool) -> Result<(), InterruptRefused> {
         let mut interrupts = self.interrupts();
         let vector = interrupts

@@ -443,8 +443,8 @@ impl<P: Platform> Setup<'_, P> {
             self.limit_transitions(admin, &info, quirks)?;
         }
         let queue_limit = self.request_queues(admin)?;
-        let has_cache = self.platform.cache_line_bytes() != 0;
-        if self.options.shadow_doorbells && info.shadow_doorbells() && !has_cache {
+        let fits = self.platform.cache_line_bytes() == 0 && !self.platform.interrupts_by_line();
+        if self.options.shadow_doorbells && info.shadow_doorbells() && fits {
             self.configure_shadow(admin)?;
         }
         admin.arm_events(self.platform, self.capabilities, info.event_limit);

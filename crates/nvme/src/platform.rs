@@ -50,6 +50,12 @@ pub trait Registers {
         0
     }
 
+    /// Whether the controller interrupts by a line (INTx) instead of messages. Shadow doorbells are not used then: a controller that
+    /// finds in memory, later, that a completion was consumed holds the line until it looks.
+    fn interrupts_by_line(&self) -> bool {
+        false
+    }
+
     /// Lets vector `vector` interrupt the host, or keeps it from doing so.
     ///
     /// # Errors
@@ -199,6 +205,10 @@ impl<T: Registers + ?Sized> Registers for &T {
 
     fn interrupt_vectors(&self) -> u16 {
         (**self).interrupt_vectors()
+    }
+
+    fn interrupts_by_line(&self) -> bool {
+        (**self).interrupts_by_line()
     }
 
     fn set_interrupt(&self, vector: u16, enabled: bool) -> Result<(), InterruptRefused> {

@@ -62,6 +62,11 @@ impl Interrupts {
         }
     }
 
+    /// Whether it is INTx: the function's own bit decides whether it drives the line.
+    pub(crate) const fn is_line(&self) -> bool {
+        self.kind == sys::IRQ_INTX
+    }
+
     /// Attaches the vector's eventfd, or detaches it; returns whether that was done.
     pub(crate) fn set(&self, device: impl AsFd, vector: u16, enabled: bool) -> bool {
         let Some(event) = self.eventfds.get(usize::from(vector)) else {

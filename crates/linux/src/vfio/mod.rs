@@ -37,6 +37,7 @@ use std::time::Duration;
 const COMMAND: u64 = 4;
 const COMMAND_MEMORY: u16 = 1 << 1;
 const COMMAND_BUS_MASTER: u16 = 1 << 2;
+const COMMAND_INTX_DISABLE: u16 = 1 << 10;
 /// How long a slow path sleeps between two reads of a register.
 const RELAX: Duration = Duration::from_micros(50);
 
@@ -123,8 +124,10 @@ impl Function {
             memory,
             more_memories: Vec::new(),
         };
+        // VFIO lets the function drive its interrupt line, which may be shared, before anything handles it.
         function
-            .set_command(COMMAND_MEMORY | COMMAND_BUS_MASTER, 0)
+            .set_command(COMMAND_INTX_DISABLE, 0)
+            .and_then(|()| function.set_command(COMMAND_MEMORY | COMMAND_BUS_MASTER, 0))
             .map_err(io("switching bus mastering on in"))?;
         if function.read32(0) == u32::MAX && function.read32(8) == u32::MAX {
             let device = address.to_string();
@@ -299,15 +302,27 @@ impl Registers for Function {
         self.interrupts.vectors()
     }
 
+    fn interrupts_by_line(&self) -> bool {
+        self.interrupts.is_line()
+    }
+
     fn set_interrupt(
         &self,
         vector: u16,
         enabled: bool,
     ) -> std::result::Result<(), InterruptRefused> {
-        match self.interrupts.set(&self.device, vector, enabled) {
-            true => Ok(()),
-            false => Err(InterruptRefused),
+        let line = self.interrupts.is_line();
+        if line && !enabled {
+            let _ = self.set_command(COMMAND_INTX_DISABLE, 0);
         }
+        if !self.interrupts.set(&self.device, vector, enabled) {
+            return Err(InterruptRefused);
+        }
+        match line && enabled {
+            true => self.set_command(0, COMMAND_INTX_DISABLE),
+            false => Ok(()),
+        }
+        .map_err(|_| InterruptRefused)
     }
 
     fn wait_interrupt(&self, vector: u16, timeout_us: u32) -> bool {

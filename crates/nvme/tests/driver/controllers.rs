@@ -92,6 +92,19 @@ fn few_interrupt_vectors_and_no_shadow_doorbells() {
 }
 
 #[test]
+fn a_controller_with_an_interrupt_line_hears_of_each_completion_by_register() {
+    for interrupt_line in [false, true] {
+        let config = Config {
+            interrupt_line,
+            ..config()
+        };
+        let bench = Bench::new(config, &[], true);
+        let used = with_controller(&bench, Controller::uses_shadow_doorbells);
+        assert_eq!(used, !interrupt_line);
+    }
+}
+
+#[test]
 fn a_transfer_is_exactly_as_many_commands_as_mdts_says() {
     for mdts in 1..=6_u8 {
         let bench = Bench::new(Config { mdts, ..config() }, &[], true);
