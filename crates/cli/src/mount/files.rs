@@ -1,5 +1,6 @@
 //! The volume's files, as the kernel uses them: what the operations on them share.
 
+use super::answers::Answers;
 use super::open::Open;
 use super::tree::{Number, SharedTree};
 use crate::failure::Result;
@@ -33,6 +34,8 @@ pub struct Files<'m, 'v, 'a> {
     /// What changes `open` or a name.
     pub(super) names: Gate,
     buffers: RefCell<Vec<Buffer>>,
+    /// Has the buffers that the kernel copies.
+    pub(super) answers: Answers,
     /// Slots of the volume that have no place in the tree.
     pub(super) hidden: u64,
     /// Changes of the space so far.
@@ -74,6 +77,7 @@ impl<'m, 'v, 'a> Files<'m, 'v, 'a> {
             open: RefCell::default(),
             names: Gate::default(),
             buffers: RefCell::new(buffers),
+            answers: Answers::new(),
             hidden,
             changes: Cell::new(0),
             known_free: Cell::new(None),
@@ -83,8 +87,8 @@ impl<'m, 'v, 'a> Files<'m, 'v, 'a> {
     }
 
     /// Gives the memory back.
-    pub(super) fn release(&self) {
-        for buffer in self.buffers.take() {
+    pub(super) fn release(self) {
+        for buffer in self.answers.end().chain(self.buffers.take()) {
             self.mounted.memory.give_back(buffer);
         }
     }
@@ -108,7 +112,15 @@ impl<'m, 'v, 'a> Files<'m, 'v, 'a> {
 
     /// Waits for a buffer.
     pub(super) async fn buffer(&self) -> Buffer {
-        wait_for(|| self.buffers.borrow_mut().pop()).await
+        wait_for(|| {
+            let mut buffers = self.buffers.borrow_mut();
+            buffers.extend(self.answers.answered());
+            if buffers.is_empty() && self.mounted.volume.outstanding() == 0 {
+                buffers.extend(self.answers.next_answered());
+            }
+            buffers.pop()
+        })
+        .await
     }
 
     /// Gives a buffer back, unless the device has kept it.

@@ -6,12 +6,14 @@
 //! | `fuse` | the kernel's requests: names are answered from the tree, the rest goes to the service |
 //! | `view` | what the kernel sees of the tree: attributes, folders |
 //! | `asks` | what goes to the service, and the errors that come back |
+//! | `answers` | the thread on which the kernel copies what was read |
 //! | `service` | the thread that has mounted the volume: the requests under way |
 //! | `files` | what the operations on the volume's files share |
 //! | `open`, `opening` | an open file; opening, closing, reads |
 //! | `tail`, `writes` | what is written and not yet on the volume; appends and commits |
 //! | `names` | files that are made, removed, renamed, and cut to nothing |
 
+pub mod answers;
 pub mod asks;
 pub mod files;
 pub mod fuse;

@@ -6,7 +6,6 @@ use super::tree::{Number, SharedTree};
 use crate::failure::Result;
 use crate::volume::{Mounted, failed, service};
 use ::volume::Error;
-use fuser::Errno;
 use std::sync::mpsc::{Receiver, channel};
 
 /// Serves requests until all senders have been dropped, or `must_end` says so. Then everything that was written is made durable.
@@ -33,8 +32,9 @@ pub fn serve(
         drop(last);
         service::serve(mounted.volume, &asked, &|| false, &begin, &take_back);
     }
+    let failure = files.failure.take();
     files.release();
-    match files.failure.take() {
+    match failure {
         Some(error) => Err(failed("writing what was not yet on the volume", error)),
         None => Ok(()),
     }
@@ -51,12 +51,14 @@ impl Files<'_, '_, '_> {
             }
             Ask::Read(number, offset, len, data) => {
                 let (buffer, result) = self.read(number, offset, len).await;
-                match (&buffer, result) {
-                    (Some(buffer), Ok(range)) => data(buffer.get(range).ok_or(Errno::EIO)),
-                    (_, Err(error)) => data(Err(errno(error))),
+                match (buffer, result) {
+                    (Some(buffer), Ok(range)) => self.answers.send(buffer, range, data),
+                    (buffer, Err(error)) => {
+                        self.give_back(buffer);
+                        data(Err(errno(error)));
+                    }
                     (None, Ok(_)) => data(Err(errno(Error::from(block::Error::Gone)))),
                 }
-                self.give_back(buffer);
             }
             Ask::Write(number, place, data, answer) => {
                 self.write(number, place, &data, answer).await;
