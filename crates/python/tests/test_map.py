@@ -92,18 +92,24 @@ def test_data_that_is_not_what_it_was_is_an_error_of_pin(tmp_path: Path) -> None
 
 
 def test_a_child_process_does_not_wait_for_the_thread_of_its_parent(tmp_path: Path) -> None:
-    image = stored(tmp_path, checksums=True)
-    with straightway.map(image, "samples") as map, straightway.play(image, "samples") as player:
+    image, other = stored(tmp_path, checksums=True), str(tmp_path / "other")
+    straightway.format(other, volume_bytes=32 << 20)
+    with (
+        straightway.map(image, "samples") as map,
+        straightway.play(image, "samples") as player,
+        straightway.record(other, "take") as recorder,
+    ):
         child = os.fork()
         if child == 0:
             refused = 0
-            for close in (map.close, player.close):
+            block = bytes(1 << 20)
+            for call in (map.sync, map.close, lambda: next(player), player.close, lambda: recorder.append(block), recorder.close):
                 try:
-                    close()
+                    call()
                 except straightway.UsageError as error:
                     refused += "fork" in error.text
             os._exit(refused)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 2
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 6
         assert map.memory[:4096] == DATA.tobytes()[:4096] and len(next(player)) == 1 << 20
 
 

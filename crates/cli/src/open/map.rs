@@ -210,8 +210,9 @@ impl Map {
     }
 
     fn map(&self) -> Result<&::map::Map, Error> {
-        let running = self.running.as_ref().ok_or_else(closed)?;
-        Ok(&running.0)
+        let (map, thread) = self.running.as_ref().ok_or_else(closed)?;
+        thread.check()?;
+        Ok(map)
     }
 
     /// The range, if the file has it: the map may have more.

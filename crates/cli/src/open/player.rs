@@ -143,6 +143,7 @@ impl Player {
         let Some(running) = &self.running else {
             return Ok(());
         };
+        running.thread.check()?;
         give_back(running, &mut self.current);
         match running.full.recv() {
             Ok(played) => {

@@ -239,6 +239,9 @@ impl Recorder {
                 .hint("hand in a stream of MCAP, or choose another format"));
         }
         let running = self.running.as_ref().ok_or_else(ended)?;
+        if needed > 0 {
+            running.thread.check()?;
+        }
         while self.spare.len() < needed {
             let found = match self.waits {
                 true => running.idle.recv().map_err(|_| TryRecvError::Disconnected),

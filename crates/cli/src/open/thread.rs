@@ -10,6 +10,19 @@ pub struct Thread<T> {
     process: u32,
 }
 
+impl<T> Thread<T> {
+    /// # Errors
+    /// This is a child of the process that has it, where it never does anything.
+    pub fn check(&self) -> Result<(), Error> {
+        match self.process == std::process::id() {
+            true => Ok(()),
+            false => {
+                Err(Error::usage("it belongs to the process before the fork").hint("use it there"))
+            }
+        }
+    }
+}
+
 /// Begins a thread.
 ///
 /// # Errors
@@ -29,10 +42,10 @@ pub fn spawn<T: Send + 'static>(
 /// # Errors
 /// Its own; or this is a child of the process that has it, which would never see its end.
 pub fn joined<T>(thread: Thread<T>) -> Result<T, Error> {
-    if thread.process != std::process::id() {
+    if let Err(error) = thread.check() {
         // There is nothing to wait for or to free.
         std::mem::forget(thread.handle);
-        return Err(Error::usage("it belongs to the process before the fork").hint("end it there"));
+        return Err(error);
     }
     let panicked = |_| Err(Error::other("a thread of the library panicked"));
     thread.handle.join().unwrap_or_else(panicked)
