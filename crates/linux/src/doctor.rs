@@ -7,7 +7,7 @@ use crate::bridges;
 use crate::coherence;
 use crate::pci;
 use crate::usage;
-use crate::vfio::members;
+use crate::vfio::{has_groups, members};
 use crate::{Roots, sysfs};
 #[cfg(feature = "io-uring")]
 use io_uring::IoUring;
@@ -59,16 +59,23 @@ pub fn examine(roots: &Roots) -> Vec<Check> {
     let mut checks = vec![
         iommu(roots),
         vfio_module(roots, "vfio-pci", "bus/pci/drivers/vfio-pci"),
-        vfio_module(roots, "vfio_iommu_type1", "module/vfio_iommu_type1"),
-        vfio_container(roots),
+    ];
+    match has_groups(roots) {
+        true => checks.extend(vfio_container(roots)),
+        false => checks.push(iommufd(roots)),
+    }
+    checks.extend([
         locked_memory(),
         huge_pages(roots),
         #[cfg(feature = "io-uring")]
         io_uring(roots),
         poll_queues(roots),
-    ];
+    ]);
     checks.extend(controllers(roots));
-    checks.extend(groups(roots));
+    match has_groups(roots) {
+        true => checks.extend(groups(roots)),
+        false => checks.extend(vfio_nodes(roots)),
+    }
     checks.extend(stale(roots));
     checks
 }
@@ -113,41 +120,69 @@ fn access(path: &Path) -> Option<bool> {
     })
 }
 
-fn vfio_container(roots: &Roots) -> Check {
+/// Containers, and what they map memory by: which kernels without them do not have either.
+fn vfio_container(roots: &Roots) -> Vec<Check> {
     let path = roots.dev.join("vfio/vfio");
     let name = path.display().to_string();
-    match access(&path) {
+    let check = match access(&path) {
         Some(true) => Check::new(name, State::Ok, "can be opened"),
         Some(false) => Check::new(name.clone(), State::Missing, "no permission")
             .hint(format!("sudo chmod 666 {name}")),
-        None => Check::new(name, State::Missing, "does not exist").hint("modprobe vfio-pci"),
+        None => {
+            let check = Check::new(name, State::Missing, "does not exist");
+            return vec![check.hint("modprobe vfio-pci")];
+        }
+    };
+    let type1 = vfio_module(roots, "vfio_iommu_type1", "module/vfio_iommu_type1");
+    vec![type1, check]
+}
+
+/// What maps memory on a kernel whose VFIO has no groups.
+fn iommufd(roots: &Roots) -> Check {
+    owned_node(
+        &roots.dev.join("iommu"),
+        "VFIO's way on this kernel, by the drives' own nodes",
+    )
+}
+
+/// A node that the user has to own.
+fn owned_node(path: &Path, found: &str) -> Check {
+    let name = path.display().to_string();
+    match access(path) {
+        Some(true) => Check::new(name, State::Ok, format!("can be opened: {found}")),
+        _ => Check::new(
+            name.clone(),
+            State::Missing,
+            format!("no permission: {found}"),
+        )
+        .hint(format!("sudo chown $USER {name}")),
     }
 }
 
+/// The groups' nodes, with the groups' members.
 fn groups(roots: &Roots) -> Vec<Check> {
     let folder = roots.dev.join("vfio");
+    let members = |group: &String| {
+        let folder = roots.sys.join("kernel/iommu_groups").join(group);
+        sysfs::names(&folder.join("devices")).join(", ")
+    };
     sysfs::names(&folder)
         .iter()
         .filter(|name| name.parse::<u32>().is_ok())
-        .map(|group| {
-            let path = folder.join(group);
-            let name = path.display().to_string();
-            let members = sysfs::names(
-                &roots
-                    .sys
-                    .join(format!("kernel/iommu_groups/{group}/devices")),
-            );
-            let members = members.join(", ");
-            match access(&path) {
-                Some(true) => Check::new(name, State::Ok, format!("can be opened: {members}")),
-                _ => Check::new(
-                    name.clone(),
-                    State::Missing,
-                    format!("no permission: {members}"),
-                )
-                .hint(format!("sudo chown $USER {name}")),
-            }
-        })
+        .map(|group| owned_node(&folder.join(group), &members(group)))
+        .collect()
+}
+
+/// The functions' own nodes, with their addresses.
+fn vfio_nodes(roots: &Roots) -> Vec<Check> {
+    let folder = roots.dev.join("vfio/devices");
+    let function = |name: &String| {
+        let device = roots.sys.join("class/vfio-dev").join(name).join("device");
+        sysfs::link_name(&device).unwrap_or_default()
+    };
+    sysfs::names(&folder)
+        .iter()
+        .map(|name| owned_node(&folder.join(name), &function(name)))
         .collect()
 }
 
@@ -356,6 +391,28 @@ mod tests {
             let bad = check.state != State::Ok && check.name != "huge pages of 2 MiB";
             assert!(!bad || check.hint.is_some(), "{check:?}");
         }
+    }
+
+    #[test]
+    fn a_kernel_without_groups_is_asked_for_its_own_nodes() {
+        let tree = Tree::with_drive();
+        tree.file("dev/iommu", "")
+            .file("dev/vfio/devices/vfio0", "");
+        let device = "sys/devices/pci0000:00/0000:01:00.0";
+        tree.link("sys/class/vfio-dev/vfio0/device", device);
+        let checks = examine(&tree.roots());
+        assert_eq!(state(&checks, "dev/iommu"), State::Ok);
+        assert_eq!(state(&checks, "devices/vfio0"), State::Ok);
+        let node = checks.iter().find(|check| check.name.ends_with("vfio0"));
+        assert!(node.unwrap().found.ends_with("0000:01:00.0"));
+        assert!(!checks.iter().any(|check| check.name.contains("type1")));
+        assert!(!checks.iter().any(|check| check.name.ends_with("vfio/vfio")));
+        // Where there are both, the groups are used.
+        tree.file("dev/vfio/vfio", "").file("dev/vfio/4", "");
+        let checks = examine(&tree.roots());
+        assert_eq!(state(&checks, "vfio/4"), State::Ok);
+        assert_eq!(state(&checks, "vfio_iommu_type1"), State::Warning);
+        assert!(!checks.iter().any(|check| check.name.ends_with("iommu")));
     }
 
     #[test]

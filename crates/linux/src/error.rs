@@ -146,11 +146,13 @@ pub enum Error {
         /// The devices in the way, each with its driver.
         others: Vec<String>,
     },
-    /// Another process has the group open.
+    /// Another process has the group, or a device of it, open.
     #[error("IOMMU group {group} is open in another process")]
     GroupBusy {
         /// The group's number.
         group: u32,
+        /// The node that it has open.
+        node: PathBuf,
     },
     /// Access was denied.
     #[error("no permission: {doing} {}", .path.display())]
@@ -335,7 +337,7 @@ impl Error {
             Error::GroupNotViable { .. } => {
                 "bind those devices to vfio-pci too, or move the drive to another slot".into()
             }
-            Error::GroupBusy { group } => format!("fuser -v /dev/vfio/{group}"),
+            Error::GroupBusy { node, .. } => format!("fuser -v {}", node.display()),
             Error::NotPermitted { hint, .. } => hint.clone(),
             Error::LockLimit { needed_bytes, .. } => format!(
                 "ulimit -l {} (in KiB; as root, or in /etc/security/limits.conf: memlock)",

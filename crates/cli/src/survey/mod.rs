@@ -60,7 +60,7 @@ pub struct Survey {
     pub functions: Vec<Function>,
     /// The members of each IOMMU group that has a drive.
     pub iommu_groups: BTreeMap<String, Vec<String>>,
-    /// The nodes in `/dev/vfio`.
+    /// The nodes in `/dev/vfio` and `/dev/vfio/devices`.
     pub vfio_nodes: Vec<String>,
     /// Reads by every path of the drive that was named; null if none was.
     pub reads: Option<Reads>,
@@ -199,11 +199,19 @@ fn collect(
         drives,
         functions,
         iommu_groups,
-        vfio_nodes: reader.names(&roots.dev.join("vfio")),
+        vfio_nodes: vfio_nodes(roots, &mut reader),
         reads,
         kernel_log: machine::kernel_log(roots, &mut reader),
         unread: reader.unread,
     }
+}
+
+fn vfio_nodes(roots: &Roots, reader: &mut Reader) -> Vec<String> {
+    let mut nodes = reader.names(&roots.dev.join("vfio"));
+    nodes.retain(|name| name != "devices");
+    let devices = reader.names(&roots.dev.join("vfio/devices"));
+    nodes.extend(devices.iter().map(|name| format!("devices/{name}")));
+    nodes
 }
 
 fn drive(

@@ -161,13 +161,14 @@ fn is_about(check: &Check, own: Option<&str>) -> bool {
     if check.name == "NVMe controllers" {
         return own.is_some();
     }
-    // The check of an IOMMU group lists its members.
+    // The checks of these list the members of an IOMMU group, or the function.
     let is_group = check
         .name
         .rsplit('/')
         .next()
         .is_some_and(|last| last.parse::<u32>().is_ok());
-    !is_group || own.is_some_and(|own| check.found.contains(own))
+    let is_node = check.name.contains("/vfio/devices/");
+    !(is_group || is_node) || own.is_some_and(|own| check.found.contains(own))
 }
 
 #[cfg(test)]
@@ -197,14 +198,12 @@ mod tests {
         assert!(is_about(&check("IOMMU", State::Ok), own));
         assert!(is_about(&check("controller 0000:01:00.0", State::Ok), own));
         assert!(!is_about(&check("controller 0000:02:00.0", State::Ok), own));
-        assert!(is_about(&check("/dev/vfio/3", State::Ok), own));
-        assert!(!is_about(
-            &check("/dev/vfio/3", State::Ok),
-            Some("0000:02:00.0")
-        ));
-        assert!(is_about(
-            &check("/dev/vfio/vfio", State::Ok),
-            Some("0000:02:00.0")
-        ));
+        for node in ["/dev/vfio/3", "/dev/vfio/devices/vfio3"] {
+            assert!(is_about(&check(node, State::Ok), own));
+            assert!(!is_about(&check(node, State::Ok), Some("0000:02:00.0")));
+        }
+        for node in ["/dev/vfio/vfio", "/dev/iommu"] {
+            assert!(is_about(&check(node, State::Ok), Some("0000:02:00.0")));
+        }
     }
 }

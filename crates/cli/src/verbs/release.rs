@@ -53,7 +53,7 @@ impl Release {
             }
             Some(_) if self.dry_run => {}
             Some(_) => {
-                if let Some(name) = group_user(context, resolved.controller.iommu_group) {
+                if let Some(name) = vfio_user(context, address) {
                     return Err(Failure::missing(format!("{address} is open in {name}"))
                         .hint("end that process first"));
                 }
@@ -74,14 +74,14 @@ fn by_hand(address: PciAddress, driver: Option<&str>) -> String {
     words + &format!("echo {address} > /sys/bus/pci/drivers_probe")
 }
 
-/// The process that has the VFIO group open: unbinding the function would wait for it indefinitely.
-fn group_user(context: &Context, group: Option<u32>) -> Option<String> {
-    let node = context.roots.dev.join(format!("vfio/{}", group?));
+/// The process that has the function open by VFIO: unbinding it would wait for that process indefinitely.
+fn vfio_user(context: &Context, address: PciAddress) -> Option<String> {
+    let nodes = linux::vfio::nodes(&context.roots, address);
     let processes = std::fs::read_dir(&context.roots.proc).ok()?;
     for process in processes.flatten() {
         let files = std::fs::read_dir(process.path().join("fd"));
         for file in files.into_iter().flatten().flatten() {
-            if std::fs::read_link(file.path()).is_ok_and(|target| target == node) {
+            if std::fs::read_link(file.path()).is_ok_and(|target| nodes.contains(&target)) {
                 return Some(format!("process {}", process.file_name().to_string_lossy()));
             }
         }

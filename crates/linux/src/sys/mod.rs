@@ -5,11 +5,13 @@
 //! * `chario`: requests of CharIO's driver, which moves data to memory by address.
 //! * `coprocessor`: the window that is shared with a coprocessor, and locks on its clients' pages.
 //! * `counter`: the processor's time counter has no safe instruction.
+//! * `iommufd`: iommufd's requests, which VFIO has instead of its own to let a device reach memory.
 //! * `ioctl`: requests of the block layer and the NVMe driver.
 //! * `map`: mapped memory and device registers.
 //! * `pin`: references to pages of another owner, for a device without an IOMMU.
 //! * `ring`: the kernel writes to buffers while a request is in an io_uring.
 //! * `sched`: the scheduling policy of the calling thread.
+//! * `translator`: lets a device reach memory by one or the other.
 //! * `ublk`: commands of the ublk driver, which name memory.
 //! * `vfio`: VFIO's requests, among them the one that lets a device reach memory.
 
@@ -20,6 +22,8 @@ pub(crate) mod chario;
 pub(crate) mod coprocessor;
 pub(crate) mod counter;
 pub(crate) mod ioctl;
+#[cfg(feature = "vfio")]
+pub(crate) mod iommufd;
 pub(crate) mod map;
 #[cfg(feature = "vfio")]
 pub(crate) mod pin;
@@ -30,6 +34,8 @@ pub(crate) mod ring_file;
 #[cfg(feature = "io-uring")]
 pub(crate) mod ring_nvme;
 pub(crate) mod sched;
+#[cfg(feature = "vfio")]
+pub(crate) mod translator;
 #[cfg(feature = "io-uring")]
 pub(crate) mod ublk;
 #[cfg(feature = "vfio")]

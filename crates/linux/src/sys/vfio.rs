@@ -2,7 +2,6 @@
 #![allow(unsafe_code)]
 
 use super::ioctl::ioctl;
-use super::map::Mapping;
 use rustix::fd::{AsFd, FromRawFd, OwnedFd};
 use rustix::ioctl::opcode;
 use std::ffi::CStr;
@@ -255,21 +254,12 @@ pub(crate) fn iommu_info(container: impl AsFd) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Lets the container's devices access `mapping` at bus address `iova`. The kernel pins its pages
-/// until [`unmap_dma`], or until the container is closed.
-pub(crate) fn map_dma(container: impl AsFd, mapping: &Mapping, iova: u64) -> io::Result<()> {
-    // SAFETY: the range is a live mapping of whole pages. That the device may write to it from now on
-    // is sound because it is only reached through Buffers.
-    unsafe { map_range(container, (mapping.address(), mapping.len()), iova, true) }
-}
-
-/// Lets the container's devices read a range of memory, and write to it, until it is unmapped. The
-/// kernel refuses what is not mapped, or not whole pages.
+/// Lets the container's devices read a range of memory, and write to it, until it is unmapped, or until the
+/// container is closed.
 ///
 /// # Safety
-/// Memory that the device may write to may change at any time. (The pages are pinned, so even after an
-/// early unmap the device reaches no other process's memory.)
-pub(crate) unsafe fn map_range(
+/// That of [`Translator::map_range`](super::translator::Translator::map_range).
+pub(crate) unsafe fn map_dma(
     container: impl AsFd,
     (start, len): (usize, usize),
     iova: u64,

@@ -1,17 +1,22 @@
-//! A PCI function in user space behind an IOMMU: VFIO, type 1.
+//! A PCI function in user space behind an IOMMU: VFIO.
 //!
 //! [`Function`] is a platform for the NVMe driver. It owns the register space, the interrupts and
 //! the device's memory; bind the controller to vfio-pci first
-//! ([`bind::to_vfio`](crate::bind::to_vfio)). It needs no root privileges if `/dev/vfio/N` belongs
-//! to the user and the memory is within RLIMIT_MEMLOCK.
+//! ([`bind::to_vfio`](crate::bind::to_vfio)). It is opened by its IOMMU group in
+//! a container of type 1, or where the kernel has no groups by its own node with iommufd. It needs no root
+//! privileges if its [`nodes`] (and `/dev/iommu` without groups) belong to the user and the memory is
+//! within RLIMIT_MEMLOCK.
 //!
 //! On drop the device is cut off from memory before anything is unmapped: bus mastering is
 //! disabled, the function is reset, and the IOMMU's mappings are removed.
 
+mod cdev;
 mod group;
 mod interrupts;
 mod iova;
+mod isolation;
 mod recall;
+mod space;
 
 use crate::bridges;
 use crate::clock::TscClock;
@@ -21,14 +26,17 @@ use crate::memory::{self, DmaMemory};
 use crate::pci::PciAddress;
 use crate::sys::map::{Mapping, Mmio};
 use crate::sys::vfio as sys;
+use crate::sysfs;
 use crate::{Error, Result, Roots};
 use block::Clock;
-use group::Container;
-pub(crate) use group::members;
 use interrupts::Interrupts;
+pub(crate) use isolation::members;
 use nvme::{BusRun, Dma, InterruptRefused, LinearDma, PciId, Registers};
 use recall::Recall;
 use rustix::fd::OwnedFd;
+use space::AddressSpace;
+use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::time::Duration;
@@ -40,6 +48,45 @@ const COMMAND_BUS_MASTER: u16 = 1 << 2;
 const COMMAND_INTX_DISABLE: u16 = 1 << 10;
 /// How long a slow path sleeps between two reads of a register.
 const RELAX: Duration = Duration::from_micros(50);
+
+/// Whether functions are opened by their groups: where there are containers, or no iommufd either.
+pub(crate) fn has_groups(roots: &Roots) -> bool {
+    group::container_node(roots).exists() || !cdev::iommufd_node(roots).exists()
+}
+
+/// The nodes of the function that a process which uses it has open one of.
+pub fn nodes(roots: &Roots, address: PciAddress) -> Vec<PathBuf> {
+    let group = isolation::group_of(roots, address).ok();
+    let group = group.map(|number| group::node(roots, number));
+    group
+        .into_iter()
+        .chain(cdev::node(roots, address))
+        .collect()
+}
+
+fn open(roots: &Roots, address: PciAddress) -> Result<(AddressSpace, OwnedFd)> {
+    let group = isolation::group_of(roots, address)?;
+    let is_by_group = match cdev::node(roots, address) {
+        // A container may have been given only one of them.
+        Some(_) => has_groups(roots) && group::node(roots, group).exists(),
+        None => has_groups(roots),
+    };
+    match is_by_group {
+        true => group::open(roots, address, group),
+        false => cdev::open(roots, address, group),
+    }
+}
+
+fn open_node(path: &Path) -> io::Result<File> {
+    File::options().read(true).write(true).open(path)
+}
+
+fn not_bound(roots: &Roots, address: PciAddress) -> Error {
+    Error::NotBound {
+        device: address.to_string(),
+        driver: sysfs::link_name(&roots.pci_device(address).join("driver")),
+    }
+}
 
 /// Options for opening a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +122,7 @@ pub struct Function {
     pci_id: Option<PciId>,
     // Dropped in this order: the device, then the mappings, then the memory.
     device: OwnedFd,
-    container: Container,
+    space: AddressSpace,
     memory: DmaMemory,
     more_memories: Vec<DmaMemory>,
 }
@@ -92,12 +139,12 @@ impl Function {
         coherence::require(roots, address)?;
         let path = PathBuf::from(address.to_string());
         let clock = TscClock::new();
-        let (mut container, device) = Container::open(roots, address)?;
+        let (mut space, device) = open(roots, address)?;
         // The kernel has enabled the bridges now, unless it did so before.
         bridges::require(roots, address)?;
         let io = |doing| {
             let path = path.clone();
-            move |source: std::io::Error| Error::io(doing, &path, source)
+            move |source: io::Error| Error::io(doing, &path, source)
         };
         let config = sys::region(&device, sys::REGION_CONFIG).map_err(io("reading about"))?;
         let can_reset = sys::can_reset(&device).map_err(io("reading about"))?;
@@ -105,7 +152,7 @@ impl Function {
         let interrupts = Interrupts::enable(&device, options.interrupt_vectors)
             .map_err(io("enabling interrupts of"))?;
         let recall = Recall::watch(&device);
-        let (memory, first) = map_memory(&mut container, options.memory_bytes)?;
+        let (memory, first) = map_memory(&mut space, options.memory_bytes)?;
         let function = Self {
             first,
             clock,
@@ -120,7 +167,7 @@ impl Function {
                 .ok()
                 .map(|controller| controller.pci_id()),
             device,
-            container,
+            space,
             memory,
             more_memories: Vec::new(),
         };
@@ -147,7 +194,7 @@ impl Function {
     /// # Errors
     /// Those of [`open`](Function::open).
     pub fn add_memory(&mut self, len: usize) -> Result<DmaMemory> {
-        let (memory, run) = map_memory(&mut self.container, len)?;
+        let (memory, run) = map_memory(&mut self.space, len)?;
         self.more.push(run);
         self.more_memories.push(memory.clone());
         Ok(memory)
@@ -171,7 +218,7 @@ impl Function {
         let start = start.as_ptr().addr();
         check_grant(start, len)?;
         // SAFETY: the caller's.
-        let bus_start = unsafe { self.container.map_range((start, len), writable) }?;
+        let bus_start = unsafe { self.space.map_range((start, len), writable) }?;
         self.granted.push(LinearDma {
             start,
             len,
@@ -199,12 +246,12 @@ impl Function {
                 });
             }
         }
-        self.container.unmap(bus_start)
+        self.space.unmap(bus_start)
     }
 
     /// The usable bus addresses: first and last of each range.
     pub fn usable_bus_addresses(&self) -> &[(u64, u64)] {
-        self.container.usable()
+        self.space.usable()
     }
 
     /// The bus address of the first byte of [`memory`](Function::memory).
@@ -219,7 +266,7 @@ impl Function {
 
     /// Changes bits of the command register. The function has no I/O space to lose, and VFIO keeps
     /// the other bits.
-    fn set_command(&self, set: u16, clear: u16) -> std::io::Result<()> {
+    fn set_command(&self, set: u16, clear: u16) -> io::Result<()> {
         let at = self.config_offset + COMMAND;
         let mut bytes = [0; 2];
         rustix::io::pread(&self.device, &mut bytes, at)?;
@@ -243,12 +290,12 @@ impl Drop for Function {
             // Ends the controller's activity, so that the next driver finds it freshly reset.
             let _ = sys::reset(&self.device);
         }
-        // The device and the container close next, in the order of the fields.
+        // The device and the address space close next, in the order of the fields.
     }
 }
 
 fn map_registers(device: &OwnedFd, path: &Path) -> Result<Mmio> {
-    let io = |doing| move |source: std::io::Error| Error::io(doing, path, source);
+    let io = |doing| move |source: io::Error| Error::io(doing, path, source);
     let bar = sys::region(device, sys::REGION_BAR0).map_err(io("reading about BAR0 of"))?;
     let unsupported = |why: &str| Error::Unsupported {
         what: "the controller",
@@ -263,9 +310,9 @@ fn map_registers(device: &OwnedFd, path: &Path) -> Result<Mmio> {
     Mmio::new(mapping).ok_or_else(|| unsupported("is empty"))
 }
 
-fn map_memory(container: &mut Container, len: usize) -> Result<(DmaMemory, LinearDma)> {
+fn map_memory(space: &mut AddressSpace, len: usize) -> Result<(DmaMemory, LinearDma)> {
     let mapping = memory::anonymous(len)?;
-    let bus_start = container.map(&mapping)?;
+    let bus_start = space.map(&mapping)?;
     let run = LinearDma {
         start: mapping.address(),
         len: mapping.len(),
@@ -344,8 +391,8 @@ impl Registers for Function {
 
 // SAFETY: each run lies in a mapping that the IOMMU has under that very address, linear from its
 // start; `memory` and `more_memories` keep it mapped, what is granted its owner does (see `grant`), and
-// `container` keeps it with the IOMMU,
-// until this is dropped, which cuts the device off first. Both starts are multiples of the page.
+// `space` keeps it with the IOMMU, until this is dropped, which cuts the device off first. Both starts are
+// multiples of the page.
 #[allow(unsafe_code)]
 unsafe impl Dma for Function {
     #[inline(always)]
@@ -373,5 +420,57 @@ impl Clock for Function {
 
     fn ticks_per_second(&self) -> u64 {
         self.clock.ticks_per_second()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sysfs::fake::Tree;
+
+    const NODE: &str = "sys/devices/pci0000:00/0000:01:00.0/vfio-dev/vfio0/dev";
+
+    fn error(tree: &Tree) -> Error {
+        open(&tree.roots(), "01:00.0".parse().unwrap()).unwrap_err()
+    }
+
+    #[test]
+    fn each_missing_thing_is_named() {
+        let tree = Tree::with_drive();
+        assert!(matches!(
+            error(&tree),
+            Error::NoModule {
+                module: "vfio-pci",
+                ..
+            }
+        ));
+        // A kernel without groups, and the drive still at its own driver.
+        tree.file("dev/iommu", "");
+        let error = error(&tree);
+        let Error::NotBound { device, driver } = &error else {
+            unreachable!("{error}");
+        };
+        assert_eq!(
+            (device.as_str(), driver.as_deref()),
+            ("0000:01:00.0", Some("nvme"))
+        );
+    }
+
+    #[test]
+    fn groups_come_first_and_a_node_serves_where_they_are_missing() {
+        let tree = Tree::with_drive();
+        tree.file(NODE, "510:0\n").file("dev/iommu", "");
+        // Regular files take no requests, so the error names the one that was asked.
+        let asked = |file| {
+            tree.file(file, "");
+            error(&tree).to_string()
+        };
+        let by_node = asked("dev/vfio/devices/vfio0");
+        assert!(by_node.contains("dev/vfio/devices/vfio0: "), "{by_node}");
+        assert!(asked("dev/vfio/vfio").contains("dev/vfio/devices/vfio0: "));
+        assert!(asked("dev/vfio/4").contains("dev/vfio/vfio: "));
+        let nodes = nodes(&tree.roots(), "01:00.0".parse().unwrap());
+        let dev = tree.roots().dev.join("vfio");
+        assert_eq!(nodes, [dev.join("4"), dev.join("devices/vfio0")]);
     }
 }
