@@ -18,7 +18,7 @@ LIBRARY ?= $(dir $(COMMAND))
 VERSION = $(shell sed -n '0,/^version = /s/^version = "\(.*\)"/\1/p' Cargo.toml)
 MAJOR = $(firstword $(subst ., ,$(VERSION)))
 
-.PHONY: help demo test test-fast test-rtl test-arm64 soak figures reproduce check build setup install install-c fio-engine wheel wheel-arm64 packages packages-arm64 static static-arm64 source
+.PHONY: help demo test test-fast test-rtl test-arm64 test-iommufd soak figures reproduce check build setup install install-c fio-engine wheel wheel-arm64 packages packages-arm64 static static-arm64 source
 
 help:
 	@echo "make demo       set up, then compare every path to an emulated NVMe drive (out/demo/)"
@@ -26,6 +26,7 @@ help:
 	@echo "make test-fast  the tests that need no virtual machine"
 	@echo "make test-rtl   the hardware's tests and proofs"
 	@echo "make test-arm64 whole files of the lab's tests on 64-bit Arm (make test has a part of them)"
+	@echo "make test-iommufd the tests of VFIO on a kernel whose VFIO has no groups, which this builds first (ten minutes of one processor)"
 	@echo "make soak       the crash search over 10 million states (STATES=n SEED=n), then 1,000 lives of a SATA drive (LIVES=), then ten minutes of maps amid failures (STORM=600s), then ThreadSanitizer"
 	@echo "make figures    measure the published figures into docs/figures.md (ONLY=volume for one area)"
 	@echo "make reproduce  repeat a thesis's figures in the lab (docs/reproduce.md; ONLY=sweep for a part)"
@@ -151,6 +152,11 @@ test-rtl:
 test-arm64:
 	@tools/setup base lab lab-aarch64 aarch64 backports chario fio-aarch64 static-aarch64 python wheel
 	STRAIGHTWAY_ARCH=aarch64 tools/test arm64
+
+# In emulated machines whose kernel has iommufd and the devices' own nodes, and no groups.
+test-iommufd:
+	@tools/setup base lab iommufd python
+	tools/test iommufd
 
 figures:
 	@tools/setup base lab chario fio gstreamer python riscv wheel rtl

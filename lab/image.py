@@ -24,9 +24,10 @@ ROOT_AARCH64 = BUILD / "root-aarch64"
 
 # The modules that lab/init loads; their dependencies come from modules.dep.
 MODULES = (
-    "virtio_pci", "9pnet_virtio", "9p", "overlay", "virtio_console",
-    "nvme", "configfs", "ext4", "vfio-pci", "vfio_iommu_type1",
+    "virtio_pci", "9pnet_virtio", "9p", "overlay", "virtio_console", "nvme", "configfs", "ext4", "vfio-pci",
 )  # fmt: skip
+# VFIO's containers, which a kernel with only iommufd does not have.
+OPTIONAL_MODULES = ("vfio_iommu_type1",)
 
 
 class NotSetUp(Exception):
@@ -51,7 +52,7 @@ def find_kernel(flavour: str, arch: str) -> Kernel:
     folder = BUILD / "kernel" / f"{flavour}-{arch}"
     images = sorted(folder.glob("boot/vmlinuz-*"))
     if not images:
-        part = setup_part(arch) if flavour in ("stock", "rt") else "backports"
+        part = {"stock": setup_part(arch), "rt": setup_part(arch), "iommufd": "iommufd"}.get(flavour, "backports")
         raise NotSetUp(f"the {flavour} kernel for {arch} is missing; run: tools/setup {part}")
     release = images[-1].name.removeprefix("vmlinuz-")
     modules = folder / "lib" / "modules" / release
@@ -105,7 +106,7 @@ def initramfs(kernel: Kernel) -> Path:
     """The part of the initramfs that is the same for every run with this kernel."""
     busybox = _busybox(kernel.arch)
     init = LAB / "init"
-    identity = [_identity(busybox), _identity(kernel.modules / "modules.dep"), init.read_text(), *MODULES]
+    identity = [_identity(busybox), _identity(kernel.modules / "modules.dep"), init.read_text(), *MODULES, *OPTIONAL_MODULES]
     identity.append(Path(__file__).read_text())
     target = CACHE / f"initramfs-{kernel.release}-{_hash(identity)}.cpio"
     if target.exists():
@@ -156,11 +157,11 @@ def _add_modules(archive: "Archive", kernel: Kernel) -> None:
     builtin = {_module_name(line) for line in (kernel.modules / "modules.builtin").read_text().split()}
 
     wanted: dict[str, None] = {}
-    for name in map(_module_name, MODULES):
+    for name in map(_module_name, MODULES + OPTIONAL_MODULES):
         if name in by_name:
             # modules.dep lists the whole closure, not only the direct needs.
             wanted.update(dict.fromkeys([by_name[name], *needs[by_name[name]]]))
-        elif name not in builtin:
+        elif name not in builtin and name not in OPTIONAL_MODULES:
             raise NotSetUp(f"kernel {kernel.release} has no module {name}; its package is not one the lab knows")
 
     top = f"lib/modules/{kernel.release}"

@@ -36,12 +36,12 @@ def window():
 
 
 # The module runs on several processors and on one, and both kernels have it.
-CPUS = {"stock": "2", "rt": "1", "backports": "2"}
+CPUS = {"stock": "2", "rt": "1", "backports": "2", "iommufd": "2"}
 
 
-def built(kernel="stock"):
-    """Builds the module for a kernel of the lab; skips where its headers are not set up."""
-    name = f"{kernel}-{scripted.TARGET.arch}"
+def built(kernel=None):
+    """Builds the module for a kernel of the lab, by default that of the tests; skips where its headers are not set up."""
+    name = f"{kernel or scripted.TARGET.kernel}-{scripted.TARGET.arch}"
     done = subprocess.run([ROOT / "kernel/chario/build", name], capture_output=True, text=True)
     if done.returncode == 3:
         pytest.skip(f"{done.stderr.strip()}")

@@ -25,17 +25,18 @@ ROOT = Path(__file__).resolve().parents[1]
 @dataclass
 class Target:
     """The machine on which the scripts run: its architecture, the command for it, an interpreter of Python, memory that its
-    Linux does not use in guests that stay up."""
+    Linux does not use in guests that stay up, the lab's name of its kernel unless a test requests another."""
 
     arch: str
     command: str
     python: str
     window: str
+    kernel: str = "stock"
 
     @property
     def options(self) -> tuple[str, ...]:
         """Those of lab/run."""
-        return ("--arch", self.arch)
+        return ("--arch", self.arch, "--kernel", self.kernel)
 
     def script(self, script: str) -> list[str]:
         """The words that run a script there."""

@@ -223,6 +223,7 @@ def test_sigterm_ends_qemu_and_cleans_up():
         (["--icount", "0", "--cpus", "2", "--", "true"], "one CPU"),
         (["--kernel", "16k", "--", "true"], "only for aarch64"),
         (["--kernel", "backports", "--arch", "aarch64", "--", "true"], "only for x86_64"),
+        (["--kernel", "iommufd", "--arch", "aarch64", "--", "true"], "only for x86_64"),
         (["--trace", "x", "--", "true"], "PATTERN=FILE"),
         (["--share", "/no/such/folder", "--", "true"], "no such folder"),
         (["--timeout", "0", "--", "true"], "above 0"),

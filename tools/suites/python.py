@@ -14,6 +14,7 @@ FILES = {
     "chario": ("tests/test_chario.py", "tests/test_chario_faults.py"),
     "firmware": ("tests/test_coprocessor.py", "tests/test_coprocessor_faults.py", "tests/test_coprocessor_mapped.py",
                  "tests/test_firmware_stack.py"),
+    "iommufd": ("tests/test_iommufd.py",),
     "rtl": ("rtl/test",),
 }
 OTHERS = ("lab", ("lab/tests", "tests"))
