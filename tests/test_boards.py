@@ -1,6 +1,6 @@
 """`selftest`, `doctor --report`, `--latency-limit` and a shared interrupt line, on emulated drives, in guests of the pool.
 
-Only the line's test has a guest of its own: the drive's slot decides which line it has.
+Own guests: the test of the line, because the slot of the drive decides which line it has.
 """
 
 import json
