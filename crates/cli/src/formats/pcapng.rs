@@ -123,6 +123,11 @@ impl<'b> Packer<'b> {
         self.fill_to(end);
     }
 
+    /// Whether a packet was added.
+    pub const fn has_packets(&self) -> bool {
+        self.packets > 0
+    }
+
     /// Ends the recording in this block, at a multiple of so many bytes if it has room; returns the length, 0 without a packet.
     pub fn end(self, multiple: usize) -> usize {
         if self.packets == 0 {

@@ -61,7 +61,7 @@ pub struct RecordOptions<'a> {
 }
 
 impl Default for RecordOptions<'_> {
-    /// 16 blocks of 1 MiB, a deadline of 100 ms, durable within a second; ends at the first message that finds no memory.
+    /// 16 blocks of 1 MiB, a deadline of 100 ms, durable within a second after a block is full; ends at the first message that finds no memory.
     fn default() -> Self {
         Self {
             block_bytes: 1 << 20,

@@ -48,17 +48,26 @@ impl Packets {
         self.carry.is_some()
     }
 
-    /// Fills a block of the recording, or what there is when `stop` is set. Returns the bytes, and whether they are the last.
+    /// Fills a block of the recording, or what there is when `stop` or, given the block's bytes with a packet, `is_due` is set.
+    /// Returns the bytes, and whether they are the last.
     ///
     /// # Errors
     /// The socket failed.
-    pub fn fill(&mut self, block: &mut [u8], stop: &dyn Fn() -> bool) -> Result<(usize, bool)> {
+    pub fn fill(
+        &mut self,
+        block: &mut [u8],
+        stop: &dyn Fn() -> bool,
+        is_due: &dyn Fn(usize) -> bool,
+    ) -> Result<(usize, bool)> {
         let len = block.len();
         let Some(mut packer) = Packer::begin(block, self.to.ip()) else {
             // The rest of --size.
             return Ok((0, true));
         };
         loop {
+            if packer.has_packets() && is_due(len) {
+                return Ok((packer.end(END_BYTES), false));
+            }
             let (bytes, from, arrival_ns) = match self.carry.take() {
                 Some(carried) => carried,
                 None => match self.socket.recv_from(&mut self.data) {

@@ -4,12 +4,16 @@
 //! is lost if no buffer is empty then. A stream's block arrives when its last byte has been read;
 //! with a rate, not before the time given by the rate. A stream that can wait does so while no
 //! buffer is empty, unless a rate was given: then it must keep the rate, like the others.
+//!
+//! Without a rate, what a slow stream has sent is handed in before its block is full, so that it can become durable. The block's rest
+//! follows as one of its own, so that the others begin where they would have begun.
 
 use crate::failure::Result;
 use crate::stream::source::{Filled, Source};
 use crate::stream::{WAIT, wait_until};
 use block::{Buffer, Clock};
 use linux::TscClock;
+use std::mem::take;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use stream::Pace;
 
@@ -24,7 +28,12 @@ pub struct Plan {
     pub total_bytes: Option<u64>,
     /// Time at which it ends, in ticks from its beginning.
     pub total_ticks: Option<u64>,
+    /// How long a stream's block waits to be full, in ticks; `None` for as long as it takes.
+    pub most_wait_ticks: Option<u64>,
 }
+
+/// What is handed in before its block is full is a multiple of this, as each block of a device divides it.
+const UNIT_BYTES: usize = 4096;
 
 /// A message of the thread.
 #[derive(Debug)]
@@ -113,6 +122,7 @@ pub fn produce(
         out,
         pace: Pace::new(clock.ticks_per_second(), bytes_per_second, plan.block_bytes),
         scratch: Vec::new(),
+        carry: Vec::new(),
         produced_bytes: 0,
         start: None,
         tardy_blocks: 0,
@@ -145,6 +155,8 @@ struct Producer<'p> {
     pace: Pace,
     /// Destination of blocks for which no buffer was empty.
     scratch: Vec<u8>,
+    /// The beginning of the next block: what was read and is no whole unit.
+    carry: Vec<u8>,
     produced_bytes: u64,
     /// For a stream with a rate: when its schedule began.
     start: Option<u64>,
@@ -155,7 +167,12 @@ impl Producer<'_> {
     /// The next block's length; 0 at the end.
     fn next_len(&self) -> usize {
         let left = self.plan.total_bytes.unwrap_or(u64::MAX) - self.produced_bytes;
-        left.min(self.plan.block_bytes as u64) as usize
+        let block_bytes = self.plan.block_bytes as u64;
+        let used = match self.source.has_borders() {
+            true => 0,
+            false => self.produced_bytes % block_bytes,
+        };
+        left.min(block_bytes - used) as usize
     }
 
     fn run_scheduled(&mut self, begin: u64, stop: &dyn Fn() -> bool) -> Result<Why> {
@@ -189,11 +206,11 @@ impl Producer<'_> {
                 return Ok(Why::Length);
             }
             self.pace.advance();
-            if !self.source.wait_ready(stop)? {
+            if self.carry.is_empty() && !self.source.wait_ready(stop)? {
                 return Ok(Why::Stopped);
             }
             let buffer = self.wait_for_buffer(is_paced, stop);
-            if buffer.is_none() && stop() {
+            if buffer.is_none() && self.carry.is_empty() && stop() {
                 return Ok(Why::Stopped);
             }
             let (filled, buffer) = self.fill(buffer, len, stop)?;
@@ -253,12 +270,37 @@ impl Producer<'_> {
         stop: &dyn Fn() -> bool,
     ) -> Result<(Filled, Option<Buffer>)> {
         let Some(mut buffer) = buffer else {
-            self.scratch.resize(self.plan.block_bytes, 0);
-            let target = self.scratch.get_mut(..len).unwrap_or_default();
-            return Ok((self.source.fill(target, stop)?, None));
+            let mut scratch = take(&mut self.scratch);
+            scratch.resize(self.plan.block_bytes, 0);
+            let filled = self.fill_block(scratch.get_mut(..len).unwrap_or_default(), stop);
+            self.scratch = scratch;
+            return Ok((filled?, None));
         };
         let target = buffer.get_mut(..len).unwrap_or_default();
-        Ok((self.source.fill(target, stop)?, Some(buffer)))
+        Ok((self.fill_block(target, stop)?, Some(buffer)))
+    }
+
+    /// Fills a block, or whole units of it when it has waited long enough.
+    fn fill_block(&mut self, block: &mut [u8], stop: &dyn Fn() -> bool) -> Result<Filled> {
+        let carried = self.carry.len().min(block.len());
+        let (begin, rest) = block.split_at_mut(carried);
+        begin.copy_from_slice(self.carry.get(..carried).unwrap_or_default());
+        self.carry.clear();
+        let most_wait = self.plan.most_wait_ticks.filter(|_| !self.pace.is_paced());
+        let (clock, began) = (&self.clock, self.clock.ticks());
+        let is_due = |bytes: usize| {
+            carried + bytes >= UNIT_BYTES
+                && most_wait.is_some_and(|most| clock.ticks().saturating_sub(began) >= most)
+        };
+        let mut filled = self.source.fill(rest, stop, &is_due)?;
+        filled.bytes += carried;
+        if !filled.is_last && filled.bytes < block.len() {
+            let whole = filled.bytes - filled.bytes % UNIT_BYTES;
+            let carry = block.get(whole..filled.bytes).unwrap_or_default();
+            self.carry.extend_from_slice(carry);
+            filled.bytes = whole;
+        }
+        Ok(filled)
     }
 
     /// Sends a filled buffer; returns whether the other end is open.
@@ -283,6 +325,7 @@ impl Producer<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Write;
 
     #[test]
     fn a_source_that_is_ready_at_once_finds_the_whole_ring() {
@@ -295,6 +338,7 @@ mod tests {
             bytes_per_second: None,
             total_bytes: Some(3 * 512),
             total_ticks: None,
+            most_wait_ticks: None,
         };
         let (out, blocks) = channel();
         let source = Source::Pattern { offset: 0 };
@@ -312,6 +356,49 @@ mod tests {
                 ]
             ),
             "{messages:?}"
+        );
+    }
+
+    #[test]
+    fn whole_units_of_a_slow_stream_come_before_its_block_is_full() {
+        let (mut sender, stream) = std::os::unix::net::UnixStream::pair().unwrap();
+        let (to, idle) = channel();
+        for _ in 0..4 {
+            to.send(Buffer::from_static(Box::leak(
+                vec![0; 8192].into_boxed_slice(),
+            )))
+            .unwrap();
+        }
+        let plan = Plan {
+            block_bytes: 8192,
+            bytes_per_second: None,
+            total_bytes: None,
+            total_ticks: None,
+            most_wait_ticks: Some(0),
+        };
+        let (out, blocks) = channel();
+        let data: Vec<u8> = (0..13_000_u32).map(|at| (at / 7) as u8).collect();
+        let mut got = Vec::new();
+        let mut lens = Vec::new();
+        std::thread::scope(|scope| {
+            let source = Source::Stream(Box::new(stream), "test".to_owned());
+            let producing =
+                scope.spawn(move || produce(source, plan, TscClock::new(), idle, &out, &|| false));
+            sender.write_all(&data[..5000]).unwrap();
+            let mut sender = Some(sender);
+            while let Message::Block { buffer, len, .. } = blocks.recv().unwrap() {
+                got.extend_from_slice(&buffer[..len]);
+                lens.push(len);
+                if let Some(mut sender) = sender.take() {
+                    sender.write_all(&data[5000..]).unwrap();
+                }
+            }
+            assert!(matches!(producing.join().unwrap().why, Ok(Why::Source)));
+        });
+        // The second one is the rest of the first one's block.
+        assert_eq!(
+            (&lens[..], got == data),
+            (&[4096, 4096, 4096, 712][..], true)
         );
     }
 }

@@ -6,7 +6,7 @@ use crate::drive::Drive;
 use crate::failure::{Failure, Result};
 use crate::stream::Streamed;
 use crate::stream::playing::{Played, Playing, writer_ended};
-use crate::stream::producer::{Message, idle_from, lend, produce};
+use crate::stream::producer::{Message, Plan, idle_from, lend, produce};
 use crate::stream::recording::{Recorded, Recording};
 use crate::stream::sink::{Sink, consume};
 use crate::stream::source::Source;
@@ -204,7 +204,12 @@ impl VolumeHost for RemoteVolume {
         file: FileNumber,
         gap_file: Option<FileNumber>,
     ) -> Result<Streamed<Recorded>> {
-        let (plan, clock) = (recording.plan, recording.clock);
+        // A coprocessor takes whole blocks.
+        let plan = Plan {
+            most_wait_ticks: None,
+            ..recording.plan
+        };
+        let clock = recording.clock;
         let (ring, buffers) = self.ring(plan.block_bytes as u64, recording.buffers)?;
         let gaps = match gap_file {
             Some(file) => Some((file, self.memory.allocate(self.client.block_bytes())?)),

@@ -173,17 +173,31 @@ impl Source {
         }
     }
 
-    /// Fills `data`, completely or up to the end or `stop`.
+    /// Whether a block begins at a border of what comes, so that no other can have its rest.
+    pub const fn has_borders(&self) -> bool {
+        matches!(self, Self::Packets(_))
+    }
+
+    /// Fills `data`, completely or up to the end, `stop`, or `is_due` with the bytes so far.
     ///
     /// # Errors
     /// The source cannot be read.
-    pub fn fill(&mut self, data: &mut [u8], stop: &dyn Fn() -> bool) -> Result<Filled> {
+    pub fn fill(
+        &mut self,
+        data: &mut [u8],
+        stop: &dyn Fn() -> bool,
+        is_due: &dyn Fn(usize) -> bool,
+    ) -> Result<Filled> {
         if let Self::Packets(packets) = self {
-            let (bytes, is_last) = packets.fill(data, stop)?;
+            let (bytes, is_last) = packets.fill(data, stop, is_due)?;
             return Ok(Filled { bytes, is_last });
         }
         let mut bytes = 0;
         while let Some(rest) = data.get_mut(bytes..).filter(|rest| !rest.is_empty()) {
+            if is_due(bytes) {
+                let is_last = false;
+                return Ok(Filled { bytes, is_last });
+            }
             match self.read_some(rest) {
                 Ok(0) => {
                     return Ok(Filled {

@@ -59,7 +59,9 @@ n arrives n block times after the start. Blocks of other sources arrive when the
 
 The recording ends with --size, --for, the source, or Ctrl-C, and is then durable. It is also
 made durable every --commit-bytes and --commit-interval; a power cut loses only data after the last
-such commit, and --acknowledge prints each commit.
+such commit, and --acknowledge prints each commit. A block that is not full after --commit-interval
+is written as far as it is, in multiples of 4 KiB, so a slow stream is durable within two intervals,
+but for its last bytes; not with a --rate, on a coprocessor, or for samples with --policy drop.
 
 With --append a recording goes on at the end of NAME, after a power cut for example; --size and --for are
 what is added. A NAME that does not exist is made. While it records, ls, stat, df, get, cat and
@@ -424,6 +426,11 @@ impl Record {
             total_ticks: self
                 .for_time
                 .map(|time| block::Clock::ticks_from_us(&clock, micros(time.0))),
+            // A dropped block behind the rest of another would begin inside a sample.
+            most_wait_ticks: match (self.format, self.policy) {
+                (Format::Sigmf, Policy::Drop) => None,
+                _ => Some(block::Clock::ticks_from_us(&clock, options.commit_us)),
+            },
         };
         Recording {
             options,

@@ -78,7 +78,7 @@ fn an_interrupted_put_leaves_nothing_or_what_was_asked_for() {
     assert_eq!(free_bytes(&disk), free);
 }
 
-fn interrupt(child: &Child) {
+pub fn interrupt(child: &Child) {
     let pid = child.id().to_string();
     let killed = std::process::Command::new("kill")
         .args(["-INT", &pid])

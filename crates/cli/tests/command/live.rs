@@ -46,9 +46,19 @@ impl Take {
 
     /// Sends data, and waits until all of it is durable.
     pub fn write(&mut self, data: &[u8]) {
+        self.send(data);
+        self.wait_durable(self.written);
+    }
+
+    /// Sends data.
+    pub fn send(&mut self, data: &[u8]) {
         self.input.write_all(data).unwrap();
         self.written += data.len();
-        let wanted = format!("durable {}\n", self.written);
+    }
+
+    /// Waits until just so many bytes are durable.
+    pub fn wait_durable(&mut self, bytes: usize) {
+        let wanted = format!("durable {bytes}\n");
         let mut line = String::new();
         while line != wanted {
             line.clear();

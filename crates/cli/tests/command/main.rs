@@ -20,6 +20,7 @@ mod quirks;
 mod segments;
 mod serve;
 mod signatures;
+mod slow;
 mod space;
 mod streams;
 mod support;
