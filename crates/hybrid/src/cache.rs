@@ -7,7 +7,8 @@
 //!
 //! A line is valid only if nothing that could contradict it was in flight while it was filled: a write,
 //! a discard or zeroes invalidate their lines when they are submitted, and whatever overlaps one of them
-//! in flight fills no line.
+//! in flight fills no line. A line of which a write covers a part is held until the write has completed,
+//! and has its data then; a second such write in flight invalidates it.
 
 use block::{Buffer, Completion, Device, Error, Geometry, Operation, Refused, Request, Tag};
 
@@ -17,11 +18,13 @@ use crate::waiting::range;
 const WAYS: usize = 8;
 /// The length of a line, or a block of the device if that is longer.
 const LINE_LOG2: u32 = 12;
+/// Of [`Entry::line`]: a write to a part of the line is in flight, and no read is answered from it.
+const HELD: u64 = 1 << 63;
 
 /// What a line holds. The default is nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Entry {
-    /// The number of the line's bytes on the device, in lines, and 1 more: 0 is none.
+    /// The number of the line's bytes on the device, in lines, and 1 more: 0 is none. With [`HELD`] in it.
     line: u64,
     /// When it was used.
     used: u64,
@@ -131,9 +134,17 @@ impl<M: AsMut<[u8]>, E: AsMut<[Entry]>, D: Device, const DEPTH: usize> Cache<M, 
     }
 
     fn place_of(&mut self, line: u64) -> Option<usize> {
+        self.place(line, line + 1)
+    }
+
+    fn held_place_of(&mut self, line: u64) -> Option<usize> {
+        self.place(line, (line + 1) | HELD)
+    }
+
+    fn place(&mut self, line: u64, word: u64) -> Option<usize> {
         let first = self.set_of(line);
         let set = self.entries.as_mut().get(first..first + WAYS)?;
-        let way = set.iter().position(|entry| entry.line == line + 1)?;
+        let way = set.iter().position(|entry| entry.line == word)?;
         Some(first + way)
     }
 
@@ -213,15 +224,57 @@ impl<M: AsMut<[u8]>, E: AsMut<[Entry]>, D: Device, const DEPTH: usize> Cache<M, 
                 .map_or(0, |(way, _)| way)
     }
 
-    fn forget(&mut self, first: u64, end: u64) {
+    /// Invalidates the lines that blocks touch; those of which they are a part are held instead, if `holds`.
+    fn forget(&mut self, first: u64, end: u64, holds: bool) {
         let (from, to) = self.lines(first, end);
         for line in from..to {
-            if let Some(place) = self.place_of(line) {
-                if let Some(entry) = self.entries.as_mut().get_mut(place) {
-                    *entry = Entry::default();
-                }
+            let is_part = self.part(line, first, end).is_some();
+            let valid = self.place_of(line);
+            let found = valid.or_else(|| self.held_place_of(line));
+            let entry = found.and_then(|place| self.entries.as_mut().get_mut(place));
+            match entry {
+                Some(entry) if holds && is_part && valid.is_some() => entry.line |= HELD,
+                Some(entry) => *entry = Entry::default(),
+                None => {}
             }
         }
+    }
+
+    /// Ends the hold of the lines of which a completed write was a part: they have its data, if it is known what the device has.
+    fn release(&mut self, first: u64, end: u64, data: Option<&[u8]>) {
+        let (from, to) = self.lines(first, end);
+        for line in from..to {
+            let Some((block, blocks)) = self.part(line, first, end) else {
+                continue;
+            };
+            let Some(place) = self.held_place_of(line) else {
+                continue;
+            };
+            let block_log2 = self.geometry.block_size_log2;
+            let at = ((block - first) << block_log2) as usize;
+            let len = (blocks << block_log2) as usize;
+            let line_start = line << (self.line_log2 - u32::from(block_log2));
+            let to = (place << self.line_log2) + ((block - line_start) << block_log2) as usize;
+            let kept = self.memory.as_mut().get_mut(to..to + len);
+            let written = data.and_then(|data| data.get(at..at + len));
+            let word = match (kept, written) {
+                (Some(kept), Some(written)) => {
+                    kept.copy_from_slice(written);
+                    line + 1
+                }
+                _ => 0,
+            };
+            if let Some(entry) = self.entries.as_mut().get_mut(place) {
+                entry.line = word;
+            }
+        }
+    }
+
+    /// The blocks from `first` to `end` in a line, if they are only a part of it: the first one, and how many.
+    fn part(&self, line: u64, first: u64, end: u64) -> Option<(u64, u64)> {
+        let shift = self.line_log2 - u32::from(self.geometry.block_size_log2);
+        let (begin, after) = (first.max(line << shift), end.min((line + 1) << shift));
+        (after - begin < 1 << shift).then_some((begin, after - begin))
     }
 
     /// A new flight, and what it contradicts.
@@ -313,7 +366,7 @@ where
             return Err(refused);
         }
         if flight.writes {
-            self.forget(flight.first, flight.end);
+            self.forget(flight.first, flight.end, flight.fills);
         } else if flight.end > flight.first && flight.fills {
             self.kept.misses += 1;
         }
@@ -342,9 +395,15 @@ where
         let flight = self.flights.get_mut(completion.tag as usize)?.take()?;
         self.flying_count -= 1;
         completion.tag = flight.tag;
-        if let (Ok(()), Some(buffer), true) = (completion.result, &completion.buffer, flight.fills)
-        {
-            self.keep(flight.first, flight.end, buffer);
+        let data = match (completion.result, &completion.buffer, flight.fills) {
+            (Ok(()), Some(buffer), true) => Some(&buffer[..]),
+            _ => None,
+        };
+        if flight.writes {
+            self.release(flight.first, flight.end, data);
+        }
+        if let Some(data) = data {
+            self.keep(flight.first, flight.end, data);
         }
         Some(completion)
     }
@@ -423,14 +482,16 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read_and_part_of_a_line_invalidates_it() {
+    fn what_was_written_is_read_from_whole_lines_and_from_parts() {
         let mut cache = cache(64, 64 << 10);
         read(&mut cache, 0, 4096);
+        let hits = cache.kept().hits;
         let done = blocking::write(&mut cache, 1, buffer(512), false);
         done.result.unwrap();
         let mut now = expected(0, 4096);
         now[512..1024].fill(0xdd);
         assert_eq!(read(&mut cache, 0, 4096), now);
+        assert_eq!(cache.kept().hits, hits + 1);
         // A whole line is kept as it was written.
         let hits = cache.kept().hits;
         blocking::write(&mut cache, 16, buffer(4096), true)

@@ -21,6 +21,8 @@ const NODE_BYTES: usize = 16 << 10;
 const NODES: [usize; 3] = [1, 8, 8];
 /// Memory that a volume needs in addition to data buffers.
 pub const NODE_MEMORY_BYTES: usize = 17 * NODE_BYTES + (64 << 10);
+/// The longest read that a path's cache keeps.
+const TABLE_READ_BYTES: usize = 64 << 10;
 /// Maximum number of open files, if a caller needs no more.
 const FILES: usize = 4;
 
@@ -105,6 +107,38 @@ impl Store {
             Ok(()) => Ok(store),
             Err(failure) => store.close(Err(failure)),
         }
+    }
+
+    /// Reads the tables of names and free space in long pieces, so that a path with a cache has them in memory: each name's look-up and
+    /// change would else wait for short reads of its own. What cannot be read is left to whom it concerns.
+    ///
+    /// # Errors
+    /// The volume cannot be mounted.
+    pub fn read_tables(&mut self, most_bytes: usize) -> Result<()> {
+        if most_bytes == 0 {
+            return Ok(());
+        }
+        let shape = self.mount(Access::Read, |mounted| Ok(mounted.volume.status().shape))?;
+        let (device, memory) = (self.opened.device.as_mut(), &self.opened.memory);
+        let geometry = *device.geometry();
+        let block_bytes = geometry.block_size_bytes();
+        let piece_bytes =
+            TABLE_READ_BYTES.min(geometry.max_transfer_bytes()) / block_bytes * block_bytes;
+        if shape.data_start() > most_bytes as u64 || piece_bytes == 0 {
+            return Ok(());
+        }
+        let mut buffer = memory.allocate(piece_bytes)?;
+        let blocks = (piece_bytes / block_bytes) as u64;
+        let end = shape.data_start() / block_bytes as u64;
+        for lba in (0..end.min(geometry.block_count - blocks)).step_by(blocks as usize) {
+            let read = block::blocking::read(device, lba, buffer);
+            buffer = read.buffer;
+            if read.result.is_err() {
+                break;
+            }
+        }
+        memory.give_back(buffer);
+        Ok(())
     }
 
     /// Mounts the volume, runs `body`, and unmounts. After a power cut or a kill, the space of

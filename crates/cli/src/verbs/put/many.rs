@@ -117,7 +117,10 @@ impl Put {
             0..=FEW => route::open_options(&self.io, true),
             _ => route::options_for_many(&self.io, true),
         };
-        let store = Store::of(context, drive, &options)?;
+        let mut store = Store::of(context, drive, &options)?;
+        if let Err(failure) = store.read_tables(options.cache_bytes) {
+            return store.close(Err(failure));
+        }
         let report = self.stored(context, store, |mounted, left| {
             self.put_many(context, mounted, &tree, left)
         })?;

@@ -27,7 +27,10 @@ impl Put {
         let drive = Drive::find(&context.roots, &self.device)?;
         source.refuse_own(&context.roots, &drive)?;
         let options = route::options_for_many(&self.io, true);
-        let store = Store::of(context, drive, &options)?;
+        let mut store = Store::of(context, drive, &options)?;
+        if let Err(failure) = store.read_tables(options.cache_bytes) {
+            return store.close(Err(failure));
+        }
         let mut archive = Archive::new(source, context.cancel.flag());
         let report = self.stored(context, store, |mounted, left| {
             self.put_archive(context, mounted, &mut archive, left)
