@@ -25,7 +25,7 @@ def lab(script, *options, timeout=1500, **settings):
     command = [ROOT / "lab/run", *options, "--timeout", str(timeout), "--", "bash", "-c", script]
     done = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, **settings)
     if done.returncode != 0:
-        sys.exit(f"figures: a lab run for CharIO ended with {done.returncode}: {done.stdout[-2000:]}")
+        sys.exit(f"figures: a lab run ended with {done.returncode}: {done.stdout[-2000:]}")
     return done.stdout
 
 

@@ -174,7 +174,7 @@ CAPTURES = {
 
 def packets(name):
     """Datagrams are lost if they are not taken: how many."""
-    # tcpdump sees datagrams to a port that is somebody's.
+    # Beside tcpdump something must have the port, or each datagram is answered with an error.
     taker = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     if not ours(name):
         taker.bind(("127.0.0.1", PORT))

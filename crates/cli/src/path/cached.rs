@@ -6,7 +6,7 @@ use block::Device;
 use hybrid::{Cache, Entry};
 
 /// The longest read that is kept.
-const MOST_BYTES: usize = 64 << 10;
+pub const MOST_BYTES: usize = 64 << 10;
 /// What one line takes.
 const LINE_BYTES: usize = 4096;
 

@@ -2,7 +2,7 @@
 
 pub mod array;
 pub mod borrow;
-mod cached;
+pub mod cached;
 pub mod chario;
 pub mod coprocessor;
 pub mod gathered;

@@ -7,6 +7,7 @@ use crate::Context;
 use crate::drive::Drive;
 use crate::failure::{Failure, Result};
 use crate::guard::{Grant, Purpose};
+use crate::path::cached;
 use crate::path::handle::Recall;
 use crate::path::memory::Memory;
 use crate::path::{self, OpenOptions, Opened};
@@ -21,8 +22,6 @@ const NODE_BYTES: usize = 16 << 10;
 const NODES: [usize; 3] = [1, 8, 8];
 /// Memory that a volume needs in addition to data buffers.
 pub const NODE_MEMORY_BYTES: usize = 17 * NODE_BYTES + (64 << 10);
-/// The longest read that a path's cache keeps.
-const TABLE_READ_BYTES: usize = 64 << 10;
 /// Maximum number of open files, if a caller needs no more.
 const FILES: usize = 4;
 
@@ -123,7 +122,7 @@ impl Store {
         let geometry = *device.geometry();
         let block_bytes = geometry.block_size_bytes();
         let piece_bytes =
-            TABLE_READ_BYTES.min(geometry.max_transfer_bytes()) / block_bytes * block_bytes;
+            cached::MOST_BYTES.min(geometry.max_transfer_bytes()) / block_bytes * block_bytes;
         if shape.data_start() > most_bytes as u64 || piece_bytes == 0 {
             return Ok(());
         }
