@@ -223,7 +223,7 @@ struct straightway_new_file {
 struct straightway_record_options {
   // sizeof(struct straightway_record_options).
   size_t size;
-  // Bytes that the drive gets at once, or 0 for 1 MiB: messages are gathered into such blocks.
+  // Bytes that the drive gets at once, or 0 for 1 MiB: messages are gathered into such blocks. `commit_ms` limits how long.
   uint64_t block_bytes;
   // Blocks of memory, 2 to 4096, or 0 for 16.
   uint32_t buffers;
@@ -231,7 +231,8 @@ struct straightway_record_options {
   uint32_t on_full;
   // How long after its first byte's arrival a block must be written, in microseconds, or 0 for 100000. Misses are counted.
   uint64_t deadline_us;
-  // How long after it was written a block is made durable, or 0 for 1000.
+  // How long after it was written a block is made durable, or 0 for 1000. What has waited as long in a block that is not full is
+  // written, but for its last 4095 bytes at most; what is in straightway_record_report.durable_bytes survives a power cut.
   uint32_t commit_ms;
   // Expected length, whose space is set aside at the beginning, or 0.
   uint64_t total_bytes;
@@ -272,7 +273,7 @@ struct straightway_record_report {
   uint64_t lost_messages;
   // Their bytes.
   uint64_t lost_bytes;
-  // Runs of dropped messages with no block between.
+  // Runs of dropped messages with none between that was kept.
   uint64_t gaps;
   // Blocks that were written after their deadline.
   uint64_t misses;

@@ -33,7 +33,7 @@ pub enum OnFull {
 pub struct straightway_record_options {
     /// sizeof(struct straightway_record_options).
     pub size: usize,
-    /// Bytes that the drive gets at once, or 0 for 1 MiB: messages are gathered into such blocks.
+    /// Bytes that the drive gets at once, or 0 for 1 MiB: messages are gathered into such blocks. `commit_ms` limits how long.
     pub block_bytes: u64,
     /// Blocks of memory, 2 to 4096, or 0 for 16.
     pub buffers: u32,
@@ -41,7 +41,8 @@ pub struct straightway_record_options {
     pub on_full: u32,
     /// How long after its first byte's arrival a block must be written, in microseconds, or 0 for 100000. Misses are counted.
     pub deadline_us: u64,
-    /// How long after it was written a block is made durable, or 0 for 1000.
+    /// How long after it was written a block is made durable, or 0 for 1000. What has waited as long in a block that is not full is
+    /// written, but for its last 4095 bytes at most; what is in straightway_record_report.durable_bytes survives a power cut.
     pub commit_ms: u32,
     /// Expected length, whose space is set aside at the beginning, or 0.
     pub total_bytes: u64,
@@ -81,7 +82,7 @@ pub struct straightway_record_report {
     pub lost_messages: u64,
     /// Their bytes.
     pub lost_bytes: u64,
-    /// Runs of dropped messages with no block between.
+    /// Runs of dropped messages with none between that was kept.
     pub gaps: u64,
     /// Blocks that were written after their deadline.
     pub misses: u64,
@@ -167,10 +168,7 @@ pub unsafe extern "C" fn straightway_recorder_get_report(
         // SAFETY: C's promise: null or valid.
         let place = unsafe { report.as_mut() }.ok_or_else(|| null("report"))?;
         check_report(place)?;
-        handles::with(recorder, |recorder: &mut Recorder| {
-            fill(place, recorder);
-            Ok(())
-        })
+        handles::with(recorder, |recorder: &mut Recorder| fill(place, recorder))
     })
 }
 
@@ -190,7 +188,7 @@ pub unsafe extern "C" fn straightway_recorder_close(
         let mut recorder = handles::remove::<Recorder>(recorder)?;
         let result = recorder.finish();
         if let Some(place) = place {
-            fill(place, &recorder);
+            fill(place, &recorder)?;
         }
         Ok(result?)
     })
@@ -259,8 +257,8 @@ fn check_report(place: &straightway_record_report) -> Result<(), Fault> {
     check_size("straightway_record_report", place.size, known)
 }
 
-fn fill(place: &mut straightway_record_report, recorder: &Recorder) {
-    let (report, lost_messages) = recorder.report();
+fn fill(place: &mut straightway_record_report, recorder: &Recorder) -> Result<(), Fault> {
+    let (report, lost_messages) = recorder.report()?;
     *place = straightway_record_report {
         size: place.size,
         bytes: report.bytes,
@@ -274,4 +272,5 @@ fn fill(place: &mut straightway_record_report, recorder: &Recorder) {
         waiting_max_bytes: report.waiting_max_bytes,
         retries: report.retries,
     };
+    Ok(())
 }

@@ -9,6 +9,8 @@ enum { BLOCK = 64 << 10, MESSAGE = 60000, MOST = 40 << 20 };
 static char device[4096];
 static unsigned char kept[MOST], back[MOST];
 static size_t kept_bytes;
+// Where messages were dropped: as many lines, if no two are at one place, and the last place.
+static uint64_t gaps_count, gap_offset;
 
 static void formatted(void)
 {
@@ -25,7 +27,9 @@ static straightway_recorder begun(const char *name, uint32_t on_full)
 	options.block_bytes = BLOCK;
 	options.buffers = 3;
 	options.on_full = on_full;
-	kept_bytes = 0;
+	options.commit_ms = 20;
+	kept_bytes = gaps_count = 0;
+	gap_offset = UINT64_MAX;
 	OK(straightway_recorder_open(device, name, NULL, &options, &recorder));
 	CHECK(recorder);
 	return recorder;
@@ -42,12 +46,15 @@ static enum straightway_status message(straightway_recorder recorder, unsigned n
 	status = straightway_recorder_append(recorder, kept + kept_bytes, bytes, 0, is_kept);
 	if (!status && *is_kept)
 		kept_bytes += bytes;
-	else if (!status)
+	else if (!status) {
+		gaps_count += gap_offset != kept_bytes;
+		gap_offset = kept_bytes;
 		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+	}
 	return status;
 }
 
-// The file is exactly what was kept; the size of its list of gaps.
+// The file is exactly what was kept; how many gaps it has, the last of which is where messages were dropped last.
 static uint64_t checked(const char *name, size_t bytes)
 {
 	struct straightway_entry entry = { .size = sizeof(entry) };
@@ -63,8 +70,15 @@ static uint64_t checked(const char *name, size_t bytes)
 	snprintf(gaps, sizeof(gaps), "%s.gaps", name);
 	if (straightway_volume_find(volume, gaps, &entry) == STRAIGHTWAY_STATUS_NOT_FOUND)
 		entry.size_bytes = 0;
+	if (entry.size_bytes) {
+		char line[65] = "";
+
+		OK(straightway_file_open(volume, gaps, 0, &file));
+		OK(straightway_file_read(file, entry.size_bytes - 64, line, 64, &count));
+		CHECK(strtoull(line, NULL, 10) == gap_offset);
+	}
 	OK(straightway_volume_close(volume));
-	return entry.size_bytes;
+	return entry.size_bytes / 64;
 }
 
 static void waiting(void)
@@ -108,7 +122,7 @@ static void dropping(void)
 	OK(straightway_recorder_close(recorder, &report));
 	CHECK(lost && report.lost_messages == lost && report.lost_bytes == lost * MESSAGE && report.gaps);
 	CHECK(report.durable_bytes == kept_bytes && report.waiting_max_blocks >= 2);
-	CHECK(checked("some", kept_bytes) == report.gaps * 64);
+	CHECK(checked("some", kept_bytes) == report.gaps && report.gaps == gaps_count);
 }
 
 static void ending(void)
@@ -125,8 +139,27 @@ static void ending(void)
 	CHECK(status == STRAIGHTWAY_STATUS_LATE);
 	WRONG(message(recorder, 0, 1, &is_kept), "has ended");
 	CHECK(straightway_recorder_close(recorder, &report) != STRAIGHTWAY_STATUS_OK);
-	CHECK(report.lost_messages && report.durable_bytes && report.durable_bytes <= kept_bytes);
+	CHECK(report.lost_messages && report.durable_bytes == kept_bytes);
 	checked("first", report.durable_bytes);
+}
+
+// Whole units of a block become durable before it is full.
+static void slow(void)
+{
+	struct straightway_record_report report = { .size = sizeof(report) };
+	straightway_recorder recorder = begun("slow", STRAIGHTWAY_ON_FULL_WAIT);
+	uint32_t is_kept;
+
+	for (unsigned number = 1; number < 4; number++) {
+		OK(message(recorder, number, 5000, &is_kept));
+		do {
+			nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+			OK(straightway_recorder_get_report(recorder, &report));
+		} while (report.durable_bytes + 4096 <= kept_bytes);
+	}
+	OK(straightway_recorder_close(recorder, &report));
+	CHECK(report.durable_bytes == kept_bytes && report.bytes == kept_bytes);
+	CHECK(!checked("slow", kept_bytes));
 }
 
 static void opening(void)
@@ -258,6 +291,7 @@ int main(int argc, char **argv)
 	waiting();
 	dropping();
 	ending();
+	slow();
 	opening();
 	segments_and_formats();
 	puts("all calls are as they should be");

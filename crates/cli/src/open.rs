@@ -3,6 +3,7 @@
 //! The same names, paths, guards and errors as on the command line; no message, no signal handler.
 
 mod file;
+mod gatherer;
 mod map;
 mod player;
 mod recorder;

@@ -13,9 +13,9 @@ pub struct Recorder(u64);
 /// Bytes, durable bytes, lost messages, lost bytes, gaps, misses, longest latency in us, most waiting blocks and bytes, retries.
 type Counters = (u64, u64, u64, u64, u64, u64, u64, u64, u64, u64);
 
-fn counters(recorder: &Running) -> Counters {
-    let (report, lost_messages) = recorder.report();
-    (
+fn counters(recorder: &Running) -> Result<Counters, cli::open::Error> {
+    let (report, lost_messages) = recorder.report()?;
+    Ok((
         report.bytes,
         report.durable_bytes,
         lost_messages,
@@ -26,7 +26,7 @@ fn counters(recorder: &Running) -> Counters {
         report.waiting_max_blocks,
         report.waiting_max_bytes,
         report.retries,
-    )
+    ))
 }
 
 /// Begins to record a new file on the volume of the device that the command calls `name`.
@@ -106,7 +106,7 @@ impl Recorder {
     fn report(&self, py: Python<'_>) -> PyResult<Counters> {
         let recorder = self.0;
         detached(py, || {
-            handles::with(recorder, |recorder: &mut Running| Ok(counters(recorder)))
+            handles::with(recorder, |recorder: &mut Running| Ok(counters(recorder)?))
         })
     }
 
@@ -116,7 +116,7 @@ impl Recorder {
         let (counted, result) = detached(py, || {
             let mut recorder = handles::remove::<Running>(recorder)?;
             let result = recorder.finish();
-            Ok((counters(&recorder), result))
+            Ok((counters(&recorder)?, result))
         })?;
         let failed = |error: cli::open::Error| crate::error::exception(py, &error.into());
         Ok((counted, result.err().map(failed)))

@@ -240,22 +240,43 @@ impl<'r, 'v, D: Device, C: Clock> Recorder<'r, 'v, D, C> {
     /// # Errors
     /// Those of [`overrun`](Recorder::overrun).
     pub fn overrun_by(&self, blocks: u64, len_bytes: u64, arrival: u64) -> Result<(), Error> {
+        self.overrun_within(0, blocks, len_bytes, arrival)
+    }
+
+    /// The same inside the block that is handed in next, before it is: `ahead_bytes` of it came before what is lost. Where
+    /// the whole recording begins with that block, tell its arrival first, by [`begin`](Recorder::begin).
+    ///
+    /// # Errors
+    /// Those of [`overrun`](Recorder::overrun).
+    pub fn overrun_within(
+        &self,
+        ahead_bytes: u64,
+        blocks: u64,
+        len_bytes: u64,
+        arrival: u64,
+    ) -> Result<(), Error> {
         let mut state = self.state();
         if let Some(error) = state.failure {
             return Err(error);
         }
         let at_us = state.at_us(arrival, &self.limits);
-        state.lose(blocks, len_bytes, at_us);
+        let offset_bytes = state.next_offset.saturating_add(ahead_bytes);
+        state.lose(offset_bytes, blocks, len_bytes, at_us);
         if state.gaps.file.is_some() {
             return Ok(());
         }
         let error = Error::Overrun {
-            offset_bytes: state.next_offset,
+            offset_bytes,
             at_us,
         };
         state.failure = Some(error);
         state.ending = true;
         Err(error)
+    }
+
+    /// The first block's arrival, from which the times of gaps count; nothing if it is known.
+    pub fn begin(&self, arrival: u64) {
+        self.state().start.get_or_insert(arrival);
     }
 
     /// Ends the input: the upkeep ends when everything is written and durable. Buffers that the

@@ -136,8 +136,15 @@ impl<'r> RecordState<'r> {
         us_from_ticks(time.saturating_sub(start), limits.ticks_per_second)
     }
 
-    /// Counts lost blocks.
-    pub(crate) fn lose(&mut self, blocks: u64, len_bytes: u64, at_us: u64) {
+    /// Counts lost blocks, which are missing at `offset_bytes`.
+    pub(crate) fn lose(&mut self, offset_bytes: u64, blocks: u64, len_bytes: u64, at_us: u64) {
+        if self
+            .gaps
+            .open
+            .is_some_and(|gap| gap.offset_bytes != offset_bytes)
+        {
+            self.gaps.close();
+        }
         self.report.lost_blocks = self.report.lost_blocks.saturating_add(blocks);
         self.report.lost_bytes = self.report.lost_bytes.saturating_add(len_bytes);
         match &mut self.gaps.open {
@@ -145,7 +152,7 @@ impl<'r> RecordState<'r> {
             open @ None => {
                 self.report.gaps += 1;
                 *open = Some(Gap {
-                    offset_bytes: self.next_offset,
+                    offset_bytes,
                     lost_bytes: len_bytes,
                     at_us,
                     count: 1,

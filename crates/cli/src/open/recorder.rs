@@ -1,5 +1,6 @@
 //! A recording of what a program hands in: messages or blocks with their arrival times, written by a thread of the library.
 
+use super::gatherer::{Full, Gatherer, Refused};
 use super::thread::{Thread, joined, spawn};
 use super::{Error, Options, open_options, route_of};
 use crate::Context;
@@ -16,10 +17,12 @@ use ::stream::RecordReport;
 use block::{Buffer, Clock};
 use clap::ValueEnum;
 use linux::TscClock;
-use std::collections::VecDeque;
-use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+/// The least time between two looks at what waits.
+const LEAST_WAIT: Duration = Duration::from_millis(1);
 
 /// How to record.
 #[derive(Clone, Copy, Debug)]
@@ -88,25 +91,17 @@ impl Default for RecordOptions<'_> {
 /// A recording in progress. Dropped without [`finish`](Recorder::finish), it ends when its thread notices.
 pub struct Recorder {
     running: Option<Running>,
+    gatherer: Arc<Mutex<Gatherer>>,
     watch: Arc<Mutex<RecordReport>>,
     clock: TscClock,
-    block_bytes: usize,
-    buffers: usize,
-    waits: bool,
-    /// The block that is being filled, how much of it is, and when its first byte arrived.
-    current: Option<(Buffer, usize, u64)>,
-    spare: VecDeque<Buffer>,
-    lost_messages: u64,
     /// What the recording still has to begin with.
     expected: &'static [u8],
 }
 
-/// The thread that records, and the channels to it.
+/// The thread that records.
 struct Running {
-    idle: Receiver<Buffer>,
-    out: Sender<Message>,
-    /// Takes the channel of empty buffers back, which ends the recording.
-    back: Sender<Receiver<Buffer>>,
+    /// Dropped, it ends the recording.
+    _open: Sender<()>,
     thread: Thread<()>,
 }
 
@@ -163,21 +158,42 @@ impl Recorder {
             route: route_of(&path),
             json: false,
         };
+        let block_bytes = usize::try_from(record.block_bytes).unwrap_or(usize::MAX);
+        let buffers = usize::from(record.buffers);
+        let full = match (record.waits, record.drops) {
+            (true, _) => Full::Waits,
+            (_, true) => Full::Drops,
+            _ => Full::Ends,
+        };
         let watch = Arc::new(Mutex::new(RecordReport::default()));
         let (ready_to, ready) = channel();
-        let (back, returned) = channel();
+        let (open, closed) = channel();
         let seen = Arc::clone(&watch);
+        let clock = TscClock::new();
+        let most_ticks = clock.ticks_from_us(u64::from(record.commit_ms) * 1_000);
+        let most_wait = Duration::from_millis(u64::from(record.commit_ms)) / 4;
         let thread = spawn("straightway-record", move || {
             let produce = move |idle: Receiver<Buffer>, out: &Sender<Message>| {
-                // The program fills the buffers until it gives the channel back, or has ended itself.
-                let _ = ready_to.send((idle, out.clone()));
-                let idle = returned.recv().unwrap_or_else(|_| channel().1);
-                let _ = out.send(Message::End);
+                let gatherer = Gatherer::new(block_bytes, buffers, full, idle, out.clone());
+                let gatherer = Arc::new(Mutex::new(gatherer));
+                let _ = ready_to.send(Arc::clone(&gatherer));
+                // The program fills the buffers until it closes the recording, or has ended itself.
+                loop {
+                    let left = locked(&gatherer).hand_in_units(most_ticks, clock.ticks());
+                    let left_us = ::stream::us_from_ticks(left, clock.ticks_per_second());
+                    // A block may begin while this waits.
+                    let wait = Duration::from_micros(left_us)
+                        .min(most_wait)
+                        .max(LEAST_WAIT);
+                    if closed.recv_timeout(wait) == Err(RecvTimeoutError::Disconnected) {
+                        break;
+                    }
+                }
                 Produced {
                     why: Ok(Why::Source),
                     tardy_blocks: 0,
                     dropped_datagrams: 0,
-                    idle,
+                    idle: locked(&gatherer).end(),
                 }
             };
             match verb.record_blocks(&Context::of_a_library(), seen, Box::new(produce)) {
@@ -185,24 +201,17 @@ impl Recorder {
                 Ok((_, Some(failure))) | Err(failure) => Err(failure.about(&verb.device).into()),
             }
         })?;
-        let Ok((idle, out)) = ready.recv() else {
+        let Ok(gatherer) = ready.recv() else {
             return Err(joined(thread).err().unwrap_or_else(ended));
         };
         Ok(Self {
             running: Some(Running {
-                idle,
-                out,
-                back,
+                _open: open,
                 thread,
             }),
+            gatherer,
             watch,
-            clock: TscClock::new(),
-            block_bytes: usize::try_from(record.block_bytes).unwrap_or(usize::MAX),
-            buffers: usize::from(record.buffers),
-            waits: record.waits,
-            current: None,
-            spare: VecDeque::new(),
-            lost_messages: 0,
+            clock,
             expected: match format {
                 Format::Mcap => &MAGIC,
                 _ => &[],
@@ -215,23 +224,9 @@ impl Recorder {
     ///
     /// # Errors
     /// The recording has ended, with its reason; or the message is longer than its memory.
-    pub fn append(&mut self, mut data: &[u8], age_us: u64) -> Result<bool, Error> {
+    pub fn append(&mut self, data: &[u8], age_us: u64) -> Result<bool, Error> {
         let age = self.clock.ticks_from_us(age_us);
-        let arrival = self.clock.ticks().saturating_sub(age);
-        let block_bytes = self.block_bytes;
-        let room = self
-            .current
-            .as_ref()
-            .map_or(0, |(_, filled, _)| block_bytes - filled);
-        let needed = data.len().saturating_sub(room).div_ceil(block_bytes);
-        if needed >= self.buffers {
-            let most = (self.buffers - 1) * block_bytes;
-            return Err(Error::usage(format!(
-                "a message of {} bytes is longer than the memory for it",
-                data.len()
-            ))
-            .hint(format!("at most {most} bytes, or more buffers")));
-        }
+        let now = self.clock.ticks();
         let begin = data.len().min(self.expected.len());
         let (expected, rest) = self.expected.split_at(begin);
         if data.get(..begin) != Some(expected) {
@@ -239,51 +234,43 @@ impl Recorder {
                 .hint("hand in a stream of MCAP, or choose another format"));
         }
         let running = self.running.as_ref().ok_or_else(ended)?;
-        if needed > 0 {
+        let mut gatherer = match self.gatherer.try_lock() {
+            Ok(gatherer) => gatherer,
+            // In a child of the process, what held it does not exist.
+            Err(_) => {
+                running.thread.check()?;
+                locked(&self.gatherer)
+            }
+        };
+        if gatherer.asks_for_memory(data.len()) {
             running.thread.check()?;
         }
-        while self.spare.len() < needed {
-            let found = match self.waits {
-                true => running.idle.recv().map_err(|_| TryRecvError::Disconnected),
-                false => running.idle.try_recv(),
-            };
-            match found {
-                Ok(buffer) => self.spare.push_back(buffer),
-                Err(TryRecvError::Empty) => {
-                    self.lost_messages += 1;
-                    let len = data.len();
-                    let _ = running.out.send(Message::Lost { len, arrival });
-                    return Ok(false);
+        let appended = gatherer.append(data, now.saturating_sub(age), now);
+        drop(gatherer);
+        match appended {
+            Ok(is_kept) => {
+                if is_kept {
+                    self.expected = rest;
                 }
-                Err(TryRecvError::Disconnected) => {
-                    return Err(self.stop().err().unwrap_or_else(ended));
-                }
+                Ok(is_kept)
             }
+            Err(Refused::Message(error)) => Err(error),
+            Err(Refused::Ended) => Err(self.stop().err().unwrap_or_else(ended)),
         }
-        self.expected = rest;
-        while !data.is_empty() {
-            let (mut buffer, filled, began) = match self.current.take() {
-                Some(current) => current,
-                None => match self.spare.pop_front() {
-                    Some(buffer) => (buffer, 0, arrival),
-                    None => return Err(ended()),
-                },
-            };
-            let count = data.len().min(buffer.len() - filled);
-            buffer[filled..filled + count].copy_from_slice(&data[..count]);
-            data = &data[count..];
-            self.current = Some((buffer, filled + count, began));
-            if filled + count == block_bytes && !self.hand_in() {
-                return Err(self.stop().err().unwrap_or_else(ended));
-            }
-        }
-        Ok(true)
     }
 
     /// The counters so far, and the messages that were dropped.
-    pub fn report(&self) -> (RecordReport, u64) {
-        let report = *self.watch.lock().unwrap_or_else(PoisonError::into_inner);
-        (report, self.lost_messages)
+    ///
+    /// # Errors
+    /// This is a child of the process that records.
+    pub fn report(&self) -> Result<(RecordReport, u64), Error> {
+        if let Some(running) = &self.running {
+            running.thread.check()?;
+        }
+        let mut report = *self.watch.lock().unwrap_or_else(PoisonError::into_inner);
+        let gatherer = locked(&self.gatherer);
+        report.lost_bytes += gatherer.waiting_lost_bytes();
+        Ok((report, gatherer.lost_messages()))
     }
 
     /// Ends the recording, and returns when all of it is durable.
@@ -291,40 +278,23 @@ impl Recorder {
     /// # Errors
     /// Why it ended early; what the report calls durable is in the file.
     pub fn finish(&mut self) -> Result<(), Error> {
-        self.hand_in();
+        let running = self.running.as_ref().ok_or_else(ended)?;
+        running.thread.check()?;
         self.stop()
     }
 
-    /// Hands the current block in; false if the recording has ended.
-    fn hand_in(&mut self) -> bool {
-        let Some((buffer, len, arrival)) = self.current.take() else {
-            return true;
-        };
-        let message = Message::Block {
-            buffer,
-            len,
-            arrival,
-        };
-        let running = self.running.as_ref();
-        running.is_some_and(|running| running.out.send(message).is_ok())
-    }
-
     fn stop(&mut self) -> Result<(), Error> {
-        let running = self.running.take().ok_or_else(ended)?;
-        let current = self.current.take().map(|(buffer, ..)| buffer);
-        for buffer in self.spare.drain(..).chain(current) {
-            // Of no length: it is given back.
-            let (len, arrival) = (0, 0);
-            let message = Message::Block {
-                buffer,
-                len,
-                arrival,
-            };
-            let _ = running.out.send(message);
-        }
-        let _ = running.back.send(running.idle);
-        joined(running.thread)
+        let Running {
+            _open: open,
+            thread,
+        } = self.running.take().ok_or_else(ended)?;
+        drop(open);
+        joined(thread)
     }
+}
+
+fn locked(gatherer: &Mutex<Gatherer>) -> MutexGuard<'_, Gatherer> {
+    gatherer.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn format_of(record: &RecordOptions<'_>) -> Result<Format, Error> {

@@ -1,5 +1,6 @@
 //! A recording's recorders: one, or two that take turns from segment to segment.
 
+use crate::stream::producer::Loss;
 use crate::stream::segments::Limit;
 use crate::stream::segments::files::{Ended, Files, Open};
 use crate::stream::segments::ring::Coming;
@@ -186,10 +187,24 @@ impl<'c, 'r, 's, 'a> Chain<'c, 'r, 's, 'a> {
         let _ = self.now().give_back(buffer);
     }
 
-    /// Hands in a block, which begins the next segment if the current one is over. A recorder that has ended gives its
-    /// buffer back.
-    pub fn hand_in(&mut self, buffer: Buffer, len: usize, arrival: u64) {
+    /// Hands in a block, and what was lost inside it. It begins the next segment if the current one is over. A recorder that
+    /// has ended gives its buffer back.
+    pub fn hand_in(&mut self, buffer: Buffer, len: usize, arrival: u64, losses: &[Loss]) {
         self.arrived(len as u64, arrival);
+        for loss in losses {
+            let ahead_bytes = loss.ahead_bytes as u64;
+            self.now().begin(arrival);
+            let Loss {
+                messages,
+                lost_bytes,
+                arrival,
+                ..
+            } = *loss;
+            // The recording ends by itself if it must.
+            let _ = self
+                .now()
+                .overrun_within(ahead_bytes, messages, lost_bytes, arrival);
+        }
         let refused = match len {
             0 => Some(buffer),
             _ => self

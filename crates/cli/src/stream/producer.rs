@@ -33,7 +33,7 @@ pub struct Plan {
 }
 
 /// What is handed in before its block is full is a multiple of this, as each block of a device divides it.
-const UNIT_BYTES: usize = 4096;
+pub const UNIT_BYTES: usize = 4096;
 
 /// A message of the thread.
 #[derive(Debug)]
@@ -46,6 +46,8 @@ pub enum Message {
         len: usize,
         /// Its intended arrival.
         arrival: u64,
+        /// What was lost inside it, in its order.
+        losses: Vec<Loss>,
     },
     /// A block for which no buffer was empty.
     Lost {
@@ -56,6 +58,19 @@ pub enum Message {
     },
     /// The end.
     End,
+}
+
+/// Messages of a program that were lost one after the other, inside a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Loss {
+    /// How much of the block came before.
+    pub ahead_bytes: usize,
+    /// How many.
+    pub messages: u64,
+    /// Their length.
+    pub lost_bytes: u64,
+    /// The first one's arrival.
+    pub arrival: u64,
 }
 
 /// The reason for the end.
@@ -315,6 +330,7 @@ impl Producer<'_> {
                     buffer,
                     len,
                     arrival,
+                    losses: Vec::new(),
                 })
                 .is_ok();
         }

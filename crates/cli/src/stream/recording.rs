@@ -264,8 +264,9 @@ impl Recording {
                     buffer,
                     len,
                     arrival,
+                    losses,
                 }) => {
-                    chain.hand_in(buffer, len, arrival);
+                    chain.hand_in(buffer, len, arrival, &losses);
                     bar.inc(len as u64);
                 }
                 // The recording ends by itself, with a reason.

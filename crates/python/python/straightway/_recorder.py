@@ -94,7 +94,7 @@ def record(
     """Begins to record a new file on the volume of a device, which must not be open otherwise. Messages are gathered to blocks of
     `block_bytes` (1 MiB), of which `buffers` (16) are in memory. When there is no memory, the recording ends ("stop"), drops the
     message, which `name.gaps` lists ("drop"), or waits ("wait"). A block must be written within `deadline_us` (100 ms), and is durable
-    `commit_ms` (1 s) later. `total_bytes` sets space aside at the beginning.
+    `commit_ms` (1 s) later. What has waited as long in a block that is not full is written too, but for its last 4095 bytes at most. `total_bytes` sets space aside at the beginning.
 
     `append` goes on at the end of the file, if there is one. With `segment_bytes` another file begins when one has this size, with
     `segment_us` when one has gone on for so long, `name.000001` and so on; with `keep_bytes` the oldest ones are removed so that all have at most this size. `format` is what `straightway export` makes of
