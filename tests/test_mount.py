@@ -21,6 +21,7 @@ P
         $S mount nvme0n1 /tmp/at --path vfio 2>/tmp/said & server=$!
         for i in $(seq 300); do grep -q ' at /tmp/at' /tmp/said && break; kill -0 $server || fail "$(cat /tmp/said)"; sleep 0.1; done
         driver_is vfio-pci
+        same "$(df --output=source /tmp/at | tail -1)" nvme0n1 "the device in df's first column"
         diff -r /tmp/src /tmp/at/src || fail "the files differ"
         mkdir /tmp/copy; cp -a /tmp/at/src /tmp/copy/ || fail "cp"
         tar -C /tmp/at -cf - src | tar -C /tmp/copy -df - || fail "tar"

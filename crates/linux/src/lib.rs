@@ -49,6 +49,7 @@ pub mod coherence;
 pub mod coprocessor;
 pub mod cpufreq;
 pub mod disk;
+#[cfg(feature = "vfio")]
 pub mod doctor;
 mod error;
 #[cfg(feature = "fabric")]

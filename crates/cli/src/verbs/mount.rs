@@ -122,7 +122,7 @@ impl Mount {
             asks,
             read_ahead_bytes: READ_AHEAD_BYTES,
         };
-        let session = Session::new(folder, &self.folder, &self.options(mounted))
+        let session = Session::new(folder, &self.folder, &self.options())
             .and_then(Session::spawn)
             .map_err(|error| self.not_mounted(&error))?;
         // Without this it is 128 KiB.
@@ -141,7 +141,7 @@ impl Mount {
         ended.map_err(|error| Failure::io("unmounting", &self.folder, &error))
     }
 
-    fn options(&self, mounted: &Mounted<'_, '_>) -> fuser::Config {
+    fn options(&self) -> fuser::Config {
         let mut config = fuser::Config::default();
         config.mount_options = vec![
             match self.write {
@@ -152,7 +152,8 @@ impl Mount {
             MountOption::NoDev,
             MountOption::NoAtime,
             MountOption::DefaultPermissions,
-            MountOption::FSName(mounted.drive.to_string().replace(',', " ")),
+            // One word in the columns of `df`; a comma would end the option.
+            MountOption::FSName(self.device.replace([' ', '\t', '\n', ','], "_")),
             MountOption::Subtype("straightway".to_owned()),
         ];
         if self.allow_other {
