@@ -71,7 +71,7 @@ def test_a_mirror_records_on_when_a_member_is_unplugged_and_rebuilds_it(tmp_path
     rc 0 $S array $mirror --create --destroy-data LAB1,B
     rc 0 $S format $mirror --destroy-data LAB1,B
     rc 0 $S put $mirror /etc/passwd
-    "$S" record $mirror take --acknowledge --block 64K --commit-interval 100ms --deadline 60s --from pattern --rate 1M --size 40M --buffers 64 >/tmp/told 2>/tmp/err &
+    "$S" record $mirror take --acknowledge --block 64K --commit-interval 100ms --deadline 60s --from pattern --rate 1M --size 40M --buffers 256 >/tmp/told 2>/tmp/err &
     victim=$!
     until_() { until "$@"; do kill -0 $victim || { cat /tmp/err >&2; fail "it ended before $*"; }; sleep 0.1; done; }
     until_ grep -q durable /tmp/told

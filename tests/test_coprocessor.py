@@ -225,7 +225,7 @@ def test_an_interrupted_recording_of_the_coprocessor_s_is_durable(tmp_path):
     image, back = tmp_path / "image", tmp_path / "back"
     with coprocessor(tmp_path, "--drive", f"size=96M,file={image},{DRIVE}") as running:
         running.good("format", running.name, "--destroy-data", "LAB1", "--node", "4K")
-        words = [COMMAND, "record", running.name, "take", "--from", "pattern", "--rate", "1M", "--for", "60s", "--block",
+        words = [COMMAND, "record", running.name, "take", "--from", "pattern", "--rate", "256K", "--for", "60s", "--block",
                  "64K", "--commit-bytes", "256K", "--acknowledge", "--deadline", "100s"]  # fmt: skip
         recorder = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         for _ in range(3):
@@ -242,7 +242,7 @@ def test_an_interrupted_recording_of_the_coprocessor_s_is_durable(tmp_path):
 def test_a_stream_that_cannot_begin_leaves_no_file(tmp_path):
     with coprocessor(tmp_path, "--drive", f"size=96M,{DRIVE}") as running:
         running.good("format", running.name, "--destroy-data", "LAB1", "--node", "4K")
-        paced = ["--from", "pattern", "--rate", "512K", "--for", "60s", "--block", "64K", "--commit-bytes", "64K",
+        paced = ["--from", "pattern", "--rate", "128K", "--for", "60s", "--block", "64K", "--commit-bytes", "64K",
                  "--deadline", "100s"]  # fmt: skip
         busy = [subprocess.Popen([COMMAND, "record", running.name, name, *paced, "--acknowledge"], text=True,
                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE) for name in ("one", "two")]  # fmt: skip

@@ -15,7 +15,7 @@ cp "$UNIT" /tmp/units/
 # Nothing of this machine's own units.
 for name in lab sysinit basic network shutdown; do printf '[Unit]\nDefaultDependencies=no\n' >/tmp/units/$name.target; done
 conf() { printf 'DEVICE=/dev/nvme0n1\nNAME=%s\nOPTIONS=%s\n' "$2" "$3" >/tmp/etc/straightway/$1.conf; }
-conf camera camera-%Y "--from pattern --rate 1M --deadline 60s --block 256K --segment 1M --keep 16M --path io_uring"
+conf camera camera-%Y "--from pattern --rate 1M --deadline 60s --block 256K --buffers 64 --segment 1M --keep 16M --path io_uring"
 conf wrong camera "--rate 1parsec"
 conf taken taken "--from pattern --rate 1M --path io_uring"
 rc 0 $S format nvme0n1 --destroy-data LAB1
