@@ -10,7 +10,7 @@ LAYERS = {"blast": 0, "block": 0, "events": 0, "hwfs": 0, "statistics": 0, "nvme
 # Outside the layers: for tests, simulations and figures; no published crate depends on these.
 BESIDE = {"crash", "twin", "figures"}
 # The same inside the command: a module imports from its own layer and those below. Modules not named here may import anything.
-MODULES = {"units": 0, "failure": 0, "drive": 0, "guard": 1, "path": 2, "transfer": 3, "volume": 3, "formats": 4, "hardware": 4, "mapped": 4, "stream": 4, "serve": 4, "bench": 4, "verbs": 5, "arguments": 5, "open": 6}
+MODULES = {"units": 0, "failure": 0, "drive": 0, "guard": 1, "path": 2, "transfer": 3, "volume": 3, "formats": 4, "hardware": 4, "mapped": 4, "stream": 4, "serve": 4, "bench": 4, "survey": 4, "selftest": 4, "mount": 4, "verbs": 5, "arguments": 5, "open": 6}
 HEADING = re.compile(r'FORMAT\.md`?, (?:section )?"([^"\n]+)"')
 
 

@@ -4,6 +4,7 @@
 //! driver is not opened, unless the user named it: then every path reads from it. What could not be read is part of the report, with
 //! the reason.
 
+pub mod finding;
 mod machine;
 mod pci;
 mod reader;
@@ -14,8 +15,8 @@ use crate::drive::Drive;
 use crate::facts::{self, Facts};
 use crate::failure::{Failure, Result};
 use crate::guard::Output;
-use crate::verbs::doctor::Finding;
 use crate::{Context, SCHEMA_VERSION};
+use finding::Finding;
 use linux::pci::{Controller, controllers};
 use linux::{Roots, admin};
 use pci::Function;

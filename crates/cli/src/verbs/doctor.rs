@@ -3,6 +3,7 @@
 
 use crate::drive::Drive;
 use crate::failure::{Exit, Result};
+use crate::survey::finding::Finding;
 use crate::{Context, SCHEMA_VERSION, survey};
 use clap::Args;
 use linux::doctor::{Check, State};
@@ -44,31 +45,12 @@ pub struct Diagnosis {
     pub checks: Vec<Finding>,
 }
 
-/// One check.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct Finding {
-    /// What was checked.
-    pub name: String,
-    /// `ok`, `warning` or `missing`.
-    pub state: String,
-    /// The result.
-    pub found: String,
-    /// A command or advice that may fix it.
-    pub hint: Option<String>,
-}
-
 impl Diagnosis {
     fn of(checks: &[Check]) -> Self {
-        let finding = |check: &Check| Finding {
-            name: check.name.clone(),
-            state: state(check.state).to_owned(),
-            found: check.found.clone(),
-            hint: check.hint.clone(),
-        };
         Self {
             schema_version: SCHEMA_VERSION,
             ok: checks.iter().all(|check| check.state != State::Missing),
-            checks: checks.iter().map(finding).collect(),
+            checks: checks.iter().map(Finding::of).collect(),
         }
     }
 
@@ -94,14 +76,6 @@ impl Diagnosis {
             }
         }
         text
-    }
-}
-
-const fn state(state: State) -> &'static str {
-    match state {
-        State::Ok => "ok",
-        State::Warning => "warning",
-        State::Missing => "missing",
     }
 }
 
