@@ -4,9 +4,10 @@
 mod support;
 
 use crash::{Config, CrashDisk, Cut, Fault, Faulty, Kind, Medium, On, Rule, Sampling};
+use std::pin::pin;
 use straightway_stream::{Error, GapFile, RecordOptions, Recorder};
 use support::*;
-use volume::{FormatOptions, OpenFile, Volume, blocking};
+use volume::{CreateOptions, FormatOptions, OpenFile, Volume, blocking};
 
 const OPTIONS: RecordOptions = RecordOptions {
     deadline_us: 5_000,
@@ -518,4 +519,61 @@ fn a_power_cut_loses_nothing_acknowledged_and_hides_no_gap() {
     }
     println!("{images} images, {gaps_seen} gaps, {acknowledged_bytes} bytes");
     assert!(images > 300 && gaps_seen > 300 && acknowledged_bytes > 10 << 20);
+}
+
+#[test]
+fn what_is_lost_inside_a_block_is_named_there() {
+    let time = Time::default();
+    let mut files = [const { OpenFile::new() }; 3];
+    let volume = mount(disk(1 << 14), &mut files);
+    let create = |name| {
+        let options = CreateOptions::default();
+        blocking::run(&volume, volume.create(name, &options)).unwrap()
+    };
+    let (file, gap_file) = (create("a"), create("a.gaps"));
+    let gaps = GapFile {
+        file: gap_file,
+        buffer: buffer(volume.geometry().block_size_bytes()),
+        filled_bytes: 0,
+    };
+    let mut ring = places(2, BLOCK);
+    let recorder =
+        Recorder::new(&volume, file, time.clone(), &mut ring, Some(gaps), &OPTIONS).unwrap();
+    let mut upkeep = pin!(recorder.upkeep());
+    time.pass(1_000);
+    // Two messages at one place, one at another, and one behind the block.
+    let lost = [(100, 10, 3_000), (300, 5, 4_000), (300, 7, 5_000)];
+    recorder.begin(1_000);
+    for (ahead_bytes, len_bytes, arrival) in lost {
+        assert_eq!(
+            recorder.overrun_within(ahead_bytes, 1, len_bytes, arrival),
+            Ok(())
+        );
+    }
+    let block = recorder.take().unwrap();
+    recorder.hand_in(block, BLOCK, 1_000).unwrap();
+    recorder.overrun(1, 9_000).unwrap();
+    recorder.finish();
+    while recorder
+        .step(upkeep.as_mut(), &mut |_| panic!("not ours"))
+        .is_pending()
+    {
+        time.pass(1);
+    }
+    let report = recorder.report();
+    assert_eq!(
+        (report.gaps, report.lost_blocks, report.lost_bytes),
+        (3, 4, 23)
+    );
+    let first = report.first_gap.unwrap();
+    assert_eq!(
+        (first.offset_bytes, first.lost_bytes, first.at_us),
+        (100, 10, 2_000)
+    );
+    for file in [file, gap_file] {
+        blocking::run(&volume, volume.close(file)).unwrap();
+    }
+    let named = named_gaps(&contents(&volume, "a.gaps"));
+    assert_eq!(named, [(100, 10), (300, 12), (BLOCK as u64, 1)]);
+    assert_eq!(contents(&volume, "a").len(), BLOCK);
 }
