@@ -111,6 +111,23 @@ def test_a_bag_in_several_files_is_read_by_rosbags_and_by_the_plug_in(bag, tmp_p
     assert whole.startswith(b"\x89MCAP0\r\n") and whole.endswith(b"\x89MCAP0\r\n")
 
 
+def test_what_the_drive_has_no_time_for_is_dropped_whole(bag, tmp_path):
+    """On a drive whose commands take a while: the bag has every message that was not named as dropped, in its order."""
+    drive = f"model:64M,file={tmp_path / 'disk.img'},latency=3ms"
+    good("--quiet", "format", drive)
+    messages = [message(number) for number in range(1000)]
+    stream = b"".join([*topics(), *(line(*one) for one in messages)])
+    status, said, errors = run(bag, "record", drive, "run", 4096, 0, "drop", data=stream)
+    assert status == 0, errors
+    dropped = {int(words[1]) for words in map(bytes.split, said.splitlines()) if words[0] == b"dropped"}
+    print(f"{len(dropped)} of {len(messages)} dropped")
+    kept = [one for one in messages if one[1] not in dropped]
+    assert dropped and kept
+    assert exported(bag, drive, ["run_0"], tmp_path / "run") == kept
+    status, said, errors = run(bag, "play", drive, "run_0")
+    assert status == 0 and said == b"".join(line(*one) for one in kept), errors
+
+
 def test_what_was_acknowledged_is_in_the_bag_of_a_recorder_that_was_killed(bag, tmp_path):
     image = tmp_path / "disk.img"
     good("--quiet", "format", image, "--size", "64M", "--checksums")

@@ -246,7 +246,8 @@ struct straightway_record_options {
   uint64_t segment_us;
   // The oldest segments are removed so that all have at most this size: a ring; or 0 for none.
   uint64_t keep_bytes;
-  // What `straightway export` makes of it: "raw", "sigmf" or "mcap", or NULL for "raw".
+  // What `straightway export` makes of it: "raw", "sigmf" or "mcap", or NULL for "raw". With "mcap" and STRAIGHTWAY_ON_FULL_DROP a
+  // message has whole records, and none that a later one needs: a dropped one is missing whole.
   const char *format;
   // With format "sigmf": the type of a sample, as in "ci16_le"; NULL with `append`: what the file has.
   const char *sigmf_datatype;

@@ -18,7 +18,7 @@ std::string take(uint64_t bytes) {
 }
 
 // `topic NAME TYPE DEFINITION_BYTES QOS_BYTES` or `message TOPIC RECEIVED_NS SENT_NS BYTES`, a line, and what these count.
-int record(const std::string &device, const std::string &name, uint64_t block_bytes, uint64_t split_bytes) {
+int record(const std::string &device, const std::string &name, uint64_t block_bytes, uint64_t split_bytes, bool drop) {
   std::vector<Topic> topics;
   std::unique_ptr<Writer> writer;
   uint64_t files = 0, before = 0, printed = 0;
@@ -35,7 +35,7 @@ int record(const std::string &device, const std::string &name, uint64_t block_by
     std::istringstream words(line);
     words >> what;
     if (!writer) {
-      writer = std::make_unique<Writer>(device, name + "_" + std::to_string(files++), Options{block_bytes, false});
+      writer = std::make_unique<Writer>(device, name + "_" + std::to_string(files++), Options{block_bytes, drop});
       for (const Topic &topic : topics) writer->add_topic(topic);
     }
     if (what == "topic") {
@@ -53,7 +53,7 @@ int record(const std::string &device, const std::string &name, uint64_t block_by
       uint64_t bytes = 0;
       words >> message.topic >> message.received_ns >> message.sent_ns >> bytes;
       message.data = take(bytes);
-      writer->write(message);
+      if (!writer->write(message)) std::cout << "dropped " << message.received_ns << std::endl;
       print(before + writer->durable_messages());
       if (split_bytes && writer->bytes() >= split_bytes) close();
     } else {
@@ -87,8 +87,9 @@ int metadata(const std::string &device, const std::vector<std::string> &names) {
 int main(int count, char **words) {
   const std::vector<std::string> arguments(words + 1, words + count);
   try {
-    if (arguments.size() == 5 && arguments[0] == "record")
-      return record(arguments[1], arguments[2], std::stoull(arguments[3]), std::stoull(arguments[4]));
+    const bool drop = arguments.size() == 6 && arguments[5] == "drop";
+    if ((arguments.size() == 5 || drop) && arguments[0] == "record")
+      return record(arguments[1], arguments[2], std::stoull(arguments[3]), std::stoull(arguments[4]), drop);
     if (arguments.size() >= 3 && (arguments[0] == "play" || arguments[0] == "metadata")) {
       const std::vector<std::string> names(arguments.begin() + 2, arguments.end());
       return (arguments[0] == "play" ? play : metadata)(arguments[1], names);
@@ -97,6 +98,6 @@ int main(int count, char **words) {
     std::cerr << "bag: " << error.what() << std::endl;
     return 1;
   }
-  std::cerr << "usage: bag record DEVICE NAME BLOCK_BYTES SPLIT_BYTES | play DEVICE NAME_0... | metadata DEVICE NAME_0..." << std::endl;
+  std::cerr << "usage: bag record DEVICE NAME BLOCK_BYTES SPLIT_BYTES [drop] | play DEVICE NAME_0... | metadata DEVICE NAME_0..." << std::endl;
   return 2;
 }

@@ -56,7 +56,8 @@ pub struct straightway_record_options {
     pub segment_us: u64,
     /// The oldest segments are removed so that all have at most this size: a ring; or 0 for none.
     pub keep_bytes: u64,
-    /// What `straightway export` makes of it: "raw", "sigmf" or "mcap", or NULL for "raw".
+    /// What `straightway export` makes of it: "raw", "sigmf" or "mcap", or NULL for "raw". With "mcap" and STRAIGHTWAY_ON_FULL_DROP a
+    /// message has whole records, and none that a later one needs: a dropped one is missing whole.
     pub format: *const c_char,
     /// With format "sigmf": the type of a sample, as in "ci16_le"; NULL with `append`: what the file has.
     pub sigmf_datatype: *const c_char,

@@ -273,6 +273,10 @@ static void segments_and_formats(void)
 	WRONG(straightway_recorder_append(recorder, "RIFF", 4, 0, NULL), "MCAP");
 	OK(straightway_recorder_append(recorder, "P0\r\n", 4, 0, NULL));
 	OK(straightway_recorder_close(recorder, NULL));
+	options.on_full = STRAIGHTWAY_ON_FULL_DROP;
+	OK(straightway_recorder_open(device, "loose", NULL, &options, &recorder));
+	OK(straightway_recorder_append(recorder, "\x89MCAP0\r\n", 8, 0, NULL));
+	OK(straightway_recorder_close(recorder, NULL));
 	OK(straightway_volume_open(device, NULL, &volume));
 	CHECK(size_of(volume, "radio") == 5 * BLOCK && is_there(volume, "radio.sigmf-meta"));
 	// The ring has removed the first segment, and described the oldest of those that are left.

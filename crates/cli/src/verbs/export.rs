@@ -43,7 +43,9 @@ mcap writes a whole file, also from a recording that ends anywhere: complete chu
 metadata are copied; loose messages, and those of a chunk that ends early, go into chunks without
 compression; indexes, statistics and the summary are made again. A message of an incomplete chunk is
 kept if all its bytes are there; the chunk's checksum cannot cover it. A complete chunk that does not
-match its checksum is left out, and the exit status is 6. Nothing is kept behind a gap of NAME.gaps.
+match its checksum is left out, and the exit status is 6. Behind a gap of NAME.gaps it goes on if a record
+ends there, as where a program's messages were dropped whole; otherwise nothing is kept up to where the
+recording was continued.
 
 Several NAMEs, or a pattern, are the segments of one recording in their order: they become one export. The
 companions .gaps and .sigmf-meta of what a pattern fits are no segments. NAME.sigmf-meta describes
@@ -542,39 +544,62 @@ impl Export {
         targets: Targets,
         exported: &mut Exported,
     ) -> Result<()> {
-        // The records behind a gap do not begin where it ends.
         let size_bytes = recording.size_bytes;
-        let len = recording
-            .gaps
-            .first()
-            .map_or(size_bytes, |gap| gap.offset_bytes);
-        if len < size_bytes {
-            context.say(format_args!(
-                "`{}` has a gap at byte {len}: the {} bytes behind it are left out",
-                shown(recording.name()),
-                size_bytes - len
-            ));
-        }
+        let mut restarts: Vec<u64> = recording.restarts.clone();
+        restarts.retain(|restart| (1..size_bytes).contains(restart));
+        restarts.dedup();
+        let end_of_stream = |at: u64| {
+            let next = restarts.iter().find(|restart| **restart > at);
+            next.copied().unwrap_or(size_bytes)
+        };
+        let gaps = recording.gaps.iter().map(|gap| (gap.offset_bytes, false));
+        let mut marks: Vec<(u64, bool)> = gaps.collect();
+        marks.extend(restarts.iter().map(|restart| (*restart, true)));
+        marks.sort_unstable();
+        let mut marks = marks.into_iter().peekable();
         let mut files = targets.open()?;
-        let mut ends: Vec<u64> = recording.restarts.clone();
-        ends.retain(|end| (1..len).contains(end));
-        ends.dedup();
-        ends.push(len);
-        let mut ends = ends.into_iter().peekable();
-        let first = ends.peek().copied().unwrap_or(len);
-        let mut rebuild =
-            Rebuild::new(recording.name(), first, |data: &[u8]| files.data.take(data));
-        let mut at = 0;
-        self.read_all(context, origin, recording, len, &mut |mut data| {
-            while let Some(end) = ends.next_if(|end| *end < len && end - at <= data.len() as u64) {
-                let (last, rest) = data.split_at((end - at) as usize);
-                rebuild.feed(last)?;
-                rebuild.next_stream(ends.peek().map_or(0, |next| next - end))?;
-                (at, data) = (end, rest);
+        let mut rebuild = Rebuild::new(recording.name(), end_of_stream(0), |data: &[u8]| {
+            files.data.take(data)
+        });
+        // Where records do not begin behind a gap, up to the next stream.
+        let (mut at, mut left_out_bytes, mut broken_at) = (0, 0, None);
+        self.read_all(context, origin, recording, size_bytes, &mut |mut data| {
+            while let Some((mark, is_restart)) =
+                marks.next_if(|(mark, _)| mark - at <= data.len() as u64)
+            {
+                let (before, rest) = data.split_at((mark - at) as usize);
+                match broken_at {
+                    None => rebuild.feed(before)?,
+                    Some(_) => left_out_bytes += before.len() as u64,
+                }
+                (at, data) = (mark, rest);
+                if is_restart {
+                    rebuild.next_stream(end_of_stream(mark) - mark)?;
+                    broken_at = None;
+                } else if broken_at.is_none() && !rebuild.is_between_records() {
+                    rebuild.break_off();
+                    broken_at = Some(mark);
+                    context.say(format_args!(
+                        "`{}` has a gap at byte {mark}, inside a record: what is behind it is left out",
+                        shown(recording.name())
+                    ));
+                }
             }
             at += data.len() as u64;
-            rebuild.feed(data)
+            match broken_at {
+                None => rebuild.feed(data),
+                Some(_) => {
+                    left_out_bytes += data.len() as u64;
+                    Ok(())
+                }
+            }
         })?;
+        if left_out_bytes > 0 {
+            context.say(format_args!(
+                "left out: {}",
+                counted(left_out_bytes, "byte")
+            ));
+        }
         exported.mcap = Some(rebuild.finish()?);
         exported.files = files.finish(None)?;
         Ok(())

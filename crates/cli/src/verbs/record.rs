@@ -192,7 +192,7 @@ impl Record {
             check_block(self.block)?;
             return named.rehearse(context, time);
         }
-        named.check()?;
+        named.check(false)?;
         match is_one {
             true => named.run_named(context),
             false => self.run_named(context),
@@ -282,9 +282,9 @@ impl Record {
     }
 
     /// Makes all checks that need no device.
-    fn check(&self) -> Result<()> {
+    fn check(&self, drops_messages: bool) -> Result<()> {
         check_name(&self.name)?;
-        self.check_format()?;
+        self.check_format(drops_messages)?;
         if self.policy == Policy::Drop {
             check_name(&gaps_name(&self.name)).map_err(|failure| {
                 failure.and("with --policy drop, NAME.gaps must also be a valid name")
@@ -316,7 +316,7 @@ impl Record {
         watch: Arc<Mutex<RecordReport>>,
         produce: Produce<'_>,
     ) -> Result<(RecordedFile, Option<Failure>)> {
-        self.check()?;
+        self.check(true)?;
         let drive = Drive::find(&context.roots, &self.device)?;
         self.record_here(context, drive, Feed::Program(watch, produce))
     }

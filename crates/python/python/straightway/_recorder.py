@@ -98,7 +98,8 @@ def record(
 
     `append` goes on at the end of the file, if there is one. With `segment_bytes` another file begins when one has this size, with
     `segment_us` when one has gone on for so long, `name.000001` and so on; with `keep_bytes` the oldest ones are removed so that all have at most this size. `format` is what `straightway export` makes of
-    it: samples ("sigmf"), which the options from `sigmf_datatype` to `hardware` describe, or a stream of MCAP ("mcap")."""
+    it: samples ("sigmf"), which the options from `sigmf_datatype` to `hardware` describe, or a stream of MCAP ("mcap"), of which
+    each message has whole records if some may be dropped."""
     if on_full not in ("stop", "drop", "wait"):
         raise UsageError(2, f"on_full is {on_full!r}", 'give "stop", "drop" or "wait"')
     native = _native.open_recorder(

@@ -79,6 +79,16 @@ impl<S: FnMut(&[u8]) -> Result<()>> Rebuild<S> {
         Ok(())
     }
 
+    /// Whether a record has ended here, so that another one may follow what is missing.
+    pub fn is_between_records(&self) -> bool {
+        self.at_bytes > 0 && self.held.is_empty()
+    }
+
+    /// Nothing more of the stream can be used: it ends here.
+    pub fn break_off(&mut self) {
+        self.size_bytes = self.at_bytes + self.held.len() as u64;
+    }
+
     /// Takes the next bytes of the stream.
     ///
     /// # Errors

@@ -32,8 +32,8 @@ use volume::blocking;
 const NOT_MCAP: &str = "it is not MCAP: it does not begin with MCAP's magic number";
 
 impl Record {
-    /// Makes all checks of the format that need no device.
-    pub(super) fn check_format(&self) -> Result<()> {
+    /// Makes all checks of the format that need no device. What a program drops are whole messages, not blocks.
+    pub(super) fn check_format(&self, drops_messages: bool) -> Result<()> {
         if self.format != Format::Sigmf {
             self.sigmf.refuse()?;
         }
@@ -66,7 +66,7 @@ impl Record {
                 "needs the channels at its beginning, which --keep removes",
                 "--segment without --keep",
             ),
-            Format::Mcap if self.policy == Policy::Drop => refused(
+            Format::Mcap if self.policy == Policy::Drop && !drops_messages => refused(
                 "cannot go on behind a dropped block, without --policy drop",
                 "--policy stop, with more --buffers",
             ),
