@@ -240,7 +240,7 @@ impl Export {
             recording.gaps_until.push(recording.gaps.len());
             begin_bytes += entry.size_bytes;
         }
-        // A gap's line is durable before what follows the gap, which a power cut may have taken.
+        // Nothing is missing behind the end.
         let size_bytes = recording.size_bytes;
         recording.gaps.retain(|gap| gap.offset_bytes < size_bytes);
         let mut exported = Self::report(origin, &recording, format);
@@ -331,7 +331,7 @@ impl Export {
     fn gaps_of(&self, origin: &Origin<'_, '_>, entry: &FileEntry) -> Result<Vec<Gap>> {
         let companion = gaps_name(&entry.name);
         let lines = self.companion(origin, &companion, MAX_GAPS_BYTES)?;
-        gaps::parse(&companion, &lines.unwrap_or_default())
+        gaps::parse(&companion, &lines.unwrap_or_default(), entry.size_bytes)
     }
 
     fn report(origin: &Origin<'_, '_>, recording: &Recording, format: Format) -> Exported {

@@ -69,7 +69,9 @@ export in other processes see what is committed, and get --follow sees it grow.
 
 With --policy drop, NAME.gaps has a line of 64 bytes for each gap: the offset in NAME before which
 bytes are missing, their number, the arrival time of the first of them (in us, since the first block
-of the recording, or of its continuation), and 1. A gap's line is durable before any byte after it. Exit status 7 means that deadlines were missed or blocks were lost.
+of the recording, or of its continuation), and 1. A gap's line is durable before any byte after it. With 0
+missing bytes it says that the recording goes on there; lines before it with a larger offset are of bytes
+that a power cut took. Exit status 7 means that deadlines were missed or blocks were lost.
 
 In NAME, %Y %m %d %H %M %S are the time (UTC) and %% is a %. With --segment the recording goes on in
 another file, without a pause, each time one has this size or took this time. %n is the file's

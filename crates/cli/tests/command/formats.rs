@@ -679,3 +679,39 @@ fn each_segment_of_a_ring_is_a_recording_of_samples() {
     }
     assert_eq!(code(&["--quiet", "check", &device]), 0);
 }
+
+/// A line is durable before what follows its gap: a power cut may take that, and what comes instead has no gap there.
+#[test]
+fn a_recording_goes_on_behind_lines_of_what_a_power_cut_took() {
+    let folder = Folder::new();
+    let device = volume(&folder, "disk", &[]);
+    let line = |offset: u64, lost: u64| format!("{offset:>20} {lost:>20} {:>16} {:>4}\n", 7, 1);
+    for (policy, number) in ["stop", "drop"].iter().zip(0..) {
+        let name = format!("take-{number}");
+        let companion = format!("{name}.gaps");
+        put(&device, &name, &[1; 8192]);
+        let lines = [line(4096, 11), line(20_000, 22), line(24_000, 33)];
+        put(&device, &companion, lines.concat().as_bytes());
+        let exported = || {
+            let target = folder.path(&name);
+            let report = json(&["export", &device, &name, &target, "--json", "--force"]);
+            (report["gaps"].clone(), report["lost_bytes"].clone())
+        };
+        let known = (json!(1), json!(11));
+        assert_eq!(exported(), known, "before");
+        for _ in 0..2 {
+            let output = record(
+                &device,
+                &name,
+                &["--append", "--policy", policy],
+                &[2; 32_768],
+            );
+            assert!(output.status.success(), "{}", stderr(&output));
+            assert_eq!(exported(), known, "after");
+        }
+        let target = folder.path("lines");
+        ok(&["get", &device, &companion, &target, "--force"]);
+        let expected = [&lines.concat()[..], &line(8192, 0).replace(" 7 ", " 0 ")].concat();
+        assert_eq!(std::fs::read_to_string(&target).unwrap(), expected);
+    }
+}

@@ -93,6 +93,34 @@ impl Record {
         }
     }
 
+    /// Ends the companion's lines where the recording goes on, if a power cut took what later ones are of. With a format that does so
+    /// always it is left to [`describe_more`](Self::describe_more).
+    pub(super) fn end_lines(
+        &self,
+        context: &Context,
+        host: &mut &Mounted<'_, '_>,
+        begin_bytes: u64,
+    ) -> Result<()> {
+        let companion = gaps_name(&self.name);
+        if self.format == Format::Mcap || check_name(&companion).is_err() {
+            return Ok(());
+        }
+        let size_bytes = host.find(&companion)?.map_or(0, |entry| entry.size_bytes);
+        let whole_bytes = size_bytes - size_bytes % GAP_LINE_BYTES as u64;
+        if whole_bytes == 0 {
+            return Ok(());
+        }
+        let block_bytes = host.volume.geometry().block_size_bytes() as u64;
+        let from = (whole_bytes - 1) / block_bytes * block_bytes;
+        let lines = read_from(context, host, &companion, from, whole_bytes)?;
+        let last = lines.chunks_exact(GAP_LINE_BYTES).next_back();
+        let last = last.and_then(stream::parse_gap);
+        match last.is_some_and(|gap| gap.offset_bytes > begin_bytes) {
+            true => add_line(host, &companion, &stream::restart_line(begin_bytes)),
+            false => Ok(()),
+        }
+    }
+
     /// Stores, durably, where and when the recording goes on: SigMF has a capture there, MCAP another stream.
     pub(super) fn describe_more(
         &self,
@@ -153,7 +181,7 @@ impl Record {
         let lost_bytes = match check_name(&companion).is_ok() && host.exists(&companion)? {
             true => {
                 let lines = read_small(context, host, &companion, MAX_GAPS_BYTES)?;
-                gaps::lost_bytes(&gaps::parse(&companion, &lines)?)
+                gaps::lost_bytes(&gaps::parse(&companion, &lines, begin_bytes)?)
             }
             false => 0,
         };
@@ -293,16 +321,28 @@ pub(super) fn read_small(
         let what = format!("`{}` has more than {max_bytes} bytes", shown(name));
         return Err(Failure::other(what));
     }
+    read_from(context, mounted, name, 0, entry.size_bytes)
+}
+
+/// The bytes of a file of `size_bytes` from a block on.
+fn read_from(
+    context: &Context,
+    mounted: &Mounted<'_, '_>,
+    name: &str,
+    offset_bytes: u64,
+    size_bytes: u64,
+) -> Result<Vec<u8>> {
+    let length_bytes = size_bytes - offset_bytes;
     let part = Part {
         name,
-        offset_bytes: 0,
-        length_bytes: entry.size_bytes,
-        size_bytes: entry.size_bytes,
+        offset_bytes,
+        length_bytes,
+        size_bytes,
         sums: Sums::Ignored,
         past_rot: false,
         pace: Span {
-            offset_bytes: 0,
-            length_bytes: entry.size_bytes,
+            offset_bytes,
+            length_bytes,
             operation_bytes: 1 << 16,
             depth: 1,
         },

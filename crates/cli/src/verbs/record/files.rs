@@ -109,8 +109,10 @@ impl Record {
             shown(&self.name)
         ));
         let nothing = |failure: Failure| failure.and("nothing was recorded");
-        self.describe_more(context, host, begin_bytes)
-            .map_err(nothing)?;
+        let described = self
+            .end_lines(context, host, begin_bytes)
+            .and_then(|()| self.describe_more(context, host, begin_bytes));
+        described.map_err(nothing)?;
         let open = |name: &str| {
             let doing = format!("continuing `{}`", shown(name));
             host.run(doing, host.volume.open_to_write(name))

@@ -151,7 +151,8 @@ impl Record {
         for segment in files.earlier() {
             let gaps = gaps_name(&segment.name);
             let lines = read_small(context, host, &gaps, MAX_GAPS_BYTES)?;
-            segment.lost_bytes = gaps::lost_bytes(&gaps::parse(&gaps, &lines)?);
+            segment.lost_bytes =
+                gaps::lost_bytes(&gaps::parse(&gaps, &lines, segment.length_bytes)?);
         }
         Ok(descriptions)
     }
