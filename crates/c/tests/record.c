@@ -221,6 +221,40 @@ static void blocks(const char *name, const struct straightway_record_options *op
 	OK(straightway_recorder_close(recorder, &report));
 }
 
+// What the options say is done, and said of the samples.
+static void described(void)
+{
+	struct straightway_record_options options = STRAIGHTWAY_RECORD_OPTIONS_INIT;
+	struct straightway_record_report report = { .size = sizeof(report) };
+	straightway_recorder recorder;
+	straightway_volume volume;
+	straightway_file file;
+	char meta[4096] = "";
+	size_t count;
+
+	options.block_bytes = BLOCK;
+	options.on_full = STRAIGHTWAY_ON_FULL_WAIT;
+	options.format = "sigmf";
+	options.sigmf_datatype = "ci16_le";
+	options.sample_rate_hz = 48e3;
+	options.channels = 2;
+	options.hardware = "a receiver";
+	options.total_bytes = (uint64_t)1 << 30;
+	CHECK(straightway_recorder_open(device, "stereo", NULL, &options, &recorder) == STRAIGHTWAY_STATUS_FULL);
+	options.total_bytes = BLOCK;
+	// Less than this drive takes for a block.
+	options.deadline_us = 1;
+	OK(straightway_recorder_open(device, "stereo", NULL, &options, &recorder));
+	OK(straightway_recorder_append(recorder, kept, BLOCK, 0, NULL));
+	OK(straightway_recorder_close(recorder, &report));
+	CHECK(report.misses == 1 && report.latency_max_us > 1 && report.waiting_max_bytes == BLOCK);
+	OK(straightway_volume_open(device, NULL, &volume));
+	OK(straightway_file_open(volume, "stereo.sigmf-meta", 0, &file));
+	OK(straightway_file_read(file, 0, meta, sizeof(meta) - 1, &count));
+	CHECK(strstr(meta, "num_channels") && strstr(meta, "a receiver"));
+	OK(straightway_volume_close(volume));
+}
+
 static void segments_and_formats(void)
 {
 	struct straightway_record_options options = STRAIGHTWAY_RECORD_OPTIONS_INIT;
@@ -297,6 +331,7 @@ int main(int argc, char **argv)
 	ending();
 	slow();
 	opening();
+	described();
 	segments_and_formats();
 	puts("all calls are as they should be");
 	return 0;

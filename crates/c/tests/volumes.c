@@ -27,6 +27,7 @@ static void formatted(uint32_t checksums)
 
 	options.volume_bytes = 32 << 20;
 	options.label = "in C";
+	options.unit_bytes = 8 << 10;
 	options.checksums = checksums;
 	OK(straightway_format(image, &options));
 	// It holds a volume now.
@@ -142,6 +143,7 @@ static void names(void)
 
 	OK(straightway_volume_get_status(volume, &status));
 	CHECK(!strcmp(status.label, "in C") && !status.read_only && status.slots >= 64);
+	CHECK(status.unit_bytes == 8 << 10);
 	CHECK(status.free_bytes < status.capacity_bytes && status.free_bytes > 16 << 20);
 	for (char letter = 'a'; letter < 'k'; letter++) {
 		snprintf(name, sizeof(name), "set/%c", letter);
