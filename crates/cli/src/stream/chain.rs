@@ -192,18 +192,11 @@ impl<'c, 'r, 's, 'a> Chain<'c, 'r, 's, 'a> {
     pub fn hand_in(&mut self, buffer: Buffer, len: usize, arrival: u64, losses: &[Loss]) {
         self.arrived(len as u64, arrival);
         for loss in losses {
-            let ahead_bytes = loss.ahead_bytes as u64;
-            self.now().begin(arrival);
-            let Loss {
-                messages,
-                lost_bytes,
-                arrival,
-                ..
-            } = *loss;
+            let now = self.now();
+            now.begin(arrival);
             // The recording ends by itself if it must.
-            let _ = self
-                .now()
-                .overrun_within(ahead_bytes, messages, lost_bytes, arrival);
+            let ahead_bytes = loss.ahead_bytes as u64;
+            let _ = now.overrun_within(ahead_bytes, loss.messages, loss.lost_bytes, loss.arrival);
         }
         let refused = match len {
             0 => Some(buffer),

@@ -552,8 +552,10 @@ impl Export {
             let next = restarts.iter().find(|restart| **restart > at);
             next.copied().unwrap_or(size_bytes)
         };
-        let gaps = recording.gaps.iter().map(|gap| (gap.offset_bytes, false));
-        let mut marks: Vec<(u64, bool)> = gaps.collect();
+        // What is missing where another stream begins was of the one before.
+        let gaps = recording.gaps.iter().map(|gap| gap.offset_bytes);
+        let gaps = gaps.filter(|gap| !restarts.contains(gap));
+        let mut marks: Vec<(u64, bool)> = gaps.map(|gap| (gap, false)).collect();
         marks.extend(restarts.iter().map(|restart| (*restart, true)));
         marks.sort_unstable();
         let mut marks = marks.into_iter().peekable();
@@ -561,45 +563,29 @@ impl Export {
         let mut rebuild = Rebuild::new(recording.name(), end_of_stream(0), |data: &[u8]| {
             files.data.take(data)
         });
-        // Where records do not begin behind a gap, up to the next stream.
-        let (mut at, mut left_out_bytes, mut broken_at) = (0, 0, None);
+        let mut at = 0;
         self.read_all(context, origin, recording, size_bytes, &mut |mut data| {
             while let Some((mark, is_restart)) =
                 marks.next_if(|(mark, _)| mark - at <= data.len() as u64)
             {
                 let (before, rest) = data.split_at((mark - at) as usize);
-                match broken_at {
-                    None => rebuild.feed(before)?,
-                    Some(_) => left_out_bytes += before.len() as u64,
-                }
+                rebuild.feed(before)?;
                 (at, data) = (mark, rest);
+                let left = end_of_stream(mark) - mark;
                 if is_restart {
-                    rebuild.next_stream(end_of_stream(mark) - mark)?;
-                    broken_at = None;
-                } else if broken_at.is_none() && !rebuild.is_between_records() {
-                    rebuild.break_off();
-                    broken_at = Some(mark);
+                    rebuild.next_stream(left)?;
+                } else if !rebuild.can_go_on() {
+                    rebuild.break_off()?;
                     context.say(format_args!(
-                        "`{}` has a gap at byte {mark}, inside a record: what is behind it is left out",
-                        shown(recording.name())
+                        "`{}` has a gap at byte {mark}, inside a record: the {} behind it are left out",
+                        shown(recording.name()),
+                        counted(left, "byte")
                     ));
                 }
             }
             at += data.len() as u64;
-            match broken_at {
-                None => rebuild.feed(data),
-                Some(_) => {
-                    left_out_bytes += data.len() as u64;
-                    Ok(())
-                }
-            }
+            rebuild.feed(data)
         })?;
-        if left_out_bytes > 0 {
-            context.say(format_args!(
-                "left out: {}",
-                counted(left_out_bytes, "byte")
-            ));
-        }
         exported.mcap = Some(rebuild.finish()?);
         exported.files = files.finish(None)?;
         Ok(())

@@ -195,7 +195,7 @@ fn messages_go_on_behind_a_gap_between_records() {
     let (said, errors) = export("inside", &stream, &[line(stream.len() - 60, 5)]);
     assert!(said.contains("98 messages"), "{said}");
     assert!(
-        errors.contains("inside a record") && errors.contains("left out: 60 bytes"),
+        errors.contains("inside a record: the 60 bytes behind it are left out"),
         "{errors}"
     );
     // The recording that was continued has its own beginning.
@@ -207,7 +207,17 @@ fn messages_go_on_behind_a_gap_between_records() {
     ];
     let (said, errors) = export("both", &both, &lines);
     assert!(said.contains("108 messages"), "{said}");
-    assert!(errors.contains("left out: 60 bytes"), "{errors}");
+    assert!(
+        errors.contains("the 60 bytes behind it are left out"),
+        "{errors}"
+    );
+    // What is missing at the end of the stream that a power cut ended is none of the next one's.
+    let cut = &stream[..stream.len() - 5];
+    let both = [cut, &mcap(10)].concat();
+    let lines = [line(cut.len(), 5), line(cut.len(), 0)];
+    let (said, errors) = export("cut", &both, &lines);
+    assert!(said.contains("109 messages"), "{said}");
+    assert!(!errors.contains("left out"), "{errors}");
     let (said, _) = export("nothing", &stream, &[line(0, 5)]);
     assert!(said.contains("0 messages"), "{said}");
 }
@@ -678,6 +688,25 @@ fn each_segment_of_a_ring_is_a_recording_of_samples() {
         assert!(begin.replace(now.clone()).is_none_or(|before| before < now));
     }
     assert_eq!(code(&["--quiet", "check", &device]), 0);
+}
+
+/// Each segment ends where its own file ends.
+#[test]
+fn lines_of_what_a_power_cut_took_are_no_gaps_of_the_next_segment() {
+    let folder = Folder::new();
+    let device = volume(&folder, "disk", &[]);
+    let line = |offset: u64| format!("{offset:>20} {:>20} {:>16} {:>4}\n", 22, 7, 1);
+    for name in ["take.000001", "take.000002"] {
+        put(&device, name, &[1; 8192]);
+        let lines = [line(4096), line(9000)].concat();
+        put(&device, &format!("{name}.gaps"), lines.as_bytes());
+    }
+    let target = folder.path("take");
+    let report = json(&["export", &device, "take.0*", &target, "--json"]);
+    assert_eq!(
+        (&report["segments"], &report["gaps"], &report["lost_bytes"]),
+        (&json!(2), &json!(2), &json!(44))
+    );
 }
 
 /// A line is durable before what follows its gap: a power cut may take that, and what comes instead has no gap there.

@@ -79,14 +79,20 @@ impl<S: FnMut(&[u8]) -> Result<()>> Rebuild<S> {
         Ok(())
     }
 
-    /// Whether a record has ended here, so that another one may follow what is missing.
-    pub fn is_between_records(&self) -> bool {
-        self.at_bytes > 0 && self.held.is_empty()
+    /// Whether another record may follow what is missing here: one has ended, or nothing is read any more.
+    pub fn can_go_on(&self) -> bool {
+        self.is_ended || self.at_bytes > 0 && self.held.is_empty()
     }
 
-    /// Nothing more of the stream can be used: it ends here.
-    pub fn break_off(&mut self) {
+    /// Ends the stream here; what is fed up to the next one is left out.
+    ///
+    /// # Errors
+    /// As [`finish`](Self::finish).
+    pub fn break_off(&mut self) -> Result<()> {
         self.size_bytes = self.at_bytes + self.held.len() as u64;
+        self.end_stream()?;
+        self.is_ended = true;
+        Ok(())
     }
 
     /// Takes the next bytes of the stream.

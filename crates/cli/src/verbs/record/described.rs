@@ -93,8 +93,8 @@ impl Record {
         }
     }
 
-    /// Ends the companion's lines where the recording goes on, if a power cut took what later ones are of. With a format that does so
-    /// always it is left to [`describe_more`](Self::describe_more).
+    /// Has the companion say where the recording goes on, durably, if another stream of MCAP begins there, or if it has lines of
+    /// bytes that a power cut took.
     pub(super) fn end_lines(
         &self,
         context: &Context,
@@ -102,26 +102,14 @@ impl Record {
         begin_bytes: u64,
     ) -> Result<()> {
         let companion = gaps_name(&self.name);
-        if self.format == Format::Mcap || check_name(&companion).is_err() {
-            return Ok(());
-        }
-        let size_bytes = host.find(&companion)?.map_or(0, |entry| entry.size_bytes);
-        let whole_bytes = size_bytes - size_bytes % GAP_LINE_BYTES as u64;
-        if whole_bytes == 0 {
-            return Ok(());
-        }
-        let block_bytes = host.volume.geometry().block_size_bytes() as u64;
-        let from = (whole_bytes - 1) / block_bytes * block_bytes;
-        let lines = read_from(context, host, &companion, from, whole_bytes)?;
-        let last = lines.chunks_exact(GAP_LINE_BYTES).next_back();
-        let last = last.and_then(stream::parse_gap);
-        match last.is_some_and(|gap| gap.offset_bytes > begin_bytes) {
+        let is_stream = self.format == Format::Mcap && begin_bytes > 0;
+        match is_stream || last_offset(context, host, &companion)? > begin_bytes {
             true => add_line(host, &companion, &stream::restart_line(begin_bytes)),
             false => Ok(()),
         }
     }
 
-    /// Stores, durably, where and when the recording goes on: SigMF has a capture there, MCAP another stream.
+    /// Stores, durably, where and when samples go on: SigMF has a capture there. Refuses what does not fit the recording.
     pub(super) fn describe_more(
         &self,
         context: &Context,
@@ -149,11 +137,6 @@ impl Record {
                 shown(&stored)
             ))
             .hint("record under another NAME")),
-            (Format::Mcap, None) if begin_bytes > 0 => add_line(
-                host,
-                &gaps_name(&self.name),
-                &stream::restart_line(begin_bytes),
-            ),
             _ => Ok(()),
         }
     }
@@ -283,6 +266,24 @@ fn stored_description(host: &mut &Mounted<'_, '_>, meta: &str) -> Result<Option<
         }
     }
     Ok(None)
+}
+
+/// The offset of a companion's last line; 0 if there is none.
+fn last_offset(context: &Context, mounted: &Mounted<'_, '_>, name: &str) -> Result<u64> {
+    if check_name(name).is_err() {
+        return Ok(0);
+    }
+    let size_bytes = mounted.find(name)?.map_or(0, |entry| entry.size_bytes);
+    let whole_bytes = size_bytes - size_bytes % GAP_LINE_BYTES as u64;
+    if whole_bytes == 0 {
+        return Ok(0);
+    }
+    let block_bytes = mounted.volume.geometry().block_size_bytes() as u64;
+    let from = (whole_bytes - 1) / block_bytes * block_bytes;
+    let lines = read_from(context, mounted, name, from, whole_bytes)?;
+    let last = lines.chunks_exact(GAP_LINE_BYTES).next_back();
+    let last = last.and_then(stream::parse_gap);
+    Ok(last.map_or(0, |gap| gap.offset_bytes))
 }
 
 /// Adds a line to a companion, which is made if there is none.

@@ -110,8 +110,8 @@ impl Record {
         ));
         let nothing = |failure: Failure| failure.and("nothing was recorded");
         let described = self
-            .end_lines(context, host, begin_bytes)
-            .and_then(|()| self.describe_more(context, host, begin_bytes));
+            .describe_more(context, host, begin_bytes)
+            .and_then(|()| self.end_lines(context, host, begin_bytes));
         described.map_err(nothing)?;
         let open = |name: &str| {
             let doing = format!("continuing `{}`", shown(name));
