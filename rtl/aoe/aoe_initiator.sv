@@ -57,6 +57,29 @@ module aoe_initiator
   output logic        damaged_o,  // an answer was short, or its checksum was wrong
   output logic        lost_o      // the target is lost
 );
+  // What the parameters must be.
+  if ((Slots < 2) || (Slots > 16) || ((Slots & (Slots - 1)) != 0)) begin : gen_bad_slots
+    $error("Slots is %0d: a power of two from 2 to 16", Slots);
+  end
+  if (SectorsLog2 > 4) begin : gen_bad_sectors_log2
+    $error("SectorsLog2 is %0d: 0 to 4", SectorsLog2);
+  end
+  if ((Tries < 2) || (Tries > 8)) begin : gen_bad_tries
+    $error("Tries is %0d: 2 to 8", Tries);
+  end
+  if ((TickLog2 < 1) || (TickLog2 > 31)) begin : gen_bad_tick_log2
+    $error("TickLog2 is %0d: 1 to 31", TickLog2);
+  end
+  if ((RetryTicks < 1) || (RetryTicks > 65535)) begin : gen_bad_retry_ticks
+    $error("RetryTicks is %0d: 1 to 65535", RetryTicks);
+  end
+  if ((LifeTicks < 1) || (LifeTicks > 65535)) begin : gen_bad_life_ticks
+    $error("LifeTicks is %0d: 1 to 65535", LifeTicks);
+  end
+  if ((LeastWords < 9) || (LeastWords > 15)) begin : gen_bad_least_words
+    $error("LeastWords is %0d: 9 to 15", LeastWords);
+  end
+
   localparam int unsigned SlotLog2    = $clog2(Slots);
   localparam int unsigned DataLog2    = SectorsLog2 + 7;
   localparam int unsigned LengthWidth = DataLog2 + 1;

@@ -48,6 +48,17 @@ module aoe_target
   output logic        damaged_o,  // a request was short, or its checksum was wrong
   output logic        full_o      // a request found no slot
 );
+  // What the parameters must be.
+  if ((Buffers < 2) || (Buffers > 16) || ((Buffers & (Buffers - 1)) != 0)) begin : gen_bad_buffers
+    $error("Buffers is %0d: a power of two from 2 to 16", Buffers);
+  end
+  if (SectorsLog2 > 4) begin : gen_bad_sectors_log2
+    $error("SectorsLog2 is %0d: 0 to 4", SectorsLog2);
+  end
+  if ((LeastWords < 9) || (LeastWords > 15)) begin : gen_bad_least_words
+    $error("LeastWords is %0d: 9 to 15", LeastWords);
+  end
+
   localparam int unsigned SlotLog2   = $clog2(Buffers);
   localparam int unsigned DataLog2   = SectorsLog2 + 7;
   localparam int unsigned DataWords  = 1 << DataLog2;

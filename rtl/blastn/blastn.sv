@@ -31,6 +31,26 @@ module blastn
   input  logic [3:0]             keep_i,
   input  logic                   last_i
 );
+  // What the parameters must be.
+  if ((EntriesLog2 < 2) || (EntriesLog2 > 16)) begin : gen_bad_entries_log2
+    $error("EntriesLog2 is %0d: 2 to 16", EntriesLog2);
+  end
+  if ((BucketLog2 < 1) || (BucketLog2 > 15)) begin : gen_bad_bucket_log2
+    $error("BucketLog2 is %0d: 1 to 15", BucketLog2);
+  end
+  if ((HitsLog2 < 1) || (HitsLog2 > 16)) begin : gen_bad_hits_log2
+    $error("HitsLog2 is %0d: 1 to 16", HitsLog2);
+  end
+  if ((MaskLog2 < 1) || (MaskLog2 > 16)) begin : gen_bad_mask_log2
+    $error("MaskLog2 is %0d: 1 to 16", MaskLog2);
+  end
+  if ((Candidates < 4) || (Candidates > 1024)) begin : gen_bad_candidates
+    $error("Candidates is %0d: 4 to 1024", Candidates);
+  end
+  if (DiagonalsLog2 > 16) begin : gen_bad_diagonals_log2
+    $error("DiagonalsLog2 is %0d: 0 to 16", DiagonalsLog2);
+  end
+
   localparam logic [31:0] Id    = 32'h5453_4c42;  // "BLST", the first letter in the lowest bits
   localparam logic [31:0] Shape = {8'(HitsLog2), 8'(BucketLog2), 8'(EntriesLog2), 8'd2};
   typedef enum logic [9:0] {  // byte address divided by 4

@@ -34,6 +34,14 @@ module block_cdc
   input  logic [DataWidth-1:0] read_data_i,
   input  geometry_t            geometry_i
 );
+  // What the parameters must be.
+  if ((DataWidth < 8) || (DataWidth > 1024) || ((DataWidth & (DataWidth - 1)) != 0)) begin : gen_bad_data_width
+    $error("DataWidth is %0d: a power of two from 8 to 1024", DataWidth);
+  end
+  if ((DataDepth < 8) || ((DataDepth & (DataDepth - 1)) != 0)) begin : gen_bad_data_depth
+    $error("DataDepth is %0d: a power of two from 8 on", DataDepth);
+  end
+
   // Counts more transfers than can be outstanding, so that a wrap of the counter is unambiguous.
   localparam int unsigned EndsWidth = TagWidth + 1;
   typedef logic [EndsWidth-1:0] ends_t;

@@ -29,6 +29,17 @@ module block_front
   input  dev_t                 dev_i,
   input  logic [DataWidth-1:0] read_data_i
 );
+  // What the parameters must be.
+  if ((DataWidth < 8) || (DataWidth > 1024) || ((DataWidth & (DataWidth - 1)) != 0)) begin : gen_bad_data_width
+    $error("DataWidth is %0d: a power of two from 8 to 1024", DataWidth);
+  end
+  if ((BlockSizeLog2 < ($clog2(DataWidth / 8))) || (BlockSizeLog2 > 16)) begin : gen_bad_block_size_log2
+    $error("BlockSizeLog2 is %0d: at least one word, to 16", BlockSizeLog2);
+  end
+  if (OpenWrites < 1) begin : gen_bad_open_writes
+    $error("OpenWrites is %0d: 1 or more", OpenWrites);
+  end
+
   localparam int unsigned WordsLog2  = BlockSizeLog2 - $clog2(DataWidth / 8);
   localparam int unsigned WordsWidth = CountWidth + WordsLog2;
 

@@ -26,6 +26,11 @@ module example_regs
   input  block_pkg::geometry_t       geometry_i,
   output logic                       irq_o
 );
+  // What the parameters must be.
+  if ((NameWords < 1) || (NameWords > 16)) begin : gen_bad_name_words
+    $error("NameWords is %0d: 1 to 16", NameWords);
+  end
+
   typedef enum logic [5:0] {  // byte address divided by 4
     RegId = 6'h00, RegShape = 6'h01, RegControl = 6'h02, RegStatus = 6'h03, RegRun = 6'h04, RegFileLow = 6'h05,
     RegFileHigh = 6'h06, RegBlock = 6'h07, RegCount = 6'h08, RegSeed = 6'h09, RegDiskLow = 6'h0a,

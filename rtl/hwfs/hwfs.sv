@@ -58,6 +58,29 @@ module hwfs
   input  dev_t                 dev_i,
   input  logic [DataWidth-1:0] dev_read_data_i
 );
+  // What the parameters must be.
+  if ((DataWidth < 32) || (DataWidth > 256) || ((DataWidth & (DataWidth - 1)) != 0)) begin : gen_bad_data_width
+    $error("DataWidth is %0d: a power of two from 32 to 256", DataWidth);
+  end
+  if ((BlockSizeLog2 < 6) || (BlockSizeLog2 > NodeLog2Max)) begin : gen_bad_block_size_log2
+    $error("BlockSizeLog2 is %0d: 6 to NodeLog2Max", BlockSizeLog2);
+  end
+  if ((NodeLog2Max < 8) || (NodeLog2Max > 12)) begin : gen_bad_node_log2_max
+    $error("NodeLog2Max is %0d: 8 to 12", NodeLog2Max);
+  end
+  if ((Files < 1) || (Files > 8)) begin : gen_bad_files
+    $error("Files is %0d: 1 to 8", Files);
+  end
+  if (IndexSlots < 1) begin : gen_bad_index_slots
+    $error("IndexSlots is %0d: 1 or more", IndexSlots);
+  end
+  if ((Outstanding < 1) || (Outstanding > 16)) begin : gen_bad_outstanding
+    $error("Outstanding is %0d: 1 to 16", Outstanding);
+  end
+  if (TimeoutCycles < 1) begin : gen_bad_timeout_cycles
+    $error("TimeoutCycles is %0d: 1 or more", TimeoutCycles);
+  end
+
   // Variables, three nodes, the index; a block longer than 64 bytes is stored after them.
   localparam int unsigned MemoryBytes = 1536 + 3 * (1 << NodeLog2Max) + IndexSlots +
                                         ((BlockSizeLog2 > 6) ? (1 << BlockSizeLog2) : 0);

@@ -9,6 +9,11 @@ module hwfs_crc #(
   input  logic [Width-1:0] data_i,
   output logic [31:0]      crc_o
 );
+  // What the parameters must be.
+  if (Width < 32) begin : gen_bad_width
+    $error("Width is %0d: 32 or more", Width);
+  end
+
   // Castagnoli's polynomial, reflected.
   localparam logic [31:0] Polynomial = 32'h82f63b78;
 

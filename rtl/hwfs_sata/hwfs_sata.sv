@@ -70,6 +70,14 @@ module hwfs_sata
   input  sata_pkg::rx_word_t [Disks-1:0] rx_i,
   output sata_pkg::word_t [Disks-1:0] tx_o
 );
+  // What the parameters must be.
+  if ((Disks < (Mirror ? 2 : 1)) || (Disks > ((Slots == 0) ? 1 : 8))) begin : gen_bad_disks
+    $error("Disks is %0d: 1 to 8 (mirrors: from 2 on; without slots 1)", Disks);
+  end
+  if ((Slots == 1) || (Slots > (Mirror ? 8 : 16)) || ((Slots & (Slots - 1)) != 0)) begin : gen_bad_slots
+    $error("Slots is %0d: 0, or a power of two from 2 to 16 (mirrors: 8)", Slots);
+  end
+
   host_t host;
   dev_t  dev;
   logic [31:0] write_data, read_data;

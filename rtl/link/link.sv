@@ -43,6 +43,20 @@ module link
   output logic        damaged_o,  // a frame was received damaged
   output logic        back_o      // words are sent again
 );
+  // What the parameters must be.
+  if ((WindowLog2 < 1) || (WindowLog2 > 14)) begin : gen_bad_window_log2
+    $error("WindowLog2 is %0d: 1 to 14", WindowLog2);
+  end
+  if ((FrameWords < 1) || (FrameWords > 16384)) begin : gen_bad_frame_words
+    $error("FrameWords is %0d: 1 to 16384", FrameWords);
+  end
+  if ((DeadLog2 < 1) || (DeadLog2 > 31)) begin : gen_bad_dead_log2
+    $error("DeadLog2 is %0d: 1 to 31", DeadLog2);
+  end
+  if ((SlipBlocks < 1) || (SlipBlocks > 1024) || ((SlipBlocks & (SlipBlocks - 1)) != 0)) begin : gen_bad_slip_blocks
+    $error("SlipBlocks is %0d: a power of two from 1 to 1024", SlipBlocks);
+  end
+
   symbol_t  to, from;
   logic     good, heard, peer_valid;
   header_t  peer;

@@ -20,6 +20,11 @@ module prim_ahead #(
   input  logic             ready_i,
   output logic [Width-1:0] data_o
 );
+  // What the parameters must be.
+  if (Width < 1) begin : gen_bad_width
+    $error("Width is %0d: 1 or more", Width);
+  end
+
   logic [2:0] room_q;
   logic       pop;
 

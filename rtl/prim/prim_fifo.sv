@@ -21,6 +21,14 @@ module prim_fifo #(
   input  logic             ready_i,
   output logic [Width-1:0] data_o
 );
+  // What the parameters must be.
+  if (Width < 1) begin : gen_bad_width
+    $error("Width is %0d: 1 or more", Width);
+  end
+  if (Depth < 1) begin : gen_bad_depth
+    $error("Depth is %0d: 1 or more", Depth);
+  end
+
   localparam int unsigned IndexWidth = (Depth > 1) ? $clog2(Depth) : 1;
   localparam int unsigned CountWidth = $clog2(Depth + 1);
   typedef logic [IndexWidth-1:0] index_t;

@@ -6,7 +6,7 @@
 // released synchronously to its clock.
 //
 // Width  bits of an entry
-// Depth  number of entries, a power of two, 2 or more; 8 streams without a pause at equal clocks
+// Depth  number of entries, a power of two, 4 or more; 8 streams without a pause at equal clocks
 module prim_fifo_async #(
   parameter int unsigned Width = 8,
   parameter int unsigned Depth = 8
@@ -23,6 +23,14 @@ module prim_fifo_async #(
   input  logic             read_ready_i,
   output logic [Width-1:0] read_data_o
 );
+  // What the parameters must be.
+  if (Width < 1) begin : gen_bad_width
+    $error("Width is %0d: 1 or more", Width);
+  end
+  if ((Depth < 4) || ((Depth & (Depth - 1)) != 0)) begin : gen_bad_depth
+    $error("Depth is %0d: a power of two from 4 on", Depth);
+  end
+
   localparam int unsigned IndexWidth = $clog2(Depth);
   typedef logic [IndexWidth:0] pointer_t;
 

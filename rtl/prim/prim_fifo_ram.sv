@@ -21,6 +21,14 @@ module prim_fifo_ram #(
   input  logic             ready_i,
   output logic [Width-1:0] data_o
 );
+  // What the parameters must be.
+  if (Width < 1) begin : gen_bad_width
+    $error("Width is %0d: 1 or more", Width);
+  end
+  if ((Depth < 2) || ((Depth & (Depth - 1)) != 0)) begin : gen_bad_depth
+    $error("Depth is %0d: a power of two from 2 on", Depth);
+  end
+
   localparam int unsigned AddressWidth = (Depth > 1) ? $clog2(Depth) : 1;
   typedef logic [AddressWidth:0] pointer_t;
 

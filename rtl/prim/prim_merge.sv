@@ -18,6 +18,11 @@ module prim_merge #(
   input  logic                  ready_i,
   output logic [Width-1:0]      data_o
 );
+  // What the parameters must be.
+  if (Width < 1) begin : gen_bad_width
+    $error("Width is %0d: 1 or more", Width);
+  end
+
   logic choice, held_q, last_q;
 
   // The other side has priority; an offer that was not taken does not change.

@@ -19,6 +19,14 @@ module prim_ram #(
   input  logic [AddressWidth-1:0] read_address_i,
   output logic [Width-1:0]        read_data_o
 );
+  // What the parameters must be.
+  if (Width < 1) begin : gen_bad_width
+    $error("Width is %0d: 1 or more", Width);
+  end
+  if (Depth < 1) begin : gen_bad_depth
+    $error("Depth is %0d: 1 or more", Depth);
+  end
+
   logic [Width-1:0] words_q [Depth];
 
   always_ff @(posedge clk_i) begin

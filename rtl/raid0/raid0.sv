@@ -73,6 +73,38 @@ module raid0
   input  dev_t [Disks-1:0]                disk_dev_i,
   input  logic [Disks-1:0][DiskWidth-1:0] disk_read_data_i
 );
+  // What the parameters must be.
+  if ((Disks < (Mirror ? 2 : 1)) || (Disks > 8)) begin : gen_bad_disks
+    $error("Disks is %0d: 1 to 8 (mirrors: from 2 on)", Disks);
+  end
+  if ((UpWidth < DiskWidth) || (UpWidth > 256) || ((UpWidth & (UpWidth - 1)) != 0)) begin : gen_bad_up_width
+    $error("UpWidth is %0d: DiskWidth times a power of two, to 256", UpWidth);
+  end
+  if ((DiskWidth < 32) || (DiskWidth > 256) || ((DiskWidth & (DiskWidth - 1)) != 0)) begin : gen_bad_disk_width
+    $error("DiskWidth is %0d: a power of two from 32 to 256", DiskWidth);
+  end
+  if ((BlockSizeLog2 < 6) || (BlockSizeLog2 > 16)) begin : gen_bad_block_size_log2
+    $error("BlockSizeLog2 is %0d: 6 to 16", BlockSizeLog2);
+  end
+  if ((StripeBlocks < 1) || (StripeBlocks > 32768) || ((StripeBlocks & (StripeBlocks - 1)) != 0)) begin : gen_bad_stripe_blocks
+    $error("StripeBlocks is %0d: a power of two from 1 to 32768", StripeBlocks);
+  end
+  if ((SlotBlocks < 1) || (SlotBlocks > (Mirror ? 32768 : StripeBlocks)) || ((SlotBlocks & (SlotBlocks - 1)) != 0)) begin : gen_bad_slot_blocks
+    $error("SlotBlocks is %0d: a power of two, at most StripeBlocks (mirrors: 32768)", SlotBlocks);
+  end
+  if ((Slots < 2) || (Slots > (Mirror ? 8 : 16)) || ((Slots & (Slots - 1)) != 0)) begin : gen_bad_slots
+    $error("Slots is %0d: a power of two from 2 to 16 (mirrors: 8)", Slots);
+  end
+  if ((WritePlaces < 2) || (WritePlaces > 16) || ((WritePlaces & (WritePlaces - 1)) != 0)) begin : gen_bad_write_places
+    $error("WritePlaces is %0d: a power of two from 2 to 16", WritePlaces);
+  end
+  if ((WriteSlots < 1) || (WriteSlots > 64) || ((WriteSlots & (WriteSlots - 1)) != 0)) begin : gen_bad_write_slots
+    $error("WriteSlots is %0d: a power of two from 1 to 64", WriteSlots);
+  end
+  if ((LbaBits < 16) || (LbaBits > 48)) begin : gen_bad_lba_bits
+    $error("LbaBits is %0d: 16 to 48", LbaBits);
+  end
+
   localparam int unsigned WordsLog2  = BlockSizeLog2 - $clog2(UpWidth / 8);
   localparam int unsigned StripeLog2 = $clog2(StripeBlocks);
   localparam int unsigned LaneWidth  = (Disks > 1) ? $clog2(Disks) : 1;

@@ -33,6 +33,20 @@ module ramdisk
   input  axi_pkg::memory_t     axi_i,
   input  logic [DataWidth-1:0] axi_read_data_i
 );
+  // What the parameters must be.
+  if ((DataWidth < 32) || (DataWidth > 1024) || ((DataWidth & (DataWidth - 1)) != 0)) begin : gen_bad_data_width
+    $error("DataWidth is %0d: a power of two from 32 to 1024", DataWidth);
+  end
+  if ((BlockSizeLog2 < ((DataWidth > 512) ? 7 : 6)) || (BlockSizeLog2 > 16)) begin : gen_bad_block_size_log2
+    $error("BlockSizeLog2 is %0d: 6 to 16, at least one word", BlockSizeLog2);
+  end
+  if (BlockCount < 1) begin : gen_bad_block_count
+    $error("BlockCount is %0d: 1 or more", BlockCount);
+  end
+  if (QueueDepth < 1) begin : gen_bad_queue_depth
+    $error("QueueDepth is %0d: 1 or more", QueueDepth);
+  end
+
   assign geometry_o = '{ready: 1'b1, generation: '0, block_size_log2: 5'(BlockSizeLog2), block_count: BlockCount,
                         max_transfer_blocks: '1, volatile_write_cache: 1'b0, fua: 1'b1, discard: 1'b0,
                         write_zeroes: 1'b1, read_only: 1'b0};

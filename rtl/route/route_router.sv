@@ -49,6 +49,23 @@ module route_router #(
 
   output logic                   deflected_o
 );
+  // What the parameters must be.
+  if (Width < 1) begin : gen_bad_width
+    $error("Width is %0d: 1 or more", Width);
+  end
+  if (Columns < 2) begin : gen_bad_columns
+    $error("Columns is %0d: 2 or more", Columns);
+  end
+  if (Rows < 2) begin : gen_bad_rows
+    $error("Rows is %0d: 2 or more", Rows);
+  end
+  if (Column > (Columns - 1)) begin : gen_bad_column
+    $error("Column is %0d: less than Columns", Column);
+  end
+  if (Row > (Rows - 1)) begin : gen_bad_row
+    $error("Row is %0d: less than Rows", Row);
+  end
+
   // --- The row ----------------------------------------------------------------------------------------------
   logic west_turns, west_goes, in_turns, room, push, own;
 

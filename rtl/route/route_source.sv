@@ -13,6 +13,11 @@ module route_source #(
   output logic valid_o,
   input  logic ready_i
 );
+  // What the parameters must be.
+  if (Interval < 1) begin : gen_bad_interval
+    $error("Interval is %0d: 1 or more", Interval);
+  end
+
   localparam int unsigned CountWidth = (Interval > 1) ? $clog2(Interval) : 1;
 
   logic [CountWidth-1:0] wait_q;  // cycles until the next token

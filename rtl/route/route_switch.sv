@@ -36,6 +36,20 @@ module route_switch #(
   output logic [AddressWidth-1:0] down_to_o    [Ways],
   output logic [Width-1:0]        down_data_o  [Ways]
 );
+  // What the parameters must be.
+  if (Width < 1) begin : gen_bad_width
+    $error("Width is %0d: 1 or more", Width);
+  end
+  if ((Ways < 2) || ((Ways & (Ways - 1)) != 0)) begin : gen_bad_ways
+    $error("Ways is %0d: a power of two from 2 on", Ways);
+  end
+  if (Digits < 1) begin : gen_bad_digits
+    $error("Digits is %0d: 1 or more", Digits);
+  end
+  if (Level > (Digits - 1)) begin : gen_bad_level
+    $error("Level is %0d: less than Digits", Level);
+  end
+
   typedef logic [DigitWidth-1:0]   digit_t;
   typedef logic [AddressWidth-1:0] address_t;
 

@@ -29,6 +29,23 @@ module route_torus #(
   output logic [Width-1:0]     out_data_o  [Nodes],
   output logic [Nodes-1:0]     deflected_o           // a word went around a row: only with a shorter interval
 );
+  // What the parameters must be.
+  if (Width < 1) begin : gen_bad_width
+    $error("Width is %0d: 1 or more", Width);
+  end
+  if ((Columns < 2) || ((Columns & (Columns - 1)) != 0)) begin : gen_bad_columns
+    $error("Columns is %0d: a power of two from 2 on", Columns);
+  end
+  if ((Rows < 2) || ((Rows & (Rows - 1)) != 0)) begin : gen_bad_rows
+    $error("Rows is %0d: a power of two from 2 on", Rows);
+  end
+  if (Interval < 1) begin : gen_bad_interval
+    $error("Interval is %0d: 1 or more", Interval);
+  end
+  if (FastInterval < 2) begin : gen_bad_fast_interval
+    $error("FastInterval is %0d: 2 or more", FastInterval);
+  end
+
   // What leaves each node to the east and to the south.
   logic                   east_valid   [Nodes];
   logic [ColumnWidth-1:0] east_column  [Nodes];

@@ -34,6 +34,20 @@ module route_tree #(
   input  logic [AddressWidth-1:0] root_to_i,
   input  logic [Width-1:0]        root_data_i
 );
+  // What the parameters must be.
+  if (Width < 1) begin : gen_bad_width
+    $error("Width is %0d: 1 or more", Width);
+  end
+  if ((Ways < 2) || ((Ways & (Ways - 1)) != 0)) begin : gen_bad_ways
+    $error("Ways is %0d: a power of two from 2 on", Ways);
+  end
+  if (Levels < 1) begin : gen_bad_levels
+    $error("Levels is %0d: 1 or more", Levels);
+  end
+  if (Interval < 1) begin : gen_bad_interval
+    $error("Interval is %0d: 1 or more", Interval);
+  end
+
   // Above the nodes of each level; a level's children are those of the level below, and the leaves' are at 0.
   logic                    up_valid   [Levels+1][Leaves];
   logic                    up_ready   [Levels+1][Leaves];

@@ -31,6 +31,14 @@ module sata
   input  sata_pkg::rx_word_t rx_i,
   output sata_pkg::word_t    tx_o
 );
+  // What the parameters must be.
+  if ((BlockSizeLog2 < 9) || (BlockSizeLog2 > 12)) begin : gen_bad_block_size_log2
+    $error("BlockSizeLog2 is %0d: 9 to 12", BlockSizeLog2);
+  end
+  if ((WriteWords < 16) || (WriteWords > 65536) || ((WriteWords & (WriteWords - 1)) != 0)) begin : gen_bad_write_words
+    $error("WriteWords is %0d: a power of two from 16 to 65536", WriteWords);
+  end
+
   import sata_pkg::*;
 
   host_t host;

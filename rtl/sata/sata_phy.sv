@@ -43,6 +43,23 @@ module sata_phy
   input  logic [39:0] rx_bits_i,
   input  logic        rx_idle_i   // squelched; in any clock
 );
+  // What the parameters must be.
+  if (Fastest > 2) begin : gen_bad_fastest
+    $error("Fastest is %0d: 0 to 2", Fastest);
+  end
+  if (Slowest > Fastest) begin : gen_bad_slowest
+    $error("Slowest is %0d: 0 to Fastest", Slowest);
+  end
+  if (RetryDwords < 1) begin : gen_bad_retry_dwords
+    $error("RetryDwords is %0d: 1 or more", RetryDwords);
+  end
+  if (AlignDwords < 1) begin : gen_bad_align_dwords
+    $error("AlignDwords is %0d: 1 or more", AlignDwords);
+  end
+  if (LostDwords < 1) begin : gen_bad_lost_dwords
+    $error("LostDwords is %0d: 1 or more", LostDwords);
+  end
+
   import sata_code_pkg::*;
 
   // Longer than the gaps of COMINIT, so that those are detected.

@@ -45,6 +45,14 @@ module sata_stream
   input  dev_t                 dev_i,
   input  logic [DataWidth-1:0] read_data_i
 );
+  // What the parameters must be.
+  if ((DataWidth < 32) || (DataWidth > 256) || ((DataWidth & (DataWidth - 1)) != 0)) begin : gen_bad_data_width
+    $error("DataWidth is %0d: a power of two from 32 to 256", DataWidth);
+  end
+  if ((BlockSizeLog2 < 6) || (BlockSizeLog2 > 16)) begin : gen_bad_block_size_log2
+    $error("BlockSizeLog2 is %0d: 6 to 16", BlockSizeLog2);
+  end
+
   localparam int unsigned WordsLog2  = BlockSizeLog2 - $clog2(DataWidth / 8);
   localparam int unsigned WordsWidth = CountWidth + WordsLog2;
   typedef logic [WordsWidth-1:0] words_t;

@@ -39,6 +39,17 @@ module sata_writes
   input  logic        ready_i,
   output logic [31:0] data_o
 );
+  // What the parameters must be.
+  if ((Words < 2) || (Words > 65536) || ((Words & (Words - 1)) != 0)) begin : gen_bad_words
+    $error("Words is %0d: a power of two from 2 to 65536", Words);
+  end
+  if (WordsLog2 > 10) begin : gen_bad_words_log2
+    $error("WordsLog2 is %0d: 0 to 10", WordsLog2);
+  end
+  if ((Places < 2) || (Places > 32) || ((Places & (Places - 1)) != 0)) begin : gen_bad_places
+    $error("Places is %0d: a power of two from 2 to 32", Places);
+  end
+
   localparam int unsigned AddressWidth = $clog2(Words);
   localparam int unsigned PlaceWidth   = $clog2(Places);
   localparam int unsigned OwedWidth    = 16 + WordsLog2;

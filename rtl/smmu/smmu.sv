@@ -56,6 +56,26 @@ module smmu
   input  dev_t                   dev_i,
   input  logic [DataWidth-1:0]   read_data_i
 );
+  // What the parameters must be.
+  if ((DataWidth < 32) || (DataWidth > 256) || ((DataWidth & (DataWidth - 1)) != 0)) begin : gen_bad_data_width
+    $error("DataWidth is %0d: a power of two from 32 to 256", DataWidth);
+  end
+  if ((PageLog2 < 12) || (PageLog2 > 16)) begin : gen_bad_page_log2
+    $error("PageLog2 is %0d: 12 to 16", PageLog2);
+  end
+  if ((BlockSizeLog2 < 6) || (BlockSizeLog2 > PageLog2)) begin : gen_bad_block_size_log2
+    $error("BlockSizeLog2 is %0d: 6 to PageLog2", BlockSizeLog2);
+  end
+  if ((Frames < 4) || (Frames > 4096) || ((Frames & (Frames - 1)) != 0)) begin : gen_bad_frames
+    $error("Frames is %0d: a power of two from 4 to 4096", Frames);
+  end
+  if ((TlbEntries < 16) || (TlbEntries > 1024) || ((TlbEntries & (TlbEntries - 1)) != 0)) begin : gen_bad_tlb_entries
+    $error("TlbEntries is %0d: a power of two from 16 to 1024", TlbEntries);
+  end
+  if ((WindowBits < (PageLog2 + 1)) || (WindowBits > 40)) begin : gen_bad_window_bits
+    $error("WindowBits is %0d: PageLog2 + 1 to 40", WindowBits);
+  end
+
   // --- Registers -------------------------------------------------------------------------------------
   logic started, ready, enabled, usable, flush, drop, discard, done, done_error, report;
   axi_pkg::address_t base, table_base;

@@ -45,6 +45,11 @@ module system_head_port
   output logic [Disks-1:0]       again_o,      // a frame is sent again
   output logic [Disks-1:0]       dropped_o     // a flit was dropped
 );
+  // What the parameters must be.
+  if ((Disks < 2) || ((Disks & (Disks - 1)) != 0)) begin : gen_bad_disks
+    $error("Disks is %0d: a power of two from 2 on", Disks);
+  end
+
   logic pack_valid [Disks], pack_ready [Disks];
   logic [NumberWidth-1:0] no_from [Disks];
   logic [FlitWidth-1:0]   pack_flit [Disks];

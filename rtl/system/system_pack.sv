@@ -23,6 +23,14 @@ module system_pack #(
   input  logic                 ready_i,
   output logic [FlitWidth-1:0] flit_o
 );
+  // What the parameters must be.
+  if ((Lanes < 2) || ((Lanes & (Lanes - 1)) != 0)) begin : gen_bad_lanes
+    $error("Lanes is %0d: a power of two from 2 on", Lanes);
+  end
+  if (Depth < 1) begin : gen_bad_depth
+    $error("Depth is %0d: 1 or more", Depth);
+  end
+
   typedef logic [CountWidth-1:0] count_t;
 
   logic   first_q, whole, room, take;

@@ -36,6 +36,17 @@ module system_torus #(
 
   output logic                   deflected_o            // for a counter: never, by the bound
 );
+  // What the parameters must be.
+  if ((Ways < 2) || ((Ways & (Ways - 1)) != 0)) begin : gen_bad_ways
+    $error("Ways is %0d: a power of two from 2 on", Ways);
+  end
+  if ((Ports < 1) || (Ports > Ways) || ((Ports & (Ports - 1)) != 0)) begin : gen_bad_ports
+    $error("Ports is %0d: a power of two from 1 to Ways", Ports);
+  end
+  if (Width < 1) begin : gen_bad_width
+    $error("Width is %0d: 1 or more", Width);
+  end
+
   localparam int unsigned Columns     = 2 * Ports;
   localparam int unsigned Nodes       = Columns * Ways;
   localparam int unsigned NodeWidth   = $clog2(Nodes);

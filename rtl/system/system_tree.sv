@@ -30,6 +30,17 @@ module system_tree #(
   input  logic                   disk_ready_i [Disks],
   output logic [Width-1:0]       disk_flit_o  [Disks]
 );
+  // What the parameters must be.
+  if ((Ways < 2) || ((Ways & (Ways - 1)) != 0)) begin : gen_bad_ways
+    $error("Ways is %0d: a power of two from 2 on", Ways);
+  end
+  if ((Ports < 1) || ((Ports & (Ports - 1)) != 0)) begin : gen_bad_ports
+    $error("Ports is %0d: a power of two from 1 on", Ports);
+  end
+  if (Width < 1) begin : gen_bad_width
+    $error("Width is %0d: 1 or more", Width);
+  end
+
   localparam int unsigned Levels    = $clog2(Disks);
   localparam int unsigned PortWidth = (Ports > 1) ? $clog2(Ports) : 1;
 

@@ -25,6 +25,14 @@ module system_unpack #(
   output logic                 bad_o,      // with the last word: the frame is damaged
   output logic                 dropped_o   // for a counter: a flit found the buffer full
 );
+  // What the parameters must be.
+  if ((Lanes < 2) || ((Lanes & (Lanes - 1)) != 0)) begin : gen_bad_lanes
+    $error("Lanes is %0d: a power of two from 2 on", Lanes);
+  end
+  if (Depth < 1) begin : gen_bad_depth
+    $error("Depth is %0d: 1 or more", Depth);
+  end
+
   typedef logic [CountWidth-1:0] count_t;
 
   logic   here, pop, gap_q, gap, first, last, inside_q, cut, skip;

@@ -36,6 +36,20 @@ module timer_native
   output logic [Width-1:0]       axi_write_data_o,
   input  axi_pkg::memory_t       axi_i
 );
+  // What the parameters must be.
+  if ((Lines < 1) || (Lines > 32)) begin : gen_bad_lines
+    $error("Lines is %0d: 1 to 32", Lines);
+  end
+  if ((DepthLog2 < 1) || (DepthLog2 > 20)) begin : gen_bad_depth_log2
+    $error("DepthLog2 is %0d: 1 to 20", DepthLog2);
+  end
+  if ((Groups < 1) || (Groups > 65535)) begin : gen_bad_groups
+    $error("Groups is %0d: 1 to 65535", Groups);
+  end
+  if ((Width < 32) || (Width > 128) || ((Width & (Width - 1)) != 0)) begin : gen_bad_width
+    $error("Width is %0d: a power of two from 32 to 128", Width);
+  end
+
   typedef enum logic [9:0] {  // byte address divided by 4
     RegId = 10'h000, RegShape = 10'h001, RegControl = 10'h002, RegStatus = 10'h003, RegEvent = 10'h004, RegLines = 10'h005,
     RegTrigger = 10'h006, RegStored = 10'h008, RegLost = 10'h009, RegNowLow = 10'h00a, RegNowHigh = 10'h00b,

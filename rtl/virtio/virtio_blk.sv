@@ -38,6 +38,20 @@ module virtio_blk
   input  dev_t                   dev_i,
   input  logic [31:0]            read_data_i
 );
+  // What the parameters must be.
+  if ((Requests < 1) || (Requests > 32)) begin : gen_bad_requests
+    $error("Requests is %0d: 1 to 32", Requests);
+  end
+  if ((Queues < 1) || (Queues > 64)) begin : gen_bad_queues
+    $error("Queues is %0d: 1 to 64", Queues);
+  end
+  if ((QueueSize < 8) || (QueueSize > 1024) || ((QueueSize & (QueueSize - 1)) != 0)) begin : gen_bad_queue_size
+    $error("QueueSize is %0d: a power of two from 8 to 1024", QueueSize);
+  end
+  if ((BlockSizeLog2 < 6) || (BlockSizeLog2 > 16)) begin : gen_bad_block_size_log2
+    $error("BlockSizeLog2 is %0d: 6 to 16", BlockSizeLog2);
+  end
+
   localparam int unsigned QueueWidth = (Queues > 1) ? $clog2(Queues) : 1;
   localparam int unsigned SlotWidth  = $clog2(QueueSize);
   localparam int unsigned IndexWidth = (Requests > 1) ? $clog2(Requests) : 1;
@@ -147,9 +161,6 @@ module virtio_blk
     logic    slots_idle;
     status_e status;
     host_t   slots_host;
-    if (Requests > NumTags) begin : gen_too_many
-      $error("Requests exceeds the number of tags");
-    end
     virtio_slots #(
       .Requests(Requests), .Queues(Queues), .SlotWidth(SlotWidth), .ContextWidth(ContextWidth), .PlaceWidth(PlaceWidth)
     ) u_slots (

@@ -45,6 +45,17 @@ module workload
   input  logic [Bytes-1:0]           read_keep_i,
   input  logic                       read_last_i
 );
+  // What the parameters must be.
+  if ((DataWidth < 32) || (DataWidth > 256) || ((DataWidth & (DataWidth - 1)) != 0)) begin : gen_bad_data_width
+    $error("DataWidth is %0d: a power of two from 32 to 256", DataWidth);
+  end
+  if ((NameWords < 1) || (NameWords > 16)) begin : gen_bad_name_words
+    $error("NameWords is %0d: 1 to 16", NameWords);
+  end
+  if (TimeoutCycles < 1) begin : gen_bad_timeout_cycles
+    $error("TimeoutCycles is %0d: 1 or more", TimeoutCycles);
+  end
+
   localparam int unsigned WordLog2  = $clog2(Bytes);
   localparam int unsigned Lanes     = DataWidth / 32;
   localparam int unsigned NameWidth = (NameWords > 1) ? $clog2(NameWords) : 1;
