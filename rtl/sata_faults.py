@@ -19,6 +19,17 @@ protocol. The time-out is 20,000 cycles.
 
 """
 
+STATES_HEAD = """
+## The drive's error states
+
+The transitions of the drive's side that belong to errors, as Serial ATA 3.5 has them in 11.15 "FPDMA QUEUED command protocol" (the states
+are named) and ACS-3 in the protocols of DMA, PIO and commands without data. When a queued command fails, the drive stops (DFPDMAQ11 or 12)
+and takes READ LOG EXT of page 10h only (DFPDMAQ13); it then discards the queue, Set Device Bits with ERR 0 and all bits of ACT
+(DFPDMAQ14), and sends the log. Where the drive names the command in its log, that request alone ends with the drive's error, others
+that were in the queue end with `Aborted`, and there is no reset. After each row each block of the drive is compared with what was answered.
+
+"""
+
 LINE_HEAD = """
 ## The line
 
@@ -47,12 +58,12 @@ def run(program, *arguments):
 
 
 def matrix():
-    return HEAD + table(bench()) + LINE_HEAD + table(bench(serial=True))
+    return HEAD + table(bench()) + STATES_HEAD + table(bench(), "states") + LINE_HEAD + table(bench(serial=True))
 
 
-def table(program):
+def table(program, rows="list"):
     text = TABLE
-    for line in run(program, "list").splitlines():
+    for line in run(program, rows).splitlines():
         name, says = line.split("\t")
         *counts, detail = run(program, "fault", name).split()
         text += f"| **{name}**: {says} | {' | '.join(counts)} | {detail.upper() if int(detail, 16) else '-'} |\n"

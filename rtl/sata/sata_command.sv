@@ -222,12 +222,16 @@ module sata_command
   tag_t look_tag, any_tag, ended_tag;
   logic [15:0] look_count;
 
+  // The drive ends commands by Set Device Bits until one fails. With the queued error log it discards the rest: it sends Set Device Bits
+  // with all bits before the log (Serial ATA 3.5, 11.15, DFPDMAQ14), which ends no command well.
+  logic ends;
+  assign ends     = got_bits & (kind_q != KLog) & ~sweep_q;
   assign look_tag = (state_q == SSweep) ? any_tag : fis_second_i[4:0];
   if (Ncq) begin : gen_tags
     sata_tags u_tags (
       .clk_i, .rst_ni, .take_i(take), .take_tag_i(host_i.req.tag), .take_read_i(host_i.req.op == OpRead),
       .take_count_i(host_i.req.count[15:0]), .look_tag_i(look_tag), .look_open_o(look_open), .look_read_o(look_read),
-      .look_count_o(look_count), .full_i(full), .full_tag_i(transfer_tag_q), .done_valid_i(got_bits & (state_q != SSweep)),
+      .look_count_o(look_count), .full_i(full), .full_tag_i(transfer_tag_q), .done_valid_i(ends),
       .done_i(fis_second_i), .wrong_o(wrong), .any_o(any), .any_tag_o(any_tag), .drop_i(drop), .drop_tag_i(rsp_q.tag),
       .rsp_valid_o(ended_valid), .rsp_tag_o(ended_tag), .rsp_ready_i(ended_ready)
     );
@@ -397,7 +401,11 @@ module sata_command
         pio_start = 1'b1;
         if (cmd_sent_i) state_d = queued_q ? SAck : SWait;
       end
-      SAck: if (got_register && !is_busy && !has_error) state_d = SReady;
+      // After an error the log is requested when BSY has been cleared: the drive answers a command that crossed its error, too.
+      SAck: if (got_register && !is_busy) begin
+        if (kind_q == KLog)  state_d = SIssue;
+        else if (!has_error) state_d = SReady;
+      end
       SWait: begin
         if ((got_register && !is_busy) || (is_pio && complete && got_data)) begin
           unique case (kind_q)
@@ -413,9 +421,9 @@ module sata_command
             KLog: begin
               // The log names the command that failed; without it the drive is reset.
               rsp_d   = ending(StatusAborted, '0);
-              named_d = log_named & complete;
+              named_d = log_named & complete & ~got_register;
               sweep_d = 1'b1;
-              state_d = (log_named && complete && !got_register) ? SSweep : SReset;
+              state_d = named_d ? SSweep : SReset;
             end
             default: begin
               rsp_d.tag    = req_q.tag;
@@ -504,7 +512,7 @@ module sata_command
       if (Ncq && (any || take) && (kind_q != KLog) && has_error && (got_bits || got_register)) begin
         kind_d   = KLog;
         queued_d = 1'b0;
-        state_d  = SIssue;
+        state_d  = ((state_q == SAck) && got_bits) ? SAck : SIssue;
       end
       if (wrong || (got_setup && (transfer_q || !look_open || (fis_first_i[13] != look_read)))) begin
         rsp_d   = ending(StatusDevice, DetailProtocol);

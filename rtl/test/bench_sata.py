@@ -105,6 +105,31 @@ async def a_wrong_crc_in_data_of_the_drive(dut):
 
 
 @cocotb.test()
+async def a_queued_command_fails_after_its_data(dut):
+    """The drive discards the queue before its log: that ends no command well. One error, the others are aborted or on the drive."""
+    host, drive = await start(dut, fail=[(3, True), (11, True)])
+    for op in (WRITE, READ):
+        requests = [(op, 20 * at, 2, host.random.randbytes(2 * BLOCK) if op == WRITE else None) for at in range(8)]
+        results = await host.run(requests, limit_cycles=100000)
+        statuses = [result[0] for result in results]
+        assert statuses.count(DEVICE) == 1 and set(statuses) <= {OK, DEVICE, ABORTED}, statuses
+        assert results[statuses.index(DEVICE)][1] == 0x4041
+        for (_, lba, count, data), status in zip(requests, statuses):
+            assert op == READ or status != OK or drive.data[lba * BLOCK:(lba + count) * BLOCK] == data
+    assert drive.resets == 0 and drive.clears == 2
+    await round_trip(host, drive, 3)
+
+
+@cocotb.test()
+async def a_queued_command_fails_before_its_data(dut):
+    host, drive = await start(dut, fail=[(3, False)])
+    statuses = [result[0] for result in await host.run(writes(host.random, 8), limit_cycles=100000)]
+    assert statuses.count(DEVICE) == 1 and set(statuses) <= {OK, DEVICE, ABORTED}, statuses
+    assert drive.resets == 0 and drive.clears == 1
+    await round_trip(host, drive, 3)
+
+
+@cocotb.test()
 async def a_wrong_tag_resets_the_drive(dut):
     host, drive = await start(dut, lie=[2])
     statuses = {result[0] for result in await host.run([(READ, lba, 2, None) for lba in (0, 10, 20, 30)])}

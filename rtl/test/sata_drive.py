@@ -51,19 +51,21 @@ def words_of(data):
 
 class Drive:
     """`refuse`: host frames (counted from 1) that are answered by R_ERR; `spoil`: own data frames with a wrong CRC;
-    `lie`: DMA setups that name a tag which is not outstanding."""
+    `lie`: DMA setups that name a tag which is not outstanding; `fail`: queued commands that fail with a media error, as (number of
+    the command, whether after its data)."""
 
-    def __init__(self, dut, blocks, seed, queue=True, hold_percent=0, power=False, refuse=(), spoil=(), lie=()):
+    def __init__(self, dut, blocks, seed, queue=True, hold_percent=0, power=False, refuse=(), spoil=(), lie=(), fail=()):
         self.dut, self.queue, self.hold_percent, self.power = dut, queue, hold_percent, power
-        self.refuse, self.spoil, self.lie = set(refuse), set(spoil), set(lie)
+        self.refuse, self.spoil, self.lie, self.fail = set(refuse), set(spoil), set(lie), dict(fail)
         self.random = random.Random(seed)
         self.data = bytearray(blocks * BLOCK)
-        self.seen = self.sent = self.setups = self.resets = self.naks = self.holds = 0
+        self.seen = self.sent = self.setups = self.resets = self.naks = self.holds = self.queued = self.clears = 0
         self.restart()
 
     def restart(self):
         self.frames = deque([(REGISTER | 0x01500000, 1, 0, 1, 0)])  # the signature
         self.commands, self.current = [], None
+        self.outstanding, self.failed = set(), None  # tags; the tag and the error of which the host has not read the log
         self.link = self.idle()
         next(self.link)
         self.received, self.last, self.continued = deque(), SYNC, False
@@ -175,6 +177,9 @@ class Drive:
         if words[0] & 0xFF == DATA:
             data = b"".join(word.to_bytes(4, "little") for word in words[1:])
             assert self.current and len(data) == min(FRAME, self.left), "a data frame of the wrong length"
+            if self.left == len(data) and self.current[4]:
+                self.left = 0
+                return self.end(0x40)
             self.data[self.at:self.at + len(data)] = data
             self.at, self.left = self.at + len(data), self.left - len(data)
             return self.more()
@@ -184,21 +189,40 @@ class Drive:
         queued = code in (0x60, 0x61)
         count = (words[0] >> 24 | words[2] >> 24 << 8) if queued else words[3] & 0xFFFF
         tag = words[3] >> 3 & 31
-        assert not (queued and any(tag == other[3] for other in self.commands)), "a tag is used twice"
-        self.commands.append((code, lba, count, tag if queued else None))
+        if self.failed:
+            # Serial ATA 3.5, 11.15, DFPDMAQ13: only READ LOG EXT of the queued error log is accepted; DFPDMAQ14: before the log, Set
+            # Device Bits with ERR 0 and all bits of ACT discards the queue. Other commands are aborted (DFPDMAQ12).
+            if (code, lba & 0xFF) != (0x2F, 0x10):
+                return self.frames.append((REGISTER | 0x510000 | 0x04 << 24, 0, 0, 0, 0))
+            self.outstanding.clear()
+            self.clears += 1
+            self.frames.append((SET_BITS | 0x400000, 0xFFFFFFFF))
+        assert queued or not self.outstanding, "a command that is not queued while queued ones are outstanding"
+        after = None
         if queued:
-            self.frames.append((REGISTER | 0x400000, 0, 0, 0, 0))
+            assert tag not in self.outstanding, "a tag is used twice"
+            self.outstanding.add(tag)
+            self.queued += 1
+            after = self.fail.get(self.queued)
+        self.commands.append((code, lba, count, tag if queued else None, after))
+        if queued:
+            self.frames.append((REGISTER | 0x400000, 0, 0, 0, 0))  # DFPDMAQ2
 
     def serve(self):
         if self.current or self.frames or not self.commands:
             return
         self.current = self.commands.pop(self.random.randrange(len(self.commands)))
-        code, lba, count, tag = self.current
+        code, lba, count, tag, after = self.current
         self.at, self.left = lba * BLOCK, count * BLOCK
+        if after is False:
+            return self.end(0x40)
         if code == 0xEC:
             self.frames += [(PIO_SETUP | 0x580000, 0, 0, 0x50000000, 512), (DATA, *words_of(self.identity()))]
         elif code == 0x2F:
-            log = bytes([self.failed, 0, 0x41, 0x84]) + bytes(508)
+            tag, error = self.failed
+            self.failed = None
+            log = bytes([tag, 0, 0x41, error]) + bytes(507)
+            log += bytes([-sum(log) & 0xFF])  # the sum of all bytes is 0
             self.frames += [(PIO_SETUP | 0x580000, 0, 0, 0x50000000, 512), (DATA, *words_of(log))]
         elif code in (0xEF, 0xEA):
             self.end()
@@ -218,7 +242,7 @@ class Drive:
         if code in (0xEC, 0x2F):
             self.current = None
         elif self.left == 0:
-            self.end()
+            self.end(0x40 if self.current[4] else 0)
         elif code in (0x60, 0x25):
             size = min(FRAME, self.left)
             self.frames.append((DATA, *words_of(self.data[self.at:self.at + size])))
@@ -231,9 +255,11 @@ class Drive:
         if tag is None:
             self.frames.append((REGISTER | (0x510000 if error else 0x500000) | error << 24, 0, 0, 0, 0))
         elif error:
-            self.failed, self.commands = tag, []
+            # DFPDMAQ11: ACT has the bits of commands that have ended and were not reported: none here.
+            self.failed, self.commands = (tag, error), []
             self.frames.append((SET_BITS | 0x410000 | error << 24, 0))
         else:
+            self.outstanding.discard(tag)
             self.frames.append((SET_BITS | 0x400000, 1 << tag))
 
     def identity(self):

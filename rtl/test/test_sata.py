@@ -83,7 +83,7 @@ def test_lives_with_faults_cuts_cancels_and_pulled_cables():
 
 def test_the_drive_in_python(monkeypatch):
     """Another model of a drive, written independently, in cocotb: queued and single commands, flow control, errors, a reset."""
-    assert cocotb_bench.run(monkeypatch, "sata_sim", "sata", "bench_sata", {"TimeoutCycles": 20000}, core="sata_sim") == 6
+    assert cocotb_bench.run(monkeypatch, "sata_sim", "sata", "bench_sata", {"TimeoutCycles": 20000}, core="sata_sim") == 8
 
 
 def test_a_power_cut_behind_a_discard_and_a_flush():

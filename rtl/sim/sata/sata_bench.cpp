@@ -2,7 +2,7 @@
 //
 // `sata_bench random SEED REQUESTS`: random requests, drives, pauses and power cuts; everything read is compared
 // with the contents that are allowed. `sata_bench discard SEED`: a power cut after a discard, a flush and a write.
-// `sata_bench cancel SEED`: requests that begin while the host cancels. `sata_bench fault NAME`: one row of the fault matrix (`list` names them all).
+// `sata_bench cancel SEED`: requests that begin while the host cancels. `sata_bench fault NAME`: one row of the fault matrix (`list` and `states` name them).
 // `sata_bench stall KILOBYTES CYCLES`: a drive that pauses this long after each so many kilobytes of writes.
 // `sata_bench soak SEED`: a fault, power cuts, cancels and pulled cables in one run.
 // Built with SERIAL, the host includes its PHY and exchanges single bits with the drive. The fault rows are then those of the
@@ -185,6 +185,18 @@ public:
         run(1000000);
         is_scripted_ = false;
     }
+    // This request is the next and last.
+    void next(Op op) {
+        next_ = {op, 0, op == kFlush ? 0u : 4u};
+        is_scripted_ = true;
+        more(1);
+    }
+    // What the drive has is what was answered.
+    void compare() {
+        is_scripted_ = false;
+        for (uint64_t lba = 0; lba < bench_.drive.model.blocks && bench_.drive.block_bytes == kBlock; ++lba)
+            if (!contents_.agrees(lba, &bench_.drive.bytes[lba * kBlock])) fail("block " + std::to_string(lba) + " is not what was answered");
+    }
     void more(unsigned requests) { requests_ += requests; }
     bool done() const { return begun_ == requests_ && bench_.host.idle(); }
     void run(uint64_t limit) {
@@ -342,7 +354,12 @@ int cancel_run(uint64_t seed) {
     return 0;
 }
 
-std::vector<sata::FaultRow> rows() { return SERIAL ? sata::line_rows() : sata::fault_rows(); }
+std::vector<sata::FaultRow> rows() {
+    if (SERIAL) return sata::line_rows();
+    std::vector<sata::FaultRow> all = sata::fault_rows();
+    for (const sata::FaultRow& row : sata::state_rows()) all.push_back(row);
+    return all;
+}
 
 int fault_run(const std::string& name) {
     for (const sata::FaultRow& row : rows()) {
@@ -361,8 +378,9 @@ int fault_run(const std::string& name) {
         if (!row.at_start) row.set(bench.drive);
         uint64_t resets = bench.drive.resets;
         Load load(bench, 7, ready ? 40 : 0, 12);
-        bool cancelled = false;
-        for (uint64_t i = 0; !load.done(); ++i) {
+        bool cancelled = false, last = row.then < 0;
+        for (uint64_t i = 0; !load.done() || !last; ++i) {
+            if (load.done() && bench.top->ready) load.next(Op(row.then)), last = true;
             if (i == 2000000) fail("requests were never answered");
             bench.cycle();
             if (row.cancel_at && load.begun() >= row.cancel_at && !cancelled && !bench.top->idle) bench.top->cancel = cancelled = true;
@@ -373,6 +391,10 @@ int fault_run(const std::string& name) {
         resets = bench.drive.resets - resets;
         if (row.usable && !row.cancel_at && !bench.drive.port.faults) fail("the fault never happened");
         if (row.cancel_at && !cancelled) fail("the host never cancelled");
+        if (row.contained && (resets || tally.by_status[kDevice] != 1 || tally.detail >= 0xFF00 ||
+                              tally.by_status[kOk] + tally.by_status[kAborted] + 1 != tally.ended))
+            fail("the error is not that of the one command that the drive named");
+        load.compare();
         // Without the fault everything works again, and the data are correct.
         bench.drive.fault = {};
         bench.drive.port.fault = {};
@@ -598,10 +620,10 @@ int main(int argc, char** argv) {
                         std::strtoul(argv[6], nullptr, 0), std::strtoul(argv[7], nullptr, 0));
     if (SERIAL && what == "start" && argc == 4) return start_run(std::strtoul(argv[2], nullptr, 0), std::strtoul(argv[3], nullptr, 0));
     if (SERIAL && what == "plug") return plug_run();
-    if (what == "list") {
-        for (const sata::FaultRow& row : rows()) std::printf("%s\t%s\n", row.name.c_str(), row.says.c_str());
+    if (what == "list" || what == "states") {
+        for (const sata::FaultRow& row : what == "states" ? sata::state_rows() : SERIAL ? sata::line_rows() : sata::fault_rows()) std::printf("%s\t%s\n", row.name.c_str(), row.says.c_str());
         return 0;
     }
-    std::fprintf(stderr, "usage: sata_bench random SEED REQUESTS | discard SEED | cancel SEED | stall KILOBYTES CYCLES | fault NAME | list | rate read|write queued|single BLOCKS DEPTH LATENCY REQUESTS\n");
+    std::fprintf(stderr, "usage: sata_bench random SEED REQUESTS | discard SEED | cancel SEED | stall KILOBYTES CYCLES | fault NAME | list | states | rate read|write queued|single BLOCKS DEPTH LATENCY REQUESTS\n");
     return 2;
 }

@@ -1,4 +1,7 @@
 // A Serial ATA drive on one port: command set, queue, write cache, power cuts, and faults at the n-th event.
+//
+// The queue's states are those of the device command layer in Serial ATA (3.5, 11.15 "FPDMA QUEUED command protocol"): each is named
+// where the model takes it (DFPDMAQ1 ...). Drive manuals describe the same sequence (Fujitsu MHW2120BK, C141-E261, 5.4.6).
 #pragma once
 
 #include <algorithm>
@@ -6,6 +9,7 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <stdexcept>
 
 #include "sata_port.hpp"
 
@@ -16,6 +20,7 @@ struct DriveModel {
     bool queue = true;            // native command queuing, 32 places
     bool activates = true;        // supports auto-activate in DMA Setup
     bool reorder = false;
+    bool collects = false;        // one Set Device Bits for the commands that have ended, after a while
     bool big_sectors = false;     // blocks of 4 KiB
     bool is_packet = false;       // signature of a packet device
     unsigned command_latency = 0; // cycles from a command to its effect; those of queued commands overlap
@@ -30,14 +35,29 @@ struct DriveFault {
     uint64_t lose_at = 0;
     uint8_t double_fis = 0;
     uint64_t double_at = 0;
-    uint64_t error_at = 0;        // the n-th read or write fails (media error)
+    uint64_t error_at = 0;        // the n-th read or write fails (media error) ...
+    uint64_t read_error_at = 0, write_error_at = 0;  // ... or the n-th of one kind
     uint64_t silent_at = 0;       // the n-th read or write is accepted but never completed
     uint64_t give_up_at = 0;      // the n-th time that the drive requests data, it fails the command instead
     uint64_t setup_tag_at = 0;    // the n-th DMA setup has a tag that is not outstanding
     uint64_t bits_tag_at = 0;     // the n-th set device bits names another tag
     uint64_t comreset_at = 0;     // the drive restarts at the n-th read or write
     bool never_ready = false;     // no signature after COMRESET
+    enum When { kBefore, kHalf, kAfter } when = kBefore;  // it fails before its data, after the first frame of them, or after all
     bool no_log = false;          // the queued error log is refused
+    bool silent_log = false;      // ... or never answered
+    bool damaged_log = false;     // ... or sent with a wrong CRC
+    bool no_log_data = false;     // ... or ends after the PIO setup
+    bool log_tag = false;         // ... or names another tag
+    bool no_clear = false;        // no Set Device Bits before the log
+    uint64_t refuse_at = 0;       // the n-th read or write is refused: no such address
+    uint64_t mixed_at = 0;        // instead of accepting the n-th queued command, the drive reports one that is not queued among them
+    unsigned answer_delay = 0;    // cycles until the drive has answered a queued command with its register FIS
+    uint8_t fail_code = 0;        // the n-th command of this code is aborted ...
+    uint64_t fail_at = 0;
+    uint8_t slow_code = 0;        // ... or takes this long
+    uint64_t slow_cycles = 0;
+    enum State { kNone, kAccepted, kData, kFailed, kLog, kFlush } comreset_in = kNone;  // the drive restarts when it is here
     bool short_read = false;      // the `error_at`-th read ends without its data and without an error
 };
 
@@ -67,6 +87,7 @@ public:
     DriveFault fault;
     Store bytes;
     uint64_t commands = 0, resets = 0, words_written = 0;
+    std::function<void(const char*)> broken = [](const char* what) { throw std::logic_error(std::string("the host sent ") + what); };
 
     Drive(DriveModel model_, uint64_t seed)
         : port(seed), model(model_), bytes(model_.blocks * block_bytes), random_(seed + 1) {
@@ -96,6 +117,8 @@ public:
             down(50);
             return {kAlign, true};
         }
+        while (!answers_.empty() && now_ >= answers_.front().first) send(answers_.front().second), answers_.pop_front();
+        if (ended_bits_ && !current_ && port.idle() && random_.below(300) == 0) send_bits(0x40, 0);
         if (now_ >= stalled_until_) serve();
         Word word = port.step(from_host);
         // The data were answered with R_ERR: the command ends with an interface CRC error.
@@ -123,6 +146,7 @@ private:
         bool fua, queued, write;
         uint64_t due;
         bool fails, silent;
+        unsigned failing;  // DriveFault::When
     };
 
     void down(unsigned cycles) {
@@ -133,7 +157,15 @@ private:
         current_ = nullptr;
         expecting_ = 0;
         begin_at_ = 0;
-        frozen_ = false;
+        waits_for_clear_ = false;
+        outstanding_ = ended_bits_ = 0;
+        answers_.clear();
+    }
+    // The drive restarts if the fault is that it does so here.
+    bool restarts(DriveFault::State state) {
+        if (!port.happens(fault.comreset_in == state)) return false;
+        fault.comreset_in = DriveFault::kNone;
+        return start_again_ = true;
     }
 
     void send(std::vector<uint32_t> frame) {
@@ -148,6 +180,16 @@ private:
     }
     void status(uint8_t status, uint8_t error) { send({0x00004034u | status << 16 | uint32_t(error) << 24, 0x40000000, 0, 0, 0}); }
     void set_bits(uint32_t bits, uint8_t status, uint8_t error) { send({0x000040A1u | status << 16 | uint32_t(error) << 24, bits}); }
+    void send_bits(uint8_t status, uint8_t error) {
+        outstanding_ &= ~ended_bits_;
+        set_bits(ended_bits_, status, error);
+        ended_bits_ = 0;
+    }
+    void answer(uint8_t status_, uint8_t error) {
+        if (fault.answer_delay == 0) return status(status_, error);
+        port.happens(true);
+        answers_.push_back({now_ + fault.answer_delay, {0x00004034u | status_ << 16 | uint32_t(error) << 24, 0x40000000, 0, 0, 0}});
+    }
 
     void receive(const std::vector<uint32_t>& frame) {
         uint8_t type = frame[0] & 0xFF;
@@ -172,12 +214,55 @@ private:
             ++ios_;
             if (port.happens(ios_ == fault.comreset_at)) return void(start_again_ = true);
             command.fails = fault.short_read ? !command.write && ++short_reads_ == fault.error_at : ios_ == fault.error_at;
+            command.fails |= command.write ? ++writes_ == fault.write_error_at : ++reads_ == fault.read_error_at;
+            command.failing = fault.when;
             command.silent = ios_ == fault.silent_at;
             port.happens(command.fails || command.silent);
         }
-        if (frozen_ && command.code != 0x2F) return status(0x51, 0x04);
-        if (command.queued) status(0x40, 0);  // accepted
+        if (command.code == fault.slow_code && fault.slow_cycles) port.happens(true), command.due = now_ + fault.slow_cycles;
+        if (!answers_.empty()) broken("a command while the drive has not answered the last one: BSY is set");
+        if (waits_for_clear_) {
+            // DFPDMAQ13 WaitforClear: READ LOG EXT of the queued error log leads to DFPDMAQ14, any other command to DFPDMAQ12.
+            if (command.code != 0x2F || (command.lba & 0xFF) != 0x10) return answer(0x51, 0x04);
+            if (restarts(DriveFault::kLog)) return;
+            // DFPDMAQ14 SendQueue_CleanACK: Set Device Bits with ERR 0 and each bit of ACT one, then the log (DPIOI0).
+            waits_for_clear_ = false;
+            outstanding_ = 0;
+            if (!port.happens(fault.no_clear)) set_bits(0xFFFFFFFF, 0x40, 0);
+            command.silent = port.happens(fault.silent_log);
+        } else if (!command.queued && outstanding_) {
+            // DI: any other command while queued ones are outstanding leads to DFPDMAQ12, and the log has NQ (Serial ATA 2.6, 13.5.2).
+            broken("a command that is not queued while queued ones are outstanding");
+            return refuse(0x80, 0x04);
+        } else if (command.queued) {
+            // DFPDMAQ1 AddCommandToQueue: a malformed command leads to DFPDMAQ12, for an address out of range with IDNF or ABRT.
+            if (outstanding_ >> command.tag & 1) broken("a tag is used twice");
+            if (port.happens(ios_ == fault.mixed_at)) return refuse(0x80, 0x04);
+            if (port.happens(ios_ == fault.refuse_at)) return refuse(command.tag, 0x10);
+            // DFPDMAQ2 ClearInterfaceBsy.
+            outstanding_ |= 1u << command.tag;
+            if (ios_ >= 5 && restarts(DriveFault::kAccepted)) return;
+            answer(0x40, 0);
+        } else if (io && port.happens(ios_ == fault.refuse_at)) {
+            return status(0x51, 0x10);
+        }
+        if (command.code == fault.fail_code && port.happens(++failed_codes_ == fault.fail_at)) return status(0x51, 0x04);
         waiting_.push_back(command);
+    }
+    // DFPDMAQ12 BrokenHost_ClearBusy: a register FIS with ERR; the commands stop until the host reads the log.
+    void refuse(unsigned tag, uint8_t error) {
+        current_ = nullptr;
+        expecting_ = 0;
+        port.frames.clear();
+        halt(tag, 0x51, error);
+        answer(0x51, error);
+    }
+    void halt(unsigned tag, uint8_t status, uint8_t error) {
+        failed_tag_ = tag;
+        failed_status_ = status;
+        failed_error_ = error;
+        waits_for_clear_ = true;
+        waiting_.clear();
     }
 
     // Begins the next due command if no other is in progress.
@@ -190,7 +275,7 @@ private:
         if (now_served_.silent) return;
         current_ = &now_served_;
         Command& command = *current_;
-        if (command.fails && !fault.short_read) return fail(0x40);
+        if (command.fails && !fault.short_read && command.failing == DriveFault::kBefore) return fail(0x40);
         data_refused_ = false;
         offset_ = command.lba * block_bytes;
         left_ = command.count * block_bytes / 4;
@@ -199,11 +284,13 @@ private:
         case 0x2F: return send_log();
         case 0xEF: return finish();
         case 0xEA:
+            if (restarts(DriveFault::kFlush)) return;
             cached_.clear();
             return finish();
         case 0x06: left_ = expecting_ = 128; return send({0x00000039});
         case 0x60: case 0x61: setup(); break;
         }
+        if (ios_ >= 5 && restarts(DriveFault::kData)) return;
         if (!command.write) send_data();
         else if (!(command.queued && model.activates)) activate();
         else expecting_ = std::min(left_, kFrameWords);
@@ -220,7 +307,8 @@ private:
         send({0x00000039});
     }
     void send_data() {
-        if (current_->fails) left_ = 0;  // a short read
+        if (current_->fails && fault.short_read) left_ = 0;
+        if (fails_now()) return fail(0x40);
         if (left_ == 0) return finish();
         std::vector<uint32_t> frame{0x46};
         size_t words = std::min(left_, kFrameWords);
@@ -237,12 +325,24 @@ private:
         send({0x0058205F, 0, 0, 0x50000000, 512});
         send(frame);
     }
+    // Whether the command under way fails after the data that were moved.
+    bool fails_now() {
+        const Command& command = *current_;
+        if (!command.fails || fault.short_read) return false;
+        uint32_t moved = command.count * block_bytes / 4 - left_;
+        return command.failing == DriveFault::kHalf ? moved != 0 : command.failing == DriveFault::kAfter && left_ == 0;
+    }
     void send_log() {
         if (fault.no_log) return fail(0x04);
         std::vector<uint16_t> words(256);
-        words[0] = failed_tag_;
-        words[1] = 0x41 | failed_error_ << 8;
-        frozen_ = false;
+        // Serial ATA 2.6, 13.5.3.3.1: NQ and the tag, status, error; the sum of all bytes is 0.
+        words[0] = port.happens(fault.log_tag) ? (failed_tag_ + 11) % 32 : failed_tag_;
+        words[1] = failed_status_ | failed_error_ << 8;
+        unsigned sum = 0;
+        for (uint16_t word : words) sum += (word & 0xFF) + (word >> 8);
+        words[255] = (0x100 - sum % 0x100) % 0x100 << 8;
+        if (port.happens(fault.no_log_data)) return current_ = nullptr, send({0x0058205F, 0, 0, 0x50000000, 512});
+        if (fault.damaged_log) port.spoil_data();
         send_pio(words);
     }
 
@@ -282,6 +382,8 @@ private:
             return finish();
         }
         size_t count = (frame.size() - 1) * 4;
+        left_ -= count / 4;
+        if (fails_now()) return fail(0x40);
         if (offset_ + count <= bytes.size()) {
             for (uint64_t at = offset_; at < offset_ + count; at += block_bytes) {
                 if (command.fua) cached_.erase(at / block_bytes);
@@ -290,7 +392,6 @@ private:
             std::memcpy(&bytes[offset_], &frame[1], count);
         }
         offset_ += count;
-        left_ -= count / 4;
         words_written += count / 4;
         if (model.stall_after && words_written >= model.stall_after) {
             words_written = 0;
@@ -306,7 +407,9 @@ private:
         if (!command.queued) return status(0x50, 0);
         unsigned tag = command.tag;
         if (port.happens(++bits_ == fault.bits_tag_at)) tag = (tag + 5) % 32;
-        set_bits(1u << tag, 0x40, 0);
+        // DFPDMAQ10 SendStatus.
+        ended_bits_ |= 1u << tag;
+        if (!model.collects) send_bits(0x40, 0);
     }
     void fail(uint8_t error) {
         Command command = *current_;
@@ -314,11 +417,9 @@ private:
         expecting_ = 0;
         data_refused_ = false;
         if (!command.queued) return status(0x51, error);
-        frozen_ = true;
-        failed_tag_ = command.tag;
-        failed_error_ = error;
-        waiting_.clear();
-        set_bits(0, 0x41, error);
+        // DFPDMAQ11 ERROR: Set Device Bits with ERR; of ACT only the bits of those that had ended and were not reported.
+        halt(command.tag, 0x41, error);
+        if (!restarts(DriveFault::kFailed)) send_bits(0x41, error);
     }
 
     std::vector<uint16_t> identity() const {
@@ -341,9 +442,11 @@ private:
     Command now_served_{};
     Command* current_ = nullptr;
     uint64_t now_ = 0, begin_at_ = 0, offset_ = 0, stalled_until_ = 0;
-    uint64_t lost_ = 0, doubled_ = 0, ios_ = 0, setups_ = 0, bits_ = 0, short_reads_ = 0, asked_ = 0;
-    unsigned down_ = 100, left_ = 0, expecting_ = 0, failed_tag_ = 0, failed_error_ = 0;
-    bool start_again_ = false, frozen_ = false, data_refused_ = false;
+    uint64_t lost_ = 0, doubled_ = 0, ios_ = 0, setups_ = 0, bits_ = 0, short_reads_ = 0, asked_ = 0, failed_codes_ = 0, reads_ = 0, writes_ = 0;
+    unsigned down_ = 100, left_ = 0, expecting_ = 0, failed_tag_ = 0, failed_status_ = 0, failed_error_ = 0;
+    uint32_t outstanding_ = 0, ended_bits_ = 0;  // queued commands, by tag; those that have ended and were not reported
+    std::deque<std::pair<uint64_t, std::vector<uint32_t>>> answers_;  // register FIS that are due later
+    bool start_again_ = false, waits_for_clear_ = false, data_refused_ = false;
 };
 
 }  // namespace straightway::sata

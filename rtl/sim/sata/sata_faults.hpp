@@ -18,6 +18,8 @@ struct FaultRow {
     unsigned cancel_at = 0;   // instead of a fault, the host cancels when this request has begun
     std::function<void(DriveModel&)> shape = [](DriveModel&) {};
     unsigned stall_percent = 10;  // how often the host pauses
+    int then = -1;            // a last request of this kind, which meets the fault
+    bool contained = false;   // the drive names the command: one error with its own code, no reset, the others are Ok or aborted
 };
 
 // Faults of single bits and during link start, for a host with its PHY.
@@ -125,6 +127,79 @@ inline std::vector<FaultRow> fault_rows() {
                     [](DriveModel& model) { model.is_packet = true; }});
     rows.push_back({"big-sectors", "a drive with 4 KiB sectors at a core for 512 B", nothing, 8, true, false, 0,
                     [](DriveModel& model) { model.big_sectors = true; }});
+    return rows;
+}
+
+// The states of the drive's side: each transition of an error in the protocols of the queue, DMA, PIO and commands without data.
+inline std::vector<FaultRow> state_rows() {
+    std::vector<FaultRow> rows;
+    auto none = [](DriveModel&) {};
+    auto single = [](DriveModel& model) { model.queue = false; };
+    auto queued = [&](std::string name, std::string says, std::function<void(Drive&)> set, bool contained = false) {
+        rows.push_back({name, says, set, 8, false, true, 0, none, 10, -1, contained});
+    };
+    auto alone = [&](std::string name, std::string says, std::function<void(Drive&)> set, bool contained = false, int then = -1) {
+        rows.push_back({name + "-single", says + ", one command at a time", set, 1, false, true, 0, single, 10, then, contained});
+    };
+    struct { const char *name, *says; DriveFault::When when; } moments[] = {
+        {"before", "before its data", DriveFault::kBefore}, {"half", "after the first frame of its data", DriveFault::kHalf},
+        {"after", "after all its data", DriveFault::kAfter}};
+    for (bool write : {false, true}) {
+        for (auto& moment : moments) {
+            auto set = [=](Drive& d) {
+                (write ? d.fault.write_error_at : d.fault.read_error_at) = 5, d.fault.when = moment.when;
+            };
+            std::string kind = write ? "write" : "read", name = kind + "-error-" + moment.name;
+            std::string says = "the 5th " + kind + " fails " + moment.says;
+            queued(name, says + ": Set Device Bits with ERR (DFPDMAQ11)", set, true);
+            alone(name, says + ": register FIS with ERR", set, true);
+        }
+    }
+    auto late_write = [](Drive& d) { d.fault.write_error_at = 5, d.fault.when = DriveFault::kAfter; };
+    rows.push_back({"error-with-ends", "the same for a write after its data, and the FIS also ends commands that are done (DFPDMAQ11)", late_write, 8,
+                    false, true, 0, [](DriveModel& model) { model.collects = true; }, 10, -1, true});
+    queued("no-address", "the 5th command is refused with IDNF: register FIS with ERR (DFPDMAQ12)", [](Drive& d) { d.fault.refuse_at = 5; }, true);
+    alone("no-address", "the 5th command is refused with IDNF", [](Drive& d) { d.fault.refuse_at = 5; }, true);
+    queued("mixed", "the drive reports a command that is not queued among the 5th and others (DFPDMAQ12, NQ in the log)",
+           [](Drive& d) { d.fault.mixed_at = 5; });
+    queued("slow-answer", "each command is answered after 200 cycles (DFPDMAQ2)", [](Drive& d) { d.fault.answer_delay = 200; });
+    queued("error-while-busy", "an error while the drive has not answered the next command: that is answered by an abort (DFPDMAQ13, 12)",
+           [](Drive& d) { d.fault.write_error_at = 5, d.fault.answer_delay = 500; }, true);
+    queued("refused-late", "the 5th command is refused with IDNF after 200 cycles",
+           [](Drive& d) { d.fault.refuse_at = 5, d.fault.answer_delay = 200; }, true);
+    auto log = [&](std::string name, std::string says, std::function<void(Drive&)> set, bool contained = false) {
+        queued("log-" + name, "a write fails after its data, and " + says, [=](Drive& d) { late_write(d), set(d); }, contained);
+    };
+    log("refused", "the error log is aborted", [](Drive& d) { d.fault.no_log = true; });
+    log("silent", "the error log is never answered", [](Drive& d) { d.fault.silent_log = true; });
+    log("damaged", "the error log has a wrong CRC", [](Drive& d) { d.fault.damaged_log = true; });
+    log("other-tag", "the error log names another tag", [](Drive& d) { d.fault.log_tag = true; });
+    log("no-setup", "the PIO setup of the error log is lost", [](Drive& d) { d.fault.lose_fis = 0x5F, d.fault.lose_at = 1; });
+    log("no-data", "the data of the error log are lost", [](Drive& d) { d.fault.no_log_data = true; });
+    log("no-clear", "no Set Device Bits comes before the log (DFPDMAQ14 left out)", [](Drive& d) { d.fault.no_clear = true; }, true);
+    struct { const char *name, *says; DriveFault::State state; } places[] = {
+        {"accepted", "a queued command waits to be answered", DriveFault::kAccepted}, {"data", "the data of a command are due", DriveFault::kData},
+        {"failed", "an error of the queue is due (DFPDMAQ11)", DriveFault::kFailed}, {"log", "the host has asked for the error log (DFPDMAQ13)", DriveFault::kLog}};
+    for (auto& place : places) {
+        queued(std::string("restart-") + place.name, std::string("the drive starts again when ") + place.says, [=](Drive& d) {
+            if (place.state == DriveFault::kFailed || place.state == DriveFault::kLog) late_write(d);
+            d.fault.comreset_in = place.state;
+        });
+    }
+    alone("restart-data", "the drive starts again when the data of a command are due", [](Drive& d) { d.fault.comreset_in = DriveFault::kData; });
+    alone("restart-flush", "the drive starts again in FLUSH CACHE EXT", [](Drive& d) { d.fault.comreset_in = DriveFault::kFlush; }, false, 2);
+    struct { const char *name, *says; uint8_t code; int then; } aborts[] = {
+        {"flush", "FLUSH CACHE EXT is aborted", 0xEA, 2}, {"trim", "DATA SET MANAGEMENT is aborted", 0x06, 3}};
+    for (auto& one : aborts) {
+        auto set = [=](Drive& d) { d.fault.fail_code = one.code, d.fault.fail_at = 1; };
+        alone(std::string("abort-") + one.name, one.says, set, true, one.then);
+        rows.push_back({std::string("abort-") + one.name, std::string(one.says) + ", after queued commands", set, 8, false, true, 0, none, 10, one.then, true});
+    }
+    auto at_start = [&](std::string name, std::string says, uint8_t code) {
+        rows.push_back({name, says, [=](Drive& d) { d.fault.fail_code = code, d.fault.fail_at = 1; }, 8, true});
+    };
+    at_start("abort-identify", "the first IDENTIFY DEVICE is aborted", 0xEC);
+    at_start("abort-mode", "SET FEATURES of the transfer mode is aborted", 0xEF);
     return rows;
 }
 

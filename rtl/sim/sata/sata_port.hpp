@@ -77,6 +77,8 @@ public:
     void count_from_now() {
         in_primitives_ = in_data_ = out_primitives_ = out_data_ = good_frames_ = data_frames_ = frames_begun_ = 0;
     }
+    // A bit of the drive's next data is wrong.
+    void spoil_data() { fault.out_data_at = out_data_ + 20; }
     bool in_frame_out() const { return state_ == kSendData; }
     bool in_frame_in() const { return state_ == kRcv; }
     bool idle() const { return state_ == kIdle && frames.empty(); }
