@@ -118,7 +118,7 @@ pub fn start(words: impl IntoIterator<Item = OsString>) -> u8 {
         .try_get_matches_from(&words)
         .and_then(|matches| Ok((Arguments::from_arg_matches(&matches)?, matches)));
     match parsed {
-        Ok((arguments, matches)) => run(&arguments, device(&matches), json) as u8,
+        Ok((arguments, matches)) => run(&arguments, device(&matches), json),
         Err(error) if json && error.use_stderr() => {
             let failure = arguments::failure(&error);
             let console = Console { quiet: true, json };
@@ -139,8 +139,8 @@ fn device(matches: &ArgMatches) -> Option<&str> {
     (!device.ends_with(".json")).then_some(device)
 }
 
-/// Runs the verb and prints its error, as JSON if `json`.
-fn run(arguments: &Arguments, device: Option<&str>, json: bool) -> Exit {
+/// Runs the verb and prints its error, as JSON if `json`. Returns the exit status.
+fn run(arguments: &Arguments, device: Option<&str>, json: bool) -> u8 {
     let console = Console {
         quiet: arguments.common.quiet,
         json,
@@ -150,7 +150,7 @@ fn run(arguments: &Arguments, device: Option<&str>, json: bool) -> Exit {
         console,
         cancel: Cancel::listen(),
     };
-    match verbs::run(&context, &arguments.verb) {
+    let exit = match verbs::run(&context, &arguments.verb) {
         Ok(exit) => exit,
         Err(failure) => {
             let failure = match device {
@@ -160,5 +160,9 @@ fn run(arguments: &Arguments, device: Option<&str>, json: bool) -> Exit {
             console.fail(&failure);
             failure.exit()
         }
+    };
+    match exit {
+        Exit::Interrupted => context.cancel.exit_status(),
+        exit => exit as u8,
     }
 }

@@ -4,7 +4,7 @@
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
@@ -15,14 +15,18 @@ const ONE_REQUEST: Duration = Duration::from_millis(500);
 
 /// Set when the user requests an end.
 #[derive(Clone, Debug, Default)]
-pub struct Cancel(Arc<AtomicBool>);
+pub struct Cancel {
+    is_set: Arc<AtomicBool>,
+    /// The last one that arrived; 0 for none.
+    signal: Arc<AtomicUsize>,
+}
 
 impl Cancel {
     /// Listens to SIGINT, SIGTERM and SIGHUP. After a second request the process ends immediately,
     /// and the next run returns what it had borrowed.
     pub fn listen() -> Self {
         let cancel = Self::default();
-        let flag = || Arc::clone(&cancel.0);
+        let flag = || Arc::clone(&cancel.is_set);
         let is_watched = Signals::new(SIGNALS).is_ok_and(watch);
         for signal in SIGNALS {
             // Without a handler the signal ends the process immediately, which is safe too.
@@ -30,6 +34,9 @@ impl Cancel {
                 let _ =
                     signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, flag());
             }
+            // Before the flag, so that whoever sees the flag finds the signal.
+            let number = Arc::clone(&cancel.signal);
+            let _ = signal_hook::flag::register_usize(signal, number, signal as usize);
             let _ = signal_hook::flag::register(signal, flag());
         }
         cancel
@@ -37,12 +44,21 @@ impl Cancel {
 
     /// Whether the user requested an end.
     pub fn is_set(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.is_set.load(Ordering::Relaxed)
+    }
+
+    /// The exit status of a command that a signal ended: 128 and its number, as a shell reports it; of SIGINT if there was none.
+    pub fn exit_status(&self) -> u8 {
+        let signal = match self.signal.load(Ordering::Relaxed) {
+            0 => SIGINT as usize,
+            signal => signal,
+        };
+        u8::try_from(128 + signal).unwrap_or(u8::MAX)
     }
 
     /// The underlying flag.
     pub fn flag(&self) -> &AtomicBool {
-        &self.0
+        &self.is_set
     }
 }
 

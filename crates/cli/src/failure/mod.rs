@@ -34,7 +34,7 @@ pub enum Exit {
     Exists = 9,
     /// A file does not exist, on the volume or among the inputs.
     NotFound = 10,
-    /// Ended by a signal, as the shell reports SIGINT.
+    /// Ended by a signal: the process ends with 128 and the signal's number ([`crate::signals::Cancel::exit_status`]).
     Interrupted = 130,
 }
 
@@ -55,6 +55,10 @@ impl Exit {
             Exit::NotFound,
             Exit::Interrupted,
         ];
+        // SIGHUP, SIGINT and SIGTERM.
+        if matches!(code, 129 | 130 | 143) {
+            return Self::Interrupted;
+        }
         ALL.into_iter()
             .find(|exit| *exit as u8 == code)
             .unwrap_or(Self::No)

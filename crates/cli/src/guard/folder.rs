@@ -4,7 +4,7 @@
 //! given, and written atomically. A file that an earlier run of the same verb wrote can be replaced
 //! without `--force`; the caller recognises such a file by its content.
 
-use super::output::Output;
+use super::output::{Output, refuse_address};
 use crate::failure::{Failure, Result};
 use linux::Roots;
 use std::path::{Path, PathBuf};
@@ -31,6 +31,7 @@ impl OutputFolder {
         force: bool,
         is_own: &dyn Fn(&Path) -> bool,
     ) -> Result<Self> {
+        refuse_address(path)?;
         let own = names.iter().filter(|name| is_own(&path.join(name)));
         let folder = Self {
             path: path.to_owned(),

@@ -17,7 +17,7 @@ mod named;
 mod output;
 
 pub use folder::OutputFolder;
-pub use output::{OpenOutput, Outlet, Output, output_of, refuse_to_mix};
+pub use output::{OpenOutput, Outlet, Output, output_of, refuse_address, refuse_to_mix};
 
 use crate::drive::Drive;
 use crate::failure::{Failure, Result};

@@ -53,6 +53,7 @@ impl Output {
     /// # Errors
     /// It may not be written; nothing was changed.
     pub fn check(roots: &Roots, path: &Path, force: bool, source: Option<&Drive>) -> Result<Self> {
+        refuse_address(path)?;
         let failed = |error: std::io::Error| Failure::io("opening", path, &error);
         let refused = |why: &str| {
             Failure::usage(format!("{} {why}; nothing was done", path.display()))
@@ -166,6 +167,31 @@ impl Output {
             path: unfinished,
             becomes: Some((path, found)),
         })
+    }
+}
+
+/// Refuses a word such as `s3://bucket/name`, which would make a local folder `s3:`.
+///
+/// # Errors
+/// It is the address of something that is not a local file.
+pub fn refuse_address(path: &Path) -> Result<()> {
+    let is_scheme = |text: &str| {
+        let mut letters = text.chars();
+        letters
+            .next()
+            .is_some_and(|first| first.is_ascii_alphabetic())
+            && letters.all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c))
+    };
+    match path.to_str().and_then(|text| text.split_once("://")) {
+        Some((scheme, _)) if is_scheme(scheme) => {
+            let what = format!(
+                "{} is an address, and only local files are written; nothing was done",
+                path.display()
+            );
+            Err(Failure::usage(what)
+                .hint(format!("./{} if a folder has this name", path.display())))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -35,8 +35,11 @@ does not report which files have checksums.
 
 Several files go into the last word, a folder, which is made if it does not exist; so do all files that
 a pattern fits: * means any letters, / too, ? one, [a-c] one of these. Quote patterns. A / in a name is
-a folder. Nothing is fetched if a word fits no file, or a local file exists and --force is not given.
-With --tar they become one archive, with their sizes and times; the last word is its file, or -.
+a folder. Nothing is fetched if a word fits no file, or a local file exists and neither --force nor
+--skip-existing is given. A file that cannot be fetched, because its data has rotted or no local file can
+have its name, does not keep the others from being fetched: it is named, and the exit status says why.
+With --tar they become one archive, with their sizes and times; the last word is its file, or -. What
+cannot be read of a file is zeroes there, and the file is named.
 
 While another process records on the volume, that process gives what is committed. With --follow one file
 is fetched until nothing more is written to it, so that `straightway get DEVICE NAME - --follow | ...`
@@ -69,6 +72,9 @@ pub struct Get {
     /// Replace FILE if it exists
     #[arg(long)]
     pub force: bool,
+    /// Of several files, leave out those that exist here
+    #[arg(long, conflicts_with_all = ["force", "tar", "follow"])]
+    pub skip_existing: bool,
     /// Refuse a file without checksums
     #[arg(long)]
     pub verify: bool,
@@ -203,10 +209,7 @@ impl Get {
             Ok(Ok(Wanted { words, folder }))
         };
         match (self.all, self.words.as_slice()) {
-            (true, words @ ([] | [_])) => many(
-                &["*".to_owned()],
-                words.first().map_or_else(here, PathBuf::from),
-            ),
+            (true, words @ ([] | [_])) => many(&[], words.first().map_or_else(here, PathBuf::from)),
             (true, _) => Err(Failure::usage(
                 "--all chooses every file; only a folder can be named",
             )

@@ -409,8 +409,16 @@ impl Put {
         *left = Some(name.to_owned());
         let bar = context.console.bytes_bar(source.len_bytes);
         let mut sums = Chunks::default();
+        // Ctrl-C ends the producer of a pipe too: what arrived before is not known to be all.
+        let is_cut = {
+            let is_stream = source.len_bytes.is_none();
+            move || is_stream && context.cancel.is_set()
+        };
         let mut read = |data: &mut [u8], halt: &AtomicBool| {
             let len = source.fill(data, halt)?;
+            if len < data.len() && is_cut() {
+                return Err(Failure::interrupted("interrupted"));
+            }
             if self.verify {
                 sums.add(data.get(..len).unwrap_or_default());
             }
@@ -418,6 +426,11 @@ impl Put {
         };
         let filled = fill(mounted, file, pace, &mut read, &bar, &context.cancel);
         bar.finish_and_clear();
+        // The signal can arrive a little after the end of the stream that it made.
+        let filled = filled.and_then(|filled| match is_cut() {
+            true => Err(Failure::interrupted("interrupted")),
+            false => Ok(filled),
+        });
         volume.set_time(source.modified_ns.unwrap_or_else(now_ns));
         let closing = format!("making `{}` durable", shown(name));
         let closed = mounted.run(closing, volume.close(file));

@@ -116,7 +116,7 @@ impl<'a> Source<'a> {
     /// Fills `data`, completely or up to the end of the source.
     ///
     /// # Errors
-    /// The source cannot be read, or `stop` was set while it was silent.
+    /// The source cannot be read, or `stop` was set before the end of a stream arrived.
     pub fn fill(&mut self, data: &mut [u8], stop: &AtomicBool) -> Result<usize> {
         let file = match &mut self.data {
             Data::File(file) => file,
@@ -144,6 +144,10 @@ impl<'a> Source<'a> {
                 continue;
             }
             match file.read(rest) {
+                // Ctrl-C ends the producer of a pipe too, and closes it: such an end is not the stream's own.
+                Ok(0) if self.len_bytes.is_none() && stop.load(Ordering::Relaxed) => {
+                    return Err(Failure::interrupted("interrupted"));
+                }
                 Ok(0) => break,
                 Ok(more) => filled += more,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}

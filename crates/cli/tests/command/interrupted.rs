@@ -271,3 +271,36 @@ fn a_wrecked_table_is_a_range() {
         stderr(&output)
     );
 }
+
+/// A terminal's Ctrl-C ends both sides of a pipe: the producer that has written nothing yet, and the put.
+#[test]
+fn the_end_of_a_stream_that_a_signal_ended_replaces_nothing() {
+    let folder = Folder::new();
+    let disk = volume(&folder, "disk.img", &[]);
+    ok(&["put", &disk, &folder.file("notes", 9000)]);
+    let before = get(&disk, "notes", &[]);
+    for (signal, status) in [("-INT", 130), ("-TERM", 143), ("-HUP", 129)] {
+        for (name, words) in [("notes", &["--force"][..]), ("new", &[])] {
+            let mut child = command(&[&["put", &disk, "-", name], words].concat())
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn()
+                .unwrap();
+            until_it_has_the_device(&mut child);
+            let pid = child.id().to_string();
+            let sent = std::process::Command::new("kill")
+                .args([signal, &pid])
+                .status();
+            assert!(sent.unwrap().success());
+            drop(child.stdin.take());
+            assert_eq!(
+                child.wait().unwrap().code(),
+                Some(status),
+                "{signal} {name}"
+            );
+            assert_eq!(names(&disk), ["notes"]);
+            assert!(get(&disk, "notes", &[]) == before);
+        }
+    }
+}

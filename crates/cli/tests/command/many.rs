@@ -238,11 +238,6 @@ fn nothing_is_fetched_over_a_file_or_out_of_the_folder() {
         ok(&["put", &disk, &folder.path("data"), "--name", name]);
     }
     let out = folder.path("out");
-    refused(
-        &["get", &disk, "--all", &out],
-        2,
-        "cannot be the name of a local file",
-    );
     refused(&["get", &disk, "a", "c*", &out], 10, "nothing was fetched");
     refused(&["get", &disk, "a", "b", "-"], 2, "standard output");
     refused(
@@ -264,9 +259,127 @@ fn nothing_is_fetched_over_a_file_or_out_of_the_folder() {
     assert_eq!(fs::read(folder.0.join("out/b")).unwrap().len(), 1000);
     // To the current folder, and by their own names where a file is called like a pattern.
     ok(&["put", &disk, &folder.path("data"), "--name", "[ab]"]);
+    // What would lead out of the folder is left out and named.
+    refused(
+        &["get", &disk, "--all", &folder.path("all")],
+        2,
+        "not fetched: `../up`, `/abs`",
+    );
+    assert!(!folder.0.join("up").exists() && folder.0.join("all/b").exists());
     let here = command(&["get", &disk, "[ab]"])
         .current_dir(folder.0.join("out"))
         .output()
         .unwrap();
     assert!(here.status.success() && folder.0.join("out/[ab]").exists());
+}
+
+#[test]
+fn all_files_are_fetched_where_one_has_the_name_of_a_pattern() {
+    let folder = Folder::new();
+    let disk = volume(&folder, "disk.img", &[]);
+    let small = folder.file("small", 100);
+    for name in ["*", "b", "c"] {
+        ok(&["put", &disk, &small, name]);
+    }
+    let out = folder.path("out");
+    ok(&["get", &disk, "--all", &out]);
+    let mut found: Vec<String> = fs::read_dir(&out)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    found.sort();
+    assert_eq!(found, ["*", "b", "c"]);
+}
+
+#[test]
+fn a_file_that_cannot_have_its_name_here_does_not_keep_the_others() {
+    let folder = Folder::new();
+    let disk = volume(&folder, "disk.img", &[]);
+    let small = folder.file("small", 100);
+    for name in ["..", "a", "a/b", "z"] {
+        ok(&["put", &disk, &small, "--name", name]);
+    }
+    let out = folder.path("out");
+    let failed = run(&["get", &disk, "--all", &out]);
+    assert_eq!(failed.status.code(), Some(2));
+    let text = String::from_utf8_lossy(&failed.stderr).into_owned();
+    assert!(
+        text.contains("2 of 4 files are fetched, whole; not fetched: `..`, `a/b`"),
+        "{text}"
+    );
+    for name in ["a", "z"] {
+        assert_eq!(fs::read(Path::new(&out).join(name)).unwrap().len(), 100);
+    }
+    // The next one goes on where this one ended.
+    fs::remove_file(Path::new(&out).join("z")).unwrap();
+    let again = run(&["get", &disk, "--all", &out, "--skip-existing"]);
+    assert_eq!(again.status.code(), Some(2));
+    assert_eq!(fs::read(Path::new(&out).join("z")).unwrap().len(), 100);
+}
+
+#[test]
+fn an_address_is_not_taken_for_a_folder() {
+    let folder = Folder::new();
+    let disk = volume(&folder, "disk.img", &[]);
+    ok(&["put", &disk, &folder.file("small", 100)]);
+    for words in [
+        &["get", &disk, "s*", "s3://bucket/prefix/"][..],
+        &["get", &disk, "small", "s3://bucket/small"],
+        &["get", &disk, "--all", "gs://bucket"],
+    ] {
+        let refused = run(words);
+        assert_eq!(refused.status.code(), Some(2));
+        assert!(String::from_utf8_lossy(&refused.stderr).contains("is an address"));
+    }
+    assert!(!Path::new("s3:").exists());
+}
+
+#[test]
+fn a_rotted_file_does_not_keep_the_others_and_is_zeroes_in_an_archive() {
+    let folder = Folder::new();
+    let disk = volume(&folder, "disk.img", &["--checksums"]);
+    for name in ["a", "b", "c"] {
+        ok(&["put", &disk, &folder.file("data", 200_000), "--name", name]);
+    }
+    let status = json(&["stat", &disk, "b", "--json"]);
+    let lba = status["file"]["extent_list"][0]["lba"].as_u64().unwrap();
+    let mut image = fs::read(&disk).unwrap();
+    let at = lba as usize * 512 + 70_000;
+    image[at..at + 3].copy_from_slice(b"ROT");
+    fs::write(&disk, image).unwrap();
+    let out = folder.path("out");
+    let failed = run(&["get", &disk, "--all", &out]);
+    assert_eq!(failed.status.code(), Some(6));
+    let text = stderr(&failed);
+    assert!(
+        text.contains("2 of 3 files are fetched, whole; not fetched: `b`"),
+        "{text}"
+    );
+    let whole = fs::read(folder.0.join("data")).unwrap();
+    for name in ["a", "c"] {
+        assert!(fs::read(Path::new(&out).join(name)).unwrap() == whole);
+    }
+    assert!(!Path::new(&out).join("b").exists());
+    let archive = folder.path("out.tar");
+    let failed = run(&["get", &disk, "--all", &archive, "--tar"]);
+    assert_eq!(failed.status.code(), Some(6));
+    assert!(
+        stderr(&failed).contains("zeroes from byte"),
+        "{}",
+        stderr(&failed)
+    );
+    // Nothing is left of an archive that is not whole, unless it went to standard output.
+    let streamed = run(&["get", &disk, "--all", "-", "--tar"]);
+    assert_eq!(streamed.status.code(), Some(6));
+    let mut archive = tar::Archive::new(streamed.stdout.as_slice());
+    let mut found = Vec::new();
+    for entry in archive.entries().unwrap() {
+        let mut entry = entry.unwrap();
+        let name = entry.path().unwrap().display().to_string();
+        let mut data = Vec::new();
+        std::io::Read::read_to_end(&mut entry, &mut data).unwrap();
+        found.push((name, data == whole));
+    }
+    let expected = [("a", true), ("b", false), ("c", true)];
+    assert_eq!(found, expected.map(|(name, same)| (name.to_owned(), same)));
 }

@@ -6,7 +6,7 @@ use super::Get;
 use super::live::no_checksums;
 use crate::Context;
 use crate::failure::{Exit, Failure, Result};
-use crate::guard::{Outlet, Output};
+use crate::guard::{Outlet, Output, refuse_address};
 use crate::live::origin::Origin;
 use crate::units::micros;
 use crate::verbs::put::{ManyReport, Report, Reported};
@@ -21,7 +21,7 @@ use std::time::Instant;
 /// What `get` shall fetch.
 #[derive(Debug)]
 pub(super) struct Wanted {
-    /// Names and patterns.
+    /// Names and patterns; without any, every file.
     pub words: Vec<String>,
     /// Where to.
     pub folder: PathBuf,
@@ -35,6 +35,7 @@ impl Get {
         if wanted.folder == Path::new("-") {
             return refused("several files cannot go to standard output");
         }
+        refuse_address(&wanted.folder)?;
         if wanted.folder.exists() && !wanted.folder.is_dir() {
             let what = format!(
                 "{} is not a folder; nothing was done",
@@ -71,28 +72,35 @@ impl Get {
         let mut files = origin.files()?;
         files.sort_by(|one, other| one.name.cmp(&other.name));
         let names: Vec<&str> = files.iter().map(|file| file.name.as_str()).collect();
-        let (chosen, idle) = choose(words, &names)?;
-        // All files of an empty volume are none.
-        if !idle.is_empty() && !self.all {
-            return Err(none_of(&idle, &self.device).and("nothing was fetched"));
+        // Not the pattern `*`: a file can have this name, and would be the only one.
+        if !self.all {
+            let (chosen, idle) = choose(words, &names)?;
+            if !idle.is_empty() {
+                return Err(none_of(&idle, &self.device).and("nothing was fetched"));
+            }
+            let chosen: BTreeSet<String> = chosen.into_iter().map(str::to_owned).collect();
+            files.retain(|file| chosen.contains(&file.name));
         }
-        let chosen: BTreeSet<String> = chosen.into_iter().map(str::to_owned).collect();
-        files.retain(|file| chosen.contains(&file.name));
         match files.iter().find(|file| !file.has_checksums()) {
             Some(file) if self.verify => Err(no_checksums(&file.name)),
             _ => Ok(files),
         }
     }
 
-    /// Reads one of the files, as long as it was when it was chosen, into the sink.
+    /// Reads one of the files, as long as it was when it was chosen, into the sink, and counts what that has taken.
     pub(super) fn read(
         &self,
         origin: &Origin<'_, '_>,
         file: &FileEntry,
         sink: &mut Outlet,
+        taken_bytes: &mut u64,
         bar: &ProgressBar,
     ) -> Result<Report> {
-        let mut take = |data: &[u8]| sink.take(data);
+        let mut take = |data: &[u8]| {
+            sink.take(data)?;
+            *taken_bytes += data.len() as u64;
+            Ok(())
+        };
         let requests = origin.read(file, file.size_bytes, bar, &mut take)?;
         Ok(Report {
             length_bytes: file.size_bytes,
@@ -112,39 +120,65 @@ impl Get {
         let began = Instant::now();
         let chosen = self.chosen(origin, &wanted.words)?;
         let output = |path: &Path| Output::check(&context.roots, path, self.force, origin.drive);
+        let mut report = ManyReport::new(origin.device(), origin.path());
+        let mut failed: Vec<(&str, Failure)> = Vec::new();
+        let mut todo = Vec::new();
         for file in &chosen {
-            let path = local(&wanted.folder, &file.name)?;
-            if std::fs::symlink_metadata(&path).is_ok() {
-                output(&path)?;
+            let path = match local(&wanted.folder, &file.name) {
+                Ok(path) => path,
+                Err(failure) => {
+                    failed.push((&file.name, failure));
+                    continue;
+                }
+            };
+            match std::fs::symlink_metadata(&path).is_ok() {
+                true if self.skip_existing => report.skipped.push(file.name.clone()),
+                true => {
+                    output(&path)?;
+                    todo.push((file, path));
+                }
+                false => todo.push((file, path)),
             }
         }
-        let mut report = ManyReport::new(origin.device(), origin.path());
         let bar = context.console.bytes_bar(None);
         let mut made = PathBuf::new();
-        for (index, file) in chosen.iter().enumerate() {
-            let path = local(&wanted.folder, &file.name)?;
+        for (index, (file, path)) in todo.iter().enumerate() {
             let folder = path.parent().unwrap_or(&wanted.folder);
             let fetched = make_folder(folder, &mut made)
-                .and_then(|()| output(&path))
+                .and_then(|()| output(path))
                 .and_then(|output| {
                     let mut sink = Outlet::open(Some(output))?;
-                    let one = self.read(origin, file, &mut sink, &bar)?;
+                    let one = self.read(origin, file, &mut sink, &mut 0, &bar)?;
                     sink.set_modified(file.modified_ns);
                     sink.finish().map(|()| one)
                 });
             match fetched {
                 Ok(one) => report.add(one),
-                Err(failure) => {
-                    let rest = chosen.get(index..).unwrap_or_default();
-                    let rest: Vec<&str> = rest.iter().map(|file| file.name.as_str()).collect();
+                Err(failure) if ends_all(&failure) => {
+                    let rest = todo.get(index..).unwrap_or_default().iter();
+                    let rest = rest.map(|(file, _)| file.name.as_str());
+                    let rest: Vec<&str> =
+                        failed.iter().map(|(name, _)| *name).chain(rest).collect();
                     return Err(report.broken_off(failure, "fetched", &rest));
                 }
+                Err(failure) => failed.push((&file.name, failure)),
             }
         }
         bar.finish_and_clear();
         report.elapsed_us = micros(began.elapsed());
-        Ok(report)
+        match report.incomplete(failed, "fetched") {
+            None => Ok(report),
+            Some(failure) => Err(failure),
+        }
     }
+}
+
+/// Whether no other file would be fetched either: the user ended the command, the device is missing, or there is no space.
+pub(super) fn ends_all(failure: &Failure) -> bool {
+    matches!(
+        failure.exit(),
+        Exit::Interrupted | Exit::Missing | Exit::Full
+    )
 }
 
 /// Makes a folder, unless it is the one that was `made` last.

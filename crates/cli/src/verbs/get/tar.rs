@@ -1,6 +1,7 @@
 //! `get --tar`: files as one archive.
 
 use super::Get;
+use super::many::ends_all;
 use crate::Context;
 use crate::failure::{Exit, Failure, Result};
 use crate::guard::{Outlet, Output, output_of, refuse_to_mix};
@@ -20,9 +21,8 @@ const ZEROES: [u8; 2 * RECORD_BYTES] = [0; 2 * RECORD_BYTES];
 impl Get {
     /// Writes the files, with their names, sizes and times, to one archive.
     pub(super) fn run_tar(&self, context: &Context) -> Result<Exit> {
-        let every = ["*".to_owned()];
         let (words, target) = match (self.all, self.words.as_slice()) {
-            (true, [target]) => (every.as_slice(), target),
+            (true, [target]) => (&[][..], target),
             (false, [names @ .., target]) if !names.is_empty() => (names, target),
             _ => {
                 return Err(Failure::usage("the last word names the archive").hint(
@@ -53,31 +53,61 @@ impl Get {
     ) -> Result<ManyReport> {
         let began = Instant::now();
         let chosen = self.chosen(origin, words)?;
-        let headers: Vec<Header> = chosen.iter().map(header).collect::<Result<_>>()?;
         let mut report = ManyReport::new(origin.device(), origin.path());
+        let mut failed: Vec<(&str, Failure)> = Vec::new();
         let bar = context.console.bytes_bar(None);
         let mut sink = Outlet::open(output)?;
-        for (file, header) in chosen.iter().zip(&headers) {
+        for file in &chosen {
+            let header = match header(file) {
+                Ok(header) => header,
+                Err(failure) => {
+                    failed.push((&file.name, failure));
+                    continue;
+                }
+            };
             sink.take(header.as_bytes())?;
-            let one = self.read(origin, file, &mut sink, &bar)?;
-            let padding = padded(one.length_bytes) - one.length_bytes;
-            sink.take(ZEROES.get(..padding as usize).unwrap_or_default())?;
-            report.add(one);
+            let mut taken = 0;
+            match self.read(origin, file, &mut sink, &mut taken, &bar) {
+                Ok(one) => report.add(one),
+                Err(failure) if ends_all(&failure) => return Err(failure),
+                // The header has its length already. As tar does with a file that became shorter.
+                Err(failure) => {
+                    let remark = format_args!(
+                        "the archive has zeroes from byte {taken} of `{}` on",
+                        shown(&file.name)
+                    );
+                    failed.push((&file.name, failure.and(remark)));
+                }
+            }
+            zeroes(&mut sink, padded(file.size_bytes) - taken)?;
         }
         sink.take(&ZEROES)?;
         sink.finish()?;
         bar.finish_and_clear();
         report.elapsed_us = micros(began.elapsed());
-        Ok(report)
+        match report.incomplete(failed, "in the archive") {
+            None => Ok(report),
+            Some(failure) => Err(failure),
+        }
     }
+}
+
+fn zeroes(sink: &mut Outlet, mut count: u64) -> Result<()> {
+    while count > 0 {
+        let part = count.min(ZEROES.len() as u64);
+        sink.take(ZEROES.get(..part as usize).unwrap_or_default())?;
+        count -= part;
+    }
+    Ok(())
 }
 
 /// The header of a file in the archive. Names of a volume are shorter than those of the oldest format.
 fn header(file: &FileEntry) -> Result<Header> {
     let mut header = Header::new_gnu();
-    header.set_path(&file.name).map_err(|error| {
+    // The library's own reason repeats a part of the name.
+    header.set_path(&file.name).map_err(|_| {
         Failure::usage(format!(
-            "`{}` cannot be in an archive: {error}",
+            "`{}` cannot be a name in an archive: it would lead out of the folder",
             shown(&file.name)
         ))
         .hint("straightway mv renames it")

@@ -13,7 +13,7 @@ use crate::units::{counted, exact, micros, rounded};
 use crate::volume::listing::Listing;
 use crate::volume::source::Source;
 use crate::volume::tree::{Tree, some};
-use crate::volume::{Mounted, Store, route};
+use crate::volume::{Mounted, Store, route, shown};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -40,7 +40,7 @@ pub struct ManyReport {
     pub requests: u64,
     /// Duration of all of it, without opening and mounting.
     pub elapsed_us: u64,
-    /// Files that a put left out: links, devices, sockets and FIFOs in folders and archives, and names that exist with
+    /// Files that were left out: of a put links, devices, sockets and FIFOs in folders and archives; names that exist with
     /// `--skip-existing`.
     pub skipped: Vec<String>,
 }
@@ -91,6 +91,22 @@ impl ManyReport {
             counted(self.files.len() as u64, "file"),
             exact(self.length_bytes),
         )
+    }
+
+    /// The failure of a command that went on behind files that failed: the first one's, with the names of all.
+    pub fn incomplete(&self, failed: Vec<(&str, Failure)>, done: &str) -> Option<Failure> {
+        let count = failed.len();
+        let names: Vec<String> = failed
+            .iter()
+            .map(|(name, _)| format!("`{}`", shown(name)))
+            .collect();
+        let (_, first) = failed.into_iter().next()?;
+        Some(first.and(format_args!(
+            "{} of {} files are {done}, whole; not {done}: {}",
+            self.files.len(),
+            self.files.len() + count,
+            names.join(", "),
+        )))
     }
 
     /// The failure of one file of `total`, with what was done and what was not.
