@@ -49,6 +49,11 @@ pub enum Error {
     },
     /// The device no longer responds, or was removed: close it.
     Gone,
+    /// The connection to the device was lost before it answered. The request may have taken effect, and may still do so later, so it must not be
+    /// repeated, and its blocks not be written by another path, before the device says so or the time that it names has passed.
+    OutcomeUnknown,
+    /// Another device is there now: close it.
+    Replaced,
 }
 
 impl Error {
@@ -96,6 +101,8 @@ impl PackedError {
             10 => Error::TimedOut,
             11 => Error::Aborted,
             12 => Error::ShortTransfer { done_bytes: detail },
+            14 => Error::OutcomeUnknown,
+            15 => Error::Replaced,
             _ => Error::Gone,
         }
     }
@@ -119,6 +126,8 @@ impl From<Error> for PackedError {
             Error::Aborted => (11, 0),
             Error::ShortTransfer { done_bytes } => (12, done_bytes),
             Error::Gone => (13, 0),
+            Error::OutcomeUnknown => (14, 0),
+            Error::Replaced => (15, 0),
         };
         Self(kind << DETAIL_BITS | detail.min((1 << DETAIL_BITS) - 1))
     }
@@ -163,6 +172,10 @@ impl fmt::Display for Error {
                 write!(f, "the device moved only {done_bytes} bytes")
             }
             Error::Gone => f.write_str("the device no longer answers: it failed or was removed"),
+            Error::OutcomeUnknown => f.write_str(
+                "the connection was lost before the device answered: the outcome is unknown, and the request may still take effect",
+            ),
+            Error::Replaced => f.write_str("another device is there now"),
         }
     }
 }
@@ -190,6 +203,8 @@ mod tests {
             Error::Aborted,
             Error::ShortTransfer { done_bytes: 4096 },
             Error::Gone,
+            Error::OutcomeUnknown,
+            Error::Replaced,
         ] {
             assert_eq!(PackedError::from(error).error(), error);
         }

@@ -13,6 +13,24 @@ pub const CAP: u32 = 0x00;
 pub const CC: u32 = 0x14;
 pub const CSTS: u32 = 0x1c;
 
+/// Opcodes of the Admin command set.
+pub mod opcode {
+    pub const GET_LOG: u8 = 0x02;
+    pub const IDENTIFY: u8 = 0x06;
+    pub const SET_FEATURES: u8 = 0x09;
+    pub const GET_FEATURES: u8 = 0x0a;
+    pub const KEEP_ALIVE: u8 = 0x18;
+}
+
+/// Opcodes of the NVM command set.
+pub mod io {
+    pub const FLUSH: u8 = 0;
+    pub const WRITE: u8 = 1;
+    pub const READ: u8 = 2;
+    pub const WRITE_ZEROES: u8 = 8;
+    pub const DATASET_MANAGEMENT: u8 = 9;
+}
+
 /// A submission queue entry without its identifier and its data pointer, which the queue adds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Command(pub [u8; 64]);
@@ -27,6 +45,11 @@ impl Command {
             put(&mut entry, 40 + 4 * index, &dword.to_le_bytes());
         }
         Self(entry)
+    }
+
+    /// Whether an I/O command changes blocks, so that it must not be executed late.
+    pub(crate) fn changes(&self) -> bool {
+        !matches!(self.0[0], io::READ | io::FLUSH)
     }
 
     fn fabric(kind: u8, bytes: &[u8]) -> Self {

@@ -1,8 +1,8 @@
 //! The log of a discovery subsystem: which subsystems a target has, and where.
 
 use crate::pdu::{u16_at, u64_at};
-use crate::remote::{Name, Options, open_controller, read_log};
-use crate::{Connect, FabricError};
+use crate::remote::{open_controller, read_log};
+use crate::{Connect, FabricError, Name, Options};
 use block::{Buffer, Clock};
 
 /// The name of every discovery subsystem.

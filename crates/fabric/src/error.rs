@@ -34,10 +34,73 @@ pub enum FabricError {
     Unusable(nvme::Error),
     /// The controller reports a fatal state.
     Fatal,
+    /// After a reconnection another namespace has the name.
+    OtherNamespace {
+        /// Its identifier (NSID).
+        nsid: u32,
+        /// What it was known by.
+        was: Identifier,
+        /// The same of the one that is there now.
+        now: Identifier,
+    },
     /// A name is longer than the protocol allows, or empty.
     Name,
     /// The buffer for administration has less than 4096 bytes.
     Memory,
+}
+
+/// What a namespace is known by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Identifier {
+    /// UUID.
+    Uuid([u8; 16]),
+    /// Globally unique identifier (NGUID).
+    Nguid([u8; 16]),
+    /// Extended unique identifier (EUI64).
+    Eui64([u8; 8]),
+    /// Size and logical block.
+    Size {
+        /// Logical blocks.
+        block_count: u64,
+        /// A block has `1 << block_size_log2` bytes.
+        block_size_log2: u8,
+    },
+}
+
+impl fmt::Display for Identifier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hex = |f: &mut fmt::Formatter<'_>, bytes: &[u8]| {
+            bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        };
+        match self {
+            Self::Uuid(bytes) => {
+                f.write_str("UUID ")?;
+                for (index, byte) in bytes.iter().enumerate() {
+                    if matches!(index, 4 | 6 | 8 | 10) {
+                        f.write_str("-")?;
+                    }
+                    write!(f, "{byte:02x}")?;
+                }
+                Ok(())
+            }
+            Self::Nguid(bytes) => {
+                f.write_str("NGUID ")?;
+                hex(f, bytes)
+            }
+            Self::Eui64(bytes) => {
+                f.write_str("EUI64 ")?;
+                hex(f, bytes)
+            }
+            Self::Size {
+                block_count,
+                block_size_log2,
+            } => write!(
+                f,
+                "{block_count} blocks of {} bytes",
+                1u64 << block_size_log2
+            ),
+        }
+    }
 }
 
 /// Status codes of Connect (NVMe over Fabrics, "Connect response").
@@ -91,6 +154,10 @@ impl fmt::Display for FabricError {
             ),
             Self::Unusable(error) => error.fmt(f),
             Self::Fatal => f.write_str("the controller reports a fatal error"),
+            Self::OtherNamespace { nsid, was, now } => write!(
+                f,
+                "namespace {nsid} is another one after the reconnection: it has {now}, and had {was}"
+            ),
             Self::Name => f.write_str("a qualified name has 1 to 223 bytes"),
             Self::Memory => f.write_str("the buffer for administration has less than 4096 bytes"),
         }

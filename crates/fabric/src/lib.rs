@@ -3,7 +3,9 @@
 //! * [`ByteStream`] and [`Connect`]: what it needs from the platform. With sockets: `straightway-linux`.
 //! * [`Queue`]: one connection: the PDUs of the NVMe/TCP transport specification, with header and data digests, in-capsule
 //!   data, and R2T.
-//! * [`Remote`]: an association: connects, identifies, keeps alive, reconnects within a deadline, and is the device.
+//! * [`Remote`]: an association: connects, identifies, reconnects within a deadline, and is the device.
+//! * [`KeepAlive`] and [`Keeper`]: its administration connection, for a thread or for polls.
+//! * [`Timing`]: how long the commands of a lost association may still be executed.
 //! * [`discovery`]: the log of a discovery subsystem.
 //!
 //! TLS is not part of it: use a proxy such as stunnel on both ends, or a private network.
@@ -18,6 +20,9 @@ extern crate std;
 mod command;
 pub mod discovery;
 mod error;
+mod fence;
+mod keeper;
+mod options;
 pub mod pdu;
 mod queue;
 mod receive;
@@ -25,10 +30,13 @@ mod remote;
 mod stream;
 
 pub use command::{Command, Connecting};
-pub use error::FabricError;
+pub use error::{FabricError, Identifier};
+pub use fence::Timing;
+pub use keeper::{KeepAlive, Keeper};
+pub use options::{Ana, Name, Options};
 pub use queue::{Done, Limits, Queue};
-pub use remote::{Ana, Name, Options, Remote};
-pub use stream::{ByteStream, Connect, StreamError};
+pub use remote::Remote;
+pub use stream::{ByteStream, Connect, RemoteEvent, StreamError};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -81,6 +81,10 @@ pub(crate) struct Slot {
     pub is_corrupt: bool,
     /// The capsule has been sent, so the target may answer.
     is_sent: bool,
+    /// The path failed the command with this status; it waits to be sent again.
+    path_status: u16,
+    /// It has been sent again after that.
+    is_retried: bool,
     since: u64,
 }
 
@@ -126,6 +130,9 @@ pub struct Queue<S, const DEPTH: usize> {
     /// The digest behind the segment.
     trailer: Option<[u8; DIGEST_BYTES]>,
     receiver: Receiver,
+    /// Commands that failed by their path are kept, to be sent again.
+    keeps_path_failures: bool,
+    kept: u16,
     error: Option<FabricError>,
 }
 
@@ -154,6 +161,8 @@ impl<S: ByteStream, const DEPTH: usize> Queue<S, DEPTH> {
             segment: None,
             trailer: None,
             receiver: Receiver::new(),
+            keeps_path_failures: false,
+            kept: 0,
             error: None,
         };
         let header = Header {
@@ -198,6 +207,83 @@ impl<S: ByteStream, const DEPTH: usize> Queue<S, DEPTH> {
     /// When the oldest outstanding command was submitted, in ticks of the owner's clock.
     pub fn oldest(&self) -> Option<u64> {
         self.slots.iter().flatten().map(|slot| slot.since).min()
+    }
+
+    /// Whether a command that the target must answer has been outstanding for more than `most` ticks, or `retries` more if its path failed before.
+    pub(crate) fn is_overdue(&self, now: u64, most: u64, retries: u64) -> bool {
+        let mut slots = self.slots.iter().flatten();
+        slots.any(|slot| {
+            let most = match slot.is_retried {
+                true => most.saturating_add(retries),
+                false => most,
+            };
+            slot.path_status == 0 && now.saturating_sub(slot.since) > most
+        })
+    }
+
+    /// Whether anything has arrived since the last call.
+    pub(crate) fn take_heard(&mut self) -> bool {
+        core::mem::take(&mut self.receiver.heard)
+    }
+
+    /// Whether a command that changes blocks has been sent and not answered.
+    pub(crate) fn has_changes_in_doubt(&self) -> bool {
+        let mut slots = self.slots.iter().flatten();
+        slots.any(|slot| slot.is_sent && slot.entry.changes())
+    }
+
+    /// From now on commands that failed by their path are kept: see [`retry`](Self::retry).
+    pub(crate) fn keep_path_failures(&mut self) {
+        self.keeps_path_failures = true;
+    }
+
+    /// Commands that failed by their path and wait to be sent again.
+    pub(crate) const fn kept(&self) -> u16 {
+        self.kept
+    }
+
+    /// Sends the commands that failed by their path again.
+    pub(crate) fn retry(&mut self) {
+        for index in 0..DEPTH {
+            match self.slots.get_mut(index) {
+                Some(Some(slot)) if slot.path_status != 0 => {
+                    slot.path_status = 0;
+                    slot.is_retried = true;
+                    slot.next = Next::Capsule;
+                }
+                _ => continue,
+            }
+            self.push_work(index);
+        }
+        self.kept = 0;
+        self.kick();
+    }
+
+    /// Ends a command that failed by its path, and was submitted before `since`.
+    pub(crate) fn expire(&mut self, since: u64) -> Option<Done> {
+        let is_due = |slot: &Slot| slot.path_status != 0 && slot.since < since;
+        let index = (self.slots.iter()).position(|slot| slot.as_ref().is_some_and(is_due))?;
+        let status = self.slots.get(index)?.as_ref()?.path_status;
+        self.kept -= 1;
+        self.finish(index, status, 0)
+    }
+
+    /// Keeps a command that has failed by its path, if that may help: Status Code Type 3 (Path Related Status) without Do Not Retry. Such a
+    /// command has ended, so that it may be sent again at once.
+    #[cold]
+    fn keep(&mut self, cid: usize, status: u16) -> bool {
+        if !self.keeps_path_failures || status & 0x4700 != 0x300 {
+            return false;
+        }
+        let Some(Some(slot)) = self.slots.get_mut(cid) else {
+            return false;
+        };
+        slot.path_status = status;
+        slot.is_sent = false;
+        slot.is_corrupt = false;
+        slot.received = 0;
+        self.kept += 1;
+        true
     }
 
     /// The stream.
@@ -246,6 +332,8 @@ impl<S: ByteStream, const DEPTH: usize> Queue<S, DEPTH> {
                 received: 0,
                 is_corrupt: false,
                 is_sent: false,
+                path_status: 0,
+                is_retried: false,
                 since,
             });
         }
@@ -264,8 +352,8 @@ impl<S: ByteStream, const DEPTH: usize> Queue<S, DEPTH> {
         }
     }
 
-    /// Ends every command: for each, its tag, buffer and what is needed to submit it again.
-    pub(crate) fn drain(&mut self, mut each: impl FnMut(u32, Command, Payload)) {
+    /// Ends every command: for each, its tag, buffer and what is needed to submit it again, and whether it had been sent.
+    pub(crate) fn drain(&mut self, mut each: impl FnMut(u32, Command, Payload, bool)) {
         for place in &mut self.slots {
             if let Some(slot) = place.take() {
                 let data = match (slot.direction, slot.buffer) {
@@ -274,10 +362,11 @@ impl<S: ByteStream, const DEPTH: usize> Queue<S, DEPTH> {
                     (Direction::Out, None) => Payload::Short(slot.short),
                     _ => Payload::None,
                 };
-                each(slot.tag, slot.entry, data);
+                each(slot.tag, slot.entry, data, slot.is_sent);
             }
         }
         self.used = 0;
+        self.kept = 0;
         self.work_count = 0;
     }
 
@@ -541,6 +630,9 @@ impl<S: ByteStream, const DEPTH: usize> Queue<S, DEPTH> {
                 // Data that the target did not wait for may still be in the queue.
                 if self.is_sending(cid) {
                     return Err(FabricError::Protocol("a response before the data was sent"));
+                }
+                if status != 0 && self.keep(cid, status) {
+                    return Ok(None);
                 }
                 Ok(self.finish(cid, status, pdu::u64_at(bytes, 8)))
             }

@@ -51,6 +51,8 @@ pub struct Receiver {
     part: Part,
     header: [u8; IC_BYTES + DIGEST_BYTES],
     got: usize,
+    /// Something arrived since the flag was cleared.
+    pub heard: bool,
     incoming: Option<Incoming>,
     sum: DigestState,
 }
@@ -75,6 +77,7 @@ impl Receiver {
             bytes: [0; IN_BYTES],
             from: 0,
             to: 0,
+            heard: true,
             part: Part::Header,
             header: [0; IC_BYTES + DIGEST_BYTES],
             got: 0,
@@ -283,7 +286,10 @@ impl Receiver {
             // A long rest goes to its buffer directly.
             0 if target.len() >= IN_BYTES => match stream.read(target)? {
                 0 => return Ok(false),
-                count => count,
+                count => {
+                    self.heard = true;
+                    count
+                }
             },
             0 => {
                 return self.read(stream);
@@ -331,6 +337,7 @@ impl Receiver {
         self.from = 0;
         self.to = 0;
         self.to = stream.read(&mut self.bytes)?.min(IN_BYTES);
+        self.heard |= self.to != 0;
         Ok(self.to != 0)
     }
 }

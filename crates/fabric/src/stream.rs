@@ -1,5 +1,7 @@
 //! What the initiator needs from the platform: reliable byte streams that do not block.
 
+use crate::{FabricError, KeepAlive, Keeper};
+
 /// Why a stream failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamError {
@@ -12,7 +14,10 @@ pub enum StreamError {
     },
 }
 
-/// A connected byte stream. Dropping it closes it.
+/// A connected byte stream.
+///
+/// Dropping it, and the end of the process, must discard what has not been sent (`SO_LINGER` with a time of 0, RFC 9293 "ABORT"): bytes that are
+/// sent later are commands of an association that was given up.
 pub trait ByteStream {
     /// Reads what has arrived, at most `bytes.len()`; 0 if nothing has.
     ///
@@ -44,4 +49,43 @@ pub trait Connect {
 
     /// Sleeps for about `us` microseconds, before the next attempt.
     fn pause(&mut self, us: u64);
+
+    /// Who tends the administration connections of its target.
+    type Keeper: Keeper;
+
+    /// Hands over the administration connection of a new association.
+    fn keep(&mut self, admin: KeepAlive<Self::Stream>) -> Self::Keeper;
+
+    /// Something happened to the association. It must not block.
+    fn event(&mut self, event: RemoteEvent) {
+        let _ = event;
+    }
+}
+
+/// Something that happened to an association.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RemoteEvent {
+    /// It was lost, and is made again.
+    Lost {
+        /// Why.
+        error: FabricError,
+    },
+    /// It was made again.
+    Connected {
+        /// Changing commands wait for so long, until the commands of the lost one have ended at the target.
+        writes_wait_us: u64,
+    },
+    /// It could not be made again: the device is gone.
+    GivenUp {
+        /// Why.
+        error: FabricError,
+        /// For so long commands that were not answered may still be executed; 0 if there are none, `u64::MAX` if that is not known.
+        in_doubt_us: u64,
+    },
+    /// A changing command that was not answered ended with an unknown outcome.
+    InDoubt {
+        /// For so long it may still be executed; `u64::MAX` if that is not known.
+        in_doubt_us: u64,
+    },
 }

@@ -347,7 +347,7 @@ fn violations_end_the_connection_with_the_reason() {
             continue;
         }
         let outcome = blocking::write(&mut device, 0, pattern(20, 1), false);
-        assert_eq!(outcome.result, Err(Error::Gone), "{says}");
+        assert_eq!(outcome.result, Err(Error::OutcomeUnknown), "{says}");
         let error = device.last_error().unwrap().to_string();
         assert!(error.contains(says), "{error}: {says}");
         drop(memory);
@@ -451,17 +451,6 @@ fn a_target_that_hangs_ends_in_bounded_time() {
 }
 
 #[test]
-fn another_namespace_behind_the_same_name_is_not_used() {
-    let memory = target();
-    let mut device = connect(&memory, options()).unwrap();
-    let next = memory.target.borrow().pdus;
-    memory.target.borrow_mut().close_at = Some(next);
-    memory.target.borrow_mut().size_blocks = 32;
-    let outcome = blocking::write(&mut device, 0, pattern(1, 1), false);
-    assert_eq!(outcome.result, Err(Error::Gone));
-}
-
-#[test]
 fn a_sign_of_life_is_sent_and_path_states_are_read() {
     let states = [
         (1, Ana::Optimized),
@@ -483,9 +472,9 @@ fn a_sign_of_life_is_sent_and_path_states_are_read() {
         device.wait(1);
         assert!(device.poll().is_none());
     }
-    // Every 5 s.
+    // Every 1.25 s, seen once a second.
     let sent = memory.target.borrow().pdus - before;
-    assert!((3..=4).contains(&sent), "{sent}");
+    assert!((9..=16).contains(&sent), "{sent}");
 }
 
 #[test]

@@ -1,12 +1,21 @@
 //! NVMe/TCP over sockets.
 
+mod keeper;
+
 use crate::clock::TscClock;
 use crate::{Error, Result};
-use ::fabric::{ByteStream, Connect, FabricError, Name, Options, Remote, StreamError, discovery};
+use ::fabric::{
+    ByteStream, Connect, FabricError, KeepAlive, Name, Options, Remote, RemoteEvent, StreamError,
+    discovery,
+};
 use block::Buffer;
+pub use keeper::KeeperThread;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::sockopt::set_socket_linger;
+use std::fmt;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Requests in flight on each connection.
@@ -17,10 +26,22 @@ pub const QUEUES: usize = 8;
 /// A namespace of a remote target.
 pub type RemoteDevice = Remote<Tcp, TscClock, DEPTH, QUEUES>;
 
+/// Who is told of an association's events.
+pub type EventHandler = Arc<dyn Fn(RemoteEvent) + Send + Sync>;
+
 /// A target's address; connects to it.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Tcp {
     addresses: Vec<SocketAddr>,
+    on_event: Option<EventHandler>,
+}
+
+impl fmt::Debug for Tcp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tcp")
+            .field("addresses", &self.addresses)
+            .finish_non_exhaustive()
+    }
 }
 
 /// A subsystem that a discovery service reported.
@@ -103,8 +124,18 @@ impl Tcp {
         let addresses: Vec<_> = found.map_err(|error| missing(error.to_string()))?.collect();
         match addresses.is_empty() {
             true => Err(missing("the host has no address".to_owned())),
-            false => Ok(Self { addresses }),
+            false => Ok(Self {
+                addresses,
+                on_event: None,
+            }),
         }
+    }
+
+    /// Calls `handler` with each event of the associations that are made with it.
+    #[must_use]
+    pub fn on_event(mut self, handler: EventHandler) -> Self {
+        self.on_event = Some(handler);
+        self
     }
 }
 
@@ -117,6 +148,8 @@ impl Connect for Tcp {
         for address in &self.addresses {
             let connected = TcpStream::connect_timeout(address, timeout).and_then(|stream| {
                 stream.set_nodelay(true)?;
+                // A connection that is given up, and that of a process that is killed, must not deliver afterwards what is not sent.
+                set_socket_linger(&stream, Some(Duration::ZERO))?;
                 stream.set_nonblocking(true)?;
                 Ok(stream)
             });
@@ -130,6 +163,18 @@ impl Connect for Tcp {
 
     fn pause(&mut self, us: u64) {
         std::thread::sleep(Duration::from_micros(us));
+    }
+
+    type Keeper = KeeperThread;
+
+    fn keep(&mut self, admin: KeepAlive<Socket>) -> KeeperThread {
+        KeeperThread::start(admin)
+    }
+
+    fn event(&mut self, event: RemoteEvent) {
+        if let Some(handler) = &self.on_event {
+            handler(event);
+        }
     }
 }
 

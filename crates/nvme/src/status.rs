@@ -45,6 +45,8 @@ impl Status {
             0x00c => "Command Sequence Error",
             0x013 => "PRP Offset Invalid",
             0x020 => "Namespace is Write Protected",
+            0x021 => "Command Interrupted",
+            0x022 => "Transient Transport Error",
             0x080 => "LBA Out of Range",
             0x081 => "Capacity Exceeded",
             0x082 => "Namespace Not Ready",
@@ -83,6 +85,14 @@ impl Status {
             0x285 => "Compare Failure",
             0x286 => "Access Denied",
             0x287 => "Deallocated or Unwritten Logical Block",
+            // Path Related Status (base specification 2.1, figure 103).
+            0x300 => "Internal Path Error",
+            0x301 => "Asymmetric Access Persistent Loss",
+            0x302 => "Asymmetric Access Inaccessible",
+            0x303 => "Asymmetric Access Transition",
+            0x360 => "Controller Pathing Error",
+            0x370 => "Host Pathing Error",
+            0x371 => "Command Aborted By Host",
             _ => "unnamed status",
         }
     }

@@ -1,22 +1,18 @@
 //! Requests on an association.
 
-use super::{
-    Clock, Command, Completion, Connect, Device, Error, FabricError, Geometry, Operation, Payload,
-    Refused, Remote, Request, keep_alive_at, opcode,
-};
+use super::{Clock, Command, Completion, Connect, FabricError, Geometry, Payload, Remote};
+use crate::command::io;
+use crate::keeper::Keeper;
 use crate::queue::Done;
+use block::{Device, Error, Operation, Refused, Request};
 use nvme::Status;
 
 /// Deadlines are checked after this many polls without a completion.
 const POLLS_PER_DEADLINE_CHECK: u32 = 256;
+/// Between two attempts with a command whose path failed.
+const PATH_RETRY_US: u64 = 250_000;
 const MOST_ZEROES: u32 = 1 << 16;
 
-/// Opcodes of the NVM command set.
-const FLUSH: u8 = 0;
-const WRITE: u8 = 1;
-const READ: u8 = 2;
-const WRITE_ZEROES: u8 = 8;
-const DATASET_MANAGEMENT: u8 = 9;
 const FUA: u32 = 1 << 30;
 
 /// The command of an operation, and its data.
@@ -33,24 +29,27 @@ fn encode(nsid: u32, operation: Operation, shift: u8) -> (Command, Payload) {
         Operation::Read { lba, buffer } => {
             let len = buffer.len() as u32;
             let dwords = range(lba, len >> shift, false);
-            (Command::new(READ, nsid, &dwords), Payload::In(buffer, len))
+            (
+                Command::new(io::READ, nsid, &dwords),
+                Payload::In(buffer, len),
+            )
         }
         Operation::Write { lba, buffer, fua } => {
             let len = buffer.len() as u32;
             let dwords = range(lba, len >> shift, fua);
             (
-                Command::new(WRITE, nsid, &dwords),
+                Command::new(io::WRITE, nsid, &dwords),
                 Payload::Out(buffer, len),
             )
         }
-        Operation::Flush => (Command::new(FLUSH, nsid, &[]), Payload::None),
+        Operation::Flush => (Command::new(io::FLUSH, nsid, &[]), Payload::None),
         Operation::WriteZeroes {
             lba,
             block_count,
             fua,
         } => {
             let dwords = range(lba, block_count, fua);
-            (Command::new(WRITE_ZEROES, nsid, &dwords), Payload::None)
+            (Command::new(io::WRITE_ZEROES, nsid, &dwords), Payload::None)
         }
         Operation::Discard { lba, block_count } => {
             let mut bytes = [0; 16];
@@ -58,7 +57,7 @@ fn encode(nsid: u32, operation: Operation, shift: u8) -> (Command, Payload) {
             crate::pdu::put(&mut bytes, 8, &lba.to_le_bytes());
             // One range; attribute Deallocate.
             (
-                Command::new(DATASET_MANAGEMENT, nsid, &[0, 4]),
+                Command::new(io::DATASET_MANAGEMENT, nsid, &[0, 4]),
                 Payload::Short(bytes),
             )
         }
@@ -69,49 +68,61 @@ impl<C: Connect, K: Clock, const DEPTH: usize, const QUEUES: usize> Remote<C, K,
     /// The first error of a connection, or an overdue command.
     fn failure(&self, is_check_due: bool) -> Option<FabricError> {
         let errors = self.queues.iter().flatten().find_map(|queue| queue.error());
-        let admin = self.admin.as_ref().and_then(|queue| queue.error());
+        let admin = self.admin.as_ref().and_then(Keeper::failure);
         if errors.or(admin).is_some() || !is_check_due {
             return errors.or(admin);
         }
         let most = self.clock.ticks_from_us(self.options.command_timeout_us);
+        let retries = self.clock.ticks_from_us(self.options.reconnect_us);
         let now = self.clock.ticks();
-        let oldest = self
-            .queues
-            .iter()
-            .flatten()
-            .filter_map(|queue| queue.oldest());
-        let admin = self.admin.as_ref().and_then(|queue| queue.oldest());
-        let oldest = oldest.chain(admin).min()?;
-        (now.saturating_sub(oldest) > most).then_some(FabricError::TimedOut("a command"))
+        let mut queues = self.queues.iter().flatten();
+        let is_overdue = queues.any(|queue| queue.is_overdue(now, most, retries));
+        is_overdue.then_some(FabricError::TimedOut("a command"))
     }
 
-    /// Sends a sign of life when it is due, and takes the answer to the last.
-    fn keep_alive(&mut self) {
+    /// What is done now and then: notes whether the target was heard, tends the administration connection, and sends commands again whose
+    /// path failed. Returns one that has failed for too long.
+    fn look_after(&mut self) -> Option<Completion> {
         let now = self.clock.ticks();
-        let Some(admin) = &mut self.admin else {
-            return;
-        };
-        let _ = admin.poll();
-        if self.options.keep_alive_ms == 0 || now < self.next_keep_alive {
-            return;
+        let mut kept = 0;
+        for queue in self.queues.iter_mut().flatten() {
+            if queue.take_heard() {
+                self.heard = now;
+            }
+            kept += queue.kept();
         }
-        if admin.outstanding() == 0 {
-            let command = Command::new(opcode::KEEP_ALIVE, 0, &[]);
-            let _ = admin.submit(0, command, Payload::None, now);
-            admin.kick();
+        if let Some(admin) = &mut self.admin {
+            admin.tend(now);
         }
-        self.next_keep_alive = keep_alive_at(&self.clock, &self.options);
+        if kept == 0 {
+            self.retry_at = 0;
+            return None;
+        }
+        let since = now.saturating_sub(self.clock.ticks_from_us(self.options.reconnect_us));
+        let mut queues = self.queues.iter_mut().flatten();
+        if let Some(done) = queues.find_map(|queue| queue.expire(since)) {
+            return Some(self.complete(done));
+        }
+        if self.retry_at == 0 {
+            self.retry_at = now.saturating_add(self.clock.ticks_from_us(PATH_RETRY_US));
+        } else if now >= self.retry_at {
+            self.retry_at = 0;
+            for queue in self.queues.iter_mut().flatten() {
+                queue.retry();
+            }
+        }
+        None
     }
 
     fn check_failures(&mut self, is_check_due: bool) {
-        if !self.is_gone {
+        if self.gone.is_none() {
             if let Some(error) = self.failure(is_check_due) {
                 self.recover(error);
             }
         }
     }
 
-    fn complete(&self, done: Done) -> Completion {
+    pub(super) fn complete(&self, done: Done) -> Completion {
         let buffer = done.buffer;
         let status = Status(done.status);
         let result = match status.is_success() {
@@ -128,18 +139,6 @@ impl<C: Connect, K: Clock, const DEPTH: usize, const QUEUES: usize> Remote<C, K,
             buffer,
             result,
         }
-    }
-
-    /// Ends a request of an association that could not be made again.
-    fn poll_lost(&mut self) -> Option<Completion> {
-        let mut all = self.lost.iter_mut().flatten();
-        let lost = all.find_map(Option::take)?;
-        self.lost_count -= 1;
-        Some(Completion {
-            tag: lost.tag,
-            buffer: lost.data.into_buffer(),
-            result: Err(Error::Gone),
-        })
     }
 }
 
@@ -163,9 +162,24 @@ impl<C: Connect, K: Clock, const DEPTH: usize, const QUEUES: usize> Device
             return Err(Refused { error, request });
         }
         self.check_failures(false);
-        if self.is_gone {
-            let error = Error::Gone;
-            return Err(Refused { error, request });
+        if self.is_degraded {
+            if let Some(error) = self.gone {
+                return Err(Refused { error, request });
+            }
+            if self.outstanding() >= usize::from(self.geometry.queue_depth) {
+                let error = Error::QueueFull;
+                return Err(Refused { error, request });
+            }
+            let is_change = !matches!(request.operation, Operation::Read { .. } | Operation::Flush);
+            if is_change && self.clock.ticks() < self.fence {
+                let (entry, data) = encode(
+                    self.namespace.nsid,
+                    request.operation,
+                    self.geometry.block_size_log2,
+                );
+                self.park_new(request.tag, entry, data);
+                return Ok(());
+            }
         }
         let count = self.queues.iter().flatten().count().max(1);
         let depth = usize::from(self.geometry.queue_depth)
@@ -201,8 +215,11 @@ impl<C: Connect, K: Clock, const DEPTH: usize, const QUEUES: usize> Device
     }
 
     fn poll(&mut self) -> Option<Completion> {
-        if self.is_gone {
-            return self.poll_lost();
+        if self.is_degraded {
+            let parked = self.poll_parked();
+            if parked.is_some() || self.gone.is_some() {
+                return parked;
+            }
         }
         for queue in self.queues.iter_mut().flatten() {
             if queue.outstanding() == 0 {
@@ -220,7 +237,9 @@ impl<C: Connect, K: Clock, const DEPTH: usize, const QUEUES: usize> Device
         let is_check_due = self.empty_polls >= POLLS_PER_DEADLINE_CHECK;
         if is_check_due {
             self.empty_polls = 0;
-            self.keep_alive();
+            if let Some(completion) = self.look_after() {
+                return Some(completion);
+            }
         }
         self.check_failures(is_check_due);
         None
@@ -228,7 +247,7 @@ impl<C: Connect, K: Clock, const DEPTH: usize, const QUEUES: usize> Device
 
     fn outstanding(&self) -> usize {
         let queues = self.queues.iter().flatten();
-        self.lost_count + queues.map(|queue| queue.outstanding()).sum::<usize>()
+        self.parked_count + queues.map(|queue| queue.outstanding()).sum::<usize>()
     }
 
     fn wait(&mut self, timeout_us: u32) {
@@ -245,6 +264,8 @@ impl<C: Connect, K: Clock, const DEPTH: usize, const QUEUES: usize> Device
                 None => timeout_us.min(100_000),
             };
             first.wait(timeout_us);
+        } else if self.parked_count != 0 {
+            self.wait_parked(timeout_us);
         }
     }
 }

@@ -4,7 +4,9 @@
 use block::{Buffer, Clock};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use straightway_fabric::{ByteStream, Connect, Name, Options, Remote, StreamError};
+use straightway_fabric::{
+    ByteStream, Connect, KeepAlive, Name, Options, Remote, RemoteEvent, StreamError,
+};
 
 pub const BLOCK: usize = 512;
 pub const BLOCKS: usize = 64;
@@ -54,6 +56,54 @@ pub struct Target {
     pub ana: Option<u8>,
     pub size_blocks: u64,
     pub terms: Vec<u16>,
+    /// What the host sends on these connections stays in the network, and nothing comes back.
+    pub held_connections: std::ops::Range<usize>,
+    /// When the network delivers what it held, whether or not the host has aborted the connection since.
+    pub delivered_at: u64,
+    network: Vec<Stream>,
+    /// The keep-alive timeout of Connect, and what Get Features reports if it is another.
+    pub keep_alive_ms: u64,
+    pub reported_keep_alive_ms: Option<u64>,
+    /// CTRATT, CQT, KAS.
+    pub traffic_based: bool,
+    pub quiesce_ms: u16,
+    pub granularity: u16,
+    /// Of each association: when its controller processed a command last.
+    processed: Vec<u64>,
+    /// Writes that a controller executed after the network had held them.
+    pub late_writes: usize,
+    pub uuid: [u8; 16],
+    pub nguid: [u8; 16],
+    /// Status of the next commands for blocks, and how many of them.
+    pub statuses: (u16, usize),
+    pub events: Vec<RemoteEvent>,
+}
+
+impl Target {
+    /// Whether the controller of an association takes commands: it looks at its timer once per timeout and gives up if no command was processed since
+    /// (base specification 2.1, 3.9, Traffic Based Keep Alive), so at the latest two timeouts after the last one. Otherwise after one.
+    fn is_alive(&self, association: usize, now: u64) -> bool {
+        let timeouts = if self.traffic_based { 2 } else { 1 };
+        now < self.processed[association - 1] + timeouts * self.keep_alive_ms * 1000
+    }
+}
+
+/// Delivers what the network has held for long enough.
+fn deliver_held(target: &Rc<RefCell<Target>>, now: u64) {
+    let due = {
+        let mut target = target.borrow_mut();
+        match now >= target.delivered_at {
+            true => std::mem::take(&mut target.network),
+            false => Vec::new(),
+        }
+    };
+    for mut stream in due {
+        if target.borrow().is_alive(stream.association, now) {
+            stream.is_late = true;
+            while stream.take_pdu() {}
+        }
+        stream.held.clear();
+    }
 }
 
 impl Default for Target {
@@ -78,6 +128,20 @@ impl Default for Target {
             ana: None,
             size_blocks: BLOCKS as u64,
             terms: Vec::new(),
+            held_connections: 0..0,
+            delivered_at: u64::MAX,
+            network: Vec::new(),
+            keep_alive_ms: 0,
+            reported_keep_alive_ms: None,
+            traffic_based: true,
+            quiesce_ms: 0,
+            granularity: 10,
+            processed: Vec::new(),
+            late_writes: 0,
+            uuid: [0; 16],
+            nguid: [0; 16],
+            statuses: (0, 0),
+            events: Vec::new(),
         }
     }
 }
@@ -114,6 +178,11 @@ pub struct Stream {
     number: usize,
     writing: Vec<Writing>,
     is_connected: bool,
+    connection: usize,
+    association: usize,
+    /// What the network holds.
+    held: Vec<u8>,
+    is_late: bool,
 }
 
 #[derive(Clone)]
@@ -141,22 +210,65 @@ impl Connect for Memory {
             number: 0,
             writing: Vec::new(),
             is_connected: false,
+            connection: target.connections,
+            association: target.processed.len(),
+            held: Vec::new(),
+            is_late: false,
         })
     }
 
     fn pause(&mut self, us: u64) {
         self.clock.0.set(self.clock.0.get() + us);
+        deliver_held(&self.target, self.clock.0.get());
+    }
+
+    type Keeper = KeepAlive<Stream>;
+
+    fn keep(&mut self, admin: KeepAlive<Stream>) -> KeepAlive<Stream> {
+        admin
+    }
+
+    fn event(&mut self, event: RemoteEvent) {
+        self.target.borrow_mut().events.push(event);
     }
 }
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        self.target.borrow_mut().alive -= 1;
+        if self.is_late {
+            return;
+        }
+        let mut target = self.target.borrow_mut();
+        target.alive -= 1;
+        if !self.held.is_empty() {
+            // The host aborted it, but the network does not know that.
+            let ghost = Stream {
+                target: Rc::clone(&self.target),
+                clock: self.clock.clone(),
+                from_host: std::mem::take(&mut self.held),
+                to_host: Vec::new(),
+                is_closed: false,
+                number: 0,
+                writing: std::mem::take(&mut self.writing),
+                is_connected: true,
+                connection: self.connection,
+                association: self.association,
+                held: Vec::new(),
+                is_late: true,
+            };
+            target.network.push(ghost);
+        }
     }
 }
 
 impl ByteStream for Stream {
     fn read(&mut self, bytes: &mut [u8]) -> Result<usize, StreamError> {
+        if !self.held.is_empty() && self.clock.0.get() >= self.target.borrow().delivered_at {
+            // The host has not noticed the loss.
+            self.from_host.append(&mut self.held);
+            self.target.borrow_mut().held_connections = 0..0;
+            while self.take_pdu() {}
+        }
         let mut target = self.target.borrow_mut();
         let mut count = bytes.len().min(self.to_host.len()).min(target.chunk);
         if let Some(split) = target.split_at {
@@ -178,6 +290,15 @@ impl ByteStream for Stream {
             return Err(StreamError::Closed);
         }
         let count = bytes.len().min(self.target.borrow().chunk);
+        if self
+            .target
+            .borrow()
+            .held_connections
+            .contains(&self.connection)
+        {
+            self.held.extend(&bytes[..count]);
+            return Ok(count);
+        }
         self.from_host.extend(&bytes[..count]);
         while self.take_pdu() {}
         Ok(count)
@@ -188,6 +309,7 @@ impl ByteStream for Stream {
             self.clock
                 .0
                 .set(self.clock.0.get() + u64::from(timeout_us).max(1));
+            deliver_held(&self.target, self.clock.0.get());
         }
     }
 }
@@ -376,6 +498,26 @@ impl Stream {
     fn execute(&mut self, entry: &[u8], data: &[u8]) {
         let cid = le(entry, 2, 2) as u16;
         let dword = |index: usize| le(entry, 4 * index, 4);
+        if entry[0] == 0x7f && entry[4] == 1 {
+            let mut target = self.target.borrow_mut();
+            if le(entry, 42, 2) == 0 {
+                target.keep_alive_ms = le(entry, 48, 4);
+                target.processed.push(0);
+            }
+            self.association = target.processed.len();
+        }
+        if self.association != 0 {
+            let mut target = self.target.borrow_mut();
+            target.processed[self.association - 1] = self.clock.0.get();
+            target.late_writes += usize::from(self.is_late && entry[0] == 1);
+            let is_io = dword(1) == 1 && matches!(entry[0], 1 | 2 | 8);
+            if is_io && target.statuses.1 > 0 {
+                target.statuses.1 -= 1;
+                let status = target.statuses.0;
+                drop(target);
+                return self.respond(cid, 0, status);
+            }
+        }
         let at = (dword(10) as usize) * BLOCK;
         let len = ((dword(12) as usize & 0xffff) + 1) * BLOCK;
         match entry[0] {
@@ -402,6 +544,12 @@ impl Stream {
                 match dword(10) {
                     1 => {
                         page[4..14].copy_from_slice(b"serial1234");
+                        page[80..84].copy_from_slice(&0x0002_0100u32.to_le_bytes());
+                        let target = self.target.borrow();
+                        page[96] = u8::from(target.traffic_based) << 6;
+                        page[320..322].copy_from_slice(&target.granularity.to_le_bytes());
+                        page[386..388].copy_from_slice(&target.quiesce_ms.to_le_bytes());
+                        drop(target);
                         page[76] = if self.target.borrow().ana.is_some() {
                             8
                         } else {
@@ -414,7 +562,14 @@ impl Stream {
                         page[1792..1796].copy_from_slice(&(capsule as u32).to_le_bytes());
                     }
                     2 => page[0] = 1,
+                    3 => {
+                        // An EUI64 of 8 bytes, then the UUID.
+                        page[0..2].copy_from_slice(&[1, 8]);
+                        page[12..14].copy_from_slice(&[3, 16]);
+                        page[16..32].copy_from_slice(&self.target.borrow().uuid);
+                    }
                     _ => {
+                        page[104..120].copy_from_slice(&self.target.borrow().nguid);
                         let blocks = self.target.borrow().size_blocks.to_le_bytes();
                         page[0..8].copy_from_slice(&blocks);
                         page[8..16].copy_from_slice(&blocks);
@@ -448,6 +603,15 @@ impl Stream {
                 let (count, first) = (le(data, 4, 4) as usize, le(data, 8, 8) as usize);
                 self.target.borrow_mut().disk[first * BLOCK..(first + count) * BLOCK].fill(0);
                 self.respond(cid, 0, 0);
+            }
+            // Get Features: the keep-alive timeout.
+            10 => {
+                let target = self.target.borrow();
+                let value = target
+                    .reported_keep_alive_ms
+                    .unwrap_or(target.keep_alive_ms);
+                drop(target);
+                self.respond(cid, value, 0);
             }
             // Set Features: two queues granted; Flush and Keep Alive.
             9 => self.respond(cid, 1 << 16 | 1, 0),
