@@ -103,6 +103,18 @@ impl Drive {
         (!is_drive).then_some(path)
     }
 
+    /// The longest that a loss of the network holds up writes, in seconds; 0 for a device of this machine.
+    pub fn longest_stall_s(&self) -> u64 {
+        match self {
+            Self::Remote(remote) => remote.longest_stall_s(),
+            Self::Array(array) => {
+                let drives = array.members.iter().flat_map(|member| &member.drive);
+                drives.map(Self::longest_stall_s).max().unwrap_or(0)
+            }
+            _ => 0,
+        }
+    }
+
     /// Resolves `name` and prints the result.
     ///
     /// # Errors

@@ -1,10 +1,14 @@
 //! Everything that a drive reports about itself, from the straight path or through the kernel's
 //! driver.
 
+use crate::drive::RemoteDrive;
 use crate::failure::{Failure, Result};
 use crate::path::handle::ControllerHandle;
+use crate::path::remote;
 use crate::path::straight::{DEPTH, MAX_TRANSFER_BYTES};
 use block::Device;
+use fabric::{Ana, Identifier};
+use linux::HostMemory;
 use linux::admin;
 use linux::coprocessor::CoprocessorOptions;
 use linux::disk::Disk;
@@ -24,8 +28,8 @@ pub struct Facts {
     pub schema_version: u32,
     /// What the user called it, resolved.
     pub device: String,
-    /// How it was queried: `vfio`, `noiommu`, `model`, `kernel` (the NVMe driver's passthrough), or `block layer` (a disk that is not
-    /// NVMe).
+    /// How it was queried: `vfio`, `noiommu`, `model`, `kernel` (the NVMe driver's passthrough), `block layer` (a disk that is not
+    /// NVMe), or `NVMe/TCP`.
     pub asked_by: String,
     /// PCI vendor of the subsystem.
     pub pci_vendor: u16,
@@ -55,6 +59,25 @@ pub struct Facts {
     pub quirks: Vec<QuirkFacts>,
     /// Power states, null if the drive does not report them.
     pub power: Option<PowerFacts>,
+    /// The association, null if the drive is not remote.
+    pub association: Option<AssociationFacts>,
+}
+
+/// What is known of an association with a remote controller.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct AssociationFacts {
+    /// Keep Alive Timeout in effect.
+    pub keep_alive_ms: u32,
+    /// Any command restarts it (CTRATT.TBKAS).
+    pub traffic_based: bool,
+    /// Time that the target needs to end its commands (CQT), or what is assumed for it.
+    pub quiesce_ms: u32,
+    /// After a loss, writes wait for so long from the last byte of the target on.
+    pub write_wait_ms: Option<u64>,
+    /// State of the path (ANA); null if the target does not report it.
+    pub path_state: Option<String>,
+    /// The namespace's UUID, null if it has none.
+    pub uuid: Option<String>,
 }
 
 /// A known defect of the drive.
@@ -453,6 +476,45 @@ pub fn of_disk(device: String, disk: &Disk) -> Facts {
         }],
         ..Facts::default()
     }
+}
+
+/// What a remote controller reports; of its namespaces the one that was connected to.
+///
+/// # Errors
+/// It does not answer, or does not have the namespace.
+pub fn of_remote(device: String, drive: &RemoteDrive) -> Result<Facts> {
+    let memory = HostMemory::new(1 << 16)?;
+    let remote = remote::connected(drive, drive.nsid, &memory)?;
+    let geometry = *remote.geometry();
+    let mut facts = identity(device, "NVMe/TCP", remote.controller());
+    facts.nvme_version = version(remote.version());
+    let max_bytes = geometry.max_transfer_bytes() as u64;
+    let namespace = *remote.namespace();
+    facts.namespaces = vec![namespace_facts(
+        namespace.nsid,
+        Ok(namespace),
+        max_bytes,
+        geometry.queue_depth,
+    )];
+    let timing = remote.timing();
+    facts.association = Some(AssociationFacts {
+        keep_alive_ms: timing.keep_alive_ms,
+        traffic_based: timing.traffic_based,
+        quiesce_ms: timing.quiesce_ms,
+        write_wait_ms: timing.wait_ms(),
+        path_state: match remote.ana() {
+            Ana::Unreported => None,
+            Ana::Optimized => Some("optimized".to_owned()),
+            Ana::NonOptimized => Some("not optimized".to_owned()),
+            Ana::Inaccessible => Some("inaccessible".to_owned()),
+            Ana::PersistentLoss => Some("persistent loss".to_owned()),
+            Ana::Change => Some("change".to_owned()),
+        },
+        uuid: (*remote.uuid() != [0; 16])
+            .then(|| Identifier::Uuid(*remote.uuid()).to_string())
+            .map(|text| text.trim_start_matches("UUID ").to_owned()),
+    });
+    Ok(facts)
 }
 
 /// Queries a controller that the kernel's driver holds, at `path` (`/dev/nvme0`). The quirks are those that the driver here would

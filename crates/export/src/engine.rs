@@ -2,6 +2,9 @@
 //!
 //! Each client may hold a fixed share of the buffers, so one that does not read its answers stops only itself. A request takes
 //! all its buffers at once: it never waits for some while it holds others.
+//!
+//! A client that has lost its connection sends what was not answered again, on another connection. Its old changes must have ended before newer ones of
+//! the same blocks: a change that overlaps one of a client that is gone waits for its end, and what such a client had not begun is not begun.
 
 use crate::job::{Answer, Job, Key, Piece, Stage};
 use crate::{Command, Request};
@@ -69,6 +72,8 @@ pub struct Engine {
     /// Jobs with a command to submit.
     ready: VecDeque<usize>,
     done: VecDeque<Answer>,
+    /// Changes under way whose clients are gone.
+    abandoned_changes: usize,
 }
 
 impl Engine {
@@ -83,6 +88,7 @@ impl Engine {
             jobs: Vec::new(),
             ready: VecDeque::new(),
             done: VecDeque::new(),
+            abandoned_changes: 0,
         }
     }
 
@@ -147,6 +153,7 @@ impl Engine {
         if let Some(Some(job)) = self.jobs.get_mut(key.0) {
             if job.stage == Stage::Filling {
                 job.abandoned = true;
+                self.abandoned_changes += 1;
                 self.finish(key.0);
             }
         }
@@ -175,7 +182,7 @@ impl Engine {
         self.free.extend(answer.buffers);
     }
 
-    /// Ends the requests of a client that is gone: writes without all of their payload are not begun, the others are completed
+    /// Ends the requests of a client that is gone: those that are not begun are not begun, the others are completed
     /// without an answer. The client's number can be used again.
     pub fn abandon(&mut self, client: usize) {
         for index in 0..self.jobs.len() {
@@ -186,7 +193,10 @@ impl Engine {
                 continue;
             }
             job.abandoned = true;
-            if job.stage == Stage::Filling {
+            let is_begun = job.in_flight > 0;
+            self.abandoned_changes += usize::from(job.changes());
+            if !is_begun {
+                self.ready.retain(|ready| *ready != index);
                 self.finish(index);
             }
         }
@@ -216,7 +226,16 @@ impl Engine {
 
     fn submit<D: Device + ?Sized>(&mut self, device: &mut D) -> bool {
         let mut submitted = false;
+        let mut waiting = 0;
         while let Some(&index) = self.ready.front() {
+            if self.abandoned_changes != 0 && self.must_wait(index) {
+                self.ready.rotate_left(1);
+                waiting += 1;
+                if waiting >= self.ready.len() {
+                    break;
+                }
+                continue;
+            }
             match self.submit_next(index, device) {
                 Ok(true) => submitted = true,
                 Ok(false) => {
@@ -230,6 +249,16 @@ impl Engine {
             device.kick();
         }
         submitted
+    }
+
+    /// Whether a change has to wait for one of a client that is gone.
+    fn must_wait(&self, index: usize) -> bool {
+        let Some(Some(job)) = self.jobs.get(index) else {
+            return false;
+        };
+        let mut jobs = self.jobs.iter().flatten();
+        let is_old = |old: &Job| old.abandoned && old.changes() && old.overlaps(job);
+        !job.abandoned && job.changes() && jobs.any(is_old)
     }
 
     /// Submits a job's next command; false: it has none. An error: the queue is full.
@@ -313,6 +342,7 @@ impl Engine {
             share.jobs = share.jobs.saturating_sub(1);
         }
         let abandoned = job.abandoned;
+        self.abandoned_changes -= usize::from(abandoned && job.changes());
         let mut answer = job.end();
         if abandoned {
             self.give_back(answer);

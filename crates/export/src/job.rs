@@ -59,6 +59,17 @@ impl Job {
         (start, end.next_multiple_of(block_bytes) - start)
     }
 
+    /// Whether it changes blocks.
+    pub const fn changes(&self) -> bool {
+        !matches!(self.request.command, Command::Read | Command::Flush)
+    }
+
+    /// Whether two requests have a block in common.
+    pub const fn overlaps(&self, other: &Self) -> bool {
+        self.start_bytes < other.start_bytes + other.span_bytes
+            && other.start_bytes < self.start_bytes + self.span_bytes
+    }
+
     pub fn new(client: usize, request: Request, block_bytes: u64, pieces: Vec<Piece>) -> Self {
         let (start_bytes, span_bytes) = match request.command {
             Command::Flush => (0, 0),

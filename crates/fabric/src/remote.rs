@@ -45,8 +45,10 @@ struct Waiting {
 /// [`Options::reconnect_us`]. Past that they end: with [`Error::OutcomeUnknown`](block::Error::OutcomeUnknown) if they had been sent, otherwise with
 /// [`Error::TimedOut`](block::Error::TimedOut). If no connection can be made, every request ends with [`Error::Gone`](block::Error::Gone) or
 /// `OutcomeUnknown`, and with [`Error::Replaced`](block::Error::Replaced) if the namespace is another one than before.
+///
+/// Dropping it sleeps until no command of a lost association can be executed any more.
 #[derive(Debug)]
-pub struct Remote<C: Connect, K, const DEPTH: usize, const QUEUES: usize> {
+pub struct Remote<C: Connect, K: Clock, const DEPTH: usize, const QUEUES: usize> {
     connect: C,
     clock: K,
     options: Options,

@@ -83,6 +83,11 @@ pub enum RemoteEvent {
         /// For so long commands that were not answered may still be executed; 0 if there are none, `u64::MAX` if that is not known.
         in_doubt_us: u64,
     },
+    /// The device is closed, which waits until commands that were not answered cannot be executed any more.
+    Closing {
+        /// For so long.
+        wait_us: u64,
+    },
     /// A changing command that was not answered ended with an unknown outcome.
     InDoubt {
         /// For so long it may still be executed; `u64::MAX` if that is not known.

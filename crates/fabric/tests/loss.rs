@@ -234,6 +234,40 @@ fn changes_past_their_deadline_end_with_what_is_known_of_them() {
 }
 
 #[test]
+fn a_device_that_leaves_changes_in_doubt_is_closed_when_they_have_ended() {
+    // Given up, or closed during the wait.
+    for reconnect_us in [0, 30 * SECOND] {
+        let memory = target();
+        let own = Options {
+            reconnect_us,
+            ..options()
+        };
+        let mut device = connect(&memory, own).unwrap();
+        hold(&memory, 3, 9 * SECOND);
+        let began = now(&memory);
+        submit(&mut device, 1, write(0, b'A'));
+        while device.reconnects() == 0 && device.last_error().is_none() {
+            assert!(device.poll().is_none());
+            device.wait(100_000);
+        }
+        if reconnect_us == 0 {
+            assert_eq!(next(&mut device).result, Err(Error::OutcomeUnknown));
+        }
+        assert!(now(&memory) - began < 6 * SECOND);
+        drop(device);
+        assert!(now(&memory) - began >= WAIT);
+        // The next one is not overtaken.
+        let mut device = connect(&memory, options()).unwrap();
+        blocking::write(&mut device, 0, buffer(1, b'B'), false)
+            .result
+            .unwrap();
+        idle(&memory, &mut device, 30 * SECOND);
+        let target = memory.target.borrow();
+        assert_eq!((target.late_writes, target.disk[0]), (1, b'B'));
+    }
+}
+
+#[test]
 fn an_association_that_the_target_closed_needs_only_its_time_to_quiesce() {
     for (quiesce_ms, trusts_close, expected) in [
         (0, true, SECOND),

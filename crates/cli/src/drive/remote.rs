@@ -25,7 +25,16 @@ pub struct RemoteDrive {
     pub data_digest: bool,
     /// For how long a lost connection is made again.
     pub reconnect_s: u16,
+    /// Keep Alive Timeout.
+    pub keep_alive_s: u16,
+    /// How long the target may need to end its commands, if it does not report it.
+    pub quiesce_s: u16,
+    /// A proxy is between: that a connection is closed says nothing about the target.
+    pub is_proxied: bool,
 }
+
+/// The longest Keep Alive Timeout: the transport's default (NVMe base specification 2.1, "Keep Alive Timer").
+const MOST_KEEP_ALIVE_S: u16 = 120;
 
 impl RemoteDrive {
     /// Parses `rest`, the part of `name` after `tcp:`.
@@ -35,7 +44,7 @@ impl RemoteDrive {
     pub fn parse(name: &str, rest: &str) -> Result<Self> {
         let invalid = |what: &str| {
             Failure::usage(format!("`{name}`: {what}")).hint(
-                "tcp://HOST:4420/NQN, then ?nsid=N&queues=N&hdgst&ddgst&reconnect=SECONDS as needed",
+                "tcp://HOST:4420/NQN, then ?nsid=N&queues=N&hdgst&ddgst&reconnect=SECONDS&keep-alive=SECONDS&quiesce=SECONDS&proxied as needed",
             )
         };
         let rest = rest
@@ -66,20 +75,48 @@ impl RemoteDrive {
             queues: 1,
             header_digest: false,
             data_digest: false,
-            reconnect_s: 10,
+            reconnect_s: 30,
+            keep_alive_s: 5,
+            quiesce_s: 1,
+            is_proxied: false,
         };
         for word in words.split('&').filter(|word| !word.is_empty()) {
             let bad = |_| invalid(&format!("`{word}` is not a number in range"));
             match word.split_once('=') {
-                Some(("nsid", value)) => drive.nsid = value.parse().map_err(bad)?,
+                Some(("nsid", value)) => {
+                    drive.nsid = value.parse().map_err(bad)?;
+                    if matches!(drive.nsid, 0 | u32::MAX) {
+                        return Err(invalid(&format!(
+                            "`{word}`: namespaces begin with 1; without nsid it is the first"
+                        )));
+                    }
+                }
                 Some(("queues", value)) => drive.queues = value.parse().map_err(bad)?,
                 Some(("reconnect", value)) => drive.reconnect_s = value.parse().map_err(bad)?,
+                Some(("keep-alive", value)) => drive.keep_alive_s = value.parse().map_err(bad)?,
+                Some(("quiesce", value)) => drive.quiesce_s = value.parse().map_err(bad)?,
+                None if word == "proxied" => drive.is_proxied = true,
                 None if word == "hdgst" => drive.header_digest = true,
                 None if word == "ddgst" => drive.data_digest = true,
                 _ => return Err(invalid(&format!("unknown option `{word}`"))),
             }
         }
+        if !(1..=MOST_KEEP_ALIVE_S).contains(&drive.keep_alive_s) {
+            return Err(invalid(&format!(
+                "keep-alive is from 1 to {MOST_KEEP_ALIVE_S} seconds"
+            )));
+        }
         Ok(drive)
+    }
+}
+
+impl RemoteDrive {
+    /// The longest that a loss of the network holds up writes, in seconds, after which they go on or fail: until the target must have ended the old association, from its
+    /// last byte on (3 Keep Alive Timeouts at most, and its time to quiesce), or until they are given up.
+    pub fn longest_stall_s(&self) -> u64 {
+        let [keep_alive, quiesce, reconnect] =
+            [self.keep_alive_s, self.quiesce_s, self.reconnect_s].map(u64::from);
+        (3 * keep_alive + quiesce).min(keep_alive + reconnect)
     }
 }
 
@@ -103,6 +140,12 @@ mod tests {
             ("nqn.x:a", 2, 4)
         );
         assert!(drive.header_digest && !drive.data_digest);
+        let drive = parse("tcp://h/n?keep-alive=2&quiesce=3&proxied").unwrap();
+        assert_eq!((drive.keep_alive_s, drive.quiesce_s), (2, 3));
+        assert!(drive.is_proxied);
+        assert_eq!(drive.longest_stall_s(), 9);
+        // In a mirror the member is given up before.
+        assert_eq!(parse("tcp://h/n?reconnect=1").unwrap().longest_stall_s(), 6);
         assert_eq!(parse("tcp://host/n").unwrap().port, 4420);
         assert_eq!(parse("tcp://[fe80::1]/n").unwrap().host, "[fe80::1]");
         for bad in [
@@ -112,6 +155,11 @@ mod tests {
             "tcp://h:99999/n",
             "tcp://h/n?x",
             "tcp://h/n?nsid=a",
+            "tcp://h/n?nsid=0",
+            "tcp://h/n?nsid=4294967295",
+            "tcp://h/n?keep-alive=0",
+            "tcp://h/n?keep-alive=121",
+            "tcp://h/n?proxied=1",
         ] {
             assert_eq!(parse(bad).unwrap_err().exit(), crate::Exit::Usage, "{bad}");
         }

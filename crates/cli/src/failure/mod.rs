@@ -234,7 +234,14 @@ impl Failure {
             other => {
                 let what = format!("{doing}: {other}");
                 match other {
-                    block::Error::Gone => Self::missing(what).hint("straightway list"),
+                    block::Error::Gone => Self::missing(what).hint(
+                        "straightway list shows the drives; of tcp:// the line above has the reason",
+                    ),
+                    block::Error::Replaced => Self::missing(what)
+                        .hint("straightway info DEVICE shows what is there now"),
+                    block::Error::OutcomeUnknown => Self::other(what).hint(
+                        "straightway info tcp://... prints after how long the target has ended it; then straightway check",
+                    ),
                     block::Error::ReadOnly => Self::missing(what),
                     block::Error::Unsupported => Self::unsupported(what),
                     block::Error::Unaligned | block::Error::OutOfRange | block::Error::TooLarge => {

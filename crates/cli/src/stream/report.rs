@@ -163,6 +163,20 @@ pub struct Rehearsal {
     pub free_bytes: u64,
     /// How long the free space lasts at this rate.
     pub lasts_s: u64,
+    /// The longest that a loss of the network holds up writes; 0 for a device of this machine.
+    pub network_stall_s: u64,
+    /// Buffers that hold what arrives during that.
+    pub network_stall_buffers: u64,
+}
+
+/// What a loss of the network takes, if `buffers` do not hold what arrives while it holds up writes.
+pub fn network_stall_text(stall_s: u64, needed: u64, buffers: u64) -> Option<String> {
+    let is_short = stall_s != 0 && needed > buffers;
+    is_short.then(|| {
+        format!(
+            "a loss of the network holds up writes for up to {stall_s} s: --buffers {needed} would hold that, there are {buffers}"
+        )
+    })
 }
 
 impl RecordedFile {
@@ -179,6 +193,15 @@ impl RecordedFile {
             rounded(found.free_bytes),
             humantime::format_duration(Duration::from_secs(found.lasts_s))
         );
+        let stall = network_stall_text(
+            found.network_stall_s,
+            found.network_stall_buffers,
+            self.counted.buffers,
+        );
+        let lasts = match stall {
+            Some(stall) => format!("{lasts}; {stall}"),
+            None => lasts,
+        };
         let stall_ms = self.counted.latency_max_us as f64 / 1e3;
         if !found.holds {
             return format!(

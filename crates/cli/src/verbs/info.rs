@@ -131,7 +131,8 @@ impl Info {
             }
             Drive::Coprocessor(path) => facts::of_coprocessor(drive.to_string(), path)?,
             Drive::Disk(disk) => facts::of_disk(drive.to_string(), disk),
-            Drive::File(_) | Drive::Ram(_) | Drive::Array(_) | Drive::Remote(_) => {
+            Drive::Remote(remote) => facts::of_remote(drive.to_string(), remote)?,
+            Drive::File(_) | Drive::Ram(_) | Drive::Array(_) => {
                 return Err(
                     Failure::unsupported(format!("{drive} is not an NVMe controller"))
                         .hint("model:SIZE,file=PATH is a model controller over a file"),
@@ -233,6 +234,32 @@ fn text(facts: &Facts) -> String {
             ),
         };
         line(&format!("namespace {}", one.namespace), what);
+    }
+    if let Some(one) = &facts.association {
+        let by = if one.traffic_based {
+            "any command"
+        } else {
+            "Keep Alive"
+        };
+        line(
+            "keep-alive timeout",
+            format!("{} ms, restarted by {by}", one.keep_alive_ms),
+        );
+        let wait = match one.write_wait_ms {
+            Some(ms) => format!(
+                "wait {} s from the target's last byte on",
+                ms as f64 / 1000.0
+            ),
+            None => "wait until their deadline".to_owned(),
+        };
+        line("writes after a loss", wait);
+        line(
+            "path",
+            one.path_state
+                .clone()
+                .unwrap_or_else(|| "no state reported".into()),
+        );
+        line("UUID", one.uuid.clone().unwrap_or_else(|| "none".into()));
     }
     if let Some(power) = &facts.power {
         power_lines(power, &mut line);

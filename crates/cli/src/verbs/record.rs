@@ -13,11 +13,12 @@ use crate::formats::args::{Format, SigmfArgs};
 use crate::live::door::Door;
 use crate::live::host;
 use crate::path::without_fua;
+
 use crate::stream::place::{From, Place as End};
 use crate::stream::producer::Plan;
 use crate::stream::recording::Recording;
 use crate::stream::remote::RemoteVolume;
-use crate::stream::report::{RecordedFile, Rehearsal};
+use crate::stream::report::{RecordedFile, Rehearsal, network_stall_text};
 use crate::stream::segments::SegmentArgs;
 use crate::stream::segments::files::gaps_name;
 use crate::stream::segments::template::Template;
@@ -218,6 +219,7 @@ impl Record {
             ..self.clone()
         };
         let drive = Drive::find(&context.roots, &self.device)?;
+        let network_stall_s = drive.longest_stall_s();
         let mut free_bytes = 0;
         let recorded = rehearsal.record_local(context, drive, |host, path| {
             let recorded = rehearsal.record(context, host, path)?;
@@ -239,6 +241,8 @@ impl Record {
             bytes_per_second: rate.0,
             free_bytes,
             lasts_s: free_bytes / rate.0,
+            network_stall_s,
+            network_stall_buffers: self.buffers_for(network_stall_s, rate.0),
         };
         match self.json {
             true => {
@@ -256,8 +260,35 @@ impl Record {
         })
     }
 
+    /// Buffers that hold what arrives in a time, and one that is being filled.
+    const fn buffers_for(&self, time_s: u64, bytes_per_second: u64) -> u64 {
+        match time_s {
+            0 => 0,
+            _ => {
+                time_s
+                    .saturating_mul(bytes_per_second)
+                    .div_ceil(self.block.0)
+                    + 1
+            }
+        }
+    }
+
+    /// Warns if a loss of the network would overrun the buffers.
+    fn warn_of_stalls(&self, context: &Context, drive: &Drive) {
+        let Some(rate) = self.rate.filter(|rate| rate.0 > 0) else {
+            return;
+        };
+        let stall_s = drive.longest_stall_s();
+        let needed = self.buffers_for(stall_s, rate.0);
+        let buffers = u64::from(self.buffers.unwrap_or(BUFFERS));
+        if let Some(text) = network_stall_text(stall_s, needed, buffers) {
+            context.console.say(format_args!("warning: {text}"));
+        }
+    }
+
     fn run_named(&self, context: &Context) -> Result<Exit> {
         let drive = Drive::find(&context.roots, &self.device)?;
+        self.warn_of_stalls(context, &drive);
         Source::refuse_own(&self.from.0, &context.roots, &drive)?;
         let is_raw = self.format == Format::Raw;
         let remote = match self.no_fua || self.append || !is_raw || self.segments.segment.is_some()

@@ -74,7 +74,7 @@ impl Trim {
         if !volume.geometry().features.discard {
             let what = format!("{} cannot discard on this path", mounted.drive);
             return Err(Failure::unsupported(what)
-                .hint("straightway info DEVICE shows whether the drive can; try another --path"));
+                .hint("straightway info DEVICE shows whether the drive can (discard); if it can, try another --path"));
         }
         let doing = || format!("trimming {}", mounted.drive);
         let free_units = mounted.run(doing(), volume.free_units())?;

@@ -72,10 +72,7 @@ impl<C: Connect, K: Clock, const DEPTH: usize, const QUEUES: usize> Remote<C, K,
         let until = self.clock.ticks().saturating_add(wait);
         let (mut is_in_doubt, mut is_closed) = (false, self.options.trusts_close);
         for index in 0..QUEUES {
-            loop {
-                let Some(Some(queue)) = self.queues.get_mut(index) else {
-                    break;
-                };
+            while let Some(Some(queue)) = self.queues.get_mut(index) {
                 if let Some(done) = queue.poll() {
                     let done = self.complete(done);
                     self.park(Parked::Done(done));
@@ -201,9 +198,9 @@ impl<C: Connect, K: Clock, const DEPTH: usize, const QUEUES: usize> Remote<C, K,
         }
         let is_fenced = self.fence != 0;
         let count = self.queues.iter().flatten().count().max(1);
-        let mut places = self.parked.iter_mut().flatten().enumerate();
+        let places = self.parked.iter_mut().flatten().enumerate();
         let mut is_kick_due = false;
-        while let Some((index, place)) = places.next() {
+        for (index, place) in places {
             if !matches!(place, Some(Parked::Waiting(one)) if !(is_fenced && one.entry.changes())) {
                 continue;
             }
@@ -277,6 +274,25 @@ impl<C: Connect, K: Clock, const DEPTH: usize, const QUEUES: usize> Remote<C, K,
         let us = self.us_until(next).min(u64::from(timeout_us)).min(100_000);
         if us != 0 {
             self.connect.pause(us);
+        }
+    }
+}
+
+impl<C: Connect, K, const DEPTH: usize, const QUEUES: usize> Drop for Remote<C, K, DEPTH, QUEUES>
+where
+    K: Clock,
+{
+    /// Waits for the fence, so that whoever uses the namespace next, another process perhaps, is not overtaken by what this one has left in doubt.
+    fn drop(&mut self) {
+        let wait_us = self.us_until(self.fence);
+        if self.fence == u64::MAX || wait_us == 0 {
+            return;
+        }
+        self.connect.event(RemoteEvent::Closing { wait_us });
+        self.queues = [const { None }; QUEUES];
+        self.admin = None;
+        while self.us_until(self.fence) != 0 {
+            self.connect.pause(self.us_until(self.fence).min(1_000_000));
         }
     }
 }

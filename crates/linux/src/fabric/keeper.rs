@@ -119,8 +119,9 @@ impl Drop for KeeperThread {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Tcp, connect};
-    use ::fabric::{FabricError, Name, Options, StreamError};
+    use super::super::Tcp;
+    use crate::clock::TscClock;
+    use ::fabric::{FabricError, Name, Options, Remote, StreamError};
     use std::io::Read;
     use std::net::TcpListener;
 
@@ -149,7 +150,10 @@ mod tests {
             ..Options::default()
         };
         let page = block::Buffer::from_static(Box::leak(vec![0; 4096].into_boxed_slice()));
-        let error = connect(Tcp::new("127.0.0.1", port).unwrap(), options, page).unwrap_err();
+        let target_name = Tcp::new("127.0.0.1", port).unwrap();
+        let connected =
+            Remote::<_, _, 4, 1>::connect(target_name, TscClock::default(), options, page);
+        let error = connected.unwrap_err();
         assert!(matches!(error, FabricError::TimedOut(_)), "{error}");
         assert!(!matches!(error, FabricError::Stream(StreamError::Closed)));
         let end = target.join().unwrap();
