@@ -182,7 +182,7 @@ fn exit_codes() {
         (&["read", &device, "--checksum", "--path", "passthrough"], 4),
         (&["read", &device, "--checksum", "--mode", "poll"], 4),
         (&["read", "tcp:10.0.0.1/x", "--checksum"], 2),
-        (&["info", "tcp://127.0.0.1/x"], 4),
+        (&["info", "tcp://127.0.0.1:1/x"], 3),
         (&["info", "ram:1M"], 4),
         (&["bind", "ram:1M"], 2),
         (&["compare", "ram:1M"], 2),
