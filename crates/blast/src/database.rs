@@ -209,32 +209,52 @@ pub fn ambiguities(bytes: &[u8], bases: u32) -> Result<Vec<Span>, &'static str> 
     Ok(spans)
 }
 
-/// A database of several volumes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// An alias: a database of others.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Alias {
-    /// The names of the volumes, without suffixes.
+    /// The names of the databases, without suffixes; each can be an alias too.
     pub volumes: Vec<String>,
+    /// Sequences of all of them, for E-values, if the alias states it.
+    pub sequences: Option<u64>,
+    /// Bases of all of them, for E-values, if the alias states it.
+    pub bases: Option<u64>,
 }
 
 impl Alias {
-    /// Reads a `.nal` file. A volume that is named by a path is taken by the last part of it: the files lie together.
+    /// Reads a `.nal` file. A database that is named by a path is taken by the last part of it: the files lie together.
     ///
     /// # Errors
-    /// [`Error::Alias`].
+    /// [`Error::Alias`]: it names no database. [`Error::AliasWord`]: it chooses some of the sequences, or has a word that is not known.
     pub fn parse(text: &[u8]) -> Result<Self, Error> {
         let text = String::from_utf8_lossy(text);
-        let list = text
-            .lines()
-            .find_map(|line| line.strip_prefix("DBLIST"))
-            .ok_or(Error::Alias)?;
-        let words = list.split_whitespace().map(|word| word.trim_matches('"'));
-        let last = |word: &str| word.rsplit('/').next().unwrap_or(word).to_owned();
-        let volumes: Vec<String> = words.filter(|word| !word.is_empty()).map(last).collect();
-        match volumes.is_empty() {
+        let mut alias = Self::default();
+        for line in text.lines().map(str::trim) {
+            let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+            match word {
+                "DBLIST" => alias.volumes.extend(databases(rest)),
+                "NSEQ" | "STATS_NSEQ" => alias.sequences = rest.trim().parse().ok(),
+                "LENGTH" | "STATS_TOTLEN" => alias.bases = rest.trim().parse().ok(),
+                "TITLE" | "" => {}
+                _ if word.starts_with('#') => {}
+                _ => return Err(Error::AliasWord(word.to_owned())),
+            }
+        }
+        match alias.volumes.is_empty() {
             true => Err(Error::Alias),
-            false => Ok(Self { volumes }),
+            false => Ok(alias),
         }
     }
+}
+
+/// Names that blanks separate, unless they are in quotes.
+fn databases(list: &str) -> Vec<String> {
+    let parts = list.split('"').enumerate();
+    let words = parts.flat_map(|(at, part)| match at % 2 {
+        0 => part.split_whitespace().collect::<Vec<_>>(),
+        _ => vec![part],
+    });
+    let last = |word: &str| word.rsplit('/').next().unwrap_or(word).to_owned();
+    words.map(last).filter(|word| !word.is_empty()).collect()
 }
 
 #[cfg(test)]
@@ -372,5 +392,22 @@ pub mod tests {
         assert_eq!(alias.volumes, ["a.00", "a.01", "b"]);
         assert_eq!(Alias::parse(b"TITLE x\n"), Err(Error::Alias));
         assert_eq!(Alias::parse(b"DBLIST \n"), Err(Error::Alias));
+        let alias = Alias::parse(b"DBLIST \"my db\" b\nNSEQ 34\nLENGTH 1000\n").unwrap();
+        assert_eq!(alias.volumes, ["my db", "b"]);
+        assert_eq!((alias.sequences, alias.bases), (Some(34), Some(1000)));
+        for word in [
+            "SEQIDLIST",
+            "GILIST",
+            "OIDLIST",
+            "FIRST_OID",
+            "TAXIDLIST",
+            "NEW_WORD",
+        ] {
+            let text = format!("DBLIST a\n{word} 1\n");
+            assert_eq!(
+                Alias::parse(text.as_bytes()),
+                Err(Error::AliasWord(word.to_owned()))
+            );
+        }
     }
 }

@@ -250,7 +250,7 @@ struct Part {
 }
 
 /// What each pair of sets of bases counts: the mean over the larger set if they have a base in common.
-fn scores(scoring: &Scoring) -> [[i32; 16]; 16] {
+pub fn scores(scoring: &Scoring) -> [[i32; 16]; 16] {
     let score = |query: usize, subject: usize| {
         let size = (query.count_ones()).max(subject.count_ones()) as i32;
         match query & subject {

@@ -9,6 +9,8 @@ pub struct Query {
     pub name: String,
     /// Sets of bases: A is 1, C 2, G 4, T 8, and N 15.
     pub bases: Vec<u8>,
+    /// Gap letters (`-`) that were left out, as `blastn` does.
+    pub gaps: usize,
 }
 
 /// The set of bases of a letter (IUPAC, either case); None if it is no base.
@@ -33,56 +35,58 @@ const fn base(letter: u8) -> Option<u8> {
     })
 }
 
-/// Reads queries: a title line `>NAME ...` each, and lines of bases (IUPAC letters).
+/// Reads queries: a title line `>NAME ...` each, and lines of bases (IUPAC letters). The first one may have no title, and one may have no
+/// bases: nothing is found for that.
 ///
 /// # Errors
-/// [`Error::Query`]: there is none, one has no bases, or a letter is no base.
+/// [`Error::Query`]: there is none with bases, or a letter is no base.
 pub fn queries(text: &[u8]) -> Result<Vec<Query>, Error> {
     let wrong = |line: usize, why: String| Error::Query {
         line: line + 1,
         why,
     };
     let mut all: Vec<Query> = Vec::new();
-    let mut title = 0;
     for (number, line) in text.split(|&byte| byte == b'\n').enumerate() {
         let line = line.trim_ascii();
         match (line.strip_prefix(b">"), all.last_mut()) {
-            (Some(rest), last) => {
-                if last.is_some_and(|query| query.bases.is_empty()) {
-                    return Err(wrong(title, "this sequence has no bases".to_owned()));
-                }
+            (Some(rest), _) => {
                 let text = String::from_utf8_lossy(rest);
                 let name = text.split_whitespace().next();
                 let name = name.map_or_else(|| format!("Query_{}", all.len() + 1), str::to_owned);
                 all.push(Query {
                     name,
                     bases: Vec::new(),
+                    gaps: 0,
                 });
-                title = number;
             }
             (None, _) if line.is_empty() || line.starts_with(b";") => {}
-            (None, None) => {
-                return Err(wrong(
-                    number,
-                    "a sequence begins with a line `>NAME`".to_owned(),
-                ));
-            }
-            (None, Some(query)) => {
+            (None, last) => {
+                let mut first = Query {
+                    name: "Query_1".to_owned(),
+                    bases: Vec::new(),
+                    gaps: 0,
+                };
+                let is_untitled = last.is_none();
+                let query = last.unwrap_or(&mut first);
                 for &letter in line {
+                    if letter == b'-' {
+                        query.gaps += 1;
+                        continue;
+                    }
                     let found = base(letter).ok_or_else(|| {
                         wrong(number, format!("`{}` is no base", letter.escape_ascii()))
                     })?;
                     query.bases.push(found);
                 }
+                if is_untitled {
+                    all.push(first);
+                }
             }
         }
     }
-    match all.last() {
-        None => Err(wrong(0, "there is no sequence".to_owned())),
-        Some(query) if query.bases.is_empty() => {
-            Err(wrong(title, "this sequence has no bases".to_owned()))
-        }
-        Some(_) => Ok(all),
+    match all.iter().any(|query| !query.bases.is_empty()) {
+        true => Ok(all),
+        false => Err(wrong(0, "there is no sequence with bases".to_owned())),
     }
 }
 
@@ -97,28 +101,42 @@ mod tests {
             read[0],
             Query {
                 name: "one".into(),
-                bases: vec![1, 2, 4, 8, 15, 8]
+                bases: vec![1, 2, 4, 8, 15, 8],
+                gaps: 0,
             }
         );
         assert_eq!(
             read[1],
             Query {
                 name: "Query_2".into(),
-                bases: vec![5, 10]
+                bases: vec![5, 10],
+                gaps: 0,
             }
         );
+    }
+
+    #[test]
+    fn empty_sequences_are_kept_gaps_left_out_and_the_first_one_needs_no_title() {
+        let read = queries(b"AC-GT\n-\n>empty\n>b\nA\n>last\n").unwrap();
+        let found = read
+            .iter()
+            .map(|query| (query.name.as_str(), query.bases.len(), query.gaps));
+        let expected = [
+            ("Query_1", 4, 2),
+            ("empty", 0, 0),
+            ("b", 1, 0),
+            ("last", 0, 0),
+        ];
+        assert!(found.eq(expected));
     }
 
     #[test]
     fn what_is_not_a_query_is_named_by_its_line() {
         for (text, line, why) in [
             (&b""[..], 1, "no sequence"),
-            (b"ACGT\n", 1, "begins with"),
-            (b">a\nACGT\n>b\n>c\nA\n", 3, "no bases"),
+            (b">a\n>b\n-\n", 1, "no sequence"),
             (b">a\nAC\nGEL\n", 3, "`E` is no base"),
-            (b">a\nAC-GT", 2, "`-` is no base"),
             (b">a\n\xff", 2, "`\\xff` is no base"),
-            (b">a\nA\n>b\n", 3, "no bases"),
         ] {
             let Err(Error::Query {
                 line: found,

@@ -126,6 +126,7 @@ mod tests {
             let query = Query {
                 name: String::new(),
                 bases: bases(40, 2).iter().map(|base| 1 << base).collect(),
+                gaps: 0,
             };
             let words = [1, 0xf300_0000 | random.u32(0..80)];
             let sequences: Vec<(&[u8], &[u32])> = subjects
@@ -187,6 +188,7 @@ mod tests {
         let table = Table::new(&[Query {
             name: String::new(),
             bases: [1, 2, 4, 8].repeat(20),
+            gaps: 0,
         }])
         .unwrap();
         let words = table.all().len();

@@ -9,6 +9,7 @@ mod hardware;
 mod mask;
 mod names;
 mod pairs;
+mod printed;
 mod scan;
 mod search;
 mod significance;
@@ -25,6 +26,7 @@ pub use hardware::{Found, Image};
 pub use mask::Mask;
 pub use names::name;
 pub use pairs::Pairs;
+pub use printed::{bits_text, e_value_text};
 pub use scan::{Seed, Subject, scan, scan_scalar};
 pub use search::{Counts, Options, Search};
 pub use significance::{Significance, Size};
@@ -56,6 +58,8 @@ pub enum Error {
     },
     /// The alias file (`.nal`) names no database.
     Alias,
+    /// The alias file has this word, which chooses some of the sequences or is not known: with it the database is another one.
+    AliasWord(String),
     /// The queries are not FASTA.
     Query {
         /// The line, from 1.
@@ -89,6 +93,10 @@ impl std::fmt::Display for Error {
                 "the sequences have {found_bytes} bytes, and the index asks for {expected_bytes}: the database is truncated, or its files are of two databases"
             ),
             Self::Alias => write!(f, "the alias file names no database (no DBLIST)"),
+            Self::AliasWord(word) => write!(
+                f,
+                "the alias file has a line `{word}`, which is not supported: only whole databases are searched"
+            ),
             Self::Query { line, why } => write!(f, "line {line} of the queries: {why}"),
             Self::CoreIsFull { words, entries } => write!(
                 f,

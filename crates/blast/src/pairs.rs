@@ -88,6 +88,7 @@ mod tests {
             let query = Query {
                 name: String::new(),
                 bases: unit.repeat(3).iter().map(|base| 1 << base).collect(),
+                gaps: 0,
             };
             let table = Table::new(&[query]).unwrap();
             bases.push(0);

@@ -1,12 +1,15 @@
-//! How often chance makes an alignment with a score: the statistics of Karlin and Altschul (1990) for ungapped alignments of random
-//! bases, each with a probability of a quarter.
+//! How often chance makes an alignment with a score: the statistics of Karlin and Altschul (1990) for ungapped alignments of a query with
+//! random bases, each with a probability of a quarter.
 
-use crate::Scoring;
+use crate::extend::scores;
+use crate::{Query, Scoring};
+use std::collections::BTreeMap;
 
-const EQUAL: f64 = 0.25;
-const DIFFERENT: f64 = 1.0 - EQUAL;
-/// Terms of the series of K: its sum converges geometrically, slowly only where chance gains almost as much as it loses.
-const MOST_TERMS: usize = 1000;
+/// The set of all bases, which `blastn` leaves out of a query's statistics.
+const N: usize = 15;
+/// `blastn` ends the series of K behind the first term that is not above this, or behind so many.
+const LEAST_TERM: f64 = 1e-4;
+const MOST_TERMS: usize = 100;
 
 /// The parameters of scores.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -31,22 +34,55 @@ pub struct Size {
 }
 
 impl Significance {
-    /// The parameters; None where random bases score 0 or more on average, or a score is 0: then every alignment can be of chance.
+    /// The parameters for queries of known bases; None where random bases score 0 or more on average, or no pair scores above 0: then
+    /// every alignment can be of chance.
     pub fn new(scoring: &Scoring) -> Option<Self> {
-        let (reward, penalty) = (f64::from(scoring.reward), f64::from(scoring.penalty));
-        if reward <= 0.0 || EQUAL * reward + DIFFERENT * penalty >= 0.0 {
+        let chances = BTreeMap::from([(scoring.reward, 0.25), (scoring.penalty, 0.75)]);
+        Self::of(scoring, &chances)
+    }
+
+    /// The parameters for this query: a letter for two or three bases scores otherwise than a known base, so its share counts. The
+    /// letter N does not count, as in `blastn`.
+    pub fn of_query(scoring: &Scoring, query: &Query) -> Option<Self> {
+        let mut counts = [0_u64; 16];
+        for &base in &query.bases {
+            counts[usize::from(base & 15)] += 1;
+        }
+        counts[N] = 0;
+        let total: u64 = counts.iter().sum();
+        if total == 0 || total == [1, 2, 4, 8].map(|base| counts[base]).iter().sum() {
+            return Self::new(scoring);
+        }
+        let matrix = scores(scoring);
+        let mut chances = BTreeMap::new();
+        for (set, &count) in counts.iter().enumerate() {
+            for base in [1, 2, 4, 8] {
+                *chances.entry(matrix[set][base]).or_default() += count as f64 / total as f64 / 4.0;
+            }
+        }
+        chances.retain(|_, chance| *chance > 0.0);
+        Self::of(scoring, &chances)
+    }
+
+    /// The same for scores with these chances, in order.
+    fn of(scoring: &Scoring, chances: &BTreeMap<i32, f64>) -> Option<Self> {
+        let mean: f64 = (chances.iter())
+            .map(|(&score, chance)| f64::from(score) * chance)
+            .sum();
+        let (&high, _) = chances.last_key_value()?;
+        if high <= 0 || scoring.reward <= 0 || mean >= 0.0 {
             return None;
         }
         // The walk has steps of the greatest common divisor.
-        let step = divisor(
-            scoring.reward.unsigned_abs(),
-            scoring.penalty.unsigned_abs(),
-        );
-        let (reward, penalty) = (reward / f64::from(step), penalty / f64::from(step));
-        let lambda = lambda(reward, penalty);
-        let gain = EQUAL * reward * (lambda * reward).exp()
-            + DIFFERENT * penalty * (lambda * penalty).exp();
-        let series = series(reward, penalty, lambda);
+        let step = (chances.keys()).fold(0, |step, score| divisor(step, score.unsigned_abs()));
+        let walk: Vec<(i32, f64)> = (chances.iter())
+            .map(|(&score, &chance)| (score / step as i32, chance))
+            .collect();
+        let lambda = lambda(&walk);
+        let gain: f64 = (walk.iter())
+            .map(|&(score, chance)| chance * f64::from(score) * (lambda * f64::from(score)).exp())
+            .sum();
+        let series = series(&walk, lambda);
         let beta = match (scoring.reward, scoring.penalty) {
             (1, -1) | (2, -3) => -2.0,
             _ => 0.0,
@@ -107,8 +143,12 @@ fn divisor(one: u32, other: u32) -> u32 {
 }
 
 /// Where the mean of exp(lambda * score) is 1, besides 0: it is below 1 before and above behind.
-fn lambda(reward: f64, penalty: f64) -> f64 {
-    let mean = |lambda: f64| EQUAL * (lambda * reward).exp() + DIFFERENT * (lambda * penalty).exp();
+fn lambda(walk: &[(i32, f64)]) -> f64 {
+    let mean = |lambda: f64| -> f64 {
+        (walk.iter())
+            .map(|&(score, chance)| chance * (lambda * f64::from(score)).exp())
+            .sum()
+    };
     let (mut low, mut high) = (0.0, 1.0);
     while mean(high) < 1.0 {
         high *= 2.0;
@@ -128,26 +168,32 @@ fn lambda(reward: f64, penalty: f64) -> f64 {
 
 /// The sum over the length of a walk: the chance that it ends at 0 or above, and the mean of exp(lambda * end) below, divided by the
 /// length.
-fn series(reward: f64, penalty: f64, lambda: f64) -> f64 {
-    // The chance of each number of equal bases.
+fn series(walk: &[(i32, f64)], lambda: f64) -> f64 {
+    let lowest = walk.iter().map(|(score, _)| *score).min().unwrap_or(0);
+    let highest = walk.iter().map(|(score, _)| *score).max().unwrap_or(0);
+    // Where the walk goes up or down by one step only, blastn has a formula without a series.
+    let (least, most) = match lowest == -1 || highest == 1 {
+        true => (1e-13, 1000),
+        false => (LEAST_TERM, MOST_TERMS),
+    };
+    // The chance of each end, from the lowest on.
     let mut chances = vec![1.0];
     let mut sum = 0.0;
-    for length in 1..=MOST_TERMS {
-        chances.push(0.0);
-        for equal in (0..=length).rev() {
-            let with_equal = match equal {
-                0 => 0.0,
-                _ => chances[equal - 1] * EQUAL,
-            };
-            chances[equal] = chances[equal] * DIFFERENT + with_equal;
+    for length in 1..=most {
+        let mut next = vec![0.0; chances.len() + (highest - lowest) as usize];
+        for (at, chance) in chances.iter().enumerate() {
+            for (score, share) in walk {
+                next[at + (score - lowest) as usize] += chance * share;
+            }
         }
-        let of = |(equal, chance): (usize, &f64)| {
-            let score = equal as f64 * reward + (length - equal) as f64 * penalty;
-            chance * (lambda * score.min(0.0)).exp()
+        chances = next;
+        let of = |(at, chance): (usize, &f64)| {
+            let end = at as f64 + length as f64 * f64::from(lowest);
+            chance * (lambda * end.min(0.0)).exp()
         };
         let term = chances.iter().enumerate().map(of).sum::<f64>() / length as f64;
         sum += term;
-        if term < 1e-13 {
+        if term <= least {
             break;
         }
     }
@@ -186,6 +232,33 @@ mod tests {
         // Steps of 1 and of 2 are the same walk.
         let (one, two) = (of(1, -2).unwrap(), of(2, -4).unwrap());
         assert!((one.k - two.k).abs() < 1e-12 && (one.lambda / 2.0 - two.lambda).abs() < 1e-12);
+    }
+
+    #[test]
+    fn letters_for_several_bases_have_a_share_and_n_has_none() {
+        let scoring = Scoring::default();
+        let of = |known: usize, other: usize, set: u8| {
+            let query = Query {
+                name: String::new(),
+                bases: [vec![1; known], vec![set; other]].concat(),
+                gaps: 0,
+            };
+            Significance::of_query(&scoring, &query).unwrap()
+        };
+        // Of 300 bases, as blastn prints them.
+        for (count, lambda, k, h) in [
+            (1, 0.635, 0.409, 0.915),
+            (3, 0.638, 0.410, 0.920),
+            (10, 0.649, 0.413, 0.938),
+            (30, 0.683, 0.423, 0.994),
+        ] {
+            let found = of(300 - count, count, 5);
+            for (value, printed) in [(found.lambda, lambda), (found.k, k), (found.h, h)] {
+                assert!((value - printed).abs() <= 0.0006, "{count}: {found:?}");
+            }
+        }
+        assert_eq!(of(270, 30, 15), Significance::new(&scoring).unwrap());
+        assert_eq!(of(0, 30, 15), Significance::new(&scoring).unwrap());
     }
 
     #[test]

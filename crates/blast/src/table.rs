@@ -192,6 +192,7 @@ mod tests {
         let table = Table::new(&[Query {
             name: String::new(),
             bases,
+            gaps: 0,
         }])
         .unwrap();
         assert_eq!(table.positions(), 44);

@@ -68,6 +68,7 @@ fn both_scans_find_every_word_and_nothing_else() {
             queries.push(Query {
                 name: String::new(),
                 bases: query,
+                gaps: 0,
             });
         }
         let mut masked: Vec<Span> = Vec::new();

@@ -1,5 +1,7 @@
 //! `straightway blast DEVICE DATABASE QUERY`: a nucleotide search in a BLAST database on a volume, or in a folder.
 
+mod database;
+
 use crate::failure::{Exit, Failure, Result};
 use crate::hardware::{self, Files, Stop};
 use crate::transfer::IoArgs;
@@ -10,9 +12,10 @@ use crate::volume::{Access, Mounted, Store, pace, route, shown};
 use crate::{Context, SCHEMA_VERSION};
 use ::blast::{
     Alias, Counts, Hsp, Index, Options, Query, Scoring, Search, Significance, Size as DatabaseSize,
-    Table, TwoHit, name, queries,
+    Table, TwoHit, bits_text, e_value_text, name, queries,
 };
 use clap::Args;
+use database::Database;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::cell::RefCell;
@@ -33,7 +36,11 @@ The database is NCBI's: the files DATABASE.nin, .nsq and .nhr that makeblastdb w
 that it names, put on a volume as they are: straightway put DEVICE DATABASE.n*. The sequences are searched as they arrive from the drive.
 
 Seeds are words of eleven equal bases, extended without gaps, on both strands: what blastn -task blastn -ungapped -dust no finds. No
-seed has an ambiguous base. Bits and E-values are blastn's too, for the size of the whole database.
+seed has an ambiguous base. Bits and E-values are blastn's too, for the size of the whole database, and are printed as there. blastn
+leaves out some of the alignments that it found and reports fewer.
+
+An alias may name aliases and state sizes (NSEQ, LENGTH), which E-values then use. One that chooses some of the sequences is refused.
+A query without bases is left out with a warning; so are gaps in a query.
 
 Each line has the columns of blastn -outfmt '6 std score': query, subject, identities in percent, length, mismatches, gaps (0), first and
 last base in the query and in the subject (in reverse on the minus strand), E-value, bits, score. Bits and E-value are - where random
@@ -48,7 +55,7 @@ pub struct Blast {
     /// The lowest score to report
     #[arg(long, value_name = "N", default_value_t = 22, value_parser = clap::value_parser!(i32).range(1..))]
     pub min_score: i32,
-    /// The highest E-value to report: how many such alignments chance makes in this database
+    /// The highest E-value to report: how many such alignments chance makes in this database [10, where there are E-values]
     #[arg(long, value_name = "E", value_parser = e_value)]
     pub e_value: Option<f64>,
     /// Score of equal bases
@@ -145,13 +152,10 @@ fn e_value(text: &str) -> std::result::Result<f64, String> {
     }
 }
 
-/// With an exponent where three digits behind the point are not enough.
-fn e_value_text(value: f64) -> String {
-    match value < 0.01 {
-        true => format!("{value:.2e}"),
-        false => format!("{value:.3}"),
-    }
-}
+/// Aliases that name aliases.
+const DEEPEST: usize = 16;
+/// What `blastn` reports at most.
+const E_VALUE: f64 = 10.0;
 
 /// Where a database is.
 enum Place<'a, 'm, 'v> {
@@ -167,6 +171,14 @@ impl Blast {
     /// The queries, the device, the volume or the database failed.
     pub fn run(&self, context: &Context) -> Result<Exit> {
         let queries = self.queries()?;
+        for query in &queries {
+            let warning = match (query.bases.is_empty(), query.gaps) {
+                (true, _) => "has no bases and is left out".to_owned(),
+                (_, 0) => continue,
+                (_, gaps) => format!("has {gaps} gaps (`-`), which are left out"),
+            };
+            context.say(format_args!("query `{}` {warning}", shown(&query.name)));
+        }
         let table = Table::new(&queries).map_err(|error| self.wrong_queries(&error))?;
         if self.e_value.is_some() && Significance::new(&self.scoring()).is_none() {
             let what = format!(
@@ -248,16 +260,24 @@ impl Blast {
             elapsed_us: 0,
             alignments: Vec::new(),
         };
-        for volume in self.volumes(context, place)? {
+        let database = self.part(context, place, &self.database, DEEPEST)?;
+        let (mut volumes, mut sizes) = (Vec::new(), Vec::new());
+        database.volumes(&mut volumes);
+        for volume in volumes {
             let (found, counts) =
-                self.search_volume(context, place, &volume, table, &searched, queries)?;
+                self.search_volume(context, place, volume, table, &searched, queries)?;
+            sizes.push(DatabaseSize {
+                bases: counts.bases,
+                sequences: counts.sequences,
+            });
             searched.sequences += counts.sequences;
             searched.bases += counts.bases;
             searched.masked_bases += counts.masked_bases;
             searched.seeds += counts.seeds;
             searched.alignments.extend(found);
         }
-        self.weigh(&mut searched);
+        let size = database.size(&mut sizes.into_iter());
+        self.weigh(&mut searched, queries, size);
         searched.elapsed_us = micros(began.elapsed());
         Ok(searched)
     }
@@ -272,49 +292,57 @@ impl Blast {
     }
 
     /// Adds the alignments' bits and E-values, and removes those that chance makes too often.
-    fn weigh(&self, searched: &mut Searched) {
-        let Some(significance) = Significance::new(&self.scoring()) else {
-            return;
-        };
-        let database = DatabaseSize {
-            bases: searched.bases,
-            sequences: searched.sequences,
-        };
-        let pairs: Vec<f64> = searched
-            .queries
+    fn weigh(&self, searched: &mut Searched, queries: &[Query], database: DatabaseSize) {
+        let scoring = self.scoring();
+        let weights: Vec<Option<(Significance, f64)>> = queries
             .iter()
-            .map(|query| significance.pairs(query.bases as u64, database))
+            .map(|query| {
+                let significance = Significance::of_query(&scoring, query)?;
+                Some((
+                    significance,
+                    significance.pairs(query.bases.len() as u64, database),
+                ))
+            })
             .collect();
         for one in &mut searched.alignments {
-            one.bits = Some(significance.bits(one.score));
-            one.e_value = Some(significance.e_value(one.score, pairs[one.query_index as usize]));
+            if let Some((significance, pairs)) = weights[one.query_index as usize] {
+                one.bits = Some(significance.bits(one.score));
+                one.e_value = Some(significance.e_value(one.score, pairs));
+            }
         }
-        if let Some(most) = self.e_value {
-            let alignments = &mut searched.alignments;
-            alignments.retain(|one| one.e_value.is_some_and(|value| value <= most));
-        }
+        let most = self.e_value.unwrap_or(E_VALUE);
+        let alignments = &mut searched.alignments;
+        alignments.retain(|one| one.e_value.is_none_or(|value| value <= most));
     }
 
-    /// The names of the database's volumes: itself, or those of its alias file.
-    fn volumes(&self, context: &Context, place: &Place<'_, '_, '_>) -> Result<Vec<String>> {
-        let alias = format!("{}.nal", self.database);
-        if place.size(&format!("{}.nin", self.database))?.is_some() || place.size(&alias)?.is_none()
-        {
-            return Ok(vec![self.database.clone()]);
+    /// What a name stands for: a volume, or an alias and what it names.
+    fn part(
+        &self,
+        context: &Context,
+        place: &Place<'_, '_, '_>,
+        database: &str,
+        depth: usize,
+    ) -> Result<Database> {
+        let alias = format!("{database}.nal");
+        if place.size(&format!("{database}.nin"))?.is_some() || place.size(&alias)?.is_none() {
+            return Ok(Database::Volume(database.to_owned()));
         }
         let text = self.whole(context, place, &alias)?;
         let named =
             Alias::parse(&text).map_err(|error| Failure::invalid_database(&alias, &error))?;
-        // The volumes lie beside the alias file.
-        let folder = self
-            .database
-            .rfind('/')
-            .map_or("", |at| &self.database[..=at]);
-        Ok(named
-            .volumes
-            .iter()
-            .map(|volume| format!("{folder}{volume}"))
-            .collect())
+        if depth == 0 {
+            let what = format!("`{}`: aliases name each other", shown(&alias));
+            return Err(Failure::other(what).hint("name the database in DBLIST"));
+        }
+        // They lie beside the alias file.
+        let folder = database.rfind('/').map_or("", |at| &database[..=at]);
+        let parts = named.volumes.iter();
+        let parts =
+            parts.map(|name| self.part(context, place, &format!("{folder}{name}"), depth - 1));
+        Ok(Database::Alias {
+            parts: parts.collect::<Result<_>>()?,
+            named,
+        })
     }
 
     fn search_volume(
@@ -353,7 +381,7 @@ impl Blast {
                 let what = format!("`{}` has no name of sequence {at}", shown(&file("nhr")));
                 Failure::other(what).hint(DAMAGED)
             })?;
-            Ok(Alignment::new(hsp, name, queries))
+            Ok(Alignment::new(hsp, &name, queries))
         };
         let found = found.iter().map(named).collect::<Result<Vec<_>>>()?;
         Ok((found, counts))
@@ -437,7 +465,12 @@ const DAMAGED: &str = "take all files of one makeblastdb -dbtype nucl, and store
 
 impl Failure {
     fn invalid_database(file: &str, error: &::blast::Error) -> Self {
-        Self::other(format!("`{}`: {error}", shown(file))).hint(DAMAGED)
+        let what = format!("`{}`: {error}", shown(file));
+        match error {
+            ::blast::Error::AliasWord(_) => Self::unsupported(what)
+                .hint("make a database of these sequences: blastdbcmd -entry_batch ... | makeblastdb -dbtype nucl"),
+            _ => Self::other(what).hint(DAMAGED),
+        }
     }
 }
 
@@ -522,8 +555,7 @@ impl Searched {
                 one.subject_first,
                 one.subject_last,
                 one.e_value.map_or_else(|| "-".to_owned(), e_value_text),
-                one.bits
-                    .map_or_else(|| "-".to_owned(), |bits| format!("{bits:.1}")),
+                one.bits.map_or_else(|| "-".to_owned(), bits_text),
                 one.score,
             );
         }

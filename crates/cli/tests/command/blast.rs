@@ -24,7 +24,8 @@ fn database(sequences: &[(&str, &str)]) -> [Vec<u8>; 3] {
         headers.extend(b"\x30\x80\x30\x80\xa0\x80\x1a");
         headers.push(name.len() as u8);
         headers.extend(name.as_bytes());
-        headers.extend(b"\0\0\xa1\x80\x30\x80\xaa\x80\x30\x80\xa0\x80\x1a\x09BL_ORD_ID\0\0\0\0");
+        headers.extend(b"\0\0\xa1\x80\x30\x80\xaa\x80\x30\x80\xa0\x80\x1a\x09BL_ORD_ID\0\0\xa1\x80\xa0\x80\x02\x01\0");
+        headers.extend([0; 16]);
     }
     starts.push(packed.len() as u32);
     ends.push(packed.len() as u32);
@@ -76,7 +77,7 @@ fn prepared() -> (Folder, String, String) {
 #[test]
 fn alignments_on_both_strands_from_a_volume_and_from_a_folder() {
     let (folder, disk, query) = prepared();
-    let lines = "q\tfirst\t100.000\t27\t0\t0\t4\t30\t6\t32\t8.69e-13\t50.7\t54\nq\tsecond\t100.000\t15\t0\t0\t11\t25\t17\t3\t3.50e-6\t28.7\t30\n";
+    let lines = "q\tfirst\t100.000\t27\t0\t0\t4\t30\t6\t32\t8.69e-13\t50.7\t54\nq\tsecond\t100.000\t15\t0\t0\t11\t25\t17\t3\t3.50e-06\t28.7\t30\n";
     for device in [&disk, folder.0.to_str().unwrap()] {
         let text = ok(&["blast", device, "two", &query]);
         assert!(text.starts_with(lines), "{text}");
@@ -161,7 +162,7 @@ fn damaged_and_foreign_databases_and_queries_are_refused() {
     );
     for (text, words) in [
         ("", "no sequence"),
-        ("ACGT\n", "begins with a line `>NAME`"),
+        (">q\n>r\n", "no sequence with bases"),
         (">q\nACGT\nAC1T\n", "line 3 of the queries: `1` is no base"),
     ] {
         fs::write(folder.path("bad.fa"), text).unwrap();
@@ -203,4 +204,54 @@ fn damaged_and_foreign_databases_and_queries_are_refused() {
             words[0],
         );
     }
+}
+
+#[test]
+fn an_alias_of_aliases_has_the_sizes_that_it_states_and_one_that_chooses_sequences_is_refused() {
+    let (folder, _, query) = prepared();
+    let device = folder.0.to_str().unwrap();
+    let e_value = |database: &str| {
+        let found = json(&["blast", device, database, &query, "--json"]);
+        found["alignments"][0]["e_value"].as_f64().unwrap()
+    };
+    let alias =
+        |name: &str, text: &str| fs::write(folder.path(&format!("{name}.nal")), text).unwrap();
+    alias("inner", "TITLE x\nDBLIST two\n");
+    alias("outer", "# made\nTITLE x\nDBLIST \"inner\"\n");
+    alias("large", "DBLIST inner\nNSEQ 2\nLENGTH 1000000000\n");
+    assert!((e_value("outer") / e_value("two") - 1.0).abs() < 1e-9);
+    assert!(e_value("large") > 1e5 * e_value("two"));
+    for word in ["SEQIDLIST l", "GILIST l", "FIRST_OID 2", "OIDLIST o.msk"] {
+        alias("part", &format!("DBLIST two\n{word}\n"));
+        refused(
+            &["blast", device, "part", &query],
+            4,
+            "only whole databases are searched",
+        );
+    }
+    alias("circle", "DBLIST circle\n");
+    refused(
+        &["blast", device, "circle", &query],
+        1,
+        "aliases name each other",
+    );
+}
+
+#[test]
+fn a_query_without_bases_is_left_out_with_a_warning() {
+    let (folder, disk, query) = prepared();
+    let expected = ok(&["blast", &disk, "two", &query]);
+    let mixed = folder.path("mixed.fa");
+    fs::write(
+        &mixed,
+        format!(">empty one\n>q\n{}-{}\n", &QUERY[..9], &QUERY[9..]),
+    )
+    .unwrap();
+    let output = run(&["blast", &disk, "two", &mixed]);
+    assert_eq!(stdout(&output), expected);
+    let says = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        says.contains("query `empty` has no bases") && says.contains("has 1 gaps"),
+        "{says}"
+    );
 }
