@@ -93,7 +93,7 @@ fn search(
             bits_text(significance.bits(hsp.score)),
         ];
         let entry = &headers[index.headers[at] as usize..index.headers[at + 1] as usize];
-        let subject = name(entry).unwrap_or_else(|| panic!("{entry:x?}"));
+        let subject = name(entry).unwrap();
         ((query.name.clone(), subject, hsp.ends()), weight)
     };
     Searched {
