@@ -18,11 +18,12 @@ LIBRARY ?= $(dir $(COMMAND))
 VERSION = $(shell sed -n '0,/^version = /s/^version = "\(.*\)"/\1/p' Cargo.toml)
 MAJOR = $(firstword $(subst ., ,$(VERSION)))
 
-.PHONY: help demo test test-fast test-rtl test-arm64 test-iommufd soak figures reproduce check build setup install install-c fio-engine wheel wheel-arm64 packages packages-arm64 static static-arm64 source
+.PHONY: help demo test test-all test-fast test-rtl test-arm64 test-iommufd soak figures reproduce check build setup install install-c fio-engine wheel wheel-arm64 packages packages-arm64 static static-arm64 source
 
 help:
 	@echo "make demo       set up, then compare every path to an emulated NVMe drive (out/demo/)"
 	@echo "make test       set up, then run every test (ONLY=lab, or ONLY=a part of a test's name)"
+	@echo "make test-all   the same with every kernel, machine and width for every test (make test deals them over four commits)"
 	@echo "make test-fast  the tests that need no virtual machine"
 	@echo "make test-rtl   the hardware's tests and proofs"
 	@echo "make test-arm64 whole files of the lab's tests on 64-bit Arm (make test has a part of them)"
@@ -129,6 +130,10 @@ demo:
 test:
 	@tools/setup base lab lab-aarch64 aarch64 backports chario fio gstreamer packages riscv instrument python wheel rtl
 	@tools/test $(ONLY)
+
+# Every cell of each dimension (tools/suites/deal.py), of which `make test` takes a quarter.
+test-all:
+	@STRAIGHTWAY_CELLS=all $(MAKE) --no-print-directory test
 
 test-fast:
 	@tools/setup base

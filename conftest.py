@@ -22,7 +22,7 @@ import pytest
 ROOT = Path(__file__).parent
 sys.path.insert(0, str(ROOT / "tools"))
 
-from suites import order, process  # noqa: E402
+from suites import deal, order, process  # noqa: E402
 
 # pytest compares unequal values in full, and without a limit, where one of these is set: for megabytes that takes an hour.
 for name in ("CI", "BUILD_NUMBER"):
@@ -60,6 +60,25 @@ class ByCost(LoadScopeScheduling):
 def pytest_xdist_make_scheduler(config, log):
     # Options of the user have priority, such as --dist loadfile.
     return ByCost(config, log) if config.getvalue("dist") == "loadscope" else None
+
+
+# --- The cells that this run takes ------------------------------------------------------------------
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leaves out the cells that another part has (tools/suites/deal.py)."""
+    if (part := deal.part()) is None:
+        return
+    cells = {}
+    for item in items:
+        if mark := item.get_closest_marker("cells"):
+            dimension = mark.args[0]
+            values = getattr(item, "callspec", None)
+            cells[item.nodeid] = (dimension, str(values.params.get(dimension)) if values else None)
+    parts = deal.dealt(cells, order.committed())
+    config.cells = (part, len(cells), sum(part in taken for taken in parts.values()))
+    config.hook.pytest_deselected(items=[item for item in items if part not in parts.get(item.nodeid, {part})])
+    items[:] = [item for item in items if part in parts.get(item.nodeid, {part})]
 
 
 # --- What a test costs ---------------------------------------------------------------------------
@@ -150,6 +169,7 @@ LAB = ROOT / "build" / "lab"
 
 
 def pytest_configure(config):
+    config.addinivalue_line("markers", "cells(dimension): dealt into parts, of which a run takes one (tools/suites/deal.py)")
     # lab/guest.py adds a line to this file for each boot.
     os.environ.setdefault("LAB_BOOTS", str(LAB / "boots.jsonl"))
     config.guests_since = time.time()

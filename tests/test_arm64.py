@@ -42,6 +42,7 @@ def arm64(monkeypatch):
     monkeypatch.setattr(scripted, "TARGET", ARM64)
 
 
+@pytest.mark.cells("arm64")
 @pytest.mark.parametrize("kernel", ["stock", "rt", "16k"])
 def test_every_path_reads_what_every_path_wrote(kernel):
     try:
@@ -51,10 +52,12 @@ def test_every_path_reads_what_every_path_wrote(kernel):
     test_data.test_every_path_reads_what_every_path_wrote(DRIVE, ("--kernel", kernel), chario_guest.built(kernel))
 
 
+@pytest.mark.cells("arm64")
 def test_every_path_without_an_iommu():
     test_data.test_without_an_iommu()
 
 
+@pytest.mark.cells("arm64")
 def test_what_one_path_puts_every_path_gets():
     test_volumes.test_what_one_path_puts_every_path_gets(DRIVE, 512)
 
@@ -71,6 +74,7 @@ def test_a_media_error_is_reported_and_the_rest_is_read(tmp_path):
     test_faults.test_a_media_error_is_reported_and_the_rest_is_read(tmp_path)
 
 
+@pytest.mark.cells("arm64")
 def test_a_killed_process_leaves_nothing_bound():
     test_faults.test_a_killed_process_leaves_nothing_bound()
 
@@ -79,22 +83,27 @@ def test_a_drive_that_is_unplugged_amid_a_recording(tmp_path):
     test_unplug.test_a_drive_that_is_unplugged_amid_a_recording_is_let_go_and_keeps_what_was_durable("vfio", tmp_path)
 
 
+@pytest.mark.cells("arm64")
 def test_late_commands_are_ended_once_and_the_drive_works_again():
     test_chario_faults.test_late_commands_are_ended_once_and_the_drive_works_again("stock")
 
 
+@pytest.mark.cells("arm64")
 def test_every_path_is_compared():
     test_compare.test_every_path_is_compared_and_counted()
 
 
+@pytest.mark.cells("arm64")
 def test_sustain_gives_verdicts():
     test_sustain.test_verdicts_exit_codes_and_bad_input()
 
 
+@pytest.mark.cells("arm64")
 def test_a_read_of_chario_is_a_timeline():
     test_events.test_a_read_of_chario_is_a_timeline("stock")
 
 
+@pytest.mark.cells("arm64")
 def test_a_linux_guest_is_the_coprocessor_s_main_cpu(tmp_path):
     test_coprocessor.test_a_linux_guest_is_the_main_cpu(tmp_path)
 
@@ -121,6 +130,7 @@ ORDERED = {
 }
 
 
+@pytest.mark.cells("arm64")
 def test_the_compiled_code_has_the_barriers_where_the_drive_sees_the_difference():
     if not shutil.which("aarch64-linux-gnu-objdump"):
         pytest.skip("no aarch64-linux-gnu-objdump")
@@ -138,6 +148,7 @@ def test_the_compiled_code_has_the_barriers_where_the_drive_sees_the_difference(
 LITMUS_ROUNDS = 20_000
 
 
+@pytest.mark.cells("arm64")
 def test_no_outcome_that_the_barriers_forbid_is_seen_on_two_processors():
     """QEMU's processors are this machine's, which on x86-64 reorder only a store with a later load: what the other barriers forbid
     cannot be seen here even without them."""
@@ -151,6 +162,7 @@ def test_no_outcome_that_the_barriers_forbid_is_seen_on_two_processors():
         print("SKIPPED: this emulator on this machine did not reorder in these rounds")
 
 
+@pytest.mark.cells("arm64")
 def test_the_package_for_arm64_is_installed_and_runs(tmp_path):
     """dpkg unpacks it here, and the guest runs it from there."""
     if not shutil.which("dpkg-deb"):
@@ -172,6 +184,7 @@ def test_the_package_for_arm64_is_installed_and_runs(tmp_path):
     assert said.startswith("aarch64") and '"LAB1"' in said
 
 
+@pytest.mark.cells("arm64")
 def test_stores_are_found_although_the_kernel_does_not_tell_them():
     """User fault handling for write protection is x86's in this kernel."""
     said = own_guest(f"uname -m; {ROOT}/target/aarch64-unknown-linux-gnu/debug/examples/map soak 400").splitlines()

@@ -11,6 +11,7 @@ from scripted import DRIVE
 KERNELS = ("stock", "rt")
 
 
+@pytest.mark.cells("kernel")
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_every_call_does_what_the_manual_says(kernel):
     chario("python3 tests/chario/calls.py || fail 'a call'", "--drive", f"{DRIVE},mdts=5", kernel=kernel)
@@ -45,6 +46,7 @@ def test_controllers_of_every_kind(drive, machine, load, facts):
     chario(script, *machine, "--drive", drive, load=load, timeout=400)
 
 
+@pytest.mark.cells("kernel")
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_the_usual_tools_work_on_the_node(kernel):
     chario(

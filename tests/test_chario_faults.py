@@ -28,6 +28,7 @@ def rules(tmp_path):
     path.unlink(missing_ok=True)
 
 
+@pytest.mark.cells("kernel")
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_a_media_error_is_reported_as_by_the_block_layer(rules, kernel):
     # Sectors 2048 (1 MiB) and 12288 (6 MiB) can never be read, 14336 (7 MiB) never written.
@@ -76,6 +77,7 @@ P
     )  # fmt: skip
 
 
+@pytest.mark.cells("kernel")
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_kill_9_in_the_middle_of_a_read(kernel):
     chario(
@@ -116,6 +118,7 @@ P
 
 # iops=2: the third command of a second is late; mdts=1 makes 8 commands of 64 KiB. QEMU lets a command that it cannot abort
 # complete when its queue is deleted: then it has not failed.
+@pytest.mark.cells("kernel")
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_late_commands_are_ended_once_and_the_drive_works_again(kernel):
     chario(
@@ -226,6 +229,7 @@ def test_a_lost_interrupt_is_found():
     )  # fmt: skip
 
 
+@pytest.mark.cells("kernel")
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_a_drive_whose_registers_are_gone(kernel):
     chario(
@@ -267,6 +271,7 @@ P
     )  # fmt: skip
 
 
+@pytest.mark.cells("kernel")
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_a_drive_that_is_unplugged_while_it_is_read(kernel, tmp_path):
     script = prelude(kernel).replace("chario_load \nto_chario", "chario_load\nBDF=0000:01:00.0; to_chario") + r"""
@@ -301,6 +306,7 @@ SEED = os.environ.get("STRAIGHTWAY_SEED", str(int(time.time())))
 FUZZ_CALLS = budget.states(25_000)
 
 
+@pytest.mark.cells("kernel")
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_hostile_arguments(kernel):
     print(f"STRAIGHTWAY_SEED={SEED}")

@@ -34,6 +34,7 @@ def pattern(size, seed):
 SIZE = (3 << 20) + 512 * 7
 
 
+@pytest.mark.cells("bits")
 @pytest.mark.parametrize("bits", [32, 64])
 def test_the_self_test_reads_what_the_host_wrote_and_the_host_what_it_wrote(tmp_path, bits):
     image = tmp_path / "image"
@@ -131,6 +132,7 @@ def recorded(size):
     return bytes((at ^ at >> 8 ^ at >> 16) & 0xFF for at in range(size))
 
 
+@pytest.mark.cells("bits")
 @pytest.mark.parametrize("bits", [[], ["--bits", 64]], ids=["32-bits", "64-bits"])
 def test_record_and_play_over_the_ring(tmp_path, bits):
     image, back = tmp_path / "image", tmp_path / "back"
@@ -159,6 +161,7 @@ def test_record_and_play_over_the_ring(tmp_path, bits):
     assert checked["sound"] and not checked["findings"], checked
 
 
+@pytest.mark.cells("bits")
 @pytest.mark.parametrize("bits", [[], ["--bits", 64]], ids=["32-bits", "64-bits"])
 def test_the_command_s_streams_are_the_coprocessor_s_own(tmp_path, bits):
     image, data, back = (tmp_path / name for name in ("image", "data", "back"))

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from suites import order, process, python, result
+from suites import deal, order, process, python, result
 
 
 def test_long_tests_go_first_and_a_worker_keeps_to_its_guests():
@@ -110,3 +110,45 @@ def test_long_values_that_differ_are_not_compared_in_full(tmp_path):
     # Small enough to end where they are.
     output = pytest_of(tmp_path, "def test_it():\n    assert bytes(300) == b'1' * 300\n", CI="true")
     assert "1 failed" in output and "Use -v" in output and len(output) < 4000, output
+
+
+def test_each_part_has_each_value_and_all_parts_have_each_cell_about_equally():
+    cells = {f"test_{test}[{kernel}]": ("kernel", kernel) for test in range(9) for kernel in ("stock", "rt")}
+    cells |= {f"test_{width}": ("width", None) for width in range(3)}
+    costs = {name: float(index) for index, name in enumerate(cells)}
+    parts = deal.dealt(cells, costs)
+    assert parts.keys() == cells.keys()
+    for group in set(cells.values()):
+        for part in range(deal.PARTS):
+            assert any(part in parts[name] for name in cells if cells[name] == group), (group, part)
+    for group in (("kernel", "stock"), ("kernel", "rt")):
+        loads = [sum(costs[name] for name in cells if cells[name] == group and part in parts[name]) for part in range(deal.PARTS)]
+        assert max(loads) < 1.5 * min(loads), loads
+    assert deal.dealt(cells, costs) == parts
+
+
+CELLS = """
+import pytest
+
+@pytest.mark.cells("kernel")
+@pytest.mark.parametrize("kernel", ["a", "b"])
+@pytest.mark.parametrize("number", range(4))
+def test_dealt(kernel, number):
+    print(f"ran {kernel}{number}")
+
+def test_always():
+    pass
+"""
+
+
+def test_a_run_takes_its_part_of_the_cells(tmp_path):
+    for part in range(deal.PARTS):
+        assert "3 passed, 6 deselected" in pytest_of(tmp_path, CELLS, STRAIGHTWAY_CELLS=str(part))
+    assert "9 passed" in pytest_of(tmp_path, CELLS, STRAIGHTWAY_CELLS=deal.ALL)
+
+
+def test_a_part_that_does_not_exist_is_refused(monkeypatch):
+    for text in ("4", "-1", "most"):
+        monkeypatch.setenv(deal.VARIABLE, text)
+        with pytest.raises(ValueError, match="give a part, 0 to 3, or all"):
+            deal.part()
