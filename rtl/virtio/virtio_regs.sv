@@ -85,8 +85,8 @@ module virtio_regs
 
   // --- State ---------------------------------------------------------------------------------------
   logic [7:0]   status_q, status_d;
-  logic         reset_q, reset_d, features_sel_q, features_sel_d;
-  logic [1:0]   driver_sel_q, driver_sel_d, irq_q, irq_d;
+  logic         reset_q, reset_d;
+  logic [1:0]   features_sel_q, features_sel_d, driver_sel_q, driver_sel_d, irq_q, irq_d;  // *_sel: 2 or 3 beyond word 1
   logic [2:0]   excess_q, excess_d;  // the driver accepted a bit of this word that is not offered
   logic         version_q, version_d;
   features_t    features_q, features_d;
@@ -133,8 +133,11 @@ module virtio_regs
     end
   end
 
+  function automatic logic [31:0] offered_word(logic [1:0] which);
+    return which[1] ? '0 : which[0] ? offered[63:32] : offered[31:0];
+  endfunction
   logic [31:0] unoffered;
-  assign unoffered = data & ~(driver_sel_q[1] ? '0 : driver_sel_q[0] ? offered[63:32] : offered[31:0]);
+  assign unoffered = data & ~offered_word(driver_sel_q);
 
   always_comb begin
     status_d       = status_q;
@@ -158,7 +161,7 @@ module virtio_regs
     if (write && (axil_i.w_strobe == '1) && (axil_i.aw_address[11:8] == '0)) begin
       unique case ({1'b0, axil_i.aw_address[7:2]})
         // Words other than 0 and 1 have no features.
-        RegDeviceFeaturesSel: features_sel_d = data[0];
+        RegDeviceFeaturesSel: features_sel_d = {data[31:1] != '0, data[0]};
         RegDriverFeaturesSel: driver_sel_d = {data[31:1] != '0, data[0]};
         RegDriverFeatures: if (status_q[StatusDriver] && !status_q[StatusFeaturesOk]) begin
           excess_d[driver_sel_q[1] ? 2 : 32'(driver_sel_q[0])] = unoffered != '0;
@@ -235,7 +238,7 @@ module virtio_regs
     if (clear_o) begin
       status_d       = '0;
       reset_d        = 1'b0;
-      features_sel_d = 1'b0;
+      features_sel_d = '0;
       driver_sel_d   = '0;
       excess_d       = '0;
       version_d      = 1'b0;
@@ -263,7 +266,7 @@ module virtio_regs
         RegVersion:         r_data_d = 32'd2;
         RegDevice:          r_data_d = 32'd2;
         RegVendor:          r_data_d = Vendor;
-        RegDeviceFeatures:  r_data_d = features_sel_q ? offered[63:32] : offered[31:0];
+        RegDeviceFeatures:  r_data_d = offered_word(features_sel_q);
         RegQueueNumMax:     r_data_d = sel_there ? 32'(QueueSize) : '0;
         RegQueueReady:      r_data_d = 32'(sel_ready);
         RegInterruptStatus: r_data_d = 32'(irq_q);
@@ -294,7 +297,7 @@ module virtio_regs
     if (!rst_ni) begin
       status_q       <= '0;
       reset_q        <= 1'b0;
-      features_sel_q <= 1'b0;
+      features_sel_q <= '0;
       driver_sel_q   <= '0;
       excess_q       <= '0;
       version_q      <= 1'b0;

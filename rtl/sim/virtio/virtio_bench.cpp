@@ -31,6 +31,25 @@ int registers() {
     uint64_t offered = device_features(bus);
     uint64_t always = kAll | 1ull << 1 | 1ull << 2 | 1ull << kBlkSize | 1ull << kAccessPlatform | 1ull << kOrderPlatform;
     CHECK(offered == (always | (QUEUES > 1 ? 1ull << kMq : 0) | (CACHED ? 1ull << kFlushFeature : 0)));
+    // Section 4.2.2: bits from 32 times DeviceFeaturesSel on, and this device has none from 64 on.
+    for (uint32_t word : {2u, 3u, 4u, 0x80000000u, 0x80000001u, 0xffffffffu}) {
+        bus.write(kDeviceFeaturesSel, word);
+        CHECK(bus.read(kDeviceFeatures) == 0);
+    }
+    CHECK(device_features(bus) == offered);
+    // Nor can a driver accept one of those.
+    for (uint32_t word : {2u, 3u, 0x80000001u}) {
+        reset(bus);
+        bus.write(kStatus, kAcknowledge);
+        bus.write(kStatus, kAcknowledge | kDriver);
+        bus.write(kDriverFeaturesSel, 1);
+        bus.write(kDriverFeatures, 1);
+        bus.write(kDriverFeaturesSel, word);
+        bus.write(kDriverFeatures, 1u << kIndirect);
+        bus.write(kStatus, kAcknowledge | kDriver | kFeaturesOk);
+        CHECK(!(bus.read(kStatus) & kFeaturesOk));
+    }
+    reset(bus);
     CHECK(bus.read(kConfig) == kCapacity);
     CHECK(bus.read(kConfig + 4) == 0 && bus.read(kConfig + 12) == 126);
     CHECK(bus.read(kConfig + 20) == kUnit);
