@@ -63,18 +63,31 @@ module virtio_regs
   localparam logic [31:0] SegmentMax = 32'(QueueSize - 2), SizeMax = 32'((1 << (BytesWidth - 1)) / QueueSize);
   localparam logic [31:0] RangesMax = 32'd8;
 
+  logic [7:0]   status_q, status_d;
+
+  // What follows the disk is offered as it was when the driver began (section 2.2: features are negotiated once for each
+  // reset), because the driver reads the features, and writes those that it accepts, one after the other.
+  typedef struct packed {
+    logic read_only, flush, discard, write_zeroes;
+  } variable_t;
+  variable_t variable_now, variable_q, variable;
+  // A disk that is not ready yet may have a cache.
+  assign variable_now = geometry_i.ready ? '{read_only: geometry_i.read_only, flush: geometry_i.volatile_write_cache,
+                                             discard: geometry_i.discard, write_zeroes: geometry_i.write_zeroes}
+                                         : '{flush: 1'b1, default: 1'b0};
+  assign variable     = (status_q == '0) ? variable_now : variable_q;
+
   logic [63:0] offered, capacity;
   always_comb begin
     offered                     = '0;
     offered[FeatureSizeMax]     = 1'b1;
     offered[FeatureSegMax]      = 1'b1;
-    offered[FeatureReadOnly]    = geometry_i.ready & geometry_i.read_only;
+    offered[FeatureReadOnly]    = variable.read_only;
     offered[FeatureBlockSize]   = 1'b1;
-    // A disk that is not ready yet may have a cache.
-    offered[FeatureFlush]       = ~geometry_i.ready | geometry_i.volatile_write_cache;
+    offered[FeatureFlush]       = variable.flush;
     offered[FeatureQueues]      = Queues > 1;
-    offered[FeatureDiscard]     = geometry_i.ready & geometry_i.discard;
-    offered[FeatureWriteZeroes] = geometry_i.ready & geometry_i.write_zeroes;
+    offered[FeatureDiscard]     = variable.discard;
+    offered[FeatureWriteZeroes] = variable.write_zeroes;
     offered[FeatureIndirect]    = 1'b1;
     offered[FeatureEventIndex]  = 1'b1;
     offered[FeatureVersion1]    = 1'b1;
@@ -84,7 +97,6 @@ module virtio_regs
   assign capacity = geometry_i.ready ? (64'(geometry_i.block_count) << Coarser) >> Finer : '0;
 
   // --- State ---------------------------------------------------------------------------------------
-  logic [7:0]   status_q, status_d;
   logic         reset_q, reset_d;
   logic [1:0]   features_sel_q, features_sel_d, driver_sel_q, driver_sel_d, irq_q, irq_d;  // *_sel: 2 or 3 beyond word 1
   logic [2:0]   excess_q, excess_d;  // the driver accepted a bit of this word that is not offered
@@ -328,6 +340,7 @@ module virtio_regs
   end
   always_ff @(posedge clk_i) begin
     if (read) r_data_q <= r_data_d;
+    if (status_q == '0) variable_q <= variable_now;
     generation_q <= {geometry_i.generation, geometry_i.ready};
     if (setup) queues_q[sel] <= setup_d;
   end

@@ -117,6 +117,44 @@ int registers() {
     bus.cycle();
     CHECK(bus.read(kConfig) != 0 && bus.read(kInterruptStatus) == 2 && bus.read(kConfigGeneration) != generation);
     CHECK(bus.accesses == 0);
+    // A disk that arrives, changes or leaves while the driver negotiates: the features stay as offered until the reset.
+    // (Linux 6.1 reads both words in vm_get_features, writes both in vm_finalize_features, and gives up without FEATURES_OK.)
+    auto place = [&](bool here) {
+        if (here && bus.top->away) bus.top->generation = (bus.top->generation + 1) % 16;  // rule B14
+        bus.top->away = !here;
+        bus.cycle();
+    };
+    for (bool leaves : {false, true}) {
+        for (unsigned step = 0; step < 4; ++step) {
+            place(leaves);
+            reset(bus);
+            uint64_t before = device_features(bus);
+            auto disk = [&](unsigned now) {
+                if (now == step) place(!leaves);
+            };
+            bus.write(kStatus, kAcknowledge);
+            disk(0);
+            bus.write(kStatus, kAcknowledge | kDriver);
+            disk(1);
+            uint64_t shown = device_features(bus);
+            CHECK(shown == before);
+            CHECK((shown >> kWriteZeroesFeature & 1) == leaves && (shown >> kFlushFeature & 1) == (!leaves || CACHED));
+            disk(2);
+            bus.write(kDriverFeaturesSel, 1);
+            bus.write(kDriverFeatures, uint32_t(shown >> 32));
+            bus.write(kDriverFeaturesSel, 0);
+            bus.write(kDriverFeatures, uint32_t(shown));
+            disk(3);
+            bus.write(kStatus, kAcknowledge | kDriver | kFeaturesOk);
+            CHECK(bus.read(kStatus) & kFeaturesOk);
+            CHECK(device_features(bus) == before);
+            // The capacity is configuration, which changes at once.
+            CHECK((bus.read(kConfig) != 0) == !leaves);
+            reset(bus);
+            CHECK((device_features(bus) >> kWriteZeroesFeature & 1) == !leaves);
+        }
+    }
+    place(true);
     // No chain is taken before DRIVER_OK.
     reset(bus);
     negotiate(bus, kAll);
