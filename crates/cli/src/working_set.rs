@@ -5,6 +5,7 @@
 
 use crate::failure::{Failure, Result};
 use crate::guard::Output;
+use crate::signals::Cancel;
 use std::fmt::Write as _;
 use std::fs;
 use std::io;
@@ -48,12 +49,12 @@ pub fn load(path: &Path, size_bytes: u64) -> Result<Vec<Range<u64>>> {
 ///
 /// # Errors
 /// It cannot be written.
-pub fn store(output: Output, ranges: &[Range<u64>]) -> Result<()> {
+pub fn store(output: Output, ranges: &[Range<u64>], cancel: &Cancel) -> Result<()> {
     let mut text = format!("{HEADER}\n");
     for range in ranges {
         let _ = writeln!(text, "{} {}", range.start, range.end - range.start);
     }
-    let mut output = output.open()?;
+    let mut output = output.open(cancel)?;
     output.take(text.as_bytes())?;
     output.finish()
 }

@@ -6,6 +6,7 @@
 
 use super::output::{Output, refuse_address};
 use crate::failure::{Failure, Result};
+use crate::signals::Cancel;
 use linux::Roots;
 use std::path::{Path, PathBuf};
 
@@ -72,7 +73,9 @@ impl OutputFolder {
     /// # Errors
     /// It cannot be written, or was created after the check; an earlier file is unchanged.
     pub fn save(&self, roots: &Roots, name: &str, text: &str) -> Result<()> {
-        let mut output = self.output(roots, name)?.open()?;
+        // Reports and pages are short: they fit into a FIFO.
+        let output = self.output(roots, name)?;
+        let mut output = output.open(&Cancel::default())?;
         output.take(text.as_bytes())?;
         output.finish()
     }

@@ -15,9 +15,11 @@
 mod folder;
 mod named;
 mod output;
+mod writer;
 
 pub use folder::OutputFolder;
 pub use output::{OpenOutput, Outlet, Output, output_of, refuse_address, refuse_to_mix};
+pub use writer::Writer;
 
 use crate::drive::Drive;
 use crate::failure::{Failure, Result};

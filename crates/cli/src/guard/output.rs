@@ -10,14 +10,16 @@
 //!
 //! A block device is never a target: to overwrite one, use `write` with its serial number.
 
+use super::writer::Writer;
 use super::{device_name, is_part_of};
 use crate::drive::Drive;
 use crate::failure::{Exit, Failure, Result, folder_of};
+use crate::signals::Cancel;
 use linux::{Claim, Roots};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 use std::fs::File;
-use std::io::{IsTerminal, Stdout, Write};
+use std::io::IsTerminal;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -134,17 +136,16 @@ impl Output {
         }
     }
 
-    /// Opens it. A regular file is created under a temporary name in the same folder.
+    /// Opens it. A regular file is created under a temporary name in the same folder. A FIFO's reader is waited for, until
+    /// `cancel` is set; so is a reader that takes nothing, at each write.
     ///
     /// # Errors
     /// It cannot be opened or made.
-    pub fn open(self) -> Result<OpenOutput> {
+    pub fn open(self, cancel: &Cancel) -> Result<OpenOutput> {
         let Self { path, found } = self;
         if let Found::Stream = found {
-            let file = File::options().write(true).open(&path);
-            let file = file.map_err(|error| Failure::io("opening", &path, &error))?;
             return Ok(OpenOutput {
-                file,
+                writer: Writer::open(&path, cancel)?,
                 path,
                 becomes: None,
             });
@@ -163,7 +164,7 @@ impl Output {
             let _ = file.set_permissions(PermissionsExt::from_mode(*mode));
         }
         Ok(OpenOutput {
-            file,
+            writer: Writer::of_file(file, cancel),
             path: unfinished,
             becomes: Some((path, found)),
         })
@@ -198,7 +199,7 @@ pub fn refuse_address(path: &Path) -> Result<()> {
 /// An open file or stream. A file that is not finished is removed when this is dropped.
 #[derive(Debug)]
 pub struct OpenOutput {
-    file: File,
+    writer: Writer,
     path: PathBuf,
     /// The file's final name, and the file that has it now.
     becomes: Option<(PathBuf, Found)>,
@@ -210,8 +211,8 @@ impl OpenOutput {
     /// # Errors
     /// It could not be written.
     pub fn take(&mut self, data: &[u8]) -> Result<()> {
-        let written = self.file.write_all(data);
-        written.map_err(|error| Failure::io("writing", &self.path, &error))
+        let Self { writer, path, .. } = self;
+        writer.take(data, |error| Failure::io("writing", path, error))
     }
 
     /// Gives the file the time of its last modification, in nanoseconds since 1970 (0: not known), if it is one that will
@@ -219,7 +220,7 @@ impl OpenOutput {
     pub fn set_modified(&self, time_ns: u64) {
         if self.becomes.is_some() && time_ns > 0 {
             let modified = UNIX_EPOCH + Duration::from_nanos(time_ns);
-            let _ = self.file.set_modified(modified);
+            let _ = self.writer.file().set_modified(modified);
         }
     }
 
@@ -235,7 +236,7 @@ impl OpenOutput {
             Found::Nothing => name_new(&self.path, path),
             _ => {
                 // The new file must survive a power cut before the old one is replaced.
-                let synced = self.file.sync_data();
+                let synced = self.writer.file().sync_data();
                 synced.and_then(|()| std::fs::rename(&self.path, path))
             }
         };
@@ -285,24 +286,24 @@ fn refuse_standard_output(roots: &Roots, source: &Drive) -> Result<()> {
 /// The destination of data: standard output, or a file that passed the guard.
 #[derive(Debug)]
 pub enum Outlet {
-    /// Standard output, as a `File`, so that it is written without another buffer.
-    Standard(Stdout, Option<File>),
+    /// Standard output, without the library's buffer.
+    Standard(Writer),
     /// A file.
     Output(OpenOutput),
 }
 
 impl Outlet {
-    /// Opens the checked output, or standard output.
+    /// Opens the checked output, or standard output. What waits for a reader ends when `cancel` is set.
     ///
     /// # Errors
     /// It cannot be opened.
-    pub fn open(output: Option<Output>) -> Result<Self> {
+    pub fn open(output: Option<Output>, cancel: &Cancel) -> Result<Self> {
         if let Some(output) = output {
-            return Ok(Self::Output(output.open()?));
+            return Ok(Self::Output(output.open(cancel)?));
         }
-        let stdout = std::io::stdout();
-        let file = stdout.as_fd().try_clone_to_owned().ok().map(File::from);
-        Ok(Self::Standard(stdout, file))
+        let descriptor = std::io::stdout().as_fd().try_clone_to_owned();
+        let descriptor = descriptor.map_err(|error| Failure::stdout(&error))?;
+        Ok(Self::Standard(Writer::shared(descriptor, cancel)))
     }
 
     /// Writes the next bytes.
@@ -310,12 +311,10 @@ impl Outlet {
     /// # Errors
     /// They cannot be written.
     pub fn take(&mut self, data: &[u8]) -> Result<()> {
-        let written = match self {
-            Self::Standard(_, Some(file)) => file.write_all(data),
-            Self::Standard(stdout, None) => stdout.write_all(data),
-            Self::Output(output) => return output.take(data),
-        };
-        written.map_err(|error| Failure::stdout(&error))
+        match self {
+            Self::Standard(writer) => writer.take(data, Failure::stdout),
+            Self::Output(output) => output.take(data),
+        }
     }
 
     /// Gives a file the time of its last modification, in nanoseconds since 1970.
@@ -331,9 +330,7 @@ impl Outlet {
     /// It cannot be completed.
     pub fn finish(self) -> Result<()> {
         match self {
-            Self::Standard(mut stdout, _) => {
-                stdout.flush().map_err(|error| Failure::stdout(&error))
-            }
+            Self::Standard(_) => Ok(()),
             Self::Output(output) => output.finish(),
         }
     }
@@ -426,12 +423,20 @@ mod tests {
             let failure = folder.check(name, false).unwrap_err();
             assert_eq!(failure.exit(), Exit::Exists, "{failure}");
         }
-        let mut output = folder.check("link", true).unwrap().open().unwrap();
+        let mut output = folder
+            .check("link", true)
+            .unwrap()
+            .open(&Cancel::default())
+            .unwrap();
         output.take(b"whole").unwrap();
         assert_eq!(std::fs::read_to_string(&file).unwrap(), "newer");
         drop(output);
         assert_eq!(folder.names(), ["link", "notes"]);
-        let mut output = folder.check("link", true).unwrap().open().unwrap();
+        let mut output = folder
+            .check("link", true)
+            .unwrap()
+            .open(&Cancel::default())
+            .unwrap();
         output.take(b"whole").unwrap();
         output.finish().unwrap();
         assert_eq!(std::fs::read_to_string(&file).unwrap(), "whole");
@@ -443,7 +448,11 @@ mod tests {
     #[test]
     fn a_file_that_appears_while_another_is_made_is_kept() {
         let folder = Folder::new("output-race");
-        let mut output = folder.check("new", false).unwrap().open().unwrap();
+        let mut output = folder
+            .check("new", false)
+            .unwrap()
+            .open(&Cancel::default())
+            .unwrap();
         output.take(b"ours").unwrap();
         let theirs = folder.file("new", "theirs");
         assert!(output.finish().is_err());
@@ -475,7 +484,10 @@ mod tests {
         let source = Drive::Ram(512);
         let check =
             |path: &str| Output::check(&Roots::system(), Path::new(path), true, Some(&source));
-        let mut null = check("/dev/null").unwrap().open().unwrap();
+        let mut null = check("/dev/null")
+            .unwrap()
+            .open(&Cancel::default())
+            .unwrap();
         null.take(b"gone").unwrap();
         null.finish().unwrap();
         assert!(folder.check(".", true).is_err());

@@ -1,14 +1,13 @@
 //! The sink of a playback, and the thread that writes to it.
 
 use crate::failure::{Failure, Result};
-use crate::guard::{Outlet, Output};
+use crate::guard::{Outlet, Output, Writer};
 use crate::signals::Cancel;
 use crate::stream::datagrams::Datagrams;
 use crate::stream::pattern;
 use crate::stream::place::Place;
 use crate::stream::replay::{Replay, Replayed};
 use block::Buffer;
-use std::io::Write;
 use std::net::{TcpStream, UdpSocket};
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::Instant;
@@ -33,7 +32,7 @@ pub enum Sink {
     /// Recorded datagrams at their distances, since this moment.
     Replay(Box<Replay>, Instant),
     /// A connection.
-    Tcp(TcpStream, String),
+    Tcp(Writer, String),
     /// Compared with the pattern.
     Pattern,
     /// A program.
@@ -43,11 +42,11 @@ pub enum Sink {
 }
 
 impl Sink {
-    /// Opens the sink: the checked output, if it is a file. A TCP sink connects.
+    /// Opens the sink: the checked output, if it is a file. A TCP sink connects. What waits for a reader ends when `cancel` is set.
     ///
     /// # Errors
     /// The sink cannot be opened.
-    pub fn open(place: &Place, output: Option<Output>) -> Result<Self> {
+    pub fn open(place: &Place, output: Option<Output>, cancel: &Cancel) -> Result<Self> {
         let failed = |address: &str, error: std::io::Error| {
             Failure::missing(format!("connecting to {address}: {error}"))
                 .hint("start a program that listens there")
@@ -56,7 +55,7 @@ impl Sink {
             Place::Pattern => Ok(Self::Pattern),
             Place::Null => Ok(Self::Null),
             // Checked before anything is opened, so it exists.
-            Place::Standard | Place::File(_) => Ok(Self::Outlet(Outlet::open(output)?)),
+            Place::Standard | Place::File(_) => Ok(Self::Outlet(Outlet::open(output, cancel)?)),
             Place::Udp(address) => {
                 let socket = connected(address).map_err(|error| failed(address, error))?;
                 Ok(Self::Udp(Datagrams::new(socket, address.clone())))
@@ -64,7 +63,10 @@ impl Sink {
             Place::Tcp(address) => {
                 let stream = TcpStream::connect(address);
                 let stream = stream.map_err(|error| failed(address, error))?;
-                Ok(Self::Tcp(stream, address.clone()))
+                Ok(Self::Tcp(
+                    Writer::shared(stream.into(), cancel),
+                    address.clone(),
+                ))
             }
         }
     }
@@ -98,18 +100,16 @@ impl Sink {
     }
 
     fn take(&mut self, data: &[u8], offset: u64) -> Result<()> {
-        let sent = |address: &str, error: std::io::Error| {
+        let sent = |address: &str, error: &std::io::Error| {
             Failure::other(format!("sending to {address}: {error}"))
         };
         match self {
             Self::Outlet(outlet) => outlet.take(data),
             Self::Udp(datagrams) => datagrams
                 .send(data)
-                .map_err(|error| sent(datagrams.address(), error)),
+                .map_err(|error| sent(datagrams.address(), &error)),
             Self::Replay(replay, began) => replay.take(data, *began),
-            Self::Tcp(stream, address) => {
-                stream.write_all(data).map_err(|error| sent(address, error))
-            }
+            Self::Tcp(stream, address) => stream.take(data, |error| sent(address, error)),
             Self::Pattern => match pattern::difference(data, offset) {
                 None => Ok(()),
                 Some(at) => Err(Failure::other(format!(

@@ -118,7 +118,7 @@ pub fn write(
     let mut value = serde_json::to_value(&survey).map_err(failed)?;
     redactor(&context.roots, with_serials).value(&mut value);
     let text = serde_json::to_string_pretty(&value).map_err(failed)? + "\n";
-    let mut file = output.open()?;
+    let mut file = output.open(&context.cancel)?;
     file.take(text.as_bytes())?;
     file.finish()?;
     Ok(survey.unread.len())

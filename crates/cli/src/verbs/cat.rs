@@ -43,7 +43,7 @@ impl Cat {
             let output = output_of(&context.roots, origin.drive, None, false)?;
             let all = origin.files()?;
             let files = self.chosen(&all)?;
-            let mut sink = Outlet::open(output)?;
+            let mut sink = Outlet::open(output, &context.cancel)?;
             let bar = context.console.bytes_bar(None);
             for file in files {
                 origin.read(file, file.size_bytes, &bar, &mut |data| sink.take(data))?;

@@ -301,7 +301,7 @@ impl Command {
         let returned = self.read.is_some().then_some(bytes);
         let data = match (output, returned) {
             (Some(output), Some(bytes)) => {
-                let mut file = Outlet::open(Some(output))?;
+                let mut file = Outlet::open(Some(output), &context.cancel)?;
                 file.take(&bytes)?;
                 file.finish()?;
                 None

@@ -414,7 +414,7 @@ impl Export {
         exported: &mut Exported,
     ) -> Result<()> {
         let size_bytes = recording.size_bytes;
-        let mut files = targets.open()?;
+        let mut files = targets.open(&context.cancel)?;
         self.read_all(context, origin, recording, size_bytes, &mut |data| {
             files.data.take(data)
         })?;
@@ -458,7 +458,7 @@ impl Export {
         }
         // Before anything is read: a gap in the middle of a sample is refused.
         samples.complete(name, "")?;
-        let mut files = targets.open()?;
+        let mut files = targets.open(&context.cancel)?;
         let mut digest = Sha512::new();
         let bar = context.console.bytes_bar(Some(samples.length_bytes()));
         for (entry, len) in recording.segments.iter().zip(&samples.lengths) {
@@ -559,7 +559,7 @@ impl Export {
         marks.extend(restarts.iter().map(|restart| (*restart, true)));
         marks.sort_unstable();
         let mut marks = marks.into_iter().peekable();
-        let mut files = targets.open()?;
+        let mut files = targets.open(&context.cancel)?;
         let mut rebuild = Rebuild::new(recording.name(), end_of_stream(0), |data: &[u8]| {
             files.data.take(data)
         });

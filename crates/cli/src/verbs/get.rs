@@ -120,7 +120,7 @@ impl Get {
         let report = store.mount(Access::Read, |mounted| {
             let entry = Self::entry(mounted, name)?;
             let part = self.part(mounted, &entry)?;
-            let mut sink = Outlet::open(output)?;
+            let mut sink = Outlet::open(output, &context.cancel)?;
             let bar = context.console.bytes_bar(Some(entry.size_bytes));
             let began = Instant::now();
             let mut report = self.fetch(context, mounted, &part, &bar, |data| sink.take(data))?;
@@ -155,7 +155,7 @@ impl Get {
         let drive = Drive::find(&context.roots, &self.device).ok();
         let output = output_of(&context.roots, drive.as_ref(), target, self.force)?;
         context.say(format_args!("path: {}", Live::PATH));
-        let mut sink = Outlet::open(output)?;
+        let mut sink = Outlet::open(output, &context.cancel)?;
         let report = self.get_live(context, live, name, &mut sink)?;
         sink.finish()?;
         Ok(report)
@@ -179,7 +179,7 @@ impl Get {
             let size = files.size(name)?;
             let length = self.length_in(name, size)?;
             let part = self.offset.0..self.offset.0 + length;
-            let mut sink = Outlet::open(output)?;
+            let mut sink = Outlet::open(output, &context.cancel)?;
             let bar = context.console.bytes_bar(Some(length));
             let began = Instant::now();
             let stop = Stop {

@@ -197,7 +197,7 @@ impl Map {
         let began = Instant::now();
         let status = wait(self.start(library, at, &socket)?, &context.cancel)?;
         if let Some(output) = output {
-            working_set::store(output, &map.resident_ranges()?)?;
+            working_set::store(output, &map.resident_ranges()?, &context.cancel)?;
         }
         Ok(Ran {
             size_bytes,

@@ -188,7 +188,7 @@ impl Play {
                 Sink::replay(address, context.cancel.clone())?
             }
             (Goal::Place(output), place) => {
-                Sink::open(place, output)?.at_rate(self.rate.map(|rate| rate.0))
+                Sink::open(place, output, &context.cancel)?.at_rate(self.rate.map(|rate| rate.0))
             }
         };
         let playing = Playing {

@@ -126,7 +126,7 @@ impl Read {
         );
         span.check(opened.device.geometry())?;
         let mut digest = self.checksum.then(Sha256::new);
-        let mut outlet = Outlet::open(output)?;
+        let mut outlet = Outlet::open(output, &context.cancel)?;
         let bar = context.console.bytes_bar(Some(span.length_bytes));
         let began = Instant::now();
         let moved = transfer::read(

@@ -86,7 +86,7 @@ impl Table {
         let mut store = Store::of(context, drive, &options)?;
         let made = store.mount(Access::Read, |mounted| self.of_file(mounted));
         let (report, table) = store.close(made)?;
-        let mut output = Outlet::open(output)?;
+        let mut output = Outlet::open(output, &context.cancel)?;
         for entries in table.chunks(1 << 16) {
             let bytes: Vec<u8> = entries
                 .iter()

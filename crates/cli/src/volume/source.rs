@@ -9,8 +9,12 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::os::fd::AsFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+
+/// O_NONBLOCK. Each read of a stream is preceded by a poll.
+const NO_WAIT: i32 = rustix::fs::OFlags::NONBLOCK.bits() as i32;
 
 /// How long one wait for a stream may last before cancellation is checked.
 const WAIT: Timespec = Timespec {
@@ -82,7 +86,8 @@ impl<'a> Source<'a> {
         let opened = match is_stdin {
             // The descriptor itself: the library's buffer would copy.
             true => standard_input(),
-            false => File::open(path),
+            // A FIFO's writer is waited for as its bytes are, not in open(2), which no signal ends.
+            false => File::options().read(true).custom_flags(NO_WAIT).open(path),
         };
         let file = opened.map_err(|error| Failure::io("opening", &name, &error))?;
         let data = file
@@ -150,7 +155,9 @@ impl<'a> Source<'a> {
                 }
                 Ok(0) => break,
                 Ok(more) => filled += more,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                // Another reader of the stream was faster.
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {}
                 Err(error) => return Err(Failure::io("reading", &self.name, &error)),
             }
         }

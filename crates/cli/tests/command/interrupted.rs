@@ -3,7 +3,9 @@
 use crate::support::{
     Folder, code, command, free_bytes, get, json, names, noise, ok, refused, run, stderr, volume,
 };
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::process::{Child, Stdio};
 
 /// A put that has locked the volume and waits for its input.
@@ -79,11 +81,15 @@ fn an_interrupted_put_leaves_nothing_or_what_was_asked_for() {
 }
 
 pub fn interrupt(child: &Child) {
+    send(child, "-INT");
+}
+
+fn send(child: &Child, signal: &str) {
     let pid = child.id().to_string();
-    let killed = std::process::Command::new("kill")
-        .args(["-INT", &pid])
+    let sent = std::process::Command::new("kill")
+        .args([signal, &pid])
         .status();
-    assert!(killed.unwrap().success());
+    assert!(sent.unwrap().success());
 }
 
 /// As timeout(1) does: to the process and to its group.
@@ -99,32 +105,106 @@ fn signals_that_come_together_are_one_request() {
     assert_eq!(json(&["stat", &disk, "--json"])["volume"]["clean"], true);
 }
 
-/// Here it waits for a reader in open(2), which the first signal does not interrupt.
+/// Here it waits for a reader of its text, which the first signal does not interrupt.
 #[test]
 fn a_second_request_ends_at_once() {
-    let folder = Folder::new();
-    let disk = volume(&folder, "disk.img", &[]);
-    let small = folder.file("small", 1000);
-    ok(&["put", &disk, &small]);
-    let fifo = folder.path("fifo");
-    assert!(
-        std::process::Command::new("mkfifo")
-            .arg(&fifo)
-            .status()
-            .unwrap()
-            .success()
-    );
-    let mut child = command(&["play", &disk, "small", "--to", &fifo])
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
+    let mut child = command(&["completions", "bash"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    until_it_has_the_device(&mut child);
+    let mut output = child.stdout.take().unwrap();
+    output.read_exact(&mut [0]).unwrap();
     while child.try_wait().unwrap().is_none() {
         interrupt(&child);
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     assert_eq!(child.wait().unwrap().code(), Some(130));
+}
+
+/// One signal, to a command whose output has a reader that does not read.
+#[test]
+fn the_first_request_ends_a_write_that_nobody_reads() {
+    let folder = Folder::new();
+    let disk = volume(&folder, "disk.img", &[]);
+    // More than a pipe or a socket takes.
+    ok(&["put", &disk, &folder.file("large", 9 << 20)]);
+    let commands: [&[&str]; 5] = [
+        &["get", &disk, "large", "-"],
+        &["get", &disk, "--all", "--tar", "-"],
+        &["cat", &disk, "large"],
+        &["play", &disk, "large"],
+        &["read", &disk],
+    ];
+    for words in commands {
+        for is_socket in [false, true] {
+            let (mut reader, output): (Box<dyn Read>, Stdio) = match is_socket {
+                false => {
+                    let (reader, writer) = std::io::pipe().unwrap();
+                    (Box::new(reader), writer.into())
+                }
+                true => {
+                    let (reader, writer) = UnixStream::pair().unwrap();
+                    (Box::new(reader), OwnedFd::from(writer).into())
+                }
+            };
+            let mut child = command(words)
+                .stdout(output)
+                .stderr(Stdio::piped())
+                .spawn()
+                .unwrap();
+            // It writes, and there is more than fits.
+            reader.read_exact(&mut [0]).unwrap();
+            send(&child, "-TERM");
+            let status = child.wait().unwrap();
+            assert_eq!(status.code(), Some(143), "{words:?}, socket: {is_socket}");
+        }
+    }
+    assert_eq!(code(&["check", &disk]), 0);
+}
+
+/// A FIFO that has no other end is waited for like one that is silent.
+#[test]
+fn the_first_request_ends_the_wait_for_the_other_end_of_a_fifo() {
+    let folder = Folder::new();
+    let disk = volume(&folder, "disk.img", &[]);
+    ok(&["put", &disk, &folder.file("small", 1000)]);
+    let fifo = folder.path("fifo");
+    let made = std::process::Command::new("mkfifo").arg(&fifo).status();
+    assert!(made.unwrap().success());
+    let commands: [&[&str]; 3] = [
+        &["get", &disk, "small", &fifo, "--force"],
+        &["play", &disk, "small", "--to", &fifo],
+        &["put", &disk, &fifo, "new"],
+    ];
+    for words in commands {
+        let mut child = command(words)
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        until_it_has_the_device(&mut child);
+        send(&child, "-TERM");
+        assert_eq!(child.wait().unwrap().code(), Some(143), "{words:?}");
+        assert_eq!(names(&disk), ["small"]);
+    }
+    // And the other end comes later.
+    let mut child = command(&["put", &disk, &fifo, "new"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    until_it_has_the_device(&mut child);
+    std::fs::write(&fifo, noise(3, 100_000)).unwrap();
+    assert!(child.wait().unwrap().success());
+    let mut child = command(&["get", &disk, "new", &fifo])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    until_it_has_the_device(&mut child);
+    assert!(std::fs::read(&fifo).unwrap() == noise(3, 100_000));
+    assert!(child.wait().unwrap().success());
 }
 
 #[test]
@@ -288,11 +368,7 @@ fn the_end_of_a_stream_that_a_signal_ended_replaces_nothing() {
                 .spawn()
                 .unwrap();
             until_it_has_the_device(&mut child);
-            let pid = child.id().to_string();
-            let sent = std::process::Command::new("kill")
-                .args([signal, &pid])
-                .status();
-            assert!(sent.unwrap().success());
+            send(&child, signal);
             drop(child.stdin.take());
             assert_eq!(
                 child.wait().unwrap().code(),

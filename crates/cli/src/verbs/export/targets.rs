@@ -6,6 +6,7 @@ use crate::failure::{Failure, Result};
 use crate::formats::args::Format;
 use crate::formats::sigmf::{DATA, META};
 use crate::guard::{OpenOutput, Output};
+use crate::signals::Cancel;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -21,6 +22,7 @@ pub struct OpenTargets {
     /// The data.
     pub data: OpenOutput,
     described: Option<(PathBuf, Output)>,
+    cancel: Cancel,
 }
 
 impl Targets {
@@ -67,11 +69,12 @@ impl Targets {
     ///
     /// # Errors
     /// It cannot be made.
-    pub fn open(self) -> Result<OpenTargets> {
+    pub fn open(self, cancel: &Cancel) -> Result<OpenTargets> {
         let (path, output) = self.data;
         Ok(OpenTargets {
             path,
-            data: output.open()?,
+            data: output.open(cancel)?,
+            cancel: cancel.clone(),
             described: self.described,
         })
     }
@@ -86,7 +89,7 @@ impl OpenTargets {
         let mut paths = vec![self.path.display().to_string()];
         let mut described = None;
         if let (Some(bytes), Some((path, output))) = (description, self.described) {
-            let mut output = output.open()?;
+            let mut output = output.open(&self.cancel)?;
             output.take(bytes)?;
             paths.push(path.display().to_string());
             described = Some(output);

@@ -147,7 +147,7 @@ impl Get {
             let fetched = make_folder(folder, &mut made)
                 .and_then(|()| output(path))
                 .and_then(|output| {
-                    let mut sink = Outlet::open(Some(output))?;
+                    let mut sink = Outlet::open(Some(output), &context.cancel)?;
                     let one = self.read(origin, file, &mut sink, &mut 0, &bar)?;
                     sink.set_modified(file.modified_ns);
                     sink.finish().map(|()| one)

@@ -56,7 +56,7 @@ impl Get {
         let mut report = ManyReport::new(origin.device(), origin.path());
         let mut failed: Vec<(&str, Failure)> = Vec::new();
         let bar = context.console.bytes_bar(None);
-        let mut sink = Outlet::open(output)?;
+        let mut sink = Outlet::open(output, &context.cancel)?;
         for file in &chosen {
             let header = match header(file) {
                 Ok(header) => header,
