@@ -6,6 +6,7 @@
 
 use crate::file::{self, Errno};
 use crate::real::Real;
+use crate::status;
 use crate::stream;
 use libc::{FILE, c_char, c_int, c_uint, c_void, iovec, mode_t, off_t, size_t, ssize_t};
 
@@ -60,6 +61,15 @@ replace! {
         where file::is_at(folder, path) => file::open(flags).map(i64::from);
     fn openat64(folder: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int
         where file::is_at(folder, path) => file::open(flags).map(i64::from);
+    // What a program calls that was built with checks of its buffers (_FORTIFY_SOURCE).
+    fn __open_2(path: *const c_char, flags: c_int) -> c_int
+        where file::is_at(HERE, path) => file::open(flags).map(i64::from);
+    fn __open64_2(path: *const c_char, flags: c_int) -> c_int
+        where file::is_at(HERE, path) => file::open(flags).map(i64::from);
+    fn __openat_2(folder: c_int, path: *const c_char, flags: c_int) -> c_int
+        where file::is_at(folder, path) => file::open(flags).map(i64::from);
+    fn __openat64_2(folder: c_int, path: *const c_char, flags: c_int) -> c_int
+        where file::is_at(folder, path) => file::open(flags).map(i64::from);
     fn fopen(path: *const c_char, mode: *const c_char) -> isize
         where file::is_at(HERE, path) => or_null(stream::open(mode));
     fn fopen64(path: *const c_char, mode: *const c_char) -> isize
@@ -79,6 +89,12 @@ replace! {
         where file::is_open(fd) => read_parts(&[iovec { iov_base: to, iov_len: len }], offset);
     fn pread64(fd: c_int, to: *mut c_void, len: size_t, offset: off_t) -> ssize_t
         where file::is_open(fd) => read_parts(&[iovec { iov_base: to, iov_len: len }], offset);
+    fn __read_chk(fd: c_int, to: *mut c_void, len: size_t, space: size_t) -> ssize_t
+        where len <= space && file::is_open(fd) => read_on(fd, &[iovec { iov_base: to, iov_len: len }]);
+    fn __pread_chk(fd: c_int, to: *mut c_void, len: size_t, offset: off_t, space: size_t) -> ssize_t
+        where len <= space && file::is_open(fd) => read_parts(&[iovec { iov_base: to, iov_len: len }], offset);
+    fn __pread64_chk(fd: c_int, to: *mut c_void, len: size_t, offset: off_t, space: size_t) -> ssize_t
+        where len <= space && file::is_open(fd) => read_parts(&[iovec { iov_base: to, iov_len: len }], offset);
     fn readv(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t
         where file::is_open(fd) => read_on(fd, slice(parts, count));
     fn preadv(fd: c_int, parts: *const iovec, count: c_int, offset: off_t) -> ssize_t
@@ -91,19 +107,44 @@ replace! {
         where file::is_open(fd) => read_parts_or_on(fd, slice(parts, count), offset);
 
     fn stat(path: *const c_char, status: *mut libc::stat) -> c_int
-        where file::is_at(HERE, path) => status_of(status);
-    fn stat64(path: *const c_char, status: *mut libc::stat) -> c_int
-        where file::is_at(HERE, path) => status_of(status);
+        where file::is_at(HERE, path) => status::of(status);
     fn lstat(path: *const c_char, status: *mut libc::stat) -> c_int
-        where file::is_at(HERE, path) => status_of(status);
-    fn lstat64(path: *const c_char, status: *mut libc::stat) -> c_int
-        where file::is_at(HERE, path) => status_of(status);
+        where file::is_at_itself(HERE, path, false) => status::of(status);
+    fn fstat(fd: c_int, status: *mut libc::stat) -> c_int
+        where file::is_open(fd) => status::of(status);
     fn fstatat(folder: c_int, path: *const c_char, status: *mut libc::stat, flags: c_int) -> c_int
-        where file::is_at(folder, path) => status_of(status);
+        where is_meant(folder, path, flags) => status::of(status);
+    fn stat64(path: *const c_char, status: *mut libc::stat) -> c_int
+        where file::is_at(HERE, path) => status::of(status);
+    fn lstat64(path: *const c_char, status: *mut libc::stat) -> c_int
+        where file::is_at_itself(HERE, path, false) => status::of(status);
+    fn fstat64(fd: c_int, status: *mut libc::stat) -> c_int
+        where file::is_open(fd) => status::of(status);
     fn fstatat64(folder: c_int, path: *const c_char, status: *mut libc::stat, flags: c_int) -> c_int
-        where file::is_at(folder, path) => status_of(status);
+        where is_meant(folder, path, flags) => status::of(status);
+    // The names of these until version 2.33 of the C library.
+    fn __xstat(version: c_int, path: *const c_char, status: *mut libc::stat) -> c_int
+        where file::is_at(HERE, path) => status::of(status);
+    fn __lxstat(version: c_int, path: *const c_char, status: *mut libc::stat) -> c_int
+        where file::is_at_itself(HERE, path, false) => status::of(status);
+    fn __fxstat(version: c_int, fd: c_int, status: *mut libc::stat) -> c_int
+        where file::is_open(fd) => status::of(status);
+    fn __fxstatat(version: c_int, folder: c_int, path: *const c_char, status: *mut libc::stat, flags: c_int) -> c_int
+        where is_meant(folder, path, flags) => status::of(status);
+    fn __xstat64(version: c_int, path: *const c_char, status: *mut libc::stat) -> c_int
+        where file::is_at(HERE, path) => status::of(status);
+    fn __lxstat64(version: c_int, path: *const c_char, status: *mut libc::stat) -> c_int
+        where file::is_at_itself(HERE, path, false) => status::of(status);
+    fn __fxstat64(version: c_int, fd: c_int, status: *mut libc::stat) -> c_int
+        where file::is_open(fd) => status::of(status);
+    fn __fxstatat64(version: c_int, folder: c_int, path: *const c_char, status: *mut libc::stat, flags: c_int) -> c_int
+        where is_meant(folder, path, flags) => status::of(status);
     fn statx(folder: c_int, path: *const c_char, flags: c_int, mask: c_uint, status: *mut libc::statx) -> c_int
-        where file::is_at(folder, path) => extended_status_of(mask, status);
+        where is_meant(folder, path, flags) => status::extended(mask, status);
+    fn lseek(fd: c_int, offset: off_t, from: c_int) -> off_t
+        where file::is_open(fd) => status::seek(fd, offset, from);
+    fn lseek64(fd: c_int, offset: off_t, from: c_int) -> off_t
+        where file::is_open(fd) => status::seek(fd, offset, from);
     fn access(path: *const c_char, mode: c_int) -> c_int
         where file::is_at(HERE, path) => may(mode);
     fn euidaccess(path: *const c_char, mode: c_int) -> c_int
@@ -112,6 +153,44 @@ replace! {
         where file::is_at(HERE, path) => may(mode);
     fn faccessat(folder: c_int, path: *const c_char, mode: c_int, flags: c_int) -> c_int
         where file::is_at(folder, path) => may(mode);
+
+    // Its name leads through no link.
+    fn realpath(path: *const c_char, space: *mut c_char) -> isize
+        where file::is_named(HERE, path) => resolved(space);
+    fn __realpath_chk(path: *const c_char, space: *mut c_char, len: size_t) -> isize
+        where file::is_named(HERE, path) => resolved(space);
+    fn canonicalize_file_name(path: *const c_char) -> isize
+        where file::is_named(HERE, path) => resolved(std::ptr::null_mut());
+    fn readlink(path: *const c_char, to: *mut c_char, len: size_t) -> ssize_t
+        where file::is_named(HERE, path) => Err(libc::EINVAL);
+    fn readlinkat(folder: c_int, path: *const c_char, to: *mut c_char, len: size_t) -> ssize_t
+        where file::is_named(folder, path) => Err(libc::EINVAL);
+
+    // It has no extended attributes, and takes none.
+    fn getxattr(path: *const c_char, name: *const c_char, to: *mut c_void, len: size_t) -> ssize_t
+        where file::is_at(HERE, path) => Err(libc::ENODATA);
+    fn lgetxattr(path: *const c_char, name: *const c_char, to: *mut c_void, len: size_t) -> ssize_t
+        where file::is_at_itself(HERE, path, false) => Err(libc::ENODATA);
+    fn fgetxattr(fd: c_int, name: *const c_char, to: *mut c_void, len: size_t) -> ssize_t
+        where file::is_open(fd) => Err(libc::ENODATA);
+    fn listxattr(path: *const c_char, to: *mut c_char, len: size_t) -> ssize_t
+        where file::is_at(HERE, path) => Ok(0);
+    fn llistxattr(path: *const c_char, to: *mut c_char, len: size_t) -> ssize_t
+        where file::is_at_itself(HERE, path, false) => Ok(0);
+    fn flistxattr(fd: c_int, to: *mut c_char, len: size_t) -> ssize_t
+        where file::is_open(fd) => Ok(0);
+    fn setxattr(path: *const c_char, name: *const c_char, from: *const c_void, len: size_t, flags: c_int) -> c_int
+        where file::is_at(HERE, path) => Err(libc::EACCES);
+    fn lsetxattr(path: *const c_char, name: *const c_char, from: *const c_void, len: size_t, flags: c_int) -> c_int
+        where file::is_at_itself(HERE, path, false) => Err(libc::EACCES);
+    fn fsetxattr(fd: c_int, name: *const c_char, from: *const c_void, len: size_t, flags: c_int) -> c_int
+        where file::is_open(fd) => Err(libc::EACCES);
+    fn removexattr(path: *const c_char, name: *const c_char) -> c_int
+        where file::is_at(HERE, path) => Err(libc::EACCES);
+    fn lremovexattr(path: *const c_char, name: *const c_char) -> c_int
+        where file::is_at_itself(HERE, path, false) => Err(libc::EACCES);
+    fn fremovexattr(fd: c_int, name: *const c_char) -> c_int
+        where file::is_open(fd) => Err(libc::EACCES);
 
     fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int
         where file::is_open(fd) => control(fd, command, argument);
@@ -143,7 +222,15 @@ replace! {
     fn munmap(address: *mut c_void, len: size_t) -> c_int
         where file::is_mapped(address) => Ok(0);
     fn mremap(address: *mut c_void, old: size_t, new: size_t, flags: c_int, to: *mut c_void) -> isize
-        where file::is_mapped(address) => Err(libc::ENOMEM);
+        where file::is_mapped(address) => file::remap(address, new, flags);
+    // The memory must be open to write for the kernel to report its faults, so the kernel would allow
+    // both: a store or a hole that every reader gets.
+    fn mprotect(address: *mut c_void, len: size_t, protection: c_int) -> c_int
+        where protection & libc::PROT_WRITE != 0 && file::is_mapped(address) => Err(libc::EACCES);
+    fn pkey_mprotect(address: *mut c_void, len: size_t, protection: c_int, key: c_int) -> c_int
+        where protection & libc::PROT_WRITE != 0 && file::is_mapped(address) => Err(libc::EACCES);
+    fn madvise(address: *mut c_void, len: size_t, advice: c_int) -> c_int
+        where advice == libc::MADV_REMOVE && file::is_mapped(address) => Err(libc::EACCES);
 }
 
 /// A stream, or a null pointer with the error number.
@@ -156,6 +243,11 @@ fn or_null(result: Result<*mut FILE, Errno>) -> Result<i64, Errno> {
         },
         |stream| stream as i64,
     ))
+}
+
+fn resolved(space: *mut c_char) -> Result<i64, Errno> {
+    let name = file::resolved(space);
+    or_null(name.map(|name| name as *mut FILE))
 }
 
 fn is_file_mapping(flags: c_int, fd: c_int) -> bool {
@@ -196,11 +288,9 @@ fn read_parts(parts: &[iovec], offset: off_t) -> Result<i64, Errno> {
 
 /// Reads at the descriptor's position, and moves it.
 fn read_on(fd: c_int, parts: &[iovec]) -> Result<i64, Errno> {
-    // SAFETY: these calls have numbers only.
-    let at = unsafe { libc::lseek(fd, 0, libc::SEEK_CUR) };
+    let at = status::seek(fd, 0, libc::SEEK_CUR)?;
     let done = read_parts(parts, at)?;
-    // SAFETY: as above.
-    unsafe { libc::lseek(fd, at + done, libc::SEEK_SET) };
+    status::seek(fd, at + done, libc::SEEK_SET)?;
     Ok(done)
 }
 
@@ -231,22 +321,18 @@ fn duplicate(fd: c_int, to: c_int, flags: c_int) -> Result<i64, Errno> {
     Ok(result)
 }
 
-fn status_of(status: *mut libc::stat) -> Result<i64, Errno> {
-    let shape = file::shape()?;
-    // SAFETY: the caller's structure is that of `stat`, which `fstat` has too.
-    done(unsafe { libc::fstat(shape, status) })
-}
-
-fn extended_status_of(mask: c_uint, status: *mut libc::statx) -> Result<i64, Errno> {
-    let (shape, flags) = (file::shape()?, libc::AT_EMPTY_PATH);
-    // SAFETY: the caller's structure is the call's, which is made directly, because `statx` is ours.
-    let result =
-        unsafe { libc::syscall(libc::SYS_statx, shape, c"".as_ptr(), flags, mask, status) };
-    done(result as c_int)
+/// Whether a call with a folder and flags is about the file: by a path, or by a descriptor and none.
+fn is_meant(folder: c_int, path: *const c_char, flags: c_int) -> bool {
+    // SAFETY: a path ends with a zero; Linux 6.11 takes a null pointer as an empty one.
+    let is_empty = path.is_null() || unsafe { *path == 0 };
+    match is_empty && flags & libc::AT_EMPTY_PATH != 0 {
+        true => file::is_open(folder),
+        false => file::is_at_itself(folder, path, flags & libc::AT_SYMLINK_NOFOLLOW == 0),
+    }
 }
 
 fn may(mode: c_int) -> Result<i64, Errno> {
-    file::shape()?;
+    file::size_bytes()?;
     match mode & (libc::W_OK | libc::X_OK) {
         0 => Ok(0),
         _ => Err(libc::EACCES),
@@ -286,7 +372,7 @@ fn control(fd: c_int, command: c_int, argument: usize) -> Result<i64, Errno> {
 }
 
 /// A system call's result.
-fn done(result: c_int) -> Result<i64, Errno> {
+pub fn done(result: c_int) -> Result<i64, Errno> {
     match result {
         0.. => Ok(i64::from(result)),
         // SAFETY: the place is this thread's own.

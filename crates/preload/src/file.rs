@@ -2,19 +2,20 @@
 //!
 //! A descriptor of it is one of an empty file in memory with the same size, sealed and opened to write:
 //! it has a size, a position and a type, but whatever tries to read it past this library gets EBADF, and
-//! EPERM if it writes.
+//! EPERM if it writes. Only its owner may open it again, and only to write. Its name has the socket's, so
+//! that a program recognises the descriptors that it inherits.
 #![allow(unsafe_code)]
 
 use crate::real::Real;
 use libc::{c_int, c_void, off_t};
 use map::{Attached, attach_before};
-use std::ffi::{CStr, OsStr};
+use std::ffi::{CStr, CString, OsStr};
 use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::ptr;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 /// The most descriptors of the file at a time.
 const MOST: usize = 64;
@@ -30,21 +31,105 @@ pub type Errno = c_int;
 
 struct File {
     map: Attached,
-    /// The sealed file with the same size.
-    shape: c_int,
+    /// The process that attached: a child has neither its mapping nor its thread.
+    process: u32,
 }
 
-static FILE: OnceLock<Result<File, Errno>> = OnceLock::new();
+/// The map of this process. What a parent attached stays allocated: its parts are the parent's.
+static FILE: AtomicPtr<File> = AtomicPtr::new(ptr::null_mut());
+/// The sealed file with the same size.
+static SHAPE: AtomicI32 = AtomicI32::new(-1);
 static AT: OnceLock<Option<PathBuf>> = OnceLock::new();
-static OPEN: [AtomicI32; MOST] = [const { AtomicI32::new(-1) }; MOST];
+/// Descriptors of the file: each is a number in the low half, and one more than the inode of its shape
+/// above; 0 is a free place.
+static OPEN: [AtomicU64; MOST] = [const { AtomicU64::new(0) }; MOST];
 static OPEN_COUNT: AtomicUsize = AtomicUsize::new(0);
 
 static CLOSE: Real = Real::new(c"close");
 
-/// Whether a path means the file.
+/// The file's name.
+pub fn at() -> Option<&'static Path> {
+    AT.get_or_init(|| std::env::var_os("STRAIGHTWAY_MAP_AT").map(PathBuf::from))
+        .as_deref()
+}
+
+/// Whether a path means the file: by its name, or by that of a descriptor (`/dev/stdin`,
+/// `/proc/self/fd/3`).
 pub fn is_at(folder: c_int, path: *const libc::c_char) -> bool {
-    let at = AT.get_or_init(|| std::env::var_os("STRAIGHTWAY_MAP_AT").map(PathBuf::from));
-    let Some(at) = at else { return false };
+    is_named(folder, path) || is_descriptor(folder, path, libc::O_PATH)
+}
+
+/// The same for a call that does not follow a link at the end of the path.
+pub fn is_at_itself(folder: c_int, path: *const libc::c_char, follows: bool) -> bool {
+    let flags = match follows {
+        true => libc::O_PATH,
+        false => libc::O_PATH | libc::O_NOFOLLOW,
+    };
+    is_named(folder, path) || is_descriptor(folder, path, flags)
+}
+
+/// Whether a path leads to a shape. Only a descriptor's name does; a process without one asks no more
+/// of the kernel than for names in /proc, which may be of others.
+fn is_descriptor(folder: c_int, path: *const libc::c_char, flags: c_int) -> bool {
+    if path.is_null() || at().is_none() {
+        return false;
+    }
+    // SAFETY: the caller's path ends with a zero.
+    let is_proc = unsafe { CStr::from_ptr(path) }
+        .to_bytes()
+        .starts_with(b"/proc/");
+    if !is_proc && OPEN_COUNT.load(Ordering::Acquire) == 0 {
+        return false;
+    }
+    let flags = flags | libc::O_CLOEXEC;
+    // SAFETY: the path is the caller's, and the descriptor ours. The system calls, because `open` and
+    // `close` are ours.
+    unsafe {
+        let errno = *libc::__errno_location();
+        let found = libc::syscall(libc::SYS_openat, folder, path, flags) as c_int;
+        let is_it = found >= 0 && is_shape(found);
+        if found >= 0 {
+            libc::syscall(libc::SYS_close, found);
+        }
+        *libc::__errno_location() = errno;
+        is_it
+    }
+}
+
+/// Whether a descriptor is of a shape of this map, whichever process made it.
+fn is_shape(fd: c_int) -> bool {
+    let (Some(name), link) = (shape_name(), format!("/proc/self/fd/{fd}")) else {
+        return false;
+    };
+    let found = std::fs::read_link(link).unwrap_or_default();
+    let found = found.as_os_str().as_bytes();
+    let found = found.strip_prefix(b"/memfd:".as_slice()).unwrap_or(b"");
+    found.strip_suffix(b" (deleted)".as_slice()) == Some(name.to_bytes())
+}
+
+/// What shapes of this map are called.
+fn shape_name() -> Option<CString> {
+    let socket = std::env::var_os("STRAIGHTWAY_MAP_SOCKET")?;
+    CString::new([b"straightway-map-file ", socket.as_bytes()].concat()).ok()
+}
+
+/// Remembers the descriptors that this program was started with: a shell's `< FILE`.
+pub fn inherit() {
+    if at().is_none() {
+        return;
+    }
+    let listing = std::fs::read_dir("/proc/self/fd").into_iter().flatten();
+    let numbers = listing.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    for fd in numbers.collect::<Vec<c_int>>() {
+        if is_shape(fd) {
+            remember(fd);
+        }
+    }
+}
+
+/// Whether a path is the file's name.
+pub fn is_named(folder: c_int, path: *const libc::c_char) -> bool {
+    let Some(at) = at() else { return false };
     if path.is_null() {
         return false;
     }
@@ -80,31 +165,68 @@ fn plain(path: &Path) -> PathBuf {
 }
 
 fn file() -> Result<&'static File, Errno> {
-    let file = FILE.get_or_init(|| {
-        let socket = std::env::var_os("STRAIGHTWAY_MAP_SOCKET").ok_or(libc::ENOENT)?;
-        let map = attach_before(TAIL_BYTES, Path::new(&socket));
-        // A limit on addresses (RLIMIT_AS) may leave none behind the map.
-        let map = map.or_else(|_| attach_before(0, Path::new(&socket)));
-        let map = map.map_err(|error| match error {
-            map::Error::NotPermitted(_) => libc::EPERM,
-            _ => libc::EIO,
-        })?;
-        let size = off_t::try_from(map.size_bytes()).map_err(|_| libc::EFBIG)?;
-        let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
-        // SAFETY: these calls have a name that ends with a zero, numbers, and a file that is ours.
-        let shape = unsafe {
-            let shape = libc::memfd_create(c"straightway-map-file".as_ptr(), flags);
-            let seals = libc::F_SEAL_WRITE | libc::F_SEAL_GROW | libc::F_SEAL_SHRINK;
-            let is_made = shape >= 0
-                && libc::ftruncate(shape, size) == 0
-                && libc::fchmod(shape, 0o444) == 0
-                && libc::fcntl(shape, libc::F_ADD_SEALS, seals) == 0;
-            is_made.then_some(shape)
-        };
-        let shape = shape.ok_or(libc::EIO)?;
-        Ok(File { map, shape })
-    });
-    file.as_ref().map_err(|&errno| errno)
+    let process = std::process::id();
+    loop {
+        let found = FILE.load(Ordering::Acquire);
+        // SAFETY: it is null or a file that is never freed.
+        if let Some(file) = unsafe { found.as_ref() }.filter(|file| file.process == process) {
+            return Ok(file);
+        }
+        let file = attach(process)?;
+        let new = Box::into_raw(Box::new(file));
+        let (to, from) = (Ordering::AcqRel, Ordering::Acquire);
+        if FILE.compare_exchange(found, new, to, from).is_err() {
+            // SAFETY: another thread was first, and no one else has this one.
+            drop(unsafe { Box::from_raw(new) });
+        }
+    }
+}
+
+fn attach(process: u32) -> Result<File, Errno> {
+    let socket = std::env::var_os("STRAIGHTWAY_MAP_SOCKET").ok_or(libc::ENOENT)?;
+    let map = attach_before(TAIL_BYTES, Path::new(&socket));
+    // A limit on addresses (RLIMIT_AS) may leave none behind the map.
+    let map = map.or_else(|_| attach_before(0, Path::new(&socket)));
+    let map = map.map_err(|error| match error {
+        map::Error::NotPermitted(_) => libc::EPERM,
+        _ => libc::EIO,
+    })?;
+    Ok(File { map, process })
+}
+
+/// The sealed file with the same size.
+pub fn shape() -> Result<c_int, Errno> {
+    let found = SHAPE.load(Ordering::Acquire);
+    if found >= 0 {
+        return Ok(found);
+    }
+    let size = off_t::try_from(file()?.map.size_bytes()).map_err(|_| libc::EFBIG)?;
+    let name = shape_name().ok_or(libc::ENOENT)?;
+    let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
+    // SAFETY: these calls have a name that ends with a zero, numbers, and a file that is ours.
+    let shape = unsafe {
+        let shape = libc::memfd_create(name.as_ptr(), flags);
+        let seals = libc::F_SEAL_WRITE | libc::F_SEAL_GROW | libc::F_SEAL_SHRINK;
+        let is_made = shape >= 0
+            && libc::ftruncate(shape, size) == 0
+            && libc::fchmod(shape, 0o200) == 0
+            && libc::syscall(libc::SYS_fcntl, shape, libc::F_ADD_SEALS, seals) == 0;
+        is_made.then_some(shape)
+    };
+    let shape = shape.ok_or(libc::EIO)?;
+    let (to, from) = (Ordering::AcqRel, Ordering::Acquire);
+    match SHAPE.compare_exchange(-1, shape, to, from) {
+        Ok(_) => Ok(shape),
+        Err(first) => {
+            close_really(shape);
+            Ok(first)
+        }
+    }
+}
+
+/// The file's length in bytes.
+pub fn size_bytes() -> Result<off_t, Errno> {
+    off_t::try_from(file()?.map.size_bytes()).map_err(|_| libc::EFBIG)
 }
 
 /// Opens the file.
@@ -115,7 +237,7 @@ pub fn open(flags: c_int) -> Result<c_int, Errno> {
     if flags & libc::O_CREAT != 0 && flags & libc::O_EXCL != 0 {
         return Err(libc::EEXIST);
     }
-    let shape = format!("/proc/self/fd/{}\0", file()?.shape);
+    let shape = format!("/proc/self/fd/{}\0", shape()?);
     let flags = libc::O_WRONLY | flags & libc::O_CLOEXEC;
     // SAFETY: the path ends with a zero. The system call, because `open` is ours.
     let opened = unsafe { libc::syscall(libc::SYS_openat, libc::AT_FDCWD, shape.as_ptr(), flags) };
@@ -136,9 +258,12 @@ pub fn open(flags: c_int) -> Result<c_int, Errno> {
 
 /// A new descriptor of the file.
 pub fn remember(fd: c_int) -> bool {
-    let free = |place: &&AtomicI32| {
+    // One that the C library closed without this one.
+    forget(fd);
+    let Some(entry) = entry(fd) else { return false };
+    let free = |place: &&AtomicU64| {
         let (from, to) = (Ordering::AcqRel, Ordering::Relaxed);
-        place.compare_exchange(-1, fd, from, to).is_ok()
+        place.compare_exchange(0, entry, from, to).is_ok()
     };
     let has_place = OPEN.iter().find(free).is_some();
     OPEN_COUNT.fetch_add(usize::from(has_place), Ordering::Release);
@@ -147,32 +272,45 @@ pub fn remember(fd: c_int) -> bool {
 
 /// Whether a descriptor is the file's.
 pub fn is_open(fd: c_int) -> bool {
-    let is_it = |place: &AtomicI32| place.load(Ordering::Relaxed) == fd;
-    if fd < 0 || OPEN_COUNT.load(Ordering::Acquire) == 0 || !OPEN.iter().any(is_it) {
+    if fd < 0 || OPEN_COUNT.load(Ordering::Acquire) == 0 {
         return false;
     }
+    let mut places = OPEN.iter().map(|place| place.load(Ordering::Relaxed));
+    let Some(remembered) = places.find(|&place| number(place) == Some(fd)) else {
+        return false;
+    };
     // The C library may have closed it without this one, and the number is another file's.
-    let is_still = file().is_ok_and(|file| identity(fd) == identity(file.shape));
+    let is_still = entry(fd) == Some(remembered);
     if !is_still {
         forget(fd);
     }
     is_still
 }
 
-/// The device and the inode of a descriptor's file.
-fn identity(fd: c_int) -> Option<(u64, u64)> {
+/// The descriptor of a place.
+fn number(place: u64) -> Option<c_int> {
+    (place != 0).then_some(place as u32 as c_int)
+}
+
+/// What is remembered of a descriptor: its number and its inode. A shape has no name in a folder.
+fn entry(fd: c_int) -> Option<u64> {
     let mut status = MaybeUninit::<libc::stat>::uninit();
-    // SAFETY: the structure is the call's, and whole once it has succeeded.
-    let status =
-        unsafe { (libc::fstat(fd, status.as_mut_ptr()) == 0).then(|| status.assume_init()) }?;
-    Some((status.st_dev, status.st_ino))
+    // SAFETY: the structure is the call's, and whole once it has succeeded. The system call, because
+    // `fstat` is ours.
+    let status = unsafe {
+        let done = libc::syscall(libc::SYS_fstat, fd, status.as_mut_ptr());
+        (done == 0).then(|| status.assume_init())
+    }?;
+    let inode = status.st_ino.wrapping_add(1) << 32;
+    (status.st_nlink == 0).then_some(inode | u64::from(fd as u32))
 }
 
 /// The descriptor is closed.
 pub fn forget(fd: c_int) {
-    let is_it = |place: &&AtomicI32| {
+    let is_it = |place: &&AtomicU64| {
+        let found = place.load(Ordering::Relaxed);
         let (from, to) = (Ordering::AcqRel, Ordering::Relaxed);
-        fd >= 0 && place.compare_exchange(fd, -1, from, to).is_ok()
+        number(found) == Some(fd) && place.compare_exchange(found, 0, from, to).is_ok()
     };
     if OPEN_COUNT.load(Ordering::Acquire) > 0 && OPEN.iter().find(is_it).is_some() {
         OPEN_COUNT.fetch_sub(1, Ordering::Release);
@@ -186,11 +324,6 @@ pub fn close_really(fd: c_int) -> c_int {
         // SAFETY: as above.
         unsafe { close(fd) }
     })
-}
-
-/// The descriptor that `stat` and its kind are asked about instead of the name.
-pub fn shape() -> Result<c_int, Errno> {
-    Ok(file()?.shape)
 }
 
 /// Copies bytes of the file at `offset` to memory of the program.
@@ -272,9 +405,46 @@ pub fn map_part(
 
 /// Whether an address is in the map.
 pub fn is_mapped(address: *const c_void) -> bool {
-    let Some(Ok(File { map, .. })) = FILE.get() else {
+    // SAFETY: it is null or a file that is never freed.
+    let file = unsafe { FILE.load(Ordering::Acquire).as_ref() };
+    let Some(File { map, .. }) = file.filter(|file| file.process == std::process::id()) else {
         return false;
     };
     let offset = (address as usize).wrapping_sub(map.as_ptr().as_ptr() as usize);
     (offset as u64) < map.len_bytes() + map.tail_bytes() as u64
+}
+
+/// The address of a mapping that gets another length: the same, since what is behind it is the map too.
+pub fn remap(address: *const c_void, len: usize, flags: c_int) -> Result<i64, Errno> {
+    let map = &file()?.map;
+    let offset = (address as usize).wrapping_sub(map.as_ptr().as_ptr() as usize);
+    let most = map.len_bytes() + map.tail_bytes() as u64;
+    let end = offset.checked_add(len).filter(|&end| end as u64 <= most);
+    match flags & !libc::MREMAP_MAYMOVE == 0 && len > 0 {
+        false => Err(libc::EINVAL),
+        true => end.map(|_| address as i64).ok_or(libc::ENOMEM),
+    }
+}
+
+/// The file's resolved name, in the caller's space or in new memory, which the caller frees.
+pub fn resolved(space: *mut libc::c_char) -> Result<i64, Errno> {
+    file()?;
+    let name = at().ok_or(libc::ENOENT)?.as_os_str().as_bytes();
+    let name = CString::new(name).map_err(|_| libc::ENOENT)?;
+    let len = name.as_bytes_with_nul().len();
+    if len > libc::PATH_MAX as usize {
+        return Err(libc::ENAMETOOLONG);
+    }
+    // SAFETY: the caller's space has PATH_MAX bytes; new memory has the name's.
+    unsafe {
+        let to = match space.is_null() {
+            true => libc::malloc(len).cast(),
+            false => space,
+        };
+        if to.is_null() {
+            return Err(libc::ENOMEM);
+        }
+        ptr::copy_nonoverlapping(name.as_ptr(), to, len);
+        Ok(to as i64)
+    }
 }

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `calls` | the C library's functions that this one replaces |
 //! | `file` | the file: what its calls return |
+//! | `status` | the file's size, blocks and positions |
 //! | `stream` | the file as a stream (`fopen`) |
 //! | `real` | the C library's own functions |
 //!
@@ -15,4 +16,5 @@
 mod calls;
 mod file;
 mod real;
+mod status;
 mod stream;

@@ -3,6 +3,7 @@
 #![allow(unsafe_code)]
 
 use crate::file::{self, Errno};
+use crate::status;
 use libc::{FILE, c_char, c_int, c_void, off_t, size_t, ssize_t};
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,6 +19,7 @@ struct Functions {
 }
 
 unsafe extern "C" {
+    static mut stdin: *mut FILE;
     fn fopencookie(cookie: *mut c_void, mode: *const c_char, functions: Functions) -> *mut FILE;
 }
 
@@ -65,6 +67,22 @@ pub fn on(fd: c_int) -> Result<*mut FILE, Errno> {
     Ok(stream)
 }
 
+/// Recognises the descriptors that this program was started with, before its first instruction. Its
+/// standard input is a stream of the C library, which would read past `calls`.
+extern "C" fn inherit() {
+    file::inherit();
+    if file::is_open(libc::STDIN_FILENO)
+        && let Ok(stream) = on(libc::STDIN_FILENO)
+    {
+        // SAFETY: no other thread runs yet.
+        unsafe { stdin = stream };
+    }
+}
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static INHERIT: extern "C" fn() = inherit;
+
 /// The descriptor of one of these streams.
 pub fn descriptor(stream: *mut FILE) -> Option<c_int> {
     if !HAD_STREAM.load(Ordering::Acquire) {
@@ -87,29 +105,24 @@ fn fail(errno: Errno) -> c_int {
 
 unsafe extern "C" fn read(cookie: *mut c_void, to: *mut c_char, len: size_t) -> ssize_t {
     let fd = fd_of(cookie);
-    // SAFETY: numbers only, and the C library's buffer for so many bytes.
-    unsafe {
-        let at = libc::lseek(fd, 0, libc::SEEK_CUR);
-        match file::read_at(to.cast(), len, at) {
-            Ok(done) => {
-                libc::lseek(fd, at + done as off_t, libc::SEEK_SET);
-                done as ssize_t
-            }
-            Err(errno) => fail(errno) as ssize_t,
-        }
-    }
+    let done = status::seek(fd, 0, libc::SEEK_CUR).and_then(|at| {
+        // SAFETY: the C library's buffer for so many bytes.
+        let done = unsafe { file::read_at(to.cast(), len, at) }?;
+        status::seek(fd, at + done as off_t, libc::SEEK_SET)?;
+        Ok(done as ssize_t)
+    });
+    done.unwrap_or_else(|errno| fail(errno) as ssize_t)
 }
 
 unsafe extern "C" fn seek(cookie: *mut c_void, position: *mut off_t, from: c_int) -> c_int {
     // SAFETY: the C library passes a place for the position, in and out.
-    unsafe {
-        match libc::lseek(fd_of(cookie), *position, from) {
-            -1 => -1,
-            at => {
-                *position = at;
-                0
-            }
+    let position = unsafe { &mut *position };
+    match status::seek(fd_of(cookie), *position, from) {
+        Ok(at) => {
+            *position = at;
+            0
         }
+        Err(errno) => fail(errno),
     }
 }
 

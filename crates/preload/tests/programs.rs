@@ -279,3 +279,166 @@ fn a_page_that_cannot_be_read_is_an_error_and_the_others_are_read() {
         }
     });
 }
+
+/// Runs shell commands, which must succeed, and returns what they wrote.
+fn shell(run: &dyn Fn(&str, &[&str]) -> Output, commands: &str) -> Vec<u8> {
+    let output = run("bash", &["-ec", commands, "bash", AT]);
+    assert!(output.status.success(), "{commands}: {}", said(&output));
+    output.stdout
+}
+
+// partner: coreutils 9.1 (Debian 12) | reader
+#[test]
+fn a_copy_has_the_data_because_the_file_has_no_holes() {
+    let data = data(1_000_003);
+    let folder = std::env::temp_dir().join(format!("straightway-copy-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let copy = folder.join("copy");
+    let to = copy.to_str().expect("UTF-8");
+    with_file(&data, &Options::default(), |run| {
+        for (program, arguments) in [
+            ("cp", &[AT, to][..]),
+            ("cp", &["-a", AT, to]),
+            ("cp", &["--sparse=never", AT, to]),
+            ("install", &[AT, to]),
+        ] {
+            let _ = std::fs::remove_file(&copy);
+            let output = run(program, arguments);
+            let words = format!("{program} {arguments:?}: {}", said(&output));
+            assert!(output.status.success(), "{words}");
+            assert!(std::fs::read(&copy).expect("a copy") == data, "{words}");
+        }
+        let stat = run("stat", &["-c", "%b %s %h %a", AT]);
+        assert_eq!(stat.stdout, b"1954 1000003 1 444\n", "{}", said(&stat));
+        let script = "
+import os, sys
+for path in sys.argv[1], '/proc/self/fd/%d' % os.open(sys.argv[1], os.O_RDONLY):
+    fd = os.open(path, os.O_RDONLY)
+    for status in os.fstat(fd), os.stat(fd), os.stat(path):
+        assert status.st_blocks == 1954 and status.st_size == 1000003, status
+    assert os.lseek(fd, 5000, os.SEEK_DATA) == 5000 == os.lseek(fd, 0, os.SEEK_CUR)
+    assert os.lseek(fd, 5000, os.SEEK_HOLE) == 1000003
+    for where in os.SEEK_DATA, os.SEEK_HOLE:
+        try: sys.exit('%d' % os.lseek(fd, 1000003, where))
+        except OSError as error: assert error.errno == 6, error
+";
+        let output = run("python3", &["-c", script, AT]);
+        assert!(output.status.success(), "{}", said(&output));
+    });
+    std::fs::remove_dir_all(&folder).expect("the folder");
+}
+
+// partner: bash 5.2, coreutils 9.1 (Debian 12) | reader
+#[test]
+fn a_descriptor_s_name_and_a_redirection_are_the_file() {
+    let data = data(300_001);
+    with_file(&data, &Options::default(), |run| {
+        for commands in [
+            r#"cat < "$1""#,
+            r#"cat /dev/stdin < "$1""#,
+            r#"exec 3< "$1"; cat /dev/fd/3"#,
+            r#"exec 3< "$1"; cat /proc/self/fd/3"#,
+            r#"exec 3< "$1"; cat /proc/$$/fd/3"#,
+            r#"exec 3< "$1"; cd /proc/self/fd; cat ./3"#,
+            r#"exec 3< "$1"; bash -c 'cat <&3'"#,
+            r#"exec 3< "$1"; ln -s /dev/fd/3 /tmp/link-$$; cat /tmp/link-$$; rm /tmp/link-$$"#,
+            // A stream of the C library on what it inherits, and a position that two programs share.
+            r#"{ head -c 1000; tail -c +1; } < "$1""#,
+            r#"tee < "$1""#,
+        ] {
+            let out = shell(run, commands);
+            assert!(out == data, "{commands}: {} bytes", out.len());
+        }
+        let expected = shell(run, r#"sha1sum "$1" | cut -c 1-40"#);
+        for commands in [
+            r#"sha1sum < "$1" | cut -c 1-40"#,
+            r#"sha1sum /dev/stdin < "$1" | cut -c 1-40"#,
+            r#"python3 -c 'import sys, hashlib; print(hashlib.sha1(sys.stdin.buffer.read()).hexdigest())' < "$1""#,
+        ] {
+            assert_eq!(shell(run, commands), expected, "{commands}");
+        }
+    });
+}
+
+// partner: Python 3.11 multiprocessing, bash 5.2 (Debian 12) | reader
+#[test]
+fn a_child_of_a_program_that_has_read_the_file_reads_it_too() {
+    let data = data(300_000);
+    let script = "
+import multiprocessing, os, sys
+file = open(sys.argv[1], 'rb'); first = file.read(100000)
+def part(at): return os.pread(file.fileno(), 50000, at) + open(sys.argv[1], 'rb').read(10)
+with multiprocessing.get_context('fork').Pool(2) as pool:
+    parts = pool.map_async(part, range(0, 300000, 50000)).get(60)
+assert all(one[50000:] == first[:10] for one in parts)
+sys.stdout.buffer.write(b''.join(one[:50000] for one in parts))
+";
+    with_file(&data, &Options::default(), |run| {
+        let output = run("python3", &["-c", script, AT]);
+        assert!(output.status.success(), "{}", said(&output));
+        assert!(output.stdout == data);
+        let lines = shell(
+            run,
+            r#"read -rn 5 x < "$1"; ( read -rn 5 y < "$1"; head -c 5 "$1" | wc -c; echo read ); echo alive"#,
+        );
+        assert_eq!(lines, b"5\nread\nalive\n");
+    });
+}
+
+// partner: the host's kernel (mprotect(2), madvise(2), mremap(2)) | reader
+#[test]
+fn what_is_mapped_cannot_be_stored_to_or_removed() {
+    let data = data(300_000);
+    let script = "
+import ctypes, mmap, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+for name in 'mmap', 'mremap': getattr(libc, name).restype = ctypes.c_void_p
+word = ctypes.c_size_t
+def tried(path):
+    fd = os.open(path, os.O_RDONLY)
+    at = libc.mmap(None, word(300000), 1, 1, fd, word(0))
+    results = []
+    for call in (lambda: libc.mprotect(word(at), word(4096), 3), lambda: libc.mprotect(word(at), word(4096), 1),
+                 lambda: libc.madvise(word(at), word(8192), 9), lambda: libc.madvise(word(at), word(8192), 0)):
+        ctypes.set_errno(0); results.append((call(), ctypes.get_errno()))
+    assert libc.mremap(word(at), word(300000), word(8192), 0) == at
+    return results, ctypes.string_at(at, 8192)
+ours, real = tried(sys.argv[1]), tried(sys.argv[2])
+assert ours == real, (ours[0], real[0])
+assert ours[0] == [(-1, 13), (0, 0), (-1, 13), (0, 0)], ours[0]
+";
+    let local = std::env::temp_dir().join(format!("straightway-real-{}", std::process::id()));
+    std::fs::write(&local, &data).expect("a local copy");
+    with_file(&data, &Options::default(), |run| {
+        let output = run(
+            "python3",
+            &["-c", script, AT, local.to_str().expect("UTF-8")],
+        );
+        assert!(output.status.success(), "{}", said(&output));
+    });
+    std::fs::remove_file(local).expect("the copy");
+}
+
+// partner: tar 1.34, xz 5.4, coreutils 9.1, Python 3.11 shutil (Debian 12) | reader
+#[test]
+fn programs_find_it_by_the_calls_that_look_before_they_open() {
+    let data = data(300_000);
+    with_file(&data, &Options::default(), |run| {
+        let tar = shell(run, r#"cd /; tar -cf - "${1#/}" | tar -xOf -"#);
+        assert!(tar == data, "tar: {} bytes", tar.len());
+        assert!(shell(run, r#"xz -0c "$1" | xz -dc"#) == data);
+        assert_eq!(shell(run, r#"ls "$1""#), format!("{AT}\n").as_bytes());
+        let script = "
+import ctypes, os, shutil, sys, tempfile
+path = sys.argv[1]
+assert os.listxattr(path) == [] and os.path.realpath(path) == path
+space = ctypes.create_string_buffer(4096)
+assert ctypes.CDLL(None).realpath(path.encode(), space) and space.value == path.encode()
+with tempfile.TemporaryDirectory() as folder:
+    sys.stdout.buffer.write(open(shutil.copy2(path, folder), 'rb').read())
+";
+        let output = run("python3", &["-c", script, AT]);
+        assert!(output.status.success(), "{}", said(&output));
+        assert!(output.stdout == data);
+    });
+}

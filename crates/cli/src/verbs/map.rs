@@ -37,7 +37,8 @@ const LOOK: Duration = Duration::from_millis(20);
 #[command(after_help = "\
 The command finds the file at the path of --at, where no real file is. It opens, reads and maps it
 as any file, by the library libstraightway_preload.so, which is beside this command. Not with programs
-that are linked statically or use no C library, and only to read.
+that are linked statically or use no C library, and only to read. After a fork the child opens, reads
+and maps it by itself; what its parent had mapped is SIGSEGV in the child.
 
 A page is read from the device when it is touched, and at most --memory holds content. If a page
 cannot be read, the command gets EIO or SIGBUS, and the offset and the reason are reported. Data of
