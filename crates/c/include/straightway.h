@@ -10,16 +10,26 @@
 
 #include <stddef.h>
 #include <stdint.h>
-// struct straightway_options options = STRAIGHTWAY_OPTIONS_INIT;
-#define STRAIGHTWAY_OPTIONS_INIT { .size = sizeof(struct straightway_options) }
-// struct straightway_format_options options = STRAIGHTWAY_FORMAT_OPTIONS_INIT;
-#define STRAIGHTWAY_FORMAT_OPTIONS_INIT { .size = sizeof(struct straightway_format_options) }
-// struct straightway_record_options options = STRAIGHTWAY_RECORD_OPTIONS_INIT;
-#define STRAIGHTWAY_RECORD_OPTIONS_INIT { .size = sizeof(struct straightway_record_options) }
-// struct straightway_play_options options = STRAIGHTWAY_PLAY_OPTIONS_INIT;
-#define STRAIGHTWAY_PLAY_OPTIONS_INIT { .size = sizeof(struct straightway_play_options) }
-// struct straightway_map_options options = STRAIGHTWAY_MAP_OPTIONS_INIT;
-#define STRAIGHTWAY_MAP_OPTIONS_INIT { .size = sizeof(struct straightway_map_options) }
+
+// Options whose other members are 0, for a declaration: struct straightway_options options = STRAIGHTWAY_OPTIONS_INIT;
+#ifdef __cplusplus
+// Before C++20 there are no designated initialisers, and compilers warn of the members that one leaves out.
+extern "C++" {
+template <typename Options> inline Options straightway_initial() {
+  Options options = Options();
+  options.size = sizeof(Options);
+  return options;
+}
+}
+#define STRAIGHTWAY_INITIAL(type) straightway_initial<struct type>()
+#else
+#define STRAIGHTWAY_INITIAL(type) { .size = sizeof(struct type) }
+#endif
+#define STRAIGHTWAY_OPTIONS_INIT STRAIGHTWAY_INITIAL(straightway_options)
+#define STRAIGHTWAY_FORMAT_OPTIONS_INIT STRAIGHTWAY_INITIAL(straightway_format_options)
+#define STRAIGHTWAY_RECORD_OPTIONS_INIT STRAIGHTWAY_INITIAL(straightway_record_options)
+#define STRAIGHTWAY_PLAY_OPTIONS_INIT STRAIGHTWAY_INITIAL(straightway_play_options)
+#define STRAIGHTWAY_MAP_OPTIONS_INIT STRAIGHTWAY_INITIAL(straightway_map_options)
 
 // Memory for a file's name: 64 bytes of UTF-8 and the end.
 #define STRAIGHTWAY_NAME_SIZE 65

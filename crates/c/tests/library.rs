@@ -173,23 +173,55 @@ fn programs_in_c_run_clean_under_valgrind() {
     }
 }
 
+/// A program that has options of each kind, in each scope.
+const OPTIONS: &str = r#"
+#ifdef __cplusplus
+extern "C" { // As programs do for headers that do not know C++.
+#endif
+#include "straightway.h"
+#ifdef __cplusplus
+}
+#endif
+static struct straightway_options outer = STRAIGHTWAY_OPTIONS_INIT;
+int main(void) {
+  struct straightway_options options = STRAIGHTWAY_OPTIONS_INIT;
+  struct straightway_format_options format = STRAIGHTWAY_FORMAT_OPTIONS_INIT;
+  struct straightway_record_options record = STRAIGHTWAY_RECORD_OPTIONS_INIT;
+  struct straightway_play_options play = STRAIGHTWAY_PLAY_OPTIONS_INIT;
+  struct straightway_map_options map = STRAIGHTWAY_MAP_OPTIONS_INIT;
+  int right = outer.size == sizeof outer && options.size == sizeof options && format.size == sizeof format &&
+              record.size == sizeof record && play.size == sizeof play && map.size == sizeof map;
+  int zero = !options.path && !options.write && !format.label && !record.segment_bytes && !play.no_verify;
+  return right && zero ? 0 : 1;
+}
+"#;
+
 #[test]
-fn the_header_is_c_plus_plus_too() {
-    if is_missing("c++") {
-        return;
+fn options_are_initialised_in_each_c_and_c_plus_plus() {
+    let folder = Folder::new("dialects");
+    let dialects = [
+        ("gcc", "c", &["c99", "c11", "c17"][..]),
+        ("g++", "c++", &["c++11", "c++14", "c++17", "c++20"][..]),
+    ];
+    for (compiler, language, standards) in dialects {
+        if is_missing(compiler) {
+            continue;
+        }
+        let source = folder.0.join(format!("options.{language}"));
+        std::fs::write(&source, OPTIONS).expect("a source");
+        for standard in standards {
+            let program = folder.0.join(standard);
+            run(Command::new(compiler)
+                .args([&format!("-std={standard}"), "-x", language])
+                .args(["-Wall", "-Wextra", "-Wpedantic", "-pedantic-errors"])
+                .args(["-Wshadow", "-Werror", "-Iinclude"])
+                .arg(&source)
+                .arg("-o")
+                .arg(&program)
+                .current_dir(HERE));
+            run(&mut Command::new(&program));
+        }
     }
-    run(Command::new("c++")
-        .args([
-            "-std=c++17",
-            "-Wall",
-            "-Wextra",
-            "-Werror",
-            "-fsyntax-only",
-            "-x",
-            "c++",
-            "include/straightway.h",
-        ])
-        .current_dir(HERE));
 }
 
 #[test]
