@@ -256,7 +256,8 @@ impl Session {
             u32::from(wire::FLAG_FIXED_NEWSTYLE),
             u32::from(wire::FLAG_NO_ZEROES),
         );
-        if flags & fixed == 0 || flags & !(fixed | no_zeroes) != 0 {
+        // proto.md, "Client flags": a server may serve a client without FIXED_NEWSTYLE, which has EXPORT_NAME alone.
+        if flags & !(fixed | no_zeroes) != 0 {
             return self.close(End::NotNbd);
         }
         self.agreed.no_zeroes = flags & no_zeroes != 0;

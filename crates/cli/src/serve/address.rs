@@ -1,6 +1,7 @@
 //! The address of a server: TCP, or a Unix socket.
 
 use crate::failure::{Exit, Failure, Result};
+use rustix::io::Errno;
 use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream, ToSocketAddrs};
@@ -9,6 +10,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::time::{Duration, Instant};
 
 /// Where clients connect.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,19 +63,22 @@ pub trait Socket: Read + Write + AsFd {
 impl Socket for TcpStream {}
 impl Socket for UnixStream {}
 
-/// The next connection at a Unix socket, if one waits.
-fn accepted(listener: &UnixListener) -> Option<UnixStream> {
-    let (stream, _) = listener.accept().ok()?;
-    stream.set_nonblocking(true).ok()?;
-    Some(stream)
-}
+/// How long no connection is taken after the system had no descriptor or no memory for one: the listener stays ready, and a server
+/// that polled it would not sleep.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// A socket that accepts connections without waiting. A Unix socket's name is removed when this is dropped.
 #[derive(Debug)]
-pub enum Listener {
-    /// TCP.
+pub struct Listener {
+    way: Way,
+    /// Until then no connection is taken.
+    paused_until: Option<Instant>,
+}
+
+#[derive(Debug)]
+enum Way {
     Tcp(TcpListener),
-    /// A Unix socket, and its name.
+    /// And its name.
     Unix(UnixListener, PathBuf),
 }
 
@@ -94,12 +99,10 @@ impl Listener {
                 _ => Failure::other(what),
             }
         };
-        match address {
+        let way = match address {
             Address::Tcp(text) => {
                 let all: Vec<_> = text.to_socket_addrs().map_err(failed)?.collect();
-                let listener = TcpListener::bind(&all[..]).map_err(failed)?;
-                listener.set_nonblocking(true).map_err(failed)?;
-                Ok(Self::Tcp(listener))
+                Way::Tcp(TcpListener::bind(&all[..]).map_err(failed)?)
             }
             Address::Unix(path) => {
                 let listener = match UnixListener::bind(path) {
@@ -109,24 +112,31 @@ impl Listener {
                     }
                     result => result,
                 };
-                let listener = Self::Unix(listener.map_err(failed)?, path.clone());
-                if let Self::Unix(listener, _) = &listener {
-                    listener.set_nonblocking(true).map_err(failed)?;
-                }
-                Ok(listener)
+                Way::Unix(listener.map_err(failed)?, path.clone())
             }
+        };
+        // From here on the name is removed if something fails.
+        let listener = Self {
+            way,
+            paused_until: None,
+        };
+        match &listener.way {
+            Way::Tcp(socket) => socket.set_nonblocking(true),
+            Way::Unix(socket, _) => socket.set_nonblocking(true),
         }
+        .map_err(failed)?;
+        Ok(listener)
     }
 
     /// The URI with which clients find the export: as libnbd and QEMU take it.
     pub fn uri(&self, export: &str, tls: bool) -> String {
         let scheme = if tls { "nbds" } else { "nbd" };
-        match self {
-            Self::Tcp(listener) => match listener.local_addr() {
+        match &self.way {
+            Way::Tcp(listener) => match listener.local_addr() {
                 Ok(address) => format!("{scheme}://{address}/{}", escaped(export)),
                 Err(_) => format!("{scheme}:///{}", escaped(export)),
             },
-            Self::Unix(_, path) => {
+            Way::Unix(_, path) => {
                 // Clients may run in another folder.
                 let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
                 let path = path.to_string_lossy();
@@ -141,50 +151,85 @@ impl Listener {
 
     /// Whether others than this machine may reach it.
     pub fn is_public(&self) -> bool {
-        match self {
-            Self::Tcp(listener) => !listener
+        match &self.way {
+            Way::Tcp(listener) => !listener
                 .local_addr()
                 .is_ok_and(|address| address.ip().is_loopback()),
-            Self::Unix(..) => false,
+            Way::Unix(..) => false,
         }
     }
 
     /// The next connection, if one waits. One that has already ended, or for which the system lacks something, is not an error
     /// of the server.
-    pub fn accept(&self) -> Option<Box<dyn Socket>> {
-        match self {
-            Self::Tcp(listener) => {
-                let (stream, _) = listener.accept().ok()?;
-                stream.set_nonblocking(true).ok()?;
-                // Replies are small and a client waits for each.
-                stream.set_nodelay(true).ok()?;
-                Some(Box::new(stream))
-            }
-            Self::Unix(listener, _) => Some(Box::new(accepted(listener)?)),
-        }
+    pub fn accept(&mut self) -> Option<Box<dyn Socket>> {
+        self.next(|way| {
+            let stream: Box<dyn Socket> = match way {
+                Way::Tcp(listener) => {
+                    let (stream, _) = listener.accept()?;
+                    stream.set_nonblocking(true)?;
+                    // Replies are small and a client waits for each.
+                    stream.set_nodelay(true)?;
+                    Box::new(stream)
+                }
+                Way::Unix(listener, _) => Box::new(accepted(listener)?),
+            };
+            Ok(stream)
+        })
     }
 
     /// The next connection of a Unix socket, which passes files, too.
-    pub fn accept_unix(&self) -> Option<UnixStream> {
-        match self {
-            Self::Tcp(_) => None,
-            Self::Unix(listener, _) => accepted(listener),
+    pub fn accept_unix(&mut self) -> Option<UnixStream> {
+        self.next(|way| match way {
+            Way::Tcp(_) => Err(io::ErrorKind::WouldBlock.into()),
+            Way::Unix(listener, _) => accepted(listener),
+        })
+    }
+
+    /// Whether it may be polled: false for a while after the system lacked something for a connection.
+    pub fn may_accept(&self) -> bool {
+        self.paused_until
+            .is_none_or(|until| Instant::now() >= until)
+    }
+
+    fn next<T>(&mut self, accept: impl Fn(&Way) -> io::Result<T>) -> Option<T> {
+        if !self.may_accept() {
+            return None;
+        }
+        let lacks_something = |error: &io::Error| {
+            let code = error.raw_os_error().map(Errno::from_raw_os_error);
+            matches!(
+                code,
+                Some(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM)
+            )
+        };
+        match accept(&self.way) {
+            Ok(stream) => Some(stream),
+            Err(error) => {
+                self.paused_until = lacks_something(&error).then(|| Instant::now() + PAUSE);
+                None
+            }
         }
     }
 }
 
+fn accepted(listener: &UnixListener) -> io::Result<UnixStream> {
+    let (stream, _) = listener.accept()?;
+    stream.set_nonblocking(true)?;
+    Ok(stream)
+}
+
 impl AsFd for Listener {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        match self {
-            Self::Tcp(listener) => listener.as_fd(),
-            Self::Unix(listener, _) => listener.as_fd(),
+        match &self.way {
+            Way::Tcp(listener) => listener.as_fd(),
+            Way::Unix(listener, _) => listener.as_fd(),
         }
     }
 }
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        if let Self::Unix(_, path) = self {
+        if let Way::Unix(_, path) = &self.way {
             let _ = std::fs::remove_file(path);
         }
     }

@@ -91,7 +91,18 @@ struct Client {
 
 impl Client {
     fn new(socket: &str) -> Self {
-        let mut stream = UnixStream::connect(socket).unwrap();
+        Self::of(UnixStream::connect(socket).unwrap())
+    }
+
+    /// One whose test fails if it is not served within a minute.
+    fn timed(socket: &str) -> Self {
+        let stream = UnixStream::connect(socket).unwrap();
+        let minute = std::time::Duration::from_secs(60);
+        stream.set_read_timeout(Some(minute)).unwrap();
+        Self::of(stream)
+    }
+
+    fn of(mut stream: UnixStream) -> Self {
         let mut greeting = [0; 18];
         stream.read_exact(&mut greeting).unwrap();
         // NBD_OPT_EXPORT_NAME of the default export.
@@ -363,6 +374,87 @@ fn wrong_clients_lose_their_connection_and_no_one_else_s() {
     assert_eq!(report["lost_connections"], 3);
 }
 
+/// Peers that connect and say nothing, or begin a handshake and then say nothing. They are still connected when a client is served.
+#[test]
+fn silent_peers_keep_nobody_out() {
+    let folder = Folder::new();
+    let server = Server::start(&folder, &["ram:1M"]);
+    for said in [&b""[..], &[0, 0, 0, 1], b"\0\0\0\x01IHAVEOPT"] {
+        let silent: Vec<UnixStream> = (0..200)
+            .map(|_| {
+                let mut peer = UnixStream::connect(&server.socket).unwrap();
+                // Those that gave way are not there any more.
+                let _ = peer.write_all(said);
+                peer
+            })
+            .collect();
+        let mut client = Client::timed(&server.socket);
+        assert_eq!(client.read(0, 512), [0; 512]);
+        client.disconnect();
+        drop(silent);
+    }
+    server.end(Signal::TERM);
+}
+
+/// A connection that has shaken hands waits until another ends, and nothing of it is lost.
+#[test]
+fn clients_wait_for_a_place() {
+    let folder = Folder::new();
+    let server = Server::start(&folder, &["ram:1M", "--write", "--connections", "1"]);
+    let mut first = server.connect();
+    let mut second = server.connect();
+    second.send(1, 7, 0, 512, &[3; 512]);
+    // It hangs up with its request unanswered, which is no reason to do it.
+    let mut gone = server.connect();
+    gone.send(1, 8, 0, 512, &[9; 512]);
+    drop(gone);
+    assert_eq!(first.read(0, 512), [0; 512]);
+    first.disconnect();
+    assert_eq!(second.reply(), (7, 0));
+    assert_eq!(second.read(0, 512), [3; 512]);
+    second.disconnect();
+    server.end(Signal::TERM);
+}
+
+/// Out of descriptors it neither ends nor polls: what it uses of a processor is compared with how long that takes.
+#[test]
+fn a_server_without_descriptors_sleeps() {
+    let folder = Folder::new();
+    let server = Server::start(&folder, &["ram:1M"]);
+    let pid = Pid::from_child(&server.child);
+    let fds = format!("/proc/{}/fd", server.child.id());
+    // The server's own, and two connections.
+    let most = std::fs::read_dir(&fds).unwrap().count() as u64 + 2;
+    let limit = rustix::process::Rlimit {
+        current: Some(most),
+        maximum: Some(most),
+    };
+    rustix::process::prlimit(Some(pid), rustix::process::Resource::Nofile, limit).unwrap();
+    let mut clients = [server.connect(), server.connect()];
+    let waiting = UnixStream::connect(&server.socket).unwrap();
+    let ticks = || {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", server.child.id())).unwrap();
+        let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split(' ').collect();
+        fields[12].parse::<u64>().unwrap() + fields[13].parse::<u64>().unwrap()
+    };
+    let before = ticks();
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    // 200 ticks of 10 ms have passed; a poll that returns at once takes nearly all that the machine gives.
+    let used = ticks() - before;
+    assert!(used < 20, "{used} ticks");
+    for client in &mut clients {
+        assert_eq!(client.read(0, 512), [0; 512]);
+    }
+    let [one, other] = clients;
+    one.disconnect();
+    // Now there is a descriptor.
+    let mut next = Client::of(waiting);
+    assert_eq!(next.read(0, 512), [0; 512]);
+    next.disconnect();
+    other.disconnect();
+    server.end(Signal::TERM);
+}
+
 #[test]
 fn what_may_not_be_served_is_refused() {
     let folder = Folder::new();
@@ -568,11 +660,15 @@ fn with_certificates_both_sides_must_have_one() {
         assert!(!refused.status.success(), "{uri}");
         assert!(refused.stdout.is_empty(), "{uri} learns the size");
     }
+    // Beside strangers who say nothing.
+    let silent = || std::net::TcpStream::connect(format!("localhost:{port}")).unwrap();
+    let silent: Vec<_> = (0..200).map(|_| silent()).collect();
     assert!(
         tool("nbdinfo", &["--size", &uri(&good)])
             .unwrap()
             .starts_with("8388608")
     );
+    drop(silent);
     let report = server.end(Signal::INT);
     assert_eq!(report["tls"], true);
     assert_eq!(report["written_bytes"], 8 << 20);

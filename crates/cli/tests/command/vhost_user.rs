@@ -187,10 +187,27 @@ fn what_is_not_the_protocol_s_ends_its_connection_only() {
             Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset, "{number}"),
         }
     }
-    // Half a message, and messages whose answers are not taken.
-    let mut half = UnixStream::connect(&server.socket).unwrap();
-    half.write_all(&message(1, 1, &[])[..7]).unwrap();
-    drop(half);
+    // One that says nothing gives way to the next.
+    let mut silent = UnixStream::connect(&server.socket).unwrap();
+    // Parts of a message, and junk; and then it hangs up, or writes no more: the server does not wait for the rest.
+    let parts = [
+        message(1, 1, &[])[..7].to_vec(),
+        message(5, 1, &[0; 40])[..30].to_vec(),
+        vec![0xff; 12],
+    ];
+    let began = std::time::Instant::now();
+    for number in 0..30 {
+        let mut half = UnixStream::connect(&server.socket).unwrap();
+        half.write_all(&parts[number % 3]).unwrap();
+        if number % 2 == 0 {
+            half.shutdown(std::net::Shutdown::Write).unwrap();
+            let _ = half.read_to_end(&mut Vec::new());
+        }
+    }
+    let _ = silent.read_to_end(&mut Vec::new());
+    let most = Duration::from_secs(5 * 12);
+    assert!(began.elapsed() < most, "each of 30 has had its 5 s");
+    // Messages whose answers are not taken.
     let mut deaf = UnixStream::connect(&server.socket).unwrap();
     deaf.set_nonblocking(true).unwrap();
     while deaf.write_all(&message(1, 1, &[])).is_ok() {}

@@ -51,8 +51,8 @@ pub enum Life {
 
 /// A connection.
 pub struct Client {
-    /// Its number in the engine.
-    pub number: usize,
+    /// Its number in the engine; none until it has a place there.
+    pub number: Option<usize>,
     /// Its socket.
     pub socket: Option<Box<dyn Socket>>,
     /// Whether the socket may have bytes, and may take some.
@@ -62,6 +62,8 @@ pub struct Client {
     pub closing: bool,
     /// When it connected.
     pub began: Instant,
+    /// The turn in which its last bytes came, or in which it connected.
+    pub heard: u64,
     session: Session,
     input: Vec<u8>,
     taken: usize,
@@ -81,18 +83,19 @@ pub struct Client {
 
 impl Client {
     /// A new connection.
-    pub fn new(number: usize, socket: Box<dyn Socket>, certificates: Option<Certificates>) -> Self {
+    pub fn new(socket: Box<dyn Socket>, certificates: Option<Certificates>, turn: u64) -> Self {
         let session = match certificates {
             Some(_) => Session::requiring_tls(),
             None => Session::new(),
         };
         let mut client = Self {
-            number,
+            number: None,
             socket: Some(socket),
             readable: true,
             writable: true,
             closing: false,
             began: Instant::now(),
+            heard: turn,
             session,
             input: Vec::new(),
             taken: 0,
@@ -142,7 +145,10 @@ impl Client {
     ) -> (Life, bool) {
         for _ in 0..TURN_MESSAGES {
             if let (Some(request), false) = (self.pending, self.closing) {
-                match engine.begin(self.number, request) {
+                let Some(number) = self.number else {
+                    return (Life::Open, false);
+                };
+                match engine.begin(number, request) {
                     Started::Later => return (Life::Open, false),
                     Started::Accepted(key) => {
                         self.pending = None;
@@ -308,7 +314,9 @@ impl Client {
 
     /// Returns everything that it holds, at its end.
     pub fn release(self, engine: &mut Engine) {
-        engine.abandon(self.number);
+        if let Some(number) = self.number {
+            engine.abandon(number);
+        }
         for reply in self.replies {
             if let Reply::Data(answer) = reply {
                 engine.give_back(answer);

@@ -18,18 +18,24 @@ use std::time::Duration;
 use tls::Certificates;
 
 /// How long a client may take for the handshake.
-const HANDSHAKE: Duration = Duration::from_secs(30);
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// Connections without a place in the engine: in the handshake, or behind it while all places are taken.
+const WAITING: usize = 64;
+/// Connections that are accepted in one turn, fewer than wait: so one is heard before others take its place.
+const TURN_CONNECTIONS: usize = 16;
 
 /// A server of the Network Block Device protocol.
 pub struct Network {
     export: Export,
     /// With which clients must encrypt.
     certificates: Option<Certificates>,
-    /// Connections at the same time.
+    /// Places in the engine.
     connections: usize,
     /// None when the server ends.
     listener: Option<Listener>,
+    /// In the order in which they connected.
     clients: Vec<Client>,
+    turn: u64,
 }
 
 impl Network {
@@ -46,41 +52,73 @@ impl Network {
             connections,
             listener: Some(listener),
             clients: Vec::new(),
+            turn: 0,
         }
     }
 
-    fn has_room(&self) -> bool {
-        self.clients.len() < self.connections
+    /// The connection that gives way to a new one, if all places of waiting ones are taken: of those in the handshake, the one that
+    /// has been silent for longest. `Err`: none does.
+    fn gives_way(&self) -> Result<Option<usize>, ()> {
+        let waiting = self.clients.iter().filter(|one| one.number.is_none());
+        if waiting.count() < WAITING {
+            return Ok(None);
+        }
+        let clients = self.clients.iter().enumerate();
+        let shaking = clients.filter(|(_, one)| !one.is_in_transmission());
+        let silent = shaking.min_by_key(|(_, one)| one.heard);
+        silent.map(|(index, _)| Some(index)).ok_or(())
     }
 
-    fn accept(&mut self, counts: &mut Counts) {
-        while self.has_room() {
-            let Some(socket) = self.listener.as_ref().and_then(Listener::accept) else {
+    fn accept(&mut self, engine: &mut Engine, counts: &mut Counts) {
+        for _ in 0..TURN_CONNECTIONS {
+            let Ok(gives_way) = self.gives_way() else {
                 return;
             };
-            let is_free = |number: &usize| self.clients.iter().all(|one| one.number != *number);
-            let Some(number) = (0..self.connections).find(is_free) else {
+            let Some(socket) = self.listener.as_mut().and_then(Listener::accept) else {
                 return;
             };
+            if let Some(index) = gives_way {
+                self.lose(index, engine, counts);
+            }
             counts.connections += 1;
-            self.clients
-                .push(Client::new(number, socket, self.certificates.clone()));
+            let client = Client::new(socket, self.certificates.clone(), self.turn);
+            self.clients.push(client);
         }
+    }
+
+    /// Gives the places of the engine that are free to those that have shaken hands, the oldest first.
+    fn admit(&mut self) -> bool {
+        let mut any = false;
+        for index in 0..self.clients.len() {
+            let is_ready = |one: &Client| one.number.is_none() && one.is_in_transmission();
+            if !self.clients.get(index).is_some_and(is_ready) {
+                continue;
+            }
+            let is_free =
+                |number: &usize| self.clients.iter().all(|one| one.number != Some(*number));
+            let free = (0..self.connections).find(is_free);
+            if let (Some(client), Some(_)) = (self.clients.get_mut(index), free) {
+                client.number = free;
+                any = true;
+            }
+        }
+        any
     }
 
     fn lose(&mut self, index: usize, engine: &mut Engine, counts: &mut Counts) {
         counts.lost += 1;
-        self.clients.swap_remove(index).release(engine);
+        self.clients.remove(index).release(engine);
     }
 
     /// Closes connections that are over, and those that take too long for what they may not.
     fn sweep(&mut self, engine: &mut Engine, counts: &mut Counts, is_late: bool) {
         let mut index = 0;
         while let Some(client) = self.clients.get(index) {
-            let is_idle = engine.outstanding_of(client.number) == 0;
+            let number = client.number;
+            let is_idle = number.is_none_or(|number| engine.outstanding_of(number) == 0);
             let is_over = client.closing && is_idle && !client.wants_output();
             if is_over && !client.is_within_payload() {
-                self.clients.swap_remove(index).release(engine);
+                self.clients.remove(index).release(engine);
             } else if is_late
                 || (!client.is_in_transmission() && client.began.elapsed() > HANDSHAKE)
             {
@@ -94,8 +132,9 @@ impl Network {
 
 impl Front for Network {
     fn receive(&mut self, engine: &mut Engine, counts: &mut Counts) -> bool {
-        self.accept(counts);
-        let mut any = false;
+        self.turn += 1;
+        self.accept(engine, counts);
+        let mut any = self.admit();
         let mut index = 0;
         while let Some(client) = self.clients.get_mut(index) {
             match client.receive(engine, &self.export, counts) {
@@ -110,7 +149,7 @@ impl Front for Network {
     }
 
     fn answer(&mut self, answer: Answer, engine: &mut Engine) {
-        let number = answer.client;
+        let number = Some(answer.client);
         match self.clients.iter_mut().find(|one| one.number == number) {
             Some(client) => client.answer(answer, engine),
             None => engine.give_back(answer),
@@ -138,7 +177,9 @@ impl Front for Network {
                 files.push(PollFd::from_borrowed_fd(socket.as_fd(), flags));
             }
         }
-        if let (Some(listener), true) = (&self.listener, self.has_room()) {
+        let listener = self.listener.as_ref();
+        let is_open = |listener: &&Listener| listener.may_accept() && self.gives_way().is_ok();
+        if let Some(listener) = listener.filter(is_open) {
             files.push(PollFd::from_borrowed_fd(listener.as_fd(), PollFlags::IN));
         }
         files
@@ -148,7 +189,12 @@ impl Front for Network {
         for (client, flags) in self.clients.iter_mut().zip(flags) {
             let is_over = flags.intersects(PollFlags::HUP | PollFlags::ERR);
             client.readable |= flags.contains(PollFlags::IN) || is_over;
+            if flags.contains(PollFlags::IN) {
+                client.heard = self.turn;
+            }
             client.writable |= flags.contains(PollFlags::OUT) || is_over;
+            // What it has asked for waits for a place, and would not be read again.
+            client.closing |= is_over && client.number.is_none() && client.is_in_transmission();
         }
     }
 

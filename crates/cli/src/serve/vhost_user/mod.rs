@@ -26,6 +26,10 @@ const HEAD_BYTES: usize = 12;
 /// The longest body that the protocol has.
 const MAX_BODY_BYTES: usize = 4096;
 
+/// The part of a message's flags that has the version of the protocol, and its version ("Vhost-user Protocol", "Header").
+const VERSION_MASK: u32 = 0b11;
+const VERSION: u32 = 1;
+
 /// How long the rest of a message, or space for its reply, is waited for.
 const PART: Duration = Duration::from_secs(5);
 
@@ -47,6 +51,8 @@ struct Machine {
     kicks: Vec<Arc<File>>,
     /// A message, or the end of the connection, may be there.
     readable: bool,
+    /// It has sent a whole message.
+    has_spoken: bool,
     /// Since when a part of a message has been there.
     part_since: Option<Instant>,
     /// The rings were not what they must be.
@@ -85,12 +91,23 @@ impl Machines {
     }
 
     fn accept(&mut self, counts: &mut Counts) {
-        if self.machine.is_some() {
+        if self.is_taken() {
             return;
         }
-        let stream = self.listener.as_ref().and_then(Listener::accept_unix);
-        self.machine = stream.and_then(|stream| Machine::new(stream, self.disk.clone()));
-        counts.connections += u64::from(self.machine.is_some());
+        let stream = self.listener.as_mut().and_then(Listener::accept_unix);
+        let machine = stream.and_then(|stream| Machine::new(stream, self.disk.clone()));
+        if machine.is_some() {
+            counts.connections += 1;
+            // The one before has sent nothing.
+            counts.lost += u64::from(self.machine.is_some());
+            self.machine = machine;
+        }
+    }
+
+    /// Whether a machine has the place. One that has sent nothing gives way to the next.
+    fn is_taken(&self) -> bool {
+        let machine = self.machine.as_ref();
+        machine.is_some_and(|machine| machine.has_spoken || machine.part_since.is_some())
     }
 
     fn drop_machine(&mut self, life: Life, engine: &mut Engine, counts: &mut Counts) {
@@ -134,15 +151,15 @@ impl Front for Machines {
     }
 
     fn files(&self) -> Vec<PollFd<'_>> {
-        let file = match (&self.machine, &self.listener) {
-            (Some(machine), _) => Some(machine.stream.as_fd()),
-            (None, Some(listener)) => Some(listener.as_fd()),
-            (None, None) => None,
-        };
-        let wake = self.machine.as_ref().map(|machine| &machine.kicks);
-        let kicks = wake.into_iter().flatten().map(|kick| kick.as_fd());
-        let files = file.into_iter().chain(kicks);
+        let machine = self.machine.as_ref();
+        let stream = machine.map(|machine| machine.stream.as_fd());
+        let kicks = machine.into_iter().flat_map(|machine| &machine.kicks);
+        let listener = self.listener.as_ref();
+        let listener = listener.filter(|listener| !self.is_taken() && listener.may_accept());
+        // The machine's first: `woken` has its flags by their places.
+        let files = stream.into_iter().chain(kicks.map(|kick| kick.as_fd()));
         files
+            .chain(listener.map(Listener::as_fd))
             .map(|file| PollFd::from_borrowed_fd(file, PollFlags::IN))
             .collect()
     }
@@ -183,6 +200,7 @@ impl Machine {
             backend,
             kicks: Vec::new(),
             readable: true,
+            has_spoken: false,
             part_since: None,
             is_broken: false,
         })
@@ -220,6 +238,7 @@ impl Machine {
         if next != Next::Message || !is_idle {
             return (Life::Open, more);
         }
+        self.has_spoken = true;
         if self.handler.handle_request().is_err() {
             return (Life::Lost, false);
         }
@@ -236,23 +255,32 @@ impl Machine {
             &mut head[..],
             RecvFlags::PEEK | RecvFlags::DONTWAIT,
         );
-        match peeked {
+        let len = match peeked {
             Ok((0, _)) => return Next::End,
-            Ok((HEAD_BYTES.., _)) => {}
-            Ok(_) => return Next::Part,
+            Ok((len, _)) => len,
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return Next::Nothing,
             Err(_) => return Next::End,
-        }
-        let [.., a, b, c, d] = head;
-        // A longer one is refused by its head.
-        let body = (u32::from_ne_bytes([a, b, c, d]) as usize).min(MAX_BODY_BYTES);
-        let there = rustix::io::ioctl_fionread(&self.stream).unwrap_or_default();
-        let mut file = [PollFd::new(&self.stream, PollFlags::OUT)];
+        };
+        let mut file = [PollFd::new(&self.stream, PollFlags::OUT | PollFlags::RDHUP)];
         let now = Timespec::default();
-        let is_writable = poll(&mut file, Some(&now)).is_ok_and(|count| count > 0);
-        match there >= (HEAD_BYTES + body) as u64 && is_writable {
-            true => Next::Message,
-            false => Next::Part,
+        let state = match poll(&mut file, Some(&now)) {
+            Ok(_) => file[0].revents(),
+            Err(_) => return Next::Part,
+        };
+        let [_, _, _, _, e, f, g, h, a, b, c, d] = head;
+        let body = u32::from_ne_bytes([a, b, c, d]) as usize;
+        let flags = u32::from_ne_bytes([e, f, g, h]);
+        if len == HEAD_BYTES && (flags & VERSION_MASK != VERSION || body > MAX_BODY_BYTES) {
+            return Next::End;
+        }
+        let there = rustix::io::ioctl_fionread(&self.stream).unwrap_or_default();
+        let is_whole = len == HEAD_BYTES && there >= (HEAD_BYTES + body) as u64;
+        let is_over = state.intersects(PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR);
+        match is_whole {
+            true if state.contains(PollFlags::OUT) => Next::Message,
+            // Nothing more will come.
+            false if is_over => Next::End,
+            _ => Next::Part,
         }
     }
 
