@@ -73,10 +73,12 @@ TABLE = {
     },
     "hwfs_crc": {"hwfs_crc": {"Width": Range(32)}},
     "hwfs_sata": {
-        "hwfs_sata": {"Disks": Range(1, 8, at_most={"Slots": 8}), "Slots": Range(0, 16)},
+        "hwfs_sata": {"Disks": Range(1, 8, at_most={"Slots": 8}), "Slots": Range(0, 16), "ClockKhz": Range(1),
+                      "TimeoutMs": Range(9, at_least={"FlushMs": 8, "DataMs": 8})},
     },
     "sata": {
-        "sata": {"BlockSizeLog2": Range(9, 12), "WriteWords": power(16, 65536)},
+        "sata": {"BlockSizeLog2": Range(9, 12), "WriteWords": power(16, 65536), "ClockKhz": Range(1, 1_000_000),
+                 "SignatureMs": Range(1), "FlushMs": Range(1), "DataMs": Range(8)},
         "sata_writes": {"Words": power(2, 65536), "WordsLog2": Range(0, 10), "Places": power(2, 32)},
         "sata_phy": {"Fastest": Range(0, 2), "Slowest": Range(0, 2), "RetryDwords": Range(1), "AlignDwords": Range(1),
                      "LostDwords": Range(1)},

@@ -7,7 +7,10 @@ module example_sata
 #(
   parameter int unsigned BlockSizeLog2 = 9,
   parameter int unsigned WriteWords    = 4096,
-  parameter int unsigned TimeoutCycles = 1_500_000_000,
+  parameter int unsigned ClockKhz      = 37_500,
+  parameter int unsigned SignatureMs   = 31_000,
+  parameter int unsigned FlushMs       = 30_000,
+  parameter int unsigned DataMs        = 10_000,
   parameter int unsigned Fastest       = 2,
   parameter int unsigned Slowest       = 0,
   parameter int unsigned RetryDwords   = 375_000
@@ -50,8 +53,8 @@ module example_sata
   assign phase_o = phase;
 
   sata_host #(
-    .BlockSizeLog2(BlockSizeLog2), .WriteWords(WriteWords), .TimeoutCycles(TimeoutCycles), .Fastest(Fastest),
-    .Slowest(Slowest), .RetryDwords(RetryDwords)
+    .BlockSizeLog2(BlockSizeLog2), .WriteWords(WriteWords), .ClockKhz(ClockKhz), .SignatureMs(SignatureMs), .FlushMs(FlushMs),
+    .DataMs(DataMs), .Fastest(Fastest), .Slowest(Slowest), .RetryDwords(RetryDwords)
   ) u_sata (
     .clk_i(sata_clk_i), .rst_ni(sata_rst_ni), .geometry_o(geometry), .host_i(host), .write_data_i(write_data), .dev_o(dev),
     .read_data_o(read_data), .phase_o(phase), .damaged_o, .rate_o(rate), .rate_i(sata_pkg::rate_e'(rate_i)), .tx_bits_o,

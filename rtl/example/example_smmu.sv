@@ -12,7 +12,7 @@
 // Mirror       the array is a mirror, not striped
 // BaseAddress  the address of the first RAM disk, a multiple of 4 KiB; the next ones follow at distances of DiskStride bytes
 // DiskBlocks   blocks of 512 bytes of each
-// TimeoutCycles, RetryDwords  as in sata_host
+// SignatureMs, FlushMs, DataMs, RetryDwords  as in sata_host; SataKhz is its ClockKhz
 module example_smmu
   import block_pkg::*;
 #(
@@ -25,7 +25,10 @@ module example_smmu
   parameter axi_pkg::address_t BaseAddress   = '0,
   parameter axi_pkg::address_t DiskStride    = axi_pkg::address_t'(1 << 25),
   parameter lba_t              DiskBlocks    = lba_t'(1 << 16),
-  parameter int unsigned       TimeoutCycles = 1_500_000_000,
+  parameter int unsigned       SataKhz       = 37_500,
+  parameter int unsigned       SignatureMs   = 31_000,
+  parameter int unsigned       FlushMs       = 30_000,
+  parameter int unsigned       DataMs        = 10_000,
   parameter int unsigned       RetryDwords   = 375_000,
   localparam int unsigned      Ports         = Sata ? 2 : 2 + Disks
 ) (
@@ -172,7 +175,9 @@ module example_smmu
 
   if (Sata) begin : gen_sata
     assign disk_failed = '0;
-    example_sata #(.TimeoutCycles(TimeoutCycles), .RetryDwords(RetryDwords)) u_disk (
+    example_sata #(
+      .ClockKhz(SataKhz), .SignatureMs(SignatureMs), .FlushMs(FlushMs), .DataMs(DataMs), .RetryDwords(RetryDwords)
+    ) u_disk (
       .clk_i(clk), .rst_ni(rst_n), .geometry_o(geometry), .host_i(host), .write_data_i(disk_write), .dev_o(dev),
       .read_data_o(disk_read), .sata_clk_i(sata_clk), .sata_rst_ni(sata_resetn), .phase_o(sata_phase),
       .damaged_o(sata_damaged), .rate_o(gt_rate), .rate_i(gt_rate_now), .tx_bits_o(gt_tx_bits), .tx_idle_o(gt_tx_idle),

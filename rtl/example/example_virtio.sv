@@ -7,7 +7,7 @@
 //
 // Requests, Queues, QueueSize, Platform, Serial  as in virtio_blk
 // BlockSizeLog2   log2 of the drive's logical block in bytes: 9 or 12
-// WriteWords, TimeoutCycles, Fastest, Slowest, RetryDwords  as in sata_host
+// WriteWords, SignatureMs, FlushMs, DataMs, Fastest, Slowest, RetryDwords  as in sata_host; SataKhz is its ClockKhz
 module example_virtio
   import block_pkg::*;
 #(
@@ -18,7 +18,10 @@ module example_virtio
   parameter logic [159:0] Serial        = "straightway-virtio-0",
   parameter int unsigned  BlockSizeLog2 = 9,
   parameter int unsigned  WriteWords    = 4096,
-  parameter int unsigned  TimeoutCycles = 1_500_000_000,
+  parameter int unsigned  SataKhz       = 37_500,
+  parameter int unsigned  SignatureMs   = 31_000,
+  parameter int unsigned  FlushMs       = 30_000,
+  parameter int unsigned  DataMs        = 10_000,
   parameter int unsigned  Fastest       = 2,
   parameter int unsigned  Slowest       = 0,
   parameter int unsigned  RetryDwords   = 375_000
@@ -155,8 +158,8 @@ module example_virtio
   );
 
   example_sata #(
-    .BlockSizeLog2(BlockSizeLog2), .WriteWords(WriteWords), .TimeoutCycles(TimeoutCycles), .Fastest(Fastest),
-    .Slowest(Slowest), .RetryDwords(RetryDwords)
+    .BlockSizeLog2(BlockSizeLog2), .WriteWords(WriteWords), .ClockKhz(SataKhz), .SignatureMs(SignatureMs), .FlushMs(FlushMs),
+    .DataMs(DataMs), .Fastest(Fastest), .Slowest(Slowest), .RetryDwords(RetryDwords)
   ) u_disk (
     .clk_i        (s_axi_aclk),
     .rst_ni       (s_axi_aresetn),

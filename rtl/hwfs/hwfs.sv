@@ -26,7 +26,7 @@ module hwfs
   parameter int unsigned Files         = 4,
   parameter int unsigned IndexSlots    = 1024,
   parameter int unsigned Outstanding   = 2,
-  parameter int unsigned TimeoutCycles = 100_000_000,
+  parameter longint unsigned TimeoutCycles = 100_000_000,
   parameter bit          DataChecksums = 0,
   localparam int unsigned Bytes        = DataWidth / 8
 ) (

@@ -14,7 +14,7 @@ module hwfs_seq
   parameter int unsigned ProgramLog2   = 12,
   parameter int unsigned AddressBits   = 12,
   parameter int unsigned NodeLog2Max   = 9,
-  parameter int unsigned TimeoutCycles = 100_000_000
+  parameter longint unsigned TimeoutCycles = 100_000_000
 ) (
   input  logic                   clk_i,
   input  logic                   rst_ni,

@@ -16,7 +16,11 @@
 // WriteSlots      RAM for data to be written to each drive, in units of SlotBlocks
 // WriteWords      words for queued writes in each drive's host, a power of two: writes that fit overlap
 // Ncq             with queued commands
-// DriveTimeoutCycles  the TimeoutCycles of `sata`, in cycles of the drives' clocks; the others are parameters of `hwfs`
+// DriveKhz        kHz of the drives' clocks
+// SignatureMs, FlushMs, DataMs   the deadlines of each drive, as in `sata`
+// ClockKhz        kHz of clk_i
+// TimeoutMs       the longest time without progress of the file system: more than the drives' deadlines
+// The others are parameters of `hwfs`.
 module hwfs_sata
   import block_pkg::*;
   import hwfs_pkg::*;
@@ -29,11 +33,15 @@ module hwfs_sata
   parameter int unsigned WriteSlots         = 2,
   parameter int unsigned WriteWords         = 4096,
   parameter bit          Ncq                = 1'b1,
-  parameter int unsigned DriveTimeoutCycles = 750_000_000,
+  parameter int unsigned DriveKhz           = 75_000,
+  parameter int unsigned SignatureMs        = 31_000,
+  parameter int unsigned FlushMs            = 30_000,
+  parameter int unsigned DataMs             = 10_000,
   parameter int unsigned NodeLog2Max        = 9,
   parameter int unsigned Files              = 4,
   parameter int unsigned IndexSlots         = 1024,
-  parameter int unsigned TimeoutCycles      = 2_000_000_000,
+  parameter int unsigned ClockKhz           = 150_000,
+  parameter int unsigned TimeoutMs          = 45_000,
   parameter bit          DataChecksums      = 0
 ) (
   input  logic        clk_i,
@@ -77,6 +85,12 @@ module hwfs_sata
   if ((Slots == 1) || (Slots > (Mirror ? 8 : 16)) || ((Slots & (Slots - 1)) != 0)) begin : gen_bad_slots
     $error("Slots is %0d: 0, or a power of two from 2 to 16 (mirrors: 8)", Slots);
   end
+  if (ClockKhz < 1) begin : gen_bad_clock_khz
+    $error("ClockKhz is %0d: 1 or more", ClockKhz);
+  end
+  if ((TimeoutMs < 2) || (TimeoutMs <= FlushMs) || (TimeoutMs <= DataMs)) begin : gen_bad_timeout_ms
+    $error("TimeoutMs is %0d: more than FlushMs and DataMs", TimeoutMs);
+  end
 
   host_t host;
   dev_t  dev;
@@ -84,7 +98,7 @@ module hwfs_sata
 
   hwfs #(
     .DataWidth(32), .BlockSizeLog2(9), .NodeLog2Max(NodeLog2Max), .Files(Files), .IndexSlots(IndexSlots),
-    .Outstanding((Slots == 0) ? 1 : 16), .TimeoutCycles(TimeoutCycles), .DataChecksums(DataChecksums)
+    .Outstanding((Slots == 0) ? 1 : 16), .TimeoutCycles(longint'(ClockKhz) * TimeoutMs), .DataChecksums(DataChecksums)
   ) u_hwfs (
     .clk_i, .rst_ni, .geometry_i(geometry_o), .cmd_valid_i, .cmd_ready_o, .cmd_i, .name_valid_i, .name_ready_o,
     .name_data_i, .rsp_valid_o, .rsp_ready_i, .rsp_o, .write_valid_i, .write_ready_o, .write_data_i, .read_valid_o,
@@ -123,9 +137,12 @@ module hwfs_sata
   end
 
   for (genvar i = 0; i < Disks; i++) begin : gen_drive
-    sata #(.Ncq(Ncq), .Trim(1'b0), .WriteWords(WriteWords), .TimeoutCycles(DriveTimeoutCycles)) u_sata (
+    sata #(
+      .Ncq(Ncq), .Trim(1'b0), .WriteWords(WriteWords), .ClockKhz(DriveKhz), .SignatureMs(SignatureMs), .FlushMs(FlushMs),
+      .DataMs(DataMs)
+    ) u_sata (
       .clk_i(drive_clk_i[i]), .rst_ni(drive_rst_ni[i]), .geometry_o(drive_geometry[i]), .host_i(drive_host[i]),
-      .write_data_i(drive_write[i]), .dev_o(drive_dev[i]), .read_data_o(drive_read[i]), .up_i(up_i[i]),
+      .write_data_i(drive_write[i]), .dev_o(drive_dev[i]), .read_data_o(drive_read[i]), .up_i(up_i[i]), .rate_i(2'd0),
       .reset_o(reset_o[i]), .rx_i(rx_i[i]), .tx_o(tx_o[i])
     );
   end

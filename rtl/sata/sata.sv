@@ -7,7 +7,12 @@
 // Ncq, Trim      queued commands; discard
 // BlockSizeLog2  log2 of a logical block's bytes: 9, or 12 for drives with 4 KiB sectors
 // WriteWords     words buffered for queued writes, a power of two: writes that fit together overlap
-// TimeoutCycles  cycles without progress until COMRESET; the default is 10 s at 75 MHz
+//
+// Deadlines: time without progress until COMRESET ends all requests.
+// ClockKhz       kHz of clk_i while `rate_i` is 0; with 1 and 2 it is two and four times as fast. Tie it to 0 where it does not change
+// SignatureMs    from COMRESET until the drive is ready; ATA allows 31 s
+// FlushMs        a flush or a discard; a FLUSH CACHE EXT may take 30 s and more
+// DataMs         everything else; 8 or more
 module sata
   import block_pkg::*;
 #(
@@ -15,7 +20,10 @@ module sata
   parameter bit          Trim          = 1'b1,
   parameter int unsigned BlockSizeLog2 = 9,
   parameter int unsigned WriteWords    = 4096,
-  parameter int unsigned TimeoutCycles = 750_000_000
+  parameter int unsigned ClockKhz      = 75_000,
+  parameter int unsigned SignatureMs   = 31_000,
+  parameter int unsigned FlushMs       = 30_000,
+  parameter int unsigned DataMs        = 10_000
 ) (
   input  logic               clk_i,
   input  logic               rst_ni,
@@ -27,6 +35,7 @@ module sata
   output logic [31:0]        read_data_o,
 
   input  logic               up_i,
+  input  logic [1:0]         rate_i,
   output logic               reset_o,
   input  sata_pkg::rx_word_t rx_i,
   output sata_pkg::word_t    tx_o
@@ -37,6 +46,18 @@ module sata
   end
   if ((WriteWords < 16) || (WriteWords > 65536) || ((WriteWords & (WriteWords - 1)) != 0)) begin : gen_bad_write_words
     $error("WriteWords is %0d: a power of two from 16 to 65536", WriteWords);
+  end
+  if ((ClockKhz < 1) || (ClockKhz > 1000000)) begin : gen_bad_clock_khz
+    $error("ClockKhz is %0d: 1 to 1000000", ClockKhz);
+  end
+  if (SignatureMs < 1) begin : gen_bad_signature_ms
+    $error("SignatureMs is %0d: 1 or more", SignatureMs);
+  end
+  if (FlushMs < 1) begin : gen_bad_flush_ms
+    $error("FlushMs is %0d: 1 or more", FlushMs);
+  end
+  if (DataMs < 8) begin : gen_bad_data_ms
+    $error("DataMs is %0d: 8 or more", DataMs);
   end
 
   import sata_pkg::*;
@@ -57,10 +78,11 @@ module sata
   logic [7:0]  fis_type;
 
   sata_command #(
-    .Ncq(Ncq), .Trim(Trim), .BlockSizeLog2(BlockSizeLog2), .WriteWords(WriteWords), .TimeoutCycles(TimeoutCycles)
+    .Ncq(Ncq), .Trim(Trim), .BlockSizeLog2(BlockSizeLog2), .WriteWords(WriteWords), .ClockKhz(ClockKhz),
+    .SignatureMs(SignatureMs), .FlushMs(FlushMs), .DataMs(DataMs)
   ) u_command (
     .clk_i, .rst_ni, .geometry_o, .host_i(host), .write_data_i(write_data), .dev_o(dev), .read_data_o(read_data),
-    .up_i, .reset_o,
+    .up_i, .rate_i, .reset_o,
     .cmd_valid_o(cmd_valid), .cmd_o(cmd), .cmd_sent_i(cmd_sent),
     .data_start_o(data_start), .data_valid_o(data_valid), .data_ready_i(data_ready), .data_o(data),
     .data_last_o(data_last), .data_sent_i(data_sent), .data_failed_i(data_failed),

@@ -9,15 +9,15 @@
 //   an error in the drive's status     Device, {error, status}; with a queue from READ LOG EXT 10h, other commands Aborted
 //   data damaged on the link           Device, DetailLink
 //   a drive that breaks the protocol   COMRESET, all requests Device, DetailProtocol
-//   no progress in a frame             after a quarter of TimeoutCycles SYNC ends the frame; then the drive ends the command
-//   no progress for TimeoutCycles      COMRESET, all requests TimedOut; waiting for the host does not count
+//   no progress in a frame             after a quarter of DataMs SYNC ends the frame; then the drive ends the command
+//   no progress until the deadline     COMRESET, all requests TimedOut; waiting for the host does not count
 //   `cancel` by the host               COMRESET, all requests Aborted
 //   the link is lost                   all requests Gone
 //
 // Ncq, Trim      support queued commands; support discard
 // BlockSizeLog2  log2 of a logical block's bytes; drives with another size are not used
 // WriteWords     words buffered for queued writes, a power of two: writes that fit together overlap
-// TimeoutCycles  cycles without progress
+// ClockKhz, SignatureMs, FlushMs, DataMs   as in sata
 module sata_command
   import block_pkg::*;
   import sata_pkg::*;
@@ -26,7 +26,10 @@ module sata_command
   parameter bit          Trim          = 1'b1,
   parameter int unsigned BlockSizeLog2 = 9,
   parameter int unsigned WriteWords    = 4096,
-  parameter int unsigned TimeoutCycles = 750_000_000
+  parameter int unsigned ClockKhz      = 75_000,
+  parameter int unsigned SignatureMs   = 31_000,
+  parameter int unsigned FlushMs       = 30_000,
+  parameter int unsigned DataMs        = 10_000
 ) (
   input  logic        clk_i,
   input  logic        rst_ni,
@@ -40,6 +43,7 @@ module sata_command
 
   // The PHY.
   input  logic        up_i,
+  input  logic [1:0]  rate_i,
   output logic        reset_o,  // COMRESET, until `up_i` falls
 
   // The transport.
@@ -71,7 +75,10 @@ module sata_command
   localparam int unsigned ReadDepth  = 512;
   // After HOLD the drive may send 20 more dwords, and those in flight in both directions.
   localparam int unsigned Slack      = 96;
-  localparam int unsigned TimerWidth = $clog2(TimeoutCycles + 1);
+  localparam int unsigned CycleWidth = $clog2((ClockKhz << 3) + 1);
+  localparam int unsigned LongestMs  = (SignatureMs > FlushMs) ? ((SignatureMs > DataMs) ? SignatureMs : DataMs)
+                                                               : ((FlushMs > DataMs) ? FlushMs : DataMs);
+  localparam int unsigned TimerWidth = $clog2(LongestMs + 1);
   localparam logic [15:0] DetailLink     = 16'hFF01;
   localparam logic [15:0] DetailProtocol = 16'hFF02;
   typedef logic [WordsWidth-1:0] words_t;
@@ -258,7 +265,13 @@ module sata_command
   always_ff @(posedge clk_i) if (ended) told_tag_q <= ended_tag;
 
   // --- Time ----------------------------------------------------------------------------------------------------------
-  logic [TimerWidth-1:0] timer_q;
+  // A deadline by what the drive does: until it is ready, a command that writes its cache or discards, and everything else. Milliseconds
+  // without progress, in the clock of the current rate.
+  typedef logic [CycleWidth-1:0] cycles_t;
+  typedef logic [TimerWidth-1:0] timer_t;
+  cycles_t cycles_q;
+  timer_t  timer_q, limit;
+  logic    tick;
   logic overdue, progress, host_waits, waiting, stuck_q;
   assign waiting    = (state_q == SSignature) | (state_q == SIssue) | (state_q == SAck) | (state_q == SWait) |
                       (((state_q == SReady) & (any | transfer_q | sending_q)));
@@ -267,20 +280,30 @@ module sata_command
   // After the last word of a frame the drive must answer.
   assign host_waits = (fifo_valid & ~host_i.read_ready) | (sending_q & ~data_valid_o & (frame_q != '0)) |
                       (told_q & ~host_i.rsp_ready);
+  assign limit      = !ready_q ? timer_t'(SignatureMs) :
+                      ((kind_q == KFlush) || (kind_q == KTrim)) ? timer_t'(FlushMs) : timer_t'(DataMs);
+  assign tick       = cycles_q == (cycles_t'(ClockKhz) << rate_i) - cycles_t'(1);
   // The frame must have been under way for half of that time: a frame that began later is not the cause.
-  assign escape_o   = (timer_q == TimerWidth'(TimeoutCycles / 4)) & stuck_q;
-  assign overdue    = timer_q == TimerWidth'(TimeoutCycles);
+  assign escape_o   = tick & (timer_q == timer_t'(DataMs / 4)) & stuck_q;
+  assign overdue    = timer_q >= limit;
   always_ff @(posedge clk_i or negedge rst_ni) begin
-    if (!rst_ni)                                timer_q <= '0;
-    else if (!waiting || progress || host_waits) timer_q <= '0;
-    else if (!overdue)                          timer_q <= timer_q + TimerWidth'(1);
+    if (!rst_ni) begin
+      cycles_q <= '0;
+      timer_q  <= '0;
+    end else if (!waiting || progress || host_waits) begin
+      cycles_q <= '0;
+      timer_q  <= '0;
+    end else begin
+      cycles_q <= tick ? '0 : cycles_q + cycles_t'(1);
+      if (tick && !overdue) timer_q <= timer_q + timer_t'(1);
+    end
   end
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni)                                             stuck_q <= 1'b0;
     else if (!receiving_i && !sending_q)                     stuck_q <= 1'b0;
     else if (timer_q == '0)                                  stuck_q <= 1'b0;
-    else if (timer_q == TimerWidth'(TimeoutCycles / 8))      stuck_q <= 1'b1;
+    else if (timer_q == timer_t'(DataMs / 8))                stuck_q <= 1'b1;
   end
 
   // --- The command FIS -------------------------------------------------------------------------------------------------

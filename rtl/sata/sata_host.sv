@@ -1,6 +1,7 @@
 // A Serial ATA host down to the transceiver: `sata` and its PHY. Instantiate one for each transceiver.
 //
-// The parameters are those of `sata` and `sata_phy`; times are in cycles, or in dwords at 1.5 Gb/s.
+// The parameters are those of `sata` and `sata_phy`. ClockKhz is the clock's at 1.5 Gb/s; `rate_i` says how fast it is, so the deadlines
+// are the same at each rate. RetryDwords is in dwords at 1.5 Gb/s.
 module sata_host
   import block_pkg::*;
 #(
@@ -8,7 +9,10 @@ module sata_host
   parameter bit          Trim          = 1'b1,
   parameter int unsigned BlockSizeLog2 = 9,
   parameter int unsigned WriteWords    = 4096,
-  parameter int unsigned TimeoutCycles = 1_500_000_000,
+  parameter int unsigned ClockKhz      = 37_500,
+  parameter int unsigned SignatureMs   = 31_000,
+  parameter int unsigned FlushMs       = 30_000,
+  parameter int unsigned DataMs        = 10_000,
   parameter int unsigned Fastest       = 2,
   parameter int unsigned Slowest       = 0,
   parameter int unsigned RetryDwords   = 375_000
@@ -38,8 +42,11 @@ module sata_host
   sata_pkg::rx_word_t rx;
   sata_pkg::word_t    tx;
 
-  sata #(.Ncq(Ncq), .Trim(Trim), .BlockSizeLog2(BlockSizeLog2), .WriteWords(WriteWords), .TimeoutCycles(TimeoutCycles)) u_sata (
-    .clk_i, .rst_ni, .geometry_o, .host_i, .write_data_i, .dev_o, .read_data_o, .up_i(up), .reset_o(reset), .rx_i(rx),
+  sata #(
+    .Ncq(Ncq), .Trim(Trim), .BlockSizeLog2(BlockSizeLog2), .WriteWords(WriteWords), .ClockKhz(ClockKhz), .SignatureMs(SignatureMs),
+    .FlushMs(FlushMs), .DataMs(DataMs)
+  ) u_sata (
+    .clk_i, .rst_ni, .geometry_o, .host_i, .write_data_i, .dev_o, .read_data_o, .up_i(up), .rate_i(rate_i), .reset_o(reset), .rx_i(rx),
     .tx_o(tx)
   );
   sata_phy #(.Fastest(Fastest), .Slowest(Slowest), .RetryDwords(RetryDwords)) u_phy (

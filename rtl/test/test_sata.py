@@ -74,6 +74,17 @@ def test_a_drive_that_pauses_after_many_writes():
     assert int(cycles) < 1.05 * int(words)
 
 
+@pytest.mark.parametrize("serial,fastest", [(0, 2), (1, 2), (1, 1), (1, 0)])
+def test_deadlines_are_times_for_each_kind_of_command(serial, fastest):
+    """Until the drive is ready, for a flush or a discard, and for data, the same at each rate of the link."""
+    shape = {"Ncq": 1, "ClockKhz": 3, "TimeoutCycles": 4000, "FlushCycles": 8000, "SignatureCycles": 16000}
+    program = benches.build(f"sata_deadlines_{serial}", "sata_sim", "sata/sata_bench.cpp",
+                            shape | ({"Serial": 1} if serial else {}), core="sata_sim")
+    share = 1 << (2 - fastest)
+    expected = f"signature {48000 // share}, flush {24000 // share}, data {12000 // share}\n"
+    assert sata_faults.run(program, "deadlines", str(fastest)) == expected
+
+
 def test_lives_with_faults_cuts_cancels_and_pulled_cables():
     """STRAIGHTWAY_BUDGET (1000 lives, or 300s) makes it longer; `make soak` does."""
     seconds = budget.seconds(0)

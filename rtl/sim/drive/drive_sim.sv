@@ -78,8 +78,10 @@ module drive_sim
     sata_pkg::word_t    tx;
     assign rx = '{bad: sata_rx_bad, word: '{k: sata_rx_k, data: sata_rx_data}};
     assign {sata_tx_k, sata_tx_data} = {tx.k, tx.data};
-    sata #(.BlockSizeLog2(BlockSizeLog2), .TimeoutCycles(TimeoutCycles)) u_sata (
-      .clk_i, .rst_ni, .geometry_o, .host_i, .write_data_i, .dev_o, .read_data_o, .up_i(sata_up), .reset_o(sata_reset),
+    sata #(
+      .BlockSizeLog2(BlockSizeLog2), .ClockKhz(1), .SignatureMs(TimeoutCycles), .FlushMs(TimeoutCycles), .DataMs(TimeoutCycles)
+    ) u_sata (
+      .clk_i, .rst_ni, .geometry_o, .host_i, .write_data_i, .dev_o, .read_data_o, .up_i(sata_up), .rate_i(2'd0), .reset_o(sata_reset),
       .rx_i(rx), .tx_o(tx)
     );
   end else begin : gen_no_sata

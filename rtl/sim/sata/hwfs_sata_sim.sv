@@ -48,8 +48,9 @@ module hwfs_sata_sim
 
   hwfs_sata #(
     .Disks(Disks), .Mirror(Mirror), .Slots(Slots), .SlotBlocks(SlotBlocks), .StripeBlocks(StripeBlocks),
-    .WriteSlots(WriteSlots), .WriteWords(WriteWords), .Ncq(Ncq), .DriveTimeoutCycles(DriveTimeoutCycles), .NodeLog2Max(NodeLog2Max),
-    .TimeoutCycles(TimeoutCycles)
+    .WriteSlots(WriteSlots), .WriteWords(WriteWords), .Ncq(Ncq), .DriveKhz(1),
+    .SignatureMs(DriveTimeoutCycles), .FlushMs(DriveTimeoutCycles), .DataMs(DriveTimeoutCycles), .NodeLog2Max(NodeLog2Max),
+    .ClockKhz(1), .TimeoutMs(TimeoutCycles)
   ) u_core (
     .clk_i,
     .rst_ni,

@@ -4,6 +4,7 @@
 // with the contents that are allowed. `sata_bench discard SEED`: a power cut after a discard, a flush and a write.
 // `sata_bench cancel SEED`: requests that begin while the host cancels. `sata_bench fault NAME`: one row of the fault matrix (`list` and `states` name them).
 // `sata_bench stall KILOBYTES CYCLES`: a drive that pauses this long after each so many kilobytes of writes.
+// `sata_bench deadlines FASTEST`: drives that are a bit faster and slower than each deadline.
 // `sata_bench soak SEED`: a fault, power cuts, cancels and pulled cables in one run.
 // Built with SERIAL, the host includes its PHY and exchanges single bits with the drive. The fault rows are then those of the
 // line, and there are two more commands: `sata_bench start FASTEST SLOWEST` (the drive's rates) prints the negotiated rate,
@@ -21,6 +22,13 @@
 
 #ifndef SERIAL
 #define SERIAL 0
+#endif
+#ifndef CLOCK_KHZ
+#define CLOCK_KHZ 1
+#endif
+#ifndef FLUSH_CYCLES
+#define FLUSH_CYCLES TIMEOUT_CYCLES
+#define SIGNATURE_CYCLES TIMEOUT_CYCLES
 #endif
 #ifndef BLOCK_SIZE_LOG2
 #define BLOCK_SIZE_LOG2 9
@@ -540,6 +548,69 @@ int plug_run() {
     return 0;
 }
 
+// Each class of deadline, in milliseconds of CLOCK_KHZ cycles (with SERIAL of the cycles at the drive's rate): a drive that is a bit faster
+// works without a reset; at the deadline one that is slower is reset, and its request ends.
+int deadline_run(unsigned fastest) {
+    sata::PhyModel phy;
+    phy.fastest = fastest;
+    DriveModel model;
+    model.start_cycles = 100;
+    Bench bench(model, 1, 0, 1, phy);
+    if (!bench.until_ready(4000000)) fail("the drive never became ready");
+    const uint64_t scale = SERIAL ? 4 >> bench.top->rate : 1;  // the parameters are cycles at the fastest rate, 6 Gb/s
+    const uint64_t signature = SIGNATURE_CYCLES * CLOCK_KHZ / scale, flush = FLUSH_CYCLES * CLOCK_KHZ / scale;
+    const uint64_t data = TIMEOUT_CYCLES * CLOCK_KHZ / scale;
+    if (!(signature > flush && flush > data)) fail("the classes do not differ");
+    Load load(bench, 1, 0, 12);
+    auto near = [&](const char* what, uint64_t took, uint64_t deadline) {
+        if (took < deadline || took > deadline + deadline / 20 + 2000)
+            fail(std::string(what) + " ended after " + std::to_string(took) + " cycles, the deadline is " + std::to_string(deadline));
+    };
+    auto request = [&](const char* what, Op op, uint8_t code, uint64_t cycles, Status status, uint64_t deadline) {
+        bench.drive.fault = {};
+        if (!bench.until_ready(4000000)) fail("the drive did not come back");
+        bench.drive.fault.slow_code = code;
+        bench.drive.fault.slow_cycles = cycles;
+        uint64_t began = bench.host.now(), resets = bench.drive.resets;
+        load.tally = {};
+        load.one(op, 0, op == kFlush ? 0 : 4);
+        if (load.tally.by_status[status] != 1) fail(std::string(what) + " ended with another status");
+        if (status == kTimedOut) near(what, bench.host.now() - began, deadline);
+        else if (bench.drive.resets != resets) fail(std::string(what) + " led to a reset");
+    };
+    request("a slow read", kRead, 0x60, data * 9 / 10, kOk, 0);
+    request("a slower read", kRead, 0x60, data * 2, kTimedOut, data);
+    request("a slow flush", kFlush, 0xEA, flush * 9 / 10, kOk, 0);
+    request("a slower flush", kFlush, 0xEA, flush * 2, kTimedOut, flush);
+    request("a slow discard", kDiscard, 0x06, flush * 9 / 10, kOk, 0);
+    request("a slower discard", kDiscard, 0x06, flush * 2, kTimedOut, flush);
+    bench.drive.fault = {};
+    // The drive starts again, and takes its time: for the signature, and for IDENTIFY DEVICE.
+    for (bool identify : {false, true}) {
+        bench.drive.model.start_cycles = identify ? 100 : signature * 9 / 10;
+        bench.drive.fault.slow_code = 0xEC;
+        bench.drive.fault.slow_cycles = identify ? signature * 9 / 10 : 0;
+        bench.drive.cut();
+        uint64_t resets = bench.drive.resets;
+        for (int i = 0; i < 1000; ++i) bench.cycle();
+        if (bench.top->ready || !bench.until_ready(4000000)) fail("a drive that starts slowly never became ready");
+        if (bench.drive.resets > resets) fail("a drive that starts slowly was reset");
+    }
+    bench.drive.fault = {};
+    bench.drive.fault.never_ready = true;
+    bench.drive.cut();
+    uint64_t resets = bench.drive.resets, began = 0;
+    for (unsigned i = 0; i < 2;) {
+        bench.cycle();
+        if (bench.drive.resets == resets) continue;
+        resets = bench.drive.resets;
+        if (++i == 1) began = bench.host.now();
+    }
+    if (!SERIAL) near("the start", bench.host.now() - began, signature);
+    std::printf("signature %llu, flush %llu, data %llu\n", (unsigned long long)signature, (unsigned long long)flush, (unsigned long long)data);
+    return 0;
+}
+
 int rate_run(Op op, bool queue, uint32_t count, unsigned depth, unsigned latency, unsigned requests) {
     DriveModel model;
     model.queue = queue;
@@ -618,6 +689,7 @@ int main(int argc, char** argv) {
         return rate_run(std::string(argv[2]) == "write" ? kWrite : kRead, std::string(argv[3]) == "queued",
                         std::strtoul(argv[4], nullptr, 0), std::strtoul(argv[5], nullptr, 0),
                         std::strtoul(argv[6], nullptr, 0), std::strtoul(argv[7], nullptr, 0));
+    if (what == "deadlines" && argc == 3) return deadline_run(std::strtoul(argv[2], nullptr, 0));
     if (SERIAL && what == "start" && argc == 4) return start_run(std::strtoul(argv[2], nullptr, 0), std::strtoul(argv[3], nullptr, 0));
     if (SERIAL && what == "plug") return plug_run();
     if (what == "list" || what == "states") {

@@ -5,7 +5,10 @@ module sata_sim
 #(
   parameter bit          Ncq           = 1'b1,
   parameter int unsigned BlockSizeLog2 = 9,
-  parameter int unsigned TimeoutCycles = 20000,
+  parameter int unsigned ClockKhz      = 1,
+  parameter int unsigned TimeoutCycles = 20000,                // for data, and without others for everything: at Fastest with Serial
+  parameter int unsigned SignatureCycles = TimeoutCycles,
+  parameter int unsigned FlushCycles   = TimeoutCycles,
   parameter bit          Serial        = 1'b0,
   parameter int unsigned Fastest       = 2,
   parameter int unsigned RetryDwords   = 3000
@@ -52,7 +55,7 @@ module sata_sim
   assign volatile_write_cache = geometry.volatile_write_cache;
 
   block_checker #(
-    .DataWidth(32), .BlockSizeLog2(BlockSizeLog2), .TimeoutCycles(2 * TimeoutCycles + 5000), .CancelCycles(5000)
+    .DataWidth(32), .BlockSizeLog2(BlockSizeLog2), .TimeoutCycles(2 * ClockKhz * FlushCycles + 5000), .CancelCycles(5000)
   ) u_check (
     .clk_i, .rst_ni, .geometry_i(geometry), .host_i(host), .write_data_i(write_data), .dev_i(dev),
     .read_data_i(read_data), .idle_o(idle)
@@ -62,7 +65,8 @@ module sata_sim
     sata_pkg::rate_e      wanted;
     sata_pkg::phy_phase_e now;
     sata_host #(
-      .Ncq(Ncq), .BlockSizeLog2(BlockSizeLog2), .TimeoutCycles(TimeoutCycles), .Fastest(Fastest),
+      .Ncq(Ncq), .BlockSizeLog2(BlockSizeLog2), .ClockKhz(ClockKhz), .SignatureMs(SignatureCycles >> Fastest),
+      .FlushMs(FlushCycles >> Fastest), .DataMs(TimeoutCycles >> Fastest), .Fastest(Fastest),
       .RetryDwords(RetryDwords)
     ) u_host (
       .clk_i, .rst_ni, .geometry_o(geometry), .host_i(host), .write_data_i(write_data), .dev_o(dev),
@@ -79,9 +83,12 @@ module sata_sim
     assign {tx_k, tx_data} = {tx.k, tx.data};
     assign {tx_bits, tx_idle, rate, phase, damaged} = '0;
 
-    sata #(.Ncq(Ncq), .BlockSizeLog2(BlockSizeLog2), .TimeoutCycles(TimeoutCycles)) u_sata (
+    sata #(
+      .Ncq(Ncq), .BlockSizeLog2(BlockSizeLog2), .ClockKhz(ClockKhz), .SignatureMs(SignatureCycles), .FlushMs(FlushCycles),
+      .DataMs(TimeoutCycles)
+    ) u_sata (
       .clk_i, .rst_ni, .geometry_o(geometry), .host_i(host), .write_data_i(write_data), .dev_o(dev),
-      .read_data_o(read_data), .up_i(up), .reset_o(reset), .rx_i(rx), .tx_o(tx)
+      .read_data_o(read_data), .up_i(up), .rate_i(2'd0), .reset_o(reset), .rx_i(rx), .tx_o(tx)
     );
   end
 endmodule

@@ -67,8 +67,11 @@ module sata_stream_sim
     .idle_o(idle)
   );
 
-  sata #(.Ncq(Ncq), .BlockSizeLog2(BlockSizeLog2), .TimeoutCycles(TimeoutCycles)) u_sata (
+  sata #(
+    .Ncq(Ncq), .BlockSizeLog2(BlockSizeLog2), .ClockKhz(1), .SignatureMs(TimeoutCycles), .FlushMs(TimeoutCycles),
+    .DataMs(TimeoutCycles)
+  ) u_sata (
     .clk_i, .rst_ni, .geometry_o(geometry), .host_i(host), .write_data_i(to_device), .dev_o(dev), .read_data_o(to_host),
-    .up_i(up), .reset_o(reset), .rx_i(rx), .tx_o(tx)
+    .up_i(up), .rate_i(2'd0), .reset_o(reset), .rx_i(rx), .tx_o(tx)
   );
 endmodule

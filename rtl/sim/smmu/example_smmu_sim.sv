@@ -28,7 +28,7 @@ module example_smmu_sim #(
 
   example_smmu #(
     .Frames(Frames), .TlbEntries(16), .Sata(Sata), .Disks(Disks), .DiskBlocks(block_pkg::lba_t'(DiskBlocks)), .DiskStride('0),
-    .TimeoutCycles(20000), .RetryDwords(3000)
+    .SataKhz(1), .SignatureMs(5000), .FlushMs(5000), .DataMs(5000), .RetryDwords(3000)
   ) u_top (
     .s_axi_aclk(clk_i), .s_axi_aresetn(rst_ni), .s_axi_awaddr({upper, awaddr}), .s_axi_awprot('0), .s_axi_awvalid(awvalid),
     .s_axi_awready(awready), .s_axi_wdata(wdata), .s_axi_wstrb(wstrb), .s_axi_wvalid(wvalid), .s_axi_wready(wready),

@@ -13,7 +13,11 @@ module example_virtio_sim #(
 
   `SATA_BIT_PINS
 );
-  example_virtio #(.Requests(Requests), .TimeoutCycles(TimeoutCycles), .RetryDwords(3000)) u_top (
+  // SataKhz is at 1.5 Gb/s: at 6 Gb/s the deadlines are TimeoutCycles.
+  example_virtio #(
+    .Requests(Requests), .SataKhz(1), .SignatureMs(TimeoutCycles / 4), .FlushMs(TimeoutCycles / 4), .DataMs(TimeoutCycles / 4),
+    .RetryDwords(3000)
+  ) u_top (
     .s_axi_aclk(clk_i), .s_axi_aresetn(rst_ni), .s_axi_awaddr(awaddr), .s_axi_awprot('0), .s_axi_awvalid(awvalid),
     .s_axi_awready(awready), .s_axi_wdata(wdata), .s_axi_wstrb(wstrb), .s_axi_wvalid(wvalid), .s_axi_wready(wready),
     .s_axi_bresp(bresp), .s_axi_bvalid(bvalid), .s_axi_bready(bready), .s_axi_araddr(araddr), .s_axi_arprot('0),
