@@ -52,7 +52,8 @@ ends() { umount /tmp/at; wait $server; same $? 0 "the exit status"; }
 """
 
 
-def test_every_rule_and_error_of_a_folder_that_is_written():
+# partner: FUSE of Linux 6.1 | host kernel
+def test_every_rule_and_error_of_a_folder_that_is_written(kernel=()):
     guest(
         MOUNTS + r"""
         for how in "" --checksums; do
@@ -77,7 +78,7 @@ def test_every_rule_and_error_of_a_folder_that_is_written():
         said 'Read-only file system'
         ends
         """,
-        "--drive", DRIVE,
+        *kernel, "--drive", DRIVE,
     )  # fmt: skip
 
 

@@ -5,6 +5,7 @@ import test_chario
 import test_data
 import test_events
 import test_fabric
+import test_mount
 from pool import image
 from scripted import DRIVE, guest
 
@@ -33,6 +34,11 @@ def test_a_read_of_chario_is_a_timeline():
 
 def test_files_on_its_target():
     test_fabric.test_files_on_a_target_with_digests_and_queues_and_what_is_refused(("--kernel", KERNEL))
+
+
+# partner: FUSE of Linux 6.12 | host kernel
+def test_every_rule_of_a_folder_that_is_written():
+    test_mount.test_every_rule_and_error_of_a_folder_that_is_written(("--kernel", KERNEL))
 
 
 def test_a_drive_over_the_straight_path_is_a_block_device_of_the_kernel():

@@ -2,6 +2,7 @@
 
 use super::asks::{Answer, Ask, Change, Place, Renaming, Space};
 use super::files::MOVE_BYTES;
+use super::stale::Stale;
 use super::tree::{Node, Number};
 use super::view::{View, number, text};
 use crate::volume::{now_ns, ns_of};
@@ -20,8 +21,12 @@ use volume::NAME_BYTES;
 
 /// Reads ahead that the kernel may have under way.
 const BACKGROUND: u16 = 16;
-/// The handle of a file that is open to write; the others are 0.
+/// The handle of a file that is open to read.
+const READS: FileHandle = FileHandle(0);
+/// The handle of a file that is open to write.
 const WRITES: FileHandle = FileHandle(1);
+/// The handle of a file that is open to read and write, past the page cache.
+const BOTH: FileHandle = FileHandle(2);
 /// fallocate(2) with this mode reserves space and leaves the size (FALLOC_FL_KEEP_SIZE).
 const KEEP_SIZE: i32 = 1;
 /// Numbers of `.` and `..` in a listing; a node has its own after these.
@@ -37,6 +42,8 @@ pub struct Folder {
     pub read_ahead_bytes: u32,
     /// Ends what asks for everything to be made durable, when it is dropped.
     pub saver: Option<Sender<()>>,
+    /// Drops pages that a write has made stale.
+    pub stale: Stale,
 }
 
 impl Folder {
@@ -51,6 +58,19 @@ fn ends(reply: ReplyEmpty) -> Answer<()> {
         Ok(()) => reply.ok(),
         Err(errno) => reply.error(errno),
     })
+}
+
+/// The handle of a file that is opened like this, and how the kernel keeps its data.
+fn handle(flags: OpenFlags) -> (FileHandle, FopenFlags) {
+    // What the page cache has of it stays right.
+    let keeps = FopenFlags::FOPEN_KEEP_CACHE;
+    match flags.acc_mode() {
+        OpenAccMode::O_RDONLY => (READS, keeps),
+        OpenAccMode::O_WRONLY => (WRITES, keeps),
+        // A shared mapping that can be stored to needs this one, and is ENODEV: what it stores before
+        // the end would be refused when the program has gone on.
+        OpenAccMode::O_RDWR => (BOTH, keeps | FopenFlags::FOPEN_DIRECT_IO),
+    }
 }
 
 impl Filesystem for Folder {
@@ -206,14 +226,18 @@ impl Filesystem for Folder {
             }
         };
         let is_new = OFlags::from_bits_retain(flags as u32).contains(OFlags::EXCL);
+        let (handle, keeps) = match handle(OpenFlags(flags)) {
+            // A file can be made without being open to write.
+            (READS, keeps) => (WRITES, keeps),
+            opened => opened,
+        };
         let view = self.view.clone();
         let answer = Box::new(move |made: Result<Number, Errno>| {
             let made = made.and_then(|number| view.attributes(number).ok_or(Errno::ENOENT));
             match made {
                 Ok(attributes) => {
                     let kept = view.kept();
-                    let keeps = FopenFlags::FOPEN_KEEP_CACHE;
-                    reply.created(&kept, &attributes, Generation(0), WRITES, keeps);
+                    reply.created(&kept, &attributes, Generation(0), handle, keeps);
                 }
                 Err(errno) => reply.error(errno),
             }
@@ -222,14 +246,12 @@ impl Filesystem for Folder {
     }
 
     fn open(&self, _: &Request, inode: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        let writes = flags.acc_mode() != OpenAccMode::O_RDONLY;
-        let handle = if writes { WRITES } else { FileHandle(0) };
+        let (handle, keeps) = handle(flags);
         let answer = Box::new(move |result| match result {
-            // What the page cache has of it stays right.
-            Ok(()) => reply.opened(handle, FopenFlags::FOPEN_KEEP_CACHE),
+            Ok(()) => reply.opened(handle, keeps),
             Err(errno) => reply.error(errno),
         });
-        self.ask(Ask::Open(number(inode), writes, answer));
+        self.ask(Ask::Open(number(inode), handle != READS, answer));
     }
 
     fn read(
@@ -254,7 +276,7 @@ impl Filesystem for Folder {
         &self,
         _: &Request,
         inode: INodeNo,
-        _: FileHandle,
+        handle: FileHandle,
         offset: u64,
         data: &[u8],
         write_flags: WriteFlags,
@@ -270,11 +292,15 @@ impl Filesystem for Folder {
             false => Place::At(offset),
         };
         let len = data.len() as u32;
+        let (stale, number) = (self.stale.clone(), number(inode));
         let answer = Box::new(move |result| match result {
+            Ok(()) if handle == BOTH => {
+                stale.drop_from(number, offset, Box::new(move || reply.written(len)));
+            }
             Ok(()) => reply.written(len),
             Err(errno) => reply.error(errno),
         });
-        self.ask(Ask::Write(number(inode), place, data.to_vec(), answer));
+        self.ask(Ask::Write(number, place, data.to_vec(), answer));
     }
 
     fn flush(
@@ -285,7 +311,7 @@ impl Filesystem for Folder {
         _: LockOwner,
         reply: ReplyEmpty,
     ) {
-        match handle == WRITES {
+        match handle != READS {
             true => self.ask(Ask::Commit(number(inode), false, ends(reply))),
             false => reply.ok(),
         }
@@ -332,7 +358,7 @@ impl Filesystem for Folder {
         _: bool,
         reply: ReplyEmpty,
     ) {
-        self.ask(Ask::Close(number(inode), handle == WRITES, ends(reply)));
+        self.ask(Ask::Close(number(inode), handle != READS, ends(reply)));
     }
 
     fn readdir(

@@ -8,6 +8,7 @@
 //! | `asks` | what goes to the service, and the errors that come back |
 //! | `answers` | the thread on which the kernel copies what was read |
 //! | `service` | the thread that has mounted the volume: the requests under way |
+//! | `stale` | pages of the kernel that a write past its cache made stale |
 //! | `files` | what the operations on the volume's files share |
 //! | `open`, `opening` | an open file; opening, closing, reads |
 //! | `tail`, `writes` | what is written and not yet on the volume; appends and commits |
@@ -21,6 +22,7 @@ pub mod names;
 pub mod open;
 pub mod opening;
 pub mod service;
+pub mod stale;
 pub mod tail;
 pub mod tree;
 pub mod view;

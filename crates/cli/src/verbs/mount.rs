@@ -7,6 +7,7 @@ use crate::mount::asks::Ask;
 use crate::mount::files::{MEMORY_BYTES, MOVE_BYTES};
 use crate::mount::fuse::Folder;
 use crate::mount::service;
+use crate::mount::stale;
 use crate::mount::tree::{FileFacts, SharedTree, Times, Tree};
 use crate::mount::view::View;
 use crate::path::without_fua;
@@ -112,6 +113,7 @@ impl Mount {
         let unshown = (hidden.len() + listing.damaged.len()) as u64;
         let tree = Arc::new(SharedTree::new(tree));
         let (asks, asked) = channel();
+        let (stale, stale_writes) = stale::queue();
         let folder = Folder {
             view: View {
                 tree: Arc::clone(&tree),
@@ -121,9 +123,13 @@ impl Mount {
             saver: self.write.then(|| saver(asks.clone())),
             asks,
             read_ahead_bytes: READ_AHEAD_BYTES,
+            stale,
         };
         let session = Session::new(folder, &self.folder, &self.options())
-            .and_then(Session::spawn)
+            .and_then(|session| {
+                stale_writes.serve(session.notifier());
+                session.spawn()
+            })
             .map_err(|error| self.not_mounted(&error))?;
         // Without this it is 128 KiB.
         linux::disk::set_read_ahead(&context.roots, &self.folder, READ_AHEAD_BYTES);

@@ -393,3 +393,54 @@ fn what_is_written_is_durable_after_a_while_without_a_sync() {
     drop(file);
     mounted.end(Some("umount"));
 }
+
+/// Runs a Python program in the folder.
+fn python(at: &str, program: &str) {
+    let done = Command::new("python3")
+        .args(["-c", program])
+        .current_dir(at)
+        .output()
+        .unwrap();
+    assert!(done.status.success(), "{}", stderr(&done));
+}
+
+// partner: the host's kernel (mmap(2) over FUSE) | reader, writer
+#[test]
+fn a_shared_writable_mapping_is_refused_and_readers_see_what_is_appended() {
+    let folder = Folder::new();
+    let (disk, _) = volume(&folder, &[]);
+    let at = folder.path("at");
+    let Some(mounted) = Mounted::to_write(&disk, &at) else {
+        return;
+    };
+    python(
+        &at,
+        "
+import errno, mmap, os
+fd = os.open('store', os.O_RDWR | os.O_CREAT); os.write(fd, b'A' * 5000)
+for again in range(2):
+    for prot in mmap.PROT_READ | mmap.PROT_WRITE, mmap.PROT_READ:
+        try: mmap.mmap(fd, 4096, mmap.MAP_SHARED, prot)
+        except OSError as error: assert error.errno == errno.ENODEV, error
+        else: raise SystemExit('it was mapped')
+    private = mmap.mmap(fd, 4096, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE)
+    private[:5] = b'STORE'
+    assert os.pread(fd, 5, 0) == b'AAAAA'
+    os.close(fd); fd = os.open('store', os.O_RDWR)
+# What readers have in the page cache, and in a mapping, is what was appended past it.
+reader = os.open('store', os.O_RDONLY)
+mapped = mmap.mmap(reader, 8192 - 3192, mmap.MAP_SHARED, mmap.PROT_READ)
+expected = b'A' * 5000
+for step in range(400):
+    assert os.pread(reader, 1 << 20, 0) == expected, step
+    assert mapped[:] == expected[:5000]
+    part = bytes([step % 251 + 1]) * (step * 7 % 900 + 1)
+    if step % 3 == 2: part_fd = os.open('store', os.O_RDWR | os.O_APPEND); os.write(part_fd, part); os.close(part_fd)
+    elif step % 3 == 1: part_fd = os.open('store', os.O_WRONLY | os.O_APPEND); os.write(part_fd, part); os.close(part_fd)
+    else: os.pwrite(fd, part, len(expected))
+    expected += part
+    assert os.pread(fd, 1 << 20, 0) == expected and os.pread(reader, 1 << 20, 0) == expected, step
+",
+    );
+    mounted.end(Some("umount"));
+}
