@@ -28,7 +28,7 @@ module fv_virtio_walk
                  done: open_q & (left_q == '0), error: error_i};
 
   virtio_walk #(.Slots(Slots)) dut (
-    .clk_i, .rst_ni, .start_i(start_i & rst_ni & ~busy_q), .head_i, .queue_i(queue_q), .indirect_i(indirect_q),
+    .clk_i, .rst_ni, .abort_i(1'b0), .start_i(start_i & rst_ni & ~busy_q), .head_i, .queue_i(queue_q), .indirect_i(indirect_q),
     .done_o(done), .fail_o(fail), .chain_o(chain), .mem_o(req), .mem_i(rsp), .segment_write_o(segment_write),
     .segment_address_o(segment_address), .segment_data_o(segment_data)
   );

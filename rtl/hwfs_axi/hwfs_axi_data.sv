@@ -140,6 +140,7 @@ module hwfs_axi_data
   virtio_move #(.Slots(4)) u_move (
     .clk_i,
     .rst_ni,
+    .abort_i           (1'b0),
     .seek_i            (begin_move),
     .slot_i            ('0),
     .load_i            (1'b0),
@@ -164,7 +165,7 @@ module hwfs_axi_data
   );
 
   virtio_mem u_mem (
-    .clk_i, .rst_ni, .abort_i(1'b0), .mem_i(mem_req), .mem_o(mem_rsp), .axi_o, .axi_write_data_o, .axi_write_strobe_o,
+    .clk_i, .rst_ni, .abort_i(1'b0), .quiet_o(), .mem_i(mem_req), .mem_o(mem_rsp), .axi_o, .axi_write_data_o, .axi_write_strobe_o,
     .axi_i, .axi_read_data_i
   );
 endmodule

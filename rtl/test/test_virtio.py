@@ -25,7 +25,8 @@ SHAPES = {
     "one_queue": {},
     "three_queues_array": {"Queues": 3, "BlockSizeLog2": 6, "Disks": 2, "DiskBlocks": 8192, "MaxTransfer": 5, "Cached": 1},
     "big_blocks": {"BlockSizeLog2": 12, "DiskBlocks": 128},
-    # Several concurrent requests: on a device that the bench plays, which reorders and fails, and on an array.
+    # On a device that the bench plays, which reorders and fails, with one request and several at once; and on an array.
+    "one_request": {"External": 1, "Cached": 1},
     "four_requests": {"Requests": 4, "External": 1, "Cached": 1},
     "three_requests_array": {"Requests": 3, "Queues": 2, "BlockSizeLog2": 6, "Disks": 2, "DiskBlocks": 8192, "MaxTransfer": 5,
                              "Cached": 1},
@@ -88,10 +89,17 @@ def test_hostile_rings(name):
         run(name, "hostile", str(seed), "120")
 
 
-@pytest.mark.parametrize("name", ["one_queue", "four_requests"])
+@pytest.mark.parametrize("name", ["one_queue", "one_request", "four_requests"])
 def test_resets(name):
-    """A reset at any time ends soon, and no access follows it."""
+    """A reset at any time is answered soon, and no access follows it."""
     run(name, "resets", str(SEED), "100")
+
+
+@pytest.mark.parametrize("name", ["one_request", "four_requests"])
+@pytest.mark.parametrize("latency", [20, 500, 20000])
+def test_a_driver_that_does_not_wait_for_a_reset(name, latency):
+    """Linux's registers over MMIO, with requests in flight at each reset: each probe succeeds, no old memory is touched."""
+    run(name, "linux", str(SEED), str(latency))
 
 
 def test_several_requests():

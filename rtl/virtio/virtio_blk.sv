@@ -60,7 +60,7 @@ module virtio_blk
   localparam int unsigned ContextWidth = 9 + LbaWidth + 2 * CountWidth + BytesWidth;
   localparam int unsigned PlaceWidth   = SlotWidth + axi_pkg::AddressWidth + BytesWidth + 3;
 
-  logic reset, abort, clear, run, used, broken, ring_idle, idle, hold;
+  logic reset, abort, quiet, run, used, broken, ring_idle, idle, hold;
   logic [Queues-1:0] ready, begins, kick, busy;
   logic [QueueWidth-1:0] queue_index, return_queue;
   features_t features;
@@ -70,7 +70,7 @@ module virtio_blk
     .Queues(Queues), .QueueSize(QueueSize), .Platform(Platform), .BlockSizeLog2(BlockSizeLog2)
   ) u_regs (
     .clk_i, .rst_ni, .axil_i, .axil_o, .irq_o, .geometry_i,
-    .reset_o(reset), .clear_o(clear), .idle_i(idle), .busy_i(busy), .run_o(run), .features_o(features),
+    .reset_o(reset), .quiet_i(quiet), .idle_i(idle), .busy_i(busy), .run_o(run), .features_o(features),
     .ready_o(ready), .begin_o(begins), .kick_o(kick), .queue_i(queue_index), .queue_o(queue), .used_i(used),
     .broken_i(broken)
   );
@@ -81,7 +81,7 @@ module virtio_blk
   assign mem_req = ring_req | walk_req | move_req | status_req;
 
   virtio_mem u_mem (
-    .clk_i, .rst_ni, .abort_i(abort), .mem_i(mem_req), .mem_o(mem_rsp),
+    .clk_i, .rst_ni, .abort_i(abort), .quiet_o(quiet), .mem_i(mem_req), .mem_o(mem_rsp),
     .axi_o, .axi_write_data_o, .axi_write_strobe_o, .axi_i, .axi_read_data_i
   );
 
@@ -97,7 +97,7 @@ module virtio_blk
   logic [IndexWidth-1:0] index;
 
   virtio_ring #(.Queues(Queues), .Parallel(Parallel)) u_ring (
-    .clk_i, .rst_ni, .clear_i(clear), .run_i(run), .features_i(features), .ready_i(ready), .begin_i(begins),
+    .clk_i, .rst_ni, .clear_i(reset), .run_i(run), .features_i(features), .ready_i(ready), .begin_i(begins),
     .kick_i(kick), .queue_o(queue_index), .queue_i(queue), .start_o(start), .head_o(head), .hold_i(hold),
     .taken_i(park), .done_i((walked & walk_failed) | request_done), .fail_i(walk_failed | request_failed),
     .return_queue_i(return_queue), .return_head_i(return_head), .used_len_i(used_len), .returned_o(returned),
@@ -109,8 +109,8 @@ module virtio_blk
   logic [31:0] segment_in, segment_out;
 
   virtio_walk #(.Slots(QueueSize)) u_walk (
-    .clk_i, .rst_ni, .start_i(start), .head_i(head), .queue_i(queue), .indirect_i(features.indirect), .done_o(walked),
-    .fail_o(walk_failed), .chain_o(walked_chain), .mem_o(walk_req), .mem_i(mem_rsp), .segment_write_o(segment_write),
+    .clk_i, .rst_ni, .abort_i(abort), .start_i(start), .head_i(head), .queue_i(queue), .indirect_i(features.indirect),
+    .done_o(walked), .fail_o(walk_failed), .chain_o(walked_chain), .mem_o(walk_req), .mem_i(mem_rsp), .segment_write_o(segment_write),
     .segment_address_o(segment_write_address), .segment_data_o(segment_in)
   );
 
@@ -132,7 +132,7 @@ module virtio_blk
   logic [31:0] out_data, in_data;
 
   virtio_move #(.Slots(QueueSize)) u_move (
-    .clk_i, .rst_ni, .seek_i(seek), .slot_i(slot), .load_i(resume), .place_i(parked_place), .place_o(place),
+    .clk_i, .rst_ni, .abort_i(abort), .seek_i(seek), .slot_i(slot), .load_i(resume), .place_i(parked_place), .place_o(place),
     .start_i(move), .push_i(push), .bytes_i(bytes), .done_o(moved),
     .error_o(move_error), .out_valid_o(out_valid), .out_ready_i(out_ready), .out_data_o(out_data),
     .in_valid_i(in_valid), .in_ready_o(in_ready), .in_data_i(in_data), .segment_read_o(segment_read),
@@ -155,7 +155,7 @@ module virtio_blk
 
   // --- The disk ------------------------------------------------------------------------------------
   // A reset cancels the requests in flight (rule B13), and so does an invalid ring, because memory must not be accessed
-  // after it.
+  // after it. The driver does not wait for their end, only for that of the accesses to memory.
   if (Parallel) begin : gen_parallel
     logic [Queues-1:0] slots_busy;
     logic    slots_idle;
@@ -165,14 +165,15 @@ module virtio_blk
       .Requests(Requests), .Queues(Queues), .SlotWidth(SlotWidth), .ContextWidth(ContextWidth), .PlaceWidth(PlaceWidth)
     ) u_slots (
       .clk_i, .rst_ni, .abort_i(abort), .idle_o(slots_idle), .begin_i(start), .head_i(head), .queue_i(queue_index),
-      .walked_i(walked & ~walk_failed), .walked_chain_i(walked_chain), .rest_i(ring_idle), .hold_o(hold),
+      .walked_i(walked & ~walk_failed & ~abort), .walked_chain_i(walked_chain),
+      .rest_i(abort ? ~request_start : ring_idle), .hold_o(hold),
       .busy_o(slots_busy), .slot_o(index), .head_o(return_head), .queue_o(return_queue), .chain_o(chain),
       .start_o(request_start), .resume_o(resume), .why_o(why), .context_o(parked_context), .place_o(parked_place),
       .status_o(status), .idle_i(request_idle), .park_i(park), .again_i(again), .context_i(context_now),
-      .place_i(place), .end_i(request_done & returned), .host_i(host), .host_o(slots_host), .dev_i
+      .place_i(place), .end_i(request_done & (returned | abort)), .host_i(host), .host_o(slots_host), .dev_i
     );
     assign abort = reset | broken;
-    assign idle  = ring_idle & slots_idle;
+    assign idle  = ring_idle & slots_idle & quiet;
     always_comb begin
       busy = slots_busy;
       if (!ring_idle) busy[queue_index] = 1'b1;
@@ -186,9 +187,9 @@ module virtio_blk
     end
   end else begin : gen_one
     assign abort          = reset;
-    assign idle           = ring_idle;
+    assign idle           = ring_idle & request_idle & quiet;
     assign hold           = 1'b0;
-    assign request_start  = walked & ~walk_failed;
+    assign request_start  = walked & ~walk_failed & ~abort;
     assign chain          = walked_chain;
     assign return_head    = head;
     assign return_queue   = queue_index;

@@ -4,14 +4,16 @@
 // ahead of the data. A run whose address the port cannot express is not sent: reads return zeroes, writes are dropped,
 // and it ends with `error`. The caller guarantees that a run does not wrap.
 //
-// While `abort_i` is high no new burst starts. A burst that has started is finished, as AXI requires; the rest of the
-// run and all later runs read zeroes or are dropped, so callers that count words still receive all of them.
+// While `abort_i` is high no new burst starts, and nobody needs the run any more. A burst that has started is finished, as AXI
+// requires, without its caller: words that are read are dropped, and words that are written have no strobe (a word that
+// was offered before stays offered). Nothing is accessed any more when `quiet_o` is high as well.
 module virtio_mem
   import virtio_pkg::*;
 (
   input  logic              clk_i,
   input  logic              rst_ni,
   input  logic              abort_i,
+  output logic              quiet_o,
 
   input  mem_req_t          mem_i,
   output mem_rsp_t          mem_o,
@@ -28,6 +30,8 @@ module virtio_mem
   typedef logic [BurstLog2+1:0] ahead_t;
 
   logic        busy_q, write_q, null_q, error_q;
+  logic        held_q;             // a word of the caller was offered and not taken
+  logic [31:0] word_q;
   address_t    address_q;          // of the next burst
   words_t      issue_q, left_q;    // words not yet in a burst; not yet moved
   ahead_t      ahead_q;            // words in a burst that were not yet moved
@@ -58,13 +62,14 @@ module virtio_mem
     axi_o.ar_valid = offer & ~write_q;
     axi_o.aw       = '{address: address_q, len: 8'(now - burst_words_t'(1)), size: 3'd2};
     axi_o.ar       = axi_o.aw;
-    axi_o.w_valid  = busy_q & write_q & real_word & mem_i.w_valid;
+    axi_o.w_valid  = busy_q & write_q & real_word & (mem_i.w_valid | abort_i);
     axi_o.w_last   = (place_q == '1) | end_word;
     axi_o.b_ready  = 1'b1;
-    axi_o.r_ready  = busy_q & ~write_q & real_word & mem_i.r_ready;
+    axi_o.r_ready  = busy_q & ~write_q & real_word & (mem_i.r_ready | abort_i);
   end
-  assign axi_write_data_o   = mem_i.w_data;
-  assign axi_write_strobe_o = strobe_q;
+  assign axi_write_data_o   = abort_i ? word_q : mem_i.w_data;
+  assign axi_write_strobe_o = (abort_i & ~held_q) ? '0 : strobe_q;
+  assign quiet_o            = ~offer & (ahead_q == '0) & (bursts_q == '0);
 
   always_comb begin
     mem_o.ready   = ~busy_q;
@@ -75,7 +80,7 @@ module virtio_mem
     mem_o.error   = error_q;
   end
   assign moved_real = moved & real_word;
-  assign moved      = (mem_o.w_ready & mem_i.w_valid) | (mem_o.r_valid & mem_i.r_ready);
+  assign moved      = (mem_o.w_ready & (mem_i.w_valid | abort_i)) | (mem_o.r_valid & (mem_i.r_ready | abort_i));
 
   // --- State -----------------------------------------------------------------------------------
   always_ff @(posedge clk_i or negedge rst_ni) begin
@@ -83,6 +88,7 @@ module virtio_mem
       busy_q   <= 1'b0;
       null_q   <= 1'b0;
       offer_q  <= 1'b0;
+      held_q   <= 1'b0;
       ahead_q  <= '0;
       bursts_q <= '0;
     end else begin
@@ -90,16 +96,18 @@ module virtio_mem
         busy_q <= mem_i.valid;
         null_q <= abort_i | mem_i.address[axi_pkg::AddressWidth];
       end else begin
-        if (mem_o.done) busy_q <= 1'b0;
+        if (mem_o.done || (abort_i && quiet_o)) busy_q <= 1'b0;
         if (abort_i && (!offer || issued)) null_q <= 1'b1;
       end
       offer_q <= offer & ~issued;
+      held_q  <= axi_o.w_valid & ~axi_i.w_ready & (~abort_i | held_q);
       ahead_q <= ahead_q + (issued ? ahead_t'(now) : '0) - (moved_real ? ahead_t'(1) : '0);
       bursts_q <= bursts_q + 4'(issued & write_q) - 4'(axi_i.b_valid);
     end
   end
 
   always_ff @(posedge clk_i) begin
+    word_q <= axi_write_data_o;
     if (!busy_q) begin
       write_q   <= mem_i.write;
       address_q <= address_t'(mem_i.address);

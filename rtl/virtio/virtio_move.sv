@@ -6,6 +6,9 @@
 // is the last of its chain; the unused bytes of its last word are undefined. No byte outside the segments is accessed,
 // provided that the caller moves no more bytes than the segments have.
 //
+// `abort_i` ends a move at once, except that a word which the stream was offered stays until it is taken; after it the
+// stream's words are zeroes.
+//
 // Slots  segments of a chain, a power of two
 module virtio_move
   import virtio_pkg::*;
@@ -16,6 +19,7 @@ module virtio_move
 ) (
   input  logic                 clk_i,
   input  logic                 rst_ni,
+  input  logic                 abort_i,
 
   input  logic                 seek_i,      // the next move begins at the start of this segment
   input  logic [SlotWidth-1:0] slot_i,
@@ -86,7 +90,7 @@ module virtio_move
     end
     in_ready_o  = (state_q == Take) | ((state_q == Run) & push_q & ~bytewise_q & mem_i.w_ready);
     out_valid_o = (state_q == Give) | ((state_q == Run) & ~push_q & ~bytewise_q & mem_i.r_valid);
-    out_data_o  = (state_q == Give) ? word_q : mem_i.r_data;
+    out_data_o  = (state_q == Run) ? mem_i.r_data : word_q;
   end
 
   always_comb begin
@@ -157,6 +161,10 @@ module virtio_move
       Give: if (out_ready_i) state_d = Pick;
       default: state_d = Idle;
     endcase
+    if (abort_i) begin
+      state_d = (out_valid_o && !out_ready_i) ? Give : Idle;
+      word_d  = (out_valid_o && !out_ready_i) ? out_data_o : '0;
+    end
   end
 
   always_ff @(posedge clk_i or negedge rst_ni) begin

@@ -5,8 +5,10 @@
 // does not allow (a queue in use, features after FEATURES_OK, less than a word) is ignored. An invalid ring (a size that
 // is not a power of two, an address that is not aligned or beyond the port's range) sets DEVICE_NEEDS_RESET.
 //
-// A reset completes when `idle_i` is high. Until then `reset_o` is high and Status keeps its value, so that a driver
-// that reads 0 knows that the device no longer accesses memory.
+// A reset is complete when the write of 0 to Status is answered: all registers have their first values from the next cycle
+// on, and the answer waits until memory is no longer accessed (`quiet_i`), because drivers that do not read Status until it is 0
+// free or reuse their memory then. `reset_o` stays high until the disk's requests have ended, too (`idle_i`). Meanwhile
+// registers can be written as at any other time; the queues are served afterwards.
 //
 // Queues, QueueSize  queues, and the largest size of each, a power of two
 // Platform           offer VIRTIO_F_ACCESS_PLATFORM and VIRTIO_F_ORDER_PLATFORM, as a device on a bus should
@@ -29,8 +31,8 @@ module virtio_regs
   input  geometry_t             geometry_i,
 
   output logic                  reset_o,
-  output logic                  clear_o,     // last cycle of a reset
-  input  logic                  idle_i,
+  input  logic                  quiet_i,     // memory is not accessed
+  input  logic                  idle_i,      // nothing is under way
   input  logic [Queues-1:0]     busy_i,      // a chain of this queue is in flight
   output logic                  run_o,
   output features_t             features_o,
@@ -97,7 +99,7 @@ module virtio_regs
   assign capacity = geometry_i.ready ? (64'(geometry_i.block_count) << Coarser) >> Finer : '0;
 
   // --- State ---------------------------------------------------------------------------------------
-  logic         reset_q, reset_d;
+  logic         reset_q, reset_d, wait_q, wait_d;  // wait: a reset is not answered yet
   logic [1:0]   features_sel_q, features_sel_d, driver_sel_q, driver_sel_d, irq_q, irq_d;  // *_sel: 2 or 3 beyond word 1
   logic [2:0]   excess_q, excess_d;  // the driver accepted a bit of this word that is not offered
   logic         version_q, version_d;
@@ -106,7 +108,7 @@ module virtio_regs
   logic [Queues-1:0] ready_q, ready_d, sized_q, sized_d;
   queue_t       queues_q [Queues];
   queue_t       setup_d;
-  logic         setup, b_valid_q, b_valid_d, r_valid_q, r_valid_d, broken_q, failed;
+  logic         setup, clear, b_valid_q, b_valid_d, r_valid_q, r_valid_d, broken_q, failed;
   logic [31:0]  r_data_q, r_data_d;
   logic [4:0]   generation_q;
 
@@ -115,11 +117,10 @@ module virtio_regs
   assign sel       = queue_index_t'(sel_q);
   assign sel_there = 32'(sel_q) < Queues;
   // A queue that was stopped is in use until its chains are returned.
-  assign sel_busy  = busy_i[sel];
+  assign sel_busy  = busy_i[sel] & ~reset_q;
   assign sel_ready = sel_there & (ready_q[sel] | sel_busy);
 
   assign reset_o    = reset_q;
-  assign clear_o    = reset_q & idle_i;
   assign run_o      = status_q[StatusDriverOk] & ~status_q[StatusNeedsReset] & ~reset_q;
   assign features_o = features_q;
   assign ready_o    = ready_q;
@@ -131,7 +132,7 @@ module virtio_regs
   logic [31:0] data;
   logic [5:0]  data_log2;
   logic        data_is_power;
-  assign write           = axil_i.aw_valid & axil_i.w_valid & ~b_valid_q;
+  assign write           = axil_i.aw_valid & axil_i.w_valid & ~b_valid_q & ~wait_q;
   assign axil_o.aw_ready = write;
   assign axil_o.w_ready  = write;
   assign axil_o.b_valid  = b_valid_q;
@@ -153,7 +154,8 @@ module virtio_regs
 
   always_comb begin
     status_d       = status_q;
-    reset_d        = reset_q;
+    reset_d        = reset_q & ~idle_i;
+    wait_d         = wait_q & ~quiet_i;
     features_sel_d = features_sel_q;
     driver_sel_d   = driver_sel_q;
     excess_d       = excess_q;
@@ -167,8 +169,8 @@ module virtio_regs
     begin_o        = '0;
     kick_o         = '0;
     irq_d          = irq_q;
-    failed         = broken_i & ~broken_q;
-    b_valid_d      = (b_valid_q & ~axil_i.b_ready) | write;
+    failed         = broken_i & ~broken_q & ~reset_q;
+    clear          = 1'b0;
 
     if (write && (axil_i.w_strobe == '1) && (axil_i.aw_address[11:8] == '0)) begin
       unique case ({1'b0, axil_i.aw_address[7:2]})
@@ -189,7 +191,7 @@ module virtio_regs
         end
         RegInterruptAck: irq_d = irq_q & ~data[1:0];
         RegStatus: begin
-          if (data[7:0] == '0) reset_d = 1'b1;
+          if (data[7:0] == '0) clear = 1'b1;
           else begin
             status_d = status_q | (data[7:0] & 8'h83);
             if (data[StatusFeaturesOk] && status_d[StatusDriver] && version_q && (excess_q == '0)) begin
@@ -244,12 +246,13 @@ module virtio_regs
       endcase
     end
 
-    if (used_i) irq_d[0] = 1'b1;
+    if (used_i && !reset_q) irq_d[0] = 1'b1;
     if (failed) status_d[StatusNeedsReset] = 1'b1;
     if (status_q[StatusDriverOk] && (failed || (generation_q != {geometry_i.generation, geometry_i.ready}))) irq_d[1] = 1'b1;
-    if (clear_o) begin
+    if (clear) begin
       status_d       = '0;
-      reset_d        = 1'b0;
+      reset_d        = 1'b1;
+      wait_d         = 1'b1;
       features_sel_d = '0;
       driver_sel_d   = '0;
       excess_d       = '0;
@@ -259,6 +262,7 @@ module virtio_regs
       sized_d        = '0;
       irq_d          = '0;
     end
+    b_valid_d = (b_valid_q & ~axil_i.b_ready) | (write & ~clear) | (wait_q & quiet_i);
   end
 
   // --- Reads ---------------------------------------------------------------------------------------
@@ -309,6 +313,7 @@ module virtio_regs
     if (!rst_ni) begin
       status_q       <= '0;
       reset_q        <= 1'b0;
+      wait_q         <= 1'b0;
       features_sel_q <= '0;
       driver_sel_q   <= '0;
       excess_q       <= '0;
@@ -324,6 +329,7 @@ module virtio_regs
     end else begin
       status_q       <= status_d;
       reset_q        <= reset_d;
+      wait_q         <= wait_d;
       features_sel_q <= features_sel_d;
       driver_sel_q   <= driver_sel_d;
       excess_q       <= excess_d;
@@ -333,7 +339,7 @@ module virtio_regs
       ready_q        <= ready_d;
       sized_q        <= sized_d;
       irq_q          <= irq_d;
-      broken_q       <= broken_i & ~clear_o;
+      broken_q       <= broken_i;
       b_valid_q      <= b_valid_d;
       r_valid_q      <= r_valid_d;
     end

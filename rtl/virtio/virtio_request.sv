@@ -9,6 +9,10 @@
 // With `Parallel` this module never waits for the disk: it parks a request that would wait, hands its `context` out, and
 // gets it back when the request is resumed.
 //
+// While `abort_i` is high, which it stays until nothing is under way, memory is not accessed, nothing new is asked of the disk,
+// and no request is answered. What the disk was asked before is ended as rules B6 and B7 require: all words of a
+// read are dropped, all words that a write lacks are given, the response is taken.
+//
 // BlockSizeLog2  log2 of the device's block in bytes
 // Serial         the answer to VIRTIO_BLK_T_GET_ID: 20 characters
 // Slots          segments of a chain
@@ -33,9 +37,9 @@ module virtio_request
   output logic                 fail_o,      // with done_o: the status was not written
   output logic [31:0]          used_len_o,
 
-  // With `Parallel`.
+  input  logic                 abort_i,
   output logic                 idle_o,
-  input  logic                 abort_i,     // issue no more requests to the disk
+  // With `Parallel`.
   input  logic                 returned_i,  // done_o stays high until then
   output logic                 park_o,
   output logic                 again_o,     // with park_o: it has another request for the disk
@@ -72,7 +76,7 @@ module virtio_request
   localparam int unsigned Coarser  = (BlockSizeLog2 > 9) ? BlockSizeLog2 - 9 : 0;   // sectors in a block, log2
 
   typedef enum logic [3:0] {
-    Idle, Header, Decide, Range, Judge, Request, Data, Response, Id, Status, Done, Park
+    Idle, Header, Decide, Range, Judge, Request, Data, Drain, Response, Id, Status, Done, Park
   } state_e;
   typedef enum logic [2:0] {DoRead, DoWrite, DoFlush, DoRanges, DoId, DoNothing} do_e;
 
@@ -109,19 +113,20 @@ module virtio_request
   assign piece      = (op_d == OpFlush) ? '0 : whole ? blocks_d : geometry_i.max_transfer_blocks;
 
   // --- The disk ------------------------------------------------------------------------------------
-  logic moves, in_data_state, is_id, good, filled;
+  logic moves, in_data_state, draining, is_id, good, filled;
   logic [31:0] id_word;
   assign moves         = (op_q == OpRead) | (op_q == OpWrite);
-  assign in_data_state = state_q == Data;
+  assign draining      = state_q == Drain;
+  assign in_data_state = (state_q == Data) | draining;
   assign is_id         = state_q == Id;
 
   always_comb begin
     host_o             = '0;
     host_o.req_valid   = state_q == Request;
     host_o.req         = '{op: op_q, fua: 1'b0, tag: '0, lba: lba_q, count: piece_q};
-    host_o.write_valid = in_data_state & (op_q == OpWrite) & out_valid_i;
+    host_o.write_valid = in_data_state & (op_q == OpWrite) & (out_valid_i | draining);
     host_o.write.last  = last_q == words_t'(1);
-    host_o.read_ready  = in_data_state & (op_q == OpRead) & in_ready_i;
+    host_o.read_ready  = in_data_state & (op_q == OpRead) & (in_ready_i | draining);
     host_o.rsp_ready   = state_q == Response;
   end
   assign write_data_o = out_data_i;
@@ -182,6 +187,7 @@ module virtio_request
     move_o   = 1'b0;
     push_o   = 1'b0;
     bytes_o  = bytes_t'(16);
+    if ((host_o.write_valid && dev_i.write_ready) || (host_o.read_ready && dev_i.read_valid)) last_d = last_q - words_t'(1);
     unique case (state_q)
       Idle: if (start_i) begin
         status_d = BlkOk;
@@ -208,7 +214,6 @@ module virtio_request
           ResumeResponse: state_d = Response;
           default:        state_d = Data;
         endcase
-        if (abort_i && (why_i == ResumeOffer)) {status_d, state_d} = {BlkIoError, Status};
       end
       Header: begin
         seek_o  = ~begun_q;
@@ -283,15 +288,15 @@ module virtio_request
         move_o  = ~begun_q;
         bytes_o = bytes_t'(piece_q) << BlockSizeLog2;
         begun_d = 1'b1;
-        if ((host_o.write_valid && dev_i.write_ready) || (host_o.read_ready && dev_i.read_valid)) begin
-          last_d = last_q - words_t'(1);
-        end
         if (begun_q && moved_i) begin
           begun_d = 1'b0;
           state_d = Parallel ? Park : Response;
           first_d = 1'b0;
           if (move_error_i) status_d = BlkIoError;
         end
+      end
+      Drain: begin
+        if (last_d == '0) state_d = Parallel ? Park : Response;
       end
       Response: if (dev_i.rsp_valid) begin
         lba_d    = lba_q + lba_t'(piece_q);
@@ -333,6 +338,19 @@ module virtio_request
     if ((state_d == Request) && (state_q != Request)) begin
       piece_d = piece;
       if (Parallel && (state_q != Idle)) {again_d, state_d} = {1'b1, Park};
+    end
+    if (abort_i) begin
+      unique case (state_q)
+        Idle: begin
+          if (start_i) state_d = Done;
+          else if (Parallel && resume_i) state_d = ((why_i == ResumeWrite) || (why_i == ResumeRead)) ? Drain : Done;
+        end
+        Request, Drain, Park: ;
+        Data:     state_d = (last_d != '0) ? Drain : Parallel ? Park : Response;
+        Response: state_d = dev_i.rsp_valid ? Done : Response;
+        Done:     state_d = Idle;
+        default:  state_d = Done;
+      endcase
     end
   end
 

@@ -19,7 +19,7 @@ module virtio_ring
 ) (
   input  logic                  clk_i,
   input  logic                  rst_ni,
-  input  logic                  clear_i,     // device reset: only while idle_o
+  input  logic                  clear_i,     // device reset: what is under way ends at once
 
   input  logic                  run_i,       // chains may be taken
   input  features_t             features_i,
@@ -202,9 +202,13 @@ module virtio_ring
       default: ;
     endcase
     if (finished && mem_i.error) state_d = Broken;
+    // A queue may be made ready and notified while requests from before the reset are still ending.
     if (clear_i) begin
       state_d  = Idle;
-      kicked_d = '0;
+      asked_d  = 1'b0;
+      advance  = 1'b0;
+      used_o   = 1'b0;
+      kicked_d = (kicked_q | kick_i) & ready_i;
     end
   end
 

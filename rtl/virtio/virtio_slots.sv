@@ -26,7 +26,7 @@ module virtio_slots
 ) (
   input  logic                    clk_i,
   input  logic                    rst_ni,
-  input  logic                    abort_i,    // issue no more requests to the disk
+  input  logic                    abort_i,    // issue no more requests to the disk, and resume each until it has ended
   output logic                    idle_o,     // no slot is in use
 
   // The ring's chains.

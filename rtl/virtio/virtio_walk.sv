@@ -17,6 +17,7 @@ module virtio_walk
   input  logic                 clk_i,
   input  logic                 rst_ni,
 
+  input  logic                 abort_i,     // end at once
   input  logic                 start_i,
   input  logic [15:0]          head_i,
   input  queue_t               queue_i,
@@ -147,6 +148,7 @@ module virtio_walk
       end
       default: state_d = Idle;
     endcase
+    if (abort_i) state_d = Idle;
   end
 
   always_ff @(posedge clk_i or negedge rst_ni) begin

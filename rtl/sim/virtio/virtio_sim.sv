@@ -19,7 +19,7 @@ module virtio_sim
   input  logic        clk_i,
   input  logic        rst_ni,
   output logic        irq,
-  output logic        idle,         // no chain is under way, and no notification waits
+  output logic        idle,         // no chain is under way, nor one from before a reset, and no notification waits
   output logic [15:0] flushes,      // flushes that the backing device has taken
   input  logic        fault,        // the RAM disks' memory fails bursts that touch `fault_address`
   input  logic [47:0] fault_address,
@@ -63,7 +63,7 @@ module virtio_sim
     .axi_o(manager), .axi_write_data_o(m_wdata), .axi_write_strobe_o(m_wstrb), .axi_i(memory), .axi_read_data_i(m_rdata),
     .geometry_i(geometry), .host_o(host), .write_data_o(disk_write), .dev_i(dev), .read_data_i(disk_read)
   );
-  assign idle = u_virtio.idle & ((u_virtio.u_ring.kicked_q == '0) | ~u_virtio.run);
+  assign idle = u_virtio.idle & ~u_virtio.reset & ((u_virtio.u_ring.kicked_q == '0) | ~u_virtio.run);
 
   block_checker #(
     .DataWidth(32), .BlockSizeLog2(BlockSizeLog2), .TimeoutCycles(4 * TimeoutCycles + 100000)
