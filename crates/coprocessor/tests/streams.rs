@@ -35,6 +35,7 @@ const RECORD: RecordOptions = RecordOptions {
     reserve_bytes: 16 * BLOCK as u64,
     total_bytes: None,
     retries: 3,
+    waits_for_space: false,
 };
 
 fn options(bytes_per_second: u64, deadline_us: u64) -> RecordingOptions {

@@ -9,7 +9,7 @@ use volume::File;
 use crate::gaps::{GapFile, Gaps};
 use crate::place::{self, Place};
 use crate::record;
-use crate::record_state::Held;
+use crate::record_state::{Held, Space};
 use crate::{Error, RecordReport, Recorder};
 
 impl<'r, D: Device, C: Clock> Recorder<'r, '_, D, C> {
@@ -49,6 +49,7 @@ impl<'r, D: Device, C: Clock> Recorder<'r, '_, D, C> {
         state.held = Held::No;
         state.ending = false;
         state.full = false;
+        state.space = Space::Enough;
         state.last_commit = self.clock.ticks();
         state.start = None;
         state.next_offset = status.appended_bytes;

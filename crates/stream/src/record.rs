@@ -10,7 +10,7 @@ use volume::{Event, File, FileStatus, Transfer, Volume};
 
 use crate::gaps::{GAP_LINE_BYTES, GapFile, Gaps};
 use crate::place::{self, Place};
-use crate::record_state::{Limits, RecordState};
+use crate::record_state::{Limits, RecordState, Space};
 use crate::{Error, RecordReport};
 
 /// How to record.
@@ -30,6 +30,9 @@ pub struct RecordOptions {
     pub total_bytes: Option<u64>,
     /// How often a failed write is repeated.
     pub retries: u8,
+    /// A full volume does not end the recording: it waits in its buffers while
+    /// [`wants_space`](Recorder::wants_space) is true, until the caller has freed some.
+    pub waits_for_space: bool,
 }
 
 impl Default for RecordOptions {
@@ -43,6 +46,7 @@ impl Default for RecordOptions {
             reserve_bytes: 64 << 20,
             total_bytes: None,
             retries: 3,
+            waits_for_space: false,
         }
     }
 }
@@ -89,6 +93,7 @@ impl<'r, 'v, D: Device, C: Clock> Recorder<'r, 'v, D, C> {
             low_water_bytes: options.low_water_bytes,
             reserve_bytes: options.reserve_bytes,
             retries: options.retries,
+            waits_for_space: options.waits_for_space,
         };
         // Built in one step: an embedded stack has no room for a second one.
         Ok(Self {
@@ -351,6 +356,41 @@ impl<'r, 'v, D: Device, C: Clock> Recorder<'r, 'v, D, C> {
     /// The size up to which the file is durable.
     pub fn durable_bytes(&self) -> u64 {
         self.state().report.durable_bytes
+    }
+
+    /// Whether the volume is full and nothing can be written before the caller has freed space, of
+    /// other files for example. Only with [`RecordOptions::waits_for_space`].
+    pub fn wants_space(&self) -> bool {
+        self.state().space == Space::Wanted
+    }
+
+    /// Whether space is reserved for all that was handed in and `more_bytes`, so that only a failure of
+    /// the device can keep them from being written.
+    pub fn has_space_for(&self, more_bytes: u64) -> bool {
+        let status = self.volume.file_status(self.file());
+        status.is_ok_and(|status| {
+            let end = status.appended_bytes.saturating_add(status.reserved_bytes);
+            end >= self.state().next_offset.saturating_add(more_bytes)
+        })
+    }
+
+    /// Whether no more space can be reserved ahead: the volume is nearly full.
+    pub fn is_full(&self) -> bool {
+        self.state().full
+    }
+
+    /// Answers [`wants_space`](Recorder::wants_space) and [`is_full`](Recorder::is_full): some space
+    /// was freed, and is tried.
+    pub fn space_was_freed(&self) {
+        let mut state = self.state();
+        state.full = false;
+        state.answer_space(Space::Enough);
+    }
+
+    /// Answers [`wants_space`](Recorder::wants_space): there is nothing to free, so that the
+    /// recording ends with [`volume::Error::NoSpace`].
+    pub fn no_space_left(&self) {
+        self.state().answer_space(Space::UsedUp);
     }
 
     /// Whether no more blocks are accepted: it was finished, or failed.

@@ -36,6 +36,8 @@ pub(crate) struct RecordState<'r> {
     pub failure: Option<Error>,
     /// No more space can be reserved ahead.
     pub full: bool,
+    /// Whether the recording waits for the caller to free space.
+    pub space: Space,
     pub last_commit: u64,
     /// When the first block was to arrive.
     pub start: Option<u64>,
@@ -57,6 +59,18 @@ pub(crate) struct Limits {
     pub low_water_bytes: u64,
     pub reserve_bytes: u64,
     pub retries: u8,
+    pub waits_for_space: bool,
+}
+
+/// The space of a full volume, where the caller can free some.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Space {
+    /// Nothing waits for it.
+    Enough,
+    /// The caller must free some.
+    Wanted,
+    /// There is nothing to free.
+    UsedUp,
 }
 
 /// Whether commits wait for the file before this one: what comes after may not be durable first.
@@ -89,6 +103,7 @@ impl<'r> RecordState<'r> {
             broken: false,
             failure: None,
             full: false,
+            space: Space::Enough,
             last_commit: 0,
             start: None,
             next_offset: 0,
@@ -129,6 +144,13 @@ impl<'r> RecordState<'r> {
     pub(crate) fn fail(&mut self, error: Error) {
         self.failure.get_or_insert(error);
         self.broken = true;
+    }
+
+    /// The caller's answer, if it was asked.
+    pub(crate) fn answer_space(&mut self, space: Space) {
+        if self.space == Space::Wanted {
+            self.space = space;
+        }
     }
 
     pub(crate) fn at_us(&mut self, time: u64, limits: &Limits) -> u64 {

@@ -7,7 +7,7 @@ use core::task::Poll;
 use block::{Clock, Device};
 use volume::{File, Need};
 
-use crate::record_state::Held;
+use crate::record_state::{Held, Space};
 use crate::{Error, Recorder};
 
 /// How much is reserved for the companion file at a time: 1,024 gaps.
@@ -112,6 +112,12 @@ impl<D: Device, C: Clock> Recorder<'_, '_, D, C> {
             Err(volume::Error::NoSpace | volume::Error::MapFull) if !is_needed => {
                 state.full = true;
             }
+            // The need remains, and is tried again with the caller's answer.
+            Err(volume::Error::NoSpace)
+                if self.limits.waits_for_space && state.space == Space::Enough =>
+            {
+                state.space = Space::Wanted;
+            }
             Err(error @ (volume::Error::NoSpace | volume::Error::MapFull)) => {
                 state.fail(Error::Volume {
                     offset_bytes: appended,
@@ -142,9 +148,13 @@ impl<D: Device, C: Clock> Recorder<'_, '_, D, C> {
         let waiting = state.next_offset.saturating_sub(status.appended_bytes);
         let want = match state.ending {
             true => waiting,
+            // What arrived beyond the expected end is followed by more.
+            false if limits.waits_for_space => want.min(to_come).max(2 * waiting),
             false => want.min(to_come).max(waiting),
         };
         match state.need {
+            // Until the caller has freed some; commits go on.
+            Some(Need::Space(_)) if state.space == Space::Wanted => {}
             Some(Need::Space(_)) => {
                 return Poll::Ready(Job::Reserve {
                     want_bytes: want,
@@ -158,7 +168,10 @@ impl<D: Device, C: Clock> Recorder<'_, '_, D, C> {
         if state.ending && state.done == state.handed && state.held == Held::No {
             return Poll::Ready(Job::End);
         }
-        let low = limits.low_water_bytes.min(to_come);
+        let low = match limits.waits_for_space {
+            true => limits.low_water_bytes.min(to_come).max(waiting),
+            false => limits.low_water_bytes.min(to_come),
+        };
         if !state.ending && !state.full && status.reserved_bytes < low {
             return Poll::Ready(Job::Reserve {
                 want_bytes: want,
@@ -215,6 +228,28 @@ impl<D: Device, C: Clock> Recorder<'_, '_, D, C> {
         }
     }
 
+    /// Provides what a companion's lines need; waits for the caller to free space if it can.
+    async fn provide_for_lines(&self, file: File, need: Need) -> Result<(), volume::Error> {
+        loop {
+            let result = self.volume.provide(file, need).await;
+            if result != Err(volume::Error::NoSpace) || !self.limits.waits_for_space {
+                return result;
+            }
+            if self.state().space == Space::UsedUp || self.state().broken {
+                return result;
+            }
+            self.state().space = Space::Wanted;
+            poll_fn(|_| {
+                let state = self.state();
+                match state.space == Space::Wanted && !state.broken {
+                    true => Poll::Pending,
+                    false => Poll::Ready(()),
+                }
+            })
+            .await;
+        }
+    }
+
     /// Writes lines for the oldest gaps.
     async fn write_gaps(&self, file: File) -> Result<(), volume::Error> {
         let (lines, filled) = {
@@ -231,7 +266,7 @@ impl<D: Device, C: Clock> Recorder<'_, '_, D, C> {
             if let Err(refused) = submitted {
                 self.state().gaps.buffer = Some(refused.buffer);
                 match Need::of_append(refused.error, GAP_RESERVE_BYTES) {
-                    Some(need) => self.volume.provide(file, need).await?,
+                    Some(need) => self.provide_for_lines(file, need).await?,
                     None if refused.error == volume::Error::Busy => yield_once().await,
                     None => return Err(refused.error),
                 }

@@ -17,6 +17,7 @@ const OPTIONS: RecordOptions = RecordOptions {
     reserve_bytes: 4 << 20,
     total_bytes: None,
     retries: 3,
+    waits_for_space: false,
 };
 /// 100 MB/s: a block each 328 us.
 const RATE: u64 = 100_000_000;

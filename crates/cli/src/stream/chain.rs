@@ -54,6 +54,8 @@ pub struct Turn<'s, 'a> {
     began: Option<u64>,
     /// The length of the file before.
     last_bytes: u64,
+    /// The current file has all the space of a ring, which only ends with it: it is removed once it is whole.
+    fills_volume: bool,
 }
 
 /// The recorders.
@@ -92,12 +94,16 @@ impl<'s, 'a> Turn<'s, 'a> {
             all_bytes: 0,
             began: None,
             last_bytes: 0,
+            fills_volume: false,
         };
         (turn, file, gaps)
     }
 
     /// Whether a block that arrives now belongs into the next segment.
     fn is_over(&self, len: u64, arrival: u64, clock: &TscClock) -> bool {
+        if self.fills_volume && self.bytes > 0 {
+            return true;
+        }
         match (self.limit, self.began) {
             (Limit::Bytes(bytes), _) => self.bytes > 0 && self.bytes + len > bytes,
             (Limit::Time(time), Some(began)) => {
@@ -130,13 +136,18 @@ impl<'s, 'a> Turn<'s, 'a> {
                 (left_us <= AHEAD_US.min(most_us / 2), expected)
             }
         };
-        if is_soon {
+        if is_soon || self.fills_volume {
             self.files.prepare(Coming {
                 ending_bytes,
                 current_bytes: reserve_bytes.max(self.bytes),
                 next_bytes: reserve_bytes,
             });
         }
+    }
+
+    /// Whether the oldest segments are removed for others.
+    pub const fn is_ring(&self) -> bool {
+        self.files.is_ring()
     }
 
     /// The length of a segment, if it is fixed.
@@ -185,6 +196,38 @@ impl<'c, 'r, 's, 'a> Chain<'c, 'r, 's, 'a> {
     /// Takes back a buffer that the producer does not need.
     pub fn give_back(&self, buffer: Buffer) {
         let _ = self.now().give_back(buffer);
+    }
+
+    /// Whether a block of `len` should wait for space or for the next file, if its source can. [`step`](Chain::step) brings both
+    /// nearer; without either to come the block is not held.
+    pub fn holds(&mut self, len: u64) -> bool {
+        let (ending_bytes, now) = (self.ending_bytes(), self.now());
+        let can_change = self.upkeeps[1 - self.now].is_none();
+        let Some(turn) = &mut self.turn else {
+            return false;
+        };
+        if !turn.is_ring() || now.has_ended() || now.has_space_for(len) {
+            return false;
+        }
+        let arrival = self.clock.ticks();
+        turn.fills_volume = now.is_full() && turn.files.has_none_whole();
+        turn.prepare(arrival, &self.clock, ending_bytes);
+        if !can_change || turn.files.is_busy() {
+            return true;
+        }
+        match turn.is_over(len, arrival, &self.clock) {
+            true => turn.files.is_ready() && !now.has_space_for(0),
+            // It is being reserved, or freed.
+            false => !now.is_full() || !turn.files.has_none_whole(),
+        }
+    }
+
+    /// The length of the file before the current one, until it has ended.
+    fn ending_bytes(&self) -> u64 {
+        match (&self.upkeeps[1 - self.now], &self.turn) {
+            (Some(_), Some(turn)) => turn.last_bytes,
+            _ => 0,
+        }
     }
 
     /// Hands in a block, and what was lost inside it. It begins the next segment if the current one is over. A recorder that
@@ -251,9 +294,7 @@ impl<'c, 'r, 's, 'a> Chain<'c, 'r, 's, 'a> {
                 self.close(1);
             }
         }
-        if let Some(turn) = &mut self.turn {
-            turn.files.step();
-        }
+        self.step_files();
         let Some(upkeep) = &mut self.upkeeps[self.now] else {
             return Poll::Ready(Ok(()));
         };
@@ -265,6 +306,30 @@ impl<'c, 'r, 's, 'a> Chain<'c, 'r, 's, 'a> {
         Poll::Ready(self.failure.map_or(result, Err))
     }
 
+    /// Makes, closes and removes files; frees space for a recorder that waits for it.
+    fn step_files(&mut self) {
+        let (now, before) = (self.now(), self.before());
+        let is_ending = self.upkeeps[1 - self.now].is_some() && !before.wants_space();
+        let Some(turn) = &mut self.turn else { return };
+        turn.files.step();
+        if !now.wants_space() && !before.wants_space() {
+            // Before it is needed.
+            if turn.is_ring() && now.is_full() && turn.files.has_removed_ahead() {
+                now.space_was_freed();
+            }
+            return;
+        }
+        let Poll::Ready(has_freed) = turn.files.make_room(is_ending) else {
+            return;
+        };
+        // The earlier bytes first: the later ones are nothing without them.
+        let first = if before.wants_space() { before } else { now };
+        match has_freed {
+            true => first.space_was_freed(),
+            false => first.no_space_left(),
+        }
+    }
+
     /// A block of the current file, or of the next one.
     fn arrived(&mut self, len: u64, arrival: u64) {
         let can_change = self.upkeeps[1 - self.now].is_none() && !self.now().has_ended();
@@ -272,14 +337,18 @@ impl<'c, 'r, 's, 'a> Chain<'c, 'r, 's, 'a> {
         if len == 0 {
             return;
         }
+        turn.fills_volume =
+            turn.is_ring() && self.recorders[self.now].is_full() && turn.files.has_none_whole();
         if can_change && turn.is_over(len, arrival, &self.clock) && turn.files.is_ready() {
-            self.change();
+            // Nothing could be removed for a file that is left behind without the space for its last blocks: it is the oldest.
+            if !turn.is_ring() || self.recorders[self.now].has_space_for(0) {
+                self.change();
+            }
         }
-        let is_ending = self.upkeeps[1 - self.now].is_some();
+        let ending_bytes = self.ending_bytes();
         if let Some(turn) = &mut self.turn {
             turn.bytes += len;
             turn.all_bytes += len;
-            let ending_bytes = if is_ending { turn.last_bytes } else { 0 };
             turn.prepare(arrival, &self.clock, ending_bytes);
         }
     }
@@ -304,6 +373,7 @@ impl<'c, 'r, 's, 'a> Chain<'c, 'r, 's, 'a> {
         turn.names.swap(0, 1);
         turn.names[0] = (name, file, gap_file);
         (turn.last_bytes, turn.bytes, turn.began) = (turn.bytes, 0, None);
+        turn.fills_volume = false;
         self.now = 1 - self.now;
         self.upkeeps[self.now] = Some(Box::pin(next.upkeep()));
     }

@@ -17,7 +17,7 @@ use block::Buffer;
 use indicatif::ProgressBar;
 use linux::TscClock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use stream::{Error as StreamError, GapFile, Place, RecordOptions, RecordReport, Recorder};
@@ -62,6 +62,8 @@ pub struct Recording {
     pub watch: Option<Arc<Mutex<RecordReport>>>,
     /// Where other processes ask for what is committed.
     pub door: Option<Door>,
+    /// Whether nothing is lost if the source waits.
+    pub can_wait: bool,
 }
 
 /// What the loop of a recording exchanges with its threads.
@@ -197,6 +199,7 @@ impl Recording {
                 let (turn, file, gaps) = Turn::new(*segments, total_bytes);
                 let options = RecordOptions {
                     total_bytes: turn.segment_bytes(),
+                    waits_for_space: turn.is_ring(),
                     ..self.options
                 };
                 Ok((Some(turn), file, gaps, options))
@@ -250,10 +253,19 @@ impl Recording {
                 bar.set_message(status(&chain.report(), self.buffers.unwrap_or(BUFFERS)));
             }
             lend(|| chain.take(), ends.idle);
-            let message = match ends.blocks.try_recv() {
+            let is_held = self.can_wait && chain.holds(self.plan.block_bytes as u64);
+            let received = match is_held {
+                true => Err(TryRecvError::Empty),
+                false => ends.blocks.try_recv(),
+            };
+            let message = match received {
                 Ok(message) => Some(message),
                 Err(_) if chain.is_working() => {
                     chain.wait(IDLE.as_micros() as u32);
+                    None
+                }
+                Err(_) if is_held => {
+                    std::thread::sleep(IDLE);
                     None
                 }
                 Err(_) if is_ended => None,

@@ -225,8 +225,8 @@ impl RecordedFile {
     /// Prints the report as text; `gaps_name` is the companion file that lists the gaps.
     pub fn say(&self, console: &Console, gaps_name: Option<&str>) {
         let lost = self.lost_blocks > 0 || self.dropped_datagrams > 0;
-        self.counted
-            .say(console, "recorded", self.counted.blocks > 0, lost);
+        let has_times = !self.counted.latencies.is_empty();
+        self.counted.say(console, "recorded", has_times, lost);
         let say = |text: String| console.say(text);
         if self.lost_blocks > 0 {
             let named = gaps_name.map_or(String::new(), |name| {

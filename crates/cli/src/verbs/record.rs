@@ -79,7 +79,8 @@ another file, without a pause, each time one has this size or took this time. %n
 number; without it, .%n is added: NAME.000001. Numbers continue those of the files that the volume
 has. Each file has its own NAME.gaps. With --keep the oldest files of this form, those of earlier
 recordings too, are removed so that all of them have at most this size, or when the volume is full:
-a ring. If the drive is too busy to make the next file in time, the current one becomes longer.
+a ring. If the drive is too busy to make the next file in time, the current one becomes longer. --keep may be
+more than is free: a ring ends for want of space only if none of its files is left to remove.
 
 --rehearse writes at the --rate, with the same blocks, buffers, deadline and commits, and says how many
 buffers were enough, how long the drive stalled, and how long the free space lasts. A rehearsal
@@ -441,14 +442,28 @@ impl Record {
         known.into_iter().flatten().min().unwrap_or(0)
     }
 
-    fn recording(&self, drive: &Drive, total_bytes: u64) -> Recording {
+    /// `ring_bytes`: what a ring may take of the volume.
+    fn recording(&self, drive: &Drive, total_bytes: u64, ring_bytes: Option<u64>) -> Recording {
         let clock = TscClock::new();
+        let (low_water_bytes, reserve_bytes) = match ring_bytes {
+            // Enough for what is in the buffers when all space is used up; the oldest segments are removed for it.
+            Some(ring_bytes) => {
+                let buffers = u64::from(self.buffers.unwrap_or(BUFFERS));
+                let most = (ring_bytes / 4).max(self.block.0);
+                let low_water_bytes = (buffers + 8).saturating_mul(self.block.0).min(most);
+                (low_water_bytes, (32 * self.block.0).min(most))
+            }
+            None => {
+                let block = self.block.0.max(1 << 20);
+                (8 * block, 64 * block)
+            }
+        };
         let options = RecordOptions {
             deadline_us: micros(self.deadline.0),
             commit_bytes: self.commit_bytes.0,
             commit_us: u64::from(self.commit_ms) * 1_000,
-            low_water_bytes: 8 * self.block.0.max(1 << 20),
-            reserve_bytes: 64 * self.block.0.max(1 << 20),
+            low_water_bytes,
+            reserve_bytes,
             total_bytes: (total_bytes > 0).then_some(total_bytes),
             ..RecordOptions::default()
         };
@@ -473,6 +488,7 @@ impl Record {
             acknowledge: self.acknowledge,
             watch: None,
             door: Door::open(drive),
+            can_wait: false,
         }
     }
 }

@@ -17,6 +17,7 @@ mod map;
 mod mount;
 mod packets;
 mod quirks;
+mod ring;
 mod segments;
 mod serve;
 mod signatures;

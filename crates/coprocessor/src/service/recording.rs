@@ -60,6 +60,7 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
             reserve_bytes: order.reserve_bytes,
             total_bytes: Some(order.total_bytes).filter(|bytes| *bytes != 0),
             retries: order.retries as u8,
+            waits_for_space: false,
         };
         let gaps = gaps.map(|(file, buffer)| GapFile {
             file,

@@ -66,6 +66,8 @@ struct Oldest {
     next: String,
     descriptions: Descriptions,
     removed: usize,
+    /// Whether a file is made without space of its own when nothing is left to remove.
+    may_be_bare: bool,
 }
 
 /// A file and its companion, and how many of the oldest files had to be removed for them.
@@ -89,6 +91,16 @@ enum Job<'s> {
         work: Work<'s, Made>,
     },
     Close(Work<'s, Segment>),
+    /// Frees space for a file that is being recorded.
+    Free(Work<'s, Freed>),
+}
+
+/// What was removed to free space.
+enum Freed {
+    /// The oldest of the whole files, and what describes the others.
+    Oldest(usize, Descriptions),
+    /// The next file, which had nothing yet.
+    Next,
 }
 
 /// The files of a recording.
@@ -112,6 +124,12 @@ pub struct Files<'s, 'a> {
     ended: VecDeque<Ended>,
     job: Job<'s>,
     next: Option<Open>,
+    /// The next file has no space of its own: what there was is the current one's.
+    is_bare: bool,
+    /// A job may have freed space.
+    has_freed: bool,
+    /// The ring has nothing more to remove for the next file, until another one is whole.
+    waits_for_whole: bool,
     /// Why the next one could not be made, or one could not be closed.
     failure: Option<Failure>,
 }
@@ -138,7 +156,8 @@ impl<'s, 'a> Files<'s, 'a> {
                 found.push((entry.mtime_ns, number, segment));
             }
         }
-        found.sort_by_key(|(mtime_ns, number, _)| (*mtime_ns, *number));
+        // Not by time: clocks are set back.
+        found.sort_by_key(|(mtime_ns, number, _)| (*number, *mtime_ns));
         let number = found.iter().map(|(_, number, _)| number + 1).max();
         let whole: VecDeque<Segment> = found.into_iter().map(|(.., segment)| segment).collect();
         Ok(Self {
@@ -155,6 +174,9 @@ impl<'s, 'a> Files<'s, 'a> {
             ended: VecDeque::new(),
             job: Job::None,
             next: None,
+            is_bare: false,
+            has_freed: false,
+            waits_for_whole: false,
             failure: None,
         })
     }
@@ -197,8 +219,7 @@ impl<'s, 'a> Files<'s, 'a> {
     /// Begins to make the next file, with the space that it will have, unless it exists or is being made.
     pub fn prepare(&mut self, coming: Coming) {
         // Files are closed first: that gives unused space back.
-        let is_idle = matches!(self.job, Job::None) && self.ended.is_empty();
-        if !is_idle || self.next.is_some() || self.failure.is_some() {
+        if self.is_busy() || self.next.is_some() || self.failure.is_some() || self.waits_for_whole {
             return;
         }
         let Some(count) = self.to_remove(coming) else {
@@ -220,27 +241,127 @@ impl<'s, 'a> Files<'s, 'a> {
         let since_1970 = Duration::from_nanos(now_ns());
         let name = self.making.template.name(since_1970, self.number);
         let options = CreateOptions {
-            reserve_bytes: coming.next_bytes,
+            reserve_bytes: match self.is_bare {
+                true => 0,
+                false => coming.next_bytes,
+            },
             checksums: self.making.checksums,
             app_tag: 0,
         };
         let has_gaps = self.making.has_gaps;
-        let is_ring = self.making.keep_bytes.is_some();
-        let oldest = Oldest {
-            whole: match is_ring {
-                true => self.whole.iter().cloned().collect(),
-                false => Vec::new(),
-            },
-            next: self.open.front().unwrap_or(&name).clone(),
-            descriptions: self.descriptions.clone(),
-            removed: 0,
-        };
+        let oldest = self.oldest(&name);
         let work = make(self.mounted, name.clone(), options, has_gaps, oldest, count);
         self.job = Job::Make {
             name,
             gap_buffer,
             work: Box::pin(work),
         };
+    }
+
+    /// The whole files that may be removed; `name` is made next.
+    fn oldest(&self, name: &str) -> Oldest {
+        Oldest {
+            whole: match self.is_ring() {
+                true => self.whole.iter().cloned().collect(),
+                false => Vec::new(),
+            },
+            next: self.open.front().map_or(name, String::as_str).to_owned(),
+            descriptions: self.descriptions.clone(),
+            removed: 0,
+            may_be_bare: self.is_ring() && self.has_begun,
+        }
+    }
+
+    /// Whether the oldest files are removed for others.
+    pub const fn is_ring(&self) -> bool {
+        self.making.keep_bytes.is_some()
+    }
+
+    /// What a ring may take of the volume: the free space, and that of its own files. `None`: not a ring.
+    ///
+    /// # Errors
+    /// The volume failed.
+    pub fn ring_bytes(&self) -> Result<Option<u64>> {
+        let Some(keep_bytes) = self.making.keep_bytes else {
+            return Ok(None);
+        };
+        let volume = self.mounted.volume;
+        let free = volume.free_units();
+        let free =
+            self.mounted.run("reading the free space", free)? * volume.status().shape.unit_bytes();
+        let whole = self.whole.iter().map(|segment| segment.length_bytes);
+        Ok(Some(whole.fold(free, u64::saturating_add).min(keep_bytes)))
+    }
+
+    /// Removes the oldest file, if there is one and nothing else is in progress. True once it is removed.
+    pub fn has_removed_ahead(&mut self) -> bool {
+        if std::mem::take(&mut self.has_freed) {
+            return true;
+        }
+        if !self.is_busy() && self.failure.is_none() {
+            self.remove_oldest();
+        }
+        false
+    }
+
+    /// Begins to remove the oldest file, if there is one.
+    fn remove_oldest(&mut self) -> bool {
+        if self.whole.is_empty() {
+            return false;
+        }
+        let mut oldest = self.oldest("");
+        let mounted = self.mounted;
+        self.job = Job::Free(Box::pin(async move {
+            oldest.discard(mounted).await?;
+            Ok(Freed::Oldest(oldest.removed, oldest.descriptions))
+        }));
+        true
+    }
+
+    /// Whether no file is whole, or soon will be.
+    pub fn has_none_whole(&self) -> bool {
+        self.whole.is_empty() && self.ended.is_empty() && !matches!(self.job, Job::Close(_))
+    }
+
+    /// Frees space for a file that is being recorded, on a full volume. Ready with whether there may be more space than when it
+    /// was asked; `is_ending`: a file that is not whole yet will be, without more space.
+    pub fn make_room(&mut self, is_ending: bool) -> Poll<bool> {
+        if std::mem::take(&mut self.has_freed) {
+            return Poll::Ready(true);
+        }
+        if self.failure.is_some() || !self.is_ring() {
+            return Poll::Ready(false);
+        }
+        // What is in progress may free some.
+        if self.is_busy() {
+            return Poll::Pending;
+        }
+        if self.remove_oldest() {
+            return Poll::Pending;
+        }
+        if is_ending {
+            return Poll::Pending;
+        }
+        if self.is_bare {
+            return Poll::Ready(false);
+        }
+        let Some(next) = self.next.take() else {
+            return Poll::Ready(false);
+        };
+        // It is made again with the same number, and nothing reserved.
+        self.number -= 1;
+        self.open.pop_back();
+        self.is_bare = true;
+        let gap_file = next.gaps.map(|gaps| {
+            self.mounted.memory.give_back(gaps.buffer);
+            gaps.file
+        });
+        let unused = discard_unused(self.mounted, next.name, next.file, gap_file);
+        self.job = Job::Free(Box::pin(async move {
+            unused.await?;
+            Ok(Freed::Next)
+        }));
+        Poll::Pending
     }
 
     /// How many of the whole files must be removed. None: not yet.
@@ -257,8 +378,14 @@ impl<'s, 'a> Files<'s, 'a> {
         self.next.is_some()
     }
 
+    /// Whether a file is being made, closed or removed, or will be.
+    pub fn is_busy(&self) -> bool {
+        !matches!(self.job, Job::None) || !self.ended.is_empty()
+    }
+
     /// The next file, if it is ready.
     pub fn take_next(&mut self) -> Option<Open> {
+        self.is_bare = false;
         self.next.take()
     }
 
@@ -297,7 +424,23 @@ impl<'s, 'a> Files<'s, 'a> {
                     Ok(segment) => {
                         self.open.pop_front();
                         self.whole.push_back(segment);
+                        // It had reserved more than it has.
+                        (self.has_freed, self.waits_for_whole) = (true, false);
                     }
+                    Err((doing, error)) => self.fail(failed(doing, error)),
+                }
+            }
+            Job::Free(work) => {
+                let Poll::Ready(result) = work.as_mut().poll(&mut context) else {
+                    return;
+                };
+                self.job = Job::None;
+                self.has_freed = true;
+                match result {
+                    Ok(Freed::Oldest(removed, descriptions)) => {
+                        self.forget(removed, descriptions);
+                    }
+                    Ok(Freed::Next) => {}
                     Err((doing, error)) => self.fail(failed(doing, error)),
                 }
             }
@@ -316,6 +459,11 @@ impl<'s, 'a> Files<'s, 'a> {
                 if let Some(buffer) = gap_buffer {
                     self.mounted.memory.give_back(buffer);
                 }
+                let is_full = matches!(error, Error::NoSpace | Error::TableFull);
+                if is_full && self.is_ring() && self.has_begun {
+                    self.waits_for_whole = true;
+                    return;
+                }
                 let failure = failed(doing, error);
                 if self.has_begun {
                     self.console
@@ -325,10 +473,7 @@ impl<'s, 'a> Files<'s, 'a> {
                 return;
             }
         };
-        self.whole.drain(..made.removed);
-        self.descriptions = made.descriptions;
-        self.older = self.older.saturating_sub(made.removed);
-        self.removed += made.removed as u64;
+        self.forget(made.removed, made.descriptions);
         self.number += 1;
         self.open.push_back(name.clone());
         let gaps = made.gap_file.zip(gap_buffer);
@@ -343,13 +488,21 @@ impl<'s, 'a> Files<'s, 'a> {
         });
     }
 
+    /// The oldest files were removed.
+    fn forget(&mut self, removed: usize, descriptions: Descriptions) {
+        self.whole.drain(..removed.min(self.whole.len()));
+        self.descriptions = descriptions;
+        self.older = self.older.saturating_sub(removed);
+        self.removed += removed as u64;
+    }
+
     fn fail(&mut self, failure: Failure) {
         self.failure.get_or_insert(failure);
     }
 
     /// Completes what is in progress. No data may be in flight.
     fn settle(&mut self) {
-        while !matches!(self.job, Job::None) || !self.ended.is_empty() {
+        while self.is_busy() {
             while self.mounted.volume.poll().is_some() {}
             self.step();
             if self.mounted.volume.outstanding() > 0 {
@@ -440,16 +593,23 @@ async fn create(
     oldest: &mut Oldest,
 ) -> std::result::Result<File, Failed> {
     let volume = mounted.volume;
+    let mut options = *options;
     loop {
         volume.set_time(now_ns());
-        let error = match volume.with_space(|| volume.create(name, options)).await {
+        let error = match volume.with_space(|| volume.create(name, &options)).await {
             Ok(file) => return Ok(file),
             Err(error) => error,
         };
         let is_full = matches!(error, Error::NoSpace | Error::TableFull);
-        if !(is_full && oldest.discard(mounted).await?) {
-            return Err((format!("making `{}`", shown(name)), error));
+        if is_full && oldest.discard(mounted).await? {
+            continue;
         }
+        if error == Error::NoSpace && oldest.may_be_bare && options.reserve_bytes > 0 {
+            // Its recorder reserves as it goes: once the file before it is whole, that can be removed.
+            options.reserve_bytes = 0;
+            continue;
+        }
+        return Err((format!("making `{}`", shown(name)), error));
     }
 }
 
@@ -504,6 +664,24 @@ async fn remove(volume: &AnyVolume<'_>, name: &str) -> std::result::Result<(), E
             result => return result,
         }
     }
+}
+
+/// Removes a file that has nothing, and its companion.
+async fn discard_unused(
+    mounted: &Mounted<'_, '_>,
+    name: String,
+    file: File,
+    gap_file: Option<File>,
+) -> std::result::Result<(), Failed> {
+    let volume = mounted.volume;
+    let at = |error| (format!("removing `{}`", shown(&name)), error);
+    volume.close(file).await.map_err(at)?;
+    remove(volume, &name).await.map_err(at)?;
+    if let Some(gap_file) = gap_file {
+        volume.close(gap_file).await.map_err(at)?;
+        remove(volume, &gaps_name(&name)).await.map_err(at)?;
+    }
+    volume.reclaim_all().await.map_err(at)
 }
 
 /// Closes a file and its companion, which is removed if it names nothing.

@@ -72,7 +72,15 @@ impl OpenFeed<'_> {
         target: Target<'_, 'a>,
     ) -> Result<Streamed<Recorded>> {
         match self {
-            Self::Source(source) => recording.run(context, mounted, source, target),
+            Self::Source(source) => {
+                let is_live = source.is_always_ready() || source.cannot_wait();
+                let can_wait = !is_live && recording.plan.bytes_per_second.is_none();
+                let recording = Recording {
+                    can_wait,
+                    ..recording
+                };
+                recording.run(context, mounted, source, target)
+            }
             Self::Program(watch, produce) => {
                 let watch = Some(watch);
                 let recording = Recording { watch, ..recording };

@@ -227,7 +227,7 @@ impl Record {
             gaps_are_new,
             begin_bytes,
         } = files;
-        let recording = self.recording(host.drive(), total_bytes);
+        let recording = self.recording(host.drive(), total_bytes, None);
         let ended = record(host, recording, file, gap_file);
         let mut closed = Ok(());
         for file in [gap_file, Some(file)].into_iter().flatten() {

@@ -44,6 +44,7 @@ impl Record {
         failure: Option<Failure>,
     ) -> (RecordedFile, Option<Failure>) {
         let counted = &ended.report;
+        let buffers = u64::from(ended.buffers);
         let (ended_by, of_source) = match ended.produced.why {
             _ if failure.is_some() => ("failed", None),
             Ok(Why::Length) => ("length", None),
@@ -64,13 +65,16 @@ impl Record {
                 lateness_max_us: counted.lateness_max_us,
                 latency_max_us: counted.latency_max_us,
                 latencies: buckets(&counted.latencies),
-                buffers: u64::from(ended.buffers),
-                smallest_buffers: counted.smallest_ring_blocks(),
+                buffers,
+                // A source that waits fills those that there are.
+                smallest_buffers: counted.smallest_ring_blocks().map(|most| most.min(buffers)),
                 retries: counted.retries,
             },
             ended_by,
             begin_bytes,
-            smallest_buffer_bytes: counted.smallest_ring_bytes(),
+            smallest_buffer_bytes: counted
+                .smallest_ring_bytes()
+                .map(|most| most.min(buffers * self.block.0)),
             lost_blocks: counted.lost_blocks,
             lost_bytes: counted.lost_bytes,
             gaps: counted.gaps,

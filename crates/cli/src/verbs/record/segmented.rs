@@ -54,6 +54,7 @@ impl Record {
             keep_bytes: self.segments.keep.map(|keep| keep.0),
         };
         let mut files = Files::new(context.console, host, making)?;
+        let ring_bytes = files.ring_bytes()?;
         let feed = feed.open(self, context, mounted)?;
         let total_bytes = feed.total_bytes(self);
         let reserve_bytes = match limit {
@@ -78,7 +79,7 @@ impl Record {
             limit,
             first,
         }));
-        let recording = self.recording(host.drive, total_bytes);
+        let recording = self.recording(host.drive, total_bytes, ring_bytes);
         let ended = feed.run(recording, context, host, target)?;
         let mut ended = ended.map_err(nothing)?;
         let closed = std::mem::replace(&mut ended.closed, Ok(()));
