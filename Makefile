@@ -18,7 +18,7 @@ LIBRARY ?= $(dir $(COMMAND))
 VERSION = $(shell sed -n '0,/^version = /s/^version = "\(.*\)"/\1/p' Cargo.toml)
 MAJOR = $(firstword $(subst ., ,$(VERSION)))
 
-.PHONY: help demo test test-all test-fast test-rtl test-arm64 test-iommufd soak figures reproduce check build setup install install-c fio-engine wheel wheel-arm64 packages packages-arm64 static static-arm64 source
+.PHONY: help demo test test-all test-fast test-rtl test-arm64 test-iommufd soak figures reproduce check build link-c setup install install-c fio-engine wheel wheel-arm64 packages packages-arm64 static static-arm64 source
 
 help:
 	@echo "make demo       set up, then compare every path to an emulated NVMe drive (out/demo/)"
@@ -47,6 +47,11 @@ setup:
 build:
 	@tools/setup base
 	cargo build --release --locked -p straightway-cli -p straightway-preload -p straightway-c
+	@$(MAKE) --no-print-directory link-c
+
+# The name of the interface beside the library that was built, so that a program linked with it there also runs.
+link-c:
+	@ln -sfn libstraightway.so $(LIBRARY)/libstraightway.so.$(MAJOR)
 
 # target/release/straightway_fio.so, for exactly the installed fio.
 fio-engine: build

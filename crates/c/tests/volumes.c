@@ -32,6 +32,8 @@ static void formatted(uint32_t checksums)
 	OK(straightway_format(image, &options));
 	// It holds a volume now.
 	WRONG(straightway_format(image, &options), "nothing was done");
+	// The member of the options, not the command's --force.
+	CHECK(strstr(straightway_hint(), "force, if") == straightway_hint());
 	options.force = 1;
 	OK(straightway_format(image, &options));
 	options.size++;

@@ -4,6 +4,7 @@
 
 mod file;
 mod gatherer;
+mod hints;
 mod map;
 mod player;
 mod recorder;
@@ -156,7 +157,7 @@ impl From<Failure> for Error {
         Self {
             code: failure.exit() as u8,
             what: failure.to_string(),
-            hint: failure.remedy().map(str::to_owned),
+            hint: failure.remedy().map(hints::for_programs),
         }
     }
 }

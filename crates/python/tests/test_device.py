@@ -106,6 +106,17 @@ def test_bad_requests_say_why() -> None:
         device.poll(1)
 
 
+def test_hints_name_keywords(tmp_path: Path) -> None:
+    image = tmp_path / "image"
+    image.write_bytes(b"kept" * 1024)
+    with pytest.raises(straightway.UsageError) as caught:
+        straightway.format(str(image))
+    assert caught.value.hint == "force, if its data may be lost"
+    with pytest.raises(straightway.UsageError) as caught:
+        straightway.open(str(image), write=True)
+    assert "destroy_data" in caught.value.hint and "--" not in caught.value.hint
+
+
 def test_opening_says_why_not(tmp_path: Path) -> None:
     image = tmp_path / "image"
     image.write_bytes(b"kept" * 1024)
