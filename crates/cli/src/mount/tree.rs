@@ -1,5 +1,6 @@
 //! The volume's flat names as folders and files: `a/b` is the file `b` in the folder `a`.
 
+use crate::volume::naming::misfit;
 use crate::volume::now_ns;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
@@ -135,13 +136,9 @@ impl Tree {
         // The deepest first: a folder has more in it than the file of its name.
         files.sort_by_key(|file| std::cmp::Reverse(file.name.matches('/').count()));
         for file in files {
-            let is_good = file
-                .name
-                .split('/')
-                .all(|part| !matches!(part, "" | "." | ".."));
-            match is_good {
-                true => shown.push(file),
-                false => hidden.push(file.name),
+            match misfit(&file.name) {
+                None => shown.push(file),
+                Some(_) => hidden.push(file.name),
             }
         }
         for file in shown {

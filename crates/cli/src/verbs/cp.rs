@@ -7,7 +7,7 @@ use crate::verbs::put::{Report, Reported, check_name};
 use crate::volume::drain::{Part, drain};
 use crate::volume::fill::fill;
 use crate::volume::flow::Sums;
-use crate::volume::{Mounted, Store, failed, pace, route, shown};
+use crate::volume::{Mounted, Store, failed, pace, route, shown, warn_of_misfit};
 use crate::{Context, SCHEMA_VERSION};
 use clap::Args;
 use std::time::Instant;
@@ -47,6 +47,7 @@ impl Cp {
     pub fn run(&self, context: &Context) -> Result<Exit> {
         check_name(&self.name)?;
         check_name(&self.copy)?;
+        warn_of_misfit(&context.console, &self.copy);
         let options = route::open_options(&self.io, true);
         let report = Store::with(context, &self.device, &options, |mounted| {
             self.copied(context, mounted)

@@ -3,7 +3,7 @@
 use crate::failure::{Exit, Result};
 use crate::hardware::{self, Files};
 use crate::verbs::put::check_name;
-use crate::volume::{Access, Route, Store, route, shown};
+use crate::volume::{Access, Route, Store, route, shown, warn_of_misfit};
 use crate::{Context, SCHEMA_VERSION};
 use clap::Args;
 use schemars::JsonSchema;
@@ -58,6 +58,7 @@ impl Mv {
     pub fn run(&self, context: &Context) -> Result<Exit> {
         check_name(&self.old)?;
         check_name(&self.new)?;
+        warn_of_misfit(&context.console, &self.new);
         match hardware::path_of(&self.device) {
             Some(path) => {
                 hardware::refuse_route(&self.route)?;

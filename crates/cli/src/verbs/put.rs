@@ -16,7 +16,9 @@ use crate::volume::drain::{Part, drain};
 use crate::volume::fill::fill;
 use crate::volume::flow::Sums;
 use crate::volume::source::Source;
-use crate::volume::{Access, Checksums, Mounted, Store, failed, now_ns, pace, route, shown};
+use crate::volume::{
+    Access, Checksums, Mounted, Store, failed, now_ns, pace, route, shown, warn_of_misfit,
+};
 use crate::{Context, SCHEMA_VERSION};
 use clap::Args;
 use clap::builder::{OsStringValueParser, TypedValueParser};
@@ -191,6 +193,7 @@ impl Put {
             paths => return self.run_many(context, paths),
         };
         let name = self.name(file, name.map(PathBuf::as_path))?;
+        warn_of_misfit(&context.console, &name);
         let mut source = Source::open(file)?;
         if let Some(path) = hardware::path_of(&self.device) {
             let report = self.put_in_hardware(context, path, &name, &mut source)?;

@@ -27,7 +27,7 @@ use crate::stream::volume_host::VolumeHost;
 use crate::stream::{BUFFERS, check_block};
 use crate::units::{Size, Time, interval_ms, micros, rate};
 use crate::verbs::put::check_name;
-use crate::volume::{Access, Checksums, Mounted, Route, Store, now_ns, route};
+use crate::volume::{Access, Checksums, Mounted, Route, Store, now_ns, route, warn_of_misfit};
 use clap::{Args, ValueEnum};
 use feed::{Feed, Produce};
 use linux::TscClock;
@@ -197,6 +197,7 @@ impl Record {
             return named.rehearse(context, time);
         }
         named.check(false)?;
+        warn_of_misfit(&context.console, &named.name);
         match is_one {
             true => named.run_named(context),
             false => self.run_named(context),

@@ -28,6 +28,7 @@ pub mod flow;
 pub mod found;
 pub mod listing;
 pub mod moves;
+pub mod naming;
 pub mod reports;
 pub mod route;
 pub mod service;
@@ -41,6 +42,7 @@ pub mod workload;
 pub use crate::failure::volume::failed;
 pub use crate::transfer::Route;
 pub use checksums::Checksums;
+pub use naming::{shown, warn_of_misfit};
 pub use store::{Access, AnyVolume, Mount, Mounted, Store};
 
 use crate::failure::Result;
@@ -82,18 +84,6 @@ pub fn pace(mounted: &Mounted<'_, '_>, io: &IoArgs) -> Result<Span> {
         operation_bytes: bytes.min(route::MAX_BUFFER_BYTES),
         depth: io.queue_depth.min(64),
     })
-}
-
-/// Formats a name for a terminal: control characters are escaped.
-pub fn shown(name: &str) -> String {
-    let mut text = String::new();
-    for letter in name.chars() {
-        match letter.is_control() {
-            true => text.extend(letter.escape_default()),
-            false => text.push(letter),
-        }
-    }
-    text
 }
 
 #[cfg(test)]

@@ -383,3 +383,58 @@ fn a_rotted_file_does_not_keep_the_others_and_is_zeroes_in_an_archive() {
     let expected = [("a", true), ("b", false), ("c", true)];
     assert_eq!(found, expected.map(|(name, same)| (name.to_owned(), same)));
 }
+
+#[test]
+fn a_name_without_a_place_in_a_folder_is_warned_of_when_it_is_made() {
+    let folder = Folder::new();
+    let disk = volume(&folder, "disk.img", &[]);
+    let source = folder.file("a", 5000);
+    for name in ["..", "/abs", "../x", "a//b", "b/"] {
+        for words in [
+            &["put", &disk, &source, "--name", name][..],
+            &["mv", &disk, name, "plain"],
+            &["cp", &disk, "plain", name],
+            &["mv", &disk, "plain", "other"],
+            &["rm", &disk, name, "other"],
+            &["record", &disk, name, "--from", &source, "--rate", "100M"],
+            &["rm", &disk, name],
+        ] {
+            let done = run(words);
+            let said = stderr(&done);
+            assert_eq!(done.status.code(), Some(0), "{words:?}: {said}");
+            let makes = (words[0] == "put" || words[0] == "record") || words.last() == Some(&name);
+            let warned = said.contains(&format!("warning: `{name}` has no place in a folder"));
+            assert_eq!(warned, makes && words[0] != "rm", "{words:?}: {said}");
+        }
+    }
+    let said = stderr(&run(&["put", &disk, &source, "--name", "x/y"]));
+    assert!(!said.contains("warning"), "{said}");
+}
+
+#[test]
+fn a_name_is_not_shown_as_another() {
+    let folder = Folder::new();
+    let disk = volume(&folder, "disk.img", &[]);
+    let source = folder.file("a", 5000);
+    ok(&["put", &disk, &source, "--name", "photo\u{202e}gpj.exe"]);
+    ok(&["put", &disk, &source, "--name", "a\u{200b}b"]);
+    for words in [
+        &["ls", &disk][..],
+        &["ls", &disk, "-l"],
+        &["check", &disk],
+        &["stat", &disk, "a\u{200b}b"],
+    ] {
+        let shown = ok(words);
+        assert!(
+            !shown.contains(['\u{202e}', '\u{200b}']),
+            "{words:?}: {shown}"
+        );
+    }
+    let shown = ok(&["ls", &disk]);
+    assert!(
+        shown.contains("photo\\u{202e}gpj.exe") && shown.contains("a\\u{200b}b"),
+        "{shown}"
+    );
+    // Programs get the name itself.
+    assert_eq!(listed(&disk, &[]), ["a\u{200b}b", "photo\u{202e}gpj.exe"]);
+}
