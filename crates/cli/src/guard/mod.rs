@@ -15,6 +15,7 @@
 mod folder;
 mod named;
 mod output;
+mod unfinished;
 mod writer;
 
 pub use folder::OutputFolder;

@@ -11,7 +11,7 @@
 //! A block device is never a target: to overwrite one, use `write` with its serial number.
 
 use super::writer::Writer;
-use super::{device_name, is_part_of};
+use super::{device_name, is_part_of, unfinished};
 use crate::drive::Drive;
 use crate::failure::{Exit, Failure, Result, folder_of};
 use crate::signals::Cancel;
@@ -150,14 +150,8 @@ impl Output {
                 becomes: None,
             });
         }
-        let mut name = std::ffi::OsString::from(".");
-        name.push(path.file_name().unwrap_or_default());
-        name.push(format!(".{}", std::process::id()));
-        let unfinished = path.with_file_name(name);
-        let failed = |error: std::io::Error| Failure::io("making", &unfinished, &error);
-        let mut options = File::options();
-        let file = options.write(true).create_new(true).open(&unfinished);
-        let file = file.map_err(failed)?;
+        let made = unfinished::make(&path);
+        let (file, unfinished) = made.map_err(|error| Failure::io("making", &path, &error))?;
         if let Found::File { owner, mode, .. } = &found {
             // As far as permitted: only root may change a file's owner.
             let _ = std::os::unix::fs::fchown(&file, Some(owner.0), Some(owner.1));

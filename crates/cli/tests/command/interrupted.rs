@@ -380,3 +380,63 @@ fn the_end_of_a_stream_that_a_signal_ended_replaces_nothing() {
         }
     }
 }
+
+#[test]
+fn what_a_killed_get_left_is_removed_by_the_next_and_a_living_one_s_is_kept() {
+    let folder = Folder::new();
+    let disk = volume(&folder, "disk.img", &[]);
+    ok(&[
+        "put",
+        &disk,
+        &folder.file("big", 8_000_000),
+        "--name",
+        "big",
+    ]);
+    let small = folder.file("small", 1000);
+    ok(&["put", &disk, &small, "--name", "small"]);
+    let other = folder.path("other.img");
+    std::fs::copy(&disk, &other).unwrap();
+    let out = folder.path("out");
+    std::fs::create_dir(&out).unwrap();
+    let unfinished = || -> Vec<String> {
+        let entries = std::fs::read_dir(&out).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names
+            .filter(|name| name.contains(".straightway-"))
+            .collect()
+    };
+    // A drive that takes minutes for the file.
+    let slow = format!("model:32M,file={disk},latency=100ms");
+    let to = format!("{out}/big");
+    let mut child = command(&[
+        "get",
+        &slow,
+        "big",
+        &to,
+        "--block-size",
+        "4K",
+        "--queue-depth",
+        "1",
+    ])
+    .stderr(Stdio::null())
+    .spawn()
+    .unwrap();
+    while unfinished().is_empty() {
+        assert!(child.try_wait().unwrap().is_none());
+        std::thread::yield_now();
+    }
+    send(&child, "-STOP");
+    let of_child = unfinished();
+    assert!(
+        of_child[0].starts_with(&format!(".big.straightway-{}-", child.id())),
+        "{of_child:?}"
+    );
+    ok(&["get", &other, "small", &format!("{out}/first")]);
+    assert_eq!(unfinished(), of_child, "its process lives");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(unfinished(), of_child);
+    ok(&["get", &other, "small", &format!("{out}/second")]);
+    assert!(unfinished().is_empty());
+    assert!(!std::path::Path::new(&to).exists());
+}
