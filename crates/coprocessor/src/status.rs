@@ -286,6 +286,7 @@ mod files {
         (0x3b, Error::Busy),
         (0x3c, Error::NeedsMount),
         (0x3d, Error::Unsupported),
+        (0x44, Error::SequenceEnd),
     ];
     const NEWER: u16 = 0x21;
     const FEATURES: u16 = 0x22;

@@ -82,6 +82,8 @@ pub enum Error {
     /// The superblock is older than a node that it governs: its newer copy was lost. Nothing may be
     /// changed; files can be read.
     StaleSuperblock,
+    /// The sequence numbers of the volume or of a node are used up. Nothing may be changed; files can be read.
+    SequenceEnd,
     /// The volume cannot be used on this device: its blocks are longer than the volume's nodes or
     /// units, its largest transfer is shorter than a node, or it is too small.
     Unsuitable,
@@ -203,6 +205,10 @@ impl fmt::Display for Error {
             Error::StaleSuperblock => {
                 "the superblock is older than the files: its newer copy was lost; \
                  read what is needed, then run a check"
+            }
+            Error::SequenceEnd => {
+                "the sequence numbers are used up, so nothing can be changed: copy the files to \
+                 another volume"
             }
             Error::Unsuitable => {
                 "the device does not suit the volume: its blocks are longer than the volume's \

@@ -25,6 +25,8 @@ pub const SPAN_UNITS: u64 = 16_384;
 /// Sequence numbers end here, those of superblocks at half of it: no volume ever reaches them, and
 /// values computed from them cannot overflow.
 pub const SEQ_END: u64 = 1 << 62;
+/// Numbers before the end from which on nothing is changed any more: more than a mount can use.
+pub const SEQ_RESERVE: u64 = 1 << 40;
 
 /// The feature bit (incompatible): files may carry checksum units in their map.
 pub const FEATURE_CHECKSUMS: u32 = 1;

@@ -5,7 +5,7 @@ use block::{Buffer, Device, Lent, Operation as Request, blocking as device};
 use crate::checksum::{Crc32c, crc32c};
 use crate::file::OpenFile;
 use crate::io::{Io, NO_GROUP, NO_SLOT, SPARE, State, WORK};
-use crate::layout::{SUPERBLOCK_B, SUPERBLOCK_BYTES};
+use crate::layout::{SEQ_END, SEQ_RESERVE, SUPERBLOCK_B, SUPERBLOCK_BYTES};
 #[cfg(feature = "mutations")]
 use crate::order::Mutation;
 use crate::order::Order;
@@ -69,7 +69,7 @@ impl<'a, D: Device> Volume<'a, D> {
     /// # Errors
     /// Everything is given back with the reason: [`Error::NotAVolume`], [`Error::NewerVersion`],
     /// [`Error::UnknownFeatures`], [`Error::Truncated`], [`Error::Corrupt`],
-    /// [`Error::StaleSuperblock`], [`Error::Unsuitable`], [`Error::Memory`] or a device's error.
+    /// [`Error::StaleSuperblock`], [`Error::SequenceEnd`], [`Error::Unsuitable`], [`Error::Memory`] or a device's error.
     #[allow(clippy::result_large_err)]
     pub fn mount(
         device: D,
@@ -129,6 +129,13 @@ impl<'a, D: Device> Volume<'a, D> {
         }
         let read_only =
             options.read_only || superblock.read_only || device.geometry().features.read_only;
+        if !read_only && superblock.seq >= SEQ_END / 2 - SEQ_RESERVE {
+            return Err(Unmounted {
+                device,
+                memory,
+                result: Err(Error::SequenceEnd),
+            });
+        }
         let volume = Self::from_state(State {
             device,
             superblock: *superblock,

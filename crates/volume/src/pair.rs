@@ -7,7 +7,7 @@ use core::task::{Context, Poll};
 use crate::bytes::{array, get_u32, get_u64};
 use crate::checksum::{self, Crc32c};
 use crate::io::{NO_GROUP, NO_SLOT, SLOT, SPARE, State, WORK};
-use crate::layout::{Member, SEQ_END, Shape, leaf, magic, member_of, node};
+use crate::layout::{Member, SEQ_END, SEQ_RESERVE, Shape, leaf, magic, member_of, node};
 use crate::map::{Index, Leaf};
 use crate::order::Mutation;
 use crate::slot::Slot;
@@ -137,13 +137,16 @@ impl<D: Device> State<'_, D> {
         }
     }
 
-    /// R4: no node is newer than the superblock that governs it.
+    /// R4: no node is newer than the superblock that governs it. R2: its next members have a number.
     pub(crate) fn check_age(&self, which: usize) -> Result<(), Error> {
-        let newer = get_u64(self.node(which), node::LAST_OP) > self.superblock.seq;
-        if newer && !self.read_only {
-            return Err(Error::StaleSuperblock);
+        let bytes = self.node(which);
+        let newer = get_u64(bytes, node::LAST_OP) > self.superblock.seq;
+        match self.read_only {
+            true => Ok(()),
+            false if newer => Err(Error::StaleSuperblock),
+            false if get_u64(bytes, node::SEQ) >= SEQ_END - SEQ_RESERVE => Err(Error::SequenceEnd),
+            false => Ok(()),
         }
-        Ok(())
     }
 }
 

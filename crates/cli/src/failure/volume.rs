@@ -14,6 +14,9 @@ pub fn failed(doing: impl fmt::Display, error: Error) -> Failure {
         Error::NewerVersion { .. } | Error::UnknownFeatures { .. } | Error::Unsuitable => {
             Failure::unsupported(what)
         }
+        Error::SequenceEnd => Failure::unsupported(what).hint(
+            "straightway get DEVICE --all - --tar | straightway put OTHER - --tar, with OTHER from straightway format",
+        ),
         Error::ReadOnly | Error::InUse | Error::TooManyOpen => Failure::missing(what),
         Error::BadName | Error::BadParameters | Error::PastEnd | Error::Unaligned => {
             Failure::usage(what)

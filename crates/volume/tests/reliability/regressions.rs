@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use crate::harness::independent::Scan;
+use crate::harness::independent::{Scan, node_crc, superblock, u64_at};
 use crate::harness::ops::Op;
 use crate::harness::runner::{self, Manner, Start};
 use crate::harness::search::{Depth, Mutation, Search, mount};
@@ -278,5 +278,83 @@ fn a_closed_file_survives_the_loss_of_either_member() {
         let volume = mount(again, 4096, &mut files, Mutation::None).unwrap();
         assert!(blocking::run(&volume, volume.find("a")).is_ok());
         volume.abandon().memory.into_iter().flatten().for_each(free);
+    }
+}
+
+/// `field` of the node at `at`, 8 bytes, becomes `value`, with the node's checksum.
+fn forged(medium: &Medium, identity: &[u8], at: u64, field: usize, value: u64) -> Medium {
+    let mut medium = medium.clone();
+    // Behind eight bytes of magic in a superblock, behind four elsewhere.
+    let crc_at = if identity.is_empty() { 8 } else { 4 };
+    let edit = |block: &mut [u8]| {
+        let node = if identity.is_empty() {
+            &mut block[..256]
+        } else {
+            block
+        };
+        node[field..field + 8].copy_from_slice(&value.to_le_bytes());
+        let crc = node_crc(identity, at, node, crc_at);
+        node[crc_at..crc_at + 4].copy_from_slice(&crc.to_le_bytes());
+    };
+    medium.edit(at >> 12, edit).unwrap();
+    medium
+}
+
+/// The next member was written with a number that makes it invalid: the superblock or the file was lost, with an exit status of 0.
+#[test]
+fn a_number_at_its_border_is_not_used() {
+    let disk = on(disk(8), |volume| {
+        let file = blocking::run(volume, volume.create("f", &checked())).unwrap();
+        blocking::run(volume, volume.close(file)).unwrap();
+    });
+    let medium = disk.current();
+    let bytes = medium.to_bytes();
+    let (regions, _, _) = superblock(&bytes).unwrap();
+    let mount = |medium: &Medium, read_only, body: &dyn Fn(&Volume<'_, CrashDisk>)| {
+        let mut files: [OpenFile; 2] = Default::default();
+        let options = MountOptions {
+            read_only,
+            ..MountOptions::default()
+        };
+        let disk = medium.open(Config::default());
+        match Volume::mount(disk, memory(4096, 0), &mut files, &options) {
+            Ok(volume) => {
+                body(&volume);
+                let unmounted = volume.unmount();
+                unmounted.memory.into_iter().flatten().for_each(free);
+                (unmounted.result, unmounted.device.current())
+            }
+            Err(unmounted) => {
+                unmounted.memory.into_iter().flatten().for_each(free);
+                (unmounted.result, unmounted.device.current())
+            }
+        }
+    };
+    for below in [2, 4, 8, 1 << 39] {
+        let at_end = forged(&medium, &[], 0, 16, (1 << 61) - below);
+        let (result, after) = mount(&at_end, false, &|_| panic!("it was mounted to write"));
+        assert_eq!(result, Err(Error::SequenceEnd), "{below}");
+        assert!(after.to_bytes() == at_end.to_bytes());
+        let (result, _) = mount(&at_end, true, &|volume| {
+            blocking::run(volume, volume.find("f")).unwrap();
+        });
+        assert_eq!(result, Ok(()));
+        // The slot's member A.
+        let slot = (0..regions.slots).map(|slot| regions.slots_at[0] + slot * regions.node as u64);
+        let slot = slot.clone().find(|at| bytes[*at as usize + 80] == b'f');
+        let slot = slot.expect("the file's slot");
+        assert!(u64_at(&bytes, slot as usize + 8) < 1000);
+        let at_end = forged(&medium, &regions.uuid, slot, 8, (1 << 62) - below);
+        let (result, after) = mount(&at_end, false, &|volume| {
+            let removed = blocking::run(volume, volume.remove("f"));
+            assert_eq!(removed, Err(Error::SequenceEnd), "{below}");
+        });
+        assert_eq!(result, Ok(()), "{below}");
+        let node = |medium: &Medium| medium.to_bytes()[slot as usize..][..regions.node].to_vec();
+        assert!(node(&after) == node(&at_end));
+        let (result, _) = mount(&after, true, &|volume| {
+            blocking::run(volume, volume.find("f")).unwrap();
+        });
+        assert_eq!(result, Ok(()));
     }
 }
