@@ -65,7 +65,7 @@ pub fn examine(roots: &Roots) -> Vec<Check> {
         false => checks.push(iommufd(roots)),
     }
     checks.extend([
-        locked_memory(),
+        locked_memory(roots),
         huge_pages(roots),
         #[cfg(feature = "io-uring")]
         io_uring(roots),
@@ -186,19 +186,36 @@ fn vfio_nodes(roots: &Roots) -> Vec<Check> {
         .collect()
 }
 
-fn locked_memory() -> Check {
+fn locked_memory(roots: &Roots) -> Check {
+    let limit_bytes = getrlimit(Resource::Memlock).current;
+    let status = sysfs::text(&roots.proc.join("self/status"));
+    judge_locked_memory(limit_bytes, may_exceed(&status.unwrap_or_default()))
+}
+
+/// Whether the process of this `/proc/PID/status` may lock more than the limit: with CAP_IPC_LOCK (capabilities(7)), which root in a
+/// container often lacks.
+fn may_exceed(status: &str) -> bool {
+    const CAP_IPC_LOCK: u32 = 14;
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let effective = effective.and_then(|digits| u64::from_str_radix(digits.trim(), 16).ok());
+    effective.is_some_and(|bits| bits >> CAP_IPC_LOCK & 1 == 1)
+}
+
+fn judge_locked_memory(limit_bytes: Option<u64>, may_exceed: bool) -> Check {
     const ENOUGH_BYTES: u64 = 64 << 20;
     let name = "RLIMIT_MEMLOCK";
-    match getrlimit(Resource::Memlock).current {
+    match limit_bytes {
         None => Check::new(name, State::Ok, "unlimited"),
-        Some(_) if rustix::process::geteuid().is_root() => {
-            Check::new(name, State::Ok, "does not apply to root")
-        }
+        Some(_) if may_exceed => Check::new(name, State::Ok, "does not apply with CAP_IPC_LOCK"),
         Some(bytes) if bytes >= ENOUGH_BYTES => {
             Check::new(name, State::Ok, format!("{} KiB", bytes >> 10))
         }
-        Some(bytes) => Check::new(name, State::Warning, format!("{} KiB", bytes >> 10))
-            .hint("ulimit -l 65536, or memlock in /etc/security/limits.conf"),
+        Some(bytes) => {
+            let found = format!("{} KiB, without CAP_IPC_LOCK", bytes >> 10);
+            Check::new(name, State::Warning, found).hint(
+                "ulimit -l 65536, memlock in /etc/security/limits.conf, or the capability CAP_IPC_LOCK for a container",
+            )
+        }
     }
 }
 
@@ -445,5 +462,25 @@ mod tests {
         tree.file("proc/self/mountinfo", "9 1 259:0 / /x rw - xfs /dev/y rw\n");
         let checks = examine(&tree.roots());
         assert_eq!(state(&checks, "controller 0000:01:00.0"), State::Warning);
+    }
+
+    #[test]
+    fn root_without_the_capability_has_the_limit() {
+        // The default set of a container's root: without CAP_IPC_LOCK.
+        let container = may_exceed("Uid:\t0\t0\t0\t0\nCapEff:\t00000000a80425fb\n");
+        let host = may_exceed("CapPrm:\t0\nCapEff:\t000001ffffffffff\n");
+        assert_eq!((container, host, may_exceed("")), (false, true, false));
+        for (limit, may, expected) in [
+            (Some(8 << 20), false, State::Warning),
+            (Some(8 << 20), true, State::Ok),
+            (Some(64 << 20), false, State::Ok),
+            (None, false, State::Ok),
+        ] {
+            assert_eq!(
+                judge_locked_memory(limit, may).state,
+                expected,
+                "{limit:?} {may}"
+            );
+        }
     }
 }
