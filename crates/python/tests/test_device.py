@@ -108,7 +108,7 @@ def test_bad_requests_say_why() -> None:
 
 def test_hints_name_keywords(tmp_path: Path) -> None:
     image = tmp_path / "image"
-    image.write_bytes(b"kept" * 1024)
+    image.write_bytes(b"kept" * (1 << 20))
     with pytest.raises(straightway.UsageError) as caught:
         straightway.format(str(image))
     assert caught.value.hint == "force, if its data may be lost"
