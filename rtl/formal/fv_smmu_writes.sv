@@ -1,5 +1,6 @@
 // smmu_window's writes, with any masters, answers and memory: one write, whichever it is, is offered as it came, goes to its own
-// frame, and takes exactly its data; a refused one's data and answer never touch the memory; its frame is in use until its answer.
+// frame once, a fixed one as that many single beats, and takes exactly its data and their answers; a refused one's data and answer
+// never touch the memory; its frame is in use until its answer.
 module fv_smmu_writes
   import smmu_pkg::*;
 (
@@ -39,7 +40,11 @@ module fv_smmu_writes
   burst_t     burst_q;
   frame_t     frame_q;
   logic [3:0] data_ring_q, answer_ring_q, data_before_q, answers_before_q;
-  logic       settle, mine, word, last, answered;
+  logic [7:0] left_q, answers_q;  // addresses that follow the first; answers of the memory
+  logic       later_q;            // a later write was settled
+  axi_pkg::resp_e bad_q;
+  logic       settle, mine, word, last, answered, fixed;
+  assign fixed    = burst_q.burst == BurstFixed;
   assign settle   = ((answer == AnswerGo) | (answer == AnswerRefuse)) & taken_q.write;
   assign mine     = settle & waits_q;
   assign word     = window_i.w_valid & window.w_ready;
@@ -54,6 +59,8 @@ module fv_smmu_writes
     end else begin
       if (take) {have_q, taken_q} <= {1'b1, access};
       if (have_q) have_q <= 1'b0;
+      // Nothing else is served (fv_smmu_burst).
+      assume ((answer != AnswerGo) || (taken_q.burst.burst != BurstFixed) || (taken_q.burst.len <= 8'd15));
       data_ring_q   <= data_ring_q + 4'(settle) - 4'(last);
       answer_ring_q <= answer_ring_q + 4'(settle) - 4'(answered);
 
@@ -69,13 +76,21 @@ module fv_smmu_writes
         refused_q        <= answer == AnswerRefuse;
         data_before_q    <= data_ring_q - 4'(last);
         answers_before_q <= answer_ring_q - 4'(answered);
+        left_q           <= fixed ? burst_q.len : '0;
+        {answers_q, later_q, bad_q} <= '0;
       end
+      if (flies_q && settle) later_q <= 1'b1;
       // Its address goes to the memory next, if it was not refused.
       if (sent_q) begin
-        a_sent: assert (data.aw_valid && (data.aw.address == {24'd0, frame_q, burst_q.address[11:0]}) &&
-                        (data.aw.len == burst_q.len) && (data.aw.size == burst_q.size) && (aw_burst == burst_q.burst));
-        sent_q <= ~data_i.aw_ready;
+        a_sent: assert (data.aw_valid && (data.aw.address == {24'd0, frame_q, burst_q.address[11:0] & ~beat_mask(burst_q.size)}) &&
+                        (data.aw.len == (fixed ? 8'd0 : burst_q.len)) && (data.aw.size == burst_q.size) &&
+                        (aw_burst == (fixed ? BurstIncr : burst_q.burst)));
+        if (data_i.aw_ready) begin
+          sent_q <= left_q != '0;
+          left_q <= left_q - 8'd1;
+        end
       end
+      if (flies_q && !sent_q && !later_q) a_once: assert (!data.aw_valid);
       if (flies_q) begin
         a_used: assert (refused_q || (user_i != frame_q) || writes);
         if (last && (data_before_q != '0)) data_before_q <= data_before_q - 4'd1;
@@ -83,15 +98,24 @@ module fv_smmu_writes
         if (!moved_q && (data_before_q == '0)) begin
           a_dropped: assert (!refused_q || !data.w_valid);
           a_given:   assert (refused_q || (word == (data.w_valid && data_i.w_ready)));
+          a_ends:    assert (refused_q || !data.w_valid || (data.w_last == (fixed || window_i.w_last)));
           if (last) moved_q <= 1'b1;
         end
         if (answers_before_q == '0) begin
           a_after: assert (!window.b_valid || moved_q);
           a_kept:  assert (!refused_q || !data.b_ready);
+          a_whole: assert (!window.b_valid || refused_q || (answers_q == (fixed ? burst_q.len : 8'd0)));
+          // The memory's answers are taken while it may wait for that with the next beats.
+          a_flows: assert (refused_q || !fixed || (answers_q == burst_q.len) || data.b_ready);
+          if (data_i.b_valid && data.b_ready && !answered) begin
+            answers_q <= answers_q + 8'd1;
+            if (bad_q == axi_pkg::RespOkay) bad_q <= data_i.b_resp;
+          end
           if (answered) begin
             flies_q <= 1'b0;
             a_id:    assert (window.b_id == id_q);
-            a_error: assert (window.b_resp == (refused_q ? axi_pkg::RespSlvErr : data_i.b_resp));
+            a_error: assert (window.b_resp == (refused_q ? axi_pkg::RespSlvErr :
+                                               (bad_q != axi_pkg::RespOkay) ? bad_q : data_i.b_resp));
             a_taken: assert (refused_q || (data_i.b_valid && data.b_ready));
           end
         end

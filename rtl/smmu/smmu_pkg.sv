@@ -174,18 +174,21 @@ package smmu_pkg;
     entry_t entry;
   } table_rsp_t;
 
-  // Whether the window serves such a burst: whole words of the port or one smaller beat, aligned, within 4 KiB.
+  // The bytes of an address within its beat.
+  function automatic logic [11:0] beat_mask(logic [2:0] size);
+    return (12'd1 << size) - 12'd1;
+  endfunction
+
+  // Whether AXI4 allows such a burst on this port (A3.4.1: a size up to the port's, none across 4 KiB, wrapping ones aligned and of
+  // 2, 4, 8 or 16 beats, fixed ones of up to 16). The first address of the others need not be aligned to the size.
   function automatic logic is_served(burst_t burst, logic [2:0] word_log2);
-    logic [11:0] mask, last;
-    logic aligned, whole, fits, wraps;
-    mask    = (12'd1 << burst.size) - 12'd1;
-    last    = burst.address[11:0] + (12'(burst.len) << burst.size);
-    aligned = (burst.address[11:0] & mask) == '0;
-    whole   = (burst.size == word_log2) | ((burst.len == '0) & (burst.size < word_log2));
-    fits  = last >= burst.address[11:0];
+    logic [13:0] last;
+    logic aligned, wraps;
+    last    = {2'd0, burst.address[11:0]} + (14'(burst.len) << burst.size);
+    aligned = (burst.address[11:0] & beat_mask(burst.size)) == '0;
     wraps   = (burst.len == 8'd1) | (burst.len == 8'd3) | (burst.len == 8'd7) | (burst.len == 8'd15);
-    return aligned & whole &
-           (((burst.burst == BurstIncr) & fits) | ((burst.burst == BurstWrap) & wraps) |
-            ((burst.burst == BurstFixed) & (burst.len == '0)));
+    return (burst.size <= word_log2) &
+           (((burst.burst == BurstIncr) & (last[13:12] == '0)) | ((burst.burst == BurstWrap) & aligned & wraps) |
+            ((burst.burst == BurstFixed) & (burst.len < 8'd16)));
   endfunction
 endpackage

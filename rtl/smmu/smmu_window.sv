@@ -4,6 +4,9 @@
 // overtake one that waits for the drive; writes stay in order, as their data do. A refused read returns zeroes, and a refused
 // write's data are dropped, exactly as many beats as the burst has.
 //
+// A burst goes on with its size, from an address that is aligned to it: AXI4 allows no strobes for the bytes before an unaligned
+// address (A3.4.3). A fixed burst goes on as single beats, because few memories take fixed ones; its answers become one.
+//
 // Never offers an access to the translation that could then be held up by the frames' port, so reads that their master does
 // not take cannot stop writes. `pinned_o` names the uses of a frame, which must not leave it.
 //
@@ -172,15 +175,22 @@ module smmu_window
   logic    go, refuse, push_read, push_write;
   address_t address;
   burst_t  burst;
+  logic [3:0] more;  // beats of a fixed burst behind the first
   assign go         = (answer_i == AnswerGo) & ~answered_i.ahead;
   assign refuse     = (answer_i == AnswerRefuse) & ~answered_i.ahead;
   assign push_read  = (go | refuse) & ~answered_i.write;
   assign push_write = (go | refuse) & answered_i.write;
   assign address    = {frames_i[$bits(address_t)-1:PageLog2] + ($bits(address_t) - PageLog2)'(frame_i),
-                       answered_i.burst.address[PageLog2-1:0]};
+                       answered_i.burst.address[PageLog2-1:0] & ~PageLog2'(beat_mask(answered_i.burst.size))};
   always_comb begin
     burst         = answered_i.burst;
     burst.address = address;
+    more          = '0;
+    if (answered_i.burst.burst == BurstFixed) begin
+      more        = answered_i.burst.len[3:0];
+      burst.len   = '0;
+      burst.burst = BurstIncr;
+    end
   end
 
   // --- Reads under way, in order ---------------------------------------------------------------------
@@ -189,10 +199,12 @@ module smmu_window
   frame_t     r_frame_q [ReadRing];
   id_t        r_id_q [ReadRing];
   logic [7:0] r_len_q [ReadRing], r_count_q;
-  logic       ar_valid_q, r_now, r_taken, r_end;
+  logic       ar_valid_q, ar_ends, r_now, r_taken, r_end;
   burst_t     ar_q;
+  logic [3:0] ar_more_q;
 
-  assign read_room = ~r_used_q[r_tail_q] & (~ar_valid_q | data_i.ar_ready);
+  assign ar_ends   = data_i.ar_ready & (ar_more_q == '0);
+  assign read_room = ~r_used_q[r_tail_q] & (~ar_valid_q | ar_ends);
   assign r_now     = r_used_q[r_head_q];
   assign r_end     = r_count_q == r_len_q[r_head_q];
   assign window_o.r_valid = r_now & (r_error_q[r_head_q] | data_i.r_valid);
@@ -211,10 +223,14 @@ module smmu_window
   logic [WriteRing-1:0] w_used_q, w_error_q, w_moved_q;
   frame_t w_frame_q [WriteRing];
   id_t    w_id_q [WriteRing];
-  logic   aw_valid_q, w_now, w_taken, b_now, b_taken;
+  logic   aw_valid_q, aw_ends, w_now, w_taken, b_now, b_first, b_taken;
   burst_t aw_q;
+  logic [3:0] aw_more_q, w_more_q [WriteRing], b_count_q;  // single beats behind the first; answers to single beats
+  logic [WriteRing-1:0] w_single_q;
+  axi_pkg::resp_e b_bad_q;                                 // the first error of those answers
 
-  assign write_room = ~w_used_q[w_tail_q] & (~aw_valid_q | data_i.aw_ready);
+  assign aw_ends    = data_i.aw_ready & (aw_more_q == '0);
+  assign write_room = ~w_used_q[w_tail_q] & (~aw_valid_q | aw_ends);
   assign w_now      = w_used_q[w_data_q] & ~w_moved_q[w_data_q];
   assign window_o.w_ready = w_now & (w_error_q[w_data_q] | data_i.w_ready);
   assign w_taken          = window_o.w_ready & window_i.w_valid;
@@ -222,26 +238,35 @@ module smmu_window
   assign data_o.aw        = '{address: aw_q.address, len: aw_q.len, size: aw_q.size};
   assign data_aw_burst_o  = aw_q.burst;
   assign data_o.w_valid   = w_now & ~w_error_q[w_data_q] & window_i.w_valid;
-  assign data_o.w_last    = window_i.w_last;
+  assign data_o.w_last    = window_i.w_last | w_single_q[w_data_q];
   assign data_write_o     = write_data_i;
   assign data_strobe_o    = write_strobe_i;
 
-  assign b_now            = w_used_q[w_head_q] & w_moved_q[w_head_q];
+  // Answers to single beats before the last are taken while the burst's data still move, or a memory might take no more of them.
+  assign b_first          = w_used_q[w_head_q] & ~w_error_q[w_head_q] & (b_count_q != w_more_q[w_head_q]);
+  assign b_now            = w_used_q[w_head_q] & w_moved_q[w_head_q] & ~b_first;
   assign window_o.b_valid = b_now & (w_error_q[w_head_q] | data_i.b_valid);
   assign window_o.b_id    = w_id_q[w_head_q];
-  assign window_o.b_resp  = w_error_q[w_head_q] ? axi_pkg::RespSlvErr : data_i.b_resp;
+  assign window_o.b_resp  = w_error_q[w_head_q] ? axi_pkg::RespSlvErr : (b_bad_q == axi_pkg::RespOkay) ? data_i.b_resp : b_bad_q;
   assign b_taken          = window_o.b_valid & window_i.b_ready;
-  assign data_o.b_ready   = b_now & ~w_error_q[w_head_q] & window_i.b_ready;
+  assign data_o.b_ready   = b_first | (b_now & ~w_error_q[w_head_q] & window_i.b_ready);
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
-      {r_head_q, r_tail_q, r_used_q, r_count_q, ar_valid_q} <= '0;
-      {w_head_q, w_tail_q, w_data_q, w_used_q, w_moved_q, aw_valid_q} <= '0;
+      {r_head_q, r_tail_q, r_used_q, r_count_q, ar_valid_q, ar_more_q} <= '0;
+      {w_head_q, w_tail_q, w_data_q, w_used_q, w_moved_q, aw_valid_q, aw_more_q, b_count_q} <= '0;
+      b_bad_q <= axi_pkg::RespOkay;
     end else begin
-      if (data_i.ar_ready) ar_valid_q <= 1'b0;
-      if (go && !answered_i.write) ar_valid_q <= 1'b1;
-      if (data_i.aw_ready) aw_valid_q <= 1'b0;
-      if (go && answered_i.write) aw_valid_q <= 1'b1;
+      if (ar_ends) ar_valid_q <= 1'b0;
+      if (ar_valid_q && data_i.ar_ready && !ar_ends) ar_more_q <= ar_more_q - 4'd1;
+      if (go && !answered_i.write) {ar_valid_q, ar_more_q} <= {1'b1, more};
+      if (aw_ends) aw_valid_q <= 1'b0;
+      if (aw_valid_q && data_i.aw_ready && !aw_ends) aw_more_q <= aw_more_q - 4'd1;
+      if (go && answered_i.write) {aw_valid_q, aw_more_q} <= {1'b1, more};
+      if (b_first && data_i.b_valid) begin
+        b_count_q <= b_count_q + 4'd1;
+        if (b_bad_q == axi_pkg::RespOkay) b_bad_q <= data_i.b_resp;
+      end
       if (r_taken) r_count_q <= r_end ? '0 : r_count_q + 8'd1;
       if (r_taken && r_end) begin
         r_used_q[r_head_q] <= 1'b0;
@@ -258,6 +283,8 @@ module smmu_window
       if (b_taken) begin
         w_used_q[w_head_q] <= 1'b0;
         w_head_q           <= w_head_q + 2'd1;
+        b_count_q          <= '0;
+        b_bad_q            <= axi_pkg::RespOkay;
       end
       if (push_write) begin
         w_used_q[w_tail_q]  <= 1'b1;
@@ -279,6 +306,8 @@ module smmu_window
       w_error_q[w_tail_q] <= refuse;
       w_frame_q[w_tail_q] <= frame_i;
       w_id_q[w_tail_q]    <= id_q[done];
+      w_more_q[w_tail_q]   <= more;
+      w_single_q[w_tail_q] <= answered_i.burst.burst == BurstFixed;
     end
   end
 

@@ -73,9 +73,45 @@ int refusals() {
         }
     };
     form(kIncr, 2, 0, 0, kNone), form(kIncr, 2, 255, 0, kNone), form(kWrap, 2, 3, 12, kNone), form(kIncr, 0, 0, 3, kNone);
-    form(kFixed, 2, 0, 8, kNone), form(kFixed, 2, 1, 8, kBurst), form(kIncr, 1, 1, 0, kBurst), form(kIncr, 3, 0, 0, kBurst);
-    form(kIncr, 2, 0, 2, kBurst), form(kIncr, 1, 0, 1, kBurst), form(kIncr, 2, 15, 4096 - 32, kBurst), form(kWrap, 2, 4, 0, kBurst);
-    form(3, 2, 0, 0, kBurst), form(kIncr, 2, 1, 4092, kBurst);
+    // Fixed, narrow and unaligned ones, to the last byte of a 4 KiB block.
+    form(kFixed, 2, 0, 8, kNone), form(kFixed, 2, 1, 8, kNone), form(kFixed, 1, 15, 3, kNone), form(kWrap, 0, 15, 5, kNone);
+    form(kIncr, 1, 1, 0, kNone), form(kIncr, 0, 255, 4096 - 256, kNone), form(kIncr, 2, 0, 2, kNone), form(kIncr, 1, 0, 1, kNone);
+    form(kIncr, 2, 7, 4096 - 29, kNone), form(kIncr, 2, 0, 4095, kNone), form(kFixed, 2, 15, 4095, kNone);
+    // What AXI4 forbids.
+    form(kIncr, 2, 7, 4096 - 28, kBurst), form(kIncr, 2, 15, 4096 - 32, kBurst), form(kIncr, 2, 1, 4092, kBurst);
+    form(kIncr, 0, 255, 4096 - 255, kBurst), form(kFixed, 2, 16, 8, kBurst), form(kIncr, 3, 0, 0, kBurst), form(3, 2, 0, 0, kBurst);
+    form(kWrap, 2, 4, 0, kBurst), form(kWrap, 2, 3, 2, kBurst), form(kWrap, 1, 0, 0, kBurst);
+    // The bytes of each form, of a page that the drive gave and of a store that it got.
+    auto place = [&](Access access) {
+        access.address += 2 * kPage;
+        Shared read = system.run(access);
+        std::vector<uint8_t> bytes(&system.start[2 * kPage], &system.start[2 * kPage] + kPage);
+        access.write = true;
+        for (unsigned i = 0; i <= access.len; ++i) {
+            uint32_t was;
+            uint64_t at = access.beat(i) - 2 * kPage & ~3ull;
+            std::memcpy(&was, &bytes[at], 4);
+            CHECK(((read->words[i] ^ was) & access.lane_mask(i)) == 0);
+        }
+        for (unsigned i = 0; i <= access.len; ++i) {
+            uint64_t at = access.beat(i) - 2 * kPage & ~3ull;
+            access.words.push_back(0x01020304 * (i + 1)), access.strobes.push_back(access.lanes(i));
+            for (unsigned lane = 0; lane < 4; ++lane)
+                if (access.lanes(i) >> lane & 1) bytes[at + lane] = uint8_t(access.words[i] >> 8 * lane);
+        }
+        CHECK(system.run(access)->response == 0);
+        CHECK(system.command(kFlushPages) && !std::memcmp(&system.drive->bytes()[2 * kPage], bytes.data(), kPage));
+        std::memcpy(&system.start[2 * kPage], bytes.data(), kPage);
+    };
+    for (unsigned burst : {kFixed, kIncr, kWrap})
+        for (unsigned size = 0; size < 3; ++size)
+            for (unsigned offset = 0; offset < 4; ++offset)
+                for (unsigned len : {0u, 1u, 3u, 15u}) {
+                    if (burst == kWrap && (len == 0 || offset % (1u << size))) continue;
+                    Access access;
+                    access.burst = burst, access.size = size, access.len = len, access.address = 64 * size + offset;
+                    place(access);
+                }
     expect(system.load(0, 31 * kPage), kNone), expect(system.load(0, 32 * kPage), kRange);
     expect(system.load(0, 1ull << WINDOW_BITS), kRange), expect(system.load(0, 1ull << 47), kRange);
     expect(system.load(1, 0), kNone), expect(system.store(1, 0, 1), kRights), expect(system.load(5, 0), kContext);

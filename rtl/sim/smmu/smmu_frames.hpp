@@ -22,13 +22,23 @@ struct Access {
     bool done = false;
     uint64_t asked = 0, first = 0, last = 0;  // cycles: the address is taken, the first word (or the answer), the last one
 
-    // The address of the beat's first byte.
+    // The address of the beat's first byte (AXI, A3.4.1): only the first beat can be unaligned, and every beat of a fixed burst.
     uint64_t beat(unsigned i) const {
         uint64_t bytes = uint64_t(1) << size;
-        if (burst == kFixed) return address;
-        if (burst != kWrap) return address + i * bytes;
+        if (burst == kFixed || i == 0) return address;
+        if (burst != kWrap) return address / bytes * bytes + i * bytes;
         uint64_t whole = (len + 1) * bytes, base = address / whole * whole;
         return base + (address - base + i * bytes) % whole;
+    }
+    // The lanes of the port that the beat uses: to the end of its size (A3.4.3).
+    unsigned lanes(unsigned i) const {
+        unsigned from = beat(i) & 3, to = size < 2 ? (from | ((1u << size) - 1)) : 3;
+        return (2u << to) - (1u << from);
+    }
+    uint32_t lane_mask(unsigned i) const {
+        uint32_t mask = 0;
+        for (unsigned lane = 0; lane < 4; ++lane) mask |= (lanes(i) >> lane & 1) * (0xffu << 8 * lane);
+        return mask;
     }
 };
 using Shared = std::shared_ptr<Access>;
@@ -68,6 +78,7 @@ public:
         }
         if (t.d_wvalid && t.d_wready) {
             Run& now = writes_.front();
+            if (t.d_wstrb & ~now.access.lanes(now.beat)) fail("a strobe to the frames outside of its beat");
             frames_.put(now.access.beat(now.beat), t.d_wdata, t.d_wstrb);
             if (bool(t.d_wlast) != (now.beat == now.access.len)) fail("WLAST to the frames is wrong");
             if (now.beat++ == now.access.len) writes_.pop_front(), ++answers_;
@@ -77,11 +88,13 @@ public:
     void drive() {
         auto& t = *bus_.top;
         t.d_arready = reads_.size() < 4 && !random_.percent(stall_percent);
-        t.d_awready = writes_.size() < 2 && !random_.percent(stall_percent);
+        // No more than three writes whose answers were not taken.
+        t.d_awready = writes_.size() + answers_ < 3 && !random_.percent(stall_percent);
         t.d_wready = !writes_.empty() && !random_.percent(stall_percent);
         if (!offered_ && !reads_.empty() && bus_.now >= reads_.front().due && !random_.percent(stall_percent)) {
             const Run& now = reads_.front();
-            t.d_rdata = *frames_.word(now.access.beat(now.beat));
+            uint32_t mask = now.access.lane_mask(now.beat);  // the other lanes are undefined
+            t.d_rdata = (*frames_.word(now.access.beat(now.beat)) & mask) | (random_.next() & ~mask);
             t.d_rlast = now.beat == now.access.len;
             offered_ = true;
         }
@@ -102,6 +115,7 @@ private:
     };
     Run run(uint64_t address, unsigned len, unsigned size, unsigned burst) {
         if (address < low || (burst == kWrap ? address : address + (len << size)) >= high) fail("an access outside of the frames");
+        if (burst == kFixed || address % (1u << size)) fail("a fixed or unaligned burst to the frames");
         if (burst == kIncr && address >> 12 != (address + (len << size)) >> 12) fail("a burst crosses 4 KiB");
         Run run;
         run.access.address = address, run.access.len = len, run.access.size = size, run.access.burst = burst;
