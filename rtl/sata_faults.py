@@ -4,6 +4,7 @@
 import subprocess
 
 import benches
+import sata_states
 
 HEAD = """# The fault matrix of the Serial ATA host
 
@@ -19,14 +20,22 @@ protocol. The time-out is 20,000 cycles.
 
 """
 
-STATES_HEAD = """
+STATES_HEAD = f"""
 ## The drive's error states
 
-The transitions of the drive's side that belong to errors, as Serial ATA 3.5 has them in 11.15 "FPDMA QUEUED command protocol" (the states
-are named) and ACS-3 in the protocols of DMA, PIO and commands without data. When a queued command fails, the drive stops (DFPDMAQ11 or 12)
-and takes READ LOG EXT of page 10h only (DFPDMAQ13); it then discards the queue, Set Device Bits with ERR 0 and all bits of ACT
-(DFPDMAQ14), and sends the log. Where the drive names the command in its log, that request alone ends with the drive's error, others
-that were in the queue end with `Aborted`, and there is no reset. After each row each block of the drive is compared with what was answered.
+The transitions of the drive's side that belong to errors, with the text that has them, and who else says so. When a queued command
+fails, the drive stops and takes READ LOG EXT of page 10h only; it then discards the queue and sends the log. Where the log names the
+command, that request alone ends with the drive's error, others that were in the queue end with `Aborted`, and there is no reset.
+
+Two models play these rows: the one above, and another that was written in Python from the same texts (`rtl/test/sata_drive.py`). A row
+with "both" has the same outcome with either, except for the numbers of requests. Where it says "{sata_states.NONE}", no text allows what
+the drive does: the row shows that the core copes with it. No real drive was connected; the texts are the only evidence of what drives do.
+
+{sata_states.texts()}
+{sata_states.table()}
+Drives differ, and the core accepts each way: an address out of range is refused at once or later, with IDNF or with ABRT; the error of
+a queued command comes by Set Device Bits or by the register FIS of another command. A failed flush drops the block that it could not
+write: a later one that succeeds says nothing about it. A drive with a device fault is reset again and again, and is never `ready`.
 
 """
 
@@ -58,15 +67,39 @@ def run(program, *arguments):
 
 
 def matrix():
-    return HEAD + table(bench()) + STATES_HEAD + table(bench(), "states") + LINE_HEAD + table(bench(serial=True))
+    return HEAD + table(bench()) + STATES_HEAD + states() + LINE_HEAD + table(bench(serial=True))
 
 
-def table(program, rows="list"):
-    text = TABLE
-    for line in run(program, rows).splitlines():
+def rows(program, kind):
+    """(name, description, numbers of requests by status and of resets, detail) of each row."""
+    for line in run(program, kind).splitlines():
         name, says = line.split("\t")
         *counts, detail = run(program, "fault", name).split()
-        text += f"| **{name}**: {says} | {' | '.join(counts)} | {detail.upper() if int(detail, 16) else '-'} |\n"
+        yield name, says, counts, detail
+
+
+def line(name, says, counts, detail, *more):
+    return f"| {' | '.join([f'**{name}**: {says}', *counts, detail.upper() if int(detail, 16) else '-', *more])} |\n"
+
+
+def table(program):
+    return TABLE + "".join(line(*row) for row in rows(program, "list"))
+
+
+def states():
+    """The drive's error states; each must end as `sata_states.ROWS` says, which the other model is compared with."""
+    heading, rule = TABLE.splitlines()
+    text, left = f"{heading} models |\n{rule} --- |\n", set(sata_states.ROWS)
+    statuses = [sata_states.OK, sata_states.DEVICE, sata_states.TIMED_OUT, sata_states.ABORTED, sata_states.GONE]
+    for name, says, counts, detail in rows(bench(), "states"):
+        left.discard(name)
+        *numbers, resets = map(int, counts)
+        ended = sata_states.outcome({status: number for status, number in zip(statuses, numbers) if number}, int(detail, 16), resets)
+        if ended != sata_states.ROWS.get(name):
+            raise RuntimeError(f"{name} ended with {ended!r}; rtl/sata_states.py has {sata_states.ROWS.get(name)!r}")
+        text += line(name, says, counts, detail, "C++" if name in sata_states.CPP_ONLY else "both")
+    if left:
+        raise RuntimeError(f"rtl/sata_states.py has rows that the bench does not play: {', '.join(sorted(left))}")
     return text
 
 

@@ -107,8 +107,9 @@ async def a_wrong_crc_in_data_of_the_drive(dut):
 @cocotb.test()
 async def a_queued_command_fails_after_its_data(dut):
     """The drive discards the queue before its log: that ends no command well. One error, the others are aborted or on the drive."""
-    host, drive = await start(dut, fail=[(3, True), (11, True)])
-    for op in (WRITE, READ):
+    host, drive = await start(dut)
+    for number, op in ((3, WRITE), (11, READ)):
+        drive.does = {"fail": number}
         requests = [(op, 20 * at, 2, host.random.randbytes(2 * BLOCK) if op == WRITE else None) for at in range(8)]
         results = await host.run(requests, limit_cycles=100000)
         statuses = [result[0] for result in results]
@@ -122,7 +123,7 @@ async def a_queued_command_fails_after_its_data(dut):
 
 @cocotb.test()
 async def a_queued_command_fails_before_its_data(dut):
-    host, drive = await start(dut, fail=[(3, False)])
+    host, drive = await start(dut, does={"fail": 3}, when="before")
     statuses = [result[0] for result in await host.run(writes(host.random, 8), limit_cycles=100000)]
     assert statuses.count(DEVICE) == 1 and set(statuses) <= {OK, DEVICE, ABORTED}, statuses
     assert drive.resets == 0 and drive.clears == 1

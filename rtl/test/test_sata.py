@@ -16,6 +16,7 @@ import benches  # noqa: E402
 import cores  # noqa: E402
 import sata_faults  # noqa: E402
 import sata_soak  # noqa: E402
+import sata_states  # noqa: E402
 import sizes  # noqa: E402
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
@@ -95,6 +96,12 @@ def test_lives_with_faults_cuts_cancels_and_pulled_cables():
 def test_the_drive_in_python(monkeypatch):
     """Another model of a drive, written independently, in cocotb: queued and single commands, flow control, errors, a reset."""
     assert cocotb_bench.run(monkeypatch, "sata_sim", "sata", "bench_sata", {"TimeoutCycles": 20000}, core="sata_sim") == 8
+
+
+def test_the_error_states_with_the_drive_in_python(monkeypatch):
+    """Each row that both models play has the same outcome with either (rtl/sata_states.py)."""
+    ran = cocotb_bench.run(monkeypatch, "sata_sim", "sata_states", "bench_sata_states", {"TimeoutCycles": 4000}, core="sata_sim")
+    assert ran == len(sata_states.ROWS.keys() - sata_states.CPP_ONLY)
 
 
 def test_a_power_cut_behind_a_discard_and_a_flush():

@@ -124,9 +124,12 @@ public:
                 block.now.push_back(block.issued);
             }
         }
-        if (request.op == kFlush && request.status == kOk)
-            for (Block& block : blocks_)
-                if (block.done < request.sent && !block.busy) block.cut = block.now;
+        if (request.op != kFlush) return;
+        for (Block& block : blocks_) {
+            if (block.busy) continue;
+            if (request.status != kOk) block.now.insert(block.now.end(), block.cut.begin(), block.cut.end());  // some may be lost already
+            else if (block.done < request.sent) block.cut = block.now;
+        }
     }
     void power_cut() {
         for (Block& block : blocks_) block.now = block.cut;
@@ -388,6 +391,7 @@ int fault_run(const std::string& name) {
         Load load(bench, 7, ready ? 40 : 0, 12);
         bool cancelled = false, last = row.then < 0;
         for (uint64_t i = 0; !load.done() || !last; ++i) {
+            if (row.until_power && bench.host.idle() && bench.drive.resets >= resets + 3) break;  // it is reset again and again
             if (load.done() && bench.top->ready) load.next(Op(row.then)), last = true;
             if (i == 2000000) fail("requests were never answered");
             bench.cycle();
@@ -399,6 +403,7 @@ int fault_run(const std::string& name) {
         resets = bench.drive.resets - resets;
         if (row.usable && !row.cancel_at && !bench.drive.port.faults) fail("the fault never happened");
         if (row.cancel_at && !cancelled) fail("the host never cancelled");
+        if (row.until_power && tally.by_status[kDevice] == 0 && !resets) fail("the device fault was not noticed");
         if (row.contained && (resets || tally.by_status[kDevice] != 1 || tally.detail >= 0xFF00 ||
                               tally.by_status[kOk] + tally.by_status[kAborted] + 1 != tally.ended))
             fail("the error is not that of the one command that the drive named");
@@ -408,12 +413,17 @@ int fault_run(const std::string& name) {
         bench.drive.port.fault = {};
         bench.drive.port.line_fault = {};
         bool works = row.usable;
+        if (row.until_power) {
+            bench.drive.cut();
+            load.contents().power_cut();
+            for (int i = 0; i < 100; ++i) bench.cycle();
+        }
         if (works) {
             if (!bench.until_ready(400000)) fail("the drive did not come back");
             load.tally = {};
             load.more(30);
             load.run(1000000);
-            if (load.tally.by_status[kOk] != 30) fail("requests fail after the fault has ended");
+            if (load.tally.by_status[kOk] < 30 || load.tally.by_status[kOk] != load.tally.ended) fail("requests fail after the fault has ended");
         } else if (bench.top->ready) {
             fail("an unusable drive is ready");
         }
@@ -432,7 +442,7 @@ int soak_run(uint64_t seed) {
     Random random(seed * 0x9e3779b97f4a7c15);  // neighbouring seeds begin alike
     std::vector<sata::FaultRow> faults;
     for (const sata::FaultRow& row : rows())
-        if (row.usable && !row.at_start && !row.cancel_at) faults.push_back(row);
+        if (row.usable && !row.at_start && !row.cancel_at && !row.until_power) faults.push_back(row);
     const sata::FaultRow& row = faults[random.below(faults.size())];
     DriveModel model;
     model.queue = random.percent(70);

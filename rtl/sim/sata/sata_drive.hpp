@@ -1,7 +1,7 @@
 // A Serial ATA drive on one port: command set, queue, write cache, power cuts, and faults at the n-th event.
 //
 // The queue's states are those of the device command layer in Serial ATA (3.5, 11.15 "FPDMA QUEUED command protocol"): each is named
-// where the model takes it (DFPDMAQ1 ...). Drive manuals describe the same sequence (Fujitsu MHW2120BK, C141-E261, 5.4.6).
+// where the model takes it (DFPDMAQ1 ...). rtl/sata_states.py has the text behind each transition that belongs to an error.
 #pragma once
 
 #include <algorithm>
@@ -50,7 +50,13 @@ struct DriveFault {
     bool no_log_data = false;     // ... or ends after the PIO setup
     bool log_tag = false;         // ... or names another tag
     bool no_clear = false;        // no Set Device Bits before the log
-    uint64_t refuse_at = 0;       // the n-th read or write is refused: no such address
+    uint64_t refuse_at = 0;       // the n-th read or write is refused: no such address ...
+    uint8_t refuse_error = 0x10;  // ... with IDNF, or with ABRT
+    uint8_t error = 0x40;         // the error of the command that fails: UNC
+    uint64_t fault_at = 0;        // at the n-th read or write the drive has a device fault, until its power is cycled
+    bool bits_while_busy = false; // an error is reported by Set Device Bits although a command is not answered yet
+    uint8_t diagnosis = 0x01;     // the code in the signature: 1 is good
+    uint64_t flush_error_at = 0;  // the n-th flush cannot write a block, and drops it
     uint64_t mixed_at = 0;        // instead of accepting the n-th queued command, the drive reports one that is not queued among them
     unsigned answer_delay = 0;    // cycles until the drive has answered a queued command with its register FIS
     uint8_t fail_code = 0;        // the n-th command of this code is aborted ...
@@ -110,7 +116,7 @@ public:
         if (begin_at_ && now_ >= begin_at_) {
             begin_at_ = 0;
             // Signature.
-            if (!port.happens(fault.never_ready)) send({0x01500034, model.is_packet ? 0x00EB1401u : 0x00000001u, 0, 1, 0});
+            if (!port.happens(fault.never_ready)) send({0x00500034u | uint32_t(fault.diagnosis) << 24, model.is_packet ? 0x00EB1401u : 0x00000001u, 0, 1, 0});
         }
         if (start_again_) {
             start_again_ = false;
@@ -132,6 +138,7 @@ public:
         for (auto& [lba, block] : cached_)
             if (!random_.below(2)) std::memcpy(&bytes[lba * block_bytes], block.data(), block_bytes);
         cached_.clear();
+        broken_ = false;
         down(50);
     }
     // The number of reads and writes so far, which `fault` refers to.
@@ -157,7 +164,7 @@ private:
         current_ = nullptr;
         expecting_ = 0;
         begin_at_ = 0;
-        waits_for_clear_ = false;
+        waits_for_clear_ = activates_ = false;
         outstanding_ = ended_bits_ = 0;
         answers_.clear();
     }
@@ -178,8 +185,14 @@ private:
         port.frames.push_back(frame);
         if (twice) port.frames.push_back(frame);
     }
-    void status(uint8_t status, uint8_t error) { send({0x00004034u | status << 16 | uint32_t(error) << 24, 0x40000000, 0, 0, 0}); }
-    void set_bits(uint32_t bits, uint8_t status, uint8_t error) { send({0x000040A1u | status << 16 | uint32_t(error) << 24, bits}); }
+    // The interrupt bit is set but for the answer to a queued command (DFPDMAQ2) and before the log (DFPDMAQ14).
+    static std::vector<uint32_t> register_fis(uint8_t status, uint8_t error) {
+        return {(status == 0x40 ? 0x34u : 0x4034u) | status << 16 | uint32_t(error) << 24, 0x40000000, 0, 0, 0};
+    }
+    void status(uint8_t status, uint8_t error) { send(register_fis(status, error)); }
+    void set_bits(uint32_t bits, uint8_t status, uint8_t error) {
+        send({(bits == 0xFFFFFFFF ? 0xA1u : 0x40A1u) | status << 16 | uint32_t(error) << 24, bits});
+    }
     void send_bits(uint8_t status, uint8_t error) {
         outstanding_ &= ~ended_bits_;
         set_bits(ended_bits_, status, error);
@@ -188,7 +201,7 @@ private:
     void answer(uint8_t status_, uint8_t error) {
         if (fault.answer_delay == 0) return status(status_, error);
         port.happens(true);
-        answers_.push_back({now_ + fault.answer_delay, {0x00004034u | status_ << 16 | uint32_t(error) << 24, 0x40000000, 0, 0, 0}});
+        answers_.push_back({now_ + fault.answer_delay, register_fis(status_, error)});
     }
 
     void receive(const std::vector<uint32_t>& frame) {
@@ -212,6 +225,10 @@ private:
         bool io = command.queued || command.code == 0x25 || command.code == 0x35 || command.code == 0x3D;
         if (io) {
             ++ios_;
+            if (port.happens(ios_ == fault.fault_at)) {
+                broken_ = true;
+                return command.queued ? refuse(command.tag, 0x04, 0x71) : answer(0x71, 0x04);
+            }
             if (port.happens(ios_ == fault.comreset_at)) return void(start_again_ = true);
             command.fails = fault.short_read ? !command.write && ++short_reads_ == fault.error_at : ios_ == fault.error_at;
             command.fails |= command.write ? ++writes_ == fault.write_error_at : ++reads_ == fault.read_error_at;
@@ -220,6 +237,8 @@ private:
             port.happens(command.fails || command.silent);
         }
         if (command.code == fault.slow_code && fault.slow_cycles) port.happens(true), command.due = now_ + fault.slow_cycles;
+        // A device fault aborts each command, IDENTIFY DEVICE and READ LOG EXT as well (ACS-5, DEVICE FAULT bit).
+        if (broken_) return answer(0x71, 0x04);
         if (!answers_.empty()) broken("a command while the drive has not answered the last one: BSY is set");
         if (waits_for_clear_) {
             // DFPDMAQ13 WaitforClear: READ LOG EXT of the queued error log leads to DFPDMAQ14, any other command to DFPDMAQ12.
@@ -238,24 +257,27 @@ private:
             // DFPDMAQ1 AddCommandToQueue: a malformed command leads to DFPDMAQ12, for an address out of range with IDNF or ABRT.
             if (outstanding_ >> command.tag & 1) broken("a tag is used twice");
             if (port.happens(ios_ == fault.mixed_at)) return refuse(0x80, 0x04);
-            if (port.happens(ios_ == fault.refuse_at)) return refuse(command.tag, 0x10);
-            // DFPDMAQ2 ClearInterfaceBsy.
+            if (port.happens(ios_ == fault.refuse_at)) return refuse(command.tag, fault.refuse_error);
+            // DFPDMAQ2 ClearInterfaceBsy; the command is not under way before.
             outstanding_ |= 1u << command.tag;
+            command.due += fault.answer_delay;
             if (ios_ >= 5 && restarts(DriveFault::kAccepted)) return;
             answer(0x40, 0);
         } else if (io && port.happens(ios_ == fault.refuse_at)) {
-            return status(0x51, 0x10);
+            return status(0x51, fault.refuse_error);
         }
         if (command.code == fault.fail_code && port.happens(++failed_codes_ == fault.fail_at)) return status(0x51, 0x04);
+        // SET FEATURES, which enables DMA Setup Auto-Activate.
+        if (command.code == 0xEF && frame[0] >> 24 == 0x10 && command.count == 2) activates_ = model.activates;
         waiting_.push_back(command);
     }
     // DFPDMAQ12 BrokenHost_ClearBusy: a register FIS with ERR; the commands stop until the host reads the log.
-    void refuse(unsigned tag, uint8_t error) {
+    void refuse(unsigned tag, uint8_t error, uint8_t status_ = 0x51) {
         current_ = nullptr;
         expecting_ = 0;
         port.frames.clear();
-        halt(tag, 0x51, error);
-        answer(0x51, error);
+        halt(tag, status_, error);
+        answer(status_, error);
     }
     void halt(unsigned tag, uint8_t status, uint8_t error) {
         failed_tag_ = tag;
@@ -275,7 +297,7 @@ private:
         if (now_served_.silent) return;
         current_ = &now_served_;
         Command& command = *current_;
-        if (command.fails && !fault.short_read && command.failing == DriveFault::kBefore) return fail(0x40);
+        if (command.fails && !fault.short_read && command.failing == DriveFault::kBefore) return fail(fault.error);
         data_refused_ = false;
         offset_ = command.lba * block_bytes;
         left_ = command.count * block_bytes / 4;
@@ -285,6 +307,13 @@ private:
         case 0xEF: return finish();
         case 0xEA:
             if (restarts(DriveFault::kFlush)) return;
+            if (!cached_.empty() && port.happens(++flushes_ == fault.flush_error_at)) {
+                // The first block that cannot be written ends the command and leaves the cache; the next flush goes on.
+                auto lost = cached_.begin();
+                std::memcpy(&bytes[lost->first * block_bytes], lost->second.data(), block_bytes);
+                cached_.erase(lost);
+                return fail(0x40);
+            }
             cached_.clear();
             return finish();
         case 0x06: left_ = expecting_ = 128; return send({0x00000039});
@@ -292,14 +321,14 @@ private:
         }
         if (ios_ >= 5 && restarts(DriveFault::kData)) return;
         if (!command.write) send_data();
-        else if (!(command.queued && model.activates)) activate();
+        else if (!(command.queued && activates_)) activate();
         else expecting_ = std::min(left_, kFrameWords);
     }
 
     void setup() {
         uint32_t tag = current_->tag;
         if (port.happens(++setups_ == fault.setup_tag_at)) tag = (tag + 7) % 32;
-        uint32_t flags = current_->write ? (model.activates ? 0x8000u : 0u) : 0x2000u;
+        uint32_t flags = current_->write ? (activates_ ? 0x8000u : 0u) : 0x2000u;
         send({0x41u | flags, tag, 0, 0, 0, left_ * 4, 0});
     }
     void activate() {
@@ -308,7 +337,7 @@ private:
     }
     void send_data() {
         if (current_->fails && fault.short_read) left_ = 0;
-        if (fails_now()) return fail(0x40);
+        if (fails_now()) return fail(fault.error);
         if (left_ == 0) return finish();
         std::vector<uint32_t> frame{0x46};
         size_t words = std::min(left_, kFrameWords);
@@ -383,7 +412,7 @@ private:
         }
         size_t count = (frame.size() - 1) * 4;
         left_ -= count / 4;
-        if (fails_now()) return fail(0x40);
+        if (fails_now()) return fail(fault.error);
         if (offset_ + count <= bytes.size()) {
             for (uint64_t at = offset_; at < offset_ + count; at += block_bytes) {
                 if (command.fua) cached_.erase(at / block_bytes);
@@ -417,6 +446,13 @@ private:
         expecting_ = 0;
         data_refused_ = false;
         if (!command.queued) return status(0x51, error);
+        if (!answers_.empty() && !fault.bits_while_busy) {
+            // BSY is set for a command that is not answered: its register FIS reports the error (Serial ATA 2.6, 13.5.4.1).
+            port.happens(true);
+            halt(command.tag, 0x51, error);
+            answers_.clear();
+            return status(0x51, error);
+        }
         // DFPDMAQ11 ERROR: Set Device Bits with ERR; of ACT only the bits of those that had ended and were not reported.
         halt(command.tag, 0x41, error);
         if (!restarts(DriveFault::kFailed)) send_bits(0x41, error);
@@ -442,11 +478,11 @@ private:
     Command now_served_{};
     Command* current_ = nullptr;
     uint64_t now_ = 0, begin_at_ = 0, offset_ = 0, stalled_until_ = 0;
-    uint64_t lost_ = 0, doubled_ = 0, ios_ = 0, setups_ = 0, bits_ = 0, short_reads_ = 0, asked_ = 0, failed_codes_ = 0, reads_ = 0, writes_ = 0;
+    uint64_t lost_ = 0, doubled_ = 0, ios_ = 0, setups_ = 0, bits_ = 0, short_reads_ = 0, asked_ = 0, failed_codes_ = 0, reads_ = 0, writes_ = 0, flushes_ = 0;
     unsigned down_ = 100, left_ = 0, expecting_ = 0, failed_tag_ = 0, failed_status_ = 0, failed_error_ = 0;
     uint32_t outstanding_ = 0, ended_bits_ = 0;  // queued commands, by tag; those that have ended and were not reported
     std::deque<std::pair<uint64_t, std::vector<uint32_t>>> answers_;  // register FIS that are due later
-    bool start_again_ = false, waits_for_clear_ = false, data_refused_ = false;
+    bool start_again_ = false, waits_for_clear_ = false, data_refused_ = false, broken_ = false, activates_ = false;
 };
 
 }  // namespace straightway::sata

@@ -20,6 +20,7 @@ struct FaultRow {
     unsigned stall_percent = 10;  // how often the host pauses
     int then = -1;            // a last request of this kind, which meets the fault
     bool contained = false;   // the drive names the command: one error with its own code, no reset, the others are Ok or aborted
+    bool until_power = false; // the drive is not usable until its power is cycled
 };
 
 // Faults of single bits and during link start, for a host with its PHY.
@@ -160,11 +161,17 @@ inline std::vector<FaultRow> state_rows() {
                     false, true, 0, [](DriveModel& model) { model.collects = true; }, 10, -1, true});
     queued("no-address", "the 5th command is refused with IDNF: register FIS with ERR (DFPDMAQ12)", [](Drive& d) { d.fault.refuse_at = 5; }, true);
     alone("no-address", "the 5th command is refused with IDNF", [](Drive& d) { d.fault.refuse_at = 5; }, true);
+    queued("no-address-abort", "the 5th command is refused with ABRT instead: register FIS with ERR (DFPDMAQ12)",
+           [](Drive& d) { d.fault.refuse_at = 5, d.fault.refuse_error = 0x04; }, true);
+    queued("no-address-late", "the 5th write is accepted, and IDNF comes later: Set Device Bits with ERR (DFPDMAQ11)",
+           [](Drive& d) { d.fault.write_error_at = 5, d.fault.error = 0x10; }, true);
     queued("mixed", "the drive reports a command that is not queued among the 5th and others (DFPDMAQ12, NQ in the log)",
            [](Drive& d) { d.fault.mixed_at = 5; });
     queued("slow-answer", "each command is answered after 200 cycles (DFPDMAQ2)", [](Drive& d) { d.fault.answer_delay = 200; });
-    queued("error-while-busy", "an error while the drive has not answered the next command: that is answered by an abort (DFPDMAQ13, 12)",
+    queued("error-by-answer", "an error while the drive has not answered the next command: its register FIS has ERR, the log names the other (DFPDMAQ12)",
            [](Drive& d) { d.fault.write_error_at = 5, d.fault.answer_delay = 500; }, true);
+    queued("error-while-busy", "the same by Set Device Bits, and the next command is answered by an abort (DFPDMAQ13, 12)",
+           [](Drive& d) { d.fault.write_error_at = 5, d.fault.answer_delay = 500, d.fault.bits_while_busy = true; }, true);
     queued("refused-late", "the 5th command is refused with IDNF after 200 cycles",
            [](Drive& d) { d.fault.refuse_at = 5, d.fault.answer_delay = 200; }, true);
     auto log = [&](std::string name, std::string says, std::function<void(Drive&)> set, bool contained = false) {
@@ -198,8 +205,20 @@ inline std::vector<FaultRow> state_rows() {
     auto at_start = [&](std::string name, std::string says, uint8_t code) {
         rows.push_back({name, says, [=](Drive& d) { d.fault.fail_code = code, d.fault.fail_at = 1; }, 8, true});
     };
+    auto flush_error = [](Drive& d) { d.fault.flush_error_at = 1; };
+    alone("flush-error", "FLUSH CACHE EXT cannot write a block, and drops it from the cache", flush_error, true, 2);
+    rows.push_back({"flush-error", "FLUSH CACHE EXT cannot write a block, and drops it, after queued commands", flush_error, 8, false, true,
+                    0, none, 10, 2, true});
+    auto device_fault = [](Drive& d) { d.fault.fault_at = 5; };
+    queued("device-fault", "from the 5th command on each is aborted with DF, until the power is cycled", device_fault);
+    alone("device-fault", "from the 5th command on each is aborted with DF, until the power is cycled", device_fault);
+    for (FaultRow& row : rows) row.until_power = row.name.rfind("device-fault", 0) == 0;
+    rows.push_back({"bad-diagnosis", "the signature has the code of a failed diagnosis", [](Drive& d) { d.fault.diagnosis = 0x02, d.port.faults = 1; },
+                    8, true});
     at_start("abort-identify", "the first IDENTIFY DEVICE is aborted", 0xEC);
     at_start("abort-mode", "SET FEATURES of the transfer mode is aborted", 0xEF);
+    rows.push_back({"abort-activate", "SET FEATURES of DMA Setup Auto-Activate is aborted", [](Drive& d) { d.fault.fail_code = 0xEF, d.fault.fail_at = 2; },
+                    8, true});
     return rows;
 }
 
