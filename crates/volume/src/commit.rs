@@ -67,6 +67,21 @@ impl<D: Device> Volume<'_, D> {
         Ok(())
     }
 
+    /// Sets the application's number for the file ([`CreateOptions::app_tag`](crate::CreateOptions)): the next commit stores it, even if
+    /// nothing was appended.
+    ///
+    /// # Errors
+    /// [`Error::NotOpen`], [`Error::NotWritable`].
+    pub fn set_app_tag(&self, file: File, app_tag: u64) -> Result<(), Error> {
+        let mut state = self.state();
+        let open = file::find(state.files, file)?;
+        if !open.writable {
+            return Err(Error::NotWritable);
+        }
+        open.app_tag = Some(app_tag);
+        Ok(())
+    }
+
     /// A commit or a sync; a commit does not wait for appends.
     async fn commit_as(&self, file: File, durable: bool) -> Result<u64, Error> {
         let mut target = 0;
@@ -107,7 +122,7 @@ impl<D: Device> Volume<'_, D> {
         file: File,
         durable: bool,
     ) -> Result<u64, Error> {
-        let (slot, size, tail_crc, modified_ns, changed) = {
+        let (slot, size, tail_crc, modified_ns, app_tag, changed) = {
             let mut state = self.state();
             let open = file::find(state.files, file)?;
             if !open.writable {
@@ -118,7 +133,10 @@ impl<D: Device> Volume<'_, D> {
                 open.committable(),
                 open.completed_crc,
                 open.modified_ns,
-                open.committable() != open.committed || open.modified_ns.is_some(),
+                open.app_tag,
+                open.committable() != open.committed
+                    || open.modified_ns.is_some()
+                    || open.app_tag.is_some(),
             )
         };
         if !changed {
@@ -142,6 +160,7 @@ impl<D: Device> Volume<'_, D> {
         }
         header.size_bytes = size;
         header.tail_crc = tail_crc;
+        header.app_tag = app_tag.unwrap_or(header.app_tag);
         self.perform(|state| {
             // The data is durable before the size that covers it; and the slot's other member,
             // which was written last, before this one (R3).
@@ -161,6 +180,9 @@ impl<D: Device> Volume<'_, D> {
         open.settled = false;
         if open.modified_ns == modified_ns {
             open.modified_ns = None;
+        }
+        if open.app_tag == app_tag {
+            open.app_tag = None;
         }
         Ok(size)
     }

@@ -70,6 +70,8 @@ pub struct OpenFile {
     pub(crate) size_limit: u64,
     /// The time that the next commit stores, in place of the volume's.
     pub(crate) modified_ns: Option<u64>,
+    /// The application's number that the next commit stores.
+    pub(crate) app_tag: Option<u64>,
     pub(crate) committed_crc: u32,
     pub(crate) completed_crc: u32,
     pub(crate) appended_crc: u32,
@@ -122,6 +124,7 @@ impl OpenFile {
             completed: 0,
             size_limit: u64::MAX,
             modified_ns: None,
+            app_tag: None,
             committed_crc: 0,
             completed_crc: 0,
             appended_crc: 0,

@@ -51,6 +51,8 @@ pub struct Turn<'s, 'a> {
     /// What arrived in the current file, and in all of them; when its first block arrived.
     bytes: u64,
     all_bytes: u64,
+    /// What lies before the current file in the recording, those bytes counted that were lost.
+    offset_bytes: u64,
     began: Option<u64>,
     /// The length of the file before.
     last_bytes: u64,
@@ -92,6 +94,7 @@ impl<'s, 'a> Turn<'s, 'a> {
             names: [(name, file, gap_file), (String::new(), file, None)],
             bytes: 0,
             all_bytes: 0,
+            offset_bytes: 0,
             began: None,
             last_bytes: 0,
             fills_volume: false,
@@ -285,7 +288,11 @@ impl<'c, 'r, 's, 'a> Chain<'c, 'r, 's, 'a> {
             if let Poll::Ready(result) = ended {
                 self.upkeeps[1 - self.now] = None;
                 match result {
-                    Ok(()) => now.follow_on(),
+                    // Its first commit stores the tag too.
+                    Ok(()) => {
+                        self.tag(before);
+                        now.follow_on();
+                    }
                     Err(error) => {
                         self.failure.get_or_insert(error);
                         now.give_up(error);
@@ -328,6 +335,17 @@ impl<'c, 'r, 's, 'a> Chain<'c, 'r, 's, 'a> {
             true => first.space_was_freed(),
             false => first.no_space_left(),
         }
+    }
+
+    /// Has the current file keep how much of the recording lies before it; the file before it has ended.
+    fn tag(&mut self, before: &LocalRecorder<'_, '_>) {
+        let Some(turn) = &mut self.turn else { return };
+        let report = before.report();
+        turn.offset_bytes += report.durable_bytes + report.lost_bytes;
+        let (_, file, _) = turn.names[0];
+        let tag = turn.files.tag_at(turn.offset_bytes);
+        // The file is open and writable.
+        let _ = self.mounted.volume.set_app_tag(file, tag);
     }
 
     /// A block of the current file, or of the next one.

@@ -353,6 +353,35 @@ fn a_limit_of_the_size_holds_back_what_was_appended() {
 }
 
 #[test]
+fn the_application_s_number_changes_with_the_next_commit() {
+    let disk = with_volume(&options(), |volume| {
+        let tag = |name| blocking::run(volume, volume.find(name)).unwrap().app_tag;
+        put(volume, "f", &pattern(700, 1), true).unwrap();
+        let reader = blocking::run(volume, volume.open("f")).unwrap();
+        assert_eq!(volume.set_app_tag(reader, 5), Err(Error::NotWritable));
+        blocking::run(volume, volume.close(reader)).unwrap();
+        let file = blocking::run(volume, volume.open_to_write("f")).unwrap();
+        volume.set_app_tag(file, 77).unwrap();
+        assert_eq!(tag("f"), 9);
+        // Nothing was appended.
+        blocking::run(volume, volume.sync(file)).unwrap();
+        assert_eq!(tag("f"), 77);
+        // It stays until it is set again.
+        let head = [&pattern(700, 1)[512..], b"more"].concat();
+        let merged = blocking::append_merged(volume, file, filled(&head, 512), head.len());
+        free(merged.buffer);
+        merged.result.unwrap();
+        blocking::run(volume, volume.commit(file)).unwrap();
+        assert_eq!(tag("f"), 77);
+        volume.set_app_tag(file, 88).unwrap();
+        blocking::run(volume, volume.close(file)).unwrap();
+    });
+    on(disk, |volume| {
+        assert_eq!(blocking::run(volume, volume.find("f")).unwrap().app_tag, 88);
+    });
+}
+
+#[test]
 fn the_time_of_a_change_is_the_volume_s_or_the_writer_s() {
     let disk = with_volume(&options(), |volume| {
         let time = |name| blocking::run(volume, volume.find(name)).unwrap().mtime_ns;

@@ -4,9 +4,11 @@
 
 use crate::console::Console;
 use crate::failure::{Failure, Result};
+use crate::formats::args::Format;
 use crate::stream::segments::described::{self, Descriptions};
 use crate::stream::segments::ring::{Coming, to_remove};
 use crate::stream::segments::segment::Segment;
+use crate::stream::segments::tag::Tag;
 use crate::stream::segments::template::Template;
 use crate::volume::turns::pass;
 use crate::volume::{AnyVolume, Mounted, failed, now_ns, shown};
@@ -56,6 +58,8 @@ pub struct Making {
     pub has_gaps: bool,
     /// The bytes that all of them may have; the oldest are removed before there are more.
     pub keep_bytes: Option<u64>,
+    /// What they are recorded in.
+    pub format: Format,
 }
 
 /// The oldest files, which may be removed for another one.
@@ -112,6 +116,8 @@ pub struct Files<'s, 'a> {
     has_begun: bool,
     /// The number of the file that is made next.
     number: u64,
+    /// The number of the recording's first file.
+    first_number: u64,
     /// Files that are whole, the oldest first.
     whole: VecDeque<Segment>,
     /// How many of them are of earlier recordings.
@@ -166,6 +172,7 @@ impl<'s, 'a> Files<'s, 'a> {
             making,
             has_begun: false,
             number: number.unwrap_or(1),
+            first_number: number.unwrap_or(1),
             older: whole.len(),
             whole,
             open: VecDeque::new(),
@@ -190,6 +197,17 @@ impl<'s, 'a> Files<'s, 'a> {
     pub fn first_name(&self) -> String {
         let since_1970 = Duration::from_nanos(now_ns());
         self.making.template.name(since_1970, self.number)
+    }
+
+    /// The number that a file keeps with it when `offset_bytes` of the recording lie before it.
+    pub fn tag_at(&self, offset_bytes: u64) -> u64 {
+        let tag = Tag {
+            format: self.making.format,
+            is_ring: self.making.keep_bytes.is_some(),
+            first: self.first_number,
+            offset_bytes,
+        };
+        tag.to_number()
     }
 
     /// Keeps these descriptions for the files that remain.
@@ -246,7 +264,11 @@ impl<'s, 'a> Files<'s, 'a> {
                 false => coming.next_bytes,
             },
             checksums: self.making.checksums,
-            app_tag: 0,
+            // Where a later one begins is known when the one before it has ended.
+            app_tag: match self.has_begun {
+                true => 0,
+                false => self.tag_at(0),
+            },
         };
         let has_gaps = self.making.has_gaps;
         let oldest = self.oldest(&name);

@@ -7,11 +7,13 @@
 //! | `described` | what describes the segments that remain |
 //! | `ring` | which files are removed for the next one |
 //! | `segment` | what is known of one that has ended |
+//! | `tag` | where a segment is in its recording |
 
 pub mod described;
 pub mod files;
 pub mod ring;
 pub mod segment;
+pub mod tag;
 pub mod template;
 
 use crate::units::{Size, Time};

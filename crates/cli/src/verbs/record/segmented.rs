@@ -52,6 +52,7 @@ impl Record {
             checksums: has_checksums.ok_or_else(no_checksums)?,
             has_gaps: self.policy == Policy::Drop,
             keep_bytes: self.segments.keep.map(|keep| keep.0),
+            format: self.format,
         };
         let mut files = Files::new(context.console, host, making)?;
         let ring_bytes = files.ring_bytes()?;
