@@ -136,8 +136,9 @@ def check_messages(device, folder, known, ends, name="bag"):
     """The export of the messages; returns how many there are, or None if there is no recording yet."""
     status, _, errors = straightway("--quiet", "export", device, name, folder / "bag", "--format", "mcap", "--force")
     if status != 0:
-        missing = "no file has this name" in errors or "nothing was exported" in errors
-        assert status == 10 and missing and known == 0, errors
+        why = "no file has this name" in errors or "nothing was exported" in errors
+        missing = status == 10 and why or status == 1 and "no whole record" in errors
+        assert missing and known == 0, errors
         return None
     with (folder / "bag").open("rb") as file:
         reader = make_reader(file, validate_crcs=True)
@@ -150,6 +151,8 @@ def check_messages(device, folder, known, ends, name="bag"):
     return len(found)
 
 
+# partner: sigmf 1.14.0 (Python) | reader
+# partner: mcap 1.6.0 (Python) | reader, writer
 def test_readers_of_the_formats_open_what_a_power_cut_leaves():
     seed = int(os.environ.get("STRAIGHTWAY_SEED", random.SystemRandom().getrandbits(32)))
     print(f"STRAIGHTWAY_SEED={seed}")

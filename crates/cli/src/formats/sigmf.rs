@@ -20,6 +20,11 @@ pub const META: &str = ".sigmf-meta";
 /// And that of its samples, in an export.
 pub const DATA: &str = ".sigmf-data";
 
+/// Bytes before a capture's samples that are none.
+const HEADER: &str = "core:header_bytes";
+/// Bytes behind all samples that are none.
+const TRAILING: &str = "core:trailing_bytes";
+
 /// The name of the metadata of a recording.
 pub fn meta_name(name: &str) -> String {
     format!("{name}{META}")
@@ -48,6 +53,10 @@ pub struct Metadata {
     /// Bytes of a sample, of all channels together.
     pub sample_bytes: u64,
     sample_rate: Option<f64>,
+    /// The number of the first sample (`core:offset`). All numbers of samples count from 0 before it.
+    offset: u64,
+    /// Captures of which nothing says how many samples lie before them.
+    unplaced: Vec<u64>,
     /// Where other recordings go on in the samples, each with the number of gaps before it.
     joints: Vec<(u64, usize)>,
 }
@@ -56,18 +65,22 @@ pub struct Metadata {
 #[derive(Clone, Copy)]
 struct Base {
     start: u64,
-    index: u64,
+    index: Option<u64>,
     begin_ns: Option<u64>,
 }
 
 impl Base {
     /// The index of a sample, `lost` ones after the base are missing, and its time.
-    fn at(&self, sample: u64, lost: u64, rate: Option<f64>) -> (u64, Option<u64>) {
+    fn at(&self, sample: u64, lost: u64, rate: Option<f64>) -> (Option<u64>, Option<u64>) {
         let passed = sample.saturating_sub(self.start).saturating_add(lost);
-        let at_ns = self.begin_ns.zip(rate).map(|(begin_ns, rate)| {
-            begin_ns.saturating_add((passed as f64 / rate * 1e9).round() as u64)
-        });
-        (self.index.saturating_add(passed), at_ns)
+        let index = self.index.map(|index| index.saturating_add(passed));
+        (index, self.time_behind(passed, rate))
+    }
+
+    /// The time so many samples later.
+    fn time_behind(&self, passed: u64, rate: Option<f64>) -> Option<u64> {
+        let (begin_ns, rate) = self.begin_ns.zip(rate)?;
+        Some(begin_ns.saturating_add((passed as f64 / rate * 1e9).round() as u64))
     }
 }
 
@@ -105,6 +118,8 @@ impl Metadata {
             document: json!({"global": global, "captures": [capture], "annotations": []}),
             sample_bytes: datatype.sample_bytes * channels,
             sample_rate: Some(rate.0),
+            offset: 0,
+            unplaced: Vec::new(),
             joints: Vec::new(),
         })
     }
@@ -140,7 +155,20 @@ impl Metadata {
                 _ => return Err(foreign("`core:sample_rate` is not a number of more than 0")),
             },
         };
+        let count = |key: &str| match global.get(key) {
+            None => Ok(0),
+            Some(value) => match value.as_u64().filter(|n| *n < 1 << 63) {
+                Some(number) => Ok(number),
+                None => Err(foreign(&format!(
+                    "`{key}` is not a number from 0 to 2^63 - 1"
+                ))),
+            },
+        };
+        let offset = count("core:offset")?;
+        count(TRAILING)?;
         let metadata = Self {
+            offset,
+            unplaced: Vec::new(),
             sample_bytes: datatype.sample_bytes * channels,
             sample_rate,
             joints: Vec::new(),
@@ -156,6 +184,9 @@ impl Metadata {
                 ));
             }
             last = start;
+            if capture.get(HEADER).is_some_and(|bytes| !bytes.is_u64()) {
+                return Err(foreign("`core:header_bytes` is not a number of bytes"));
+            }
         }
         let has_list = |key: &str| metadata.document.get(key).is_none_or(Value::is_array);
         match has_list("captures") && has_list("annotations") {
@@ -169,14 +200,18 @@ impl Metadata {
         captures.map_or(&[], Vec::as_slice)
     }
 
-    /// The captures as they are changed: in order, the first one at the first sample.
+    /// The captures as they are changed: in order, one at the first sample or before it.
     fn capture_list(&self) -> Vec<Map<String, Value>> {
         let captures = self.captures().iter();
         let mut captures: Vec<Map<String, Value>> = captures
             .filter_map(|capture| capture.as_object().cloned())
             .collect();
-        if captures.first().is_none_or(|first| start_of(first) != 0) {
-            captures.insert(0, Map::from_iter([("core:sample_start".into(), json!(0))]));
+        if captures
+            .first()
+            .is_none_or(|first| start_of(first) > self.offset)
+        {
+            let first = Map::from_iter([("core:sample_start".into(), json!(self.offset))]);
+            captures.insert(0, first);
         }
         captures
     }
@@ -187,14 +222,18 @@ impl Metadata {
         }
     }
 
-    /// What samples are counted from. The first capture is a base, and each one that has an index of its own.
-    fn bases(captures: &[Map<String, Value>]) -> Vec<Base> {
+    /// What samples are counted from. The first capture is a base, and each one that has an index of its own, or certainly none.
+    fn bases(&self, captures: &[Map<String, Value>]) -> Vec<Base> {
+        let is_unplaced = |one: &Map<String, Value>| self.unplaced.contains(&start_of(one));
         let all = captures.iter().enumerate();
-        let bases = all.filter(|(at, one)| *at == 0 || index_of(one).is_some());
+        let bases = all.filter(|(at, one)| *at == 0 || index_of(one).is_some() || is_unplaced(one));
         let bases = bases.map(|(_, one)| Base {
             start: start_of(one),
-            // The metadata may begin in the middle of a stream.
-            index: index_of(one).unwrap_or(0),
+            // The specification's default.
+            index: match is_unplaced(one) {
+                true => None,
+                false => index_of(one).or(Some(start_of(one))),
+            },
             begin_ns: begin_of(one),
         });
         bases.collect()
@@ -221,16 +260,17 @@ impl Metadata {
             )
             .hint("omit these options, which hold for all of it, or record under another NAME"));
         }
+        let start = self.offset.saturating_add(sample);
         let mut captures = self.capture_list();
         // Of a recording that went on here, and whose samples a power cut took.
-        captures.retain(|capture| start_of(capture) < sample || start_of(capture) == 0);
+        captures.retain(|capture| start_of(capture) < start || start_of(capture) <= self.offset);
         let mut capture = captures.last().cloned().unwrap_or_default();
         if sample == 0 {
             captures.clear();
         }
-        let first_index = captures.first().and_then(index_of).unwrap_or(0);
+        let first_index = captures.first().and_then(index_of).unwrap_or(self.offset);
         let index = first_index.saturating_add(sample).saturating_add(lost);
-        capture.insert("core:sample_start".into(), json!(sample));
+        capture.insert("core:sample_start".into(), json!(start));
         capture.insert("core:global_index".into(), json!(index));
         capture.insert("core:datetime".into(), json!(datetime(now_ns)));
         if let Some(frequency) = args.frequency {
@@ -238,6 +278,8 @@ impl Metadata {
         }
         captures.push(capture);
         self.set_captures(captures);
+        // They are the digest and the end of fewer samples.
+        self.global_mut(|global| global.remove("core:sha512"));
         Ok(())
     }
 
@@ -245,28 +287,78 @@ impl Metadata {
     #[must_use]
     pub fn behind(&self, samples: u64, lost: u64) -> Self {
         let captures = self.capture_list();
-        let bases = Self::bases(&captures);
-        let first = captures.iter().rfind(|one| start_of(one) <= samples);
-        let mut first = first.cloned().unwrap_or_default();
-        if let Some(base) = bases.iter().rfind(|base| base.start <= samples) {
-            let before = bases.first().map_or(0, |first| first.index);
-            let counted = base.index.saturating_sub(before.saturating_add(base.start));
-            let (index, at_ns) = base.at(samples, lost.saturating_sub(counted), self.sample_rate);
-            first.insert("core:global_index".into(), json!(index));
-            first.remove("core:datetime");
-            if let Some(at_ns) = at_ns {
-                first.insert("core:datetime".into(), json!(datetime(at_ns)));
-            }
+        let bases = self.bases(&captures);
+        let sample = self.offset.saturating_add(samples);
+        let mut place = (None, None);
+        if let Some(base) = bases.iter().rfind(|base| base.start <= sample) {
+            let first = bases.first();
+            let before = first.and_then(|first| Some((first.index?, first.start)));
+            let counted = before.zip(base.index).map_or(0, |((index, start), own)| {
+                own.saturating_sub(index)
+                    .saturating_sub(base.start.saturating_sub(start))
+            });
+            place = base.at(sample, lost.saturating_sub(counted), self.sample_rate);
         }
-        first.insert("core:sample_start".into(), json!(0));
-        let later = captures.into_iter().filter(|one| start_of(one) > samples);
+        self.beginning_at(samples, place)
+    }
+
+    /// The metadata of samples of which the first one has this number in the stream; captures behind its first one are another
+    /// recording's.
+    #[must_use]
+    pub fn at_index(&self, index: u64) -> Self {
+        let captures = self.capture_list();
+        let bases = self.bases(&captures);
+        let base = bases
+            .iter()
+            .rfind(|base| base.index.is_some_and(|own| own <= index));
+        let at_ns = base.and_then(|base| {
+            let passed = index - base.index.unwrap_or(index);
+            base.time_behind(passed, self.sample_rate)
+        });
+        let mut metadata = self.clone();
+        metadata.set_captures(captures.into_iter().take(1).collect());
+        metadata.beginning_at(0, (Some(index), at_ns))
+    }
+
+    /// The metadata of samples of which nothing says which ones they are.
+    #[must_use]
+    pub fn somewhere(&self) -> Self {
+        let mut metadata = self.clone();
+        metadata.set_captures(self.capture_list().into_iter().take(1).collect());
+        let mut metadata = metadata.beginning_at(0, (None, None));
+        metadata.unplaced = vec![metadata.offset];
+        metadata
+    }
+
+    /// The metadata of the samples behind the first `samples`; the index and the time of the next one.
+    fn beginning_at(&self, samples: u64, (index, at_ns): (Option<u64>, Option<u64>)) -> Self {
+        let captures = self.capture_list();
+        let sample = self.offset.saturating_add(samples);
+        let mut behind = self.clone();
+        // Where samples are numbered, the numbers stay.
+        let less = match self.offset {
+            0 => samples,
+            _ => {
+                behind.offset = sample;
+                behind.global_mut(|global| global.insert("core:offset".into(), json!(sample)));
+                0
+            }
+        };
+        let first = captures.iter().rfind(|one| start_of(one) <= sample);
+        let mut first = first.cloned().unwrap_or_default();
+        place(&mut first, index, at_ns);
+        first.insert("core:sample_start".into(), json!(sample - less));
+        let later = captures.into_iter().filter(|one| start_of(one) > sample);
         let later = later.map(|mut one| {
-            let start = start_of(&one) - samples;
+            let start = start_of(&one) - less;
             one.insert("core:sample_start".into(), json!(start));
             one
         });
-        let mut behind = self.clone();
         behind.set_captures(std::iter::once(first).chain(later).collect());
+        let annotations = self.annotations().iter();
+        let annotations = annotations.filter_map(|one| moved(one, sample, less, 0));
+        behind.set_annotations(annotations.collect());
+        behind.global_mut(|global| global.remove("core:sha512"));
         behind
     }
 
@@ -286,19 +378,67 @@ impl Metadata {
             )
             .hint("export the segments of each recording"));
         }
+        let sample = self.offset.saturating_add(samples);
         let mut captures = self.capture_list();
-        captures.retain(|one| start_of(one) < samples || start_of(one) == 0);
+        captures.retain(|one| start_of(one) < sample || start_of(one) <= self.offset);
         for (at, mut one) in other.capture_list().into_iter().enumerate() {
-            let start = start_of(&one);
-            one.insert("core:sample_start".into(), json!(start + samples));
-            if at == 0 && index_of(&one).is_none() {
-                one.insert("core:global_index".into(), json!(0));
+            let own = start_of(&one);
+            let start = own.saturating_sub(other.offset).saturating_add(sample);
+            let is_unplaced = other.unplaced.contains(&own);
+            one.insert("core:sample_start".into(), json!(start));
+            if is_unplaced {
+                self.unplaced.push(start);
+            } else if at == 0 && index_of(&one).is_none() {
+                one.insert("core:global_index".into(), json!(own));
             }
             captures.push(one);
         }
         self.set_captures(captures);
-        self.joints.push((samples, gaps));
+        let more = other.annotations().iter();
+        let more = more.filter_map(|one| moved(one, other.offset, other.offset, sample));
+        let annotations = self.annotations().iter().cloned().chain(more);
+        self.set_annotations(annotations.collect());
+        self.joints.push((sample, gaps));
         Ok(())
+    }
+
+    /// The name of the file that the samples are in, if it is not `NAME.sigmf-data` (`core:dataset`).
+    pub fn dataset(&self) -> Option<&str> {
+        self.document.pointer("/global/core:dataset")?.as_str()
+    }
+
+    /// The digest of the samples that the metadata was made for.
+    pub fn sha512(&self) -> Option<&str> {
+        self.document.pointer("/global/core:sha512")?.as_str()
+    }
+
+    /// Bytes of the file that are not samples (`core:header_bytes`, `core:trailing_bytes`): more than 0 in a non-conforming dataset.
+    pub fn other_bytes(&self) -> u64 {
+        let trailing = self.document.pointer(&format!("/global/{TRAILING}"));
+        let headers = self.captures().iter().map(|one| one.get(HEADER));
+        let all = headers
+            .chain([trailing])
+            .flatten()
+            .filter_map(Value::as_u64);
+        all.fold(0, u64::saturating_add)
+    }
+
+    fn annotations(&self) -> &[Value] {
+        let all = self.document.get("annotations").and_then(Value::as_array);
+        all.map_or(&[], Vec::as_slice)
+    }
+
+    fn set_annotations(&mut self, annotations: Vec<Value>) {
+        if let Some(document) = self.document.as_object_mut() {
+            document.insert("annotations".into(), json!(annotations));
+        }
+    }
+
+    fn global_mut<T>(&mut self, change: impl FnOnce(&mut Map<String, Value>) -> T) {
+        let global = self.document.get_mut("global");
+        if let Some(global) = global.and_then(Value::as_object_mut) {
+            change(global);
+        }
     }
 
     /// The bytes of the document.
@@ -308,7 +448,8 @@ impl Metadata {
         text.into_bytes()
     }
 
-    /// Adds what is known at the end: a capture behind each gap, and the digest of the samples. Returns the number of captures.
+    /// Adds what is known at the end: a capture behind each gap, the digest of the samples, and the name of their file, which
+    /// `NAME.sigmf-data` needs only if it has other bytes too.
     ///
     /// # Errors
     /// A gap is not a whole number of samples.
@@ -317,15 +458,21 @@ impl Metadata {
         name: &str,
         gaps: &[Gap],
         samples: u64,
-        sha512: &str,
-    ) -> Result<usize> {
+        (dataset, sha512): (&str, &str),
+    ) -> Result<Completed> {
         let mut captures = self.capture_list();
-        captures.retain(|capture| start_of(capture) == 0 || start_of(capture) < samples);
-        let bases = Self::bases(&captures);
+        let end = self.offset.saturating_add(samples);
+        let there = captures.len();
+        captures.retain(|capture| start_of(capture) <= self.offset || start_of(capture) < end);
+        let left_out = there - captures.len();
+        let bases = self.bases(&captures);
         let mut bases = bases.iter().peekable();
-        let Some(mut base) = bases.next() else {
-            return Ok(0);
+        let beginning = Base {
+            start: self.offset,
+            index: Some(self.offset),
+            begin_ns: None,
         };
+        let mut base = bases.next().unwrap_or(&beginning);
         // Samples that are missing behind the base.
         let mut lost = 0_u64;
         for (number, gap) in gaps.iter().enumerate() {
@@ -337,8 +484,10 @@ impl Metadata {
                 ))
                 .hint("straightway export --format raw"));
             }
-            let start = gap.offset_bytes / self.sample_bytes;
-            if start >= samples && start > 0 {
+            let start = self
+                .offset
+                .saturating_add(gap.offset_bytes / self.sample_bytes);
+            if start >= end && start > self.offset {
                 break;
             }
             // Of two at the same sample, the gap may come before or after the base.
@@ -366,38 +515,70 @@ impl Metadata {
             if is_new {
                 // What is not repeated would not hold from here on.
                 let before = at.checked_sub(1).and_then(|before| captures.get(before));
-                let capture = before.cloned().unwrap_or_default();
+                let mut capture = before.cloned().unwrap_or_default();
+                capture.remove("core:datetime");
                 captures.insert(at, capture);
             }
             let Some(capture) = captures.get_mut(at) else {
                 continue;
             };
             capture.insert("core:sample_start".into(), json!(start));
-            capture.insert("core:global_index".into(), json!(index));
-            match at_ns {
-                Some(at_ns) => {
-                    capture.insert("core:datetime".into(), json!(datetime(at_ns)));
-                }
-                None if is_new => {
-                    capture.remove("core:datetime");
-                }
-                None => {}
-            }
+            let at_ns = at_ns.or_else(|| begin_of(capture));
+            place(capture, index, at_ns);
         }
-        let count = captures.len();
-        let Some(document) = self.document.as_object_mut() else {
-            return Ok(count);
+        let completed = Completed {
+            captures: captures.len(),
+            left_out,
         };
-        document.insert("captures".into(), json!(captures));
-        document.entry("annotations").or_insert_with(|| json!([]));
-        if let Some(global) = document.get_mut("global").and_then(Value::as_object_mut) {
+        self.set_captures(captures);
+        let has_others = self.other_bytes() > 0;
+        self.global_mut(|global| {
             global.insert("core:sha512".into(), json!(sha512));
+            global.remove("core:metadata_only");
+            match has_others {
+                true => global.insert("core:dataset".into(), json!(dataset)),
+                false => global.remove("core:dataset"),
+            };
             global
                 .entry("core:version")
                 .or_insert_with(|| json!(VERSION));
+        });
+        if let Some(document) = self.document.as_object_mut() {
+            document.entry("annotations").or_insert_with(|| json!([]));
         }
-        Ok(count)
+        Ok(completed)
     }
+}
+
+/// What the whole metadata has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Completed {
+    /// Captures.
+    pub captures: usize,
+    /// Captures behind the end of the samples, which are left out.
+    pub left_out: usize,
+}
+
+/// Gives a capture this index and this time, or none.
+fn place(capture: &mut Map<String, Value>, index: Option<u64>, at_ns: Option<u64>) {
+    match index {
+        Some(index) => capture.insert("core:global_index".into(), json!(index)),
+        None => capture.remove("core:global_index"),
+    };
+    match at_ns {
+        Some(at_ns) => capture.insert("core:datetime".into(), json!(datetime(at_ns))),
+        None => capture.remove("core:datetime"),
+    };
+}
+
+/// An annotation with its first sample moved; none if that comes before sample `from`.
+fn moved(annotation: &Value, from: u64, less: u64, more: u64) -> Option<Value> {
+    let mut annotation = annotation.clone();
+    if let Some(start) = annotation.get_mut("core:sample_start") {
+        let number = start.as_u64().filter(|start| *start >= from)?;
+        *start = json!(number.saturating_sub(less).saturating_add(more));
+    }
+    Some(annotation)
 }
 
 fn start_of(capture: &Map<String, Value>) -> u64 {
@@ -426,123 +607,4 @@ fn datetime(ns: u64) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::formats::samples::Hertz;
-
-    const BEGIN_NS: u64 = 1_800_000_000_000_000_000;
-
-    fn args() -> SigmfArgs {
-        SigmfArgs {
-            sigmf_datatype: Some("ci16_le".parse().unwrap()),
-            sample_rate: Some(Hertz(2e6)),
-            frequency: Some(Hertz(433.92e6)),
-            channels: None,
-            hardware: Some("a \"receiver\"".to_owned()),
-        }
-    }
-
-    fn gap(offset_bytes: u64, lost_bytes: u64) -> Gap {
-        Gap {
-            offset_bytes,
-            lost_bytes,
-            ..Gap::default()
-        }
-    }
-
-    #[test]
-    fn captures_show_the_gaps() {
-        let metadata = Metadata::new(&args(), BEGIN_NS).unwrap();
-        let mut metadata = Metadata::parse("a", &metadata.to_bytes()).unwrap();
-        assert_eq!(metadata.sample_bytes, 4);
-        // Before the first sample, twice at one place, and behind the end.
-        let gaps = [gap(0, 4000), gap(8000, 400), gap(8000, 400), gap(20_000, 4)];
-        assert_eq!(metadata.complete("a", &gaps, 5000, "00").unwrap(), 2);
-        let captures = metadata.captures();
-        let numbers = |key: &str| -> Vec<u64> {
-            captures
-                .iter()
-                .map(|capture| capture[key].as_u64().unwrap())
-                .collect()
-        };
-        assert_eq!(numbers("core:sample_start"), [0, 2000]);
-        assert_eq!(numbers("core:global_index"), [1000, 3200]);
-        assert_eq!(numbers("core:frequency"), [433_920_000, 433_920_000]);
-        assert_eq!(
-            captures[0]["core:datetime"],
-            json!(datetime(BEGIN_NS + 500_000))
-        );
-        assert_eq!(
-            captures[1]["core:datetime"],
-            json!(datetime(BEGIN_NS + 1_600_000))
-        );
-        assert_eq!(metadata.document["global"]["core:sha512"], json!("00"));
-        assert!(metadata.complete("a", &[gap(8000, 2)], 5000, "").is_err());
-    }
-
-    #[test]
-    fn captures_of_others_are_kept_between_those_of_gaps() {
-        let text = json!({"global": {"core:datatype": "ri8", "x:y": 1}, "captures": [
-            {"core:sample_start": 0, "core:frequency": 1},
-            {"core:sample_start": 50, "core:frequency": 2},
-            {"core:sample_start": 500}]});
-        let mut metadata = Metadata::parse("a", text.to_string().as_bytes()).unwrap();
-        let gaps = [gap(10, 5), gap(50, 5), gap(70, 5)];
-        assert_eq!(metadata.complete("a", &gaps, 100, "00").unwrap(), 4);
-        let seen: Vec<_> = metadata
-            .captures()
-            .iter()
-            .map(|one| {
-                (
-                    one["core:sample_start"].as_u64(),
-                    one["core:frequency"].as_u64(),
-                    one.get("core:global_index").and_then(Value::as_u64),
-                )
-            })
-            .collect();
-        let expected = [
-            (0, 1, None),
-            (10, 1, Some(15)),
-            (50, 2, Some(60)),
-            (70, 2, Some(85)),
-        ];
-        assert_eq!(
-            seen,
-            expected.map(|(start, frequency, index)| (Some(start), Some(frequency), index))
-        );
-        assert_eq!(metadata.document["global"]["x:y"], json!(1));
-    }
-
-    #[test]
-    fn foreign_metadata_is_refused_with_a_reason() {
-        let global = json!({"core:datatype": "ri8"});
-        let texts = [
-            (json!([]), "global"),
-            (json!({"global": {}}), "core:datatype"),
-            (
-                json!({"global": {"core:datatype": "ci12_le"}}),
-                "unknown datatype",
-            ),
-            (
-                json!({"global": {"core:datatype": "ri8", "core:sample_rate": 0}}),
-                "sample_rate",
-            ),
-            (
-                json!({"global": {"core:datatype": "ri8", "core:num_channels": 0}}),
-                "num_channels",
-            ),
-            (json!({"global": global, "captures": {}}), "list"),
-            (json!({"global": global, "captures": [{}]}), "order"),
-            (
-                json!({"global": global, "captures": [{"core:sample_start": 2}, {"core:sample_start": 1}]}),
-                "order",
-            ),
-            (json!({"global": global, "annotations": 1}), "list"),
-        ];
-        for (text, why) in texts {
-            let failure = Metadata::parse("a", text.to_string().as_bytes()).unwrap_err();
-            assert!(failure.to_string().contains(why), "{failure}");
-        }
-        assert!(Metadata::parse("a", b"{\"global\": {\"core:da").is_err());
-    }
-}
+mod tests;

@@ -17,7 +17,7 @@ pub const SAMPLES: [&str; 6] = [
 ];
 
 /// What a command that is refused says; its status is `status`.
-fn refused(words: &[&str], status: i32) -> String {
+pub fn refused(words: &[&str], status: i32) -> String {
     let output = run(words);
     assert_eq!(
         output.status.code(),
@@ -28,23 +28,23 @@ fn refused(words: &[&str], status: i32) -> String {
     stderr(&output)
 }
 
-fn put(device: &str, name: &str, data: &[u8]) {
+pub fn put(device: &str, name: &str, data: &[u8]) {
     stdout(&run_with_input(
         &["--quiet", "put", device, "-", name],
         data,
     ));
 }
 
-fn record(device: &str, name: &str, options: &[&str], data: &[u8]) -> std::process::Output {
+pub fn record(device: &str, name: &str, options: &[&str], data: &[u8]) -> std::process::Output {
     run_with_input(&[&["record", device, name], options].concat(), data)
 }
 
-fn meta_of(path: &str) -> Value {
+pub fn meta_of(path: &str) -> Value {
     serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
 }
 
 /// A record of MCAP.
-fn mcap_record(opcode: u8, content: &[u8]) -> Vec<u8> {
+pub fn mcap_record(opcode: u8, content: &[u8]) -> Vec<u8> {
     [
         &[opcode][..],
         &(content.len() as u64).to_le_bytes(),
@@ -179,23 +179,27 @@ fn messages_go_on_behind_a_gap_between_records() {
     let device = volume(&folder, "disk", &[]);
     let stream = mcap(100);
     let line = |offset: usize, lost: u64| format!("{offset:>20} {lost:>20} {:>16} {:>4}\n", 7, 1);
-    let export = |name: &str, data: &[u8], lines: &[String]| {
+    let export = |name: &str, data: &[u8], lines: &[String], status: i32| {
         put(&device, name, data);
         put(&device, &format!("{name}.gaps"), lines.concat().as_bytes());
         let output = run(&["export", &device, name, &folder.path(name)]);
-        assert!(output.status.success(), "{}", stderr(&output));
-        (stdout(&output), stderr(&output))
+        assert_eq!(output.status.code(), Some(status), "{}", stderr(&output));
+        let said = String::from_utf8(output.stdout.clone()).unwrap();
+        (said, stderr(&output))
     };
     // A message is 33 bytes long.
-    let (said, errors) = export("between", &stream, &[line(stream.len() - 66, 33)]);
+    let (said, errors) = export("between", &stream, &[line(stream.len() - 66, 33)], 0);
     assert!(
         said.contains("100 messages") && !errors.contains("left out"),
         "{said}{errors}"
     );
-    let (said, errors) = export("inside", &stream, &[line(stream.len() - 60, 5)]);
-    assert!(said.contains("98 messages"), "{said}");
+    // It goes on with the next record, and what is left of the broken one is a loss.
+    let (said, errors) = export("inside", &stream, &[line(stream.len() - 60, 5)], 7);
+    assert!(said.contains("99 messages"), "{said}");
+    assert!(said.contains("33 bytes left out beside gaps"), "{said}");
+    let at = stream.len() - 60;
     assert!(
-        errors.contains("inside a record: the 60 bytes behind it are left out"),
+        errors.contains(&format!("gap at byte {at}, inside a record")),
         "{errors}"
     );
     // The recording that was continued has its own beginning.
@@ -205,21 +209,19 @@ fn messages_go_on_behind_a_gap_between_records() {
         line(stream.len(), 0),
         line(both.len() - 33, 66),
     ];
-    let (said, errors) = export("both", &both, &lines);
-    assert!(said.contains("108 messages"), "{said}");
-    assert!(
-        errors.contains("the 60 bytes behind it are left out"),
-        "{errors}"
-    );
+    let (said, errors) = export("both", &both, &lines, 7);
+    assert!(said.contains("109 messages"), "{said}");
+    assert_eq!(errors.matches("inside a record").count(), 1, "{errors}");
     // What is missing at the end of the stream that a power cut ended is none of the next one's.
     let cut = &stream[..stream.len() - 5];
     let both = [cut, &mcap(10)].concat();
     let lines = [line(cut.len(), 5), line(cut.len(), 0)];
-    let (said, errors) = export("cut", &both, &lines);
+    let (said, errors) = export("cut", &both, &lines, 0);
     assert!(said.contains("109 messages"), "{said}");
     assert!(!errors.contains("left out"), "{errors}");
-    let (said, _) = export("nothing", &stream, &[line(0, 5)]);
-    assert!(said.contains("0 messages"), "{said}");
+    // Before the first byte: the magic number is not where it is expected.
+    let (said, _) = export("nothing", &stream, &[line(0, 5)], 7);
+    assert!(said.contains("100 messages"), "{said}");
 }
 
 #[test]
@@ -354,7 +356,18 @@ fn segments_become_one_export() {
     }
     // Without the first segment nothing says when a sample was taken.
     ok(&["rm", &device, "other.000001"]);
-    let rest = [&rest[..], &["--format", "sigmf", "--force"]].concat();
+    let rest = [&rest[..], &["--force"]].concat();
+    let said = refused(&rest, 7);
+    assert!(
+        said.contains("segment 1 is missing on the volume"),
+        "{said}"
+    );
+    let alone = &meta_of(&folder.path("elsewhere.sigmf-meta"))["captures"];
+    for capture in alone.as_array().unwrap() {
+        assert!(capture.get("core:global_index").is_none(), "{capture}");
+    }
+    ok(&["rm", &device, "other.sigmf-meta"]);
+    let rest = [&rest[..], &["--format", "sigmf"]].concat();
     assert!(refused(&rest, 10).contains("sigmf-meta"));
     let none = ["export", &device, "no*", &target];
     assert!(refused(&none, 10).contains("nothing was exported"));
@@ -406,6 +419,7 @@ fn what_cannot_be_exported_is_refused_with_a_reason() {
     assert!(export("none", &[], 1).contains("no whole sample"));
     put(&device, "a.gaps", &[b'x'; 64]);
     assert!(export("a", &[], 1).contains("line 1 of `a.gaps` is not a gap"));
+    ok(&["rm", &device, "a.gaps"]);
     assert!(export("absent", &[], 10).contains("no file"));
     assert!(refused(&["export", &device, "a", "-"], 2).contains("NAME - writes"));
     let there = folder.0.to_str().unwrap();

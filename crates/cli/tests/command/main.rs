@@ -5,6 +5,7 @@ mod archives;
 mod arrays;
 mod blast;
 mod boards;
+mod exports;
 mod formats;
 mod generic;
 mod guard;

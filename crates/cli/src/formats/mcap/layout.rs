@@ -130,6 +130,26 @@ impl<'b> Chunk<'b> {
     }
 }
 
+/// Whether a schema has its name, its encoding and its data.
+pub fn is_schema(content: &[u8]) -> bool {
+    let mut fields = Fields(content);
+    let _ = fields.u16();
+    (0..3).all(|_| fields.counted().is_some())
+}
+
+/// Whether a channel has its topic, its encoding and its metadata.
+pub fn is_channel(content: &[u8]) -> bool {
+    let mut fields = Fields(content);
+    let _ = fields.u32();
+    (0..3).all(|_| fields.counted().is_some())
+}
+
+/// Whether metadata has its name and its values.
+pub fn is_metadata(content: &[u8]) -> bool {
+    let mut fields = Fields(content);
+    (0..2).all(|_| fields.counted().is_some())
+}
+
 /// A record that is being made.
 #[derive(Debug)]
 pub struct Making(Vec<u8>);

@@ -1,14 +1,17 @@
 //! MCAP, the container of ROS 2's bags, read as far as a stream goes and written whole.
 
+mod definitions;
 #[allow(missing_docs, reason = "the names are the specification's")]
 mod layout;
 mod rebuild;
+mod search;
 mod unpack;
 mod writer;
 
 #[cfg(test)]
 mod tests;
 
+pub use definitions::Definitions;
 pub use layout::MAGIC;
 pub use rebuild::Rebuild;
 
@@ -20,20 +23,59 @@ use serde::Serialize;
 pub struct Rebuilt {
     /// Whether the stream had its end.
     pub was_whole: bool,
+    /// Whether the file has the stream's header; otherwise it has one without a profile.
+    pub has_header: bool,
     /// Messages in the file.
     pub messages: u64,
-    /// Those of them that come from a chunk at the end which is not complete, so that its checksum could not be verified.
+    /// Those of them that come from a chunk which is not complete, so that its checksum could not be verified.
     pub recovered_messages: u64,
+    /// Schemas in the file.
+    pub schemas: u64,
+    /// Channels in the file.
+    pub channels: u64,
+    /// Those of them that were missing before their first message, and were taken from elsewhere in the recording.
+    pub recalled_channels: u64,
     /// Chunks in the file.
     pub chunks: u64,
+    /// Attachments in the file.
+    pub attachments: u64,
+    /// Metadata records in the file.
+    pub metadata: u64,
     /// Bytes at the end, of a record that is not complete or not MCAP.
     pub cut_bytes: u64,
+    /// Bytes before and behind gaps, of records that are not complete.
+    pub skipped_bytes: u64,
     /// Bytes behind the end of the stream's own file.
     pub ignored_bytes: u64,
     /// Chunks that do not match their checksum, and were left out.
     pub damaged_chunks: u64,
-    /// Attachments that do not match their checksum, and were left out.
+    /// Headers, attachments and metadata that are damaged, and were left out.
     pub damaged_records: u64,
-    /// Records that were left out because their channel or schema is missing.
+    /// Records that were left out because their channel or schema is missing, or they are not of use where they are.
     pub left_out_records: u64,
+    /// Whether the data matches the checksum that the stream has of all of it; null if it has none, or bytes are missing.
+    pub data_matches: Option<bool>,
+}
+
+impl Rebuilt {
+    /// Whether nothing was found that a file could have.
+    pub const fn is_empty(&self) -> bool {
+        !self.has_header
+            && self.messages == 0
+            && self.schemas == 0
+            && self.channels == 0
+            && self.attachments == 0
+            && self.metadata == 0
+    }
+
+    /// Whether something was damaged, or of no use.
+    pub fn has_damage(&self) -> bool {
+        self.damaged_chunks + self.damaged_records + self.left_out_records > 0
+            || self.data_matches == Some(false)
+    }
+
+    /// Whether bytes of the recording are not in the file although it does not end there.
+    pub const fn has_loss(&self) -> bool {
+        self.skipped_bytes + self.ignored_bytes > 0
+    }
 }

@@ -1,27 +1,50 @@
-//! A whole MCAP file from a stream that may end anywhere.
+//! A whole MCAP file from a stream that may end anywhere, and of which parts may be missing.
 //!
 //! Whole chunks, attachments and metadata are copied as they are. Messages outside of chunks, and those of a chunk that ends early,
-//! are put into chunks without compression, so that all messages of the file have an index. Indexes, statistics and the summary are
-//! never copied: they are made from what was written.
+//! are put into chunks without compression, so that all messages of the file have an index; their schemas and channels stand before
+//! them, outside of chunks. Indexes, statistics and the summary are never copied: they are made from what was written.
 //!
 //! Streams that follow each other become one file. A schema or a channel whose number means something else in the file already gets another
 //! one there, and the chunks that use it are packed again.
 //!
-//! A message is kept if all its bytes are there, and its channel and schema came before it. A chunk that is complete but does not
-//! match its checksum is left out, because nothing says which of its messages are damaged.
+//! A message is kept if all its bytes are there, and its channel and schema are known. A chunk that is complete but does not match its
+//! checksum is left out, because nothing says which of its messages are damaged. Behind bytes that are missing it goes on with the next
+//! record that is found ([`search`](super::search)).
 
 use super::Rebuilt;
-use super::layout::{Chunk, Fields, MAGIC, PREFIX_BYTES, Record, numbered, op, records};
+use super::definitions::Definitions;
+use super::layout::{
+    Chunk, Fields, MAGIC, PREFIX_BYTES, Record, is_channel, is_metadata, is_schema, numbered, op,
+    records,
+};
+use super::search::{Place, is_attachment, next_record};
 use super::unpack::{Unpacked, unpack};
 use super::writer::{Contents, Writer};
 use crate::failure::{Failure, Result};
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 /// The longest record that is held in memory.
 const MAX_RECORD_BYTES: u64 = 1 << 30;
 /// Loose messages are gathered to a chunk of this size.
 const GATHERED_BYTES: usize = 1 << 20;
+
+/// What is expected next of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    /// Its magic number.
+    Magic,
+    /// A record of the data.
+    Record,
+    /// A record of what repeats and indexes the data, which has ended.
+    Summary,
+    /// Somewhere a record: bytes are missing.
+    Anything,
+    /// Nothing more, because the last record cannot be read. It may go on behind a gap.
+    Nothing,
+    /// Nothing more: it has ended.
+    End,
+}
 
 /// Reads a stream in pieces of any size, and writes the file as far as possible.
 pub struct Rebuild<S> {
@@ -32,14 +55,20 @@ pub struct Rebuild<S> {
     /// The offset in the stream of what is in `held`.
     at_bytes: u64,
     held: Vec<u8>,
-    /// The data has ended; what follows repeats and indexes it.
-    is_summary: bool,
-    /// Nothing is read any more.
-    is_ended: bool,
+    /// Bytes behind those, which cannot be read.
+    dropped_bytes: u64,
+    next: Next,
+    /// The checksum of the data so far; none if bytes of it are missing.
+    crc: Option<crc32fast::Hasher>,
     gathered: Contents,
     /// The numbers of the stream's schemas and channels, and those in the file.
     schemas: BTreeMap<u16, u16>,
     channels: BTreeMap<u16, u16>,
+    /// What is known of the stream from elsewhere, and of the streams behind it.
+    known: Definitions,
+    known_later: VecDeque<Definitions>,
+    /// What was seen in each stream, if it is wanted.
+    seen: Option<Vec<Definitions>>,
     /// All streams so far had their ends.
     all_whole: bool,
     rebuilt: Rebuilt,
@@ -54,14 +83,50 @@ impl<S: FnMut(&[u8]) -> Result<()>> Rebuild<S> {
             size_bytes,
             at_bytes: 0,
             held: Vec::new(),
-            is_summary: false,
-            is_ended: false,
+            dropped_bytes: 0,
+            next: Next::Magic,
+            crc: Some(crc32fast::Hasher::new()),
             gathered: Contents::default(),
             schemas: BTreeMap::new(),
             channels: BTreeMap::new(),
+            known: Definitions::default(),
+            known_later: VecDeque::new(),
+            seen: None,
             all_whole: true,
             rebuilt: Rebuilt::default(),
         }
+    }
+
+    /// Collects the schemas and channels of each stream; [`into_definitions`](Self::into_definitions) has them.
+    #[must_use]
+    pub fn collecting(mut self) -> Self {
+        self.seen = Some(vec![Definitions::default()]);
+        self
+    }
+
+    /// What was collected of each stream, and whether a channel or a schema of the first one's messages is not among it.
+    ///
+    /// # Errors
+    /// As [`finish`](Self::finish).
+    pub fn into_definitions(mut self) -> Result<(Vec<Definitions>, bool)> {
+        self.end_stream()?;
+        let seen = self.seen.unwrap_or_default();
+        let lacks = seen.first().is_none_or(Definitions::is_incomplete);
+        Ok((seen, lacks))
+    }
+
+    /// Uses the schemas and channels of each stream where a gap has taken them.
+    #[must_use]
+    pub fn knowing(mut self, all: Vec<Definitions>) -> Self {
+        self.known_later = all.into();
+        self.known = self.known_later.pop_front().unwrap_or_default();
+        self
+    }
+
+    /// The beginning of the stream is missing.
+    pub fn begin_inside(&mut self) {
+        self.next = Next::Anything;
+        self.crc = None;
     }
 
     /// Ends the stream, wherever it is; what is fed from here on is another one, of this size, whose messages go into the same file.
@@ -72,27 +137,41 @@ impl<S: FnMut(&[u8]) -> Result<()>> Rebuild<S> {
         self.end_stream()?;
         self.size_bytes = size_bytes;
         self.at_bytes = 0;
-        (self.is_summary, self.is_ended) = (false, false);
+        self.next = Next::Magic;
+        self.crc = Some(crc32fast::Hasher::new());
         self.schemas.clear();
         self.channels.clear();
+        self.known = self.known_later.pop_front().unwrap_or_default();
+        if let Some(seen) = &mut self.seen {
+            seen.push(Definitions::default());
+        }
         self.rebuilt.was_whole = false;
         Ok(())
     }
 
-    /// Whether another record may follow what is missing here: one has ended, or nothing is read any more.
-    pub fn can_go_on(&self) -> bool {
-        self.is_ended || self.at_bytes > 0 && self.held.is_empty()
-    }
-
-    /// Ends the stream here; what is fed up to the next one is left out.
+    /// Bytes are missing here. `is_inside`: the next ones may be in the middle of a record even where one has ended. Returns whether
+    /// a record was broken off.
     ///
     /// # Errors
     /// As [`finish`](Self::finish).
-    pub fn break_off(&mut self) -> Result<()> {
-        self.size_bytes = self.at_bytes + self.held.len() as u64;
-        self.end_stream()?;
-        self.is_ended = true;
-        Ok(())
+    pub fn gap(&mut self, is_inside: bool) -> Result<bool> {
+        let is_at_record =
+            self.held.is_empty() && matches!(self.next, Next::Record | Next::Summary);
+        if self.next == Next::End {
+            return Ok(false);
+        }
+        self.crc = None;
+        if is_at_record && !is_inside {
+            return Ok(false);
+        }
+        let held = self.end_of_part()?;
+        let left_bytes = held.len() as u64 + std::mem::take(&mut self.dropped_bytes);
+        self.rebuilt.skipped_bytes += left_bytes;
+        self.at_bytes += left_bytes;
+        self.cut(&held)?;
+        self.flush()?;
+        self.next = Next::Anything;
+        Ok(left_bytes > 0)
     }
 
     /// Takes the next bytes of the stream.
@@ -100,48 +179,91 @@ impl<S: FnMut(&[u8]) -> Result<()>> Rebuild<S> {
     /// # Errors
     /// The stream is not MCAP, or has a chunk in an unknown compression; or the file cannot be written.
     pub fn feed(&mut self, data: &[u8]) -> Result<()> {
-        if self.is_ended {
-            return Ok(());
+        match self.next {
+            Next::End => {}
+            Next::Nothing => self.dropped_bytes += data.len() as u64,
+            _ => {
+                self.held.extend_from_slice(data);
+                let mut held = std::mem::take(&mut self.held);
+                let used = self.take(&held, false);
+                held.drain(..used?);
+                self.held = held;
+            }
         }
-        self.held.extend_from_slice(data);
-        let mut held = std::mem::take(&mut self.held);
-        let used = self.take(&held);
-        held.drain(..used?);
-        self.held = held;
         Ok(())
     }
 
-    /// Handles the whole records of `held`; returns how many bytes these are.
-    fn take(&mut self, held: &[u8]) -> Result<usize> {
+    /// Handles the whole records of `held`; returns how many bytes these are. `is_all`: no more follow up to a gap or the end.
+    fn take(&mut self, held: &[u8], is_all: bool) -> Result<usize> {
         let mut used = 0;
-        if self.at_bytes == 0 {
-            let begin = held.get(..MAGIC.len()).unwrap_or(held);
-            if !MAGIC.starts_with(begin) {
-                return Err(Failure::usage(format!(
-                    "`{}` is not MCAP: it does not begin with its magic number",
-                    self.name
-                ))
-                .hint("straightway export --format raw, or straightway get"));
-            }
-            if begin.len() < MAGIC.len() {
-                return Ok(0);
-            }
-            used = MAGIC.len();
-            self.at_bytes = used as u64;
-        }
-        while !self.is_ended {
+        loop {
             let rest = held.get(used..).unwrap_or_default();
-            let Some(record) = records(rest).next() else {
-                self.check_length(rest)?;
-                break;
+            let before = self.next;
+            let taken = match before {
+                Next::Magic => self.magic(rest)?,
+                Next::Anything => self.search(rest, is_all),
+                Next::Record | Next::Summary => self.next_record(rest)?,
+                Next::Nothing | Next::End => 0,
             };
-            self.record(&record)?;
-            if !self.is_ended {
-                used += record.whole.len();
-                self.at_bytes += record.whole.len() as u64;
+            used += taken;
+            self.at_bytes += taken as u64;
+            if taken == 0 && self.next == before || matches!(self.next, Next::Nothing | Next::End) {
+                return Ok(used);
             }
         }
-        Ok(used)
+    }
+
+    /// Takes the magic number.
+    fn magic(&mut self, bytes: &[u8]) -> Result<usize> {
+        let begin = bytes.get(..MAGIC.len()).unwrap_or(bytes);
+        if !MAGIC.starts_with(begin) {
+            return Err(Failure::usage(format!(
+                "`{}` is not MCAP: it does not begin with its magic number",
+                self.name
+            ))
+            .hint("straightway export --format raw, or straightway get"));
+        }
+        if begin.len() < MAGIC.len() {
+            return Ok(0);
+        }
+        if let Some(crc) = &mut self.crc {
+            crc.update(&MAGIC);
+        }
+        self.next = Next::Record;
+        Ok(MAGIC.len())
+    }
+
+    /// Looks for a record; returns the number of bytes before it.
+    fn search(&mut self, bytes: &[u8], is_all: bool) -> usize {
+        let has_channel =
+            |id: u16| self.channels.contains_key(&id) || self.known.channel(id).is_some();
+        let skipped = match next_record(bytes, is_all, &has_channel) {
+            Place::Found(at) => {
+                self.next = Next::Record;
+                at
+            }
+            Place::NotBefore(at) => at,
+        };
+        self.rebuilt.skipped_bytes += skipped as u64;
+        skipped
+    }
+
+    /// Takes a record, if it is complete. That at which the stream ends is not taken.
+    fn next_record(&mut self, bytes: &[u8]) -> Result<usize> {
+        let Some(record) = records(bytes).next() else {
+            self.check_length(bytes)?;
+            return Ok(0);
+        };
+        if let (Next::Record, Some(crc)) = (self.next, &mut self.crc) {
+            if record.opcode != op::DATA_END {
+                crc.update(record.whole);
+            }
+        }
+        self.record(&record)?;
+        match self.next {
+            Next::Nothing | Next::End => Ok(0),
+            _ => Ok(record.whole.len()),
+        }
     }
 
     /// Decides whether to wait for a record that is not complete yet. The last one is waited for, because a part of it may be of
@@ -155,7 +277,7 @@ impl<S: FnMut(&[u8]) -> Result<()>> Rebuild<S> {
         match (is_last, len.min(left) > MAX_RECORD_BYTES) {
             (_, false) => Ok(()),
             (true, true) => {
-                self.is_ended = true;
+                self.next = Next::Nothing;
                 Ok(())
             }
             (false, true) => Err(Failure::other(format!(
@@ -167,21 +289,37 @@ impl<S: FnMut(&[u8]) -> Result<()>> Rebuild<S> {
     }
 
     fn record(&mut self, record: &Record<'_>) -> Result<()> {
+        let is_summary = self.next == Next::Summary;
         match record.opcode {
             op::FOOTER => {
-                self.is_ended = true;
+                self.next = Next::End;
                 self.rebuilt.was_whole = true;
                 let end = self.at_bytes + (record.whole.len() + MAGIC.len()) as u64;
                 self.rebuilt.ignored_bytes += self.size_bytes.saturating_sub(end);
                 Ok(())
             }
-            op::DATA_END => {
-                self.is_summary = true;
+            0 => {
+                self.next = Next::Nothing;
                 Ok(())
             }
-            _ if self.is_summary && record.opcode != 0 => Ok(()),
-            op::HEADER if !self.writer.has_begun() => self.writer.begin(record.whole),
-            op::HEADER => Ok(()),
+            op::SCHEMA | op::CHANNEL if is_summary => {
+                if let Some(seen) = self.seen.as_mut().and_then(|all| all.last_mut()) {
+                    seen.add(record);
+                }
+                Ok(())
+            }
+            op::HEADER..=op::DATA_END if is_summary => Ok(()),
+            // Of a later version, or private.
+            _ if is_summary => {
+                self.writer.in_summary(record);
+                Ok(())
+            }
+            op::DATA_END => {
+                self.next = Next::Summary;
+                self.compare_crc(record);
+                Ok(())
+            }
+            op::HEADER => self.header(record),
             op::SCHEMA | op::CHANNEL | op::MESSAGE => {
                 self.writer.begin_without_header()?;
                 self.loose(record)
@@ -202,18 +340,43 @@ impl<S: FnMut(&[u8]) -> Result<()>> Rebuild<S> {
             }
             op::METADATA => {
                 self.flush()?;
-                self.writer.metadata(record)
+                match is_metadata(record.content) {
+                    true => self.writer.metadata(record),
+                    false => {
+                        self.rebuilt.damaged_records += 1;
+                        Ok(())
+                    }
+                }
             }
             op::MESSAGE_INDEX..=op::SUMMARY_OFFSET => Ok(()),
-            0 => {
-                self.is_ended = true;
-                Ok(())
-            }
-            // Of a later version, or private.
             _ => {
                 self.flush()?;
                 self.writer.other(record.whole)
             }
+        }
+    }
+
+    /// The first header is the file's.
+    fn header(&mut self, record: &Record<'_>) -> Result<()> {
+        let mut fields = Fields(record.content);
+        let is_good = fields.counted().is_some() && fields.counted().is_some();
+        if !is_good {
+            self.rebuilt.damaged_records += 1;
+        }
+        if !is_good || self.writer.has_begun() {
+            return Ok(());
+        }
+        self.rebuilt.has_header = true;
+        self.writer.begin(record.whole)
+    }
+
+    /// Compares the data with its checksum, if it has one and nothing of it is missing.
+    fn compare_crc(&mut self, record: &Record<'_>) {
+        let stored = Fields(record.content).u32().filter(|crc| *crc != 0);
+        if let Some((crc, stored)) = self.crc.take().zip(stored) {
+            let is_same = crc.finalize() == stored;
+            let so_far = self.rebuilt.data_matches.unwrap_or(true);
+            self.rebuilt.data_matches = Some(so_far && is_same);
         }
     }
 
@@ -239,13 +402,25 @@ impl<S: FnMut(&[u8]) -> Result<()>> Rebuild<S> {
         let mut contents = Contents::default();
         let mut is_good = true;
         let mut end = 0;
+        let mut definitions = Vec::new();
         let (schemas, channels) = (self.schemas.clone(), self.channels.clone());
         for inner in records(bytes) {
-            is_good &= matches!(self.in_file(&inner), Some(Cow::Borrowed(_)));
+            self.recall(&inner)?;
+            is_good &= match self.in_file(&inner) {
+                Some(Cow::Borrowed(_)) => true,
+                _ => inner.opcode > op::DATA_END,
+            };
+            if let (op::SCHEMA | op::CHANNEL, Some(id)) =
+                (inner.opcode, Fields(inner.content).u16())
+            {
+                definitions.push((inner.opcode, id));
+            }
             contents.note(&inner, end as u64);
             end += inner.whole.len();
         }
-        if is_good && end == bytes.len() {
+        // A reader may take a chunk without messages for a damaged one.
+        if is_good && end == bytes.len() && contents.messages() > 0 {
+            self.writer.has_written(&definitions);
             return self.writer.copy_chunk(record, chunk, &contents);
         }
         // Its messages that no reader could use are left out, and others have another channel's number.
@@ -253,6 +428,7 @@ impl<S: FnMut(&[u8]) -> Result<()>> Rebuild<S> {
         for inner in records(bytes) {
             self.loose(&inner)?;
         }
+        self.rebuilt.left_out_records += u64::from(end != bytes.len());
         self.flush()
     }
 
@@ -269,6 +445,9 @@ impl<S: FnMut(&[u8]) -> Result<()>> Rebuild<S> {
     /// A record of a chunk with the numbers that its schema and its channel have in the file, which are remembered. None: it cannot
     /// be used.
     fn in_file<'r>(&mut self, record: &Record<'r>) -> Option<Cow<'r, [u8]>> {
+        if let Some(seen) = self.seen.as_mut().and_then(|all| all.last_mut()) {
+            seen.add(record);
+        }
         let mut fields = Fields(record.content);
         let id = fields.u16()?;
         match record.opcode {
@@ -296,8 +475,65 @@ impl<S: FnMut(&[u8]) -> Result<()>> Rebuild<S> {
         }
     }
 
-    /// A schema, a channel or a message that is not in a chunk which can be copied.
+    /// Writes the schema and the channel that this record needs, if the stream has not had them but they are known from elsewhere.
+    fn recall(&mut self, record: &Record<'_>) -> Result<()> {
+        let mut fields = Fields(record.content);
+        let Some(id) = fields.u16() else {
+            return Ok(());
+        };
+        match record.opcode {
+            op::MESSAGE if !self.channels.contains_key(&id) => {
+                let Some(channel) = self.known.channel(id).map(<[u8]>::to_vec) else {
+                    return Ok(());
+                };
+                for channel in records(&channel) {
+                    self.recall(&channel)?;
+                    self.rebuilt.recalled_channels += 1;
+                    self.define(&channel)?;
+                }
+            }
+            op::CHANNEL => {
+                let schema = fields.u16().unwrap_or(0);
+                let is_missing = schema > 0 && !self.schemas.contains_key(&schema);
+                let known = self.known.schema(schema).filter(|_| is_missing);
+                let Some(schema) = known.map(<[u8]>::to_vec) else {
+                    return Ok(());
+                };
+                for schema in records(&schema) {
+                    self.define(&schema)?;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Writes a schema or a channel outside of chunks, unless the file has it.
+    fn define(&mut self, record: &Record<'_>) -> Result<()> {
+        match self.in_file(record) {
+            Some(whole) => self.writer.definition(&whole),
+            None => {
+                self.rebuilt.left_out_records += 1;
+                Ok(())
+            }
+        }
+    }
+
+    /// A record of the data that is not in a chunk which can be copied.
     fn loose(&mut self, record: &Record<'_>) -> Result<()> {
+        self.recall(record)?;
+        match record.opcode {
+            op::SCHEMA | op::CHANNEL => return self.define(record),
+            op::MESSAGE => {}
+            opcode if opcode > op::DATA_END => {
+                self.flush()?;
+                return self.writer.other(record.whole);
+            }
+            _ => {
+                self.rebuilt.left_out_records += 1;
+                return Ok(());
+            }
+        }
         let whole = self.in_file(record);
         let Some(record) = whole.as_deref().and_then(|whole| records(whole).next()) else {
             self.rebuilt.left_out_records += 1;
@@ -326,28 +562,40 @@ impl<S: FnMut(&[u8]) -> Result<()>> Rebuild<S> {
     pub fn finish(mut self) -> Result<Rebuilt> {
         self.end_stream()?;
         self.rebuilt.was_whole = self.all_whole;
-        self.rebuilt.messages = self.writer.messages();
-        self.rebuilt.chunks = self.writer.chunks();
+        self.writer.count(&mut self.rebuilt);
         self.writer.end()?;
         Ok(self.rebuilt)
     }
 
     /// Takes what there is of the last record.
     fn end_stream(&mut self) -> Result<()> {
-        let held = std::mem::take(&mut self.held);
-        if !self.rebuilt.was_whole && !held.is_empty() {
-            self.rebuilt.cut_bytes += self.size_bytes - self.at_bytes;
+        let held = self.end_of_part()?;
+        if !self.rebuilt.was_whole {
+            self.rebuilt.cut_bytes += self.size_bytes.saturating_sub(self.at_bytes);
         }
+        self.dropped_bytes = 0;
         self.all_whole &= self.rebuilt.was_whole;
-        let cut = held.get(PREFIX_BYTES..).filter(|_| !self.is_ended);
-        if let (Some(&op::CHUNK), Some(content)) = (held.first(), cut) {
-            self.cut_chunk(content)?;
-        }
+        self.cut(&held)?;
         self.flush()
     }
 
-    /// The chunk at which the stream ends.
-    fn cut_chunk(&mut self, content: &[u8]) -> Result<()> {
+    /// Takes the last whole records before a gap or the end; what is left of the bytes.
+    fn end_of_part(&mut self) -> Result<Vec<u8>> {
+        let mut held = std::mem::take(&mut self.held);
+        if self.next == Next::Anything {
+            let used = self.take(&held, true)?;
+            held.drain(..used);
+        }
+        Ok(held)
+    }
+
+    /// What is of use in a record that is not complete: the messages of a chunk.
+    fn cut(&mut self, held: &[u8]) -> Result<()> {
+        let (Next::Record, Some(&op::CHUNK), Some(content)) =
+            (self.next, held.first(), held.get(PREFIX_BYTES..))
+        else {
+            return Ok(());
+        };
         let Some(chunk) = Chunk::parse(content) else {
             return Ok(());
         };
@@ -363,27 +611,4 @@ impl<S: FnMut(&[u8]) -> Result<()>> Rebuild<S> {
         self.rebuilt.recovered_messages += now - before;
         Ok(())
     }
-}
-
-/// Whether a schema has its name, its encoding and its data.
-fn is_schema(content: &[u8]) -> bool {
-    let mut fields = Fields(content);
-    let _ = fields.u16();
-    (0..3).all(|_| fields.counted().is_some())
-}
-
-/// Whether a channel has its topic, its encoding and its metadata.
-fn is_channel(content: &[u8]) -> bool {
-    let mut fields = Fields(content);
-    let _ = fields.u32();
-    (0..3).all(|_| fields.counted().is_some())
-}
-
-/// Whether an attachment is complete and matches its checksum, if it has one.
-fn is_attachment(content: &[u8]) -> bool {
-    let Some((covered, crc)) = content.split_last_chunk::<4>() else {
-        return false;
-    };
-    let crc = u32::from_le_bytes(*crc);
-    crc == 0 || crc32fast::hash(covered) == crc
 }

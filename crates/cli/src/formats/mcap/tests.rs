@@ -1,6 +1,6 @@
 use super::layout::{Chunk, Fields, MAGIC, Making, Record, op, records};
 use super::unpack::{Unpacked, unpack};
-use super::{Rebuild, Rebuilt};
+use super::{Definitions, Rebuild, Rebuilt};
 use crate::failure::Result;
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -392,15 +392,264 @@ fn streams_that_follow_each_other_become_one_file() {
     assert_eq!(copies.count(), 2);
     let (whole, rebuilt) = super::tests::rebuild(&file, 4096).unwrap();
     assert!(whole == file && rebuilt.was_whole);
-    // Channel 3 is the other one.
+    // Channel 3 is the other one. They are in the data, before their messages, and again in the summary.
     let channels = records(&file[8..]).filter(|record| record.opcode == op::CHANNEL);
     let channels: Vec<&[u8]> = channels.map(|record| record.whole).collect();
-    assert_eq!(
-        channels,
-        [channel(1, 1), channel(2, 0), {
-            let mut third = channel(1, 0);
-            third[9] = 3;
-            third
-        }]
+    let expected = [channel(1, 1), channel(2, 0), {
+        let mut third = channel(1, 0);
+        third[9] = 3;
+        third
+    }];
+    assert_eq!(channels, [&expected[..], &expected].concat());
+}
+
+/// Where each message of a stream has its record, or its chunk: its number, and where that begins and ends.
+fn places_of(stream: &[u8]) -> Vec<(u64, usize, usize)> {
+    let number = |record: &Record<'_>| {
+        let mut fields = Fields(record.content);
+        fields.bytes(2).and_then(|_| fields.u32()).unwrap().into()
+    };
+    let mut places = Vec::new();
+    let mut at = MAGIC.len();
+    for record in records(&stream[at..]) {
+        let end = at + record.whole.len();
+        match record.opcode {
+            op::MESSAGE => places.push((number(&record), at, end)),
+            op::CHUNK => {
+                let Unpacked::Whole(bytes) = unpack(&Chunk::parse(record.content).unwrap()) else {
+                    panic!("a chunk of the test is damaged");
+                };
+                let inner = records(&bytes).filter(|inner| inner.opcode == op::MESSAGE);
+                places.extend(inner.map(|inner| (number(&inner), at, end)));
+            }
+            op::DATA_END => break,
+            _ => {}
+        }
+        at = end;
+    }
+    places
+}
+
+/// The parts of a stream, between which bytes are missing.
+fn rebuild_parts(
+    parts: &[&[u8]],
+    is_inside: bool,
+    known: Option<Vec<Definitions>>,
+) -> (Vec<u8>, Rebuilt, Vec<Definitions>) {
+    let size_bytes = parts.iter().map(|part| part.len() as u64).sum();
+    let run = |rebuild: &mut Rebuild<_>| {
+        for (at, part) in parts.iter().enumerate() {
+            match at {
+                0 if is_inside => rebuild.begin_inside(),
+                0 => {}
+                _ => {
+                    rebuild.gap(true).unwrap();
+                }
+            }
+            part.chunks(113)
+                .for_each(|data| rebuild.feed(data).unwrap());
+        }
+    };
+    type Sink<'s> = Box<dyn FnMut(&[u8]) -> Result<()> + 's>;
+    let mut scan =
+        Rebuild::new("a", size_bytes, Box::new(|_: &[u8]| Ok(())) as Sink<'_>).collecting();
+    run(&mut scan);
+    let (seen, _) = scan.into_definitions().unwrap();
+    let mut file = Vec::new();
+    let sink = Box::new(|data: &[u8]| {
+        file.extend_from_slice(data);
+        Ok(())
+    }) as Sink<'_>;
+    let mut rebuild = Rebuild::new("a", size_bytes, sink).knowing(known.unwrap_or(seen.clone()));
+    run(&mut rebuild);
+    let rebuilt = rebuild.finish().unwrap();
+    (file, rebuilt, seen)
+}
+
+/// MCAP 1.0, "Records": nothing but lengths says where a record begins.
+#[test]
+fn behind_a_gap_every_whole_record_is_kept() {
+    let (stream, _) = stream();
+    let places = places_of(&stream);
+    let len = stream.len();
+    for step in 0..600 {
+        let from = MAGIC.len() + step * 7919 % (len - 40);
+        let to = (from + 1 + step * 31 % 400).min(len - 29 - 8);
+        let (file, rebuilt, _) = rebuild_parts(&[&stream[..from], &stream[to..]], false, None);
+        let numbers = messages_of(&file);
+        let before = places
+            .iter()
+            .filter(|(.., end)| *end <= from)
+            .map(|place| place.0);
+        let behind: Vec<u64> = places
+            .iter()
+            .filter(|(_, at, _)| *at >= to)
+            .map(|place| place.0)
+            .collect();
+        let before: Vec<u64> = before.collect();
+        assert!(numbers.starts_with(&before), "{from} {to}: {numbers:?}");
+        assert!(
+            numbers.ends_with(&behind),
+            "{from} {to}: {numbers:?} {behind:?}"
+        );
+        // Others are of chunks of which a part is missing: before the gap they are counted, and behind it they are records, too, if the
+        // chunk has no compression.
+        let others = (numbers.len() - before.len() - behind.len()) as u64;
+        assert!(rebuilt.recovered_messages <= others, "{from} {to}");
+        assert!(
+            numbers.is_sorted_by(|one, next| one < next),
+            "{from} {to}: {numbers:?}"
+        );
+        assert_eq!(
+            rebuilt.left_out_records + rebuilt.damaged_chunks,
+            0,
+            "{from} {to}: {rebuilt:?}"
+        );
+        assert_eq!((rebuilt.was_whole, rebuilt.data_matches), (true, None));
+        let whole = rebuild(&file, 4096).unwrap();
+        assert!(whole.0 == file && whole.1.was_whole, "{from} {to}");
+    }
+}
+
+#[test]
+fn a_stream_without_its_beginning_has_what_its_end_repeats() {
+    let (stream, _) = stream();
+    let places = places_of(&stream);
+    for from in (9..stream.len() - 400).step_by(41) {
+        let (file, rebuilt, _) = rebuild_parts(&[&stream[from..]], true, None);
+        let expected: Vec<u64> = places
+            .iter()
+            .filter(|(_, at, _)| *at >= from)
+            .map(|place| place.0)
+            .collect();
+        let numbers = messages_of(&file);
+        assert!(
+            numbers.ends_with(&expected),
+            "{from}: {numbers:?} {rebuilt:?}"
+        );
+        assert!(
+            numbers.is_sorted_by(|one, next| one < next),
+            "{from}: {numbers:?}"
+        );
+        assert_eq!(rebuilt.has_header, from == 8);
+    }
+    // Without a summary nothing says what the messages are: all of them are counted, or part of what was skipped.
+    let end = places.last().unwrap().2;
+    let from = places[30].1;
+    let (file, rebuilt, _) = rebuild_parts(&[&stream[from..end]], true, None);
+    assert_eq!(messages_of(&file), [0; 0]);
+    assert!(
+        rebuilt.left_out_records >= 12 && rebuilt.has_damage(),
+        "{rebuilt:?}"
     );
+    // Another part of the recording has them.
+    let (.., seen) = rebuild_parts(&[&stream[..200]], false, None);
+    let (file, rebuilt, _) = rebuild_parts(&[&stream[from..end]], true, Some(seen));
+    let expected: Vec<u64> = places
+        .iter()
+        .filter(|(_, at, _)| *at >= from)
+        .map(|place| place.0)
+        .collect();
+    assert_eq!(messages_of(&file), expected);
+    assert_eq!((rebuilt.recalled_channels, rebuilt.schemas), (2, 1));
+}
+
+/// MCAP 1.0, "Chunk": messages may refer to channels that stand before it. Readers take a chunk without an index for a damaged one.
+#[test]
+fn schemas_and_channels_outside_of_chunks_stay_there() {
+    let inner = [message(1, 0), message(2, 1)].concat();
+    let only = [schema(1), channel(1, 1), channel(2, 0)].concat();
+    let begin = [
+        &MAGIC[..],
+        &Making::new(op::HEADER).counted(b"").counted(b"").end(),
+    ]
+    .concat();
+    for first in [
+        only.clone(),
+        chunk("", &only, 0),
+        chunk("zstd", &only, crc32fast::hash(&only)),
+    ] {
+        let twice = [&begin[..], &first, &first, &chunk("lz4", &inner, 0)].concat();
+        let (file, rebuilt) = rebuild(&twice, 50).unwrap();
+        assert_eq!(messages_of(&file), [0, 1]);
+        assert_eq!(
+            (rebuilt.chunks, rebuilt.schemas, rebuilt.channels),
+            (1, 1, 2)
+        );
+        assert_eq!((rebuilt.left_out_records, rebuilt.damaged_chunks), (0, 0));
+        assert_eq!(
+            file[..begin.len() + only.len()],
+            [&begin[..], &only].concat()
+        );
+    }
+}
+
+#[test]
+fn records_of_later_versions_are_kept_and_what_is_malformed_is_counted() {
+    let private = Making::new(0x90).bytes(b"private").end();
+    let bad = |opcode| Making::new(opcode).u32(77).end();
+    let contents = [&channel(1, 0)[..], &message(1, 0), &private, &message(1, 1)].concat();
+    let stream = [
+        &MAGIC[..],
+        &chunk("zstd", &contents, 0),
+        // Its numbers change, so it is packed again.
+        &channel(2, 0),
+        &bad(op::METADATA),
+        &bad(op::ATTACHMENT),
+        &bad(op::SCHEMA),
+        &Making::new(op::DATA_END).u32(0).end(),
+        &private,
+        &Making::new(op::FOOTER).u64(0).u64(0).u32(0).end(),
+        &MAGIC,
+    ]
+    .concat();
+    let (file, rebuilt) = rebuild(&stream, 4096).unwrap();
+    assert_eq!(messages_of(&file), [0, 1]);
+    assert_eq!((rebuilt.damaged_records, rebuilt.left_out_records), (2, 1));
+    assert!(rebuilt.has_damage() && !rebuilt.has_loss());
+    let kept = file.windows(private.len()).filter(|part| *part == private);
+    assert_eq!(kept.count(), 1, "one is packed, one is in the summary");
+    let (again, _) = rebuild(&file, 77).unwrap();
+    assert!(again == file);
+    // MCAP 1.0, "Records": later versions may add fields at the end of a record. The checksum is that of the fields before it.
+    let attachment = Making::new(op::ATTACHMENT).u64(5).u64(6);
+    let attachment = attachment.counted(b"map").counted(b"").u64(3);
+    let attachment = attachment.bytes(b"abc").end();
+    let fields = &attachment[9..];
+    for (crc, damaged) in [(crc32fast::hash(fields), 0), (0, 0), (1, 1)] {
+        let longer = Making::new(op::ATTACHMENT).bytes(fields);
+        let longer = longer.u32(crc).bytes(b"a later field").end();
+        let (file, rebuilt) = rebuild(&[&MAGIC[..], &longer].concat(), 9).unwrap();
+        assert_eq!(
+            (rebuilt.attachments, rebuilt.damaged_records),
+            (1 - damaged, damaged)
+        );
+        let is_there = file.windows(longer.len()).any(|part| part == longer);
+        assert_eq!(is_there, damaged == 0);
+    }
+    // Part of a record at the end of a chunk's contents.
+    let cut = [&channel(1, 0)[..], &message(1, 0), &private[..9]].concat();
+    let (file, rebuilt) = rebuild(&[&MAGIC[..], &chunk("", &cut, 0)].concat(), 9).unwrap();
+    assert_eq!((messages_of(&file), rebuilt.left_out_records), (vec![0], 1));
+}
+
+/// MCAP 1.0, "Data End": the checksum of all bytes before it.
+#[test]
+fn data_that_does_not_match_its_checksum_is_reported() {
+    let data = [&MAGIC[..], &channel(1, 0), &message(1, 3)].concat();
+    let end = |crc| {
+        let footer = Making::new(op::FOOTER).u64(0).u64(0).u32(0).end();
+        [
+            &Making::new(op::DATA_END).u32(crc).end()[..],
+            &footer,
+            &MAGIC,
+        ]
+        .concat()
+    };
+    let crc = crc32fast::hash(&data);
+    for (stored, matches) in [(crc, Some(true)), (crc ^ 1, Some(false)), (0, None)] {
+        let (_, rebuilt) = rebuild(&[&data[..], &end(stored)].concat(), 5).unwrap();
+        assert_eq!(rebuilt.data_matches, matches);
+        assert_eq!(rebuilt.has_damage(), matches == Some(false));
+    }
 }

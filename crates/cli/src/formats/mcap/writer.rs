@@ -1,9 +1,10 @@
 //! Writes chunks, their indexes and the summary of an MCAP file, in one pass.
 
+use super::Rebuilt;
 use super::layout::{Chunk, Fields, MAGIC, Making, PREFIX_BYTES, Record, numbered, op};
 use crate::failure::Result;
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Who wrote the file, if the stream has no header.
 const LIBRARY: &[u8] = b"straightway";
@@ -61,11 +62,15 @@ pub struct Writer<S> {
     has_begun: bool,
     schemas: BTreeMap<u16, Vec<u8>>,
     channels: BTreeMap<u16, Vec<u8>>,
+    /// The opcodes and numbers of those that the data has already.
+    written: BTreeSet<(u8, u16)>,
     messages: BTreeMap<u16, u64>,
     times: Option<(u64, u64)>,
     chunk_indexes: Vec<Vec<u8>>,
     attachment_indexes: Vec<Vec<u8>>,
     metadata_indexes: Vec<Vec<u8>>,
+    /// Records of the summary that are copied, by their opcode.
+    summary: BTreeMap<u8, Vec<Vec<u8>>>,
 }
 
 impl<S: FnMut(&[u8]) -> Result<()>> Writer<S> {
@@ -78,6 +83,8 @@ impl<S: FnMut(&[u8]) -> Result<()>> Writer<S> {
             has_begun: false,
             schemas: BTreeMap::new(),
             channels: BTreeMap::new(),
+            written: BTreeSet::new(),
+            summary: BTreeMap::new(),
             messages: BTreeMap::new(),
             times: None,
             chunk_indexes: Vec::new(),
@@ -221,6 +228,27 @@ impl<S: FnMut(&[u8]) -> Result<()>> Writer<S> {
         self.put(record.whole)
     }
 
+    /// Writes a schema or a channel that [`schema`](Self::schema) or [`channel`](Self::channel) has placed, unless the data has it.
+    pub fn definition(&mut self, whole: &[u8]) -> Result<()> {
+        let opcode = whole.first().copied().unwrap_or(0);
+        let id = Fields(whole.get(PREFIX_BYTES..).unwrap_or_default()).u16();
+        match self.written.insert((opcode, id.unwrap_or(0))) {
+            true => self.put(whole),
+            false => Ok(()),
+        }
+    }
+
+    /// The data has these: they are in a chunk that is copied.
+    pub fn has_written(&mut self, definitions: &[(u8, u16)]) {
+        self.written.extend(definitions);
+    }
+
+    /// Copies a record into the summary.
+    pub fn in_summary(&mut self, record: &Record<'_>) {
+        let group = self.summary.entry(record.opcode).or_default();
+        group.push(record.whole.to_vec());
+    }
+
     /// Writes a record that has no index.
     pub fn other(&mut self, whole: &[u8]) -> Result<()> {
         self.put(whole)
@@ -231,9 +259,14 @@ impl<S: FnMut(&[u8]) -> Result<()>> Writer<S> {
         self.messages.values().sum()
     }
 
-    /// Chunks so far.
-    pub fn chunks(&self) -> u64 {
-        self.chunk_indexes.len() as u64
+    /// Counts what the file has.
+    pub fn count(&self, rebuilt: &mut Rebuilt) {
+        rebuilt.messages = self.messages();
+        rebuilt.chunks = self.chunk_indexes.len() as u64;
+        rebuilt.schemas = self.schemas.len() as u64;
+        rebuilt.channels = self.channels.len() as u64;
+        rebuilt.attachments = self.attachment_indexes.len() as u64;
+        rebuilt.metadata = self.metadata_indexes.len() as u64;
     }
 
     /// Writes the end of the data, the summary and the footer.
@@ -257,7 +290,8 @@ impl<S: FnMut(&[u8]) -> Result<()>> Writer<S> {
             ),
         ];
         let mut offsets = Vec::new();
-        for (opcode, records) in groups {
+        let copied = std::mem::take(&mut self.summary);
+        for (opcode, records) in groups.into_iter().chain(copied) {
             let at = self.offset;
             for record in &records {
                 self.put(record)?;

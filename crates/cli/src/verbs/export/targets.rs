@@ -65,6 +65,12 @@ impl Targets {
         })
     }
 
+    /// The name of the data's file, without its folder.
+    pub fn data_name(&self) -> String {
+        let name = self.data.0.file_name().unwrap_or_default();
+        name.to_string_lossy().into_owned()
+    }
+
     /// Opens the data's file under a temporary name.
     ///
     /// # Errors

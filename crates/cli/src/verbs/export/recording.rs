@@ -1,0 +1,144 @@
+//! The recording that is exported: its segments, and what is missing within and between them.
+
+use super::segments::{MissingSegments, StoredNames, before_first, between};
+use crate::failure::{Failure, Result};
+use crate::formats::gaps::{self, MAX_GAPS_BYTES};
+use crate::live::origin::Origin;
+use crate::stream::segments::files::gaps_name;
+use crate::verbs::put::check_name;
+use crate::volume::listing::FileEntry;
+use crate::volume::{failed, shown};
+use indicatif::ProgressBar;
+use stream::Gap;
+use volume::Error;
+
+/// A recording, and what is missing in it.
+#[derive(Default)]
+pub struct Recording {
+    /// Its segments, at least one.
+    pub segments: Vec<FileEntry>,
+    /// The bytes of all of them.
+    pub size_bytes: u64,
+    /// Gaps, segments between others among them if it is known how long they were.
+    pub gaps: Vec<Gap>,
+    /// How many gaps there are before the end of each segment.
+    pub gaps_until: Vec<usize>,
+    /// Where the stream of another recording begins.
+    pub restarts: Vec<u64>,
+    /// Segments that are missing before the first one, as far as that shows them.
+    pub missing_before: Option<MissingSegments>,
+    /// Segments that are missing between the others.
+    pub missing: Vec<MissingSegments>,
+}
+
+impl Recording {
+    /// Finds the segments of these names, and what is missing.
+    ///
+    /// # Errors
+    /// A file does not exist, or its companion was not written by a recording.
+    pub fn find(origin: &Origin<'_, '_>, stored: &StoredNames, names: &[String]) -> Result<Self> {
+        let mut recording = Self::default();
+        // The bytes that were lost in the segment before.
+        let mut lost_bytes = 0;
+        for name in names {
+            let missing = || failed(format_args!("opening `{}`", shown(name)), Error::NotFound);
+            let entry = origin.find(name)?.ok_or_else(missing)?;
+            let begin_bytes = recording.size_bytes;
+            match recording.segments.last() {
+                None => recording.missing_before = before_first(stored, &entry),
+                Some(last) => {
+                    let missing = between(stored, (last, lost_bytes), &entry, begin_bytes);
+                    recording.miss(missing);
+                }
+            }
+            let gaps = gaps_of(origin, &entry)?;
+            lost_bytes = gaps::lost_bytes(&gaps);
+            for gap in gaps {
+                let offset_bytes = begin_bytes + gap.offset_bytes;
+                match gap.lost_bytes {
+                    0 => recording.restarts.push(offset_bytes),
+                    _ => recording.gaps.push(Gap {
+                        offset_bytes,
+                        ..gap
+                    }),
+                }
+            }
+            recording.gaps_until.push(recording.gaps.len());
+            recording.size_bytes += entry.size_bytes;
+            recording.segments.push(entry);
+        }
+        // Nothing is missing behind the end.
+        let size_bytes = recording.size_bytes;
+        recording.gaps.retain(|gap| gap.offset_bytes < size_bytes);
+        Ok(recording)
+    }
+
+    /// The name of the recording, or of its first segment.
+    pub fn name(&self) -> &str {
+        self.segments
+            .first()
+            .map_or("", |entry| entry.name.as_str())
+    }
+
+    /// What is missing where the segment at this byte begins.
+    pub fn missing_at(&self, offset_bytes: u64) -> Option<&MissingSegments> {
+        let mut behind = self.missing.iter();
+        behind.rfind(|missing| missing.offset_bytes == offset_bytes)
+    }
+
+    /// Adds segments that are missing at the end of the others: a gap, if it is known how long they were.
+    fn miss(&mut self, missing: Option<MissingSegments>) {
+        let Some(missing) = missing else { return };
+        self.gaps
+            .extend(missing.missing_bytes.map(|lost_bytes| Gap {
+                offset_bytes: missing.offset_bytes,
+                lost_bytes,
+                at_us: 0,
+                count: 1,
+            }));
+        self.missing.push(missing);
+    }
+}
+
+/// The gaps that a segment's companion lists.
+///
+/// # Errors
+/// It was not written by a recording, or cannot be read.
+pub fn gaps_of(origin: &Origin<'_, '_>, entry: &FileEntry) -> Result<Vec<Gap>> {
+    let companion = gaps_name(&entry.name);
+    let lines = companion_of(origin, &companion, MAX_GAPS_BYTES)?;
+    gaps::parse(&companion, &lines.unwrap_or_default(), entry.size_bytes)
+}
+
+/// A small file beside the recording, if there is one.
+///
+/// # Errors
+/// It is longer than `max_bytes`, or cannot be read.
+pub fn companion_of(
+    origin: &Origin<'_, '_>,
+    name: &str,
+    max_bytes: u64,
+) -> Result<Option<Vec<u8>>> {
+    // A name that is too long is one that no recording could make.
+    if check_name(name).is_err() {
+        return Ok(None);
+    }
+    let Some(entry) = origin.find(name)? else {
+        return Ok(None);
+    };
+    if entry.size_bytes > max_bytes {
+        let what = format!(
+            "`{}` has {} bytes, more than {max_bytes}",
+            shown(name),
+            entry.size_bytes
+        );
+        return Err(Failure::other(what).hint("straightway get fetches the recording alone"));
+    }
+    let mut bytes = Vec::new();
+    let bar = ProgressBar::hidden();
+    origin.read(&entry, entry.size_bytes, &bar, &mut |data| {
+        bytes.extend_from_slice(data);
+        Ok(())
+    })?;
+    Ok(Some(bytes))
+}

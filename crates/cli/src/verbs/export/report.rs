@@ -1,0 +1,263 @@
+//! What an export reports.
+
+use super::recording::Recording;
+use super::segments::{MissingReason, MissingSegments};
+use crate::SCHEMA_VERSION;
+use crate::failure::Exit;
+use crate::formats::mcap::Rebuilt;
+use crate::units::{counted, exact};
+use crate::volume::shown;
+use schemars::JsonSchema;
+use serde::Serialize;
+use stream::Gap;
+
+/// What was exported.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Exported {
+    /// The version of this structure.
+    pub schema_version: u32,
+    /// The device.
+    pub device: String,
+    /// The path to it.
+    pub path: String,
+    /// The recording's name, or that of its first segment.
+    pub name: String,
+    /// Files that were read, one after the other.
+    pub segments: u64,
+    /// raw, sigmf, mcap or pcapng.
+    pub format: &'static str,
+    /// The files that were written.
+    pub files: Vec<String>,
+    /// The size of the recording.
+    pub length_bytes: u64,
+    /// Gaps within it, segments between others among them if it is known how long they were.
+    pub gaps: u64,
+    /// Bytes that are missing there.
+    pub lost_bytes: u64,
+    /// Segments that are missing before the first one, and between others.
+    pub missing_segments: Vec<MissingSegments>,
+    /// Whether its data was compared with the checksums of the volume.
+    pub verified: bool,
+    /// The time it took.
+    pub elapsed_us: u64,
+    /// Of samples.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sigmf: Option<SigmfExported>,
+    /// Of messages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mcap: Option<Rebuilt>,
+}
+
+/// What SigMF's metadata describes.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct SigmfExported {
+    /// Samples.
+    pub samples: u64,
+    /// Capture segments.
+    pub captures: u64,
+    /// Bytes of a part of a sample at the end, left out.
+    pub cut_bytes: u64,
+    /// Captures that describe samples behind the end, left out.
+    pub left_out_captures: u64,
+    /// Whether the digest that the stored metadata has is that of other bytes.
+    pub differs_from_digest: bool,
+    /// The digest of the samples.
+    pub sha512: String,
+}
+
+/// What is missing in raw bytes, for FILE.gaps.json.
+#[derive(Serialize)]
+pub struct RawGaps<'g> {
+    schema_version: u32,
+    name: &'g str,
+    length_bytes: u64,
+    gaps: Vec<RawGap>,
+    missing_segments: &'g [MissingSegments],
+}
+
+#[derive(Serialize)]
+struct RawGap {
+    offset_bytes: u64,
+    lost_bytes: u64,
+    arrival_us: u64,
+}
+
+impl<'g> RawGaps<'g> {
+    /// What is missing; none if nothing is.
+    pub fn of(recording: &'g Recording, missing_segments: &'g [MissingSegments]) -> Option<Self> {
+        let is_whole = recording.gaps.is_empty() && missing_segments.is_empty();
+        (!is_whole).then(|| Self {
+            schema_version: SCHEMA_VERSION,
+            name: recording.name(),
+            length_bytes: recording.size_bytes,
+            gaps: recording.gaps.iter().map(RawGap::of).collect(),
+            missing_segments,
+        })
+    }
+}
+
+impl RawGap {
+    const fn of(gap: &Gap) -> Self {
+        Self {
+            offset_bytes: gap.offset_bytes,
+            lost_bytes: gap.lost_bytes,
+            arrival_us: gap.at_us,
+        }
+    }
+}
+
+impl Exported {
+    /// The exit status: whether what was exported is damaged, or lacks something that the recording had.
+    pub fn exit(&self) -> Exit {
+        let mcap = self.mcap.as_ref();
+        let differs = self
+            .sigmf
+            .as_ref()
+            .is_some_and(|sigmf| sigmf.differs_from_digest);
+        let is_lost = |missing: &MissingSegments| missing.reason == MissingReason::NotStored;
+        if differs || mcap.is_some_and(Rebuilt::has_damage) {
+            Exit::Rot
+        } else if mcap.is_some_and(Rebuilt::has_loss) || self.missing_segments.iter().any(is_lost) {
+            Exit::Late
+        } else {
+            Exit::Done
+        }
+    }
+
+    /// For people.
+    pub fn text(&self) -> String {
+        let mut text = format!(
+            "exported `{}`{}, {}, to {}\n",
+            shown(&self.name),
+            match self.segments {
+                1 => String::new(),
+                segments => format!(" and the segments behind it, {segments} in all"),
+            },
+            exact(self.length_bytes),
+            self.files.join(" and ")
+        );
+        let mut line = |line: String| text.push_str(&format!("  {line}\n"));
+        if self.gaps > 0 {
+            line(format!(
+                "{}, {} missing",
+                counted(self.gaps, "gap"),
+                exact(self.lost_bytes)
+            ));
+        }
+        for missing in &self.missing_segments {
+            let place = match missing.offset_bytes {
+                0 => "at the beginning".to_owned(),
+                at => format!("at byte {at}"),
+            };
+            let bytes = match missing.missing_bytes {
+                Some(bytes) => exact(bytes),
+                None => "an unknown number of bytes".to_owned(),
+            };
+            line(format!("{place}: {}, {bytes}", missing.text()));
+        }
+        if let Some(sigmf) = &self.sigmf {
+            line(format!(
+                "{} in {}",
+                counted(sigmf.samples, "sample"),
+                counted(sigmf.captures, "capture")
+            ));
+            if sigmf.cut_bytes > 0 {
+                line(format!(
+                    "{} at the end left out: a part of a sample",
+                    counted(sigmf.cut_bytes, "byte")
+                ));
+            }
+            if sigmf.left_out_captures > 0 {
+                line(format!(
+                    "{} left out: behind the last sample",
+                    counted(sigmf.left_out_captures, "capture")
+                ));
+            }
+            if sigmf.differs_from_digest {
+                line("the samples do not match the core:sha512 of the stored metadata".to_owned());
+            }
+        }
+        if let Some(mcap) = &self.mcap {
+            mcap.lines().into_iter().for_each(&mut line);
+        }
+        if !self.verified {
+            line("not verified: the recording has no checksums".to_owned());
+        }
+        text
+    }
+}
+
+impl Rebuilt {
+    fn lines(&self) -> Vec<String> {
+        let mut lines = vec![format!(
+            "{} in {} of {}",
+            counted(self.messages, "message"),
+            counted(self.chunks, "chunk"),
+            counted(self.channels, "channel")
+        )];
+        let kept = [
+            (self.attachments, "attachment"),
+            (self.metadata, "metadata record"),
+        ];
+        for (count, thing) in kept {
+            if count > 0 {
+                lines.push(counted(count, thing));
+            }
+        }
+        if !self.has_header {
+            lines.push("the stream's header is missing; the file's has no profile".to_owned());
+        }
+        if !self.was_whole {
+            lines.push("the stream has no end; the file has one".to_owned());
+        }
+        let counts = [
+            (
+                self.cut_bytes,
+                "byte",
+                "at the end of the stream in a record that is not complete",
+            ),
+            (
+                self.skipped_bytes,
+                "byte",
+                "left out beside gaps: of records that are not complete, or not known",
+            ),
+            (
+                self.recovered_messages,
+                "message",
+                "recovered from a chunk that is not complete, not covered by its checksum",
+            ),
+            (
+                self.recalled_channels,
+                "channel",
+                "taken from elsewhere in the recording",
+            ),
+            (self.damaged_chunks, "chunk", "left out: damaged"),
+            (
+                self.damaged_records,
+                "record",
+                "left out: a damaged header, attachment or metadata",
+            ),
+            (
+                self.left_out_records,
+                "record",
+                "left out: without a channel or a schema, or malformed",
+            ),
+            (
+                self.ignored_bytes,
+                "byte",
+                "behind the stream's end left out",
+            ),
+        ];
+        for (count, thing, what) in counts {
+            if count > 0 {
+                lines.push(format!("{} {what}", counted(count, thing)));
+            }
+        }
+        if self.data_matches == Some(false) {
+            lines.push(
+                "the data does not match the checksum that the stream has of all of it".to_owned(),
+            );
+        }
+        lines
+    }
+}

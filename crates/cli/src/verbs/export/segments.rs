@@ -1,0 +1,390 @@
+//! Which segments of a recording an export has, and which are missing, by the numbers in their names and by what each keeps of its place
+//! in the recording.
+
+use crate::stream::segments::tag::Tag;
+use crate::volume::listing::FileEntry;
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Digits of a segment's number, at least (`record`, `%n`).
+const NUMBER_DIGITS: usize = 6;
+
+/// A name with a number, as `record --segment` makes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Numbered {
+    before: String,
+    /// The number.
+    pub number: u64,
+    after: String,
+}
+
+impl Numbered {
+    /// The last six or more digits of a name are its number, unless they are a date or a time of day.
+    pub fn of(name: &str) -> Option<Self> {
+        let bytes = name.as_bytes();
+        let is_digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_digit);
+        let mut end = bytes.len();
+        loop {
+            end = (1..=end).rev().find(|end| is_digit(end - 1))?;
+            let begin = (0..end).rev().take_while(|at| is_digit(*at)).last()?;
+            let (before, digits, after) = (&name[..begin], &name[begin..end], &name[end..]);
+            if digits.len() >= NUMBER_DIGITS && !is_time(before, digits) {
+                return Some(Self {
+                    before: before.to_owned(),
+                    number: digits.parse().ok()?,
+                    after: after.to_owned(),
+                });
+            }
+            end = begin;
+        }
+    }
+
+    /// The name of another segment, if the names differ by the number only.
+    pub fn name_of(&self, number: u64) -> String {
+        format!("{}{number:0NUMBER_DIGITS$}{}", self.before, self.after)
+    }
+
+    /// What the names of a recording's segments have in common: the times in them differ.
+    fn shape(&self) -> String {
+        format!(
+            "{}*{}",
+            without_times(&self.before),
+            without_times(&self.after)
+        )
+    }
+}
+
+/// A text with `#` for the digits of a date, and behind it for those of a time of day.
+fn without_times(text: &str) -> String {
+    let mut masked = String::new();
+    let mut is_behind_date = false;
+    let mut rest = text;
+    while let Some(begin) = rest.find(|letter: char| letter.is_ascii_digit()) {
+        let (before, digits) = rest.split_at(begin);
+        let len = digits.bytes().take_while(u8::is_ascii_digit).count();
+        let (digits, after) = digits.split_at(len);
+        let is_date = digits.starts_with("19") || digits.starts_with("20");
+        is_behind_date |= is_date && matches!(len, 4 | 8 | 14);
+        masked += before;
+        masked += match is_behind_date && len % 2 == 0 {
+            true => "#",
+            false => digits,
+        };
+        rest = after;
+    }
+    masked + rest
+}
+
+/// Whether digits are a date (`%Y%m%d`), or behind one a time of day (`%H%M%S`), or both.
+fn is_time(before: &str, digits: &str) -> bool {
+    let is_date = |text: &str| text.starts_with("19") || text.starts_with("20");
+    let ahead = before.trim_end_matches(|letter: char| !letter.is_ascii_digit());
+    let date = ahead
+        .get(ahead.len().saturating_sub(8)..)
+        .unwrap_or_default();
+    let is_behind_date = ahead.len() < before.len()
+        && before.len() - ahead.len() == 1
+        && date.len() == 8
+        && date.bytes().all(|byte| byte.is_ascii_digit())
+        && is_date(date)
+        && !before.ends_with('.');
+    match digits.len() {
+        6 => is_behind_date,
+        8 | 14 => is_date(digits),
+        _ => false,
+    }
+}
+
+/// Why segments are missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum MissingReason {
+    /// The volume does not have all of them.
+    NotStored,
+    /// The volume has them, but they were not named.
+    NotNamed,
+    /// The recording removed them, as a ring does (`--keep`).
+    RingRemoved,
+}
+
+/// Segments that are missing before one, or between two.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct MissingSegments {
+    /// The number of the first.
+    pub first: u64,
+    /// The number of the last.
+    pub last: u64,
+    /// Where they are missing in what was read, in bytes.
+    pub offset_bytes: u64,
+    /// How many bytes they had, those counted that were lost in them; null if unknown.
+    pub missing_bytes: Option<u64>,
+    /// Why they are missing.
+    pub reason: MissingReason,
+    /// Whether what follows them is of another recording, whose beginning is among them.
+    #[serde(skip)]
+    pub is_restart: bool,
+}
+
+impl MissingSegments {
+    /// For messages: `segments 2 to 4 are missing`.
+    pub fn text(&self) -> String {
+        let which = match self.last - self.first {
+            0 => format!("segment {}", self.first),
+            _ => format!("segments {} to {}", self.first, self.last),
+        };
+        let verb = if self.first == self.last { "is" } else { "are" };
+        let what = match self.reason {
+            MissingReason::NotStored => "missing on the volume",
+            MissingReason::NotNamed => "not named",
+            MissingReason::RingRemoved => "removed by the recording (--keep)",
+        };
+        format!("{which} {verb} {what}")
+    }
+}
+
+/// The names that a volume has.
+#[derive(Debug, Default)]
+pub struct StoredNames {
+    names: BTreeSet<String>,
+    numbers: BTreeMap<String, BTreeMap<u64, String>>,
+}
+
+impl StoredNames {
+    /// From a listing.
+    pub fn of(names: impl Iterator<Item = String>) -> Self {
+        let mut all = Self::default();
+        for name in names {
+            if let Some(numbered) = Numbered::of(&name) {
+                let numbers = all.numbers.entry(numbered.shape()).or_default();
+                numbers.insert(numbered.number, name.clone());
+            }
+            all.names.insert(name);
+        }
+        all
+    }
+
+    /// Whether the volume has a file of this name.
+    pub fn has(&self, name: &str) -> bool {
+        self.names.contains(name)
+    }
+
+    /// All of them, sorted.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(String::as_str)
+    }
+
+    /// The stored segments of this one's recording with these numbers.
+    pub fn segments(&self, of: &Numbered, numbers: std::ops::RangeInclusive<u64>) -> Vec<&str> {
+        if numbers.is_empty() {
+            return Vec::new();
+        }
+        let all = self.numbers.get(&of.shape()).into_iter();
+        let all = all.flat_map(|all| all.range(numbers.clone()));
+        all.map(|(_, name)| name.as_str()).collect()
+    }
+
+    fn reason(&self, of: &Numbered, first: u64, last: u64) -> MissingReason {
+        let stored = self.segments(of, first..=last).len() as u64;
+        match stored > last - first {
+            true => MissingReason::NotNamed,
+            false => MissingReason::NotStored,
+        }
+    }
+}
+
+/// The place of a segment in its recording, if it keeps one.
+pub fn tag_of(entry: &FileEntry, number: u64) -> Option<Tag> {
+    Tag::of(entry.app_tag.unwrap_or(0), number)
+}
+
+/// What is missing before the first segment, as far as the segment itself shows it.
+pub fn before_first(stored: &StoredNames, first: &FileEntry) -> Option<MissingSegments> {
+    let numbered = Numbered::of(&first.name)?;
+    let tag = tag_of(first, numbered.number)?;
+    let last = numbered.number.checked_sub(1)?;
+    (tag.first <= last).then(|| MissingSegments {
+        first: tag.first,
+        last,
+        offset_bytes: 0,
+        missing_bytes: Some(tag.offset_bytes),
+        reason: match stored.reason(&numbered, tag.first, last) {
+            MissingReason::NotStored if tag.is_ring => MissingReason::RingRemoved,
+            reason => reason,
+        },
+        is_restart: false,
+    })
+}
+
+/// What is missing between two segments that follow each other in an export; `lost_bytes` were lost in the first one, and
+/// `offset_bytes` is where the second one begins there.
+pub fn between(
+    stored: &StoredNames,
+    (one, lost_bytes): (&FileEntry, u64),
+    next: &FileEntry,
+    offset_bytes: u64,
+) -> Option<MissingSegments> {
+    let (before, after) = (Numbered::of(&one.name)?, Numbered::of(&next.name)?);
+    if before.shape() != after.shape() || after.number <= before.number.saturating_add(1) {
+        return None;
+    }
+    let tag = tag_of(next, after.number);
+    let is_restart = tag.is_some_and(|tag| tag.first > before.number);
+    let begin_bytes = match tag_of(one, before.number) {
+        Some(own) => tag
+            .filter(|tag| tag.first == own.first)
+            .map(|_| own.offset_bytes),
+        None => tag.filter(|tag| tag.first == before.number).map(|_| 0),
+    };
+    let end_bytes = begin_bytes.map(|begin| begin + one.size_bytes + lost_bytes);
+    let missing_bytes = tag
+        .zip(end_bytes)
+        .and_then(|(tag, end)| tag.offset_bytes.checked_sub(end));
+    let (first, last) = (before.number + 1, after.number - 1);
+    Some(MissingSegments {
+        first,
+        last,
+        offset_bytes,
+        missing_bytes,
+        reason: stored.reason(&before, first, last),
+        is_restart,
+    })
+}
+
+/// Sorts names so that those of a recording's segments are in the order of their numbers.
+pub fn sort(names: &mut [String]) {
+    names.sort_by_cached_key(|name| match Numbered::of(name) {
+        Some(numbered) => (numbered.shape(), numbered.number, name.clone()),
+        None => (name.clone(), 0, name.clone()),
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::formats::args::Format;
+
+    fn entry(name: &str, size_bytes: u64, tag: Option<(u64, u64)>) -> FileEntry {
+        let number = |(first, offset_bytes)| {
+            let tag = Tag {
+                format: Format::Mcap,
+                is_ring: false,
+                first,
+                offset_bytes,
+            };
+            tag.to_number()
+        };
+        FileEntry {
+            name: name.to_owned(),
+            size_bytes,
+            allocated_bytes: None,
+            modified_ns: 0,
+            checksums: None,
+            slot: 0,
+            app_tag: Some(tag.map_or(0, number)),
+        }
+    }
+
+    fn stored(names: &[&str]) -> StoredNames {
+        StoredNames::of(names.iter().map(|name| (*name).to_owned()))
+    }
+
+    #[test]
+    fn a_number_is_not_a_time() {
+        for (name, number) in [
+            ("run.000001", Some(1)),
+            ("run.1234567", Some(1_234_567)),
+            ("run.00001", None),
+            ("take000012", Some(12)),
+            ("cam-000012-left", Some(12)),
+            ("camera-20261129-120000.000003", Some(3)),
+            ("camera-20261129.000007-12", Some(7)),
+            ("camera-20261129-120000", None),
+            ("camera-20261129", None),
+            ("camera-20261129120000", None),
+            ("000007", Some(7)),
+            ("é000007é", Some(7)),
+            ("", None),
+            ("run", None),
+        ] {
+            let found = Numbered::of(name).map(|numbered| numbered.number);
+            assert_eq!(found, number, "{name}");
+        }
+        let shape = |name| Numbered::of(name).unwrap().shape();
+        assert_eq!(
+            shape("cam1-20261129-120000.000003"),
+            shape("cam1-20261130-000000.000004")
+        );
+        assert_eq!(
+            shape("cam1-2026-11-29_12.000003"),
+            shape("cam1-2026-11-29_13.000003")
+        );
+        assert_ne!(shape("cam1-20261129.000003"), shape("cam2-20261129.000003"));
+        assert_ne!(shape("cam12.000003"), shape("cam13.000003"));
+        let one = Numbered::of("run.000009.x").unwrap();
+        assert_eq!(one.name_of(10), "run.000010.x");
+        let mut names = ["run.1000000", "run.999999", "a"].map(str::to_owned);
+        sort(&mut names);
+        assert_eq!(names, ["a", "run.999999", "run.1000000"]);
+    }
+
+    #[test]
+    fn what_is_missing_between_two_segments_is_counted() {
+        let all = stored(&["run.000001", "run.000004"]);
+        let one = entry("run.000001", 100, Some((1, 0)));
+        let next = |tag| entry("run.000004", 100, tag);
+        let found = between(&all, (&one, 10), &next(Some((1, 500))), 100).unwrap();
+        assert_eq!((found.first, found.last, found.offset_bytes), (2, 3, 100));
+        assert_eq!(found.missing_bytes, Some(390));
+        assert_eq!(found.reason, MissingReason::NotStored);
+        assert_eq!(found.text(), "segments 2 to 3 are missing on the volume");
+        // Nothing says how long they were, or another recording began there.
+        let unknown = between(&all, (&one, 10), &next(None), 100).unwrap();
+        assert_eq!((unknown.missing_bytes, unknown.is_restart), (None, false));
+        let other = between(&all, (&one, 10), &next(Some((3, 500))), 100).unwrap();
+        assert_eq!((other.missing_bytes, other.is_restart), (None, true));
+        // A file that was put under this name.
+        let put = entry("run.000002", 100, None);
+        let found = between(&all, (&put, 0), &next(Some((1, 500))), 100).unwrap();
+        assert_eq!((found.first, found.missing_bytes), (3, None));
+        let named = stored(&["run.000001", "run.000002", "run.000003", "run.000004"]);
+        let found = between(&named, (&one, 0), &next(None), 0).unwrap();
+        assert_eq!(found.reason, MissingReason::NotNamed);
+        // They follow each other, are in another order, or are of different recordings.
+        for name in [
+            "run1.000009",
+            "run.000002",
+            "run.000001",
+            "run.000000",
+            "other.000009",
+            "run",
+        ] {
+            assert_eq!(
+                between(&all, (&one, 0), &entry(name, 1, None), 0),
+                None,
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_later_segment_says_what_is_before_it() {
+        let third = entry("run.000003", 100, Some((1, 77)));
+        let found = before_first(&stored(&["run.000002", "run.000003"]), &third).unwrap();
+        assert_eq!(
+            (found.first, found.last, found.missing_bytes),
+            (1, 2, Some(77))
+        );
+        assert_eq!(found.reason, MissingReason::NotStored);
+        let found = before_first(&stored(&["run.000001", "run.000002"]), &third).unwrap();
+        assert_eq!(found.reason, MissingReason::NotNamed);
+        assert_eq!(
+            before_first(&stored(&[]), &entry("run.000003", 1, Some((3, 0)))),
+            None
+        );
+        assert_eq!(
+            before_first(&stored(&[]), &entry("run.000003", 1, None)),
+            None
+        );
+    }
+}
