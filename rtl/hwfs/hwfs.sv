@@ -14,7 +14,7 @@
 // IndexSlots     slots that a volume may have. Each takes one byte of memory; the rest of the memory holds three
 //                nodes of the maximum size and 1.5 KiB of variables
 // Outstanding    concurrent fetches, 1 to 16; more than 1 only with a device that answers reads in order
-// TimeoutCycles  the longest time without progress
+// TimeoutCycles  the longest time without progress; a number of 32 bits or more, so it has no type
 // DataChecksums  1: files may have data checksums, which are computed and verified in the stream; then at most four files
 module hwfs
   import block_pkg::*;
@@ -26,7 +26,7 @@ module hwfs
   parameter int unsigned Files         = 4,
   parameter int unsigned IndexSlots    = 1024,
   parameter int unsigned Outstanding   = 2,
-  parameter longint unsigned TimeoutCycles = 100_000_000,
+  parameter              TimeoutCycles = 100_000_000,
   parameter bit          DataChecksums = 0,
   localparam int unsigned Bytes        = DataWidth / 8
 ) (

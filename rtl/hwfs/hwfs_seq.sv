@@ -7,14 +7,14 @@
 // ProgramLog2    log2 of the instructions
 // AddressBits    log2 of the memory's bytes
 // NodeLog2Max    log2 of the longest node; an `lin` constant is scaled by it
-// TimeoutCycles  the longest wait without progress
+// TimeoutCycles  the longest wait without progress; a number of 32 bits or more, so it has no type
 module hwfs_seq
   import hwfs_pkg::*;
 #(
   parameter int unsigned ProgramLog2   = 12,
   parameter int unsigned AddressBits   = 12,
   parameter int unsigned NodeLog2Max   = 9,
-  parameter longint unsigned TimeoutCycles = 100_000_000
+  parameter              TimeoutCycles = 100_000_000
 ) (
   input  logic                   clk_i,
   input  logic                   rst_ni,
