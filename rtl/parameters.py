@@ -99,7 +99,7 @@ TABLE = {
             "Slots": power(2, 16), "SectorsLog2": Range(0, 4), "Tries": Range(2, 8), "TickLog2": Range(1, 31), "RetryTicks": Range(1, 65535),
             "LifeTicks": Range(1, 65535), "LeastWords": Range(9, 15),
         },
-        "aoe_target": {"Buffers": power(2, 16), "SectorsLog2": Range(0, 4), "LeastWords": Range(9, 15)},
+        "aoe_target": {"Buffers": power(2, 16), "Initiators": Range(1, 4), "SectorsLog2": Range(0, 4), "LeastWords": Range(9, 15)},
     },
     "virtio": {
         "virtio_blk": {"Requests": Range(1, 32), "Queues": Range(1, 64), "QueueSize": power(8, 1024), "BlockSizeLog2": BLOCK},

@@ -3,7 +3,7 @@
 // Combinational. An answer has the request's argument, changed as `argument_o` says.
 //
 // SectorsLog2  log2 of the sectors in the longest frame
-// Buffers      the requests that the target holds
+// Buffers      the requests that an initiator may have at the target
 // Checksums    the target takes and answers frames with a CRC32C
 module aoe_judge
   import aoe_pkg::*;

@@ -1,5 +1,8 @@
 // A target of ATA over Ethernet: a block device as a remote disk. README.md has its answers to each request.
 //
+// A target cannot refuse a request for a time, and an initiator learns once how many it may send. So the slots are divided among the
+// initiators: each is told its share, and one that has its share of slots in use gets no other.
+//
 // It keeps nothing about those who ask. Each request has a slot, from its header until its answer has left; a request that finds no
 // free slot is dropped, and its sender repeats it. Requests go to the device in the order in which they came. One that overlaps
 // another, if either writes, waits until that one has ended: so a repeated write takes effect before what came after it.
@@ -7,6 +10,7 @@
 // The device has blocks of 512 bytes. A write is answered when the device has completed it.
 //
 // Buffers      slots, a power of two, at least 2
+// Initiators   that use the target at the same time: each has Buffers / Initiators slots
 // SectorsLog2  log2 of the sectors in the longest frame: 1 for frames of 1,500 bytes, 4 for 9,000
 // Checksums    take and answer frames with a CRC32C above Ethernet's
 // LeastWords   the shortest frame that is sent: 15 for Ethernet, 9 where nothing demands padding
@@ -16,6 +20,7 @@ module aoe_target
   import block_pkg::*;
 #(
   parameter int unsigned Buffers     = 4,
+  parameter int unsigned Initiators  = 1,
   parameter int unsigned SectorsLog2 = 1,
   parameter bit          Checksums   = 1'b1,
   parameter int unsigned LeastWords  = PaddedWords
@@ -46,11 +51,14 @@ module aoe_target
 
   // For counters, each one cycle long.
   output logic        damaged_o,  // a request was short, or its checksum was wrong
-  output logic        full_o      // a request found no slot
+  output logic        full_o      // a request found no slot, or its sender has its share of them
 );
   // What the parameters must be.
   if ((Buffers < 2) || (Buffers > 16) || ((Buffers & (Buffers - 1)) != 0)) begin : gen_bad_buffers
     $error("Buffers is %0d: a power of two from 2 to 16", Buffers);
+  end
+  if ((Initiators < 1) || (Initiators > Buffers)) begin : gen_bad_initiators
+    $error("Initiators is %0d: 1 to Buffers", Initiators);
   end
   if (SectorsLog2 > 4) begin : gen_bad_sectors_log2
     $error("SectorsLog2 is %0d: 0 to 4", SectorsLog2);
@@ -59,6 +67,7 @@ module aoe_target
     $error("LeastWords is %0d: 9 to 15", LeastWords);
   end
 
+  localparam int unsigned Share      = Buffers / Initiators;
   localparam int unsigned SlotLog2   = $clog2(Buffers);
   localparam int unsigned DataLog2   = SectorsLog2 + 7;
   localparam int unsigned DataWords  = 1 << DataLog2;
@@ -111,7 +120,7 @@ module aoe_target
   lba_t     lba;
   sectors_t count;
 
-  aoe_judge #(.SectorsLog2(SectorsLog2), .Buffers(Buffers), .Checksums(Checksums)) u_judge (
+  aoe_judge #(.SectorsLog2(SectorsLog2), .Buffers(Share), .Checksums(Checksums)) u_judge (
     .header_i(header), .mac_i, .shelf_i, .slot_i, .geometry_i, .ignore_o(ignore), .access_o(access), .identify_o(identify),
     .check_o(checked), .op_o(op), .lba_o(lba), .count_o(count), .failed_o(failed), .error_o(code), .argument_o(argument)
   );
@@ -123,7 +132,7 @@ module aoe_target
     .data_valid_o(data_valid), .data_index_o(data_index), .data_o(data), .end_o(ended), .good_o(good)
   );
 
-  logic   found, taking_q, access_q, identify_q;
+  logic   found, room, taking_q, access_q, identify_q;
   place_t free, into_q;
 
   always_comb begin
@@ -137,12 +146,25 @@ module aoe_target
     end
   end
 
-  assign full_o    = head & ~ignore & ~found;
+  if (Initiators > 1) begin : gen_share
+    logic [SlotLog2:0] uses;
+    always_comb begin
+      uses = '0;
+      for (int unsigned i = 0; i < Buffers; i++) begin
+        if ((state_q[i] != Free) && (request_q[i].from == header.from)) uses = uses + 1'b1;
+      end
+    end
+    assign room = found & (uses < (SlotLog2 + 1)'(Share));
+  end else begin : gen_whole
+    assign room = found;
+  end
+
+  assign full_o    = head & ~ignore & ~room;
   assign damaged_o = ended & taking_q & ~good;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni)   taking_q <= 1'b0;
-    else if (head) taking_q <= ~ignore & found;
+    else if (head) taking_q <= ~ignore & room;
   end
 
   always_ff @(posedge clk_i) begin
@@ -150,7 +172,7 @@ module aoe_target
       into_q     <= free;
       access_q   <= access;
       identify_q <= identify;
-      if (!ignore && found) begin
+      if (!ignore && room) begin
         request_q[free] <= '{from: header.from, shelf: shelf_i, slot: slot_i, command: header.command, tag: header.tag,
                              check: checked, identify: identify, op: op, lba: lba, count: count};
       end
@@ -347,7 +369,7 @@ module aoe_target
       for (int unsigned i = 0; i < Buffers; i++) state_q[i] <= Free;
       sending_q <= '0;
     end else begin
-      if (head && !ignore && found) state_q[free] <= Taking;
+      if (head && !ignore && room) state_q[free] <= Taking;
       if (ended && taking_q) state_q[into_q] <= !good ? Free : access_q ? Waiting : identify_q ? Filling : Answered;
       if (ask) state_q[ask_slot] <= Asked;
       if (dev_i.rsp_valid) state_q[rsp_slot] <= Answered;
@@ -361,7 +383,7 @@ module aoe_target
   end
 
   always_ff @(posedge clk_i) begin
-    if (head && !ignore && found) answer_q[free] <= '{failed: failed, error: code, argument: argument};
+    if (head && !ignore && room) answer_q[free] <= '{failed: failed, error: code, argument: argument};
     if (dev_i.rsp_valid) begin
       // Flags, count, address and the mark of the checksum stay.
       {answer_q[rsp_slot].argument[71:64], answer_q[rsp_slot].argument[87:80]} <= registers(dev_i.rsp.status,

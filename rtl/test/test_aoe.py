@@ -21,18 +21,22 @@ from test_hwfs_disks import pattern  # noqa: E402
 
 SEED = int(os.environ.get("STRAIGHTWAY_SEED", "0") or 0) or int.from_bytes(os.urandom(3), "big") + 1
 
-SHAPE = {"Slots": 8, "Buffers": 4, "SectorsLog2": 1, "Tries": 5, "TickLog2": 8, "RetryTicks": 8, "LifeTicks": 64, "TargetChecks": 1}
+SHAPE = {"Slots": 8, "Buffers": 4, "Initiators": 1, "SectorsLog2": 1, "Tries": 5, "TickLog2": 8, "RetryTicks": 8, "LifeTicks": 64, "TargetChecks": 1}
 SHAPES = {
     "default": SHAPE,
     # Frames of 9,000 bytes, a target without the checksum.
     "jumbo": SHAPE | {"Slots": 4, "Buffers": 2, "SectorsLog2": 4, "TargetChecks": 0},
 }
 
+# One target for two initiators, or for three.
+SHARED = {name: SHAPE | {"RetryTicks": 32} | shape
+          for name, shape in {"two_initiators": {"Initiators": 2}, "three_initiators": {"Buffers": 8, "Initiators": 3}}.items()}
+
 
 @pytest.mark.parametrize("top,core,parameters", [
     ("aoe_target", "aoe", {}),
     ("aoe_target", "aoe", {"Buffers": 2, "SectorsLog2": 0, "Checksums": 0, "LeastWords": 9}),
-    ("aoe_target", "aoe", {"Buffers": 16, "SectorsLog2": 4}),
+    ("aoe_target", "aoe", {"Buffers": 16, "Initiators": 3, "SectorsLog2": 4}),
     ("aoe_initiator", "aoe", {}),
     ("aoe_initiator", "aoe", {"Slots": 2, "SectorsLog2": 0, "Tries": 2, "Checksums": 0, "LeastWords": 9}),
     ("aoe_initiator", "aoe", {"Slots": 16, "SectorsLog2": 4, "Tries": 8}),
@@ -48,7 +52,7 @@ def test_yosys_reads_it_too(name, rams):
 
 
 def build(name):
-    return benches.build(f"aoe_{name}", "aoe_sim", "aoe/aoe_bench.cpp", SHAPES[name], core="aoe_sim", shared=True)
+    return benches.build(f"aoe_{name}", "aoe_sim", "aoe/aoe_bench.cpp", (SHAPES | SHARED)[name], core="aoe_sim", shared=True)
 
 
 def run(name, *words):
@@ -90,6 +94,13 @@ def test_a_target_that_leaves(name):
     """Under load, and with a line that takes no more words: each request ends within the bound; the target is found again."""
     found = run(name, "leave", SEED)
     assert found["gone"] > 5 and found["longest"] <= found["bound"]
+
+
+@pytest.mark.parametrize("name", SHARED)
+@pytest.mark.parametrize("what", ["fair", "greedy", "loss"])
+def test_initiators_that_share_a_target(name, what):
+    """Each gets what it was told, also beside one that asks for more: nothing of it is dropped, and its requests take their bound."""
+    run(name, "share", SEED, what)
 
 
 # Remote RAM disks behind raid0, each over links of its own. `make figures ONLY=aoe` runs eight of them, too.

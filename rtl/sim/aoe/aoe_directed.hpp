@@ -67,7 +67,7 @@ inline void check_config(Asker& asker) {
         for (unsigned any = 0; any < 4; ++any) {
             ask.to = to, ask.shelf = any & 1 ? 0xffff : 7, ask.slot = any & 2 ? 0xff : 3;
             Frame answer = asker.ask(ask);
-            CHECK(get(answer.argument, 0, 2) == BUFFERS && answer.argument[4] == kSectors && answer.argument[5] == 0x10);
+            CHECK(get(answer.argument, 0, 2) == BUFFERS / INITIATORS && answer.argument[4] == kSectors && answer.argument[5] == 0x10);
             CHECK(get(answer.argument, 6, 2) == (TARGET_CHECKS ? 4 : 0) && !answer.failed());
             CHECK(!TARGET_CHECKS || std::string(answer.argument.begin() + 8, answer.argument.end()) == "SWC1");
         }

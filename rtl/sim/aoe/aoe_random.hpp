@@ -5,19 +5,20 @@
 
 namespace straightway::aoe {
 
-// Random requests, checked against the contents that the disk must have.
+// Random requests to the disk's first `blocks`, or to all, checked against the contents that they must have.
 class Load {
 public:
-    Load(Machine& machine, uint64_t seed) : machine_(machine), random_(seed), blocks_(machine.model.block_count) {
+    Load(Machine& machine, uint64_t seed, uint64_t blocks = 0)
+        : machine_(machine), random_(seed), blocks_(blocks ? blocks : machine.model.block_count) {
         image_.resize(blocks_ * kSector);
         for (auto& byte : image_) byte = uint8_t(random_.next());
-        machine.disk->bytes() = image_;
+        std::copy(image_.begin(), image_.end(), machine.disk->bytes().begin());
         unknown_.resize(blocks_), busy_.resize(blocks_);
         machine.host->source = [this](Request& request) { return source(request); };
         machine.host->finished = [this](const Request& request) { finished(request); };
     }
     bool stop = false, may_leave = false;
-    uint64_t good = 0, gone = 0, bad = 0, flushes = 0;
+    uint64_t good = 0, gone = 0, bad = 0, flushes = 0, sectors = 0;
 
     // What is on the disk is what its host knows.
     void compare() const {
@@ -57,7 +58,7 @@ private:
             if (request.detail != (request.op == kRead ? 0x4041 : 0x0461)) fail("a wrong detail of an error");
         } else if (request.status != kOk) fail("status " + std::to_string(request.status) + " of a request");
         else if (expect_bad) fail("a bad block gave no error");
-        else ++good;
+        else ++good, sectors += request.op == kFlush ? 0 : request.count;
         flushes += request.op == kFlush && request.status == kOk;
         if (request.op == kRead) {
             if (request.data.size() != uint64_t(request.count) * kSector) fail("a read returned the wrong number of words");

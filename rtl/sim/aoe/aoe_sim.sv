@@ -5,6 +5,7 @@ module aoe_sim
 #(
   parameter int unsigned Slots         = 8,
   parameter int unsigned Buffers       = 4,
+  parameter int unsigned Initiators    = 1,
   parameter int unsigned SectorsLog2   = 1,
   parameter int unsigned Tries         = 5,
   parameter int unsigned TickLog2      = 8,
@@ -110,7 +111,7 @@ module aoe_sim
     .read_data_o(far_reads), .host_o(disk_host), .write_data_o(disk_write_data), .dev_i(disk_dev), .read_data_i(disk_read_data)
   );
 
-  aoe_target #(.Buffers(Buffers), .SectorsLog2(SectorsLog2), .Checksums(TargetChecks != 0)) u_target (
+  aoe_target #(.Buffers(Buffers), .Initiators(Initiators), .SectorsLog2(SectorsLog2), .Checksums(TargetChecks != 0)) u_target (
     .clk_i, .rst_ni(target_rst_ni), .mac_i(TargetMac), .shelf_i(shelf), .slot_i(slot), .rx_valid_i(t_rx_valid),
     .rx_data_i(t_rx_data), .rx_last_i(t_rx_last), .rx_bad_i(t_rx_bad), .tx_valid_o(t_tx_valid), .tx_ready_i(t_tx_ready),
     .tx_data_o(t_tx_data), .tx_last_o(t_tx_last), .geometry_i(disk_geometry), .host_o(far_host),
