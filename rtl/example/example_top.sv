@@ -267,7 +267,7 @@ module example_top
 
   hwfs #(
     .DataWidth(DataWidth), .BlockSizeLog2(BlockSizeLog2), .NodeLog2Max(NodeLog2Max), .Files(Files),
-    .IndexSlots(IndexSlots), .Outstanding(Outstanding), .TimeoutCycles(64'(TimeoutCycles))
+    .IndexSlots(IndexSlots), .Outstanding(Outstanding), .TimeoutCycles(TimeoutCycles)
   ) u_hwfs (
     .clk_i             (clk),
     .rst_ni            (rst_n),

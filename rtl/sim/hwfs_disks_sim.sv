@@ -113,7 +113,7 @@ module hwfs_disks_sim
 
   hwfs #(
     .DataWidth(DataWidth), .BlockSizeLog2(BlockSizeLog2), .NodeLog2Max(NodeLog2Max), .Files(Files),
-    .IndexSlots(IndexSlots), .Outstanding(Outstanding), .TimeoutCycles(64'(TimeoutCycles))
+    .IndexSlots(IndexSlots), .Outstanding(Outstanding), .TimeoutCycles(TimeoutCycles)
   ) u_hwfs (
     .clk_i,
     .rst_ni            (core_rst_n),

@@ -73,7 +73,7 @@ module hwfs_sim
 
   hwfs #(
     .DataWidth(DataWidth), .BlockSizeLog2(BlockSizeLog2), .NodeLog2Max(NodeLog2Max), .Files(Files),
-    .IndexSlots(IndexSlots), .Outstanding(Outstanding), .TimeoutCycles(64'(TimeoutCycles)), .DataChecksums(DataChecksums)
+    .IndexSlots(IndexSlots), .Outstanding(Outstanding), .TimeoutCycles(TimeoutCycles), .DataChecksums(DataChecksums)
   ) u_hwfs (
     .clk_i,
     .rst_ni,

@@ -63,7 +63,7 @@ module hwfs_axi_sim
     .read_valid_i(take_valid), .read_ready_o(take_ready), .read_data_i(take_data)
   );
 
-  hwfs #(.BlockSizeLog2(BlockSizeLog2), .TimeoutCycles(64'(TimeoutCycles))) u_hwfs (
+  hwfs #(.BlockSizeLog2(BlockSizeLog2), .TimeoutCycles(TimeoutCycles)) u_hwfs (
     .clk_i, .rst_ni, .geometry_i(geometry), .cmd_valid_i(cmd_valid), .cmd_ready_o(cmd_ready), .cmd_i(cmd),
     .name_valid_i(name_valid), .name_ready_o(name_ready), .name_data_i(name_data),
     .rsp_valid_o(answer_valid), .rsp_ready_i(answer_ready), .rsp_o(rsp),

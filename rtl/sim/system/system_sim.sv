@@ -69,7 +69,7 @@ module system_sim
   assign take_valid    = read_valid & ~in.scan;
 
   hwfs #(
-    .DataWidth(DataWidth), .BlockSizeLog2(9), .Outstanding(8), .TimeoutCycles(64'(TimeoutCycles))
+    .DataWidth(DataWidth), .BlockSizeLog2(9), .Outstanding(8), .TimeoutCycles(TimeoutCycles)
   ) u_hwfs (
     .clk_i, .rst_ni, .geometry_i(geometry), .cmd_valid_i(in.cmd_valid), .cmd_ready_o(cmd_ready), .cmd_i(in.cmd),
     .name_valid_i(in.name_valid), .name_ready_o(name_ready), .name_data_i(in.name_data), .rsp_valid_o(answer_valid),
