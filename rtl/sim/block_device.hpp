@@ -49,7 +49,9 @@ public:
     // Requests that touch one of these blocks fail, with kDevice and this detail.
     std::set<uint64_t> bad_reads, bad_writes;
     uint16_t detail = 0x0281;
+    // A failed flush drops some of the blocks that it could not write, as drives do, if there is a journal. Each fails, or the n-th one.
     bool bad_flush = false;
+    uint64_t bad_flush_in = 0;
     // The host cancels (rule B13); a bench sets it before `sample`.
     bool cancel = false;
     // The medium has left: every request ends, with kGone.
@@ -180,7 +182,7 @@ private:
             break;
         default:
             ++flushes;
-            request.bad = request.op == kFlush && bad_flush;
+            request.bad = request.op == kFlush && (bad_flush || (bad_flush_in && --bad_flush_in == 0));
             request.due = now_ + model_.flush_latency + (request.hangs ? kNever : 0);
             answer(*pins_.req_tag);
         }
@@ -202,6 +204,8 @@ private:
         Request& request = requests_[tag];
         if (request.op == kFlush && !request.bad) {
             if (model_.journal) flush(request.order);
+        } else if (request.op == kFlush && model_.journal) {
+            drop();
         } else if (request.op == kWrite && request.fua && !request.bad && model_.journal) {
             uint64_t from = request.lba * model_.block_bytes;
             std::memcpy(&durable_[from], &bytes_[from], request.end - from);
@@ -220,6 +224,18 @@ private:
     }
 
     static constexpr uint64_t kCompleted = 1ull << 63;
+
+    // The medium's contents of one unflushed block, and of each other by chance, take the place of the cache's.
+    void drop() {
+        std::set<uint64_t> dropped;
+        for (const Unflushed& entry : unflushed_)
+            if (dropped.empty() || random_.percent(50)) dropped.insert(entry.block);
+        for (uint64_t block : dropped)
+            std::memcpy(&bytes_[block * model_.block_bytes], &durable_[block * model_.block_bytes], model_.block_bytes);
+        unflushed_.erase(std::remove_if(unflushed_.begin(), unflushed_.end(), [&](const Unflushed& entry) { return dropped.count(entry.block); }),
+                         unflushed_.end());
+        ++version;
+    }
 
     void flush(uint64_t flush_order) {
         size_t kept = 0;

@@ -12,7 +12,7 @@
 //   get NAME OFFSET BYTES [OUT]   read from a file that need not be open
 //   delete NAME | rename NAME NAME | list SLOT
 //   command OP FILE FLAGS OFFSET BYTES NAME    any command, to test which ones are refused
-//   bad read|write|flush BLOCK    requests that touch that block fail until `bad none`
+//   bad read|write|flush BLOCK    requests that touch that block fail until `bad none`; `bad flush N`: the N-th flush
 //   stop give|take WORDS          the application stops after this many words; -1: never
 //   flip BYTE                     inverts a bit of that byte of the device
 //   hang 0|1                      the device neither takes nor sends anything
@@ -168,9 +168,13 @@ int run() {
         }
         if (verb == "bad") {
             words >> word;
+            if (word == "flush" && words >> offset) {
+                bench.device->bad_flush_in = offset;
+                continue;
+            }
             if (words >> offset) (word == "read" ? bench.device->bad_reads : bench.device->bad_writes).insert(offset);
             bench.device->bad_flush = word == "flush";
-            if (word == "none") bench.device->bad_reads.clear(), bench.device->bad_writes.clear();
+            if (word == "none") bench.device->bad_reads.clear(), bench.device->bad_writes.clear(), bench.device->bad_flush_in = 0;
             continue;
         }
         if (verb == "stop") {

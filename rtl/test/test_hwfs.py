@@ -537,6 +537,38 @@ def test_a_failing_device(program, tmp_path):
     hw.check(tmp_path / "after")
 
 
+def test_a_flush_that_fails_and_drops_blocks(program, tmp_path):
+    """ATA, FLUSH CACHE EXT: the block that cannot be written leaves the cache, and the next flush succeeds without it. The command ends
+    with the error, the volume must be mounted again, and has what was synced."""
+    pick = seeded("failed flushes")
+    image = hw.make_volume(tmp_path / "v", size="1M", slots=16)
+    state = pick.getstate()
+    for number in range(1, 1000):
+        again, model = random.Random(), hw.Model()
+        again.setstate(state)
+        commands = churning_workload(again, model, 12)
+        script = mounted(program, tmp_path, image, journal=1, seed=SEED, write_latency=4, flush_latency=9)
+        script.bad("flush", number)
+        hw.add_commands(script, commands)
+        script.bad("none")
+        script.mount()
+        script.unmount()
+        script.save(tmp_path / "after")
+        results = [result.status for result in script.run()][1:]
+        if hw.DEVICE not in results:
+            break
+        what = f"STRAIGHTWAY_SEED={SEED} failed flushes, flush {number}: {results}"
+        assert results.count(hw.DEVICE) == 1 and results[-2:] == [hw.OK] * 2, what
+        for (_, begin, end), status in zip(commands, results):
+            if status != hw.NOT_MOUNTED:
+                begin()
+            if status == hw.OK:
+                end()
+        hw.check(tmp_path / "after")
+        hw.expect_after_cut(tmp_path / "after", model, tmp_path, what)
+    assert number > 12
+
+
 def test_a_device_that_fails_the_nodes_of_a_reservation(program, tmp_path):
     """The operation record is durable but its nodes are not: the volume must be mounted again, which recovers it."""
     image = hw.make_volume(tmp_path / "v")
