@@ -8,7 +8,7 @@ use crate::lookup::Search;
 use crate::name::NameRef;
 use crate::slot::{self, Slot, State as SlotState};
 use crate::steps::Step;
-use crate::superblock::{Operation, Runs, Superblock, superblock_len};
+use crate::superblock::{Operation, Runs, Superblock, is_overwritten, superblock_len};
 use crate::token::{Loaded, SlotNode};
 use crate::walk::Visit;
 use crate::{Error, Volume, bitmap, error::Node};
@@ -21,6 +21,12 @@ pub enum Finding {
     /// copy that was being written; otherwise it is bit rot that lost nothing. A repair rewrites
     /// the copy.
     OneCopy(Node),
+    /// The block of the superblock at this address holds something of another owner: the device was
+    /// given to it, and nothing of the volume may be changed ([`Error::Overwritten`]).
+    Overwritten {
+        /// The address in bytes.
+        address: u64,
+    },
     /// Neither copy is valid, or the valid one contradicts itself. With a slot its file is lost,
     /// with a leaf a part of a file; a repair rebuilds a bitmap when every slot and leaf can be
     /// read.
@@ -93,6 +99,12 @@ impl core::fmt::Display for Finding {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
             Finding::OneCopy(node) => write!(f, "one copy of {node} is invalid; the other is used"),
+            Finding::Overwritten { address } => {
+                write!(
+                    f,
+                    "another owner has written over the superblock at byte {address}"
+                )
+            }
             Finding::Damaged(node) => write!(f, "{node} is damaged"),
             Finding::WrongBucket { slot } => {
                 write!(
@@ -349,15 +361,24 @@ impl<D: Device> Volume<'_, D> {
         let len = superblock_len(self.geometry().block_size_log2);
         for address in [0, SUPERBLOCK_B] {
             self.read_bytes(SPARE, address, len).await?;
-            let sound = {
+            let (sound, overwritten) = {
                 let state = self.state();
-                let bytes = state.memory(SPARE);
-                matches!(Superblock::decode(bytes, address), Ok(Some((found, _))) if found.uuid == state.superblock.uuid)
+                let bytes = state.memory(SPARE).get(..len).unwrap_or_default();
+                let uuid = &state.superblock.uuid;
+                let found = Superblock::decode(bytes, address);
+                let sound = matches!(&found, Ok(Some((found, _))) if found.uuid == *uuid);
+                (
+                    sound,
+                    is_overwritten(bytes, uuid) && matches!(found, Ok(None)),
+                )
             };
             if sound {
                 continue;
             }
-            findings.add(Finding::OneCopy(Node::Superblock));
+            findings.add(match overwritten {
+                true => Finding::Overwritten { address },
+                false => Finding::OneCopy(Node::Superblock),
+            });
             if repair {
                 self.repair_superblocks(findings).await?;
             }

@@ -84,6 +84,10 @@ pub enum Error {
     StaleSuperblock,
     /// The sequence numbers of the volume or of a node are used up. Nothing may be changed; files can be read.
     SequenceEnd,
+    /// One superblock's block holds something of another owner, such as a partition table: the device
+    /// was given to it, and this volume is what its other superblock remembers. Files can be read;
+    /// nothing may be changed, because that would overwrite what the other owner has there.
+    Overwritten,
     /// The volume cannot be used on this device: its blocks are longer than the volume's nodes or
     /// units, its largest transfer is shorter than a node, or it is too small.
     Unsuitable,
@@ -209,6 +213,10 @@ impl fmt::Display for Error {
             Error::SequenceEnd => {
                 "the sequence numbers are used up, so nothing can be changed: copy the files to \
                  another volume"
+            }
+            Error::Overwritten => {
+                "another owner has written over one of the volume's superblocks; what is left of the \
+                 volume can only be read"
             }
             Error::Unsuitable => {
                 "the device does not suit the volume: its blocks are longer than the volume's \

@@ -5,9 +5,12 @@ use block::Device;
 use crate::bytes::put;
 use crate::{Error, Volume};
 
+/// Bytes of a label.
+pub(crate) const BYTES: usize = 32;
+
 /// A label as a superblock has it: at most 32 bytes, cut between letters, padded with zeroes.
-pub(crate) fn padded(label: &str) -> [u8; 32] {
-    let mut padded = [0; 32];
+pub(crate) fn padded(label: &str) -> [u8; BYTES] {
+    let mut padded = [0; BYTES];
     let mut end = label.len().min(padded.len());
     while !label.is_char_boundary(end) {
         end -= 1;

@@ -68,6 +68,7 @@ mod superblock;
 mod token;
 mod transfer;
 mod walk;
+mod wipe;
 
 use core::cell::RefCell;
 
@@ -87,6 +88,7 @@ pub use name::{NAME_BYTES, Name};
 #[cfg(feature = "mutations")]
 pub use order::{Mutation, Order};
 pub use transfer::{Direction, Need, Progress, Transfer};
+pub use wipe::{Superblocks, find_superblocks, wipe};
 
 /// A mounted volume.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use block::Device;
 use crate::io::{NO_GROUP, NO_SLOT, SLOT, SPARE, State, WORK};
 use crate::layout::{BUCKET_SLOTS, Member, magic, node};
 use crate::name::NameRef;
-use crate::pair::rank;
+use crate::pair::{has_numbers, rank};
 use crate::slot::{Slot, State as SlotState, has_name};
 use crate::token::{Loaded, SlotNode};
 use crate::{Error, Volume, error::Node};
@@ -57,7 +57,9 @@ impl<D: Device> Volume<'_, D> {
                         (found.state, has_name(bytes, name), free)
                     })?;
                     match seen {
-                        Some((SlotState::Free, _, free)) if !taken.contains(&free.slot) => {
+                        Some((SlotState::Free, _, free))
+                            if has_numbers(free.seq) && !taken.contains(&free.slot) =>
+                        {
                             place.0 = place.0.or(Some(free));
                             place.1 += 1;
                         }

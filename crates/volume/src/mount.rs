@@ -10,7 +10,7 @@ use crate::layout::{SEQ_END, SEQ_RESERVE, SUPERBLOCK_B, SUPERBLOCK_BYTES};
 use crate::order::Mutation;
 use crate::order::Order;
 use crate::steps::{Addresses, Steps};
-use crate::superblock::{Operation, Superblock, superblock_len};
+use crate::superblock::{Operation, Superblock, is_overwritten, superblock_len};
 use crate::{Error, Volume, blocking};
 
 /// How to mount.
@@ -69,7 +69,8 @@ impl<'a, D: Device> Volume<'a, D> {
     /// # Errors
     /// Everything is given back with the reason: [`Error::NotAVolume`], [`Error::NewerVersion`],
     /// [`Error::UnknownFeatures`], [`Error::Truncated`], [`Error::Corrupt`],
-    /// [`Error::StaleSuperblock`], [`Error::SequenceEnd`], [`Error::Unsuitable`], [`Error::Memory`] or a device's error.
+    /// [`Error::StaleSuperblock`], [`Error::Unsuitable`], [`Error::Memory`] or a device's error; unless
+    /// it is mounted read-only, also [`Error::Overwritten`] and [`Error::SequenceEnd`].
     #[allow(clippy::result_large_err)]
     pub fn mount(
         device: D,
@@ -129,11 +130,11 @@ impl<'a, D: Device> Volume<'a, D> {
         }
         let read_only =
             options.read_only || superblock.read_only || device.geometry().features.read_only;
-        if !read_only && superblock.seq >= SEQ_END / 2 - SEQ_RESERVE {
+        if let (false, Err(error)) = (read_only, may_be_written(&device, &memory, superblock)) {
             return Err(Unmounted {
                 device,
                 memory,
-                result: Err(Error::SequenceEnd),
+                result: Err(error),
             });
         }
         let volume = Self::from_state(State {
@@ -286,6 +287,29 @@ fn read_superblock<'n>(
     Ok(found)
 }
 
+/// Whether a volume may be written whose superblocks are in `memory`, as they were read.
+fn may_be_written(
+    device: &dyn Device,
+    memory: &[Option<Buffer>; 3],
+    superblock: &Superblock,
+) -> Result<(), Error> {
+    let len = superblock_len(device.geometry().block_size_log2);
+    for (address, place) in [0, SUPERBLOCK_B].into_iter().zip(memory) {
+        let bytes = place.as_deref().and_then(|buffer| buffer.get(..len));
+        let bytes = bytes.unwrap_or_default();
+        // The next superblock but one would be written over what another owner has there.
+        if matches!(Superblock::decode(bytes, address), Ok(None))
+            && is_overwritten(bytes, &superblock.uuid)
+        {
+            return Err(Error::Overwritten);
+        }
+    }
+    match superblock.seq < SEQ_END / 2 - SEQ_RESERVE {
+        true => Ok(()),
+        false => Err(Error::SequenceEnd),
+    }
+}
+
 /// Reads `len_bytes` into the buffer in `place`.
 fn read_into(
     device: &mut dyn Device,
@@ -309,7 +333,7 @@ pub(crate) fn write_from(
 /// I/O before a volume is mounted goes through `dyn Device`: it is rare and need not be fast, so it
 /// is compiled only once.
 #[inline(never)]
-fn move_bytes(
+pub(crate) fn move_bytes(
     device: &mut dyn Device,
     write: bool,
     address: u64,

@@ -37,6 +37,11 @@ pub(crate) fn rank(
     if right { seq + 1 } else { 0 }
 }
 
+/// Whether a node with this sequence number can still be written, however long the mount lasts.
+pub(crate) const fn has_numbers(seq: u64) -> bool {
+    seq < SEQ_END - SEQ_RESERVE
+}
+
 /// A pair: its location, and what makes a member valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pair {
@@ -144,7 +149,7 @@ impl<D: Device> State<'_, D> {
         match self.read_only {
             true => Ok(()),
             false if newer => Err(Error::StaleSuperblock),
-            false if get_u64(bytes, node::SEQ) >= SEQ_END - SEQ_RESERVE => Err(Error::SequenceEnd),
+            false if !has_numbers(get_u64(bytes, node::SEQ)) => Err(Error::SequenceEnd),
             false => Ok(()),
         }
     }

@@ -238,6 +238,25 @@ impl Superblock {
     }
 }
 
+/// Whether the block of a superblock that is not valid holds something of another owner: no trace of
+/// the volume `uuid`, and yet not what is left of a superblock that was erased. `FORMAT.md`, "The block of
+/// another owner", has the argument.
+pub(crate) fn is_overwritten(bytes: &[u8], uuid: &[u8; 16]) -> bool {
+    let is_blank = |byte: &u8| [0, 0xff].contains(byte);
+    let is_erased = |word: &[u8]| word.iter().all(is_blank);
+    let (low, high) = uuid.split_at(8);
+    let words = [
+        (at::MAGIC, &magic::SUPERBLOCK[..]),
+        (at::UUID, low),
+        (at::UUID + 8, high),
+    ];
+    let found = |offset: usize| bytes.get(offset..offset + 8).unwrap_or_default();
+    let has_trace = words.iter().any(|(offset, word)| found(*offset) == *word);
+    let rest = bytes.get(SUPERBLOCK_BYTES..).unwrap_or_default();
+    let is_empty = words.iter().all(|(offset, _)| is_erased(found(*offset))) && is_erased(rest);
+    !has_trace && !is_empty
+}
+
 fn crc_of(bytes: &[u8], address: u64) -> u32 {
     let node = bytes.get(..SUPERBLOCK_BYTES).unwrap_or_default();
     checksum::of_node(checksum::crc32c, &[], address, node, at::CRC)

@@ -11,6 +11,7 @@ pub mod support;
 pub mod long;
 pub mod ops;
 pub mod oracle;
+pub mod owners;
 pub mod probe;
 pub mod rot;
 pub mod rules;

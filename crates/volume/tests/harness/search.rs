@@ -11,6 +11,7 @@ use straightway_volume::{CreateOptions, Error, Finding, MountOptions, OpenFile, 
 
 use super::independent::Scan;
 use super::oracle::{Found, NAMES, Oracle, byte};
+use super::owners::refused_where_overwritten;
 use super::probe::{Hook, Probe};
 use super::support::{buffer, free, memory};
 
@@ -131,6 +132,9 @@ impl Search {
         // A check reads every node, so only a part of the images is checked.
         if medium.hash() % 4 == 0 {
             checked(medium).map_err(|reason| format!("a check before recovery: {reason}"))?;
+        }
+        if medium.hash() % 32 == 1 {
+            refused_where_overwritten(medium)?;
         }
         let again = Rc::new(RefCell::new(Vec::new()));
         let hook = self.depth.in_recovery.then(|| collect(&again, self.depth));

@@ -9,5 +9,6 @@ mod crash;
 mod faults;
 mod fuzz;
 mod mutations;
+mod owners;
 mod regressions;
 mod resize;
