@@ -37,6 +37,7 @@ pub use {block, nvme};
 
 pub mod admin;
 pub mod bind;
+pub mod blkid;
 pub mod bridges;
 #[cfg(feature = "io-uring")]
 mod call_or_ring;

@@ -1,6 +1,7 @@
 //! The volume's errors, in the words and the exit codes of the command.
 
 use crate::failure::{Exit, Failure};
+use crate::volume::owners;
 use std::fmt;
 use volume::Error;
 
@@ -14,6 +15,7 @@ pub fn failed(doing: impl fmt::Display, error: Error) -> Failure {
         Error::NewerVersion { .. } | Error::UnknownFeatures { .. } | Error::Unsuitable => {
             Failure::unsupported(what)
         }
+        Error::Overwritten => owners::refusal(what),
         Error::SequenceEnd => Failure::unsupported(what).hint(
             "straightway get DEVICE --all - --tar | straightway put OTHER - --tar, with OTHER from straightway format",
         ),

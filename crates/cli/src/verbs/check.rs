@@ -8,7 +8,7 @@ use crate::verbs::put::UNFINISHED;
 use crate::volume::drain::{Part, drain};
 use crate::volume::flow::Sums;
 use crate::volume::listing::Listing;
-use crate::volume::{Mounted, Route, Store, failed, findings, pace, route, shown};
+use crate::volume::{Access, Mounted, Route, Store, failed, findings, pace, route, shown};
 use crate::{Context, SCHEMA_VERSION};
 use clap::Args;
 use schemars::JsonSchema;
@@ -28,6 +28,9 @@ const MOST_SHOWN: usize = 1000;
 Without --repair nothing is changed, not even an operation that a power cut or a killed command
 interrupted: the next command that changes the volume completes or undoes it, as does
 check --repair. Such an operation is not damage, and check reports it separately.
+
+The signature of another owner on the device, such as a volume group or a partition table, is
+reported too: whatever changes the volume is refused then, because it would destroy that.
 
 --repair rewrites invalid copies from the valid ones and makes the free space consistent with the
 files. It never changes data, nor a file that cannot be read.
@@ -106,9 +109,9 @@ impl Check {
     pub fn run(&self, context: &Context) -> Result<Exit> {
         let io = self.route.with_buffers(1 << 20, 8);
         let options = route::open_options(&io, self.repair);
-        let checked = Store::with(context, &self.device, &options, |mounted| {
-            self.check(context, mounted, &io)
-        })?;
+        let mut store = Store::open(context, &self.device, &options)?;
+        let checked = self.check_opened(context, &mut store, &io);
+        let checked = store.close(checked)?;
         let exit = match (checked.sound, checked.rot.is_empty()) {
             (false, _) => Exit::No,
             (true, false) => Exit::Rot,
@@ -121,6 +124,24 @@ impl Check {
             false => context.console.print(&checked.text())?,
         }
         Ok(exit)
+    }
+
+    fn check_opened(&self, context: &Context, store: &mut Store, io: &IoArgs) -> Result<Checked> {
+        let access = match self.repair {
+            true => Access::Write,
+            false => Access::Read,
+        };
+        let owners = store.other_owners(&context.cancel)?;
+        let mut checked = store.mount(access, |mounted| self.check(context, mounted, io))?;
+        for owner in &owners {
+            checked.sound = false;
+            checked.damages += 1;
+            checked.findings.push(format!(
+                "another owner has the device: {} (at byte {}); nothing may be changed",
+                owner.what, owner.offset_bytes
+            ));
+        }
+        Ok(checked)
     }
 
     fn check(&self, context: &Context, mounted: &Mounted<'_, '_>, io: &IoArgs) -> Result<Checked> {

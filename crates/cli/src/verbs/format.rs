@@ -3,9 +3,11 @@
 use crate::drive::{Drive, ModelDrive};
 use crate::failure::{Exit, Failure, Result};
 use crate::guard::{Grant, Purpose};
+use crate::signals::Cancel;
 use crate::units::{Size, rounded};
 use crate::verbs::label::check_label;
-use crate::volume::found::{self, Ends, Signature};
+use crate::volume::contents::has_data;
+use crate::volume::found::{self, Signature};
 use crate::volume::reports::uuid_text;
 use crate::volume::{Route, Store, failed, route, shown, wipe};
 use crate::{Context, SCHEMA_VERSION};
@@ -111,6 +113,8 @@ pub struct Report {
     pub checksums: bool,
     /// The signatures found on the device, which are wiped.
     pub found: Vec<Found>,
+    /// What looked for them: libblkid, with its version, and a table, or the table alone.
+    pub judged_by: String,
     /// Nothing was written.
     pub dry_run: bool,
 }
@@ -231,16 +235,7 @@ impl Format {
             }
             _ => failure,
         })?;
-        let given = self.destroy_data.as_deref();
-        // A file needs no `--destroy-data`: its contents are checked, without changing them.
-        let purpose = match (&drive, given) {
-            (_, None) if self.dry_run => Purpose::Read,
-            (drive, given) if drive.has_serial() || given.is_some() => Purpose::Destroy(given),
-            (Drive::Array(array), _) if array.drives().any(Drive::has_serial) => {
-                Purpose::Destroy(given)
-            }
-            _ => Purpose::Change,
-        };
+        let purpose = purpose(&drive, self.destroy_data.as_deref(), self.dry_run);
         let io = self.route.with_buffers(MEMORY_BYTES as u64, 1);
         let options =
             route::open_options(&io, !self.dry_run).changing_no_driver_if(self.dry_run, &drive);
@@ -268,21 +263,23 @@ impl Format {
         let shape = options.shape(&geometry);
         let shape = shape.map_err(|error| self.explain(error, &options, &geometry, &store.drive));
         let shape = shape?;
-        let ends = wipe::look(store, &context.cancel)?;
-        let found = ends.signatures();
+        let found = wipe::look(store, &context.cancel)?.signatures();
         if self.dry_run {
             return Ok(Report {
                 dry_run: true,
                 ..Report::new(store, &shape, &options, &found)
             });
         }
-        self.refuse_what_stands(store, &ends, &found)?;
+        self.refuse_what_stands(store, &found, &context.cancel)?;
         let bytes = MEMORY_BYTES.min(geometry.max_transfer_bytes());
         let mut memory = Some(store.opened.memory.allocate(bytes)?);
         if !found.is_empty() {
             let names = found::names(&found).join(", ");
             let drive = &store.drive;
-            context.say(format_args!("wiping the signatures on {drive}: {names}"));
+            let judge = found::judge();
+            context.say(format_args!(
+                "wiping the signatures on {drive} (found by {judge}): {names}"
+            ));
         }
         let result = wipe::wipe(store, &mut memory, &found).and_then(|()| {
             let no_memory = || failed(&store.drive, Error::Memory);
@@ -368,25 +365,46 @@ impl Format {
     }
 
     /// Refuses files and models that hold data; a drive is protected by its serial number.
-    fn refuse_what_stands(&self, store: &Store, ends: &Ends, found: &[Signature]) -> Result<()> {
+    fn refuse_what_stands(
+        &self,
+        store: &Store,
+        found: &[Signature],
+        cancel: &Cancel,
+    ) -> Result<()> {
         if self.force || self.destroy_data.is_some() || store.drive.is_divided() {
             return Ok(());
         }
-        let is_file = matches!(
-            store.drive,
-            Drive::File(_) | Drive::Model(ModelDrive { file: Some(_), .. })
-        );
+        let file = match &store.drive {
+            Drive::File(path) => Some(path),
+            Drive::Model(ModelDrive { file, .. }) => file.as_ref(),
+            _ => None,
+        };
         let names = found::names(found);
         let what = match names.is_empty() {
             false => names.join(", "),
-            // Data without a known signature, such as a photograph.
-            true if is_file && ends.head.iter().any(|&byte| byte != 0) => "data".to_owned(),
-            true => return Ok(()),
+            true => match file {
+                // Data without a known signature, such as a photograph.
+                Some(path) if has_data(path, cancel)? => "data".to_owned(),
+                _ => return Ok(()),
+            },
         };
         Err(
             Failure::usage(format!("{} holds {what}; nothing was done", store.drive))
                 .hint("--force, if its data may be lost"),
         )
+    }
+}
+
+/// The use of a drive whose data will be lost. A file needs no `--destroy-data`: its contents are checked,
+/// without changing them.
+pub(super) fn purpose<'g>(drive: &Drive, given: Option<&'g str>, dry_run: bool) -> Purpose<'g> {
+    match (drive, given) {
+        (_, None) if dry_run => Purpose::Read,
+        (drive, given) if drive.has_serial() || given.is_some() => Purpose::Destroy(given),
+        (Drive::Array(array), _) if array.drives().any(Drive::has_serial) => {
+            Purpose::Destroy(given)
+        }
+        _ => Purpose::Change,
     }
 }
 
@@ -406,7 +424,7 @@ pub(super) fn random_identity() -> Result<[u8; 16]> {
 impl Report {
     fn new(store: &Store, shape: &Shape, options: &FormatOptions<'_>, found: &[Signature]) -> Self {
         let found = found.iter().map(|signature| Found {
-            what: signature.what.to_owned(),
+            what: signature.what.to_string(),
             offset_bytes: signature.offset_bytes,
             length_bytes: signature.length_bytes,
         });
@@ -432,6 +450,7 @@ impl Report {
             metadata_bytes: shape.volume_bytes - capacity_bytes,
             checksums: options.checksums,
             found: found.collect(),
+            judged_by: found::judge(),
             dry_run: false,
         }
     }
@@ -449,7 +468,11 @@ impl Report {
                 let _ = writeln!(text, "{} (at byte {})", found.what, found.offset_bytes);
             }
             if self.found.is_empty() {
-                text.push_str("no signature of a file system, a partition table or similar\n");
+                let judge = &self.judged_by;
+                let _ = writeln!(
+                    text,
+                    "no signature of a file system, a partition table or similar (by {judge})"
+                );
             }
         }
         let made = match self.dry_run {

@@ -32,6 +32,9 @@ pub struct Listing {
     pub controllers: Vec<Entry>,
     /// Block devices that are not namespaces of them, by name.
     pub disks: Vec<DiskEntry>,
+    /// What looked for what is on them: libblkid, with its version, and a table, or the table alone; null
+    /// with `--quick`.
+    pub judged_by: Option<String>,
 }
 
 /// A block device that is not a namespace of an NVMe controller on PCI.
@@ -130,6 +133,7 @@ impl Listing {
         };
         Self {
             schema_version: SCHEMA_VERSION,
+            judged_by: (!quick).then(found::judge),
             controllers: pci::controllers(roots).iter().map(entry).collect(),
             disks: Disk::all(roots)
                 .into_iter()
@@ -228,19 +232,24 @@ fn block_entry(roots: &Roots, block: Option<&str>, quick: bool) -> BlockEntry {
         text.trim().parse::<u64>().ok()
     };
     let uses = block.and_then(|block| usage::of_block_device(roots, block).ok());
+    let block_size_bytes = number("queue/logical_block_size");
+    let block_bytes = block_size_bytes
+        .and_then(|bytes| bytes.try_into().ok())
+        .unwrap_or(512);
     let ends = block
         .filter(|_| !quick)
-        .and_then(|block| Ends::read(&roots.dev.join(block)).ok());
+        .and_then(|block| Ends::read(&roots.dev.join(block), block_bytes).ok());
     BlockEntry {
         block_device: block.map(str::to_owned),
         // The kernel counts units of 512 bytes, whatever the block size is.
         size_bytes: number("size").and_then(|sectors| sectors.checked_mul(512)),
-        block_size_bytes: number("queue/logical_block_size"),
+        block_size_bytes,
         in_use: uses.as_ref().map(|uses| !uses.is_empty()),
         uses: uses.iter().flatten().map(usage::Use::to_string).collect(),
         holds: ends.map(|ends| {
-            let names = found::names(&ends.signatures());
-            names.into_iter().map(str::to_owned).collect()
+            let signatures = ends.signatures();
+            let names = found::names(&signatures).into_iter();
+            names.map(str::to_owned).collect()
         }),
     }
 }

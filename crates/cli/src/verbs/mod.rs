@@ -46,6 +46,7 @@ pub mod table;
 pub mod timeline;
 pub mod trace;
 pub mod trim;
+pub mod wipe;
 pub mod workload;
 pub mod write;
 
@@ -141,6 +142,8 @@ verbs! {
     import Import reports measure::Comparison;
     /// Make an empty volume on a device
     format Format reports format::Report;
+    /// Remove a volume from a device
+    wipe Wipe reports wipe::Wiped;
     /// Store files, folders or standard input in a volume
     put Put reports put::Reported;
     /// Fetch files from a volume

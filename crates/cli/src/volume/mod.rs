@@ -11,6 +11,9 @@
 //! | `listing`, `reports` | the files, the volume and a file, as they are reported |
 //! | `tree` | many files: of folders, and of patterns |
 //! | `found` | the existing content of a device |
+//! | `magics` | the magic numbers of other owners of a device |
+//! | `contents` | whether a plain file has any data |
+//! | `owners` | the signatures of other owners on a device with a volume |
 //! | `findings` | the findings of a check as text |
 //! | `wipe` | finding signatures on a device, and wiping them before a format |
 //! | `service`, `moves`, `turns` | operations of other threads on a mounted volume, many under way |
@@ -21,14 +24,17 @@
 pub mod archive;
 pub mod checksums;
 pub mod chunks;
+pub mod contents;
 pub mod drain;
 pub mod fill;
 pub mod findings;
 pub mod flow;
 pub mod found;
 pub mod listing;
+pub mod magics;
 pub mod moves;
 pub mod naming;
+pub mod owners;
 pub mod reports;
 pub mod route;
 pub mod service;

@@ -11,7 +11,9 @@ use crate::path::cached;
 use crate::path::handle::Recall;
 use crate::path::memory::Memory;
 use crate::path::{self, OpenOptions, Opened};
-use crate::volume::{crc32c, failed, now_ns, shown};
+use crate::signals::Cancel;
+use crate::volume::found::Signature;
+use crate::volume::{crc32c, failed, now_ns, owners, shown};
 use block::{Buffer, Device};
 use std::fmt;
 use volume::{Entry, Error, MountOptions, OpenFile, Volume, blocking};
@@ -44,6 +46,8 @@ pub struct Store {
     /// The path to it. Data buffers come from the path's memory.
     pub opened: Opened,
     grant: Grant,
+    /// No other owner's signature was found.
+    is_ours: bool,
 }
 
 /// A volume that stays mounted until [`Mount::unmount_after`]. Dropped, it is left as a power cut leaves it.
@@ -100,6 +104,7 @@ impl Store {
             drive: grant.drive().clone(),
             opened,
             grant,
+            is_ours: false,
         };
         let serial = store.opened.serial();
         match store.grant.confirm(serial.as_deref()) {
@@ -178,6 +183,11 @@ impl Store {
         access: Access,
         files: &'a mut [OpenFile],
     ) -> Result<Mount<'a>> {
+        if access == Access::Write && !self.is_ours {
+            let found = self.other_owners(&Cancel::default())?;
+            owners::refuse(&self.drive, &found)?;
+            self.is_ours = true;
+        }
         let memory = self.opened.memory.clone();
         let nodes = allocate_nodes(&memory)?;
         let options = MountOptions {
@@ -207,6 +217,15 @@ impl Store {
             Ok(()) => Ok(mount),
             Err(failure) => mount.unmount_after(Err(failure)),
         }
+    }
+
+    /// The signatures of other owners on the device, which has a volume; see [`owners`].
+    ///
+    /// # Errors
+    /// The volume cannot be mounted, or the device failed.
+    pub fn other_owners(&mut self, cancel: &Cancel) -> Result<Vec<Signature>> {
+        let shape = self.mount(Access::Read, |mounted| Ok(mounted.volume.status().shape))?;
+        owners::signatures(self, &shape, cancel)
     }
 
     /// Opens, mounts, runs `body`, unmounts and closes.

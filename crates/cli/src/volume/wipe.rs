@@ -18,31 +18,51 @@ pub fn look(store: &mut Store, cancel: &Cancel) -> Result<Ends> {
     let size_bytes = geometry.size_bytes();
     let block = geometry.block_size_bytes() as u64;
     let (head, tail) = (HEAD_BYTES.min(size_bytes), TAIL_BYTES.min(size_bytes));
-    let mut part = |offset_bytes, length_bytes| -> Result<Vec<u8>> {
-        let mut bytes = Vec::new();
-        transfer::read(
-            store.opened.device.as_mut(),
-            &store.opened.memory,
-            &Span {
-                offset_bytes,
-                length_bytes,
-                operation_bytes: block.max(64 << 10),
-                depth: 1,
-            },
-            &mut |data| {
-                bytes.extend_from_slice(data);
-                Ok(())
-            },
-            &mut |_| {},
-            cancel,
-        )?;
-        Ok(bytes)
-    };
     Ok(Ends {
         size_bytes,
-        head: part(0, head)?,
-        tail: part((size_bytes - tail) / block * block, tail / block * block)?,
+        block_bytes: block as u32,
+        head: part(store, 0, head, cancel)?,
+        tail: part(
+            store,
+            (size_bytes - tail) / block * block,
+            tail / block * block,
+            cancel,
+        )?,
     })
+}
+
+/// Reads a part of the device, in whole blocks.
+///
+/// # Errors
+/// The device failed.
+pub fn part(
+    store: &mut Store,
+    offset_bytes: u64,
+    length_bytes: u64,
+    cancel: &Cancel,
+) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    if length_bytes == 0 {
+        return Ok(bytes);
+    }
+    let block = store.opened.device.geometry().block_size_bytes() as u64;
+    transfer::read(
+        store.opened.device.as_mut(),
+        &store.opened.memory,
+        &Span {
+            offset_bytes,
+            length_bytes,
+            operation_bytes: block.max(64 << 10),
+            depth: 1,
+        },
+        &mut |data| {
+            bytes.extend_from_slice(data);
+            Ok(())
+        },
+        &mut |_| {},
+        cancel,
+    )?;
+    Ok(bytes)
 }
 
 /// Zeroes signatures and nothing else. Signatures in front of a volume's tables are left to the

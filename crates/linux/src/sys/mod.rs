@@ -2,6 +2,7 @@
 //! each:
 //!
 //! * `arena`: hands out [`block::Buffer`]s over memory that it owns.
+//! * `blkid`: functions of libblkid, which is loaded at run time.
 //! * `chario`: requests of CharIO's driver, which moves data to memory by address.
 //! * `coprocessor`: the window that is shared with a coprocessor, and locks on its clients' pages.
 //! * `counter`: the processor's time counter has no safe instruction.
@@ -16,6 +17,7 @@
 //! * `vfio`: VFIO's requests, among them the one that lets a device reach memory.
 
 pub(crate) mod arena;
+pub(crate) mod blkid;
 #[cfg(feature = "chario")]
 pub(crate) mod chario;
 #[cfg(feature = "coprocessor")]

@@ -1,0 +1,61 @@
+//! Other owners of a device that has a volume: their signatures where no file of the volume has bytes.
+//!
+//! A partition table, a volume group or a file system that was made on a device leaves the second
+//! superblock of a volume there in place. Whoever writes to the volume then writes over the new owner's
+//! header. `FORMAT.md`, "The block of another owner", has what the library refuses; this is the rest.
+
+use super::found::{self, Ends, Signature, TAIL_BYTES};
+use super::wipe::part;
+use super::{Store, shown};
+use crate::drive::Drive;
+use crate::failure::{Failure, Result};
+use crate::signals::Cancel;
+use volume::Shape;
+use volume::layout::TABLES;
+
+/// The signatures of other owners in front of the volume's tables, and behind its last unit. Between them
+/// is what its files have, which may be the image of any device.
+///
+/// # Errors
+/// The device failed.
+pub fn signatures(store: &mut Store, shape: &Shape, cancel: &Cancel) -> Result<Vec<Signature>> {
+    let geometry = *store.opened.device.geometry();
+    let size_bytes = geometry.size_bytes();
+    let block = geometry.block_size_bytes() as u64;
+    let units_end = shape.data_start() + shape.unit_count() * shape.unit_bytes();
+    let tail_at = units_end.max(size_bytes.saturating_sub(TAIL_BYTES));
+    let tail_at = tail_at.next_multiple_of(block).min(size_bytes);
+    let ends = Ends {
+        size_bytes,
+        block_bytes: block as u32,
+        head: part(store, 0, TABLES.min(size_bytes), cancel)?,
+        tail: part(store, tail_at, size_bytes - tail_at, cancel)?,
+    };
+    let mut found = ends.signatures();
+    found.retain(|signature| !signature.is_a_volume());
+    Ok(found)
+}
+
+/// Refuses to change a volume on a device that another owner has.
+///
+/// # Errors
+/// There is one of these signatures.
+pub fn refuse(drive: &Drive, found: &[Signature]) -> Result<()> {
+    if found.is_empty() {
+        return Ok(());
+    }
+    let names = found::names(found).join(", ");
+    Err(refusal(format!(
+        "{drive} was given to another owner: {}; what is left of the volume can only be read, and \
+         nothing was done",
+        shown(&names)
+    )))
+}
+
+/// The refusal to change a volume on a device that another owner has.
+pub fn refusal(what: String) -> Failure {
+    Failure::missing(what).hint(
+        "straightway get DEVICE --all fetches its files; straightway wipe DEVICE removes the volume and \
+         leaves the device to its owner, straightway format DEVICE makes a new volume",
+    )
+}
