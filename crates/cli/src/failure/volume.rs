@@ -1,7 +1,6 @@
 //! The volume's errors, in the words and the exit codes of the command.
 
 use crate::failure::{Exit, Failure};
-use crate::volume::owners;
 use std::fmt;
 use volume::Error;
 
@@ -15,7 +14,7 @@ pub fn failed(doing: impl fmt::Display, error: Error) -> Failure {
         Error::NewerVersion { .. } | Error::UnknownFeatures { .. } | Error::Unsuitable => {
             Failure::unsupported(what)
         }
-        Error::Overwritten => owners::refusal(what),
+        Error::Overwritten => owned_by_another(what),
         Error::SequenceEnd => Failure::unsupported(what).hint(
             "straightway get DEVICE --all - --tar | straightway put OTHER - --tar, with OTHER from straightway format",
         ),
@@ -40,4 +39,12 @@ pub fn failed(doing: impl fmt::Display, error: Error) -> Failure {
         Error::NeedsMount => Failure::other(what).hint("run the command again"),
         _ => Failure::other(what),
     }
+}
+
+/// The refusal to change a volume on a device that another owner has.
+pub fn owned_by_another(what: String) -> Failure {
+    Failure::missing(what).hint(
+        "straightway get DEVICE --all fetches its files; straightway wipe DEVICE removes the volume and \
+         leaves the device to its owner, straightway format DEVICE makes a new volume",
+    )
 }

@@ -8,7 +8,8 @@ use super::found::{self, Ends, Signature, TAIL_BYTES};
 use super::wipe::part;
 use super::{Store, shown};
 use crate::drive::Drive;
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
+use crate::failure::volume::owned_by_another;
 use crate::signals::Cancel;
 use volume::Shape;
 use volume::layout::TABLES;
@@ -45,17 +46,9 @@ pub fn refuse(drive: &Drive, found: &[Signature]) -> Result<()> {
         return Ok(());
     }
     let names = found::names(found).join(", ");
-    Err(refusal(format!(
+    Err(owned_by_another(format!(
         "{drive} was given to another owner: {}; what is left of the volume can only be read, and \
          nothing was done",
         shown(&names)
     )))
-}
-
-/// The refusal to change a volume on a device that another owner has.
-pub fn refusal(what: String) -> Failure {
-    Failure::missing(what).hint(
-        "straightway get DEVICE --all fetches its files; straightway wipe DEVICE removes the volume and \
-         leaves the device to its owner, straightway format DEVICE makes a new volume",
-    )
 }
