@@ -4,6 +4,9 @@ command that tools/cross built. `make test-arm64` runs all that can run there.
 Own guests: those of the tests, and one whose root is not this machine's.
 """
 
+# partner: Linux on Arm | host kernel
+# partner: QEMU's nvme | drive
+
 import os
 import re
 import shutil

@@ -1,6 +1,9 @@
 """What other programs get on 64-bit Arm: the Python module's wheel, fio's engine and the static command, each built by its own script
 and run in a guest. Part of `make test-arm64`."""
 
+# partner: Linux on Arm | host kernel
+# partner: fio | program
+
 import os
 import re
 import subprocess

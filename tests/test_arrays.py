@@ -4,6 +4,8 @@ refused.
 Own guests: a member of a mirror is unplugged amid a recording, by the host; a shared guest has room for two drives only.
 """
 
+# partner: QEMU's nvme | drive
+
 from hotplug import hotplug_guest
 from scripted import own_guest
 

@@ -5,6 +5,8 @@ RISC-V with 32 and 64 bits; and a firmware that the tests built contains them. C
 covered; and of the firmware's fences only `fence w, o` cannot come from the core library's own.
 """
 
+# partner: binutils | reader
+
 import re
 import shutil
 import subprocess

@@ -3,6 +3,9 @@
 Own guests: the test of the line, because the slot of the drive decides which line it has.
 """
 
+# partner: QEMU's nvme | drive
+# partner: Linux | host kernel
+
 import json
 
 from chario_guest import built

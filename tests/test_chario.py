@@ -3,6 +3,9 @@
 Own guests: QEMU adds no second namespace, and no zoned one, to a guest that is up.
 """
 
+# partner: Linux | host kernel
+# partner: QEMU's nvme | drive
+
 import pytest
 
 from chario_guest import chario

@@ -3,6 +3,9 @@
 Own guests: one has its drive unplugged amid a command, as the lab itself does it between commands.
 """
 
+# partner: Linux | host kernel
+# partner: QEMU's nvme | drive
+
 import os
 import re
 import subprocess

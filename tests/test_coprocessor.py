@@ -3,6 +3,8 @@ verb through the ring, and files through the coprocessor's own volume.
 
 Own guests: one has the coprocessor's window among its functions from the start (--window)."""
 
+# partner: QEMU's riscv machine | machine
+
 import json
 import re
 import signal

@@ -1,5 +1,7 @@
 """A coprocessor and its clients when something is missing, wrong, hostile or dead."""
 
+# partner: QEMU's riscv machine | machine
+
 import contextlib
 import json
 import mmap

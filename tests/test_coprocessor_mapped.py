@@ -5,6 +5,8 @@ The firmware has the feature `leak`: the tables of each context have a page of t
 below the tables is tested too.
 """
 
+# partner: QEMU's riscv machine | machine
+
 import functools
 import json
 import os

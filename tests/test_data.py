@@ -3,6 +3,9 @@
 Own guests: QEMU adds no second namespace to a guest that is up.
 """
 
+# partner: Linux | host kernel
+# partner: QEMU's nvme | drive
+
 import pytest
 
 from scripted import DRIVE, guest, own_guest

@@ -3,6 +3,9 @@
 Own guests: the pool's slots are for NVMe drives. One guest serves every test here.
 """
 
+# partner: QEMU's disks | drive
+# partner: Linux | host kernel
+
 import json
 
 import pytest

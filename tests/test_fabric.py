@@ -4,6 +4,8 @@ mirror whose remote machine dies amid a recording and comes back.
 Own guests: the kernel's target keeps sockets and modules that a shared guest would have to give back.
 """
 
+# partner: nvmet | target
+
 from scripted import own_guest
 
 # The targets run beside the initiator: one subsystem and one port each, over files in memory.

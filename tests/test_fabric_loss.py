@@ -20,7 +20,7 @@ def kernel(request):
     return ("--kernel", request.param)
 
 
-# partner: nvmet (Linux 6.1, Linux 6.12) | target
+# partner: nvmet | target
 def test_a_write_that_the_network_held_is_not_executed_after_a_newer_one_and_an_idle_server_keeps_its_association(kernel):
     script = r"""
     target 1
@@ -44,7 +44,7 @@ def test_a_write_that_the_network_held_is_not_executed_after_a_newer_one_and_an_
     print(own_guest(TARGET + script, *kernel))
 
 
-# partner: nvmet (Linux 6.1, Linux 6.12) | target
+# partner: nvmet | target
 def test_states_of_the_path_another_namespace_and_what_info_and_trim_do(kernel):
     script = r"""
     target 1

@@ -3,6 +3,9 @@
 Own guests: QEMU adds no drive with virtual functions, zones or metadata to a guest that is up.
 """
 
+# partner: Linux | host kernel
+# partner: QEMU's nvme | drive
+
 import os
 
 from scripted import DRIVE, ROOT, guest, own_guest

@@ -1,5 +1,7 @@
 """fio's engine over libstraightway: fio's numbers and ours agree, what it writes is verified, errors say what to do."""
 
+# partner: fio | program
+
 import json
 import os
 import shutil

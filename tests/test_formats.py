@@ -4,6 +4,8 @@ formats' own projects, and holds everything that was acknowledged.
 Own guests: its drive logs what it was given. One boot serves all moments: the log of writes and flushes is cut at seeded places.
 """
 
+# partner: mcap, sigmf | reader, writer
+
 import io
 import os
 import random

@@ -1,5 +1,7 @@
 """GStreamer's element over libstraightway: what a pipeline sends is in the recording, and errors end the pipeline with a reason."""
 
+# partner: GStreamer | program
+
 import contextlib
 import json
 import os

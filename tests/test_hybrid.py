@@ -1,5 +1,8 @@
 """Hybrid direct I/O on a real kernel and an emulated drive: the paths that gather, and `--hybrid` through a power-off."""
 
+# partner: Linux | host kernel
+# partner: QEMU's nvme | drive
+
 import json
 
 from scripted import ROOT, guest

@@ -4,6 +4,8 @@ a kernel that has only this. `make test-iommufd` builds the kernel and runs them
 Own guests: those of the tests, and a machine that cannot remap interrupts.
 """
 
+# partner: Linux | host kernel
+
 from dataclasses import replace
 
 import chario_guest

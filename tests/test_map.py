@@ -1,5 +1,8 @@
 """A drive and a volume's file as memory, in user space over VFIO, with the faults of Debian's kernel."""
 
+# partner: Linux | host kernel
+# partner: QEMU's nvme | drive
+
 import os
 import re
 import subprocess

@@ -1,5 +1,8 @@
 """The files of a volume on a drive as a folder: what ordinary programs read and write over the straight path."""
 
+# partner: Linux | host kernel
+# partner: coreutils | program
+
 from scripted import DRIVE, guest
 
 

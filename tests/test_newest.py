@@ -1,5 +1,7 @@
 """Tests of other files, and of `straightway serve --ublk`, on the newest kernel that Debian offers for this release (its backports)."""
 
+# partner: Linux | host kernel
+
 import pytest
 import test_chario
 import test_data

@@ -2,6 +2,9 @@
 
 Every case passes but those of `DOES_NOT_APPLY`, which need what a volume does not have (docs/mount.md)."""
 
+# partner: pjdfstest | program
+# partner: Linux | host kernel
+
 import re
 from fnmatch import fnmatchcase
 

@@ -1,6 +1,8 @@
 """rosbag2's storage plug-in without ROS: what it records on a volume is a bag that the rosbags package reads, also after the recorder
 was killed; and it reads its recordings itself. Built with the sanitizers."""
 
+# partner: rosbags | reader
+
 import contextlib
 import os
 import subprocess

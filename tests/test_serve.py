@@ -15,6 +15,7 @@ import pytest
 from scripted import ROOT, TARGET, guest, own_guest
 
 
+# partner: Linux's nbd | initiator
 @pytest.mark.skipif(shutil.which("nbd-client", path="/usr/sbin:/usr/bin") is None, reason="nbd-client is missing: tools/setup lab")
 def test_the_kernel_reads_and_writes_a_drive_over_the_straight_path():
     guest(
@@ -87,6 +88,8 @@ def served(folder, *words):
         server.wait()
 
 
+# partner: Linux's virtio_blk | guest driver
+# partner: e2fsprogs | writer
 def test_linux_uses_a_file_as_its_virtio_disk(tmp_path):
     disk = tmp_path / "disk"
     with open(disk, "wb") as file:

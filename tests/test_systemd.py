@@ -1,5 +1,7 @@
 """The unit that records: a systemd of its own, in namespaces of the guest, starts what `make install` has put into a folder."""
 
+# partner: systemd | program
+
 import shutil
 import subprocess
 

@@ -4,6 +4,9 @@ with its data.
 Own guests: drives are unplugged amid a command, by the host.
 """
 
+# partner: QEMU's nvme | drive
+# partner: Linux | host kernel
+
 import pytest
 
 from chario_guest import prelude

@@ -1,5 +1,8 @@
 """A volume on an emulated NVMe drive: every path gets the files that any other path puts, and every verb agrees."""
 
+# partner: QEMU's nvme | drive
+# partner: Linux | host kernel
+
 import pytest
 
 from scripted import DRIVE, guest

@@ -88,6 +88,7 @@ def until(condition, process, log):
         time.sleep(0.05)
 
 
+# partner: Linux's aoe | initiator
 def test_the_driver_of_linux(tmp_path):
     """mkfs, fio with verification, bad blocks, targets that lose their power or leave; frames of 1,500 and of 9,000 bytes."""
     with contextlib.ExitStack() as stack:
@@ -120,6 +121,7 @@ until [ -e attach.done ]; do sleep 0.1; done
 """
 
 
+# partner: vblade | target
 @pytest.mark.skipif(shutil.which("vblade", path="/usr/sbin:/usr/bin:/sbin:/bin") is None, reason="vblade is missing; run: tools/setup lab")
 def test_a_target_of_others(tmp_path):
     """vblade in a guest and our initiator: all blocks are read, written and read again; vblade ends, and starts again."""

@@ -1,5 +1,7 @@
 """The profiling timer under cocotb, and its lint. STRAIGHTWAY_SEED=... repeats a run."""
 
+# partner: cocotb | program
+
 import os
 import subprocess
 import sys

@@ -4,6 +4,8 @@ array, a SATA drive, which one guest has at the same time.
 Own guests: the device of each is a process that must run before QEMU starts and that ends with it.
 """
 
+# partner: Linux's virtio_blk | guest driver
+
 import contextlib
 import signal
 import subprocess

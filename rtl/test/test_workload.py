@@ -3,6 +3,8 @@
 STRAIGHTWAY_SEED=... repeats a run; the seed is printed with each failure.
 """
 
+# partner: cocotb | program
+
 import sys
 from pathlib import Path
 

@@ -434,7 +434,7 @@ const IDENTIFIERS: [&str; 31] = [
     "plainid title",
 ];
 
-// partner: blastn, makeblastdb (ncbi-blast+ 2.12.0) | reader, writer
+// partner: blastn | reader, writer
 #[test]
 fn identifiers_of_every_kind_are_named_as_blastn_names_them() {
     if !has_blastn() {

@@ -34,7 +34,7 @@ mod tests {
     use super::*;
     use std::io::{Seek, SeekFrom, Write};
 
-    // partner: libblkid (Debian 12) | reader
+    // partner: libblkid | reader
     #[test]
     fn each_mark_is_found_and_nothing_is_written() {
         if version().is_none() {

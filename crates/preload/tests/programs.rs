@@ -287,7 +287,7 @@ fn shell(run: &dyn Fn(&str, &[&str]) -> Output, commands: &str) -> Vec<u8> {
     output.stdout
 }
 
-// partner: coreutils 9.1 (Debian 12) | reader
+// partner: coreutils | reader
 #[test]
 fn a_copy_has_the_data_because_the_file_has_no_holes() {
     let data = data(1_000_003);
@@ -328,7 +328,7 @@ for path in sys.argv[1], '/proc/self/fd/%d' % os.open(sys.argv[1], os.O_RDONLY):
     std::fs::remove_dir_all(&folder).expect("the folder");
 }
 
-// partner: bash 5.2, coreutils 9.1 (Debian 12) | reader
+// partner: bash, coreutils | reader
 #[test]
 fn a_descriptor_s_name_and_a_redirection_are_the_file() {
     let data = data(300_001);
@@ -360,7 +360,7 @@ fn a_descriptor_s_name_and_a_redirection_are_the_file() {
     });
 }
 
-// partner: Python 3.11 multiprocessing, bash 5.2 (Debian 12) | reader
+// partner: Python, bash | reader
 #[test]
 fn a_child_of_a_program_that_has_read_the_file_reads_it_too() {
     let data = data(300_000);
@@ -385,7 +385,7 @@ sys.stdout.buffer.write(b''.join(one[:50000] for one in parts))
     });
 }
 
-// partner: the host's kernel (mprotect(2), madvise(2), mremap(2)) | reader
+// partner: Linux | host kernel
 #[test]
 fn what_is_mapped_cannot_be_stored_to_or_removed() {
     let data = data(300_000);
@@ -419,7 +419,7 @@ assert ours[0] == [(-1, 13), (0, 0), (-1, 13), (0, 0)], ours[0]
     std::fs::remove_file(local).expect("the copy");
 }
 
-// partner: tar 1.34, xz 5.4, coreutils 9.1, Python 3.11 shutil (Debian 12) | reader
+// partner: tar, coreutils, Python | reader
 #[test]
 fn programs_find_it_by_the_calls_that_look_before_they_open() {
     let data = data(300_000);

@@ -340,7 +340,7 @@ mod tests {
         assert_eq!(names(&ends(&bytes).signatures()), [REST, lvm]);
     }
 
-    // partner: libblkid (Debian 12) | reader
+    // partner: libblkid | reader
     #[test]
     fn the_library_adds_what_the_table_lacks() {
         if blkid::version().is_none() {

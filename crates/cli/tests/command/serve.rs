@@ -487,6 +487,7 @@ fn tool(name: &str, words: &[&str]) -> Option<String> {
     Some(text)
 }
 
+// partner: libnbd | initiator, reader
 #[test]
 fn the_tools_of_libnbd_copy_and_describe() {
     let folder = Folder::new();
@@ -525,6 +526,7 @@ fn the_tools_of_libnbd_copy_and_describe() {
     assert_eq!(report["lost_connections"], 0);
 }
 
+// partner: qemu-nbd | initiator, reader
 #[test]
 fn qemu_reads_and_writes() {
     let folder = Folder::new();
@@ -618,6 +620,7 @@ fn certificates(folder: &str) -> Option<()> {
     Some(())
 }
 
+// partner: libnbd | initiator, reader
 #[test]
 fn with_certificates_both_sides_must_have_one() {
     let folder = Folder::new();
