@@ -42,7 +42,7 @@ help:
 	@echo "make setup      install what all of these need"
 
 setup:
-	@tools/setup base lab lab-aarch64 aarch64 backports chario fio gstreamer packages riscv instrument python wheel rtl
+	@tools/setup base lab lab-aarch64 aarch64 backports trixie chario fio gstreamer packages riscv instrument python wheel rtl
 
 build:
 	@tools/setup base
@@ -133,7 +133,7 @@ demo:
 	@tools/demo
 
 test:
-	@tools/setup base lab lab-aarch64 aarch64 backports chario fio gstreamer packages riscv instrument python wheel rtl
+	@tools/setup base lab lab-aarch64 aarch64 backports trixie chario fio gstreamer packages riscv instrument python wheel rtl
 	@tools/test $(ONLY)
 
 # Every cell of each dimension (tools/suites/deal.py), of which `make test` takes a quarter.

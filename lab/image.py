@@ -52,7 +52,7 @@ def find_kernel(flavour: str, arch: str) -> Kernel:
     folder = BUILD / "kernel" / f"{flavour}-{arch}"
     images = sorted(folder.glob("boot/vmlinuz-*"))
     if not images:
-        part = {"stock": setup_part(arch), "rt": setup_part(arch), "iommufd": "iommufd"}.get(flavour, "backports")
+        part = {"stock": setup_part(arch), "rt": setup_part(arch), "iommufd": "iommufd", "trixie": "trixie"}.get(flavour, "backports")
         raise NotSetUp(f"the {flavour} kernel for {arch} is missing; run: tools/setup {part}")
     release = images[-1].name.removeprefix("vmlinuz-")
     modules = folder / "lib" / "modules" / release

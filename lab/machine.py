@@ -78,7 +78,7 @@ def parse_trace(text: str) -> tuple[str, Path]:
 
 def check(machine: Machine, folder: Path) -> None:
     """Checks that argparse cannot make: options that exclude each other, and a folder that the guest does not have."""
-    for kernel, arch in (("backports", "x86_64"), ("iommufd", "x86_64"), ("16k", "aarch64")):
+    for kernel, arch in (("backports", "x86_64"), ("trixie", "x86_64"), ("iommufd", "x86_64"), ("16k", "aarch64")):
         if machine.kernel == kernel and machine.arch != arch:
             raise BadOption(f"--kernel {kernel} is only for {arch}; give --kernel stock or rt, or --arch {arch}")
     if machine.icount is not None and machine.cpus > 1:

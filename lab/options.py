@@ -18,7 +18,7 @@ def parse_arguments(words: list[str]) -> tuple[argparse.Namespace, list[str]]:
         epilog="Other statuses: 2 wrong usage, 3 not set up, 124 timed out, 125 the guest failed. See lab/README.md.",
     )  # fmt: skip
     add = parser.add_argument
-    add("--kernel", choices=("stock", "rt", "backports", "iommufd", "16k"), default="stock", help="Debian's kernel, the one with PREEMPT_RT, the newest, one whose VFIO has no groups, or for aarch64 the newest with pages of 16 KiB")
+    add("--kernel", choices=("stock", "rt", "backports", "trixie", "iommufd", "16k"), default="stock", help="Debian's kernel, the one with PREEMPT_RT, the newest of this release, the newest of Debian 13's backports, one whose VFIO has no groups, or for aarch64 the newest with pages of 16 KiB")
     add("--arch", choices=("x86_64", "aarch64"), default="x86_64", help="the guest's processor")
     add("--cpus", type=int, metavar="N", help="default 2, and 1 with --icount")
     add("--memory", type=parse_size, default="1G", metavar="SIZE", help="default 1G")

@@ -1,5 +1,5 @@
 """The NVMe/TCP initiator and Linux's target (nvmet-tcp) when the network, the path or the namespace is lost: old writes, idle servers, states of
-the path, another namespace. On Debian's kernel and on the newest of its backports.
+the path, another namespace. On Debian's kernel, and on the newest of its backports and of Debian 13's.
 
 Own guests: the kernel's target keeps sockets and modules that a shared guest would have to give back.
 """
@@ -11,7 +11,7 @@ from scripted import own_guest
 from test_fabric import TARGET
 
 
-@pytest.fixture(params=["stock", "backports"])
+@pytest.fixture(params=["stock", "backports", "trixie"])
 def kernel(request):
     try:
         image.find_kernel(request.param, "x86_64")
