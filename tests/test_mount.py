@@ -55,7 +55,7 @@ ends() { umount /tmp/at; wait $server; same $? 0 "the exit status"; }
 """
 
 
-# partner: FUSE of Linux 6.1 | host kernel
+# partner: Linux | host kernel
 def test_every_rule_and_error_of_a_folder_that_is_written(kernel=()):
     guest(
         MOUNTS + r"""

@@ -38,7 +38,7 @@ def test_files_on_its_target():
     test_fabric.test_files_on_a_target_with_digests_and_queues_and_what_is_refused(("--kernel", KERNEL))
 
 
-# partner: FUSE of Linux 6.12 | host kernel
+# partner: Linux | host kernel
 def test_every_rule_of_a_folder_that_is_written():
     test_mount.test_every_rule_and_error_of_a_folder_that_is_written(("--kernel", KERNEL))
 

@@ -404,7 +404,7 @@ fn python(at: &str, program: &str) {
     assert!(done.status.success(), "{}", stderr(&done));
 }
 
-// partner: the host's kernel (mmap(2) over FUSE) | reader, writer
+// partner: Linux | host kernel
 #[test]
 fn a_shared_writable_mapping_is_refused_and_readers_see_what_is_appended() {
     let folder = Folder::new();
