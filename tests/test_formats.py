@@ -153,8 +153,6 @@ def check_messages(device, folder, known, ends, name="bag"):
     return len(found)
 
 
-# partner: sigmf 1.14.0 (Python) | reader
-# partner: mcap 1.6.0 (Python) | reader, writer
 def test_readers_of_the_formats_open_what_a_power_cut_leaves():
     seed = int(os.environ.get("STRAIGHTWAY_SEED", random.SystemRandom().getrandbits(32)))
     print(f"STRAIGHTWAY_SEED={seed}")
