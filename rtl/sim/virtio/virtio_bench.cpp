@@ -6,7 +6,7 @@
 // `virtio_bench hostile SEED ROUNDS`: rings of random nonsense; then the device must work again after a reset.
 // `virtio_bench resets SEED ROUNDS`: resets at random times; no access after Status reads 0.
 // `virtio_bench linux SEED LATENCY`: Linux's driver resets, leaves and comes back while requests are in flight on a disk that needs
-// LATENCY cycles.
+// LATENCY cycles. `virtio_bench trace SEED LATENCY FILE`: recorded accesses of a driver, likewise.
 // `virtio_bench sata read|write sequential|random BYTES DEPTH LATENCY REQUESTS`: cycles of a request on a Serial ATA drive that
 // needs LATENCY cycles for a command, with DEPTH concurrent requests.
 // `virtio_bench parallel SEED`: concurrent requests on a device that reorders: completion order, errors, flushes.
@@ -15,6 +15,7 @@
 #include "virtio_load.hpp"
 #include "virtio_rates.hpp"
 #include "virtio_several.hpp"
+#include "virtio_trace.hpp"
 
 using namespace straightway;
 using namespace straightway::virtio;
@@ -354,9 +355,10 @@ int main(int argc, char** argv) {
                          std::strtoul(argv[5], nullptr, 0), std::strtoul(argv[6], nullptr, 0), std::strtoul(argv[7], nullptr, 0));
     if (what == "parallel" && argc == 3 && EXTERNAL) return parallel(seed);
     if (what == "linux" && argc == 4 && EXTERNAL) return as_linux(seed, many);
+    if (what == "trace" && argc == 5 && EXTERNAL) return replay(seed, many, argv[4]);
     if (what == "random" && argc == 4) return Load(seed, many).run();
     if (what == "hostile" && argc == 4) return Nonsense(seed).run(many);
     if (what == "resets" && argc == 4) return resets(seed, many);
-    std::fprintf(stderr, "usage: virtio_bench registers | requests | rate | sata read|write sequential|random BYTES DEPTH LATENCY REQUESTS | parallel SEED | linux SEED LATENCY | random SEED REQUESTS | hostile SEED ROUNDS | resets SEED ROUNDS\n");
+    std::fprintf(stderr, "usage: virtio_bench registers | requests | rate | sata read|write sequential|random BYTES DEPTH LATENCY REQUESTS | parallel SEED | linux SEED LATENCY | trace SEED LATENCY FILE | random SEED REQUESTS | hostile SEED ROUNDS | resets SEED ROUNDS\n");
     return 2;
 }

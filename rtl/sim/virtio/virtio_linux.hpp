@@ -35,7 +35,7 @@ public:
     unsigned behind = 0, busy = 0;  // probes that ended before the old requests; resets with requests in flight
     uint64_t longest = 0;           // cycles to the answer of a reset
 
-private:
+protected:
     static constexpr uint8_t kOld = 0x55, kFirst = 0x3c;
     static constexpr unsigned kMany = 5, kMost = 24;  // requests, and their units
 
@@ -159,25 +159,42 @@ private:
         add_status(kDriverOk);
         CHECK(readl(kStatus) == (kAcknowledge | kDriver | kFeaturesOk | kDriverOk));
         behind += !ready_.bus.top->idle;
-        // The first request is made available while the old ones may still be under way. It reads what no request changes.
-        uint64_t at = buffers(), unit = 32 * kMany + random_.below(200);
-        std::memset(&disk()[unit * kUnit], kFirst + unit % 7, kUnit);
-        ready_.header(at, kTypeIn, unit * kSectors);
-        *ready_.memory.at(at + 33) = 0xff;
-        std::memset(ready_.memory.at(at + 0x1000), 0, kUnit);
+        // The first request is made available while the old ones may still be under way.
         queue.want_interrupt(0);
-        queue.add({{at, 16, false}, {at + 0x1000, kUnit, true}, {at + 33, 1, true}}, 0, at + 0x100);
+        Read first = read(0);
         queue.kick();
-        for (unsigned left = limit(); !ready_.bus.top->irq; ready_.bus.cycle())
-            if (left-- == 0) fail("the first request after a reset does not end");
+        await_interrupt();
         // vm_interrupt
         CHECK(readl(kInterruptStatus) == 1);
         writel(1, kInterruptAck);
         CHECK(ready_.memory.load<uint16_t>(queue.device + 2) == 1);
         unsigned head;
         uint32_t length;
-        CHECK(queue.take(head, length) && length == kUnit + 1 && *ready_.memory.at(at + 33) == 0);
-        for (unsigned i = 0; i < kUnit; ++i) CHECK(*ready_.memory.at(at + 0x1000 + i) == uint8_t(kFirst + unit % 7));
+        CHECK(queue.take(head, length) && length == kUnit + 1);
+        check(first);
+    }
+
+    // A read of one unit that no other request changes.
+    struct Read {
+        uint64_t at, unit;
+        unsigned head;
+    };
+    Read read(unsigned place) {
+        Read read{buffers() + 0x8000 * place, 32 * kMany + random_.below(200), 0};
+        std::memset(&disk()[read.unit * kUnit], kFirst + read.unit % 7, kUnit);
+        ready_.header(read.at, kTypeIn, read.unit * kSectors);
+        *ready_.memory.at(read.at + 33) = 0xff;
+        std::memset(ready_.memory.at(read.at + 0x1000), 0, kUnit);
+        read.head = ready_.queue->add({{read.at, 16, false}, {read.at + 0x1000, kUnit, true}, {read.at + 33, 1, true}}, 0, read.at + 0x100);
+        return read;
+    }
+    void check(const Read& read) {
+        CHECK(*ready_.memory.at(read.at + 33) == 0);
+        for (unsigned i = 0; i < kUnit; ++i) CHECK(*ready_.memory.at(read.at + 0x1000 + i) == uint8_t(kFirst + read.unit % 7));
+    }
+    void await_interrupt() {
+        for (unsigned left = limit(); !ready_.bus.top->irq; ready_.bus.cycle())
+            if (left-- == 0) fail("a request after a reset does not end");
     }
     uint64_t buffers() const { return kBuffers + 0x60000 * side_; }
 
