@@ -100,6 +100,7 @@ pub use passthrough::Passthrough;
 pub use roots::Roots;
 pub use schedule::RealTime;
 pub use sync_file::SyncFile;
+pub use sys::closed::was_closed;
 #[cfg(feature = "hwfs")]
 pub use uio::Uio;
 #[cfg(feature = "io-uring")]

@@ -295,6 +295,9 @@ impl Outlet {
         if let Some(output) = output {
             return Ok(Self::Output(output.open(cancel)?));
         }
+        if linux::was_closed(1) {
+            return Err(Failure::stdout(&Errno::BADF.into()));
+        }
         let descriptor = std::io::stdout().as_fd().try_clone_to_owned();
         let descriptor = descriptor.map_err(|error| Failure::stdout(&error))?;
         Ok(Self::Standard(Writer::shared(descriptor, cancel)))

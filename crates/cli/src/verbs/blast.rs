@@ -8,6 +8,7 @@ use crate::transfer::IoArgs;
 use crate::units::micros;
 use crate::volume::drain::{Part, drain};
 use crate::volume::flow::Sums;
+use crate::volume::source::standard_input;
 use crate::volume::{Access, Mounted, Store, pace, route, shown};
 use crate::{Context, SCHEMA_VERSION};
 use ::blast::{
@@ -216,7 +217,7 @@ impl Blast {
     fn queries(&self) -> Result<Vec<Query>> {
         let mut text = Vec::new();
         let read = match self.query.as_os_str() == "-" {
-            true => std::io::stdin().read_to_end(&mut text),
+            true => standard_input().and_then(|mut input| input.read_to_end(&mut text)),
             false => {
                 std::fs::File::open(&self.query).and_then(|mut file| file.read_to_end(&mut text))
             }

@@ -23,7 +23,13 @@ const WAIT: Timespec = Timespec {
 };
 
 /// Standard input as a file, without an intermediate buffer.
+///
+/// # Errors
+/// It was closed when the command started, and is not an empty input; or there is no descriptor.
 pub fn standard_input() -> std::io::Result<File> {
+    if linux::was_closed(0) {
+        return Err(rustix::io::Errno::BADF.into());
+    }
     let owned = std::io::stdin().as_fd().try_clone_to_owned();
     owned.map(File::from)
 }

@@ -172,7 +172,8 @@ fn the_first_request_ends_the_wait_for_the_other_end_of_a_fifo() {
     let fifo = folder.path("fifo");
     let made = std::process::Command::new("mkfifo").arg(&fifo).status();
     assert!(made.unwrap().success());
-    let commands: [&[&str]; 3] = [
+    let commands: [&[&str]; 4] = [
+        &["put", &disk, &fifo, "--tar"],
         &["get", &disk, "small", &fifo, "--force"],
         &["play", &disk, "small", "--to", &fifo],
         &["put", &disk, &fifo, "new"],
@@ -439,4 +440,57 @@ fn what_a_killed_get_left_is_removed_by_the_next_and_a_living_one_s_is_kept() {
     ok(&["get", &other, "small", &format!("{out}/second")]);
     assert!(unfinished().is_empty());
     assert!(!std::path::Path::new(&to).exists());
+}
+
+#[test]
+fn a_signal_before_the_first_byte_of_an_archive_is_an_interruption() {
+    let folder = Folder::new();
+    let disk = volume(&folder, "disk.img", &[]);
+    let mut child = command(&["put", &disk, "-", "--tar"])
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    until_it_has_the_device(&mut child);
+    interrupt(&child);
+    drop(child.stdin.take());
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert!(names(&disk).is_empty());
+}
+
+/// The runtime opens /dev/null in place of what is closed: an empty input, and an output that takes everything.
+#[test]
+fn what_is_closed_is_not_empty() {
+    let folder = Folder::new();
+    let disk = volume(&folder, "disk.img", &[]);
+    ok(&["put", &disk, &folder.file("notes", 9000)]);
+    let shell = |words: &str| {
+        let script = format!("exec \"$0\" {words}");
+        let done = std::process::Command::new("sh")
+            .args(["-c", &script, env!("CARGO_BIN_EXE_straightway"), &disk])
+            .output()
+            .unwrap();
+        (done.status.code(), stderr(&done))
+    };
+    for (words, stream) in [
+        ("put \"$1\" - notes --force <&-", "standard input"),
+        ("put \"$1\" - new <&-", "standard input"),
+        ("put \"$1\" - --tar <&-", "standard input"),
+        ("record \"$1\" new <&-", "standard input"),
+        ("get \"$1\" notes - >&-", "standard output"),
+        ("cat \"$1\" notes >&-", "standard output"),
+    ] {
+        let (code, said) = shell(words);
+        assert_eq!(code, Some(1), "{words}: {said}");
+        assert!(
+            said.contains(stream) && said.contains("Bad file descriptor"),
+            "{words}: {said}"
+        );
+        assert_eq!(names(&disk), ["notes"]);
+        assert_eq!(get(&disk, "notes", &[]).len(), 9000);
+    }
+    // One that is empty is.
+    assert_eq!(shell("put \"$1\" - notes --force </dev/null").0, Some(0));
+    assert_eq!(shell("get \"$1\" notes - >/dev/null").0, Some(0));
+    assert!(get(&disk, "notes", &[]).is_empty());
 }

@@ -4,6 +4,7 @@
 //! * `arena`: hands out [`block::Buffer`]s over memory that it owns.
 //! * `blkid`: functions of libblkid, which is loaded at run time.
 //! * `chario`: requests of CharIO's driver, which moves data to memory by address.
+//! * `closed`: looks at the standard descriptors before `main`.
 //! * `coprocessor`: the window that is shared with a coprocessor, and locks on its clients' pages.
 //! * `counter`: the processor's time counter has no safe instruction.
 //! * `iommufd`: iommufd's requests, which VFIO has instead of its own to let a device reach memory.
@@ -20,6 +21,7 @@ pub(crate) mod arena;
 pub(crate) mod blkid;
 #[cfg(feature = "chario")]
 pub(crate) mod chario;
+pub(crate) mod closed;
 #[cfg(feature = "coprocessor")]
 pub(crate) mod coprocessor;
 pub(crate) mod counter;
