@@ -167,8 +167,18 @@ fn address(identity: &str) -> io::Result<SocketAddr> {
 
 /// Whether the other end is root's or this user's.
 fn is_trusted(stream: &UnixStream) -> bool {
-    let peer = rustix::net::sockopt::socket_peercred(stream);
-    peer.is_ok_and(|peer| peer.uid.is_root() || peer.uid == rustix::process::geteuid())
+    stranger(stream).is_none()
+}
+
+/// The user of the other end, unless it is root or this user.
+fn stranger(stream: &UnixStream) -> Option<String> {
+    match rustix::net::sockopt::socket_peercred(stream) {
+        Ok(peer) => {
+            let is_trusted = peer.uid.is_root() || peer.uid == rustix::process::geteuid();
+            (!is_trusted).then(|| peer.uid.as_raw().to_string())
+        }
+        Err(_) => Some("unknown".to_owned()),
+    }
 }
 
 #[cfg(test)]

@@ -112,7 +112,8 @@ impl<D: Device> Volume<'_, D> {
     }
 
     /// Calls `each` with the files whose slot is `from` or later, in the order of the slots, until it
-    /// returns false. Changes made in the meantime are seen or not. `each` must not use the volume.
+    /// returns false. Changes made in the meantime are seen or not. `each` may ask
+    /// [`Volume::is_being_written`], and must not use the volume otherwise.
     ///
     /// # Errors
     /// [`Error::Corrupt`] names a damaged slot: continue with the next one. [`Error::NeedsMount`],

@@ -1,6 +1,7 @@
 //! The recording's socket: a thread waits for readers, and each has a thread that passes its requests on.
 
 use super::{Answer, Ask, address, former_name, identity, is_trusted};
+use crate::console::Console;
 use crate::drive::Drive;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
@@ -40,7 +41,17 @@ impl Door {
             _ => None,
         };
         let listen = |identity: String| {
-            let listener = UnixListener::bind_addr(&address(&identity).ok()?).ok()?;
+            let bound = UnixListener::bind_addr(&address(&identity).ok()?);
+            if bound
+                .as_ref()
+                .is_err_and(|error| error.kind() == ErrorKind::AddrInUse)
+            {
+                // Names of abstract sockets have no owner (unix(7)): any user can take one.
+                Console::default().say(format_args!(
+                    "warning: another process has the socket of recordings on {drive}: ls, get --follow and others cannot ask this one"
+                ));
+            }
+            let listener = bound.ok()?;
             listener.set_nonblocking(true).ok()?;
             Some(listener)
         };

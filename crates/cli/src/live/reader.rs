@@ -1,8 +1,6 @@
 //! What a verb asks a recording that another process makes.
 
-use super::{
-    Answer, Ask, Data, LINE_BYTES, READ_BYTES, address, former_name, identity, is_trusted,
-};
+use super::{Answer, Ask, Data, LINE_BYTES, READ_BYTES, address, former_name, identity, stranger};
 use crate::Context;
 use crate::drive::Drive;
 use crate::failure::{Failure, Result};
@@ -31,7 +29,13 @@ impl Live {
             Err(_) => former_name(device)?,
         };
         let stream = UnixStream::connect_addr(&address(&identity).ok()?).ok()?;
-        is_trusted(&stream).then(|| Self {
+        if let Some(stranger) = stranger(&stream) {
+            context.say(format_args!(
+                "warning: the socket of recordings on {device} is ignored: a process of user {stranger} has it; it is neither root's nor yours"
+            ));
+            return None;
+        }
+        Some(Self {
             stream: BufReader::new(stream),
             device: device.to_owned(),
         })

@@ -35,7 +35,7 @@ does not report which files have checksums.
 
 Several files go into the last word, a folder, which is made if it does not exist; so do all files that
 a pattern fits: * means any letters, / too, ? one, [a-c] one of these. Quote patterns. A / in a name is
-a folder. Nothing is fetched if a word fits no file, or a local file exists and neither --force nor
+a folder. A pattern and --all leave out, and name, what a recording is writing. Nothing is fetched if a word fits no file, or a local file exists and neither --force nor
 --skip-existing is given. A file that cannot be fetched, because its data has rotted or no local file can
 have its name, does not keep the others from being fetched: it is named, and the exit status says why.
 With --tar they become one archive, with their sizes and times; the last word is its file, or -. What

@@ -185,6 +185,7 @@ impl Status {
                 ("extents", number(file.extents)),
                 ("checksums", file.entry.checksums.map_or_else(unknown, yes)),
                 ("modified", file.entry.modified()),
+                ("final", yes(file.entry.is_final)),
                 ("slot", file.entry.slot.to_string()),
                 ("tag", number(file.entry.app_tag)),
             ]);

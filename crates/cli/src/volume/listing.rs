@@ -37,10 +37,18 @@ pub struct FileEntry {
     pub slot: u32,
     /// The application's number for the file; null on `hwfs:`.
     pub app_tag: Option<u64>,
+    /// No process has it open to write; false for the segments of a recording that is under way which are not complete.
+    #[serde(rename = "final", default = "is_usual")]
+    pub is_final: bool,
+}
+
+/// What another version of the command, which does not say it, means.
+const fn is_usual() -> bool {
+    true
 }
 
 impl FileEntry {
-    /// Converts a volume's file entry.
+    /// Converts a volume's file entry. Unless it is open to write, it is final.
     pub fn new(entry: &Entry) -> Self {
         Self {
             name: entry.name.as_str().to_owned(),
@@ -50,6 +58,7 @@ impl FileEntry {
             checksums: Some(entry.checksums),
             slot: entry.slot,
             app_tag: Some(entry.app_tag),
+            is_final: true,
         }
     }
 
@@ -63,6 +72,7 @@ impl FileEntry {
             checksums: None,
             slot: entry.slot,
             app_tag: None,
+            is_final: true,
         }
     }
 
@@ -113,7 +123,10 @@ impl Listing {
         let files = &mut listing.files;
         while let Err(error) = volume
             .files(from, |entry| {
-                files.push(FileEntry::new(&entry));
+                files.push(FileEntry {
+                    is_final: !volume.is_being_written(entry.slot),
+                    ..FileEntry::new(&entry)
+                });
                 true
             })
             .await
@@ -131,6 +144,20 @@ impl Listing {
     pub fn sort(&mut self) {
         self.files.sort_by(|one, other| one.name.cmp(&other.name));
     }
+}
+
+/// Leaves out what is being written, except where a word names just this file: it has no size yet, or will soon have another one.
+/// Returns the names of what was left out.
+pub fn leave_out_unfinished(files: &mut Vec<FileEntry>, words: &[String]) -> Vec<String> {
+    let mut left_out = Vec::new();
+    files.retain(|file| {
+        let stays = file.is_final || words.contains(&file.name);
+        if !stays {
+            left_out.push(file.name.clone());
+        }
+        stays
+    });
+    left_out
 }
 
 /// The slot that an error names, after which a listing continues.

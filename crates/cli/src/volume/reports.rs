@@ -137,6 +137,8 @@ impl FileReport {
     /// There is no such file, or the volume failed.
     pub async fn gather(volume: &AnyVolume<'_>, name: &str) -> std::result::Result<Self, Error> {
         let entry = volume.find(name).await?;
+        // Before anything else has a turn.
+        let is_final = !volume.is_being_written(entry.slot);
         let extents = volume.extent_count(name, MOST_EXTENTS).await?;
         let mut list = Vec::new();
         let add = |extent: FileExtent| {
@@ -149,7 +151,10 @@ impl FileReport {
         };
         volume.extents(name, add).await?;
         Ok(Self {
-            entry: FileEntry::new(&entry),
+            entry: FileEntry {
+                is_final,
+                ..FileEntry::new(&entry)
+            },
             extents: Some(extents),
             extent_list: Some(list),
             block_size_bytes: Some(volume.geometry().block_size_bytes() as u64),

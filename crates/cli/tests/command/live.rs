@@ -276,11 +276,13 @@ fn what_is_committed_is_exported_and_printed_while_the_recording_goes_on() {
         let printed = run(&["cat", &device, "other", "take"]);
         assert!(printed.stdout == [&read("other"), committed].concat());
         let several = folder.path("several");
-        let fetched = json(&["get", &device, "t*", "other", &several, "--force", "--json"]);
+        let fetched = json(&[
+            "get", &device, "take", "other", &several, "--force", "--json",
+        ]);
         assert_eq!(fetched["path"], "the recording's process");
         assert!(read("several/take") == committed && read("several/other") == read("other"));
         let archive = folder.path("all.tar");
-        ok(&["get", &device, "--all", &archive, "--tar", "--force"]);
+        ok(&["get", &device, "take", &archive, "--tar", "--force"]);
         let unpacked = Command::new("tar")
             .args(["-xOf", &archive, "take"])
             .output();
@@ -320,4 +322,147 @@ fn what_was_begun_while_recording_is_printed_to_its_end() {
     take.write(second);
     take.end();
     assert!([begin, rest(cat)].concat() == first);
+}
+
+#[test]
+fn what_is_being_written_is_not_final_and_no_pattern_takes_it() {
+    let folder = Folder::new();
+    let device = volume(&folder, "disk", &[]);
+    ok(&[
+        "put",
+        &device,
+        &folder.file("old", 1000),
+        "--name",
+        "take.old",
+    ]);
+    let mut take = Take::start(&device, &["--segment", "256K"]);
+    let finals = || {
+        let listing = json(&["ls", &device, "--json"]);
+        let mut files = [Vec::new(), Vec::new()];
+        for file in listing["files"].as_array().unwrap() {
+            let name = file["name"].as_str().unwrap().to_owned();
+            let size = file["size_bytes"].as_u64().unwrap();
+            files[usize::from(file["final"].as_bool().unwrap())].push((name, size));
+        }
+        files
+    };
+    // Segments are completed and made beside the recording.
+    let (written, complete) = loop {
+        take.write(&noise(1, 64 << 10));
+        let [written, complete] = finals();
+        let has_data = |(_, size): &(String, u64)| *size > 0;
+        if complete.len() > 1 && written.iter().any(has_data) {
+            break (written, complete);
+        }
+    };
+    let growing = written[0].0.as_str();
+    assert_eq!(complete[0].0, "take.000001");
+    assert_eq!(complete.last().unwrap(), &("take.old".to_owned(), 1000));
+    let stat = |name: &str| json(&["stat", &device, name, "--json"])["file"]["final"].clone();
+    assert_eq!(
+        (stat("take.000001"), stat(growing)),
+        (true.into(), false.into())
+    );
+    let sizes = |path: &str| -> Vec<(String, u64)> {
+        let entries = std::fs::read_dir(folder.path(path))
+            .unwrap()
+            .map(Result::unwrap);
+        let mut sizes: Vec<_> = entries
+            .map(|entry| {
+                (
+                    entry.file_name().into_string().unwrap(),
+                    entry.metadata().unwrap().len(),
+                )
+            })
+            .collect();
+        sizes.sort();
+        sizes
+    };
+    let done = run(&["get", &device, "take.*", &folder.path("some")]);
+    let said = stderr(&done);
+    assert!(
+        done.status.success() && said.contains(&format!("being written: `{growing}`")),
+        "{said}"
+    );
+    assert_eq!(sizes("some"), complete);
+    ok(&["get", &device, "--all", &folder.path("all")]);
+    assert_eq!(sizes("all"), complete);
+    let tar = run(&["get", &device, "take.*", "-", "--tar"]).stdout;
+    let has = |name: &str| tar.windows(name.len()).any(|part| part == name.as_bytes());
+    assert!(has("take.000001") && !has(growing));
+    // One that is named is fetched as far as it is committed.
+    ok(&["get", &device, growing, "take.old", &folder.path("named")]);
+    assert_eq!(sizes("named")[0], written[0]);
+    let pattern = format!("{growing}*");
+    refused(
+        &[
+            "get",
+            &device,
+            &format!("[t]{}", &pattern[1..]),
+            &folder.path("none"),
+        ],
+        10,
+        "nothing was fetched",
+    );
+    let to = folder.path("follow");
+    for words in [&["take.*"][..], &["take.000001", growing]] {
+        let words = [&["get", &device], words, &[&to, "--follow"]].concat();
+        refused(&words, 2, "--follow is for one file");
+    }
+    take.end();
+    assert!(finals()[0].is_empty());
+}
+
+/// Abstract sockets have no owner, so any user can take the name between two recordings.
+#[test]
+fn a_stranger_at_the_recording_s_socket_is_named() {
+    const STRANGER: &str = "
+import hashlib, os, socket, sys
+data = os.stat(sys.argv[1])
+digest = hashlib.sha256(b'file %d:%d' % (data.st_dev, data.st_ino)).hexdigest()
+os.setuid(65534)
+listener = socket.socket(socket.AF_UNIX)
+listener.bind('\\0straightway/live/' + digest[:32])
+listener.listen()
+print('up', flush=True)
+sys.stdin.read()
+";
+    let folder = Folder::new();
+    let device = volume(&folder, "disk", &[]);
+    if !rustix::process::getuid().is_root() {
+        println!("SKIPPED: only root can be another user");
+        return;
+    }
+    let stranger = Command::new("python3")
+        .args(["-c", STRANGER, &device])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn();
+    let Ok(mut stranger) = stranger else {
+        println!("SKIPPED: python3 is not installed");
+        return;
+    };
+    let mut line = String::new();
+    BufReader::new(stranger.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    assert_eq!(line, "up\n");
+    let mut take = Take::start(&device, &[]);
+    take.write(&noise(1, 64 << 10));
+    let done = run(&["ls", &device]);
+    let said = stderr(&done);
+    assert_eq!(done.status.code(), Some(3));
+    assert!(
+        said.contains("is ignored: a process of user 65534 has it"),
+        "{said}"
+    );
+    let said = take.end();
+    assert!(
+        said.contains("warning: another process has the socket"),
+        "{said}"
+    );
+    drop(stranger.stdin.take());
+    stranger.wait().unwrap();
+    // Without it.
+    assert!(ok(&["ls", &device]).contains("take"));
 }

@@ -282,6 +282,7 @@ mod tests {
             checksums: None,
             slot: 0,
             app_tag: Some(tag.map_or(0, number)),
+            is_final: true,
         }
     }
 

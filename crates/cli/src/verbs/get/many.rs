@@ -10,9 +10,9 @@ use crate::guard::{Outlet, Output, refuse_address};
 use crate::live::origin::Origin;
 use crate::units::micros;
 use crate::verbs::put::{ManyReport, Report, Reported};
-use crate::volume::listing::FileEntry;
+use crate::volume::listing::{FileEntry, leave_out_unfinished};
 use crate::volume::route;
-use crate::volume::tree::{choose, local, none_of};
+use crate::volume::tree::{choose, local, none_of, some};
 use indicatif::ProgressBar;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -57,15 +57,19 @@ impl Get {
         if crate::hardware::path_of(&self.device).is_some() {
             return refused("a file system in hardware gives one file at a time");
         }
+        if self.follow {
+            return refused("--follow is for one file, by its name");
+        }
         match self.offset.0 != 0 || self.length.is_some() {
             true => refused("--offset and --length are for one file"),
             false => Ok(()),
         }
     }
 
-    /// The files that the words choose, by name.
+    /// The files that the words choose, by name. Of a pattern, and of all, those that are not being written.
     pub(super) fn chosen(
         &self,
+        context: &Context,
         origin: &Origin<'_, '_>,
         words: &[String],
     ) -> Result<Vec<FileEntry>> {
@@ -80,6 +84,18 @@ impl Get {
             }
             let chosen: BTreeSet<String> = chosen.into_iter().map(str::to_owned).collect();
             files.retain(|file| chosen.contains(&file.name));
+        }
+        let left_out = leave_out_unfinished(&mut files, words);
+        if !left_out.is_empty() {
+            let what = format!(
+                "being written: {}",
+                some(left_out.iter().map(String::as_str))
+            );
+            if files.is_empty() {
+                return Err(Failure::new(Exit::NotFound, format!("{what}; nothing was fetched"))
+                    .hint("straightway get DEVICE NAME fetches what is committed of one file, --follow the rest too"));
+            }
+            context.say(format_args!("{what}: left out"));
         }
         match files.iter().find(|file| !file.has_checksums()) {
             Some(file) if self.verify => Err(no_checksums(&file.name)),
@@ -118,7 +134,7 @@ impl Get {
         wanted: &Wanted,
     ) -> Result<ManyReport> {
         let began = Instant::now();
-        let chosen = self.chosen(origin, &wanted.words)?;
+        let chosen = self.chosen(context, origin, &wanted.words)?;
         let output = |path: &Path| Output::check(&context.roots, path, self.force, origin.drive);
         let mut report = ManyReport::new(origin.device(), origin.path());
         let mut failed: Vec<(&str, Failure)> = Vec::new();

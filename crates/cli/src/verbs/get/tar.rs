@@ -52,7 +52,7 @@ impl Get {
         output: Option<Output>,
     ) -> Result<ManyReport> {
         let began = Instant::now();
-        let chosen = self.chosen(origin, words)?;
+        let chosen = self.chosen(context, origin, words)?;
         let mut report = ManyReport::new(origin.device(), origin.path());
         let mut failed: Vec<(&str, Failure)> = Vec::new();
         let bar = context.console.bytes_bar(None);
