@@ -570,6 +570,75 @@ fn qemu_reads_and_writes() {
     assert!(ok(&["check", &disk]).starts_with("sound"));
 }
 
+/// nbdkit and qemu-nbd as clients of ours and servers of others.
+// partner: nbdkit, qemu-nbd, libnbd | initiator, reader, writer
+#[test]
+fn nbdkit_and_qemu_nbd_pass_an_export_on() {
+    let folder = Folder::new();
+    let disk = volume(&folder, "disk.img", &[]);
+    let (source, copy) = (folder.path("source"), folder.path("copy"));
+    // The length of no power of two, and of whole blocks: it is written.
+    std::fs::write(&source, noise(9, (5 << 20) + 7 * 512)).unwrap();
+    ok(&[
+        "put",
+        &disk,
+        &folder.file("empty", (5 << 20) + 7 * 512),
+        "--name",
+        "guest.raw",
+    ]);
+    let server = Server::start(&folder, &[&disk, "guest.raw", "--write"]);
+    let to = format!("socket={}", server.socket);
+    let through = format!(
+        "nbdcopy --flush '{source}' \"$uri\" && nbdcopy \"$uri\" '{copy}' && nbdinfo --list \"$uri\""
+    );
+    let words = [
+        "--unix",
+        "-",
+        "nbd",
+        &to,
+        "export=guest.raw",
+        "shared=true",
+        "--run",
+        &through,
+    ];
+    let same = |what: &str| {
+        assert!(
+            std::fs::read(&copy).unwrap() == std::fs::read(&source).unwrap(),
+            "{what}"
+        )
+    };
+    if let Some(text) = tool("nbdkit", &words) {
+        same("nbdkit");
+        assert!(
+            text.contains(&format!("export-size: {}", (5 << 20) + 7 * 512)),
+            "{text}"
+        );
+    }
+    let socket = folder.path("qemu.sock");
+    let again = format!("nbd+unix:///?socket={socket}");
+    let pass_on = [
+        "--fork",
+        "--format",
+        "raw",
+        "--socket",
+        &socket,
+        &server.uri,
+    ];
+    std::fs::write(&source, noise(10, (5 << 20) + 7 * 512)).unwrap();
+    // It ends when its client has left.
+    if tool("qemu-nbd", &pass_on).is_some() {
+        tool("nbdcopy", &["--connections=1", "--flush", &source, &again]);
+        tool("qemu-nbd", &pass_on);
+        tool("nbdcopy", &["--connections=1", &again, &copy]);
+        same("qemu-nbd");
+    }
+    let report = server.end(Signal::INT);
+    assert_eq!(report["refused_requests"], 0);
+    assert_eq!(report["failed_requests"], 0);
+    assert_eq!(report["lost_connections"], 0);
+    assert!(crate::support::get(&disk, "guest.raw", &[]) == std::fs::read(&source).unwrap());
+}
+
 /// An authority, and certificates of a server and of a client, in the files that NBD programs expect; None if the machine lacks
 /// openssl.
 fn certificates(folder: &str) -> Option<()> {
