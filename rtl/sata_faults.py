@@ -29,13 +29,19 @@ command, that request alone ends with the drive's error, others that were in the
 
 Two models play these rows: the one above, and another that was written in Python from the same texts (`rtl/test/sata_drive.py`). A row
 with "both" has the same outcome with either, except for the numbers of requests. Where it says "{sata_states.NONE}", no text allows what
-the drive does: the row shows that the core copes with it. No real drive was connected; the texts are the only evidence of what drives do.
+the drive does: the row shows that the core copes with it. No real drive was connected. QEMU's drive plays
+commands, failed reads, writes and flushes with the core (`test_the_drive_of_qemu`); for the rest the texts are the only evidence.
 
 {sata_states.texts()}
 {sata_states.table()}
 Drives differ, and the core accepts each way: an address out of range is refused at once or later, with IDNF or with ABRT; the error of
 a queued command comes by Set Device Bits or by the register FIS of another command. A failed flush drops the block that it could not
 write: a later one that succeeds says nothing about it. A drive with a device fault is reset again and again, and is never `ready`.
+
+What QEMU 7.2's `ide-hd` does that neither model did: its signature has status 30h, so DRDY is 0; PIO Setup of IDENTIFY DEVICE has D 0
+and ends with status 58h; the first Set Device Bits after an error still has the error's code in its Error field, with ERR 0; it has 32
+queue places, but aborts READ LOG EXT, so each error of a queued command ends with a reset; it takes DATA SET MANAGEMENT only with the
+TRIM bit, which both models ignored.
 
 """
 

@@ -250,7 +250,7 @@ class Drive:
             return self.reject(0x80, 0x04)  # NQ
         if self.happens("refuse", number):
             return self.reject(tag, self.error)
-        if self.happens(f"abort {code:02x}", self.codes[code]):
+        if self.happens(f"abort {code:02x}", self.codes[code]) or (code == 0x06 and words[0] >> 24 != 1):  # without TRIM
             return self.reject(tag, 0x04)
         if code == 0xEF and (words[0] >> 24, count) == (0x10, 2):
             self.activates = True

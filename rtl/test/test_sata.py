@@ -5,6 +5,7 @@ STRAIGHTWAY_SEED=... repeats a run; the seed is printed with each failure.
 """
 
 import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -102,6 +103,17 @@ def test_the_error_states_with_the_drive_in_python(monkeypatch):
     """Each row that both models play has the same outcome with either (rtl/sata_states.py)."""
     ran = cocotb_bench.run(monkeypatch, "sata_sim", "sata_states", "bench_sata_states", {"TimeoutCycles": 4000}, core="sata_sim")
     assert ran == len(sata_states.ROWS.keys() - sata_states.CPP_ONLY)
+
+
+# partner: QEMU ide-hd (qemu-system-x86_64 --version) | drive
+@pytest.mark.parametrize("queue", [1, 0])
+def test_the_drive_of_qemu(monkeypatch, tmp_path, queue):
+    """A drive that nobody here wrote: its IDENTIFY DEVICE, its view of each command, and its errors."""
+    if not shutil.which("qemu-system-x86_64"):
+        pytest.skip("no qemu-system-x86_64: run tools/setup lab")
+    ran = cocotb_bench.run(monkeypatch, "sata_sim", f"sata_qemu_{queue}", "bench_sata_qemu", {"TimeoutCycles": 20000, "Ncq": queue},
+                           environment={"STRAIGHTWAY_FOLDER": tmp_path, "STRAIGHTWAY_QUEUE": queue}, core="sata_sim")
+    assert ran == 4
 
 
 def test_a_power_cut_behind_a_discard_and_a_flush():

@@ -266,6 +266,7 @@ private:
         } else if (io && port.happens(ios_ == fault.refuse_at)) {
             return status(0x51, fault.refuse_error);
         }
+        if (command.code == 0x06 && frame[0] >> 24 != 0x01) return status(0x51, 0x04);  // without TRIM
         if (command.code == fault.fail_code && port.happens(++failed_codes_ == fault.fail_at)) return status(0x51, 0x04);
         // SET FEATURES, which enables DMA Setup Auto-Activate.
         if (command.code == 0xEF && frame[0] >> 24 == 0x10 && command.count == 2) activates_ = model.activates;
