@@ -105,7 +105,7 @@ def test_the_error_states_with_the_drive_in_python(monkeypatch):
     assert ran == len(sata_states.ROWS.keys() - sata_states.CPP_ONLY)
 
 
-# partner: QEMU ide-hd (qemu-system-x86_64 --version) | drive
+# partner: QEMU's ide-hd | drive
 @pytest.mark.parametrize("queue", [1, 0])
 def test_the_drive_of_qemu(monkeypatch, tmp_path, queue):
     """A drive that nobody here wrote: its IDENTIFY DEVICE, its view of each command, and its errors."""
