@@ -49,6 +49,7 @@ pub mod coherence;
 #[cfg(feature = "coprocessor")]
 pub mod coprocessor;
 pub mod cpufreq;
+pub mod datagram;
 pub mod disk;
 #[cfg(feature = "vfio")]
 pub mod doctor;

@@ -193,6 +193,7 @@ impl Recorder {
                     why: Ok(Why::Source),
                     tardy_blocks: 0,
                     dropped_datagrams: 0,
+                    cut_datagrams: 0,
                     idle: locked(&gatherer).end(),
                 }
             };

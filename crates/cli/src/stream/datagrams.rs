@@ -1,5 +1,6 @@
 //! Sends datagrams at a rate, so that a block is not a burst that overflows a receiver's buffer.
 
+use std::io::ErrorKind;
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
@@ -15,6 +16,7 @@ pub struct Datagrams {
     address: String,
     /// 0: as fast as they can be sent.
     bytes_per_second: u64,
+    refused: u64,
 }
 
 impl Datagrams {
@@ -24,6 +26,7 @@ impl Datagrams {
             socket,
             address,
             bytes_per_second: 0,
+            refused: 0,
         }
     }
 
@@ -37,19 +40,40 @@ impl Datagrams {
         &self.address
     }
 
+    /// Datagrams that were refused, as far as is known.
+    pub const fn refused(&self) -> u64 {
+        self.refused
+    }
+
     /// Sends a block.
     ///
     /// # Errors
     /// The socket failed.
-    pub fn send(&self, data: &[u8]) -> std::io::Result<()> {
+    pub fn send(&mut self, data: &[u8]) -> std::io::Result<()> {
+        let (socket, refused) = (&self.socket, &mut self.refused);
         let began = Instant::now();
         paced(
             data,
             self.bytes_per_second,
             &mut || began.elapsed(),
             &mut |time| std::thread::sleep(time),
-            &mut |datagram| self.socket.send(datagram).map(|_| ()),
+            &mut |datagram| send(socket, datagram, refused),
         )
+    }
+}
+
+/// Sends a datagram. That an earlier one was refused (ICMP port unreachable, udp(7)) is counted and ends nothing: the receiver may
+/// not have started yet, or start again.
+///
+/// # Errors
+/// The socket failed.
+pub fn send(socket: &UdpSocket, datagram: &[u8], refused: &mut u64) -> std::io::Result<()> {
+    loop {
+        match socket.send(datagram) {
+            // The call reports the earlier one, and has sent nothing.
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => *refused += 1,
+            result => return result.map(drop),
+        }
     }
 }
 

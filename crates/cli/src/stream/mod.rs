@@ -8,6 +8,7 @@
 //! | `producer` | the thread that fills buffers at a rate |
 //! | `sink` | open sinks, and the thread that writes to them |
 //! | `drops` | datagrams that the kernel dropped |
+//! | `steps` | when the wall clock was set between two datagrams |
 //! | `packets`, `replay` | datagrams with their arrival times, recorded and sent again |
 //! | `pattern` | bytes that encode their own offset |
 //! | `report` | latencies and buffer use, as text and JSON |
@@ -32,6 +33,7 @@ pub mod report;
 pub mod segments;
 pub mod sink;
 pub mod source;
+pub mod steps;
 pub mod volume_host;
 
 use crate::failure::{Failure, Result};

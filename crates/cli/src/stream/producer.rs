@@ -93,6 +93,8 @@ pub struct Produced {
     pub tardy_blocks: u64,
     /// Datagrams that the kernel dropped.
     pub dropped_datagrams: u64,
+    /// Datagrams that were longer than a block, whose end is lost.
+    pub cut_datagrams: u64,
     /// Unused buffers.
     pub idle: Receiver<Buffer>,
 }
@@ -151,12 +153,14 @@ pub fn produce(
         why => why,
     });
     let (tardy_blocks, dropped_datagrams) = (producer.tardy_blocks, producer.source.dropped());
+    let cut_datagrams = producer.source.cut();
     // The other end is closed once the recording has failed.
     let _ = out.send(Message::End);
     Produced {
         why,
         tardy_blocks,
         dropped_datagrams,
+        cut_datagrams,
         idle,
     }
 }
@@ -333,6 +337,9 @@ impl Producer<'_> {
                     losses: Vec::new(),
                 })
                 .is_ok();
+        }
+        if len > 0 {
+            self.source.was_lost();
         }
         len == 0 || self.out.send(Message::Lost { len, arrival }).is_ok()
     }

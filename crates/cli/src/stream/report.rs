@@ -138,6 +138,8 @@ pub struct RecordedFile {
     pub abandoned_bytes: u64,
     /// Datagrams that the kernel dropped before they could be read.
     pub dropped_datagrams: u64,
+    /// Datagrams that were longer than a block of packets has room for, whose end is lost.
+    pub cut_datagrams: u64,
     /// Blocks that came from the source later than the rate requires.
     pub tardy_blocks: u64,
     /// Number of commits.
@@ -182,7 +184,11 @@ pub fn network_stall_text(stall_s: u64, needed: u64, buffers: u64) -> Option<Str
 impl RecordedFile {
     /// Whether nothing was late and nothing was lost.
     pub fn is_good(&self) -> bool {
-        self.counted.misses == 0 && self.lost_blocks == 0 && self.dropped_datagrams == 0
+        self.counted.misses == 0 && !self.has_lost()
+    }
+
+    const fn has_lost(&self) -> bool {
+        self.lost_blocks > 0 || self.dropped_datagrams > 0 || self.cut_datagrams > 0
     }
 
     /// What a rehearsal says in one line.
@@ -224,7 +230,7 @@ impl RecordedFile {
 
     /// Prints the report as text; `gaps_name` is the companion file that lists the gaps.
     pub fn say(&self, console: &Console, gaps_name: Option<&str>) {
-        let lost = self.lost_blocks > 0 || self.dropped_datagrams > 0;
+        let lost = self.has_lost();
         let has_times = !self.counted.latencies.is_empty();
         self.counted.say(console, "recorded", has_times, lost);
         let say = |text: String| console.say(text);
@@ -247,6 +253,12 @@ impl RecordedFile {
             say(format!(
                 "{} DATAGRAMS LOST in the kernel before they could be read",
                 self.dropped_datagrams
+            ));
+        }
+        if self.cut_datagrams > 0 {
+            say(format!(
+                "{} DATAGRAMS CUT: longer than a block, whose end is lost; --block 128K has room for each",
+                self.cut_datagrams
             ));
         }
         if let (Some(first), Some(last)) = (self.segments.first(), self.segments.last()) {
@@ -293,6 +305,8 @@ pub struct PlayedFile {
     pub verified_bytes: u64,
     /// The recording has gaps, which NAME.gaps lists.
     pub has_gaps: bool,
+    /// Datagrams of which the other side said that nothing received them (ICMP port unreachable): the least that were lost.
+    pub refused_datagrams: u64,
     /// What a replay sent; null without one.
     pub replayed: Option<Replayed>,
     /// The user ended it.
@@ -310,10 +324,20 @@ impl PlayedFile {
                 0 => String::new(),
                 cut => format!("; {cut} that are not whole were left out"),
             };
+            let lost = match replayed.lost_datagrams {
+                0 => String::new(),
+                lost => format!("; the recording lacks {lost} that were lost when it was made"),
+            };
             say(format!(
-                "{} sent, at most {} us late{cut}",
+                "{} sent, at most {} us late{cut}{lost}",
                 counted(replayed.datagrams, "datagram"),
                 replayed.lateness_max_us
+            ));
+        }
+        if self.refused_datagrams > 0 {
+            say(format!(
+                "AT LEAST {} REFUSED: nothing listened there",
+                counted(self.refused_datagrams, "datagram")
             ));
         }
         if self.has_gaps {

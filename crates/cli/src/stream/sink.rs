@@ -90,6 +90,15 @@ impl Sink {
         }
     }
 
+    /// Datagrams that were refused, as far as is known.
+    pub fn refused(&self) -> u64 {
+        match self {
+            Self::Udp(datagrams) => datagrams.refused(),
+            Self::Replay(replay, _) => replay.refused(),
+            _ => 0,
+        }
+    }
+
     /// Sends datagrams at this rate; without a rate, as fast as possible.
     #[must_use]
     pub fn at_rate(mut self, bytes_per_second: Option<u64>) -> Self {

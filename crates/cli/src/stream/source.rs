@@ -55,7 +55,7 @@ pub enum Source {
         used: usize,
     },
     /// Datagrams as packets with their arrival times; lost like those of `Udp`.
-    Packets(Packets),
+    Packets(Box<Packets>),
 }
 
 /// A stream that can be waited for.
@@ -144,7 +144,7 @@ impl Source {
     /// The socket failed.
     pub fn into_packets(self) -> Result<Self> {
         match self {
-            Self::Udp { socket, .. } => Ok(Self::Packets(Packets::new(socket)?)),
+            Self::Udp { socket, .. } => Ok(Self::Packets(Box::new(Packets::new(socket)?))),
             other => Ok(other),
         }
     }
@@ -168,8 +168,23 @@ impl Source {
     pub fn dropped(&self) -> u64 {
         match self {
             Self::Udp { socket, .. } => drops::of(socket).unwrap_or(0),
-            Self::Packets(packets) => drops::of(packets.socket()).unwrap_or(0),
+            Self::Packets(packets) => packets.dropped(),
             _ => 0,
+        }
+    }
+
+    /// Datagrams that were longer than a block.
+    pub fn cut(&self) -> u64 {
+        match self {
+            Self::Packets(packets) => packets.cut(),
+            _ => 0,
+        }
+    }
+
+    /// The block that was filled last was lost.
+    pub fn was_lost(&mut self) {
+        if let Self::Packets(packets) = self {
+            packets.was_lost();
         }
     }
 

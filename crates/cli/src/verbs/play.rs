@@ -27,7 +27,7 @@ SINK is stdout, a file (which appears when it is whole; one that exists is repla
 FIFO, udp://ADDR:PORT (datagrams of 1,024 bytes, spread at the rate), tcp://ADDR:PORT (connects
 there), null, or pattern (compares with what `record --from pattern` recorded). With a --rate, time
 begins when the buffers are full; the deadline counts from the moment at which a block is due. Exit
-status 7 means that deadlines were missed.
+status 7 means that deadlines were missed, or that datagrams were refused.
 
 --replay sends the datagrams of a recording with --format pcapng as they arrived: each with its own
 length, at its distance from the first. The report says how late one was at most.
@@ -114,7 +114,7 @@ impl Play {
                 shown(&self.name)
             ))),
             None if report.stopped => Err(Failure::interrupted("interrupted")),
-            None if report.counted.misses > 0 => Ok(Exit::Late),
+            None if report.counted.misses > 0 || report.refused_datagrams > 0 => Ok(Exit::Late),
             None => Ok(Exit::Done),
         }
     }
@@ -209,6 +209,7 @@ impl Play {
         let result = played.result.map_err(|error| self.failure(error));
         let whole = result.is_ok() && !context.cancel.is_set();
         let replayed = played.written.as_ref().ok().and_then(Sink::replayed);
+        let refused_datagrams = played.written.as_ref().map_or(0, Sink::refused);
         let written = played.written.and_then(|sink| sink.end(whole));
         let failure = result.and(written).and(closed).err();
         let report = played.report;
@@ -232,6 +233,7 @@ impl Play {
             underruns: report.underruns,
             verified_bytes: report.verified_bytes,
             has_gaps,
+            refused_datagrams,
             replayed,
             stopped: context.cancel.is_set(),
         };

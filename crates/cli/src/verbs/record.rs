@@ -96,8 +96,9 @@ another stream begins, and NAME.gaps has a line with 0 missing bytes there. Both
 --segment together: export DEVICE 'NAME.0*' FILE, or one segment. With --keep the segment that is now the oldest gets
 the description before the one in front of it is removed, as NAME.000002.sigmf-meta. MCAP has no --keep: its channels
 are named once, at the beginning, which a ring removes. --format pcapng records datagrams as packets with
-their senders and arrival times, which Wireshark and tcpdump read; no packet crosses the border of a
-block, so every segment, and what a power cut leaves, is whole. straightway export makes files for
+their senders, destinations and the kernel's arrival times, which Wireshark and tcpdump read; no packet crosses the
+border of a block, so every segment, and what a power cut leaves, is whole. A datagram that is longer than a block is cut.
+What was dropped by the kernel is counted in the file. straightway export makes files for
 other tools.
 
 A coprocessor records streams itself, with at most 15 buffers in the shared memory; with

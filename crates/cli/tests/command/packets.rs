@@ -1,6 +1,7 @@
 //! Datagrams recorded with their arrival times, opened by tcpdump, and sent again.
 
 use crate::support::{Folder, code, command, json, ok, refused, stderr, stdout, volume};
+use rustix::process::Signal;
 use std::net::UdpSocket;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -107,6 +108,184 @@ fn datagrams_are_recorded_as_packets_and_replayed() {
             assert!(lines.lines().next().unwrap().ends_with(&wanted), "{lines}");
         }
     }
+}
+
+/// A packet of an exported file, by draft-ietf-opsawg-pcapng.
+struct Packet {
+    time_ns: u64,
+    captured: usize,
+    original: usize,
+    dropped: u64,
+    to: [u8; 4],
+}
+
+/// The packets of a file, and the sums over its statistics: what arrived, was dropped by the system, and was delivered.
+fn read_file(file: &str) -> (Vec<Packet>, [u64; 3]) {
+    let bytes = std::fs::read(file).unwrap();
+    let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
+    let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
+    let options = |mut at: usize, end: usize, codes: [u32; 3]| {
+        let mut values = [0; 3];
+        while at < end && word(at) != 0 {
+            let (code, len) = (word(at) & 0xffff, (word(at) >> 16) as usize);
+            if let Some(which) = codes.iter().position(|wanted| *wanted == code) {
+                values[which] = long(at + 4);
+            }
+            at += 4 + len.next_multiple_of(4);
+        }
+        values
+    };
+    let (mut packets, mut sums, mut at) = (Vec::new(), [0; 3], 0);
+    while at < bytes.len() {
+        let end = at + word(at + 4) as usize - 4;
+        match word(at) {
+            6 => {
+                let captured = word(at + 20) as usize;
+                let behind = at + 28 + captured.next_multiple_of(4);
+                packets.push(Packet {
+                    time_ns: u64::from(word(at + 12)) << 32 | u64::from(word(at + 16)),
+                    captured,
+                    original: word(at + 24) as usize,
+                    dropped: options(behind, end, [4, 0, 0])[0],
+                    to: bytes[at + 44..at + 48].try_into().unwrap(),
+                });
+            }
+            5 => {
+                for (sum, value) in sums.iter_mut().zip(options(at + 20, end, [4, 7, 8])) {
+                    *sum += value;
+                }
+            }
+            _ => {}
+        }
+        assert_eq!(word(end) as usize, end + 4 - at);
+        at = end + 4;
+    }
+    (packets, sums)
+}
+
+/// Waits until the kernel has (or has not) datagrams for the socket at this port that were not read.
+fn wait_for_queue(port: u16, is_empty: bool) {
+    let wanted = format!(":{port:04X} ");
+    let began = std::time::Instant::now();
+    while began.elapsed() < Duration::from_secs(60) {
+        let table = std::fs::read_to_string("/proc/net/udp").unwrap();
+        let line = table.lines().find(|line| line.contains(&wanted));
+        let queue = line.and_then(|line| line.split_ascii_whitespace().nth(4));
+        if queue.is_some_and(|queue| queue.ends_with(":00000000") == is_empty) {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    panic!("the socket does not get there");
+}
+
+// partner: Linux (this machine's kernel) | host kernel
+#[test]
+fn times_destinations_and_losses_are_those_of_the_kernel() {
+    let folder = Folder::new();
+    let device = volume(&folder, "disk", &[]);
+    let port = {
+        let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+        socket.local_addr().unwrap().port()
+    };
+    let from = format!("udp://0.0.0.0:{port}");
+    let words = [
+        "record", &device, "take", "--from", &from, "--format", "pcapng",
+    ];
+    let options = [
+        "--block",
+        "64K",
+        "--buffers",
+        "200",
+        "--deadline",
+        "1min",
+        "--json",
+    ];
+    let recording = start(&[&words[..], &options].concat());
+    let pid = rustix::process::Pid::from_child(&recording);
+    let signal = |signal| rustix::process::kill_process(pid, signal).unwrap();
+    let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let send = |data: &[u8]| sender.send_to(data, ("127.0.0.2", port)).unwrap();
+    // It listens.
+    wait_for_queue(port, true);
+    signal(Signal::STOP);
+    let distance = Duration::from_millis(30);
+    for _ in 0..4 {
+        send(b"in time");
+        std::thread::sleep(distance);
+    }
+    // Longer than a block, then more than the kernel has room for.
+    send(&[7; 65_507]);
+    for _ in 0..12_000 {
+        send(&[8; 1_000]);
+    }
+    signal(Signal::CONT);
+    wait_for_queue(port, true);
+    send(b"behind");
+    signal(Signal::TERM);
+    let output = recording.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(7), "{}", stderr(&output));
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let dropped = report["dropped_datagrams"].as_u64().unwrap();
+    assert_eq!((dropped > 0, &report["cut_datagrams"]), (true, &1.into()));
+
+    let file = folder.path("take.pcapng");
+    ok(&["export", &device, "take", &file]);
+    let (packets, [arrived, by_kernel, delivered]) = read_file(&file);
+    assert_eq!(by_kernel, dropped);
+    assert_eq!((arrived, delivered), (12_006, packets.len() as u64));
+    assert_eq!(arrived, by_kernel + delivered);
+    let behind = packets.last().unwrap();
+    assert_eq!((behind.original, behind.dropped), (20 + 8 + 6, dropped));
+    assert_eq!(
+        packets.iter().map(|packet| packet.dropped).sum::<u64>(),
+        dropped
+    );
+    for pair in packets[..5].windows(2) {
+        let passed = Duration::from_nanos(pair[1].time_ns - pair[0].time_ns);
+        assert!(passed >= distance, "{passed:?}");
+    }
+    assert!(packets.iter().all(|packet| packet.to == [127, 0, 0, 2]));
+    let cut = packets
+        .iter()
+        .filter(|packet| packet.captured < packet.original);
+    assert_eq!(
+        cut.map(|packet| packet.original).collect::<Vec<_>>(),
+        [65_535]
+    );
+
+    // A replay says what is missing; nothing listens there, which ends nothing.
+    let to = free_address();
+    let output = command(&["play", &device, "take", "--to", &to, "--replay", "--json"]).output();
+    let output = output.unwrap();
+    assert_eq!(output.status.code(), Some(7), "{}", stderr(&output));
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["replayed"]["lost_datagrams"], dropped);
+    assert_eq!(report["replayed"]["datagrams"], packets.len() as u64 - 1);
+    assert!(
+        report["refused_datagrams"].as_u64().unwrap() > 0,
+        "{report}"
+    );
+}
+
+#[test]
+fn bytes_go_on_to_a_receiver_that_is_not_there_yet() {
+    let folder = Folder::new();
+    let device = volume(&folder, "disk", &[]);
+    let file = folder.file("bytes", 100_000);
+    ok(&["put", &device, &file]);
+    let output = command(&["play", &device, "bytes", "--to", &free_address(), "--json"]).output();
+    let output = output.unwrap();
+    assert_eq!(output.status.code(), Some(7), "{}", stderr(&output));
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["length_bytes"], 100_000);
+    let to = free_address();
+    let output = command(&["play", &device, "bytes", "--to", &to]).output();
+    assert!(stderr(&output.unwrap()).contains("REFUSED"));
+    assert!(
+        report["refused_datagrams"].as_u64().unwrap() > 0,
+        "{report}"
+    );
 }
 
 #[test]

@@ -7,6 +7,7 @@
 //! * `closed`: looks at the standard descriptors before `main`.
 //! * `coprocessor`: the window that is shared with a coprocessor, and locks on its clients' pages.
 //! * `counter`: the processor's time counter has no safe instruction.
+//! * `datagram`: options of a socket, and messages with control data, which name memory.
 //! * `iommufd`: iommufd's requests, which VFIO has instead of its own to let a device reach memory.
 //! * `ioctl`: requests of the block layer and the NVMe driver.
 //! * `map`: mapped memory and device registers.
@@ -25,6 +26,7 @@ pub(crate) mod closed;
 #[cfg(feature = "coprocessor")]
 pub(crate) mod coprocessor;
 pub(crate) mod counter;
+pub(crate) mod datagram;
 pub(crate) mod ioctl;
 #[cfg(feature = "vfio")]
 pub(crate) mod iommufd;

@@ -80,6 +80,7 @@ impl Record {
             gaps: counted.gaps,
             abandoned_bytes: counted.abandoned_bytes,
             dropped_datagrams: ended.produced.dropped_datagrams,
+            cut_datagrams: ended.produced.cut_datagrams,
             tardy_blocks: ended.produced.tardy_blocks,
             commits: counted.commits,
             reservations: counted.reservations,
