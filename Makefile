@@ -42,7 +42,7 @@ help:
 	@echo "make setup      install what all of these need"
 
 setup:
-	@tools/setup base lab lab-aarch64 aarch64 backports trixie chario fio gstreamer packages riscv instrument python wheel rtl
+	@tools/setup base lab lab-aarch64 aarch64 backports trixie chario fio gstreamer packages riscv blast mkfs instrument python wheel rtl
 
 build:
 	@tools/setup base
@@ -133,11 +133,12 @@ demo:
 	@tools/demo
 
 test:
-	@tools/setup base lab lab-aarch64 aarch64 backports trixie chario fio gstreamer packages riscv instrument python wheel rtl
+	@tools/setup base lab lab-aarch64 aarch64 backports trixie chario fio gstreamer packages riscv blast mkfs instrument python wheel rtl
 	@tools/test $(ONLY)
 
 # Every cell of each dimension (tools/suites/deal.py), of which `make test` takes a quarter.
 test-all:
+	@tools/setup pjdfstest
 	@STRAIGHTWAY_CELLS=all $(MAKE) --no-print-directory test
 
 test-fast:

@@ -222,7 +222,7 @@ impl Ends {
 }
 
 /// A mark of libblkid in the words of the table, or with its own name.
-fn described(mark: &blkid::Mark) -> Cow<'static, str> {
+pub(super) fn described(mark: &blkid::Mark) -> Cow<'static, str> {
     let kind = &mark.kind;
     match (magics::name_of(kind), mark.usage.as_deref()) {
         (Some(name), _) => name.into(),

@@ -32,6 +32,8 @@ pub mod flow;
 pub mod found;
 pub mod listing;
 pub mod magics;
+#[cfg(test)]
+mod makers;
 pub mod moves;
 pub mod naming;
 pub mod owners;
