@@ -9,6 +9,8 @@ mod unpack;
 mod writer;
 
 #[cfg(test)]
+mod foreign;
+#[cfg(test)]
 mod tests;
 
 pub use definitions::Definitions;

@@ -8,13 +8,13 @@ use std::io::Write;
 /// The messages of a stream by their number, and where each is complete.
 type Ends = Vec<(u64, usize)>;
 
-fn schema(id: u16) -> Vec<u8> {
+pub fn schema(id: u16) -> Vec<u8> {
     let data = b"string data";
     let record = Making::new(op::SCHEMA).u16(id).counted(b"text");
     record.counted(b"ros2msg").counted(data).end()
 }
 
-fn channel(id: u16, schema: u16) -> Vec<u8> {
+pub fn channel(id: u16, schema: u16) -> Vec<u8> {
     let record = Making::new(op::CHANNEL).u16(id).u16(schema);
     record
         .counted(format!("/topic{id}").as_bytes())
@@ -23,7 +23,7 @@ fn channel(id: u16, schema: u16) -> Vec<u8> {
         .end()
 }
 
-fn message(channel: u16, number: u64) -> Vec<u8> {
+pub fn message(channel: u16, number: u64) -> Vec<u8> {
     let record = Making::new(op::MESSAGE).u16(channel).u32(number as u32);
     let text = format!(
         "message {number} {}",
@@ -52,7 +52,7 @@ fn pack(compression: &str, bytes: &[u8]) -> Vec<u8> {
     }
 }
 
-fn chunk(compression: &str, contents: &[u8], crc: u32) -> Vec<u8> {
+pub fn chunk(compression: &str, contents: &[u8], crc: u32) -> Vec<u8> {
     let stored = pack(compression, contents);
     Making::new(op::CHUNK)
         .u64(0)
@@ -131,7 +131,7 @@ fn stream() -> (Vec<u8>, Ends) {
     (stream, ends)
 }
 
-fn rebuild(stream: &[u8], piece: usize) -> Result<(Vec<u8>, Rebuilt)> {
+pub fn rebuild(stream: &[u8], piece: usize) -> Result<(Vec<u8>, Rebuilt)> {
     let mut file = Vec::new();
     let mut rebuild = Rebuild::new("a", stream.len() as u64, |data: &[u8]| {
         file.extend_from_slice(data);
@@ -431,7 +431,7 @@ fn places_of(stream: &[u8]) -> Vec<(u64, usize, usize)> {
 }
 
 /// The parts of a stream, between which bytes are missing.
-fn rebuild_parts(
+pub fn rebuild_parts(
     parts: &[&[u8]],
     is_inside: bool,
     known: Option<Vec<Definitions>>,

@@ -228,14 +228,20 @@ impl<S: FnMut(&[u8]) -> Result<()>> Writer<S> {
         self.put(record.whole)
     }
 
-    /// Writes a schema or a channel that [`schema`](Self::schema) or [`channel`](Self::channel) has placed, unless the data has it.
+    /// Writes a schema or a channel that [`schema`](Self::schema) or [`channel`](Self::channel) has placed, unless the data has it. The
+    /// schema of a channel comes before it: it may be in a chunk that is written later.
     pub fn definition(&mut self, whole: &[u8]) -> Result<()> {
         let opcode = whole.first().copied().unwrap_or(0);
-        let id = Fields(whole.get(PREFIX_BYTES..).unwrap_or_default()).u16();
-        match self.written.insert((opcode, id.unwrap_or(0))) {
-            true => self.put(whole),
-            false => Ok(()),
+        let mut fields = Fields(whole.get(PREFIX_BYTES..).unwrap_or_default());
+        let id = fields.u16().unwrap_or(0);
+        if !self.written.insert((opcode, id)) {
+            return Ok(());
         }
+        let schema = fields.u16().filter(|_| opcode == op::CHANNEL);
+        if let Some(schema) = schema.and_then(|schema| self.schemas.get(&schema).cloned()) {
+            self.definition(&schema)?;
+        }
+        self.put(whole)
     }
 
     /// The data has these: they are in a chunk that is copied.
