@@ -170,6 +170,10 @@ def test_a_drive_that_fails_or_leaves(shape, tmp_path):
     assert hw.contents(tmp_path / "after", "two", tmp_path) == pattern(4, 0, 9000)
     failing = [f"drives {BLOCKS}", f"load {image}", "mount", "error 1 3", "put two 9000 4", "failed", "get two 0 9000 4"]
     assert [result[:2] for result in run(program, failing)][1:] == [["0", "9000"], ["failed", "2"], ["0", "9000"]]
+    # A write that fails after its data, and a flush that drops a block: in the queue among others.
+    for fault in ("late 1 2", "late 1 5", "unflushed 1"):
+        failing[3] = fault
+        assert [result[:2] for result in run(program, failing)][1:] == [["0", "9000"], ["failed", "2"], ["0", "9000"]], fault
 
 
 def test_reads_and_writes_of_pieces_overlap(tmp_path):

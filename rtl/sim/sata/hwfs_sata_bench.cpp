@@ -10,6 +10,8 @@
 //   cut CYCLES            the power fails after this many cycles; until `power` each command prints CUT
 //   power [DRIVES]        cuts the power unless it is off, and restores it; mirrors: with these drives, as bits
 //   error DISK N          the drive's N-th read or write from now fails
+//   late DISK N           the same for its N-th write, after all its data
+//   unflushed DISK        its next flush of something fails, and drops a block
 //   leave DISK | return DISK     unplugs the drive, and plugs it in again
 //   failed                mirrors: the stale drives, as bits
 //   random READ|WRITE FILE BYTES LENGTH COUNT SEED   transfers of LENGTH bytes at random multiples of 4 KiB of a file of
@@ -201,6 +203,8 @@ int run() {
             words >> length;
             bench.power(count, length != 0);
         }
+        else if (verb == "late") words >> file >> count, bench.drives.at(file)->fail_write_late(count);
+        else if (verb == "unflushed") words >> file, bench.drives.at(file)->fail_flush();
         else if (verb == "error") words >> file >> count, bench.drives.at(file)->fault.error_at = bench.drives.at(file)->ios() + count;
         else if (verb == "leave" || verb == "return") words >> file, bench.here[file] = verb == "return";
         else if (verb == "failed") std::printf("failed %u\n", unsigned(bench.top->failed));

@@ -143,6 +143,10 @@ public:
     }
     // The number of reads and writes so far, which `fault` refers to.
     uint64_t ios() const { return ios_; }
+    // The n-th write from now fails after its data.
+    void fail_write_late(uint64_t n) { fault.write_error_at = writes_ + n, fault.when = DriveFault::kAfter; }
+    // The next flush of something fails.
+    void fail_flush() { fault.flush_error_at = flushes_ + 1; }
 
 private:
     struct Command {
