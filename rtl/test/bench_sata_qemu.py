@@ -18,10 +18,10 @@ QUEUE = os.environ["STRAIGHTWAY_QUEUE"] == "1"
 BLOCKS, BAD = 4096, 3000
 
 
-async def start(dut, errors=()):
+async def start(dut, errors=(), **device):
     image = FOLDER / "image"
     image.write_bytes(bytes(BLOCKS * BLOCK))
-    ahci = Ahci(image, FOLDER, errors)
+    ahci = Ahci(image, FOLDER, errors, **device)
     cocotb.start_soon(Clock(dut.clk_i, 10, "ns").start())
     for pin in ("cancel", "up", "rx_bad", "rx_data", "rx_clk_i", "rx_bits", "rx_idle", "rate_now"):
         getattr(dut, pin).value = 0
@@ -33,7 +33,8 @@ async def start(dut, errors=()):
         await RisingEdge(dut.clk_i)
     dut.rst_ni.value = 1
     cocotb.start_soon(drive.run())
-    await ready(dut)
+    if "ide-cd" not in ahci.device:
+        await ready(dut)
     return host, drive, image
 
 
@@ -95,5 +96,28 @@ async def a_flush_that_fails(dut):
         results = await host.run([(WRITE, 5, 2, data)]) + await host.run([(FLUSH, 0, 0, None)]) + await host.run([(READ, 5, 2, None)])
         assert results == [(OK, 0, b""), (DEVICE, 0x0441, b""), (OK, 0, data)] and drive.resets == 0
         assert image.read_bytes()[5 * BLOCK:7 * BLOCK] == data
+    finally:
+        drive.ahci.close()
+
+
+@cocotb.test()
+@cocotb.parametrize(option=["write-cache=on", "write-cache=off", "discard_granularity=0"])
+async def what_a_drive_says_of_itself(dut, option):
+    _, drive, _ = await start(dut, device=f"ide-hd,{option}")
+    try:
+        said = {name: int(getattr(dut, name).value) for name in ("volatile_write_cache", "discard", "block_count")}
+        assert said == {"volatile_write_cache": option != "write-cache=off", "discard": option != "discard_granularity=0", "block_count": BLOCKS}
+    finally:
+        drive.ahci.close()
+
+
+@cocotb.test()
+async def a_packet_device_is_not_used(dut):
+    _, drive, _ = await start(dut, device="ide-cd")
+    try:
+        for _ in range(30000):
+            await RisingEdge(dut.clk_i)
+            assert dut.ready.value == 0
+        assert drive.codes == {} and drive.resets == 0
     finally:
         drive.ahci.close()

@@ -22,9 +22,10 @@ LONGEST = 1 << 20
 
 
 class Ahci:
-    """The first port of the controller, through QEMU's test protocol. `errors`: (iotype, sector or None) of requests that fail."""
+    """The first port of the controller, through QEMU's test protocol. `errors`: (iotype, sector or None) of requests that fail;
+    `device`: QEMU's device and its options."""
 
-    def __init__(self, image, folder, errors=()):
+    def __init__(self, image, folder, errors=(), device="ide-hd,rerror=report,werror=report"):
         rules = [{"event": "none", "iotype": kind, "errno": 5, **({} if sector is None else {"sector": sector})} for kind, sector in errors]
         disk = {"driver": "raw", "node-name": "disk", "discard": "unmap", "file": {
             "driver": "blkdebug", "discard": "unmap", **({"inject-error": rules} if rules else {}),
@@ -37,7 +38,7 @@ class Ahci:
         self.process = subprocess.Popen(
             ["qemu-system-x86_64", "-machine", "q35", "-accel", "tcg", "-S", "-m", "64", "-display", "none", "-nodefaults",
              "-qtest", "unix:qtest", "-qtest-log", "none", "-blockdev", json.dumps(disk),
-             "-device", "ide-hd,drive=disk,bus=ide.0,rerror=report,werror=report"], stdin=subprocess.DEVNULL, cwd=folder)
+             "-device", f"{device},drive=disk,bus=ide.0"], stdin=subprocess.DEVNULL, cwd=folder)
         listener.settimeout(60)
         with listener, listener.accept()[0] as ours:
             ours.settimeout(60)
@@ -45,6 +46,7 @@ class Ahci:
         for register, value in ((0x24, ABAR), (0x04, 0x6)):
             self.ask(f"outl 0xcf8 {0x80000000 | 0x1F << 11 | 2 << 8 | register:#x}")
             self.ask(f"outl 0xcfc {value:#x}")
+        self.device = device
         self.write32(ABAR + 4, 1 << 31)
         self.set(CLB, LIST)
         self.set(FB, RECEIVED)

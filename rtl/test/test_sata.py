@@ -113,7 +113,7 @@ def test_the_drive_of_qemu(monkeypatch, tmp_path, queue):
         pytest.skip("no qemu-system-x86_64: run tools/setup lab")
     ran = cocotb_bench.run(monkeypatch, "sata_sim", f"sata_qemu_{queue}", "bench_sata_qemu", {"TimeoutCycles": 20000, "Ncq": queue},
                            environment={"STRAIGHTWAY_FOLDER": tmp_path, "STRAIGHTWAY_QUEUE": queue}, core="sata_sim")
-    assert ran == 4
+    assert ran == 8
 
 
 def test_a_power_cut_behind_a_discard_and_a_flush():
