@@ -14,6 +14,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import benches  # noqa: E402
+import cocotb_bench  # noqa: E402
 import cores  # noqa: E402
 import make_volume  # noqa: E402
 import sizes  # noqa: E402
@@ -90,6 +91,13 @@ def test_drives_that_leave():
 def test_over_disks(name):
     """What is stored comes back, through more pages than frames, and after the pages were dropped."""
     run(name, "disks", str(SEED))
+
+
+def test_an_axi_manager_of_others(monkeypatch):
+    """The window, and both ports of memory, with the manager and the memories of cocotbext-axi."""
+    pytest.importorskip("cocotbext.axi", reason="cocotbext-axi is not there; run: tools/setup rtl")
+    shape = BASE | {"External": 0, "Frames": 4}
+    assert cocotb_bench.run(monkeypatch, "smmu_sim", "smmu", "bench_smmu", shape, core="smmu_sim") == 3
 
 
 # What is behind the example's window.

@@ -1,6 +1,8 @@
 // The storage memory management unit on plain pins for a bench that plays the masters of the window, the memory behind both
 // manager ports, and with `External` the drive. Otherwise a RAM disk, an array of them (`Disks`), or the Serial ATA host
 // (`Sata`), whose drive is the bench's too, is behind it. Checks the block interface between them.
+//
+// The manager ports have one identifier each. It is on pins for benches whose memories need it.
 module smmu_sim
   import block_pkg::*;
 #(
@@ -40,7 +42,9 @@ module smmu_sim
 
   // The frames.
   `AXI_PINS(d_),
-  output logic [1:0]  d_awburst, d_arburst,
+  output logic [1:0]  d_awburst, d_arburst, m_awburst, m_arburst,
+  output logic [3:0]  d_awid, d_arid, m_awid, m_arid,
+  input  logic [3:0]  d_bid, d_rid, m_bid, m_rid,
 
   // Pages and tables.
   `AXI_PINS(m_),
@@ -70,6 +74,12 @@ module smmu_sim
   axi_pkg::memory_t  data_memory, move_memory;
   `AXI_JOIN(d_, data, data_memory)
   `AXI_JOIN(m_, move, move_memory)
+
+  assign {m_awburst, m_arburst}           = {smmu_pkg::BurstIncr, smmu_pkg::BurstIncr};
+  assign {d_awid, d_arid, m_awid, m_arid} = '0;
+  always_ff @(posedge clk_i) begin
+    if (rst_ni) a_ids: assert ({d_bvalid ? d_bid : 4'd0, d_rvalid ? d_rid : 4'd0, m_bvalid ? m_bid : 4'd0, m_rvalid ? m_rid : 4'd0} == '0);
+  end
 
   geometry_t device, geometry;
   host_t host;
