@@ -3,7 +3,14 @@
 use super::tree::{Number, Tree};
 use crate::volume::now_ns;
 use fuser::Errno;
+use std::time::Duration;
 use volume::Error;
+
+/// What a device that is a file answers when its file system is full.
+const FULL: [i32; 2] = [
+    rustix::io::Errno::NOSPC.raw_os_error(),
+    rustix::io::Errno::DQUOT.raw_os_error(),
+];
 
 /// Gets the answer to a request.
 pub type Answer<T> = Box<dyn FnOnce(Result<T, Errno>) + Send>;
@@ -96,9 +103,9 @@ pub enum Ask {
     Rename(Renaming, Answer<()>),
     /// The space.
     Space(Answer<Space>),
-    /// Makes everything that was written durable.
-    Save,
-    /// The same, and closes all files.
+    /// Makes durable what was written and has not been for so long.
+    Save(Duration),
+    /// Makes everything that was written durable, and closes all files.
     End,
 }
 
@@ -115,7 +122,12 @@ pub fn errno(error: Error) -> Errno {
         Error::NotOpen | Error::NotWritable => Errno::EBADF,
         Error::Unsupported => Errno::EOPNOTSUPP,
         Error::ReadOnly => Errno::EROFS,
-        Error::Device(error) if error.error() == block::Error::Gone => Errno::ENODEV,
+        Error::Device(error) => match error.error() {
+            block::Error::Gone => Errno::ENODEV,
+            // The file system that holds an image is full.
+            block::Error::Os { errno } if FULL.contains(&errno) => Errno::ENOSPC,
+            _ => Errno::EIO,
+        },
         _ => Errno::EIO,
     }
 }

@@ -11,6 +11,7 @@
 //! | `stale` | pages of the kernel that a write past its cache made stale |
 //! | `files` | what the operations on the volume's files share |
 //! | `open`, `opening` | an open file; opening, closing, reads |
+//! | `unmount` | the end of a folder that programs may still use |
 //! | `tail`, `writes` | what is written and not yet on the volume; appends and commits |
 //! | `names` | files that are made, removed, renamed, and cut to nothing |
 
@@ -25,5 +26,6 @@ pub mod service;
 pub mod stale;
 pub mod tail;
 pub mod tree;
+pub mod unmount;
 pub mod view;
 pub mod writes;

@@ -7,6 +7,7 @@ use crate::failure::Result;
 use crate::volume::{Mounted, failed, service};
 use ::volume::Error;
 use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
 
 /// Serves requests until all senders have been dropped, or `must_end` says so. Then everything that was written is made durable.
 ///
@@ -78,7 +79,7 @@ impl Files<'_, '_, '_> {
             Ask::Remove(folder, name, answer) => answer(self.remove(folder, &name).await),
             Ask::Rename(renaming, answer) => answer(self.rename(&renaming).await),
             Ask::Space(answer) => answer(self.space().await.map_err(errno)),
-            Ask::Save => self.save().await,
+            Ask::Save(age) => self.save(age).await,
             Ask::End => self.end().await,
         }
     }
@@ -116,11 +117,11 @@ impl Files<'_, '_, '_> {
         Ok(())
     }
 
-    /// Makes everything that was written durable. Who wrote it gets an error at its next request.
-    async fn save(&self) {
+    /// Makes durable what has waited for so long. Who wrote it gets an error at its next request.
+    async fn save(&self, age: Duration) {
         let all: Vec<Number> = self.open.borrow().keys().copied().collect();
         for number in all {
-            if self.is_dirty(number) {
+            if self.needs_save(number, age) {
                 let _ = self.commit(number, true).await;
             }
         }

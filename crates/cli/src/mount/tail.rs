@@ -5,6 +5,7 @@
 
 use crate::volume::now_ns;
 use ::volume::Error;
+use std::time::{Duration, Instant};
 
 /// The end of a file that is written.
 #[derive(Debug)]
@@ -17,6 +18,8 @@ pub struct Writer {
     held: usize,
     /// Something is not committed.
     pub(super) is_dirty: bool,
+    /// Since when something is not durable.
+    unsaved_since: Option<Instant>,
     /// When it was last written, in nanoseconds since 1970.
     pub(super) modified_ns: u64,
     /// What failed; nothing more is written then.
@@ -37,6 +40,7 @@ impl Writer {
             held: held.len(),
             tail: held,
             is_dirty: false,
+            unsaved_since: None,
             modified_ns: 0,
             failure: None,
         }
@@ -50,8 +54,42 @@ impl Writer {
     /// Adds bytes.
     pub(super) fn push(&mut self, data: &[u8]) {
         self.tail.extend_from_slice(data);
+        self.modify(now_ns());
+    }
+
+    /// Writes over bytes of the tail that the volume does not have, and past the end; false if it has one of them.
+    pub(super) fn write_over(&mut self, offset: u64, data: &[u8]) -> bool {
+        let Some(at) = offset.checked_sub(self.start) else {
+            return false;
+        };
+        let at = at as usize;
+        if at < self.held || at > self.tail.len() {
+            return false;
+        }
+        let (over, more) = data.split_at(data.len().min(self.tail.len() - at));
+        if let Some(room) = self.tail.get_mut(at..at + over.len()) {
+            room.copy_from_slice(over);
+        }
+        self.push(more);
+        true
+    }
+
+    /// Notes that the file was modified at this time.
+    pub(super) fn modify(&mut self, ns: u64) {
         self.is_dirty = true;
-        self.modified_ns = now_ns();
+        self.modified_ns = ns;
+        self.unsaved_since.get_or_insert_with(Instant::now);
+    }
+
+    /// Everything is durable.
+    pub(super) fn saved(&mut self) {
+        self.unsaved_since = None;
+    }
+
+    /// Whether something has not been durable for so long, and still can be.
+    pub(super) fn needs_save(&self, age: Duration) -> bool {
+        let is_old = |since: Instant| since.elapsed() >= age;
+        self.failure.is_none() && self.unsaved_since.is_some_and(is_old)
     }
 
     /// Takes what can be appended: whole blocks, and the rest of the last one too if `all`.
@@ -101,5 +139,38 @@ mod tests {
         assert_eq!((writer.start, writer.held, writer.end()), (2048, 0, 2048));
         assert!(writer.take(512, true).is_none());
         assert!(writer.is_dirty);
+    }
+
+    #[test]
+    fn what_the_volume_has_is_not_written_over() {
+        let mut writer = Writer::new(1030, vec![1; 6]);
+        writer.push(&[2; 10]);
+        assert!(!writer.write_over(1023, &[9; 4]), "before the tail");
+        assert!(!writer.write_over(1029, &[9; 4]), "what the volume has");
+        assert!(!writer.write_over(1041, &[9]), "past the end");
+        assert_eq!(writer.tail, [&[1; 6][..], &[2; 10]].concat());
+        assert!(writer.write_over(1030, &[3; 2]));
+        assert!(writer.write_over(1038, &[4; 5]), "and 3 bytes more");
+        let expected = [&[1; 6][..], &[3; 2], &[2; 6], &[4; 5]].concat();
+        assert_eq!((&writer.tail, writer.end()), (&expected, 1043));
+        assert!(writer.take(512, true).is_some());
+        assert!(!writer.write_over(1042, &[9]), "the volume has all now");
+    }
+
+    #[test]
+    fn only_what_is_durable_needs_no_save() {
+        let mut writer = Writer::new(0, Vec::new());
+        assert!(!writer.needs_save(Duration::ZERO));
+        writer.push(&[1]);
+        assert!(!writer.needs_save(Duration::from_secs(3600)), "too new");
+        // A commit that is not durable, as a reader or the close of one descriptor requests it.
+        let _ = writer.take(512, true);
+        writer.is_dirty = false;
+        assert!(writer.needs_save(Duration::ZERO));
+        writer.saved();
+        assert!(!writer.needs_save(Duration::ZERO));
+        writer.modify(7);
+        writer.failure = Some(Error::NoSpace);
+        assert!(!writer.needs_save(Duration::ZERO), "it would fail again");
     }
 }

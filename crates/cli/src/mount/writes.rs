@@ -10,6 +10,7 @@ use super::tail::{Batch, Writer};
 use super::tree::Number;
 use crate::volume::turns::Inside;
 use ::volume::{Direction, Error, File};
+use std::time::Duration;
 
 /// The most that is reserved ahead of what was written: as much as the file has, up to this.
 const MOST_AHEAD_BYTES: u64 = 64 << 20;
@@ -84,8 +85,18 @@ impl Files<'_, '_, '_> {
     async fn accept(&self, number: Number, open: &Open, place: Place, data: &[u8]) -> Done<()> {
         let end = self.with_writer(open, |writer| writer.end())?;
         match place {
-            // The volume has it, or will: what is there stays.
-            Place::At(offset) if offset < end => return Err(Error::Unsupported),
+            // What the volume has stays.
+            Place::At(offset) if offset < end => {
+                let new_end = offset.saturating_add(data.len() as u64).max(end);
+                self.make_room(open, new_end).await?;
+                return match self.with_writer(open, |writer| writer.write_over(offset, data))? {
+                    true => {
+                        self.show(number, open);
+                        Ok(())
+                    }
+                    false => Err(Error::Unsupported),
+                };
+            }
             Place::At(offset) => {
                 self.make_room(open, offset.saturating_add(data.len() as u64))
                     .await?;
@@ -211,15 +222,15 @@ impl Files<'_, '_, '_> {
         }
     }
 
-    /// Whether something of a file is not committed.
-    pub(super) fn is_dirty(&self, number: Number) -> bool {
-        let dirty = |open: &Open| {
+    /// Whether something of a file has not been durable for so long.
+    pub(super) fn needs_save(&self, number: Number, age: Duration) -> bool {
+        let needs_save = |open: &Open| {
             open.writer
                 .borrow()
                 .as_ref()
-                .is_some_and(|writer| writer.is_dirty)
+                .is_some_and(|writer| writer.needs_save(age))
         };
-        self.opened(number).is_ok_and(|open| dirty(&open))
+        self.opened(number).is_ok_and(|open| needs_save(&open))
     }
 
     /// Makes what was written part of the file; durable, if so.
@@ -251,8 +262,12 @@ impl Files<'_, '_, '_> {
             false => volume.commit(file).await,
         };
         put_out?;
-        if let (Err(error), Some(writer)) = (committed, open.writer.borrow_mut().as_mut()) {
-            writer.failure = Some(error);
+        if let Some(writer) = open.writer.borrow_mut().as_mut() {
+            match committed {
+                Ok(_) if durable => writer.saved(),
+                Ok(_) => {}
+                Err(error) => writer.failure = Some(error),
+            }
         }
         committed.map(|_| ())
     }
@@ -294,10 +309,7 @@ impl Files<'_, '_, '_> {
 
     /// Sets when an open file was modified, inside its gate.
     pub(super) fn stamp(&self, number: Number, open: &Open, ns: u64) -> Done<()> {
-        self.with_writer(open, |writer| {
-            writer.is_dirty = true;
-            writer.modified_ns = ns;
-        })?;
+        self.with_writer(open, |writer| writer.modify(ns))?;
         self.show(number, open);
         Ok(())
     }

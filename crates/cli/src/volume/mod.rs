@@ -68,10 +68,12 @@ pub fn now_ns() -> u64 {
     ns_of(SystemTime::now())
 }
 
-/// A time as stored on a volume.
+/// A time as stored on a volume: the nearest one from 1970 to 2554.
 pub fn ns_of(time: SystemTime) -> u64 {
     let since = time.duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(0))
+    since.map_or(0, |since| {
+        u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+    })
 }
 
 /// The span for a whole file: in whole blocks of the device, and with the requested number of

@@ -23,8 +23,14 @@ impl Mounted {
 
     /// The same, to write.
     fn to_write(device: &str, folder: &str) -> Option<Self> {
+        Self::to_write_every("1s", device, folder)
+    }
+
+    /// The same, with this interval of commits.
+    fn to_write_every(interval: &str, device: &str, folder: &str) -> Option<Self> {
         Self::can()?;
-        let mut command = command(&["mount", device, folder, "--write"]);
+        let words = ["mount", device, folder, "--write", "--commit-interval"];
+        let mut command = command(&[&words[..], &[interval]].concat());
         Some(Self::of(&mut command, folder).0)
     }
 
@@ -68,10 +74,7 @@ impl Mounted {
                 let done = Command::new(command).arg(&self.folder).status().unwrap();
                 assert!(done.success());
             }
-            None => {
-                let pid = rustix::process::Pid::from_child(&self.child);
-                rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
-            }
+            None => self.signal(rustix::process::Signal::INT),
         }
         assert!(self.child.wait().unwrap().success());
         assert_eq!(fs::read_dir(&self.folder).unwrap().count(), 0);
@@ -82,6 +85,11 @@ impl Mounted {
 }
 
 impl Mounted {
+    fn signal(&self, signal: rustix::process::Signal) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, signal).unwrap();
+    }
+
     /// Kills it; what it had in memory is lost.
     fn kill(mut self) {
         self.child.kill().unwrap();
@@ -443,4 +451,174 @@ for step in range(400):
 ",
     );
     mounted.end(Some("umount"));
+}
+
+// partner: the host's kernel (umount2(2) with MNT_DETACH) | host kernel
+#[test]
+fn a_folder_in_use_is_detached_and_served_until_its_files_are_closed() {
+    let folder = Folder::new();
+    let (disk, _) = volume(&folder, &[]);
+    let at = folder.path("at");
+    let data = noise(7, 3_000_001);
+    for signal in [
+        rustix::process::Signal::TERM,
+        rustix::process::Signal::INT,
+        rustix::process::Signal::HUP,
+    ] {
+        let Some(mut mounted) = Mounted::to_write(&disk, &at) else {
+            return;
+        };
+        let mut file = fs::File::create(format!("{at}/open")).unwrap();
+        file.write_all(&data[..100_000]).unwrap();
+        let small = fs::File::open(format!("{at}/src/small")).unwrap();
+        mounted.signal(signal);
+        let mut line = String::new();
+        mounted.said.read_line(&mut line).unwrap();
+        assert!(line.contains("is in use: served until"), "{line}");
+        // No one else finds it, so another can be mounted there.
+        assert_eq!(fs::read_dir(&at).unwrap().count(), 0);
+        assert!(mounted.child.try_wait().unwrap().is_none());
+        file.write_all(&data[100_000..2_000_000]).unwrap();
+        file.sync_all().unwrap();
+        file.write_all(&data[2_000_000..]).unwrap();
+        let mut byte = [0];
+        small.read_exact_at(&mut byte, 2).unwrap();
+        assert_eq!(byte[..], noise(3, 3)[2..]);
+        drop((file, small));
+        assert!(mounted.child.wait().unwrap().success());
+        let copy = folder.path("copy");
+        assert_eq!(
+            code(&["--quiet", "get", &disk, "open", &copy, "--force"]),
+            0
+        );
+        assert!(fs::read(copy).unwrap() == data);
+        assert_eq!(code(&["--quiet", "check", &disk, "--read-data"]), 0);
+        assert_eq!(code(&["--quiet", "rm", &disk, "open"]), 0);
+    }
+}
+
+#[test]
+fn the_folder_of_a_killed_mount_has_a_hint() {
+    let folder = Folder::new();
+    let (disk, _) = volume(&folder, &[]);
+    let at = folder.path("at");
+    let Some(mut mounted) = Mounted::to_write(&disk, &at) else {
+        return;
+    };
+    mounted.child.kill().unwrap();
+    assert!(!mounted.child.wait().unwrap().success());
+    let refused = run(&["mount", &disk, &at]);
+    assert!(!refused.status.success());
+    let hint = format!("hint: umount {at}");
+    assert!(stderr(&refused).contains(&hint), "{}", stderr(&refused));
+}
+
+// partner: Python's zipfile and wave | writer
+#[test]
+fn programs_can_go_back_within_what_waits_in_memory() {
+    let folder = Folder::new();
+    let (disk, _) = volume(&folder, &["--checksums"]);
+    let at = folder.path("at");
+    let Some(mounted) = Mounted::to_write_every("10min", &disk, &at) else {
+        return;
+    };
+    python(
+        &at,
+        "
+import errno, os, wave, zipfile
+with zipfile.ZipFile('small.zip', 'w') as archive:
+    for n in range(20):
+        with archive.open(f'{n}', 'w') as member: member.write(os.urandom(10_000 + n))
+with zipfile.ZipFile('small.zip') as archive: assert archive.testzip() is None and len(archive.namelist()) == 20
+with wave.open('small.wav', 'wb') as sound:
+    sound.setnchannels(2); sound.setsampwidth(2); sound.setframerate(48000)
+    for n in range(50): sound.writeframes(bytes(4000))
+with wave.open('small.wav') as sound: assert sound.getnframes() == 50_000
+fd = os.open('back', os.O_WRONLY | os.O_CREAT)
+os.write(fd, b'header----data'); os.pwrite(fd, b'HEADER', 0); os.pwrite(fd, b'data, and more', 10); os.lseek(fd, 0, os.SEEK_END)
+os.write(fd, b'!')
+assert open('back').read() == 'HEADER----data, and more!'
+# The volume has it now, for the reader.
+def refused(data, at):
+    try: os.pwrite(fd, data, at)
+    except OSError as error: assert error.errno == errno.EOPNOTSUPP, error
+    else: raise SystemExit('it was written')
+refused(b'x', 0); refused(b'x' * 100, 24)
+os.write(fd, b'??'); os.pwrite(fd, b'.', 26)
+os.fsync(fd)
+refused(b'x', 26)
+os.close(fd)
+assert open('back').read() == 'HEADER----data, and more!?.'
+fd = os.open('long', os.O_WRONLY | os.O_CREAT)
+os.write(fd, bytes(3 << 20)); refused(b'x', 0)
+os.close(fd)
+",
+    );
+    mounted.end(Some("umount"));
+    assert_eq!(code(&["--quiet", "check", &disk, "--read-data"]), 0);
+    assert_eq!(
+        stdout(&run(&["cat", &disk, "back"])),
+        "HEADER----data, and more!?."
+    );
+}
+
+#[test]
+fn a_full_host_is_no_space_and_times_are_the_nearest_that_a_volume_has() {
+    let folder = Folder::new();
+    let (small, at) = (folder.path("small"), folder.path("at"));
+    if Mounted::can().is_none() {
+        return;
+    }
+    fs::create_dir(&small).unwrap();
+    let tmpfs = ["-t", "tmpfs", "-o", "size=3M", "none", &small];
+    let done = Command::new("mount").args(tmpfs).status().unwrap();
+    assert!(done.success());
+    let host = Host(small.clone());
+    let disk = format!("{small}/disk");
+    assert_eq!(code(&["--quiet", "format", &disk, "--size", "32M"]), 0);
+    let mounted = Mounted::to_write(&disk, &at).unwrap();
+    fs::write(format!("{at}/before"), noise(1, 100_000)).unwrap();
+    for (given, kept) in [("1950-01-01", 0), ("2600-01-01", 18_446_744_073)] {
+        let touched = Command::new("touch")
+            .args(["-d", given, &format!("{at}/before")])
+            .status();
+        assert!(touched.unwrap().success());
+        let modified = fs::metadata(format!("{at}/before")).unwrap().modified();
+        let since = modified.unwrap().duration_since(std::time::UNIX_EPOCH);
+        assert_eq!(since.unwrap().as_secs(), kept, "{given}");
+    }
+    let mut file = fs::File::create(format!("{at}/long")).unwrap();
+    let data = noise(2, 1 << 20);
+    let written = (0..8).try_for_each(|_| file.write_all(&data));
+    let error = written.and_then(|()| file.sync_all()).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::StorageFull, "{error}");
+    drop(file);
+    assert!(fs::read(format!("{at}/before")).unwrap() == noise(1, 100_000));
+    drop((mounted, host));
+}
+
+/// A file system of the host, which ends with the test.
+struct Host(String);
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").args(["-l", &self.0]).status();
+    }
+}
+
+#[test]
+fn an_interval_that_would_only_flush_is_refused() {
+    let folder = Folder::new();
+    let words = ["mount", "none", &folder.path("at")];
+    for (more, said) in [
+        (
+            &["--write", "--commit-interval", "1ms"][..],
+            "at least 10ms",
+        ),
+        (&["--commit-interval", "1s"], "--write"),
+    ] {
+        let refused = run(&[&words, more].concat());
+        assert_eq!(refused.status.code(), Some(2));
+        assert!(stderr(&refused).contains(said), "{}", stderr(&refused));
+    }
 }
