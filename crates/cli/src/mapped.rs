@@ -171,7 +171,7 @@ impl From<map::Error> for Failure {
     fn from(error: map::Error) -> Self {
         match error {
             map::Error::Options(_) => Self::usage(error.to_string()).hint(
-                "pages from 4K to 2M and at most the device's largest transfer, memory for at least one, and a range within the map",
+                "pages from 4K to 2M and at most the device's largest transfer, memory for at least four, and a range within the map",
             ),
             map::Error::NotPermitted(refusal) => {
                 let what = format!("the kernel refuses userfaultfd: {refusal}");

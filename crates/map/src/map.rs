@@ -42,7 +42,8 @@ pub struct Options {
     /// Bytes of a page, which is what one fault reads: a power of two from 4 KiB to 2 MiB, at
     /// least a page of the kernel.
     pub page_bytes: usize,
-    /// The most bytes of memory that hold the map's content; at least a page.
+    /// The most bytes of memory that hold the map's content; at least four pages, which one instruction
+    /// may touch.
     pub resident_bytes: usize,
     /// Above this many bytes that were stored to, the server writes the oldest of them. A page counts
     /// at least, or no store to it could ever be made.
@@ -208,7 +209,7 @@ impl Map {
     ///
     /// # Errors
     /// The range is not pinned: [`Error::Options`] if it is not in the map, or if all pinned pages
-    /// would leave no memory for others; [`Error::Unread`]; [`Error::Ended`].
+    /// would leave less than four for others; [`Error::Unread`]; [`Error::Ended`].
     pub fn pin(&self, bytes: ops::Range<u64>) -> Result<()> {
         let pages = self.pages(bytes)?;
         self.ask(|answer| Order::Pin(pages, answer))?

@@ -364,19 +364,14 @@ impl Pages {
     }
 
     /// Lets a page keep its memory, once it has some, until it was [`unpin`](Self::unpin)ned as often.
-    /// False if this would leave no page for others.
-    pub fn pin(&mut self, page: u64) -> bool {
-        let is_possible = self.pinned.contains_key(&page) || self.pinned.len() + 1 < self.limit;
+    /// False if this would leave fewer than `others` for other pages.
+    pub fn pin(&mut self, page: u64, others: usize) -> bool {
+        let is_possible =
+            self.pinned.contains_key(&page) || self.pinned.len() + others < self.limit;
         if is_possible {
             *self.pinned.entry(page).or_default() += 1;
-            if let Some(&State::Reading { stored, .. }) = self.states.get(&page) {
-                self.set(
-                    page,
-                    State::Reading {
-                        asked: true,
-                        stored,
-                    },
-                );
+            if let Some(State::Reading { asked, .. }) = self.states.get_mut(&page) {
+                *asked = true;
             }
         }
         is_possible
@@ -403,6 +398,12 @@ impl Pages {
             self.forget(page);
         }
         takes
+    }
+
+    /// A program has removed memory of a page that was the same as on the device: it is absent from now on.
+    pub fn removed(&mut self, page: u64) {
+        self.set(page, State::Clean { mapped: true });
+        self.forget(page);
     }
 
     /// An access to the page is an error from now on, and it has no memory.
@@ -609,7 +610,7 @@ mod tests {
             7 if pages.pinned.get(&page).is_none_or(|&count| count < 2) => {
                 let others =
                     (0..3).filter(|&other| other != page && pages.pinned.contains_key(&other));
-                assert_eq!(others.count() == 0, pages.pin(page));
+                assert_eq!(others.count() == 0, pages.pin(page, 1));
             }
             8 => pages.unpin(page),
             9 => {

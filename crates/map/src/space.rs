@@ -54,6 +54,12 @@ pub trait Space {
     /// Takes the memory of an unmapped page.
     fn evict(&self, page: u64) -> io::Result<()>;
 
+    /// Whether a part of a page has no memory.
+    fn has_hole(&self, page: u64) -> io::Result<bool>;
+
+    /// Gives these parts memory, with zeroes.
+    fn fill_holes(&self, page: u64) -> io::Result<()>;
+
     /// Makes each access to the page an error (SIGBUS) for this reason, and takes its memory.
     fn poison(&self, page: u64, error: block::Error) -> io::Result<()>;
 

@@ -56,7 +56,7 @@ pub struct Map {
     /// Bytes that are read when one is touched: a power of two from 4K to 2M
     #[arg(long, value_name = "SIZE", default_value = "64K")]
     pub page_size: Size,
-    /// The most memory that holds content
+    /// The most memory that holds content: at least four pages
     #[arg(long, value_name = "SIZE", default_value = "64M")]
     pub memory: Size,
     /// Bytes that are read behind what is touched, for accesses in order

@@ -44,7 +44,7 @@ impl Place {
 fn a_command_reads_a_file_and_the_device_as_files() {
     let place = Place::new(1_000_003);
     let at = place.at.as_str();
-    let read = run(&place.words(&["--memory", "128K", "--read-ahead", "64K"], &["cat", at]));
+    let read = run(&place.words(&["--memory", "256K", "--read-ahead", "64K"], &["cat", at]));
     assert!(read.status.success(), "{}", stderr(&read));
     assert!(read.stdout == place.data);
     assert!(
@@ -183,9 +183,9 @@ fn what_is_not_possible_is_refused_before_the_command_begins() {
             "a power of two",
         ),
         (
-            &["map", disk, "data", "--at", at, "--memory", "1K"],
+            &["map", disk, "data", "--at", at, "--memory", "64K"],
             2,
-            "at least one page",
+            "at least four pages",
         ),
     ] {
         refused(&[words, &touch].concat(), status, said);

@@ -159,7 +159,7 @@ fn options(random: &mut fastrand::Rng) -> Options {
         writable: true,
         stores_by_content: random.bool(),
         page_bytes,
-        resident_bytes: page_bytes * random.usize(2..10),
+        resident_bytes: page_bytes * random.usize(4..10),
         dirty_bytes: page_bytes * random.usize(..6),
         dirty_age: random.bool().then_some(Duration::from_millis(1)),
         read_ahead_bytes: page_bytes * random.usize(..4),

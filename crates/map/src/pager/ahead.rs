@@ -4,7 +4,7 @@
 //! A thread that reaches it faults once more, is given the page at once, and the next range is read
 //! while the thread is busy with the second half.
 
-use super::{Job, Pager, Room};
+use super::{Job, LEAST_PAGES, Pager, Room};
 use crate::error::{Error, Result};
 use crate::numbers::Numbers;
 use crate::pages::State;
@@ -87,9 +87,9 @@ impl<D: Device, S: Space> Pager<'_, D, S> {
     pub fn begin_pin(&mut self, ticket: u64, pages: Range<u64>) {
         debug_assert!(pages.start <= pages.end && pages.end <= self.page_count());
         for page in pages.clone() {
-            if !self.core.pages.pin(page) {
+            if !self.core.pages.pin(page, LEAST_PAGES) {
                 self.unpin(pages.start..page);
-                let why = "pinned pages leave no memory for the others";
+                let why = "pinned pages leave less than four pages of memory for the others";
                 let refused = (ticket, Err(Error::Options(why)));
                 return self.core.ahead.pinned.push_back(refused);
             }

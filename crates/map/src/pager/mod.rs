@@ -39,6 +39,11 @@ const MOST_SPARE: usize = 4;
 /// instruction, and nothing where memory is larger than what is read in this time.
 const HOLD_US: u64 = 100;
 
+/// The fewest pages in memory: an instruction of x86 that copies or compares (`movs`, `cmps`) has two operands, and
+/// each may cross the border of two pages. With fewer, each fault of that instruction could take what it
+/// has just been given, for ever.
+pub const LEAST_PAGES: usize = 4;
+
 /// What is mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
@@ -53,7 +58,7 @@ pub struct Range {
 pub struct Limits {
     /// Bytes of a page, which is what a fault reads: a power of two from 4 KiB to 2 MiB.
     pub page_bytes: usize,
-    /// The most pages in memory.
+    /// The most pages in memory; at least [`LEAST_PAGES`].
     pub resident_pages: usize,
     /// Above this number of pages that were stored to, the pager writes some of them.
     pub dirty_pages: usize,
@@ -164,8 +169,8 @@ pub fn check(geometry: &Geometry, range: Range, limits: Limits, buffers: &[Buffe
         "the range ends past the device"
     } else if buffers.is_empty() || buffers.iter().any(|buffer| buffer.len() != page) {
         "a map has at least one buffer, each as long as a page"
-    } else if limits.resident_pages == 0 {
-        "a map has at least one page in memory"
+    } else if limits.resident_pages < LEAST_PAGES {
+        "a map has at least four pages in memory, because one instruction may touch as many"
     } else {
         return Ok(());
     };
@@ -226,12 +231,7 @@ impl<D: Device, S: Space> Pager<'_, D, S> {
 
     /// Serves a fault; false if it lacks memory or a buffer.
     fn serve(&mut self, fault: Fault) -> io::Result<bool> {
-        let Fault {
-            page,
-            store,
-            unmapped,
-            ..
-        } = fault;
+        let Fault { page, unmapped, .. } = fault;
         if self.core.pages.state(page).is_none() {
             let is_served = self.load(fault)?;
             if is_served {
@@ -240,6 +240,31 @@ impl<D: Device, S: Space> Pager<'_, D, S> {
             return Ok(is_served);
         }
         self.reached(page);
+        let was_clean = matches!(self.core.pages.state(page), Some(State::Clean { .. }));
+        if !unmapped && self.was_removed(page)? {
+            return self.restore(fault, was_clean);
+        }
+        match self.answer(fault) {
+            // Another part of the page was removed than the one that was touched.
+            Err(error)
+                if error.raw_os_error() == Some(libc::EFAULT) && self.was_removed(page)? =>
+            {
+                self.restore(fault, was_clean)
+            }
+            answered => answered,
+        }
+    }
+
+    /// Does what a fault on a page that is not absent needs; false if it must be tried again.
+    fn answer(
+        &mut self,
+        Fault {
+            page,
+            store,
+            unmapped,
+            ..
+        }: Fault,
+    ) -> io::Result<bool> {
         match self.core.pages.fault(page, store) {
             Answer::Load | Answer::Wait => {}
             Answer::Later => return Ok(false),
@@ -254,6 +279,30 @@ impl<D: Device, S: Space> Pager<'_, D, S> {
             Answer::Wake if unmapped => self.map_again(page)?,
             Answer::Wake | Answer::Poison => self.shared.space.wake(page)?,
         }
+        Ok(true)
+    }
+
+    /// Whether a program has removed memory of a page that had some (MADV_REMOVE). The kernel reports a
+    /// page without memory, which is also what two threads report that touch an absent one.
+    fn was_removed(&self, page: u64) -> io::Result<bool> {
+        match self.core.pages.state(page) {
+            None | Some(State::Reading { .. } | State::Leaving | State::Poisoned) => Ok(false),
+            Some(_) => self.shared.space.has_hole(page),
+        }
+    }
+
+    /// Reads a page again of which a program has removed memory. What was stored to it there is zeroes, as in any
+    /// memory that is removed.
+    fn restore(&mut self, fault: Fault, was_clean: bool) -> io::Result<bool> {
+        if was_clean {
+            self.core.pages.removed(fault.page);
+            self.take_memory(fault.page)?;
+            return self.load(fault);
+        }
+        self.core.pages.fault(fault.page, true);
+        self.shared.space.fill_holes(fault.page)?;
+        self.shared.space.unprotect(fault.page)?;
+        self.shared.space.remap(fault.page, false)?;
         Ok(true)
     }
 

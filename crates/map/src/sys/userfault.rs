@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::space::{Fault, Space};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, epoll, eventfd, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{FallocateFlags, fallocate, ftruncate};
+use rustix::fs::{FallocateFlags, SeekFrom, fallocate, ftruncate, seek};
 use rustix::io::{Errno, pread, pwrite, read, retry_on_intr, write};
 use rustix::mm::{Advice, madvise};
 use std::io;
@@ -160,6 +160,9 @@ impl Userfault {
 
     fn map_again(&self, page: u64, protected: bool) -> io::Result<()> {
         if protected && self.stores == Stores::Told {
+            if self.has_hole(page)? {
+                return Err(Errno::FAULT.into());
+            }
             // Linux before 6.4 maps it writable, so a store could pass unseen: it is given again.
             let mut content = vec![0; self.page_bytes];
             self.read_memory(page, &mut content)?;
@@ -214,6 +217,11 @@ impl Userfault {
         Ok(retry_on_intr(|| {
             fallocate(&self.region().memory, flags, offset, len)
         })?)
+    }
+
+    /// The first byte from `at` on without memory.
+    fn next_hole(&self, at: u64) -> io::Result<u64> {
+        Ok(seek(&self.region().memory, SeekFrom::Hole(at))?)
     }
 
     /// Gives an absent page its content, and no mapping.
@@ -328,6 +336,25 @@ impl Space for Userfault {
 
     fn evict(&self, page: u64) -> io::Result<()> {
         self.hole(page)
+    }
+
+    fn has_hole(&self, page: u64) -> io::Result<bool> {
+        let start = self.offset(page) as u64;
+        Ok(self.next_hole(start)? < start + self.page_bytes as u64)
+    }
+
+    fn fill_holes(&self, page: u64) -> io::Result<()> {
+        let end = (self.offset(page) + self.page_bytes) as u64;
+        let mut at = self.offset(page) as u64;
+        let zeroes = vec![0; rustix::param::page_size()];
+        loop {
+            at = self.next_hole(at)?;
+            if at >= end {
+                return Ok(());
+            }
+            let memory = &self.region().memory;
+            at += retry_on_intr(|| pwrite(memory, &zeroes, at))? as u64;
+        }
     }
 
     fn poison(&self, page: u64, error: block::Error) -> io::Result<()> {

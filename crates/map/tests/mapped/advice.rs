@@ -93,7 +93,7 @@ fn pinned_pages_keep_their_memory_and_leave_some_for_the_others() {
         return;
     }
     let options = Options {
-        resident_bytes: 4 * PAGE,
+        resident_bytes: 7 * PAGE,
         ..Options::default()
     };
     let ended = with_map(disk(PAGES), (PAGES * PAGE) as u64, options, |map| {
@@ -297,4 +297,125 @@ fn pages_that_the_kernel_unmapped_by_itself_are_mapped_again() {
         });
         ended.expect("a clean end");
     }
+}
+
+/// Removes the memory of some pages of a mapping (MADV_REMOVE), as a program may by itself.
+pub fn remove(start: NonNull<u8>, size_bytes: u64, pages: std::ops::Range<usize>) {
+    // SAFETY: the ranges are the map's, and no reference to its content is kept.
+    unsafe {
+        // The kernel refuses what may only be read.
+        let both = libc::PROT_READ | libc::PROT_WRITE;
+        let changed = libc::mprotect(start.as_ptr().cast(), size_bytes as usize, both);
+        let first = start.as_ptr().add(pages.start * PAGE).cast();
+        let removed = libc::madvise(first, pages.len() * PAGE, libc::MADV_REMOVE);
+        assert_eq!((changed, removed), (0, 0));
+    }
+}
+
+// partner: madvise(2) of the host's kernel | host kernel
+#[test]
+fn memory_that_a_program_removes_is_read_again_or_zeroes() {
+    if permitted::is_missing(false) {
+        return;
+    }
+    for (page_bytes, writable, stores_by_content) in [
+        (PAGE, false, false),
+        (4 * PAGE, false, false),
+        (PAGE, true, false),
+        (4 * PAGE, true, false),
+        (4 * PAGE, true, true),
+    ] {
+        let options = Options {
+            page_bytes,
+            writable,
+            stores_by_content,
+            resident_bytes: 6 * page_bytes,
+            ..Options::default()
+        };
+        let ended = with_map(disk(PAGES), (PAGES * PAGE) as u64, options, |map| {
+            for round in 0..3 {
+                for page in 0..16 {
+                    assert_eq!(load(&map, page * PAGE), value(page), "round {round}");
+                }
+                // Where content tells stores, what was touched counts as stored to until then.
+                map.sync().expect("a sync");
+                // Whole pages of the map, and a part of one.
+                remove(map.as_ptr(), map.size_bytes(), 4..8);
+                remove(map.as_ptr(), map.size_bytes(), 9..10);
+            }
+            for page in 0..PAGES {
+                assert_eq!(load(&map, page * PAGE), value(page));
+            }
+            if writable {
+                store(&map, 5 * PAGE, 99);
+                store(&map, 6 * PAGE, 98);
+                remove(map.as_ptr(), map.size_bytes(), 5..6);
+                assert_eq!(load(&map, 6 * PAGE), 98);
+                assert_eq!(load(&map, 5 * PAGE), 0);
+                store(&map, 5 * PAGE + 1, 97);
+            }
+            map.sync().expect("a sync");
+            assert!(map.resident_bytes().expect("a count") <= options.resident_bytes as u64);
+            assert_eq!(map.take_failures(), []);
+        });
+        let mut device = ended.expect("a clean end");
+        if writable {
+            let buffer = block::blocking::read(
+                &mut device,
+                blocks(5).start,
+                super::buffers(1, PAGE).pop().expect("a buffer"),
+            );
+            assert_eq!(buffer.buffer[..2], [0, 97]);
+        }
+    }
+}
+
+/// `movs` copies eight bytes between two places, each of which crosses the border of two pages.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn an_instruction_that_touches_as_many_pages_as_there_may_be_ends() {
+    if permitted::is_missing(false) {
+        return;
+    }
+    for stores_by_content in [false, true] {
+        let options = Options {
+            writable: true,
+            stores_by_content,
+            resident_bytes: 4 * PAGE,
+            dirty_bytes: PAGE,
+            read_ahead_bytes: 3 * PAGE,
+            ..Options::default()
+        };
+        let ended = with_map(disk(PAGES), (PAGES * PAGE) as u64, options, |map| {
+            for from in 0..20 {
+                let to = 40 - from;
+                let at = |page: usize| first_of(&map, page).as_ptr().wrapping_sub(3);
+                // SAFETY: both ranges are the map's, and it is written to by this thread alone.
+                unsafe {
+                    std::arch::asm!("movsq", inout("rsi") at(from + 1) => _, inout("rdi") at(to) => _);
+                }
+                assert_eq!(load(&map, to * PAGE - 1), value(from));
+                assert_eq!(load(&map, to * PAGE), value(from + 1));
+            }
+            assert_eq!(map.take_failures(), []);
+        });
+        ended.expect("a clean end");
+    }
+}
+
+#[test]
+fn pins_leave_as_many_pages_as_one_instruction_may_touch() {
+    if permitted::is_missing(false) {
+        return;
+    }
+    let options = Options {
+        resident_bytes: 7 * PAGE,
+        ..Options::default()
+    };
+    let ended = with_map(disk(PAGES), (PAGES * PAGE) as u64, options, |map| {
+        let error = map.pin(bytes_of(0..4)).expect_err("three would be left");
+        assert!(error.to_string().contains("four pages"), "{error}");
+        map.pin(bytes_of(0..3)).expect("four are left");
+    });
+    ended.expect("a clean end");
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use straightway_map::{Error, Options, Range, map_lanes, map_local};
 
 const PAGES: usize = 24;
-const LANES: usize = 3;
+const LANES: usize = 5;
 const WHOLE: Range = Range {
     lba: 0,
     size_bytes: (PAGES * PAGE) as u64,
@@ -21,7 +21,7 @@ fn queues(random: &mut fastrand::Rng) -> Vec<Queue> {
     crate::queue::queues(super::disk(PAGES), LANES, random)
 }
 
-/// Loads and stores of a thread, which alone uses every third byte: each is compared with what it stored
+/// Loads and stores of a thread, which alone uses one of [`LANES`] bytes: each is compared with what it stored
 /// last, so all threads use all pages.
 fn work(bytes: &[AtomicU8], thread: usize, rounds: usize, mut random: fastrand::Rng) -> Vec<u8> {
     let mut expected: Vec<u8> = (0..bytes.len()).map(|at| value(at / PAGE)).collect();
@@ -199,7 +199,7 @@ fn more_threads_than_pages_in_memory_all_go_on() {
         return;
     }
     let options = Options {
-        resident_bytes: PAGE,
+        resident_bytes: 4 * PAGE,
         read_ahead_bytes: PAGE,
         ..options(true)
     };

@@ -107,7 +107,7 @@ fn options(random: &mut fastrand::Rng) -> Options {
     Options {
         writable: true,
         stores_by_content: random.bool(),
-        resident_bytes: random.usize(2..=PAGES) * PAGE,
+        resident_bytes: random.usize(4..=PAGES) * PAGE,
         dirty_bytes: random.usize(0..4) * PAGE,
         read_ahead_bytes: random.usize(0..3) * PAGE,
         ..Options::default()

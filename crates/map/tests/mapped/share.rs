@@ -270,3 +270,27 @@ fn what_cannot_be_shared_is_refused() {
         ended.expect("a clean end");
     }
 }
+
+// partner: madvise(2) of the host's kernel | host kernel
+#[test]
+fn memory_that_another_process_removes_is_read_again_for_all() {
+    if permitted::is_missing(false) {
+        return;
+    }
+    let ended = with_map(disk(8), 8 * PAGE as u64, Options::default(), |map| {
+        let path = shared(&map);
+        let (one, other) = (
+            attach(&path).expect("a view"),
+            attach(&path).expect("a view"),
+        );
+        for round in 0..3 {
+            for page in 0..8 {
+                assert_eq!(byte(&one, page * PAGE), value(page), "round {round}");
+                assert_eq!(byte(&other, page * PAGE), value(page), "round {round}");
+                assert_eq!(load(&map, page * PAGE), value(page), "round {round}");
+            }
+            crate::advice::remove(one.as_ptr(), one.size_bytes(), 0..3);
+        }
+    });
+    ended.expect("a clean end");
+}
