@@ -453,7 +453,7 @@ for step in range(400):
     mounted.end(Some("umount"));
 }
 
-// partner: the host's kernel (umount2(2) with MNT_DETACH) | host kernel
+// partner: Linux | host kernel
 #[test]
 fn a_folder_in_use_is_detached_and_served_until_its_files_are_closed() {
     let folder = Folder::new();
@@ -513,7 +513,7 @@ fn the_folder_of_a_killed_mount_has_a_hint() {
     assert!(stderr(&refused).contains(&hint), "{}", stderr(&refused));
 }
 
-// partner: Python's zipfile and wave | writer
+// partner: Python | writer
 #[test]
 fn programs_can_go_back_within_what_waits_in_memory() {
     let folder = Folder::new();

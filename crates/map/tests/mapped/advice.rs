@@ -312,7 +312,7 @@ pub fn remove(start: NonNull<u8>, size_bytes: u64, pages: std::ops::Range<usize>
     }
 }
 
-// partner: madvise(2) of the host's kernel | host kernel
+// partner: Linux | host kernel
 #[test]
 fn memory_that_a_program_removes_is_read_again_or_zeroes() {
     if permitted::is_missing(false) {

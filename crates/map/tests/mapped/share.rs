@@ -271,7 +271,7 @@ fn what_cannot_be_shared_is_refused() {
     }
 }
 
-// partner: madvise(2) of the host's kernel | host kernel
+// partner: Linux | host kernel
 #[test]
 fn memory_that_another_process_removes_is_read_again_for_all() {
     if permitted::is_missing(false) {
