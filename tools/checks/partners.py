@@ -72,9 +72,9 @@ def registry(root):
     return Registry(known.get("partner", []), known.get("model", []))
 
 
-def locked(root, package):
+def locked(root, package, locks=LOCKS):
     """The version that a lock file pins, or None."""
-    for lock in LOCKS:
+    for lock in locks:
         text = (root / lock).read_text(encoding="utf-8")
         found = re.search(rf'^{re.escape(package)}==(\S+)|^name = "{re.escape(package)}"\nversion = "([^"]+)"', text, re.M)
         if found:
@@ -105,7 +105,7 @@ def printed(command, pattern):
 def version(root, partner, before):
     """A partner's version as it printed it here or as a lock file pins it; `before` is what the page says, of a partner that is not here."""
     if "package" in partner:
-        return locked(root, partner["package"])
+        return locked(root, partner["package"], [partner["lock"]] if "lock" in partner else LOCKS)
     if "kernels" in partner:
         return kernels(root, partner["kernels"]) or before
     return printed(partner["command"], partner["pattern"]) or before

@@ -129,7 +129,7 @@ mod tests {
         (receiver, sender)
     }
 
-    // partner: Linux (this machine's kernel) | host kernel
+    // partner: Linux | host kernel
     #[test]
     fn the_kernel_says_when_and_to_which_address() {
         for at in ["0.0.0.0:0", "[::]:0"] {

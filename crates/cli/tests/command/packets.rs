@@ -179,7 +179,7 @@ fn wait_for_queue(port: u16, is_empty: bool) {
     panic!("the socket does not get there");
 }
 
-// partner: Linux (this machine's kernel) | host kernel
+// partner: Linux | host kernel
 #[test]
 fn times_destinations_and_losses_are_those_of_the_kernel() {
     let folder = Folder::new();

@@ -165,7 +165,7 @@ fn read_by_index(file: &[u8], attachments: u64, metadata: u64) -> McapResult<Vec
     Ok(numbers)
 }
 
-// partner: mcap 0.26 (Rust) | reader
+// partner: mcap (Rust) | reader
 #[test]
 fn the_format_s_own_reader_finds_all_messages_of_any_legal_order() {
     let mut random = Random::new(seed(0x6d63_6170));
