@@ -66,6 +66,60 @@ def test_a_server_without_requests_gives_a_recalled_drive_back():
     )  # fmt: skip
 
 
+# partner: Linux's nbd | drive
+# partner: nbdkit, qemu-nbd | target
+@pytest.mark.skipif(shutil.which("nbd-client", path="/usr/sbin:/usr/bin") is None, reason="nbd-client is missing: tools/setup lab")
+@pytest.mark.skipif(shutil.which("nbdkit") is None, reason="nbdkit is missing: tools/setup lab")
+def test_volumes_live_on_the_servers_of_others():
+    """A volume on the kernel's client of nbdkit and of qemu-nbd, whose server is killed under a recording: what was durable is there."""
+    guest(
+        r"""
+        PATH=$PATH:/usr/sbin
+        modprobe nbd max_part=0 nbds_max=1
+        ip link set lo up 2>/dev/null
+        head -c 3M /dev/urandom >/tmp/data; head -c 16M /dev/urandom >/tmp/stream
+        serving() {
+          if [ $1 = nbdkit ]; then nbdkit --foreground --unix /tmp/n.sock file /tmp/disk & server=$!
+          else qemu-nbd --persistent --format raw --socket /tmp/n.sock /tmp/disk & server=$!; fi
+          until [ -S /tmp/n.sock ]; do kill -0 $server || fail "$1"; sleep 0.1; done
+          rc 0 nbd-client -unix /tmp/n.sock /dev/nbd0 -b 512
+        }
+        for program in nbdkit qemu-nbd; do
+          rm -f /tmp/disk; truncate -s 48M /tmp/disk
+          serving $program
+          rc 0 $S format /dev/nbd0 --destroy-data nbd0
+          rc 0 $S put /dev/nbd0 /tmp/data a
+          for path in auto block-direct; do
+            rc 0 $S get /dev/nbd0 a - --path $path; cmp /tmp/out /tmp/data || fail "$program over $path"
+          done
+          rc 0 $S check /dev/nbd0
+          # The server ends in the middle, without a word to its clients.
+          for i in {0..255}; do dd if=/tmp/stream bs=64K count=1 skip=$i 2>/dev/null || break; sleep 0.05; done |
+            $S record /dev/nbd0 take --block 64K --commit-interval 100ms --deadline 60s --acknowledge \
+            >/tmp/durable 2>/tmp/said & recorder=$!
+          until [ "$(grep -c durable /tmp/durable)" -ge 3 ]; do kill -0 $recorder || fail "$program: $(cat /tmp/said)"; sleep 0.1; done
+          kill -KILL $server; wait $server 2>/dev/null
+          wait $recorder && fail "$program: the recording does not say that it ended"
+          durable=$(tail -n 1 /tmp/durable); durable=${durable##* }
+          nbd-client -d /dev/nbd0 >/tmp/out 2>&1
+          rm -f /tmp/n.sock
+          serving $program
+          rc 0 $S get /dev/nbd0 take /tmp/take
+          size=$(stat -c %s /tmp/take)
+          [ $size -ge $durable ] || fail "$program: $size bytes of $durable durable ones"
+          cmp -n $size /tmp/take /tmp/stream || fail "$program: the recording"
+          rm /tmp/take
+          rc 0 $S put /dev/nbd0 /tmp/data b
+          rc 0 $S check /dev/nbd0 --read-data
+          rc 0 nbd-client -d /dev/nbd0
+          kill -TERM $server; wait $server 2>/dev/null
+          rm -f /tmp/n.sock
+        done
+        modprobe -r nbd || fail "the module is in use"
+        """
+    )
+
+
 @contextlib.contextmanager
 def served(folder, *words):
     """A server on this machine: its socket, and at the end its report."""

@@ -25,6 +25,7 @@ fn source(folder: &Folder) {
     }
 }
 
+// partner: tar | reader, writer
 #[test]
 fn an_archive_of_each_format_goes_in_and_comes_out() {
     let folder = Folder::new();
