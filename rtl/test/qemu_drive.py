@@ -16,7 +16,7 @@ from pathlib import Path
 from sata_drive import ACTIVATE, BLOCK, DATA, FRAME, REGISTER, SETUP, Drive, words_of
 
 ABAR, LIST, RECEIVED, TABLES, BUFFERS = 0xE0000000, 0x100000, 0x110000, 0x120000, 0x200000
-CLB, FB, IS, CMD, TFD, SCTL, SERR, SACT, CI = 0x00, 0x08, 0x10, 0x18, 0x20, 0x2C, 0x30, 0x34, 0x38
+CLB, FB, IS, CMD, SCTL, SERR, SACT, CI = 0x00, 0x08, 0x10, 0x18, 0x2C, 0x30, 0x34, 0x38
 PIO_AT, REGISTER_AT, BITS_AT = 0x20, 0x40, 0x58  # FIS in the received area
 LONGEST = 1 << 20
 
@@ -77,9 +77,6 @@ class Ahci:
     def set(self, register, value):
         self.write32(ABAR + 0x100 + register, value)
 
-    def get(self, register):
-        return self.ask(f"readl {ABAR + 0x100 + register:#x}")
-
     def fis(self, at, words):
         return tuple(words_of(self.read(RECEIVED + at, 4 * words)))
 
@@ -118,7 +115,7 @@ class Ahci:
             self.until(lambda: self.fis(BITS_AT, 1)[0] & 0xFF, "ended a queued command")
             last = self.fis(BITS_AT, 2)
         else:
-            self.until(lambda: not self.get(CI) >> slot & 1 or self.get(TFD) & 1, "ended a command")
+            self.until(lambda: self.fis(REGISTER_AT, 1)[0] & 0xFF, "ended a command")
             last = self.fis(REGISTER_AT, 5)
         setup = self.fis(PIO_AT, 5)
         self.set(CMD, 1 << 4)  # after an error the controller has to be started again

@@ -418,7 +418,7 @@ class Drive:
     def identity(self):
         words = [0] * 256
         words[75], words[76] = 31, 0x106 if self.queue else 6
-        words[83], words[85], words[87] = 0x7400, 1 << 5, 0x4040
+        words[83], words[84], words[85], words[87] = 0x7400, 0x4020, 1 << 5, 0x4040  # 84: general purpose logging, which a queue needs
         words[78], words[169] = 4 if self.happens("activate") else 0, 1
         blocks = len(self.data) // BLOCK
         words[100:104] = [blocks >> shift & 0xFFFF for shift in (0, 16, 32, 48)]

@@ -469,6 +469,7 @@ private:
         words[76] = model.queue ? 1 << 8 | 6 : 6;
         words[78] = model.activates ? 1 << 2 : 0;
         words[83] = 0x7400;
+        words[84] = 0x4020;  // general purpose logging, which a queue needs
         words[85] = 1 << 5;
         words[87] = 0x4040;
         for (int i = 0; i < 4; ++i) words[100 + i] = model.blocks >> 16 * i;
