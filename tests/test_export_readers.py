@@ -7,12 +7,17 @@ they read the original too, where it is a file, and their two answers are compar
 import functools
 import json
 import random
+import shutil
+import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import numpy
+import pytest
 import sigmf
 import small_mcap
 from mcap.reader import NonSeekingReader, make_reader
@@ -249,3 +254,77 @@ def test_samples_behind_a_hole_are_where_the_reader_is_told():
                 assert numpy.array_equal(read[begin:end], numbers[index : index + end - begin]), capture
         missing = [(one["first"], one["last"]) for one in report["missing_segments"]]
         assert missing == [(1, 2), (4, 4)]
+
+
+def packets_in(path):
+    """The packets of a file as tshark finds them: time, addresses, payload, and whether its checksums are right."""
+    fields = "frame.time_epoch", "ip.src", "ip.dst", "udp.srcport", "data.data", "ip.checksum.status", "udp.checksum.status"
+    command = ["tshark", "-r", path, "-o", "ip.check_checksum:TRUE", "-o", "udp.check_checksum:TRUE", "-d", "udp.port==1-65535,data",
+               "-T", "fields", *(word for field in fields for word in ("-e", field))]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    # It complains of what it cannot read, and of nothing else.
+    assert done.returncode == 0 and "appears" not in done.stderr, done.stderr
+    return [line.split("\t") for line in done.stdout.splitlines()]
+
+
+# partner: tshark | reader
+def test_tshark_reads_the_packets_of_segments_beside_a_hole():
+    if not shutil.which("tshark"):
+        pytest.skip("no tshark; run tools/setup")
+    with tempfile.TemporaryDirectory(prefix="sw-") as name, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        folder = Path(name)
+        device, target = f"file:{folder / 'image'}", folder / "out.pcapng"
+        good("--quiet", "format", device, "--size", 8 << 20)
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        words = ["--from", f"udp://127.0.0.1:{port}", "--format", "pcapng", "--acknowledge", "--block", "4K", "--commit-bytes", "4K",
+                 "--commit-interval", "50ms", "--segment", "16K", "--deadline", "60min"]
+        command = [COMMAND, "record", device, "run", *words]
+        sender.bind(("127.0.0.1", 0))
+        sender.connect(("127.0.0.1", port))
+        sent, began = [], time.time()
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as recorder:
+            # The first blocks come back as durable, so none is lost to a recorder that does not listen yet.
+            while len(sent) < 150:
+                data = b"packet %06d " % len(sent) + bytes(700)
+                try:
+                    sender.send(data)
+                    sent.append(data)
+                except ConnectionRefusedError:
+                    assert recorder.poll() is None, recorder.stderr.read()
+                    sent.clear()
+                    time.sleep(0.05)
+                if len(sent) % 5 == 4:
+                    assert recorder.stdout.readline().startswith(b"durable ")
+            recorder.send_signal(signal.SIGINT)
+            _, errors = recorder.communicate(timeout=60)
+        assert recorder.returncode == 0, errors
+        ended = time.time()
+        segments = sorted(file["name"] for file in json.loads(good("ls", device, "--json"))["files"])
+        assert len(segments) >= 4, segments
+
+        def numbers():
+            """All that tshark finds is right; the numbers of the packets."""
+            found = packets_in(target)
+            times = [float(one[0]) for one in found]
+            assert times == sorted(times) and began - 1 <= times[0] and times[-1] <= ended + 1
+            source = str(sender.getsockname()[1])
+            # 1: good; 3: none, which IPv4 allows (RFC 768).
+            assert all(one[1:4] == ["127.0.0.1", "127.0.0.1", source] and one[5] == "1" and one[6] in "13" for one in found), [one[:4] + one[5:] for one in found[:3]]
+            payloads = [bytes.fromhex(one[4]) for one in found]
+            got = [int(payload.split()[1]) for payload in payloads]
+            assert all(payload == sent[number] for payload, number in zip(payloads, got))
+            return got
+
+        report = export(device, "run.0*", target, 0)
+        assert numbers() == list(range(len(sent)))
+        assert report["pcapng"] == {"packets": len(sent), "cut_packets": 0, "lost_packets": 0}
+        hole = segments[1]
+        export(device, hole, target, 0)
+        alone = numbers()
+        good("rm", device, hole)
+        report = export(device, "run.0*", target, 7)
+        assert sorted(numbers() + alone) == list(range(len(sent))) and alone
+        assert report["missing_segments"][0]["first"] == 2
+        assert json.loads(Path(f"{target}.gaps.json").read_text())["missing_segments"] == report["missing_segments"]

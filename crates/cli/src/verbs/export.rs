@@ -2,6 +2,7 @@
 
 mod description;
 mod messages;
+mod packets;
 mod recording;
 mod report;
 mod segments;
@@ -24,6 +25,7 @@ use crate::volume::{failed, route, shown};
 use crate::{Context, SCHEMA_VERSION};
 use clap::Args;
 use description::{Description, Samples, dataset_of, describe};
+use packets::Packets;
 use recording::Recording;
 use report::{RawGaps, SigmfExported};
 use segments::{Numbered, StoredNames, tag_of};
@@ -67,6 +69,8 @@ next stream; a channel whose number is another one's there gets a new number.
 The exit status is 6 if records of MCAP were left out because they are damaged or of no use, or if samples do
 not match the core:sha512 they were stored with; 7 if segments are missing on the volume (but not those that a
 ring has removed), or if bytes beside a gap or behind the end of MCAP were left out; --json counts all of it.
+
+Of packets, it counts those that were cut off or lost when they were recorded, as the file itself shows them.
 
 raw and pcapng write FILE, the bytes, and FILE.gaps.json if the recording has gaps or lacks segments.
 
@@ -291,6 +295,7 @@ impl Export {
             elapsed_us: 0,
             sigmf: None,
             mcap: None,
+            pcapng: None,
         }
     }
 
@@ -324,9 +329,14 @@ impl Export {
     ) -> Result<()> {
         let size_bytes = recording.size_bytes;
         let mut files = targets.open(&context.cancel)?;
+        let mut packets = (exported.format == Format::Pcapng.name()).then(Packets::default);
         self.read_all(context, origin, recording, size_bytes, &mut |data| {
+            if let Some(packets) = &mut packets {
+                packets.take(data);
+            }
             files.data.take(data)
         })?;
+        exported.pcapng = packets.and_then(Packets::counts);
         let gaps = RawGaps::of(recording, &exported.missing_segments);
         let described = gaps.map(|gaps| serde_json::to_vec_pretty(&gaps).unwrap_or_default());
         exported.files = files.finish(described.as_deref())?;

@@ -230,8 +230,12 @@ fn times_destinations_and_losses_are_those_of_the_kernel() {
     assert_eq!((dropped > 0, &report["cut_datagrams"]), (true, &1.into()));
 
     let file = folder.path("take.pcapng");
-    ok(&["export", &device, "take", &file]);
+    let exported = json(&["export", &device, "take", &file, "--json"]);
     let (packets, [arrived, by_kernel, delivered]) = read_file(&file);
+    assert_eq!(
+        exported["pcapng"],
+        serde_json::json!({"packets": packets.len(), "cut_packets": 1, "lost_packets": dropped})
+    );
     assert_eq!(by_kernel, dropped);
     assert_eq!((arrived, delivered), (12_006, packets.len() as u64));
     assert_eq!(arrived, by_kernel + delivered);

@@ -1,5 +1,6 @@
 //! What an export reports.
 
+use super::packets::PacketsExported;
 use super::recording::Recording;
 use super::segments::{MissingReason, MissingSegments};
 use crate::SCHEMA_VERSION;
@@ -46,6 +47,9 @@ pub struct Exported {
     /// Of messages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mcap: Option<Rebuilt>,
+    /// Of packets that `record` made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pcapng: Option<PacketsExported>,
 }
 
 /// What SigMF's metadata describes.
@@ -179,6 +183,21 @@ impl Exported {
         }
         if let Some(mcap) = &self.mcap {
             mcap.lines().into_iter().for_each(&mut line);
+        }
+        if let Some(packets) = &self.pcapng {
+            line(counted(packets.packets, "packet"));
+            if packets.cut_packets > 0 {
+                line(format!(
+                    "{} CUT OFF when they were recorded",
+                    counted(packets.cut_packets, "packet")
+                ));
+            }
+            if packets.lost_packets > 0 {
+                line(format!(
+                    "{} LOST before they could be recorded",
+                    counted(packets.lost_packets, "packet")
+                ));
+            }
         }
         if !self.verified {
             line("not verified: the recording has no checksums".to_owned());
