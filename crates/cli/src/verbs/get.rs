@@ -38,8 +38,8 @@ a pattern fits: * means any letters, / too, ? one, [a-c] one of these. Quote pat
 a folder. A pattern and --all leave out, and name, what a recording is writing. Nothing is fetched if a word fits no file, or a local file exists and neither --force nor
 --skip-existing is given. A file that cannot be fetched, because its data has rotted or no local file can
 have its name, does not keep the others from being fetched: it is named, and the exit status says why.
-With --tar they become one archive, with their sizes and times; the last word is its file, or -. What
-cannot be read of a file is zeroes there, and the file is named.
+With --tar they become one archive, with their sizes and times; the last word is its file, or -. From the
+first byte on that cannot be read, a file is zeroes there, and it is named.
 
 While another process records on the volume, that process gives what is committed. With --follow one file
 is fetched until nothing more is written to it, so that `straightway get DEVICE NAME - --follow | ...`

@@ -73,7 +73,7 @@ pub struct Put {
     /// Replace files of these names
     #[arg(long)]
     pub force: bool,
-    /// Of several files, leave out those whose names exist
+    /// Of several files, leave out those whose names exist; one with another length is named, with status 9
     #[arg(long, conflicts_with = "force")]
     pub skip_existing: bool,
     /// If it cannot be stored completely, keep the part that was

@@ -4,11 +4,12 @@
 //! a folder on the way back.
 
 use crate::failure::{Exit, Failure, Result};
+use crate::volume::naming::misfit;
 use crate::volume::shown;
 use glob::Pattern;
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 /// What a pattern has and a name usually has not.
 const WILDCARDS: [char; 3] = ['*', '?', '['];
@@ -134,14 +135,11 @@ pub fn choose<'n>(words: &[String], names: &[&'n str]) -> Result<(Vec<&'n str>, 
 /// # Errors
 /// The name would lead out of the folder, or to no file.
 pub fn local(folder: &Path, name: &str) -> Result<PathBuf> {
-    let is_plain = !name.ends_with('/')
-        && Path::new(name)
-            .components()
-            .all(|part| matches!(part, Component::Normal(_)));
-    match is_plain && !name.is_empty() {
-        true => Ok(folder.join(name)),
-        false => Err(Failure::usage(format!(
-            "`{}` cannot be the name of a local file",
+    // `a//b` and `a/./b` would be `a/b`, and one file replace the other.
+    match misfit(name) {
+        None => Ok(folder.join(name)),
+        Some(why) => Err(Failure::usage(format!(
+            "`{}` cannot be the name of a local file: {why}",
             shown(name)
         ))
         .hint("straightway get DEVICE NAME FILE")),

@@ -137,8 +137,12 @@ fn small_files_share_commands_and_each_one_is_whole() {
     ok(&["rm", &disk, "src/file-1*"]);
     fs::write(source.join("file-00"), b"another").unwrap();
     refused(&["put", &disk, path], 9, "nothing was stored");
-    let put = json(&["put", &disk, path, "--json", "--skip-existing"]);
-    assert_eq!(put["files"].as_array().unwrap().len(), 10);
+    // Left as it is, and not passed over.
+    refused(
+        &["put", &disk, path, "--skip-existing"],
+        9,
+        "10 of 11 files are stored, whole; not stored: `src/file-00`",
+    );
     let put = json(&["put", &disk, path, "--json", "--force"]);
     assert_eq!(put["files"].as_array().unwrap().len(), 40);
     ok(&["get", &disk, "--all", &folder.path("again")]);
@@ -167,6 +171,54 @@ fn what_is_before_a_file_that_cannot_be_stored_is_there() {
     );
     assert_eq!(listed(&disk, &[]).len(), 8);
     ok(&["check", &disk]);
+}
+
+#[test]
+fn what_a_killed_put_left_is_not_taken_for_its_file() {
+    let folder = Folder::new();
+    let disk = volume(&folder, "disk.img", &[]);
+    let source = tree(&folder, &["a", "b"]);
+    let archive = folder.path("made.tar");
+    ok(&["put", &disk, &source]);
+    ok(&["get", &disk, "--all", &archive, "--tar"]);
+    // As after SIGKILL: the file is there, and has no bytes yet.
+    ok(&["rm", &disk, "src/a"]);
+    let empty = folder.path("empty");
+    fs::write(&empty, "").unwrap();
+    ok(&["put", &disk, &empty, "--name", "src/a"]);
+    for words in [&[source.as_str()][..], &[&archive, "--tar"]] {
+        let words = [&["put", disk.as_str()], words, &["--skip-existing"]].concat();
+        refused(&words, 9, "`src/a` has 0 bytes on the volume");
+    }
+    ok(&["rm", &disk, "src/b"]);
+    let words = ["put", &disk, &archive, "--tar", "--skip-existing"];
+    refused(
+        &words,
+        9,
+        "1 of 2 files are stored, whole; not stored: `src/a`",
+    );
+    ok(&["put", &disk, &source, "--force"]);
+    ok(&["put", &disk, &source, "--skip-existing"]);
+}
+
+#[test]
+fn names_that_would_be_one_local_file_do_not_replace_each_other() {
+    let folder = Folder::new();
+    let disk = volume(&folder, "disk.img", &[]);
+    let source = folder.path("one");
+    for name in ["a/b", "a//b", "a/./b", "c/", "./d"] {
+        fs::write(&source, name).unwrap();
+        ok(&["put", &disk, &source, "--name", name]);
+    }
+    let out = folder.path("out");
+    for words in [
+        &["--all", &out, "--force"][..],
+        &["--all", &folder.path("out.tar"), "--tar"],
+    ] {
+        let said = stderr(&run(&[&["get", &disk], words].concat()));
+        assert!(said.contains("1 of 5 files are"), "{said}");
+    }
+    assert_eq!(fs::read(folder.0.join("out/a/b")).unwrap(), b"a/b");
 }
 
 #[test]

@@ -10,6 +10,7 @@ use crate::units::micros;
 use crate::verbs::put::{ManyReport, Reported};
 use crate::volume::archive::{RECORD_BYTES, padded};
 use crate::volume::listing::FileEntry;
+use crate::volume::naming::misfit;
 use crate::volume::{route, shown};
 use std::path::PathBuf;
 use std::time::Instant;
@@ -85,7 +86,7 @@ impl Get {
         sink.finish()?;
         bar.finish_and_clear();
         report.elapsed_us = micros(began.elapsed());
-        match report.incomplete(failed, "in the archive") {
+        match report.incomplete_but(failed, "in the archive", "not whole or not in it") {
             None => Ok(report),
             Some(failure) => Err(failure),
         }
@@ -104,14 +105,20 @@ fn zeroes(sink: &mut Outlet, mut count: u64) -> Result<()> {
 /// The header of a file in the archive. Names of a volume are shorter than those of the oldest format.
 fn header(file: &FileEntry) -> Result<Header> {
     let mut header = Header::new_gnu();
-    // The library's own reason repeats a part of the name.
-    header.set_path(&file.name).map_err(|_| {
-        Failure::usage(format!(
-            "`{}` cannot be a name in an archive: it would lead out of the folder",
+    // Unpacked, it would be a folder, lead out of one, or be the file of another name.
+    let refused = |why| {
+        let what = format!(
+            "`{}` cannot be a name in an archive: {why}",
             shown(&file.name)
-        ))
-        .hint("straightway mv renames it")
-    })?;
+        );
+        Failure::usage(what).hint("straightway mv renames it")
+    };
+    if let Some(why) = misfit(&file.name) {
+        return Err(refused(why));
+    }
+    header
+        .set_path(&file.name)
+        .map_err(|_| refused("archives have no place for it"))?;
     header.set_entry_type(EntryType::Regular);
     header.set_size(file.size_bytes);
     header.set_mode(0o644);

@@ -16,7 +16,8 @@ use crate::volume::tree::{Tree, some};
 use crate::volume::{Mounted, Store, route, shown};
 use schemars::JsonSchema;
 use serde::Serialize;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -94,15 +95,29 @@ impl ManyReport {
     }
 
     /// The failure of a command that went on behind files that failed: the first one's, with the names of all.
-    pub fn incomplete(&self, failed: Vec<(&str, Failure)>, done: &str) -> Option<Failure> {
+    pub fn incomplete(
+        &self,
+        failed: Vec<(impl AsRef<str>, Failure)>,
+        done: &str,
+    ) -> Option<Failure> {
+        self.incomplete_but(failed, done, format_args!("not {done}"))
+    }
+
+    /// The same, where what failed is `not_done` in other words.
+    pub fn incomplete_but(
+        &self,
+        failed: Vec<(impl AsRef<str>, Failure)>,
+        done: &str,
+        not_done: impl fmt::Display,
+    ) -> Option<Failure> {
         let count = failed.len();
         let names: Vec<String> = failed
             .iter()
-            .map(|(name, _)| format!("`{}`", shown(name)))
+            .map(|(name, _)| format!("`{}`", shown(name.as_ref())))
             .collect();
         let (_, first) = failed.into_iter().next()?;
         Some(first.and(format_args!(
-            "{} of {} files are {done}, whole; not {done}: {}",
+            "{} of {} files are {done}, whole; {not_done}: {}",
             self.files.len(),
             self.files.len() + count,
             names.join(", "),
@@ -118,6 +133,15 @@ impl ManyReport {
             some(left.iter().copied()),
         ))
     }
+}
+
+/// A file that exists and cannot be the one to be stored, which `--skip-existing` leaves as it is.
+pub(super) fn unlike(name: &str, is_bytes: u64, wanted_bytes: u64) -> Failure {
+    let what = format!(
+        "`{}` has {is_bytes} bytes on the volume and is to have {wanted_bytes}: an interrupted put left it, or the file has changed",
+        shown(name)
+    );
+    Failure::new(Exit::Exists, what).hint("--force replaces it")
 }
 
 impl Put {
@@ -178,14 +202,24 @@ impl Put {
         let links = tree.skipped.iter().map(|path| path.display().to_string());
         report.skipped.extend(links);
         let files = Listing::read(mounted)?.files.into_iter();
-        let existing: BTreeSet<String> = files.map(|file| file.name).collect();
+        let existing: BTreeMap<String, u64> =
+            files.map(|file| (file.name, file.size_bytes)).collect();
         let (old, new): (Vec<&str>, Vec<&str>) =
-            (tree.files.keys().map(String::as_str)).partition(|name| existing.contains(*name));
+            (tree.files.keys().map(String::as_str)).partition(|name| existing.contains_key(*name));
+        let mut differ: Vec<(&str, Failure)> = Vec::new();
         let todo: Vec<&str> = match (old.is_empty(), self.force, self.skip_existing) {
             (false, _, true) => {
-                report
-                    .skipped
-                    .extend(old.iter().map(|name| (*name).to_owned()));
+                for name in old {
+                    let is = existing.get(name).copied();
+                    let path = tree.files.get(name);
+                    let wanted = path.and_then(|path| std::fs::metadata(path).ok());
+                    match (is, wanted.map(|found| found.len())) {
+                        (Some(is), Some(wanted)) if is != wanted => {
+                            differ.push((name, unlike(name, is, wanted)));
+                        }
+                        _ => report.skipped.push(name.to_owned()),
+                    }
+                }
                 new
             }
             (false, false, false) => {
@@ -215,7 +249,7 @@ impl Put {
                 // To replace one, or what an interrupted replacement left, takes steps of its own.
                 let is_new = ![*name, &unfinished_name(name)]
                     .iter()
-                    .any(|name| existing.contains(*name));
+                    .any(|name| existing.contains_key(*name));
                 let mut source = open()?;
                 if !is_new
                     || !self.gather(
@@ -243,7 +277,10 @@ impl Put {
         bar.finish_and_clear();
         report.elapsed_us = micros(began.elapsed());
         match stored {
-            Ok(()) => Ok(report),
+            Ok(()) => match report.incomplete(differ, "stored") {
+                None => Ok(report),
+                Some(failure) => Err(failure),
+            },
             Err(failure) => {
                 let rest = todo.get(report.files.len()..).unwrap_or_default();
                 Err(report.broken_off(failure, "stored", rest))

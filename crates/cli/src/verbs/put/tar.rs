@@ -3,6 +3,7 @@
 //! An archive is read once, from the first byte to the last, so that it may be a stream. If a file cannot be stored, those before it
 //! are whole and durable, and the message names it.
 
+use super::many::unlike;
 use super::small::Batch;
 use super::{ManyReport, Put, Reported, check_name};
 use crate::Context;
@@ -51,6 +52,7 @@ impl Put {
         // One bar for all files.
         let silent = context.silent();
         let mut batch = Batch::default();
+        let mut differ: Vec<(String, Failure)> = Vec::new();
         let mut stored = || {
             while let Some(member) = archive.next_member()? {
                 self.put_member(
@@ -60,12 +62,13 @@ impl Put {
                     &member,
                     &mut batch,
                     &mut report,
+                    &mut differ,
                     left,
                 )?;
                 bar.set_position(report.length_bytes);
             }
             self.store_batch(&silent, mounted, &mut batch, &mut report, left)?;
-            match report.files.is_empty() && report.skipped.is_empty() {
+            match report.files.is_empty() && report.skipped.is_empty() && differ.is_empty() {
                 true => Err(Failure::other(format!("{} has no files", archive.name()))),
                 false => Ok(()),
             }
@@ -81,7 +84,10 @@ impl Put {
             let done = counted(report.files.len() as u64, "file");
             failure.and(format_args!("stored of the archive, whole: {done}"))
         })?;
-        Ok(report)
+        match report.incomplete(differ, "stored") {
+            None => Ok(report),
+            Some(failure) => Err(failure),
+        }
     }
 
     /// Stores one file, or lets it wait for others; notes what is none.
@@ -94,6 +100,7 @@ impl Put {
         member: &Member,
         batch: &mut Batch,
         report: &mut ManyReport,
+        differ: &mut Vec<(String, Failure)>,
         left: &mut Option<String>,
     ) -> Result<()> {
         if member.kind.is_dir() {
@@ -108,8 +115,16 @@ impl Put {
         if batch.has(&name) || self.force {
             self.store_batch(context, mounted, batch, report, left)?;
         }
-        if self.skip_existing && mounted.find(&name)?.is_some() {
-            report.skipped.push(name);
+        if self.skip_existing
+            && let Some(found) = mounted.find(&name)?
+        {
+            match found.size_bytes == member.len_bytes {
+                true => report.skipped.push(name),
+                false => {
+                    let failure = unlike(&name, found.size_bytes, member.len_bytes);
+                    differ.push((name, failure));
+                }
+            }
             return Ok(());
         }
         let mut source = archive.data(member, &name);
