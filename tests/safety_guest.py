@@ -78,6 +78,7 @@ def device_verbs(device, is_file):
         "record": ["record", device, "r", "--from", "pattern", "--size", "1M", "--rate", "100M", "--deadline", "60s"],
         "check --repair": ["check", device, "--repair"],
         "workload": ["workload", "varmail", device, "--dataset", "1M", "--duration", "10ms"],
+        "wipe": ["wipe", device, *destroy],
         "compare": ["compare", device, "--operations", "write", *cell, *short],
         "sustain": ["sustain", device, "--operation", "write", "--rate", "1M", "--block", "4K", "--deadline", "60s",
                     "--duration", "10ms", "--path", path, *short],

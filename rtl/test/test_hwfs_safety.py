@@ -30,6 +30,7 @@ def verbs(device, source):
         "rm": ["rm", device, "newer"],
         "write": ["write", device, *destroy, "--input", source],
         "format": ["format", device, *destroy],
+        "wipe": ["wipe", device, *destroy],
         "record": ["record", device, "r", "--from", "pattern", "--size", "1M", "--rate", "1M"],
         "check --repair": ["check", device, "--repair"],
         "workload": ["workload", "varmail", device],
@@ -40,7 +41,7 @@ def verbs(device, source):
 
 
 NO_BLOCKS = {verb: (4, "has files, not blocks") for verb in
-             ("write", "format", "record", "check --repair", "workload", "compare", "sustain", "bind")}  # fmt: skip
+             ("write", "format", "wipe", "record", "check --repair", "workload", "compare", "sustain", "bind")}  # fmt: skip
 TAKEN = {"put: the name exists": (9, "exists"), "mv: the name exists": (9, "exists")}
 
 
