@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
+/// Those that end a service of systemd: SIGHUP asks one to read its configuration again, and this one has none.
+const SIGNALS_OF_SERVICE: [i32; 2] = [SIGINT, SIGTERM];
 
 /// Signals within this time count as one request: timeout(1), for example, signals its child and
 /// then the whole group.
@@ -22,13 +24,20 @@ pub struct Cancel {
 }
 
 impl Cancel {
-    /// Listens to SIGINT, SIGTERM and SIGHUP. After a second request the process ends immediately,
+    /// Listens to SIGINT, SIGTERM and, except in a service, SIGHUP. After a second request the process ends immediately,
     /// and the next run returns what it had borrowed.
     pub fn listen() -> Self {
         let cancel = Self::default();
         let flag = || Arc::clone(&cancel.is_set);
-        let is_watched = Signals::new(SIGNALS).is_ok_and(watch);
-        for signal in SIGNALS {
+        let signals = match is_service() {
+            true => &SIGNALS_OF_SERVICE[..],
+            false => &SIGNALS[..],
+        };
+        if is_service() {
+            let _ = signal_hook::flag::register(SIGHUP, Arc::new(AtomicBool::new(false)));
+        }
+        let is_watched = Signals::new(signals).is_ok_and(watch);
+        for signal in signals.iter().copied() {
             // Without a handler the signal ends the process immediately, which is safe too.
             if !is_watched {
                 let _ =
@@ -60,6 +69,12 @@ impl Cancel {
     pub fn flag(&self) -> &AtomicBool {
         &self.is_set
     }
+}
+
+/// Whether this is the process that systemd started for a unit (`SYSTEMD_EXEC_PID`, systemd.exec(5)).
+fn is_service() -> bool {
+    let pid = std::env::var("SYSTEMD_EXEC_PID").ok();
+    pid.is_some_and(|pid| pid.parse() == Ok(std::process::id()))
 }
 
 /// Ends the process at the second request. This needs a thread, because the others may be blocked

@@ -57,14 +57,20 @@ impl FromStr for Hertz {
         };
         let wrong = || {
             format!(
-                "`{text}` is not a frequency: write hertz, or k, M or G (1000 each), as in 2.4M"
+                "`{text}` is not a frequency: write hertz, or k, M or G (1000 each), as in 2.4M, or 2.4e6"
             )
         };
-        let is_plain = number
-            .bytes()
-            .all(|byte| matches!(byte, b'0'..=b'9' | b'.'));
+        // No sign, and no words such as `inf`.
+        let (mantissa, exponent) = match number.split_once(['e', 'E']) {
+            Some((mantissa, exponent)) if factor == 1.0 => (mantissa, exponent),
+            _ => (number, "0"),
+        };
+        let is_digit = |byte| matches!(byte, b'0'..=b'9' | b'.');
+        let exponent = exponent.strip_prefix(['+', '-']).unwrap_or(exponent);
+        let is_plain =
+            mantissa.bytes().all(is_digit) && exponent.bytes().all(|byte| byte.is_ascii_digit());
         let value: f64 = number.parse().map_err(|_| wrong())?;
-        match is_plain && value.is_finite() {
+        match is_plain && (value * factor).is_finite() {
             true => Ok(Self(value * factor)),
             false => Err(wrong()),
         }
@@ -109,10 +115,15 @@ mod tests {
             ("433.92MHz", 433.92e6),
             ("1G", 1e9),
             ("48kHz", 48e3),
+            ("1e6", 1e6),
+            ("2.4E+6Hz", 2.4e6),
+            ("5e-1", 0.5),
         ] {
             assert_eq!(text.parse(), Ok(Hertz(value)), "{text}");
         }
-        for text in ["", "M", "-1M", "2MB", "1e6", "nan", "inf", "1.2.3"] {
+        for text in [
+            "", "M", "-1M", "2MB", "1e", "e6", "1e6M", "1e999", "-1e6", "nan", "inf", "1.2.3",
+        ] {
             assert!(text.parse::<Hertz>().is_err(), "{text}");
         }
     }

@@ -133,11 +133,13 @@ impl Recorder {
             },
             rate: None,
             deadline: Time(Duration::from_micros(record.deadline_us)),
+            given_block: Some(Size(record.block_bytes)),
             block: Size(record.block_bytes),
             buffers: Some(record.buffers),
             for_time: None,
             size: (record.total_bytes > 0).then_some(Size(record.total_bytes)),
             from: Source(Place::Standard),
+            once: false,
             policy: match record.drops {
                 true => Policy::Drop,
                 false => Policy::Stop,

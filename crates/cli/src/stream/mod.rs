@@ -8,6 +8,8 @@
 //! | `producer` | the thread that fills buffers at a rate |
 //! | `sink` | open sinks, and the thread that writes to them |
 //! | `drops` | datagrams that the kernel dropped |
+//! | `senders` | the senders of a `tcp://` source, one after another |
+//! | `losses` | what is said of losses while a recording goes on |
 //! | `steps` | when the wall clock was set between two datagrams |
 //! | `packets`, `replay` | datagrams with their arrival times, recorded and sent again |
 //! | `pattern` | bytes that encode their own offset |
@@ -21,6 +23,7 @@ pub mod chain;
 pub mod datagrams;
 pub mod drops;
 mod local;
+pub mod losses;
 pub mod packets;
 pub mod pattern;
 pub mod place;
@@ -31,6 +34,7 @@ pub mod remote;
 pub mod replay;
 pub mod report;
 pub mod segments;
+pub mod senders;
 pub mod sink;
 pub mod source;
 pub mod steps;

@@ -9,10 +9,12 @@
 //! follows as one of its own, so that the others begin where they would have begun.
 
 use crate::failure::Result;
+use crate::stream::losses::Tally;
 use crate::stream::source::{Filled, Source};
 use crate::stream::{WAIT, wait_until};
 use block::{Buffer, Clock};
 use linux::TscClock;
+use std::cell::Cell;
 use std::mem::take;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use stream::Pace;
@@ -124,6 +126,7 @@ pub fn produce(
     idle: Receiver<Buffer>,
     out: &Sender<Message>,
     stop: &dyn Fn() -> bool,
+    tally: &Tally,
 ) -> Produced {
     let begin = clock.ticks();
     let is_late = || {
@@ -143,6 +146,8 @@ pub fn produce(
         produced_bytes: 0,
         start: None,
         tardy_blocks: 0,
+        tally,
+        told: Cell::new(0),
     };
     let why = match producer.source.is_always_ready() {
         true => producer.run_scheduled(begin, stop),
@@ -180,6 +185,9 @@ struct Producer<'p> {
     /// For a stream with a rate: when its schedule began.
     start: Option<u64>,
     tardy_blocks: u64,
+    tally: &'p Tally,
+    /// When the tally was set.
+    told: Cell<u64>,
 }
 
 impl Producer<'_> {
@@ -225,7 +233,12 @@ impl Producer<'_> {
                 return Ok(Why::Length);
             }
             self.pace.advance();
-            if self.carry.is_empty() && !self.source.wait_ready(stop)? {
+            self.tell();
+            let told_stop = || {
+                self.tell();
+                stop()
+            };
+            if self.carry.is_empty() && !self.source.wait_ready(&told_stop)? {
                 return Ok(Why::Stopped);
             }
             let buffer = self.wait_for_buffer(is_paced, stop);
@@ -252,6 +265,15 @@ impl Producer<'_> {
             if filled.is_last {
                 return Ok(if stop() { Why::Stopped } else { Why::Source });
             }
+        }
+    }
+
+    /// Sets the tally, at most once a second: for some sources the kernel is asked.
+    fn tell(&self) {
+        let now = self.clock.ticks();
+        if now.saturating_sub(self.told.get()) >= self.clock.ticks_per_second() {
+            self.told.set(now);
+            self.tally.set(self.source.losses());
         }
     }
 
@@ -365,7 +387,9 @@ mod tests {
         };
         let (out, blocks) = channel();
         let source = Source::Pattern { offset: 0 };
-        let produced = produce(source, plan, TscClock::new(), idle, &out, &|| false);
+        let clock = TscClock::new();
+        let tally = Tally::default();
+        let produced = produce(source, plan, clock, idle, &out, &|| false, &tally);
         assert!(matches!(produced.why, Ok(Why::Length)));
         let messages: Vec<Message> = blocks.try_iter().collect();
         assert!(
@@ -405,8 +429,18 @@ mod tests {
         let mut lens = Vec::new();
         std::thread::scope(|scope| {
             let source = Source::Stream(Box::new(stream), "test".to_owned());
-            let producing =
-                scope.spawn(move || produce(source, plan, TscClock::new(), idle, &out, &|| false));
+            let producing = scope.spawn(move || {
+                let clock = TscClock::new();
+                produce(
+                    source,
+                    plan,
+                    clock,
+                    idle,
+                    &out,
+                    &|| false,
+                    &Tally::default(),
+                )
+            });
             sender.write_all(&data[..5000]).unwrap();
             let mut sender = Some(sender);
             while let Message::Block { buffer, len, .. } = blocks.recv().unwrap() {

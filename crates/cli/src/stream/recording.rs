@@ -1,11 +1,13 @@
 //! One recording on a volume mounted by this process: its threads, and the loop between them.
 
 use crate::Context;
+use crate::console::Console;
 use crate::failure::{Failure, Result};
 use crate::live::door::Door;
 use crate::live::host::{Answers, Host};
 use crate::stream::Streamed;
 use crate::stream::chain::{Chain, Target, Turn};
+use crate::stream::losses::{Losses, Tally};
 use crate::stream::producer::{Message, Plan, Produced, idle_from, lend, produce};
 use crate::stream::report::status;
 use crate::stream::segments::segment::Segment;
@@ -62,6 +64,8 @@ pub struct Recording {
     pub watch: Option<Arc<Mutex<RecordReport>>>,
     /// Where other processes ask for what is committed.
     pub door: Option<Door>,
+    /// What the thread that reads the source counts.
+    pub tally: Arc<Tally>,
     /// Whether nothing is lost if the source waits.
     pub can_wait: bool,
 }
@@ -71,6 +75,7 @@ struct Ends<'e, 'h, 'm, 'a> {
     idle: &'e Sender<Buffer>,
     blocks: &'e Receiver<Message>,
     answers: Answers<'h, 'm, 'a>,
+    console: Console,
 }
 
 impl Recording {
@@ -86,8 +91,9 @@ impl Recording {
         target: Target<'_, 'a>,
     ) -> Result<Streamed<Recorded>> {
         let (clock, plan) = (self.clock, self.plan);
+        let source = source.with_tally(&self.tally);
         self.run_with(context, mounted, target, |idle, out, stop| {
-            produce(source, plan, clock, idle, out, stop)
+            produce(source, plan, clock, idle, out, stop, &self.tally)
         })
     }
 
@@ -142,6 +148,7 @@ impl Recording {
                     idle: &idle_to,
                     blocks: &blocks,
                     answers,
+                    console: context.console,
                 };
                 let result = self.pump(mounted, &mut chain, &mut ends, &bar, &stopped);
                 // However it ended: a read under way has memory that the device writes.
@@ -220,7 +227,9 @@ impl Recording {
         let mut reported_bytes = 0;
         let mut is_ended = false;
         let mut is_recalled = false;
-        let mut shown = Instant::now();
+        let began = Instant::now();
+        let (mut shown, mut looked) = (began, began);
+        let mut losses = Losses::default();
         loop {
             // The source may be silent: without a block to write, no request would report a recall.
             if !is_recalled && mounted.recall.is_requested() {
@@ -247,6 +256,13 @@ impl Recording {
                     true => result.and(Err(gone)),
                     false => result,
                 });
+            }
+            if looked.elapsed() >= WAIT {
+                looked = Instant::now();
+                let line = losses.line(began.elapsed(), &chain.report(), &self.tally);
+                if let Some(line) = line {
+                    ends.console.say(line);
+                }
             }
             if !bar.is_hidden() && shown.elapsed() >= WAIT {
                 shown = Instant::now();

@@ -5,6 +5,7 @@ use crate::Context;
 use crate::drive::Drive;
 use crate::failure::{Failure, Result};
 use crate::stream::Streamed;
+use crate::stream::losses::Tally;
 use crate::stream::playing::{Played, Playing, writer_ended};
 use crate::stream::producer::{Message, Plan, idle_from, lend, produce};
 use crate::stream::recording::{Recorded, Recording};
@@ -244,7 +245,8 @@ impl VolumeHost for RemoteVolume {
         };
         let (pumped, produced) = std::thread::scope(|scope| {
             let stop = &stop;
-            let producer = scope.spawn(move || produce(source, plan, clock, idle, &out, stop));
+            let producer = scope
+                .spawn(move || produce(source, plan, clock, idle, &out, stop, &Tally::default()));
             let pumped = pump.run(&idle_to, &blocks);
             stopped.store(true, Ordering::Relaxed);
             drop(idle_to);

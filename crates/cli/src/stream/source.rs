@@ -3,8 +3,10 @@
 use crate::drive::Drive;
 use crate::failure::{Failure, Result};
 use crate::guard::refuse_source;
+use crate::stream::losses::Tally;
 use crate::stream::packets::Packets;
 use crate::stream::place::Place;
+use crate::stream::senders::{self, Senders};
 use crate::stream::{WAIT, drops, pattern};
 use crate::volume::source::standard_input;
 use linux::Roots;
@@ -16,6 +18,7 @@ use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// The longest datagram.
 const DATAGRAM_BYTES: usize = 65_536;
@@ -45,6 +48,8 @@ pub enum Source {
     File(File, PathBuf),
     /// Bytes that arrive at any time, and wait until they are read.
     Stream(Box<dyn Stream>, String),
+    /// Bytes of one sender after another.
+    Senders(Senders, String),
     /// Datagrams, which are lost when the kernel's buffer is full.
     Udp {
         /// Bound.
@@ -63,11 +68,11 @@ pub trait Stream: Read + AsFd + Send {}
 impl<T: Read + AsFd + Send> Stream for T {}
 
 impl Source {
-    /// Opens the source. A TCP source waits for its sender until `stop` is set.
+    /// Opens the source. A TCP source waits for its first sender until `stop` is set, and if it is not for one alone, for others behind it.
     ///
     /// # Errors
     /// The source does not exist, or no sender connected.
-    pub fn open(place: &Place, stop: &dyn Fn() -> bool) -> Result<Self> {
+    pub fn open(place: &Place, is_once: bool, stop: &dyn Fn() -> bool) -> Result<Self> {
         match place {
             Place::Pattern => Ok(Self::Pattern { offset: 0 }),
             Place::Null => Err(Failure::usage("null is not a source")),
@@ -95,7 +100,7 @@ impl Source {
             }
             Place::Udp(address) => {
                 let socket = UdpSocket::bind(address);
-                let socket = socket.map_err(|error| bound("udp", address, &error))?;
+                let socket = socket.map_err(|error| bound(address, &error))?;
                 enlarge(&socket);
                 let timed = socket.set_read_timeout(Some(WAIT));
                 timed.map_err(|error| no("setting a time limit", &error))?;
@@ -105,10 +110,13 @@ impl Source {
                     used: 0,
                 })
             }
-            Place::Tcp(address) => Ok(Self::Stream(
-                Box::new(accept(address, stop)?),
-                address.clone(),
-            )),
+            Place::Tcp(address) => {
+                let (listener, stream) = accept(address, stop)?;
+                Ok(match is_once {
+                    true => Self::Stream(Box::new(stream), address.clone()),
+                    false => Self::Senders(Senders::new(listener, stream), address.clone()),
+                })
+            }
         }
     }
 
@@ -171,6 +179,20 @@ impl Source {
             Self::Packets(packets) => packets.dropped(),
             _ => 0,
         }
+    }
+
+    /// What was lost so far: datagrams that the kernel dropped, and those that were cut.
+    pub fn losses(&self) -> [u64; 2] {
+        [self.dropped(), self.cut()]
+    }
+
+    /// Has senders that leave counted there.
+    #[must_use]
+    pub fn with_tally(mut self, tally: &Arc<Tally>) -> Self {
+        if let Self::Senders(senders, _) = &mut self {
+            senders.count_in(Arc::clone(tally));
+        }
+        self
     }
 
     /// Datagrams that were longer than a block.
@@ -247,6 +269,7 @@ impl Source {
             let ready = match self {
                 Self::Pattern { .. } | Self::File(..) => Ok(true),
                 Self::Stream(stream, _) => is_readable(stream.as_ref()),
+                Self::Senders(senders, _) => senders.is_ready(&short()),
                 Self::Udp { carry, used, .. } if *used < carry.len() => Ok(true),
                 Self::Udp { socket, .. } => is_readable(socket),
                 Self::Packets(packets) if packets.has_one() => Ok(true),
@@ -267,7 +290,7 @@ impl Source {
     fn failed(&self, error: &std::io::Error) -> Failure {
         match self {
             Self::File(_, path) => Failure::io("reading", path, error),
-            Self::Stream(_, name) => no(&format!("reading {name}"), error),
+            Self::Stream(_, name) | Self::Senders(_, name) => no(&format!("reading {name}"), error),
             _ => no("reading the source", error),
         }
     }
@@ -287,6 +310,7 @@ impl Source {
                 true => stream.read(data),
                 false => Err(ErrorKind::WouldBlock.into()),
             },
+            Self::Senders(senders, _) => senders.read(data, &short()),
             Self::Udp {
                 socket,
                 carry,
@@ -333,16 +357,20 @@ fn is_not_yet(kind: ErrorKind) -> bool {
 
 /// Whether a read would not wait, now or within a short time.
 fn is_readable(stream: &(impl AsFd + ?Sized)) -> std::io::Result<bool> {
-    let wait = Timespec {
-        tv_sec: 0,
-        tv_nsec: WAIT.subsec_nanos().into(),
-    };
     let mut wanted = [PollFd::new(&stream, PollFlags::IN)];
-    Ok(poll(&mut wanted, Some(&wait))? > 0)
+    Ok(poll(&mut wanted, Some(&short()))? > 0)
 }
 
-fn accept(address: &str, stop: &dyn Fn() -> bool) -> Result<TcpStream> {
-    let listener = TcpListener::bind(address).map_err(|error| bound("tcp", address, &error))?;
+/// The longest wait.
+fn short() -> Timespec {
+    Timespec {
+        tv_sec: 0,
+        tv_nsec: WAIT.subsec_nanos().into(),
+    }
+}
+
+fn accept(address: &str, stop: &dyn Fn() -> bool) -> Result<(TcpListener, TcpStream)> {
+    let listener = senders::listen(address)?;
     loop {
         if stop() {
             return Err(Failure::interrupted(format!(
@@ -355,13 +383,14 @@ fn accept(address: &str, stop: &dyn Fn() -> bool) -> Result<TcpStream> {
         });
         if ready.map_err(|error| no("waiting for a sender", &error))? {
             let (stream, _) = listener.accept().map_err(|error| no("accepting", &error))?;
-            return Ok(stream);
+            senders::ask_when_silent(&stream);
+            return Ok((listener, stream));
         }
     }
 }
 
-fn bound(scheme: &str, address: &str, error: &std::io::Error) -> Failure {
-    Failure::missing(format!("listening at {scheme}://{address}: {error}"))
+fn bound(address: &str, error: &std::io::Error) -> Failure {
+    Failure::missing(format!("listening at udp://{address}: {error}"))
         .hint("use an address of this machine and a free port")
 }
 
@@ -376,7 +405,7 @@ mod tests {
     #[test]
     fn a_datagram_source_has_a_large_receive_buffer() {
         let place = Place::Udp("127.0.0.1:0".into());
-        let Source::Udp { socket, .. } = Source::open(&place, &|| false).unwrap() else {
+        let Source::Udp { socket, .. } = Source::open(&place, true, &|| false).unwrap() else {
             panic!("not datagrams");
         };
         let ours = sockopt::socket_recv_buffer_size(&socket).unwrap();

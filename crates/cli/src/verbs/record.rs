@@ -54,7 +54,8 @@ pub enum Policy {
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 SOURCE is stdin, a file, pattern (each eight bytes hold their own offset), udp://ADDR:PORT (bound
-there) or tcp://ADDR:PORT (listens there for one sender). A file and the pattern need a --rate: block
+there) or tcp://ADDR:PORT (listens there for one sender, and for another when it has left; with --once, for
+samples and for messages it ends then). A file and the pattern need a --rate: block
 n arrives n block times after the start. Blocks of other sources arrive when they are read, with a
 --rate not earlier than it allows. The deadline counts from the arrival, so that a lag is noticed.
 
@@ -72,7 +73,8 @@ With --policy drop, NAME.gaps has a line of 64 bytes for each gap: the offset in
 bytes are missing, their number, the arrival time of the first of them (in us, since the first block
 of the recording, or of its continuation), and 1. A gap's line is durable before any byte after it. With 0
 missing bytes it says that the recording goes on there; lines before it with a larger offset are of bytes
-that a power cut took. Exit status 7 means that deadlines were missed or blocks were lost.
+that a power cut took. Exit status 7 means that deadlines were missed, or blocks or datagrams were lost; the first loss is
+said at once, others at most once a minute.
 
 In NAME, %Y %m %d %H %M %S are the time (UTC) and %% is a %. With --segment the recording goes on in
 another file, without a pause, each time one has this size or took this time. %n is the file's
@@ -114,8 +116,11 @@ pub struct Record {
     /// Time limit for writing a block after its arrival
     #[arg(long, value_name = "TIME", default_value = "100ms")]
     pub deadline: Time,
-    /// Size of a block and of a buffer
-    #[arg(long, value_name = "SIZE", default_value = "1M")]
+    /// Size of a block and of a buffer [default: 1M, or the most below it that has whole samples]
+    #[arg(long = "block", value_name = "SIZE")]
+    pub given_block: Option<Size>,
+    /// The same, of the recording.
+    #[arg(skip = Self::USUAL_BLOCK)]
     pub block: Size,
     /// Number of buffers [default: 16, or 15 if a coprocessor records]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..=4096))]
@@ -132,6 +137,9 @@ pub struct Record {
     /// Where to record from
     #[arg(long, value_name = "SOURCE", default_value = "stdin")]
     pub from: From,
+    /// End when the sender of a tcp:// source leaves, instead of listening again
+    #[arg(long)]
+    pub once: bool,
     /// What happens to a block if no buffer is empty
     #[arg(long, value_enum, default_value = "stop")]
     pub policy: Policy,
@@ -171,6 +179,8 @@ pub struct Record {
 }
 
 impl Record {
+    const USUAL_BLOCK: Size = Size(1 << 20);
+
     /// Runs the verb.
     ///
     /// # Errors
@@ -191,17 +201,24 @@ impl Record {
         };
         let named = Self {
             name: example,
+            block: self.given_block.unwrap_or(Self::USUAL_BLOCK),
             ..self.clone()
         };
+        let named = named.with_whole_samples();
         if let Some(time) = self.rehearse {
-            check_block(self.block)?;
+            check_block(named.block)?;
             return named.rehearse(context, time);
         }
         named.check(false)?;
         warn_of_misfit(&context.console, &named.name);
         match is_one {
             true => named.run_named(context),
-            false => self.run_named(context),
+            // Each segment has its own name.
+            false => Self {
+                name: self.name.clone(),
+                ..named
+            }
+            .run_named(context),
         }
     }
 
@@ -367,7 +384,8 @@ impl Record {
         self.record_local(context, drive, |host, path| match self.segments.segment {
             Some(limit) => self.record_segments(context, limit, host, path, feed),
             None if self.append && host.exists(&self.name)? => {
-                self.record_on(context, host, path, feed)
+                let fitted = self.with_blocks_of(context, host)?;
+                fitted.record_on(context, host, path, feed)
             }
             None => self.record_new(context, host, path, feed),
         })
@@ -408,13 +426,29 @@ impl Record {
         }
     }
 
+    /// Waits until the source has bytes, or has ended.
+    fn wait_for_first(
+        &self,
+        context: &Context,
+        host: &impl VolumeHost,
+        source: &Source,
+    ) -> Result<()> {
+        let stop = || context.cancel.is_set() || host.is_recalled();
+        match source.wait_ready(&stop)? {
+            true => Ok(()),
+            false if host.is_recalled() => Err(unplugged(host)),
+            false => Err(Failure::interrupted(
+                "interrupted before the first sample came; nothing was recorded",
+            )),
+        }
+    }
+
     fn open_source(&self, context: &Context, host: &impl VolumeHost) -> Result<Source> {
         let stop = || context.cancel.is_set() || host.is_recalled();
-        Source::open(&self.from.0, &stop).map_err(|failure| match host.is_recalled() {
-            true => Failure::missing(format!(
-                "{} is being unplugged or unbound; nothing was recorded",
-                host.drive()
-            )),
+        // What another sender sent would begin inside a sample, or as another stream.
+        let is_once = self.once || self.format != Format::Raw;
+        Source::open(&self.from.0, is_once, &stop).map_err(|failure| match host.is_recalled() {
+            true => unplugged(host),
             false => failure,
         })
     }
@@ -490,7 +524,15 @@ impl Record {
             acknowledge: self.acknowledge,
             watch: None,
             door: Door::open(drive),
+            tally: Arc::default(),
             can_wait: false,
         }
     }
+}
+
+fn unplugged(host: &impl VolumeHost) -> Failure {
+    Failure::missing(format!(
+        "{} is being unplugged or unbound; nothing was recorded",
+        host.drive()
+    ))
 }

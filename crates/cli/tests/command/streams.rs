@@ -163,13 +163,88 @@ fn standard_input_and_files_of_any_length() {
 }
 
 #[test]
+fn a_sender_that_leaves_comes_again() {
+    let folder = Folder::new();
+    let device = volume(&folder, &[]);
+    let port = port();
+    let from = format!("tcp://127.0.0.1:{port}");
+    let mut child = start(&["record", &device, "a", "--from", &from, "--size", "300K"]);
+    let mut sent = Vec::new();
+    for turn in 0..3_u8 {
+        let data = vec![turn; 100 << 10];
+        let mut sender = connect(port, &mut child);
+        sender.write_all(&data).unwrap();
+        sent.extend_from_slice(&data);
+    }
+    let output = child.wait_with_output().unwrap();
+    let says = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{says}");
+    assert!(get(&device, "a", &folder) == sent);
+}
+
+#[test]
+fn a_loss_is_said_while_the_recording_goes_on() {
+    let folder = Folder::new();
+    let drive = format!("model:64M,file={},latency=40ms", folder.path("disk"));
+    volume(&folder, &[]);
+    let words = [
+        "record", &drive, "a", "--from", "pattern", "--rate", "20M", "--policy", "drop",
+    ];
+    let options = ["--block", "64K", "--buffers", "2"];
+    let mut child = start(&[&words[..], &options].concat());
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    // It comes while the recording goes on: only then it is ended.
+    let found = lines.find(|line| line.as_ref().unwrap().contains("so far"));
+    assert!(found.unwrap().unwrap().contains("LOST"));
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    lines.for_each(drop);
+    assert_eq!(child.wait().unwrap().code(), Some(7));
+}
+
+// partner: systemd (systemd.exec(5), the variable alone) | program
+#[test]
+fn a_service_is_not_ended_by_sighup() {
+    use rustix::process::{Pid, Signal, kill_process};
+    let folder = Folder::new();
+    let device = volume(&folder, &[]);
+    let port = port();
+    let from = format!("tcp://127.0.0.1:{port}");
+    let words = ["record", &device, "a", "--from", &from];
+    for (variable, ends) in [("SYSTEMD_EXEC_PID=$$", false), ("SYSTEMD_EXEC_PID=1", true)] {
+        let plain = command(&words);
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", &format!("{variable} exec \"$0\" \"$@\"")]);
+        shell.arg(plain.get_program()).args(plain.get_args());
+        let mut child = shell.stderr(std::process::Stdio::piped()).spawn().unwrap();
+        let mut sender = connect(port, &mut child);
+        let pid = Pid::from_child(&child);
+        kill_process(pid, Signal::HUP).unwrap();
+        if !ends {
+            // More than the kernel's buffers hold: it reads on.
+            sender.write_all(&vec![7; 16 << 20]).unwrap();
+            assert!(child.try_wait().unwrap().is_none());
+            kill_process(pid, Signal::TERM).unwrap();
+        }
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(
+            output.status.code(),
+            Some(0),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        assert_eq!(code(&["--quiet", "rm", &device, "a"]), 0);
+    }
+}
+
+#[test]
 fn a_network_source_and_a_network_sink() {
     let folder = Folder::new();
     let device = volume(&folder, &[]);
     let data = std::fs::read(folder.file("data", 2_500_000)).unwrap();
     let port = port();
     let from = format!("tcp://127.0.0.1:{port}");
-    let mut child = start(&["record", &device, "a", "--from", &from]);
+    let mut child = start(&["record", &device, "a", "--from", &from, "--once"]);
     connect(port, &mut child).write_all(&data).unwrap();
     assert!(child.wait_with_output().unwrap().status.success());
     assert_eq!(get(&device, "a", &folder), data);

@@ -17,6 +17,7 @@ use crate::stream::segments::files::gaps_name;
 use crate::stream::source::{Source, Stream};
 use crate::stream::volume_host::VolumeHost;
 use crate::transfer::Span;
+use crate::units::Size;
 use crate::verbs::put::{check_name, replace, unfinished_name};
 use crate::volume::drain::{Part, drain};
 use crate::volume::flow::Sums;
@@ -76,6 +77,51 @@ impl Record {
                     "--from stdin, a file or tcp://ADDR:PORT",
                 ),
                 _ => Ok(()),
+            },
+        }
+    }
+
+    /// The same in blocks of whole samples, if the size of a block was not given.
+    pub(super) fn with_whole_samples(self) -> Self {
+        let metadata = match self.format {
+            Format::Sigmf => Metadata::new(&self.sigmf, 0).ok(),
+            _ => None,
+        };
+        self.in_blocks_of(metadata.as_ref())
+    }
+
+    /// The same in blocks that fit the samples with which it goes on.
+    pub(super) fn with_blocks_of(
+        &self,
+        context: &Context,
+        host: &mut &Mounted<'_, '_>,
+    ) -> Result<Self> {
+        let meta = meta_name(&self.name);
+        let stored = match check_name(&meta) {
+            Ok(()) if self.given_block.is_none() => stored_description(host, &meta)?,
+            _ => None,
+        };
+        let metadata = match stored {
+            Some(stored) => {
+                let bytes = read_small(context, host, &stored, MAX_META_BYTES)?;
+                Metadata::parse(&stored, &bytes).ok()
+            }
+            None => None,
+        };
+        Ok(self.clone().in_blocks_of(metadata.as_ref()))
+    }
+
+    fn in_blocks_of(self, metadata: Option<&Metadata>) -> Self {
+        let Some(metadata) = metadata.filter(|_| self.given_block.is_none()) else {
+            return self;
+        };
+        // Whole units of all devices, too.
+        let unit = 4096 * metadata.sample_bytes;
+        match self.block.0 % metadata.sample_bytes == 0 || unit > self.block.0 {
+            true => self,
+            false => Self {
+                block: Size(self.block.0 - self.block.0 % unit),
+                ..self
             },
         }
     }

@@ -3,6 +3,7 @@
 use super::Record;
 use crate::Context;
 use crate::failure::Result;
+use crate::formats::args::Format;
 use crate::stream::Streamed;
 use crate::stream::chain::Target;
 use crate::stream::producer::{Message, Produced};
@@ -41,7 +42,14 @@ impl<'p> Feed<'p> {
         host: &impl VolumeHost,
     ) -> Result<OpenFeed<'p>> {
         Ok(match self {
-            Self::Named => OpenFeed::Source(record.of_format(record.open_source(context, host)?)?),
+            Self::Named => {
+                let source = record.of_format(record.open_source(context, host)?)?;
+                // What describes the samples has the time of the first one, and is stored before it.
+                if record.format == Format::Sigmf {
+                    record.wait_for_first(context, host, &source)?;
+                }
+                OpenFeed::Source(source)
+            }
             Self::Program(watch, produce) => OpenFeed::Program(watch, produce),
         })
     }
