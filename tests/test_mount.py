@@ -167,6 +167,37 @@ P
     )  # fmt: skip
 
 
+# partner: stress-ng | program
+def test_stress_in_a_folder_ends_and_loses_nothing():
+    """Its names have the stressor's twice, so those with long ones meet the limit of 64 bytes."""
+    guest(
+        MOUNTS + r"""
+        command -v stress-ng >/dev/null || { echo "SKIPPED: stress-ng is not installed: tools/setup lab"; exit 0; }
+        rc 0 $S format nvme0n1 --destroy-data LAB1 --checksums
+        mounts vfio --write
+        # All at the same time; each verifies what it can. The time ends only what would hang.
+        works="chmod dir dirmany filename fstat getdent io open rename touch utime dentry hdd"
+        words=(); for s in $works; do words+=("--$s" 1 "--$s-ops" 4); done
+        (cd /tmp && stress-ng "${words[@]}" --dentries 4 --hdd-bytes 1M -t 120 --metrics-brief --temp-path /tmp/at --verify --yaml /tmp/ran >/tmp/out 2>&1) || fail "$(cat /tmp/out)"
+        for s in $works; do
+            grep -A1 "stressor: $s$" /tmp/ran | grep -q 'bogo-ops: [1-9]' || fail "$s did nothing: $(</tmp/out)"
+        done
+        same "$(ls -A /tmp/at)" "" "what is left"
+        # What docs/mount.md refuses is refused, with its errno, and ends nothing.
+        refused() { # STRESSOR ERRNO
+            (cd /tmp && stress-ng --$1 1 --$1-ops 5 -t 60 --temp-path /tmp/at --verify >/tmp/out 2>&1)
+            grep -Eq "errno=$2|= $2 " /tmp/out || fail "$1: $(cat /tmp/out)"
+        }
+        refused seek 95; refused fault 19; refused sync-file 36
+        rm -rf /tmp/at/*
+        ends
+        rc 0 $S check nvme0n1 --read-data
+        same "$($S ls nvme0n1)" "" "the files"
+        """,
+        "--drive", DRIVE,
+    )  # fmt: skip
+
+
 def test_a_user_without_root_mounts_and_writes():
     guest(
         r"""
