@@ -106,7 +106,7 @@ mod tests {
     use super::*;
     use std::io::Write;
 
-    // partner: Linux (this machine's kernel) | host kernel
+    // partner: Linux | host kernel
     #[test]
     fn a_sender_that_is_reset_makes_room_for_the_next() {
         let listener = listen("127.0.0.1:0").unwrap();

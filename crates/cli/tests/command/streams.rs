@@ -202,7 +202,7 @@ fn a_loss_is_said_while_the_recording_goes_on() {
     assert_eq!(child.wait().unwrap().code(), Some(7));
 }
 
-// partner: systemd (systemd.exec(5), the variable alone) | program
+// systemd.exec(5): a service has the variable SYSTEMD_EXEC_PID.
 #[test]
 fn a_service_is_not_ended_by_sighup() {
     use rustix::process::{Pid, Signal, kill_process};
