@@ -19,6 +19,7 @@ mod mount;
 mod packets;
 mod quirks;
 mod ring;
+mod samples;
 mod segments;
 mod serve;
 mod signatures;
