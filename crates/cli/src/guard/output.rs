@@ -21,7 +21,7 @@ use rustix::io::Errno;
 use std::fs::File;
 use std::io::IsTerminal;
 use std::os::fd::AsFd;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -155,7 +155,7 @@ impl Output {
         if let Found::File { owner, mode, .. } = &found {
             // As far as permitted: only root may change a file's owner.
             let _ = std::os::unix::fs::fchown(&file, Some(owner.0), Some(owner.1));
-            let _ = file.set_permissions(PermissionsExt::from_mode(*mode));
+            unfinished::set_complete(&file, Some(*mode), false);
         }
         Ok(OpenOutput {
             writer: Writer::of_file(file, cancel),
@@ -226,6 +226,7 @@ impl OpenOutput {
         let Some((path, found)) = &self.becomes else {
             return Ok(());
         };
+        unfinished::set_complete(self.writer.file(), None, true);
         let named = match found {
             Found::Nothing => name_new(&self.path, path),
             _ => {
@@ -414,7 +415,8 @@ mod tests {
     fn an_existing_file_is_replaced_whole_and_with_force_alone() {
         let folder = Folder::new("output-replace");
         let file = folder.file("notes", "newer");
-        std::fs::set_permissions(&file, PermissionsExt::from_mode(0o640)).unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o640);
+        std::fs::set_permissions(&file, mode).unwrap();
         std::os::unix::fs::symlink(&file, folder.0.join("link")).unwrap();
         for name in ["notes", "link"] {
             let failure = folder.check(name, false).unwrap_err();

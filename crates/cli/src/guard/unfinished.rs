@@ -2,6 +2,7 @@
 //!
 //! Its name is `.NAME.straightway-PID-N`, and its maker holds flock(2) on it. A command that was killed leaves it without a lock; the next
 //! command that writes to the folder removes it. Only the lock decides: the number of a process is soon that of another one.
+//! A user's own file may have such a name, also one that was fetched; so a file that is not complete has a mode that no other has.
 
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
@@ -9,7 +10,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{ErrorKind, Result};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -23,6 +24,19 @@ const ATTEMPTS: u32 = 1000;
 /// The folder that was cleaned last: several files of a command go to one folder.
 static CLEANED: Mutex<Option<PathBuf>> = Mutex::new(None);
 
+/// The sticky bit, which Linux ignores on files (chmod(2)): the file is not complete.
+const INCOMPLETE: u32 = 0o1000;
+
+/// Gives a file this mode, or its own, and says whether it is complete. A file system that has no such bit stays as it is.
+pub fn set_complete(file: &File, mode: Option<u32>, is_complete: bool) {
+    let own = file.metadata().map(|data| data.mode()).ok();
+    if let Some(mode) = mode.or(own) {
+        let mark = if is_complete { 0 } else { INCOMPLETE };
+        let mode = mode & 0o7777 & !INCOMPLETE | mark;
+        let _ = file.set_permissions(PermissionsExt::from_mode(mode));
+    }
+}
+
 /// Makes the file that is to become `path`, in its folder, and locks it.
 ///
 /// # Errors
@@ -35,6 +49,7 @@ pub fn make(path: &Path) -> Result<(File, PathBuf)> {
         let made = File::options()
             .write(true)
             .create_new(true)
+            .mode(INCOMPLETE | 0o666)
             .open(&unfinished);
         match made {
             Ok(file) if holds(&file, &unfinished)? => return Ok((file, unfinished)),
@@ -110,7 +125,8 @@ fn clean(folder: &Path) {
 
 fn remove_left(path: &Path) -> Result<()> {
     let data = std::fs::symlink_metadata(path)?;
-    if !data.is_file() || data.uid() != rustix::process::geteuid().as_raw() {
+    let is_own = data.uid() == rustix::process::geteuid().as_raw();
+    if !data.is_file() || !is_own || data.mode() & INCOMPLETE == 0 {
         return Ok(());
     }
     // An exclusive lock over NFS needs a file that is open to write (flock(2)).
@@ -173,7 +189,13 @@ mod tests {
             .chain(&others)
         {
             std::fs::write(folder.0.join(name), "left").unwrap();
+            let file = File::open(folder.0.join(name)).unwrap();
+            set_complete(&file, None, false);
         }
+        // Complete: a user's own, or one that was fetched.
+        let own = ".own.straightway-1-1";
+        std::fs::write(folder.0.join(own), "own").unwrap();
+        let others = [&others[..], &[own]].concat();
         std::fs::create_dir(folder.0.join(".d.straightway-1-1")).unwrap();
         std::os::unix::fs::symlink("a", folder.0.join(".l.straightway-1-1")).unwrap();
         let (_file, held) = make(&folder.0.join("c")).unwrap();

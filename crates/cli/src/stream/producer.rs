@@ -227,10 +227,20 @@ impl Producer<'_> {
 
     fn run_live(&mut self, stop: &dyn Fn() -> bool) -> Result<Why> {
         let is_paced = self.pace.is_paced();
+        // After a stop, what had been handed over at that moment: a source that never pauses has no other end.
+        let mut left = None;
         loop {
-            let len = self.next_len();
+            let mut len = self.next_len();
             if len == 0 {
                 return Ok(Why::Length);
+            }
+            if stop() {
+                let left = *left
+                    .get_or_insert_with(|| self.source.waiting_bytes() + self.carry.len() as u64);
+                if left == 0 {
+                    return Ok(Why::Stopped);
+                }
+                len = len.min(usize::try_from(left).unwrap_or(len));
             }
             self.pace.advance();
             self.tell();
@@ -245,7 +255,11 @@ impl Producer<'_> {
             if buffer.is_none() && self.carry.is_empty() && stop() {
                 return Ok(Why::Stopped);
             }
-            let (filled, buffer) = self.fill(buffer, len, stop)?;
+            let (mut filled, buffer) = self.fill(buffer, len, stop)?;
+            if let Some(left) = &mut left {
+                *left = left.saturating_sub(filled.bytes as u64);
+                filled.is_last |= *left == 0;
+            }
             let mut arrival = self.clock.ticks();
             if is_paced {
                 let passed = self.pace.passed();

@@ -3,6 +3,7 @@
 use crate::failure::{Failure, Result};
 use crate::stream::losses::Tally;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::ioctl_fionread;
 use rustix::net::sockopt;
 use std::io::{ErrorKind, Read};
 use std::net::{TcpListener, TcpStream};
@@ -34,6 +35,12 @@ impl Senders {
     /// Has those that leave counted there.
     pub fn count_in(&mut self, tally: Arc<Tally>) {
         self.tally = tally;
+    }
+
+    /// What the sender has handed over and nobody has read.
+    pub fn waiting_bytes(&self) -> u64 {
+        let stream = self.stream.as_ref();
+        stream.map_or(0, |stream| ioctl_fionread(stream).unwrap_or(0))
     }
 
     /// Whether bytes, the end of a sender, or another sender are there, now or within a time.

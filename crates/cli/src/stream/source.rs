@@ -11,6 +11,7 @@ use crate::stream::{WAIT, drops, pattern};
 use crate::volume::source::standard_input;
 use linux::Roots;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::ioctl_fionread;
 use rustix::net::sockopt;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -258,6 +259,22 @@ impl Source {
             bytes,
             is_last: false,
         })
+    }
+
+    /// The most bytes that have been handed over and not read: what a recording still takes after a stop.
+    pub fn waiting_bytes(&self) -> u64 {
+        let socket = |socket: &UdpSocket| sockopt::socket_recv_buffer_size(socket).unwrap_or(0);
+        match self {
+            Self::Pattern { .. } | Self::File(..) => 0,
+            Self::Stream(stream, _) => ioctl_fionread(stream).unwrap_or(0),
+            Self::Senders(senders, _) => senders.waiting_bytes(),
+            Self::Udp {
+                socket: of,
+                carry,
+                used,
+            } => (socket(of) + carry.len().saturating_sub(*used)) as u64,
+            Self::Packets(packets) => socket(packets.socket()) as u64,
+        }
     }
 
     /// Waits for bytes or the end; returns false if `stop` was set first.

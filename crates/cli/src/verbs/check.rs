@@ -264,8 +264,8 @@ impl Checked {
         if name.ends_with(UNFINISHED) {
             self.harmless += 1;
             self.findings.push(format!(
-                "`{}`: looks like the remains of an interrupted put --force; the same put or \
-                 straightway rm removes it",
+                "`{}`: looks like the remains of an interrupted put --force; if the file itself is gone, this is \
+                 the new one, whole (straightway mv), else straightway rm removes it",
                 shown(name)
             ));
         }

@@ -31,6 +31,8 @@ use volume::{CreateOptions, Error, NAME_BYTES, Name};
 
 /// The suffix of a replacement's name until it is complete.
 pub const UNFINISHED: &str = ".new~";
+/// The application's number of a replacement that is not complete: no other file with such a name has it.
+const UNFINISHED_TAG: u64 = u64::from_le_bytes(*b"put new~");
 
 /// Store files, folders or standard input in a volume.
 #[derive(Clone, Debug, Args)]
@@ -48,7 +50,8 @@ and the times that the archive has. An archive is read once, so its names are ch
 With --force an existing file of this name is replaced: the new one is stored as NAME.new~, then the
 old one is removed and the new one renamed. A power cut before the removal leaves the old file and
 possibly a part of NAME.new~; a power cut between the removal and the renaming leaves the complete new
-file as NAME.new~. The next put --force of NAME removes such a NAME.new~.
+file as NAME.new~. The next put --force of NAME removes a NAME.new~ that is not complete, and refuses to
+replace NAME beside one that is.
 
 On a volume that was formatted with --checksums the file has a checksum for each 64 KiB, unless
 --no-checksums is given: every get verifies them, and check --read-data finds bit rot.")]
@@ -336,14 +339,28 @@ impl Put {
             false => name,
         };
         let checksums = self.has_checksums(mounted)?;
-        if self.force && mounted.find(&unfinished)?.is_some() {
-            mounted.remove(&unfinished)?;
-            context.say(format_args!(
-                "removed `{}`, left by an interrupted put --force",
-                shown(&unfinished)
-            ));
+        match mounted.find(&unfinished)?.filter(|_| self.force) {
+            Some(left) if left.app_tag == UNFINISHED_TAG => {
+                mounted.remove(&unfinished)?;
+                context.say(format_args!(
+                    "removed `{}`, left by an interrupted put --force",
+                    shown(&unfinished)
+                ));
+            }
+            // Complete: what a power cut left of a replacement, or a file that was given this name.
+            Some(_) if replaces => {
+                let what = format!(
+                    "`{}`, which the new file is called until it is complete, exists; nothing was done",
+                    shown(&unfinished)
+                );
+                return Err(Failure::new(Exit::Exists, what)
+                    .hint("straightway mv gives it another name, straightway rm removes it"));
+            }
+            _ => {}
         }
-        let (filled, sums) = self.store(context, mounted, stored, source, checksums, pace, left)?;
+        let (filled, sums) = self.store(
+            context, mounted, stored, source, replaces, checksums, pace, left,
+        )?;
         let mut elapsed = began.elapsed();
         if self.verify {
             self.verify(context, mounted, stored, filled.bytes, sums, pace)?;
@@ -386,6 +403,7 @@ impl Put {
         mounted: &Mounted<'_, '_>,
         name: &str,
         source: &mut Source<'_>,
+        is_replacement: bool,
         checksums: bool,
         pace: Span,
         left: &mut Option<String>,
@@ -396,7 +414,10 @@ impl Put {
         let options = CreateOptions {
             reserve_bytes: source.len_bytes.unwrap_or(0),
             checksums,
-            app_tag: 0,
+            app_tag: match is_replacement {
+                true => UNFINISHED_TAG,
+                false => 0,
+            },
         };
         let create = volume.with_space(|| volume.create(name, &options));
         let made = volume::blocking::run(volume, create);
@@ -435,6 +456,12 @@ impl Put {
             false => Ok(filled),
         });
         volume.set_time(source.modified_ns.unwrap_or_else(now_ns));
+        if is_replacement && filled.is_ok() {
+            let marking = format!("making `{}` complete", shown(name));
+            volume
+                .set_app_tag(file, 0)
+                .map_err(|error| failed(marking, error))?;
+        }
         let closing = format!("making `{}` durable", shown(name));
         let closed = mounted.run(closing, volume.close(file));
         let failure = match (filled, closed) {
@@ -523,7 +550,16 @@ pub fn unfinished_name(name: &str) -> String {
     while !name.is_char_boundary(end) {
         end -= 1;
     }
-    format!("{}{UNFINISHED}", name.get(..end).unwrap_or_default())
+    let unfinished = format!("{}{UNFINISHED}", name.get(..end).unwrap_or_default());
+    // The longest name may end so itself.
+    match unfinished == name {
+        true => {
+            let first = if name.starts_with('+') { '-' } else { '+' };
+            let rest = unfinished.chars().skip(1);
+            std::iter::once(first).chain(rest).collect()
+        }
+        false => unfinished,
+    }
 }
 
 /// Refuses an invalid file name, before anything is opened.
@@ -547,10 +583,14 @@ mod tests {
     #[test]
     fn an_unfinished_name_always_fits() {
         assert_eq!(unfinished_name("a"), "a.new~");
-        for name in ["x".repeat(64), "é".repeat(32), "€".repeat(21)] {
-            let unfinished = unfinished_name(&name);
+        let suffixed = ["x", "+", "é"].map(|letter| letter.repeat(59 / letter.len()) + UNFINISHED);
+        for name in ["x".repeat(64), "é".repeat(32), "€".repeat(21)]
+            .iter()
+            .chain(&suffixed)
+        {
+            let unfinished = unfinished_name(name);
             assert!(Name::new(&unfinished).is_ok(), "{unfinished}");
-            assert_ne!(unfinished, name);
+            assert_ne!(&unfinished, name);
         }
     }
 }

@@ -221,3 +221,22 @@ fn names_and_words_that_an_archive_cannot_have_are_refused() {
     ok(&["get", &disk, "--all", &out, "--tar"]);
     refused(&["get", &disk, "--all", &out, "--tar"], 9, "exists");
 }
+
+#[test]
+fn another_name_of_a_file_in_an_archive_is_named() {
+    let folder = Folder::new();
+    let disk = volume(&folder, "disk.img", &[]);
+    fs::create_dir(folder.0.join("src")).unwrap();
+    fs::write(folder.0.join("src/a"), "data").unwrap();
+    fs::hard_link(folder.0.join("src/a"), folder.0.join("src/b")).unwrap();
+    let archive = folder.path("a.tar");
+    let tar = Command::new("tar")
+        .args(["cf", &archive, "-C", &folder.path("src"), "a", "b"])
+        .status();
+    assert!(tar.unwrap().success());
+    refused(
+        &["put", &disk, &archive, "--tar"],
+        4,
+        "1 of 2 files are stored, whole; not stored: `b`",
+    );
+}

@@ -6,7 +6,7 @@ use crate::support::{
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 
 /// A put that has locked the volume and waits for its input.
 fn waiting_put(device: &str, words: &[&str]) -> Child {
@@ -379,6 +379,32 @@ fn the_end_of_a_stream_that_a_signal_ended_replaces_nothing() {
             assert_eq!(names(&disk), ["notes"]);
             assert!(get(&disk, "notes", &[]) == before);
         }
+    }
+}
+
+/// A source that never pauses: what it had handed over at the signal is recorded, and no more.
+#[test]
+fn a_recording_of_an_endless_stream_ends_at_a_signal() {
+    let folder = Folder::new();
+    for (signal, rate) in [("-INT", "1M"), ("-TERM", "20M")] {
+        let disk = folder.path("disk.img");
+        let _ = std::fs::remove_file(&disk);
+        ok(&["format", &disk, "--size", "1G"]);
+        let mut endless = Command::new("yes").stdout(Stdio::piped()).spawn().unwrap();
+        let mut child = command(&["record", &disk, "r", "--block", "64K", "--rate", rate])
+            .stdin(endless.stdout.take().unwrap())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        until_it_has_the_device(&mut child);
+        send(&child, signal);
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let _ = endless.kill();
+        let _ = endless.wait();
+        let used = json(&["ls", &disk, "--json"])["files"][0]["size_bytes"].as_u64();
+        assert!(used.unwrap() < 1 << 29, "{signal}: {used:?}");
     }
 }
 

@@ -147,10 +147,16 @@ fn small_files_share_commands_and_each_one_is_whole() {
     assert_eq!(put["files"].as_array().unwrap().len(), 40);
     ok(&["get", &disk, "--all", &folder.path("again")]);
     same(&source, &folder.0.join("again/src"));
-    // What a power cut left of a replacement goes when its file is stored.
+    // What a power cut left of a replacement, whole, may be the only one, or a file of its own.
     ok(&["mv", &disk, "src/file-03", "src/file-03.new~"]);
     ok(&["put", &disk, path, "--force"]);
-    assert_eq!(listed(&disk, &[]).len(), 40);
+    assert_eq!(listed(&disk, &[]).len(), 41);
+    refused(
+        &["put", &disk, path, "--force"],
+        9,
+        "`src/file-03.new~`, which the new file",
+    );
+    ok(&["rm", &disk, "src/file-03.new~"]);
     ok(&["check", &disk, "--read-data"]);
 }
 
@@ -219,6 +225,57 @@ fn names_that_would_be_one_local_file_do_not_replace_each_other() {
         assert!(said.contains("1 of 5 files are"), "{said}");
     }
     assert_eq!(fs::read(folder.0.join("out/a/b")).unwrap(), b"a/b");
+}
+
+#[test]
+fn a_replacement_removes_no_file_of_another() {
+    let folder = Folder::new();
+    let disk = volume(&folder, "disk.img", &[]);
+    let [old, new] = ["old", "new"].map(|text| {
+        fs::write(folder.0.join(text), text).unwrap();
+        folder.path(text)
+    });
+    let content = |name: &str| run(&["get", &disk, name, "-"]).stdout;
+    // The longest name may end as a replacement's.
+    let long = "x".repeat(59) + ".new~";
+    ok(&["put", &disk, &old, "--name", &long]);
+    ok(&["put", &disk, &new, "--name", &long, "--force"]);
+    assert_eq!(content(&long), b"new");
+    // Names that are cut to one, and a whole file that only has such a name.
+    let other = "x".repeat(59) + "aaaaa";
+    ok(&["put", &disk, &old, "--name", &other]);
+    refused(
+        &["put", &disk, &new, "--name", &other, "--force"],
+        9,
+        "nothing was done",
+    );
+    assert_eq!(
+        (content(&long), content(&other)),
+        (b"new".to_vec(), b"old".to_vec())
+    );
+    ok(&["put", &disk, &old, "--name", "a.new~"]);
+    ok(&["put", &disk, &new, "--name", "a", "--force"]);
+    assert_eq!(
+        (content("a.new~"), content("a")),
+        (b"old".to_vec(), b"new".to_vec())
+    );
+    ok(&["check", &disk, "--read-data"]);
+}
+
+#[test]
+fn a_fetched_file_may_be_called_as_a_temporary_one() {
+    let folder = Folder::new();
+    let disk = volume(&folder, "disk.img", &[]);
+    let source = folder.file("source", 1000);
+    for name in ["d/.q.straightway-5-5", "d/e/x", "d/zz"] {
+        ok(&["put", &disk, &source, "--name", name]);
+    }
+    let out = folder.path("out");
+    ok(&["get", &disk, "--all", &out]);
+    ok(&["get", &disk, "d/zz", &folder.path("out/d/again")]);
+    for name in ["d/.q.straightway-5-5", "d/e/x", "d/zz", "d/again"] {
+        assert!(folder.0.join("out").join(name).is_file(), "{name}");
+    }
 }
 
 #[test]

@@ -472,3 +472,24 @@ fn a_file_with_data_anywhere_is_not_formatted_without_force() {
     let disk = blank(&folder, "empty");
     assert!(run(&["format", &disk]).status.success());
 }
+
+/// What files left behind a volume that was made shorter is no other owner.
+#[test]
+fn old_data_behind_a_shorter_volume_is_nobody_s() {
+    let folder = Folder::new();
+    let disk = blank(&folder, "disk");
+    run(&["format", &disk, "--force"]);
+    let sector = [&b"EFI PART"[..], &[0; 504]].concat();
+    let full = folder.path("full");
+    std::fs::write(&full, sector.repeat(50 << 11)).unwrap();
+    stdout(&run(&["put", &disk, &full]));
+    stdout(&run(&["rm", &disk, "full"]));
+    stdout(&run(&["resize", &disk, "32M"]));
+    // To the end, as a file that filled the volume leaves it.
+    let image = std::fs::OpenOptions::new().write(true).open(&disk).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&image, &sector, SIZE - 512).unwrap();
+    drop(image);
+    std::fs::write(&full, "small").unwrap();
+    stdout(&run(&["put", &disk, &full, "--name", "x"]));
+    stdout(&run(&["resize", &disk, "64M"]));
+}

@@ -85,7 +85,10 @@ impl ManyReport {
         let rate = rounded((self.length_bytes as f64 / seconds) as u64);
         let skipped = match self.skipped.len() {
             0 => String::new(),
-            count => format!("; {count} left out"),
+            count => {
+                let names = some(self.skipped.iter().map(String::as_str));
+                format!("; {count} left out: {names}")
+            }
         };
         format!(
             "{done} {}: {} in {seconds:.3} s, {rate}/s{skipped}",
@@ -115,7 +118,11 @@ impl ManyReport {
             .iter()
             .map(|(name, _)| format!("`{}`", shown(name.as_ref())))
             .collect();
-        let (_, first) = failed.into_iter().next()?;
+        // Of several reasons, data that are lost.
+        let lost = failed
+            .iter()
+            .position(|(_, failure)| failure.exit() == Exit::Rot);
+        let (_, first) = failed.into_iter().nth(lost.unwrap_or(0))?;
         Some(first.and(format_args!(
             "{} of {} files are {done}, whole; {not_done}: {}",
             self.files.len(),

@@ -106,6 +106,16 @@ impl Put {
         if member.kind.is_dir() {
             return Ok(());
         }
+        if member.kind.is_hard_link() {
+            let name = name_of(&member.path)?;
+            let what = format!(
+                "`{}` is another name of a file before it, and the archive does not repeat its data",
+                shown(&name)
+            );
+            let hint = "tar --hard-dereference stores them under each name";
+            differ.push((name, Failure::unsupported(what).hint(hint)));
+            return Ok(());
+        }
         if !(member.kind.is_file() || member.kind.is_contiguous()) {
             let path = String::from_utf8_lossy(&member.path);
             report.skipped.push(path.into_owned());
