@@ -70,7 +70,10 @@ fn name(path: &Path, process: u32, attempt: u32) -> OsString {
     let numbers = format!("{process}-{attempt}");
     let of_file = path.file_name().unwrap_or_default().as_bytes();
     let room = NAME_BYTES - 1 - MARK.len() - numbers.len();
-    let of_file = of_file.get(..room).unwrap_or(of_file);
+    // Not within a character of UTF-8, which some file systems refuse.
+    let is_cut = |end: &usize| of_file.get(*end).is_none_or(|byte| byte & 0xc0 != 0x80);
+    let end = (0..=room.min(of_file.len())).rev().find(is_cut);
+    let of_file = of_file.get(..end.unwrap_or(room)).unwrap_or(of_file);
     OsString::from_vec([b".", of_file, MARK, numbers.as_bytes()].concat())
 }
 
@@ -219,9 +222,13 @@ mod tests {
     #[test]
     fn files_of_one_name_differ_and_long_names_fit() {
         let folder = Folder::new("unfinished-names");
-        let long = folder.0.join("é".repeat(127) + "x");
-        let made: Vec<_> = (0..3).map(|_| make(&long).unwrap()).collect();
-        assert_eq!(folder.names().len(), 3);
+        // Whatever the number of digits, one of them is cut within a character.
+        let long = ["é".repeat(127) + "x", "x".to_owned() + &"é".repeat(127)];
+        let long = long.map(|name| folder.0.join(name));
+        let made: Vec<_> = (0..4)
+            .map(|index| make(&long[index % 2]).unwrap())
+            .collect();
+        assert_eq!(folder.names().len(), 4);
         assert!(
             made.iter()
                 .all(|(_, path)| is_unfinished(path.file_name().unwrap()))

@@ -252,8 +252,7 @@ fn an_older_file_is_replaced_only_when_asked() {
     );
     assert_eq!(names(&disk), ["file"]);
     assert!(get(&disk, "file", &[]) == std::fs::read(&new).unwrap());
-    // A check reports the remains of an interrupted replacement, which are removed when the same
-    // file is replaced again.
+    // A check reports what a power cut left of a replacement.
     ok(&["mv", &disk, "file", "file.new~"]);
     ok(&["put", &disk, &old, "file"]);
     let checked = json(&["check", &disk, "--json"]);
@@ -264,9 +263,14 @@ fn an_older_file_is_replaced_only_when_asked() {
             .unwrap()
             .contains("`file.new~`")
     );
-    let output = run(&["put", &disk, &old, "file", "--force"]);
-    assert!(output.status.success());
-    assert!(stderr(&output).contains("removed `file.new~`"));
+    // It is whole, so a user says what it is.
+    refused(
+        &["put", &disk, &old, "file", "--force"],
+        9,
+        "nothing was done",
+    );
+    ok(&["rm", &disk, "file.new~"]);
+    ok(&["put", &disk, &old, "file", "--force"]);
     assert_eq!(names(&disk), ["file"]);
     // The hint for an existing name matches the verb's options.
     ok(&["put", &disk, &old, "other"]);
