@@ -240,7 +240,10 @@ impl Producer<'_> {
                 if left == 0 {
                     return Ok(Why::Stopped);
                 }
-                len = len.min(usize::try_from(left).unwrap_or(len));
+                // A datagram that does not fit would be cut.
+                if !self.source.has_borders() {
+                    len = len.min(usize::try_from(left).unwrap_or(len));
+                }
             }
             self.pace.advance();
             self.tell();
