@@ -257,12 +257,8 @@ fn an_older_file_is_replaced_only_when_asked() {
     ok(&["put", &disk, &old, "file"]);
     let checked = json(&["check", &disk, "--json"]);
     assert_eq!(checked["sound"], true);
-    assert!(
-        checked["findings"][0]
-            .as_str()
-            .unwrap()
-            .contains("`file.new~`")
-    );
+    let finding = checked["findings"][0].as_str().unwrap();
+    assert!(finding.contains("`file.new~`"));
     // It is whole, so a user says what it is.
     refused(
         &["put", &disk, &old, "file", "--force"],
