@@ -80,6 +80,8 @@ def test_dpkg_installs_and_removes_the_command_and_the_library(packages, tmp_pat
     library = root / "usr" / libdir / "libstraightway.a"
     names = {line.split()[-1] for line in run("nm", "--extern-only", "--defined-only", library).splitlines() if " T " in line}
     interface = set(re.findall(r"\b(straightway_\w+)\(", (root / "usr/include/straightway.h").read_text()))
+    # A template for C++, in the header alone.
+    interface.discard("straightway_initial")
     assert names == interface, names ^ interface
     needs = next(line for line in pc.read_text().splitlines() if line.startswith("Libs.private:")).split()[1:]
     run("cc", "-I", root / "usr/include", "crates/c/examples/files.c", library, *needs, "-o", tmp_path / "files")

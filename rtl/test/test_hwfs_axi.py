@@ -361,8 +361,9 @@ def one_sequence(name, letters):
     four = [codes[at : at + 4] + [0] * (at + 4 - len(codes)) for at in range(0, len(codes) + 1, 4)]
     packed = bytearray(one << 6 | two << 4 | three << 2 | last for one, two, three, last in four)
     packed[-1] |= len(codes) % 4
-    number = bytes.fromhex("a1803080aa803080a0801a09") + b"BL_ORD_ID" + bytes(4)
-    header = bytes.fromhex("30803080a0801a") + bytes([len(name)]) + name.encode() + bytes(2) + number
+    # Blast-def-line-set of one title and the identifier gnl|BL_ORD_ID|0, as makeblastdb 2.12 writes them.
+    number = bytes.fromhex("a1803080aa803080a0801a09") + b"BL_ORD_ID" + bytes.fromhex("0000a180a080020100") + bytes(8)
+    header = bytes.fromhex("30803080a0801a") + bytes([len(name)]) + name.encode() + bytes(2) + number + bytes(8)
     numbers = [4, 0, 0, 0, 1, 0, 0, 0, 0, len(header), 1, 1 + len(packed), 1 + len(packed), 1 + len(packed)]
     return {"nin": struct.pack(f">{len(numbers)}I", *numbers), "nsq": b"\0" + bytes(packed), "nhr": header}
 
