@@ -51,12 +51,14 @@ impl Files<'_, '_, '_> {
         }
         let whole = whole.ok_or(Errno::ENOENT)?;
         check_name(&whole)?;
-        let file = self.create_volume_s(&whole).await.map_err(errno)?;
+        // The volume's own: the kernel sends the last close later, and that takes its time over.
+        let now = now_ns();
+        let file = self.create_volume_s(&whole, now).await.map_err(errno)?;
         let facts = FileFacts {
             name: whole,
             size_bytes: 0,
             allocated_bytes: 0,
-            times: Times::all(now_ns()),
+            times: Times::all(now),
             is_removed: false,
         };
         match self.tree.with(|tree| tree.add_file(folder, name, facts)) {
@@ -71,9 +73,9 @@ impl Files<'_, '_, '_> {
         }
     }
 
-    async fn create_volume_s(&self, name: &str) -> Done<File> {
+    async fn create_volume_s(&self, name: &str, now: u64) -> Done<File> {
         let volume = self.mounted.volume;
-        volume.set_time(now_ns());
+        volume.set_time(now);
         let options = CreateOptions {
             checksums: volume.status().checksums,
             ..CreateOptions::default()
@@ -298,7 +300,7 @@ impl Files<'_, '_, '_> {
                 // What was written is not needed any more.
                 let _ = self.close_volume_s(number, &open).await;
                 self.remove_volume_s(&name).await?;
-                let file = self.create_volume_s(&name).await?;
+                let file = self.create_volume_s(&name, now_ns()).await?;
                 let Uses { writes, .. } = open.uses.get();
                 if writes > 0 {
                     open.file.set(file);
@@ -311,7 +313,7 @@ impl Files<'_, '_, '_> {
             }
             Err(_) => {
                 self.remove_volume_s(&name).await?;
-                let file = self.create_volume_s(&name).await?;
+                let file = self.create_volume_s(&name, now_ns()).await?;
                 volume.close(file).await
             }
         };

@@ -1,6 +1,6 @@
 //! The files of a volume as a folder: ordinary programs read and write them.
 
-use crate::support::{Folder, code, command, noise, run, stderr, stdout};
+use crate::support::{Folder, code, command, json, noise, run, stderr, stdout};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
@@ -621,4 +621,24 @@ fn an_interval_that_would_only_flush_is_refused() {
         assert_eq!(refused.status.code(), Some(2));
         assert!(stderr(&refused).contains(said), "{}", stderr(&refused));
     }
+}
+
+/// The kernel sends a file's last close some time after the program's, and nothing that can be seen changes then.
+#[test]
+fn a_new_file_has_the_time_that_the_volume_keeps() {
+    use std::os::unix::fs::MetadataExt;
+    let folder = Folder::new();
+    let (disk, _) = volume(&folder, &[]);
+    let at = folder.path("at");
+    let Some(mut mounted) = Mounted::to_write(&disk, &at) else {
+        return;
+    };
+    let file = fs::File::create(format!("{at}/new")).unwrap();
+    let found = file.metadata().unwrap();
+    let shown_ns = (found.mtime() * 1_000_000_000 + found.mtime_nsec()) as u64;
+    drop(file);
+    mounted.signal(rustix::process::Signal::TERM);
+    assert!(mounted.child.wait().unwrap().success());
+    let listed = json(&["ls", &disk, "new", "--json"]);
+    assert_eq!(listed["files"][0]["modified_ns"], shown_ns, "{listed}");
 }
