@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# blastn's E-values depend on the letters of the whole query, also where nothing is aligned: one base more written as R (or Y, S, ...)
-# changes bits and E-value of an alignment somewhere else in the query, one written as N does not. The statistics (lambda, K) are computed
-# from the composition of the query; N is left out of it, the other ambiguity codes are not.
+# blastn's bits and E-values depend on the letters of the whole query, also where nothing is aligned: 30 bases that are written as R, 150 bases
+# behind an alignment, change its bits and its E-value; the same bases written as N do not.
 # Package: ncbi-blast+ 2.12.0+ds-3+b1 (Debian 12).
 set -euo pipefail
 work=$(mktemp -d); trap 'rm -rf "$work"' EXIT; cd "$work"

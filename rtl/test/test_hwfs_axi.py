@@ -399,6 +399,13 @@ def test_the_command(front, tmp_path):
     run(0, "get", "späte Datei", target, "--force")
     assert target.read_bytes() == data
     run(9, "put", source, "early")
+    # A whole file that has the replacement's name stays, and so does the old one.
+    run(0, "put", "-", "early.new~", stdin=b"another")
+    run(9, "put", source, "early", "--force")
+    run(0, "mv", "early.new~", "another")
+    assert run(0, "get", "another", "-") == "another" and run(0, "get", "early", target, "--force") == ""
+    assert target.read_bytes() == early
+    run(0, "rm", "another")
     source.write_bytes(newer)
     replaced = json.loads(run(0, "put", source, "early", "--force", "--verify", "--json"))
     assert replaced["replaced"] and replaced["verified"] and not stored["verified"]

@@ -1,4 +1,4 @@
-//! Writes to pipes, terminals and sockets that a signal ends, although nobody reads the other end.
+//! Writes to pipes, terminals and sockets that a signal ends, although the other end is not read.
 //!
 //! A write of a blocking descriptor returns when all of it is taken, and signal handlers restart it. So every descriptor that can
 //! wait is used without waiting:
@@ -106,7 +106,7 @@ impl Writer {
                         cancel: cancel.clone(),
                     });
                 }
-                // fifo(7): nobody has opened it for reading.
+                // fifo(7): no process has opened it for reading.
                 Err(error)
                     if is_fifo && error.raw_os_error() == Some(Errno::NXIO.raw_os_error()) =>
                 {

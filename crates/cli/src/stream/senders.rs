@@ -37,7 +37,7 @@ impl Senders {
         self.tally = tally;
     }
 
-    /// What the sender has handed over and nobody has read.
+    /// What the sender has handed over and was not read yet.
     pub fn waiting_bytes(&self) -> u64 {
         let stream = self.stream.as_ref();
         stream.map_or(0, |stream| ioctl_fionread(stream).unwrap_or(0))

@@ -252,10 +252,12 @@ impl Put {
                 bar: &bar,
                 cancel: &context.cancel,
             };
-            let replaced = self.force && files.list()?.iter().any(|entry| entry.name == name);
             let unfinished = unfinished_name(name);
-            if self.force {
-                files.remove(&unfinished)?;
+            let listed = files.list()?;
+            let has = |wanted: &str| listed.iter().any(|entry| entry.name == wanted);
+            let replaced = self.force && has(name);
+            if replaced && has(&unfinished) {
+                return Err(is_taken(&unfinished));
             }
             let stored = match replaced {
                 true => unfinished.as_str(),
@@ -348,14 +350,7 @@ impl Put {
                 ));
             }
             // Complete: what a power cut left of a replacement, or a file that was given this name.
-            Some(_) if replaces => {
-                let what = format!(
-                    "`{}`, which the new file is called until it is complete, exists; nothing was done",
-                    shown(&unfinished)
-                );
-                return Err(Failure::new(Exit::Exists, what)
-                    .hint("straightway mv gives it another name, straightway rm removes it"));
-            }
+            Some(_) if replaces => return Err(is_taken(&unfinished)),
             _ => {}
         }
         let (filled, sums) = self.store(
@@ -456,12 +451,13 @@ impl Put {
             false => Ok(filled),
         });
         volume.set_time(source.modified_ns.unwrap_or_else(now_ns));
-        if is_replacement && filled.is_ok() {
-            let marking = format!("making `{}` complete", shown(name));
-            volume
-                .set_app_tag(file, 0)
-                .map_err(|error| failed(marking, error))?;
-        }
+        let filled = filled.and_then(|filled| {
+            if is_replacement {
+                let marked = volume.set_app_tag(file, 0);
+                marked.map_err(|error| failed(format_args!("`{}`", shown(name)), error))?;
+            }
+            Ok(filled)
+        });
         let closing = format!("making `{}` durable", shown(name));
         let closed = mounted.run(closing, volume.close(file));
         let failure = match (filled, closed) {
@@ -560,6 +556,16 @@ pub fn unfinished_name(name: &str) -> String {
         }
         false => unfinished,
     }
+}
+
+/// The refusal to replace a file beside a whole one that has the replacement's name: what a power cut left, or a file of its own.
+fn is_taken(unfinished: &str) -> Failure {
+    let what = format!(
+        "`{}`, the name of the new file until it is complete, exists; nothing was done",
+        shown(unfinished)
+    );
+    Failure::new(Exit::Exists, what)
+        .hint("straightway mv gives it another name, straightway rm removes it")
 }
 
 /// Refuses an invalid file name, before anything is opened.

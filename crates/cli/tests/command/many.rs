@@ -154,7 +154,7 @@ fn small_files_share_commands_and_each_one_is_whole() {
     refused(
         &["put", &disk, path, "--force"],
         9,
-        "`src/file-03.new~`, which the new file",
+        "`src/file-03.new~`, the name of the new file",
     );
     ok(&["rm", &disk, "src/file-03.new~"]);
     ok(&["check", &disk, "--read-data"]);
