@@ -7,6 +7,7 @@
 //! system whose superblock survives.
 
 use super::magics::{self, AT_START};
+use super::rules;
 use linux::blkid;
 use measure::format::distinct;
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -51,6 +52,15 @@ pub struct Signature {
 }
 
 impl Signature {
+    /// A magic number of this command's own table.
+    pub(super) fn new(offset_bytes: u64, length_bytes: u64, what: &'static str) -> Self {
+        Self {
+            offset_bytes,
+            length_bytes,
+            what: what.into(),
+        }
+    }
+
     /// Whether it is the magic number of a volume of this command.
     pub fn is_a_volume(&self) -> bool {
         self.what == VOLUME || self.what == REST
@@ -104,12 +114,18 @@ impl Ends {
         })
     }
 
-    fn bytes(&self, offset: u64, len: usize) -> Option<&[u8]> {
+    /// Bytes of one of the ends, if it has all of them.
+    pub(super) fn bytes(&self, offset: u64, len: usize) -> Option<&[u8]> {
         let in_head = piece(&self.head, offset, len);
         in_head.or_else(|| {
             let tail_at = self.size_bytes.checked_sub(self.tail.len() as u64)?;
             piece(&self.tail, offset.checked_sub(tail_at)?, len)
         })
+    }
+
+    /// The same of a known length.
+    pub(super) fn array<const N: usize>(&self, offset: u64) -> Option<[u8; N]> {
+        self.bytes(offset, N)?.try_into().ok()
     }
 
     /// Every signature, in the order of precedence.
@@ -167,11 +183,7 @@ impl Ends {
         let mut look = |offset: u64, magic: &[u8], what: &'static str| {
             let is_known = found.iter().any(|known| known.offset_bytes == offset);
             if !is_known && self.bytes(offset, magic.len()) == Some(magic) {
-                found.push(Signature {
-                    offset_bytes: offset,
-                    length_bytes: magic.len() as u64,
-                    what: what.into(),
-                });
+                found.push(Signature::new(offset, magic.len() as u64, what));
             }
         };
         for offset in [0, SUPERBLOCK_B] {
@@ -209,6 +221,14 @@ impl Ends {
                 for magic in ZFS_MAGICS {
                     look(offset, &magic, magics::ZFS);
                 }
+            }
+        }
+        for one in rules::at_start(self) {
+            if found
+                .iter()
+                .all(|known| known.offset_bytes != one.offset_bytes)
+            {
+                found.push(one);
             }
         }
         found

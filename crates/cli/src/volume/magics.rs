@@ -3,7 +3,8 @@
 //!
 //! What libblkid 2.38 knows, except for a few RAIDs of mainboards whose numbers mean nothing without a
 //! checksum (VIA, Silicon Image, JMicron) and systems that are found in many places (System V); and what it
-//! does not know (littlefs, the second headers of LUKS2, ZFS's uberblocks one by one, arrays of this command).
+//! does not know (littlefs, Amiga's table, the second headers of LUKS2, ZFS's uberblocks one by one, arrays of this
+//! command). What no number at its place decides is in [`rules`](super::rules).
 
 /// A magic number at an offset.
 #[derive(Clone, Copy, Debug)]
@@ -57,6 +58,12 @@ pub const LUKS: &str = "an encrypted volume (LUKS)";
 pub const GPT: &str = "a partition table (GPT)";
 pub const GPTS: &[&str] = &["gpt", "PMBR"];
 pub const NILFS2: &str = "a file system (NILFS2)";
+pub const JFFS2: &str = "a file system (jffs2)";
+pub const BSD: &str = "a partition table (BSD)";
+pub const ATARI: &str = "a partition table (Atari)";
+pub const DRBD: &str = "a part of a mirror (DRBD)";
+pub const ARRAY: &str = "a part of an array (straightway)";
+const AMIGA: &str = "a partition table (Amiga)";
 const SWAP: &str = "swap space";
 const SWAPS: &[&str] = &["swap", "swsuspend"];
 const STRATIS: &str = "a part of a pool (Stratis)";
@@ -262,18 +269,8 @@ pub const AT_START: &[Magic] = &[
         "a partition table (SGI)",
         &["sgi"],
     ),
-    row(
-        512,
-        &[0x57, 0x45, 0x56, 0x82],
-        "a partition table (BSD)",
-        &["bsd"],
-    ),
-    row(
-        64,
-        &[0x57, 0x45, 0x56, 0x82],
-        "a partition table (BSD)",
-        &["bsd"],
-    ),
+    row(512, &[0x57, 0x45, 0x56, 0x82], BSD, &["bsd"]),
+    row(64, &[0x57, 0x45, 0x56, 0x82], BSD, &["bsd"]),
     row(
         510,
         &[0x55, 0xaa],
@@ -302,7 +299,7 @@ pub const UFS_MAGIC_AT: u64 = 1372;
 /// UFS1, UFS2, and two of other systems.
 pub const UFS_MAGICS: [u32; 4] = [0x0001_1954, 0x1954_0119, 0x0009_5014, 0x0061_2195];
 
-/// Those of UFS, swap space and UDF, whose places follow from a list.
+/// Those of UFS, swap space, UDF and Amiga, whose places follow from a list.
 pub fn in_lists() -> Vec<(u64, Vec<u8>, Magic)> {
     let mut all = Vec::new();
     for page in SWAP_PAGES {
@@ -326,6 +323,12 @@ pub fn in_lists() -> Vec<(u64, Vec<u8>, Magic)> {
             all.push((place, b"NSR0".to_vec(), row(0, &[], UDF, &["udf"])));
         }
     }
+    // linux/affs_hardblocks.h, `RDB_ALLOCATION_LIMIT`: in one of the first 16 blocks.
+    for block in [512, 4096] {
+        for index in 0..16 {
+            all.push((index * block, b"RDSK".to_vec(), row(0, &[], AMIGA, &[])));
+        }
+    }
     all
 }
 
@@ -333,8 +336,6 @@ pub fn in_lists() -> Vec<(u64, Vec<u8>, Magic)> {
 pub fn at_end(size_bytes: u64) -> Vec<(u64, Magic)> {
     let before_end = |bytes: u64| size_bytes.checked_sub(bytes);
     let aligned = |align: u64, bytes: u64| (size_bytes & !(align - 1)).checked_sub(bytes);
-    const DRBD: &str = "a part of a mirror (DRBD)";
-    const ARRAY: &str = "a part of an array (straightway)";
     let mut all = vec![
         (before_end(512), row(0, b"EFI PART", GPT, GPTS)),
         (before_end(4096), row(0, b"EFI PART", GPT, GPTS)),
@@ -434,7 +435,13 @@ pub fn at_end(size_bytes: u64) -> Vec<(u64, Magic)> {
 
 /// The name of what libblkid calls `kind`, as this table has it.
 pub fn name_of(kind: &str) -> Option<&'static str> {
-    const OTHERS: [(&str, &str); 3] = [("mac", MAC), ("sun", SUN), ("zfs_member", ZFS)];
+    const OTHERS: [(&str, &str); 5] = [
+        ("mac", MAC),
+        ("sun", SUN),
+        ("zfs_member", ZFS),
+        ("atari", ATARI),
+        ("jffs2", JFFS2),
+    ];
     let others = OTHERS.iter().find(|(known, _)| *known == kind);
     let lists = in_lists();
     let ends = at_end(1 << 40);

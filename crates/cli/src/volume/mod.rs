@@ -12,6 +12,7 @@
 //! | `tree` | many files: of folders, and of patterns |
 //! | `found` | the existing content of a device |
 //! | `magics` | the magic numbers of other owners of a device |
+//! | `rules` | the signatures that are more than a number at its place |
 //! | `contents` | whether a plain file has any data |
 //! | `owners` | the signatures of other owners on a device with a volume |
 //! | `findings` | the findings of a check as text |
@@ -39,6 +40,7 @@ pub mod naming;
 pub mod owners;
 pub mod reports;
 pub mod route;
+pub mod rules;
 pub mod service;
 pub mod source;
 pub mod store;

@@ -493,3 +493,114 @@ fn old_data_behind_a_shorter_volume_is_nobody_s() {
     stdout(&run(&["put", &disk, &full, "--name", "x"]));
     stdout(&run(&["resize", &disk, "64M"]));
 }
+
+/// Runs a line of the shell with the programs that `tools/setup mkfs` unpacks; whether they are there.
+fn made(line: &str, disk: &str) -> bool {
+    let tree = concat!(env!("CARGO_MANIFEST_DIR"), "/../../build/mkfs");
+    let (path, libraries) = (
+        std::env::var("PATH").unwrap(),
+        format!("{tree}/usr/lib/x86_64-linux-gnu:{tree}/lib/x86_64-linux-gnu"),
+    );
+    let output = Command::new("sh")
+        .args(["-ec", line, disk])
+        .env(
+            "PATH",
+            format!("{tree}/sbin:{tree}/usr/sbin:{path}:/usr/sbin:/sbin"),
+        )
+        .env("LD_LIBRARY_PATH", libraries)
+        .output()
+        .unwrap();
+    let said = stderr(&output);
+    if !output.status.success() && said.contains("not found") {
+        println!("SKIPPED: {line}: not installed; run: tools/setup mkfs");
+        return false;
+    }
+    assert!(output.status.success(), "{line}: {said}");
+    true
+}
+
+/// What leaves both superblocks as they are: a table in the third sector, and what is at the end, where the volume's last unit is.
+// partner: mkfs | writer
+#[test]
+fn owners_beside_two_whole_superblocks_are_seen() {
+    let folder = Folder::new();
+    let md = [
+        (0, &[0xfc, 0x4e, 0x2b, 0xa9, 1][..]),
+        (144, &(SIZE / 512 - 16).to_le_bytes()),
+    ];
+    let owners: [(&str, &str); 4] = [
+        ("parted -s $0 mklabel amiga", "a partition table (Amiga)"),
+        (
+            "yes yes | drbdmeta --force 0 v08 $0 internal create-md",
+            "a part of a mirror (DRBD)",
+        ),
+        // Its table at the end alone: the volume's first sectors are written back.
+        (
+            "head -c 32768 $0 >$0.head; sgdisk -o $0; dd if=$0.head of=$0 conv=notrunc status=none",
+            "a partition table (GPT)",
+        ),
+        // mdadm makes one of devices only; linux/raid/md_p.h has its bytes.
+        ("", "a part of a RAID (md)"),
+    ];
+    for (line, what) in owners {
+        let disk = blank(&folder, "disk");
+        let report = json(&["format", &disk, "--force", "--json"]);
+        let bytes = |name: &str| report[name].as_u64().unwrap();
+        // Its last unit is the device's last one.
+        assert_eq!(bytes("metadata_bytes") + bytes("capacity_bytes"), SIZE);
+        let local = folder.file("local", 100);
+        stdout(&run(&["put", &disk, &local, "--name", "kept"]));
+        if line.is_empty() {
+            let image = std::fs::OpenOptions::new().write(true).open(&disk).unwrap();
+            for (at, bytes) in md {
+                let at = SIZE - 8192 + at;
+                std::os::unix::fs::FileExt::write_all_at(&image, bytes, at).unwrap();
+            }
+        } else if !made(line, &disk) {
+            continue;
+        }
+        let before = std::fs::read(&disk).unwrap();
+        let output = run(&["put", &disk, &local, "--name", "new"]);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(3), "{line}: {said}");
+        assert!(said.contains(what), "{line}: {said}");
+        assert_eq!(run(&["check", &disk]).status.code(), Some(1), "{line}");
+        assert_eq!(
+            run(&["get", &disk, "kept", "-"]).stdout.len(),
+            100,
+            "{line}"
+        );
+        assert!(std::fs::read(&disk).unwrap() == before, "{line}");
+        stdout(&run(&["format", &disk, "--force"]));
+        stdout(&run(&["put", &disk, &local, "--name", "new"]));
+    }
+}
+
+/// The image of a shorter disk, whose end is exactly the device's end, is a file.
+// partner: mkfs | writer
+#[test]
+fn the_image_of_a_disk_at_the_end_of_a_volume_is_a_file() {
+    let folder = Folder::new();
+    let disk = blank(&folder, "disk");
+    stdout(&run(&["format", &disk, "--force"]));
+    let report = json(&["df", &disk, "--json"]);
+    let free = report["volumes"][0]["free_bytes"].as_u64().unwrap();
+    let image = folder.path("image");
+    std::fs::File::create(&image)
+        .unwrap()
+        .set_len(free)
+        .unwrap();
+    if !made("sgdisk -o $0", &image) {
+        return;
+    }
+    stdout(&run(&["put", &disk, &image, "--name", "image"]));
+    let bytes = std::fs::read(&disk).unwrap();
+    assert!(bytes[SIZE as usize - 512..].starts_with(b"EFI PART"));
+    for words in [
+        &["mv", &disk, "image", "other"][..],
+        &["rm", &disk, "other"],
+        &["put", &disk, &image, "--name", "image"],
+    ] {
+        stdout(&run(words));
+    }
+}
