@@ -1,0 +1,76 @@
+"""Licences of dependencies: those of crates, which are linked into what is shipped, and those of Python packages, which only tests run."""
+
+import re
+import tomllib
+from importlib.metadata import distributions
+
+ACCEPTED = {"Apache-2.0", "MIT", "BSD-2-Clause", "BSD-3-Clause", "ISC", "Zlib", "Unicode-3.0",
+            "Unlicense", "CC0-1.0", "0BSD", "MIT-0", "BSL-1.0", "MPL-2.0",
+            "Apache-2.0 WITH LLVM-exception"}  # fmt: skip
+
+# Python packages whose licence would bind what is shipped with them. Nothing shipped depends on them: they stay in build/venv.
+TEST_ONLY = {
+    "mcap-ros2-support-fast": "GPL-3.0: of pymcap-cli",
+    "pymcap-cli": "GPL-3.0: a program that reads what `export` writes",
+    "ros-parser": "GPL-3.0: of pymcap-cli",
+    "scapy": "GPL-2.0-only: of cocotb-bus, which cocotbext-axi needs; the benches import neither it nor what imports it",
+    "sigmf": "LGPL-3.0-or-later: a library that reads what `export` writes",
+    "small-mcap": "GPL-3.0: of pymcap-cli",
+}
+# The folders whose programs may use them: tests, and the benches of the hardware.
+TESTS = re.compile(r"(lab/)?tests/|rtl/test/|crates/[a-z]+/tests/")
+LOCKS = ("requirements.lock", "requirements-rtl.lock")
+PIN = re.compile(r"^([A-Za-z0-9._-]+)==", re.M)
+COPYLEFT = re.compile(r"\b[AL]?GPL|General Public License", re.I)
+
+
+def of_crates(packages):
+    """Crates with a licence that is not accepted."""
+    for package in packages:
+        expression = package["license"] or ""
+        alternatives = re.split(r"\s+OR\s+|/", expression.replace("(", "").replace(")", ""))
+        acceptable = any(
+            all(part.strip() in ACCEPTED for part in alternative.split(" AND "))
+            for alternative in alternatives
+        )
+        if not acceptable:
+            yield f"{package['name']} {package['version']}: licence {expression or 'unknown'!r} is not on the list"
+
+
+def of_python(root, files):
+    """Python packages that bind what uses them and are not known as test-only, or that something shipped uses."""
+    pinned = {_plain(name) for lock in LOCKS for name in PIN.findall((root / lock).read_text("utf-8"))}
+    for name in TEST_ONLY.keys() - pinned:
+        yield f"{name}: it is test-only in tools/checks/licences.py, and in no lock file"
+    installed = [str(path) for path in root.glob("build/venv/lib/python3*/site-packages")]
+    for package in distributions(path=installed):
+        name = _plain(package.name)
+        if name in pinned and name not in TEST_ONLY and (licence := _copyleft(package.metadata)):
+            yield f"{name} {package.version}: licence {licence!r}: name it in TEST_ONLY of tools/checks/licences.py, or use another package"
+    wheel = tomllib.loads((root / "crates/python/pyproject.toml").read_text("utf-8"))["project"]
+    needs = [*wheel.get("dependencies", []), *(word for words in wheel.get("optional-dependencies", {}).values() for word in words)]
+    for need in needs:
+        if _plain(re.split(r"[^A-Za-z0-9._-]", need)[0]) in TEST_ONLY:
+            yield f"crates/python/pyproject.toml: {need} is a test-only dependency (tools/checks/licences.py)"
+    modules = "|".join(re.escape(name.replace("-", "_")) for name in TEST_ONLY)
+    imports = re.compile(rf"^\s*(?:import|from)\s+({modules})\b", re.M)
+    for file in files:
+        where = str(file.relative_to(root))
+        if file.suffix == ".py" and not TESTS.match(where) and (found := imports.search(file.read_text("utf-8"))):
+            yield f"{where}: it imports {found[1]}, a test-only dependency (tools/checks/licences.py)"
+
+
+def lines():
+    """The packages that only tests may use, to print."""
+    return [f"test-only: {name} ({why})" for name, why in sorted(TEST_ONLY.items())]
+
+
+def _plain(name):
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _copyleft(metadata):
+    """The licence that binds, if the package has no other one."""
+    said = [metadata.get("License-Expression") or "", (metadata.get("License") or "").partition("\n")[0]]
+    said += [line for line in metadata.get_all("Classifier", []) if line.startswith("License")]
+    return next((text.strip() for text in said if COPYLEFT.search(text)), None)
