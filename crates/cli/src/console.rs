@@ -4,7 +4,9 @@ use crate::failure::{Failure, Result};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use schemars::JsonSchema;
 use serde::Serialize;
+use std::fs::File;
 use std::io::{IsTerminal, Write};
+use std::os::fd::AsFd;
 
 /// Where messages go, and which of them are printed.
 #[derive(Clone, Copy, Debug, Default)]
@@ -28,6 +30,18 @@ pub struct ErrorReport {
     pub exit: u8,
 }
 
+/// Standard output as a file, without the library's buffer, which also takes what a descriptor that cannot be written loses.
+///
+/// # Errors
+/// It was closed when the command started; or there is no descriptor.
+pub fn standard_output() -> std::io::Result<File> {
+    if linux::was_closed(1) {
+        return Err(rustix::io::Errno::BADF.into());
+    }
+    let owned = std::io::stdout().as_fd().try_clone_to_owned();
+    owned.map(File::from)
+}
+
 impl Console {
     /// Prints a message on standard error.
     pub fn say(&self, text: impl std::fmt::Display) {
@@ -38,15 +52,15 @@ impl Console {
         }
     }
 
-    /// Prints text on standard output.
+    /// Prints text on standard output. Every verb's result goes through here.
     ///
     /// # Errors
-    /// Standard output was closed.
+    /// Standard output is closed, or cannot take all of it.
     pub fn print(&self, text: &str) -> Result<()> {
-        let mut stdout = std::io::stdout().lock();
-        let written = stdout
-            .write_all(text.as_bytes())
-            .and_then(|()| stdout.flush());
+        if text.is_empty() {
+            return Ok(());
+        }
+        let written = standard_output().and_then(|mut output| output.write_all(text.as_bytes()));
         written.map_err(|error| Failure::stdout(&error))
     }
 

@@ -63,6 +63,7 @@ use console::Console;
 use linux::Roots;
 use signals::Cancel;
 use std::ffi::OsString;
+use std::io::IsTerminal;
 
 /// The version of the JSON that the verbs print, except `compare`, which has its own version.
 pub(crate) const SCHEMA_VERSION: u32 = 2;
@@ -119,17 +120,35 @@ pub fn start(words: impl IntoIterator<Item = OsString>) -> u8 {
         .and_then(|matches| Ok((Arguments::from_arg_matches(&matches)?, matches)));
     match parsed {
         Ok((arguments, matches)) => run(&arguments, device(&matches), json),
-        Err(error) if json && error.use_stderr() => {
-            let failure = arguments::failure(&error);
-            let console = Console { quiet: true, json };
-            console.fail(&failure);
-            failure.exit() as u8
-        }
         Err(error) => {
-            let _ = error.print();
-            u8::try_from(error.exit_code()).unwrap_or(Exit::Usage as u8)
+            let console = Console { quiet: true, json };
+            match answer(&console, &error) {
+                Ok(exit) => exit,
+                Err(failure) => {
+                    console.fail(&failure);
+                    failure.exit() as u8
+                }
+            }
         }
     }
+}
+
+/// Prints what the parser gives instead of arguments: help, the version, or what is wrong with the command line. Returns the exit
+/// status.
+///
+/// # Errors
+/// Standard output is closed, or cannot take the help; the command line is wrong, and errors are JSON.
+fn answer(console: &Console, error: &clap::Error) -> failure::Result<u8> {
+    if error.use_stderr() && console.json {
+        return Err(arguments::failure(error));
+    }
+    // Only a terminal gets colours.
+    if error.use_stderr() || std::io::stdout().is_terminal() {
+        let _ = error.print();
+    } else {
+        console.print(&error.render().to_string())?;
+    }
+    Ok(u8::try_from(error.exit_code()).unwrap_or(Exit::Usage as u8))
 }
 
 /// The verb's device as the user named it; none if the verb takes the file of a run.

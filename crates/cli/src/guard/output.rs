@@ -12,6 +12,7 @@
 
 use super::writer::Writer;
 use super::{device_name, is_part_of, unfinished};
+use crate::console::standard_output;
 use crate::drive::Drive;
 use crate::failure::{Exit, Failure, Result, folder_of};
 use crate::signals::Cancel;
@@ -296,12 +297,8 @@ impl Outlet {
         if let Some(output) = output {
             return Ok(Self::Output(output.open(cancel)?));
         }
-        if linux::was_closed(1) {
-            return Err(Failure::stdout(&Errno::BADF.into()));
-        }
-        let descriptor = std::io::stdout().as_fd().try_clone_to_owned();
-        let descriptor = descriptor.map_err(|error| Failure::stdout(&error))?;
-        Ok(Self::Standard(Writer::shared(descriptor, cancel)))
+        let output = standard_output().map_err(|error| Failure::stdout(&error))?;
+        Ok(Self::Standard(Writer::shared(output.into(), cancel)))
     }
 
     /// Writes the next bytes.

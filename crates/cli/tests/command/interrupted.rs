@@ -520,3 +520,68 @@ fn what_is_closed_is_not_empty() {
     assert_eq!(shell("get \"$1\" notes - >/dev/null").0, Some(0));
     assert!(get(&disk, "notes", &[]).is_empty());
 }
+
+/// As of GNU's commands (close_stdout of gnulib): what is not delivered is an error, whatever it is.
+#[test]
+fn a_result_that_standard_output_does_not_take_is_an_error() {
+    let folder = Folder::new();
+    let disk = volume(&folder, "disk.img", &[]);
+    ok(&["put", &disk, &folder.file("notes", 9000)]);
+    let shell = |words: &str| {
+        let script = format!("exec \"$0\" {words}");
+        let done = std::process::Command::new("sh")
+            .args(["-c", &script, env!("CARGO_BIN_EXE_straightway"), &disk])
+            .output()
+            .unwrap();
+        (done.status.code(), stderr(&done))
+    };
+    let mut outputs = vec![
+        (">&-", "Bad file descriptor"),
+        ("1</dev/null", "Bad file descriptor"),
+    ];
+    match std::path::Path::new("/dev/full").exists() {
+        true => outputs.push((">/dev/full", "No space left on device")),
+        false => println!("SKIPPED: this machine has no /dev/full"),
+    }
+    for (output, why) in outputs {
+        for words in [
+            "ls \"$1\"",
+            "ls \"$1\" --json",
+            "stat \"$1\"",
+            "stat \"$1\" notes --json",
+            "df \"$1\"",
+            "check \"$1\"",
+            "check \"$1\" --json",
+            "label \"$1\"",
+            "list --json",
+            "info model:64M",
+            "schema ls",
+            "completions bash",
+            "man",
+            "help",
+            "help ls",
+            "--help",
+            "ls --help",
+            "--version",
+        ] {
+            let (code, said) = shell(&format!("{words} {output}"));
+            assert_eq!(code, Some(1), "{words} {output}: {said}");
+            assert!(
+                said.contains("writing to standard output: ") && said.contains(why),
+                "{words} {output}: {said}"
+            );
+        }
+        // Nothing is lost of what prints nothing.
+        let (code, said) = shell(&format!("check \"$1\" --quiet {output}"));
+        assert_eq!(code, Some(0), "{output}: {said}");
+    }
+    // A reader that has enough is no error: `| head -1`.
+    let mut child = command(&["ls", &disk])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let done = child.wait_with_output().unwrap();
+    assert!(done.status.success() && !stderr(&done).contains("standard output"));
+}
