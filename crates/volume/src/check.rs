@@ -2,7 +2,7 @@
 
 use block::Device;
 
-use crate::io::{SPARE, WORK};
+use crate::io::{NO_SLOT, SPARE, WORK};
 use crate::layout::{Member, SUPERBLOCK_B, member_of};
 use crate::lookup::Search;
 use crate::name::NameRef;
@@ -267,7 +267,7 @@ impl<D: Device> Volume<'_, D> {
             },
             report,
             quiet: false,
-            unsettled: self.unsettled(turn.slot.lend()).await?,
+            unsettled: self.unsettled().await?,
         };
         if repair {
             self.perform(|state| state.put_in_use()).await?;
@@ -309,11 +309,12 @@ impl<D: Device> Volume<'_, D> {
     }
 
     /// What recovery would change, where it was left out. `FORMAT.md`, "Recovery".
-    async fn unsettled(&self, mut node: SlotNode<'_>) -> Result<Unsettled, Error> {
+    async fn unsettled(&self) -> Result<Unsettled, Error> {
         let mut unsettled = Unsettled::default();
         let (seq, is_recovered) = {
             let state = self.state();
             let superblock = &state.superblock;
+            unsettled.renamed = Some(state.renamed).filter(|slot| *slot != NO_SLOT);
             (superblock.seq, superblock.clean || !state.read_only)
         };
         if is_recovered {
@@ -326,29 +327,14 @@ impl<D: Device> Volume<'_, D> {
         let len = superblock_len(self.geometry().block_size_log2);
         self.read_bytes(SPARE, address, len).await?;
         let found = Superblock::decode(self.state().memory(SPARE), address);
-        match found {
-            Ok(Some((
-                _,
-                Operation::Reserve { runs, .. }
-                | Operation::Release { runs, .. }
-                | Operation::Create { runs, .. },
-            ))) => {
-                unsettled.runs = runs;
-            }
-            Ok(Some((_, Operation::Rename { from, to }))) => {
-                let (mut old, mut new) = (Slot::EMPTY, Slot::EMPTY);
-                // A damaged slot is a separate finding.
-                let known = self.load_slot(node.lend(), to, &mut new).await.map(drop);
-                let known = known.and(self.load_slot(node, from, &mut old).await.map(drop));
-                match known {
-                    Ok(()) if new.last_op >= seq && old.last_op < seq => {
-                        unsettled.renamed = Some(from);
-                    }
-                    Ok(()) | Err(Error::Corrupt(_)) => {}
-                    Err(error) => return Err(error),
-                }
-            }
-            _ => {}
+        if let Ok(Some((
+            _,
+            Operation::Reserve { runs, .. }
+            | Operation::Release { runs, .. }
+            | Operation::Create { runs, .. },
+        ))) = found
+        {
+            unsettled.runs = runs;
         }
         Ok(unsettled)
     }

@@ -61,6 +61,8 @@ pub(crate) struct State<'a, D> {
     pub now_ns: u64,
     /// The slot that node [`SLOT`] holds, and the group whose bitmap [`WORK`] holds.
     pub cached_slot: u32,
+    /// The old slot of a rename that has happened, which recovery would free and a reader leaves out; or [`NO_SLOT`].
+    pub renamed: u32,
     pub cached_group: u32,
     /// A metadata operation has the nodes.
     pub busy: bool,

@@ -138,6 +138,9 @@ impl<D: Device> Volume<'_, D> {
             Some(bytes) => {
                 let mut slot = Slot::EMPTY;
                 slot.decode(bytes, first + index, &state.shape())?;
+                if slot.index == state.renamed {
+                    slot.state = SlotState::Free;
+                }
                 Ok(Some(look(&slot, bytes)))
             }
         }

@@ -148,6 +148,7 @@ impl<'a, D: Device> Volume<'a, D> {
             crc32c: options.crc32c,
             now_ns: options.now_ns,
             cached_slot: NO_SLOT,
+            renamed: NO_SLOT,
             cached_group: NO_GROUP,
             busy: false,
             wanted: false,
@@ -160,10 +161,10 @@ impl<'a, D: Device> Volume<'a, D> {
             #[cfg(feature = "mutations")]
             mutation,
         });
-        let result = if read_only || superblock.clean {
-            Ok(())
-        } else {
-            blocking::run(&volume, volume.recover(operation))
+        let result = match (superblock.clean, read_only) {
+            (true, _) => Ok(()),
+            (false, true) => blocking::run(&volume, volume.leave_out_renamed(operation)),
+            (false, false) => blocking::run(&volume, volume.recover(operation)),
         };
         match result {
             Ok(()) => Ok(volume),

@@ -69,6 +69,26 @@ impl<D: Device> Volume<'_, D> {
         Ok(())
     }
 
+    /// For a reader, which changes nothing: leaves out the old name of a rename that has happened, as recovery would. With both
+    /// names in its list, a user would take one for a copy and remove the other.
+    pub(crate) async fn leave_out_renamed(&self, operation: &Operation) -> Result<(), Error> {
+        let Operation::Rename { from, to } = operation else {
+            return Ok(());
+        };
+        let mut turn = self.turn().await?;
+        let op_seq = self.state().superblock.seq;
+        let (mut old, mut new) = (Slot::EMPTY, Slot::EMPTY);
+        let known = self.load_slot(turn.slot.lend(), *to, &mut new).await;
+        let known =
+            known.is_ok() && (self.load_slot(turn.slot.lend(), *from, &mut old).await).is_ok();
+        // A slot that cannot be read is reported to whoever needs it; the other files can be read.
+        if known && new.last_op >= op_seq && old.last_op < op_seq {
+            self.state().renamed = *from;
+        }
+        turn.done();
+        Ok(())
+    }
+
     /// What the files of `slots` that were made own of `runs`; the rest of the array is empty.
     async fn created(
         &self,

@@ -131,7 +131,8 @@ impl Search {
     fn after_cut(&mut self, medium: &Medium, promise: u64) -> Result<(), String> {
         // A check reads every node, so only a part of the images is checked.
         if medium.hash() % 4 == 0 {
-            checked(medium).map_err(|reason| format!("a check before recovery: {reason}"))?;
+            let without_recovery = self.checked(medium);
+            without_recovery.map_err(|reason| format!("before recovery: {reason}"))?;
         }
         if medium.hash() % 32 == 1 {
             refused_where_overwritten(medium)?;
@@ -213,6 +214,27 @@ impl Search {
             .map_err(|reason| format!("by the independent reader: {reason}"))
     }
 
+    /// Reads an image as a power cut left it, without recovery: what the next mount will complete or undo is not damage, and a
+    /// reader already sees what that leaves.
+    fn checked(&self, medium: &Medium) -> Result<(), String> {
+        let mut damage = None;
+        let mut report = |finding: Finding| {
+            if !finding.is_harmless() {
+                damage.get_or_insert(finding);
+            }
+        };
+        let (summary, shown) = reading(medium, |volume, node| {
+            let mut scratch = vec![0; 8 * node];
+            let check = volume.check(&mut scratch, &mut report);
+            (blocking::run(volume, check), self.shown(volume))
+        })?;
+        match (summary, damage) {
+            (Ok(_), None) => shown.map_err(|reason| format!("a reader: {reason}")),
+            (Ok(_), Some(finding)) => Err(format!("a check: {finding}")),
+            (Err(error), _) => Err(format!("a check: {error}")),
+        }
+    }
+
     fn shown<D: Device>(&self, volume: &Volume<'_, D>) -> Result<(), String> {
         let found = list(volume).map_err(|error| format!("reading: {error}"))?;
         self.oracle.check(&found)
@@ -245,9 +267,11 @@ fn node_bytes(disk: &CrashDisk) -> usize {
     disk.geometry().block_size_bytes().max(512)
 }
 
-/// Checks an image as a power cut left it, without recovery: what the next mount will complete or
-/// undo is not damage.
-fn checked(medium: &Medium) -> Result<(), String> {
+/// Mounts an image to read, without recovery; `body` also gets the length of a node at most.
+pub fn reading<T>(
+    medium: &Medium,
+    body: impl FnOnce(&Volume<'_, CrashDisk>, usize) -> T,
+) -> Result<T, String> {
     let disk = medium.open(Config::default());
     let mut files: [OpenFile; 1] = Default::default();
     let options = MountOptions {
@@ -260,20 +284,9 @@ fn checked(medium: &Medium) -> Result<(), String> {
         unmounted.memory.into_iter().flatten().for_each(free);
         format!("mount: {:?}", unmounted.result)
     })?;
-    let mut damage = None;
-    let mut scratch = vec![0; 8 * node];
-    let mut report = |finding: Finding| {
-        if !finding.is_harmless() {
-            damage.get_or_insert(finding);
-        }
-    };
-    let summary = blocking::run(&volume, volume.check(&mut scratch, &mut report));
+    let result = body(&volume, node);
     volume.abandon().memory.into_iter().flatten().for_each(free);
-    match (summary, damage) {
-        (Ok(_), None) => Ok(()),
-        (Ok(_), Some(finding)) => Err(finding.to_string()),
-        (Err(error), _) => Err(error.to_string()),
-    }
+    Ok(result)
 }
 
 /// Mounts for an inspection: long memory, so that few reads are needed.

@@ -9,7 +9,7 @@ use crash::{Budget, Config, CrashDisk, Fault, Faulty, Kind, Medium, On, Rule, Sa
 use straightway_volume::{CreateOptions, Error, FormatOptions, blocking};
 
 use crate::harness::independent::Scan;
-use crate::harness::search::{Depth, Mutation, Search, mount};
+use crate::harness::search::{Depth, Mutation, Search, mount, reading};
 use crate::harness::sequences::{self, Width};
 use crate::harness::starts::{self, NODE};
 use crate::harness::support::{buffer, filled, free};
@@ -93,6 +93,61 @@ impl Device for Listing {
     fn outstanding(&self) -> usize {
         self.disk.outstanding()
     }
+}
+
+/// Wherever a rename is cut, a reader lists one of both names, the one that the next writer finds: the other one cannot be removed.
+#[test]
+fn a_rename_cut_anywhere_leaves_readers_and_writers_one_name() {
+    let (start, _) = starts::fragmented(512, 8);
+    let images = Rc::new(RefCell::new(Vec::new()));
+    let device = Listing {
+        disk: start.open(Config::default()),
+        images: Rc::clone(&images),
+    };
+    let mut files: [straightway_volume::OpenFile; 2] = Default::default();
+    let volume = mount(device, NODE, &mut files, Mutation::None).unwrap();
+    let names = oracle::NAMES[0];
+    blocking::run(&volume, volume.rename(names[0], names[1])).unwrap();
+    volume.abandon().memory.into_iter().flatten().for_each(free);
+    let mut seen = [0; 2];
+    for medium in images.take() {
+        let (listed, found) = reading(&medium, |volume, _| {
+            let mut listed = Vec::new();
+            let each = |entry: straightway_volume::Entry| {
+                listed.push(entry.name.as_str().to_owned());
+                true
+            };
+            blocking::run(volume, volume.files(0, each)).unwrap();
+            listed.retain(|name| names.contains(&name.as_str()));
+            let found = names.map(|name| blocking::run(volume, volume.find(name)).is_ok());
+            (listed, found)
+        })
+        .unwrap();
+        let is_new = listed == [names[1]];
+        assert!(is_new || listed == [names[0]], "{listed:?}");
+        assert_eq!(found, [!is_new, is_new], "{listed:?}");
+        seen[usize::from(is_new)] += 1;
+        // Who takes one of two names for a copy, and removes the other.
+        let mut files: [straightway_volume::OpenFile; 2] = Default::default();
+        let volume = mount(
+            medium.open(Config::default()),
+            NODE,
+            &mut files,
+            Mutation::None,
+        );
+        let volume = volume.unwrap();
+        let [kept, other] = [names[usize::from(is_new)], names[usize::from(!is_new)]];
+        let removed = blocking::run(&volume, volume.remove(other));
+        assert_eq!(removed, Err(Error::NotFound), "{other}");
+        let entry = blocking::run(&volume, volume.find(kept)).unwrap();
+        assert!(entry.size_bytes > 0);
+        volume.abandon().memory.into_iter().flatten().for_each(free);
+    }
+    println!(
+        "rename: {} images with the old name, {} with the new",
+        seen[0], seen[1]
+    );
+    assert!(seen[0] > 0 && seen[1] > 0);
 }
 
 /// A format that is interrupted leaves the old volume intact, no volume, or the complete new one.
