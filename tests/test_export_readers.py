@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import warnings
 from pathlib import Path
 
 import numpy
@@ -254,6 +255,55 @@ def test_samples_behind_a_hole_are_where_the_reader_is_told():
                 assert numpy.array_equal(read[begin:end], numbers[index : index + end - begin]), capture
         missing = [(one["first"], one["last"]) for one in report["missing_segments"]]
         assert missing == [(1, 2), (4, 4)]
+
+
+def test_later_segments_have_their_part_of_a_description():
+    with tempfile.TemporaryDirectory(prefix="sw-") as name, warnings.catch_warnings():
+        # It warns of annotations that go on behind the samples.
+        warnings.simplefilter("error")
+        folder = Path(name)
+        (folder / "in").mkdir()
+        device, target = f"file:{folder / 'image'}", folder / "out"
+        good("--quiet", "format", device, "--size", 8 << 20)
+        numbers = numpy.arange(200_000, dtype="<u4")
+        sizes = record(device, numbers.tobytes(), "--format", "sigmf", "--sigmf-datatype", "ru32_le", "--sample-rate", "1M")
+        names = sorted(sizes)
+        begins = [sum(sizes[one] for one in names[:at]) // 4 for at in range(len(names) + 1)]
+        choice = random.Random(7)
+        borders = sorted(near + choice.randrange(-300, 300) for near in begins[1:-1] for _ in range(6))
+        meta = {"global": {"core:datatype": "ru32_le", "core:version": "1.2.0", "core:sample_rate": 1000000},
+                "captures": [{"core:sample_start": start, "core:frequency": start + 1} for start in [0, *borders[::2]]],
+                "annotations": [{"core:sample_start": start, "core:sample_count": choice.choice((1, 40, 700, 60_000)), "core:label": str(start)}
+                                for start in [0, *borders[1::2]]]}
+        for annotation in meta["annotations"]:
+            annotation["core:sample_count"] = min(annotation["core:sample_count"], len(numbers) - annotation["core:sample_start"])
+        good("rm", device, "run.sigmf-meta")
+        original = put(device, folder / "in", "run", meta, numbers.tobytes(), "run.sigmf-data")
+        original.autoscale = False
+        good("rm", device, "run.sigmf-data")
+
+        def described(recording, at):
+            labels = [one["core:label"] for one in recording.get_annotations(at)]
+            return recording.get_capture_info(at)["core:frequency"], labels
+
+        whole = [[one] for one in range(len(names))] + [[0, 2], [1, 2, 4], list(range(len(names)))]
+        for chosen in whole:
+            report = json.loads(good("export", device, *(names[one] for one in chosen), target, "--force", "--json"))
+            recording = sigmf.fromfile(str(target), autoscale=False)
+            recording.validate()
+            read = recording.read_samples()
+            expected = numpy.concatenate([numbers[begins[one] : begins[one + 1]] for one in chosen])
+            assert numpy.array_equal(read, expected) and len(read) == report["sigmf"]["samples"]
+            places = {near + more for near in range(0, len(read), 997) for more in (0, 1)}
+            ends = [start + one["core:sample_count"] for start, one in zip([0, *borders[1::2]], meta["annotations"])]
+            near = numpy.searchsorted(read, borders + begins + ends)
+            places |= {int(at) + more for at in near for more in (-2, -1, 0, 1)}
+            for at in sorted(place for place in places if 0 <= place < len(read)):
+                assert described(recording, at) == described(original, int(read[at])), (chosen, at)
+            captures = recording.get_captures()
+            for number, capture in enumerate(captures):
+                first = recording.read_samples_in_capture(number)[0]
+                assert first == capture.get("core:global_index", capture["core:sample_start"]), (chosen, capture)
 
 
 def packets_in(path):

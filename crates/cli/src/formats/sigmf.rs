@@ -3,6 +3,9 @@
 //! `NAME.sigmf-meta` is durable before the first sample, so that a power cut at any moment leaves samples that are described. It
 //! says nothing that is known only at the end: the export adds the captures behind gaps and the digest.
 
+mod annotations;
+mod moved;
+
 use crate::failure::{Failure, Result};
 use crate::formats::args::SigmfArgs;
 use crate::formats::samples::Datatype;
@@ -283,85 +286,6 @@ impl Metadata {
         Ok(())
     }
 
-    /// The metadata of the samples behind the first `samples`, of which `lost` are missing.
-    #[must_use]
-    pub fn behind(&self, samples: u64, lost: u64) -> Self {
-        let captures = self.capture_list();
-        let bases = self.bases(&captures);
-        let sample = self.offset.saturating_add(samples);
-        let mut place = (None, None);
-        if let Some(base) = bases.iter().rfind(|base| base.start <= sample) {
-            let first = bases.first();
-            let before = first.and_then(|first| Some((first.index?, first.start)));
-            let counted = before.zip(base.index).map_or(0, |((index, start), own)| {
-                own.saturating_sub(index)
-                    .saturating_sub(base.start.saturating_sub(start))
-            });
-            place = base.at(sample, lost.saturating_sub(counted), self.sample_rate);
-        }
-        self.beginning_at(samples, place)
-    }
-
-    /// The metadata of samples of which the first one has this number in the stream; captures behind its first one are another
-    /// recording's.
-    #[must_use]
-    pub fn at_index(&self, index: u64) -> Self {
-        let captures = self.capture_list();
-        let bases = self.bases(&captures);
-        let base = bases
-            .iter()
-            .rfind(|base| base.index.is_some_and(|own| own <= index));
-        let at_ns = base.and_then(|base| {
-            let passed = index - base.index.unwrap_or(index);
-            base.time_behind(passed, self.sample_rate)
-        });
-        let mut metadata = self.clone();
-        metadata.set_captures(captures.into_iter().take(1).collect());
-        metadata.beginning_at(0, (Some(index), at_ns))
-    }
-
-    /// The metadata of samples of which nothing says which ones they are.
-    #[must_use]
-    pub fn somewhere(&self) -> Self {
-        let mut metadata = self.clone();
-        metadata.set_captures(self.capture_list().into_iter().take(1).collect());
-        let mut metadata = metadata.beginning_at(0, (None, None));
-        metadata.unplaced = vec![metadata.offset];
-        metadata
-    }
-
-    /// The metadata of the samples behind the first `samples`; the index and the time of the next one.
-    fn beginning_at(&self, samples: u64, (index, at_ns): (Option<u64>, Option<u64>)) -> Self {
-        let captures = self.capture_list();
-        let sample = self.offset.saturating_add(samples);
-        let mut behind = self.clone();
-        // Where samples are numbered, the numbers stay.
-        let less = match self.offset {
-            0 => samples,
-            _ => {
-                behind.offset = sample;
-                behind.global_mut(|global| global.insert("core:offset".into(), json!(sample)));
-                0
-            }
-        };
-        let first = captures.iter().rfind(|one| start_of(one) <= sample);
-        let mut first = first.cloned().unwrap_or_default();
-        place(&mut first, index, at_ns);
-        first.insert("core:sample_start".into(), json!(sample - less));
-        let later = captures.into_iter().filter(|one| start_of(one) > sample);
-        let later = later.map(|mut one| {
-            let start = start_of(&one) - less;
-            one.insert("core:sample_start".into(), json!(start));
-            one
-        });
-        behind.set_captures(std::iter::once(first).chain(later).collect());
-        let annotations = self.annotations().iter();
-        let annotations = annotations.filter_map(|one| moved(one, sample, less, 0));
-        behind.set_annotations(annotations.collect());
-        behind.global_mut(|global| global.remove("core:sha512"));
-        behind
-    }
-
     /// Adds another recording's samples behind the first `samples`, of which `gaps` gaps are.
     ///
     /// # Errors
@@ -395,9 +319,9 @@ impl Metadata {
         }
         self.set_captures(captures);
         let more = other.annotations().iter();
-        let more = more.filter_map(|one| moved(one, other.offset, other.offset, sample));
-        let annotations = self.annotations().iter().cloned().chain(more);
-        self.set_annotations(annotations.collect());
+        let more = more.filter_map(|one| annotations::moved(one, other.offset, sample));
+        let (own, _) = annotations::before(self.annotations(), sample);
+        self.set_annotations(own.into_iter().chain(more).collect());
         self.joints.push((sample, gaps));
         Ok(())
     }
@@ -462,6 +386,11 @@ impl Metadata {
     ) -> Result<Completed> {
         let mut captures = self.capture_list();
         let end = self.offset.saturating_add(samples);
+        let (annotations, left_out_annotations) = annotations::before(self.annotations(), end);
+        let ends: Vec<u64> = annotations
+            .iter()
+            .map(|one| annotations::end_of(one, &captures))
+            .collect();
         let there = captures.len();
         captures.retain(|capture| start_of(capture) <= self.offset || start_of(capture) < end);
         let left_out = there - captures.len();
@@ -526,10 +455,20 @@ impl Metadata {
             let at_ns = at_ns.or_else(|| begin_of(capture));
             place(capture, index, at_ns);
         }
+        self.number(&mut captures);
         let completed = Completed {
             captures: captures.len(),
             left_out,
+            left_out_annotations,
         };
+        // One without a count ends with its capture, which a gap's may have made shorter.
+        let counted = annotations.into_iter().zip(ends);
+        let counted = counted.map(|(one, was)| match annotations::end_of(&one, &captures) {
+            now if now < was => annotations::ending_at(one, was.min(end)),
+            _ => one,
+        });
+        let counted = counted.collect();
+        self.set_annotations(counted);
         self.set_captures(captures);
         let has_others = self.other_bytes() > 0;
         self.global_mut(|global| {
@@ -543,10 +482,26 @@ impl Metadata {
                 .entry("core:version")
                 .or_insert_with(|| json!(VERSION));
         });
-        if let Some(document) = self.document.as_object_mut() {
-            document.entry("annotations").or_insert_with(|| json!([]));
-        }
         Ok(completed)
+    }
+
+    /// Gives captures behind gaps, or behind the beginning of a later segment, their index: without one they would have that of
+    /// their place in the file ("Capture Segment Objects", core:global_index).
+    fn number(&self, captures: &mut [Map<String, Value>]) {
+        let mut before: Option<(u64, u64)> = None;
+        for (at, capture) in captures.iter_mut().enumerate() {
+            let start = start_of(capture);
+            let counted = match (at, before) {
+                _ if self.unplaced.contains(&start) => None,
+                (0, _) => Some(start),
+                (_, before) => before.map(|(from, index)| index.saturating_add(start - from)),
+            };
+            let index = index_of(capture).or(counted);
+            if let Some(index) = index.filter(|index| *index != start) {
+                capture.insert("core:global_index".into(), json!(index));
+            }
+            before = index.map(|index| (start, index));
+        }
     }
 }
 
@@ -557,6 +512,8 @@ pub struct Completed {
     pub captures: usize,
     /// Captures behind the end of the samples, which are left out.
     pub left_out: usize,
+    /// Annotations behind it, which are left out too.
+    pub left_out_annotations: usize,
 }
 
 /// Gives a capture this index and this time, or none.
@@ -569,16 +526,6 @@ fn place(capture: &mut Map<String, Value>, index: Option<u64>, at_ns: Option<u64
         Some(at_ns) => capture.insert("core:datetime".into(), json!(datetime(at_ns))),
         None => capture.remove("core:datetime"),
     };
-}
-
-/// An annotation with its first sample moved; none if that comes before sample `from`.
-fn moved(annotation: &Value, from: u64, less: u64, more: u64) -> Option<Value> {
-    let mut annotation = annotation.clone();
-    if let Some(start) = annotation.get_mut("core:sample_start") {
-        let number = start.as_u64().filter(|start| *start >= from)?;
-        *start = json!(number.saturating_sub(less).saturating_add(more));
-    }
-    Some(annotation)
 }
 
 fn start_of(capture: &Map<String, Value>) -> u64 {

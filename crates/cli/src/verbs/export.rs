@@ -61,7 +61,8 @@ from elsewhere in the recording, as from the end of the stream, which usually re
 Several NAMEs, or a pattern, are the segments of one recording in their order: they become one export. The
 companions .gaps and .sigmf-meta of what a pattern fits are no segments. NAME.sigmf-meta describes
 NAME.000001 and those behind it, up to one that has its own; so a segment alone is an export too, with the
-index and the time of its first sample, or with the messages that are whole in it. Numbers that are missing
+index and the time of its first sample and with the captures and annotations of its samples, or with the
+messages that are whole in it. Numbers that are missing
 before or between the segments are named, and count as a gap: of known length, since each segment keeps its
 place in the recording. Where a recording was continued, SigMF has a capture, and MCAP the messages of the
 next stream; a channel whose number is another one's there gets a new number.
@@ -168,6 +169,7 @@ impl Export {
             None if description.is_some() => Format::Sigmf,
             None => self.format_of(context, origin, stored, &recording)?,
         };
+        self.check_file(&recording, format)?;
         let targets = Targets::check(context, origin.drive, &self.file, format, self.force)?;
         let mut exported = Self::report(origin, &recording, format);
         if exported
@@ -231,33 +233,50 @@ impl Export {
                 None => Format::Raw,
             };
         }
-        let extension = self
-            .file
-            .extension()
-            .and_then(|extension| extension.to_str());
-        let named = match extension {
-            Some("mcap") => Format::Mcap,
-            Some("pcapng") => Format::Pcapng,
-            Some("sigmf-data" | "sigmf-meta") => Format::Sigmf,
-            _ => return Ok(format),
-        };
         match format {
-            Format::Raw if recording.size_bytes < MAGIC.len() as u64 => {
+            Format::Raw if recording.size_bytes < MAGIC.len() as u64 && self.named().is_some() => {
                 let what = format!("`{}` has no whole record yet", shown(recording.name()));
                 Err(Failure::other(what).hint("straightway get fetches its bytes, if any"))
             }
-            Format::Raw => Err(Failure::usage(format!(
-                "{} has the name of {}, but nothing shows that `{}` is that",
-                self.file.display(),
-                named.name(),
-                shown(recording.name())
-            ))
-            .hint(format!(
-                "--format {}, or --format raw for its bytes",
-                named.name()
-            ))),
             format => Ok(format),
         }
+    }
+
+    /// The format that the name of the file says.
+    fn named(&self) -> Option<Format> {
+        let extension = self.file.extension()?.to_str()?.to_ascii_lowercase();
+        match extension.as_str() {
+            "mcap" => Some(Format::Mcap),
+            "pcapng" => Some(Format::Pcapng),
+            "sigmf" | "sigmf-data" | "sigmf-meta" => Some(Format::Sigmf),
+            _ => None,
+        }
+    }
+
+    /// Refuses a file whose name says another format, unless `--format raw` asks for it.
+    fn check_file(&self, recording: &Recording, format: Format) -> Result<()> {
+        let is_asked = self.format == Some(Format::Raw);
+        let Some(named) = self.named().filter(|named| *named != format && !is_asked) else {
+            return Ok(());
+        };
+        let (file, name) = (self.file.display(), shown(recording.name()));
+        let named = named.name();
+        Err(match (self.format, format) {
+            (None, Format::Raw) => Failure::usage(format!(
+                "{file} has the name of {named}, but nothing shows that `{name}` is that"
+            ))
+            .hint(format!("--format {named}, or --format raw for its bytes")),
+            (None, format) => Failure::usage(format!(
+                "{file} has the name of {named}, but `{name}` is {}; nothing was exported",
+                format.name()
+            ))
+            .hint("a FILE with another name, or --format raw for its bytes"),
+            (Some(format), _) => Failure::usage(format!(
+                "{file} has the name of {named}, but --format is {}; nothing was exported",
+                format.name()
+            ))
+            .hint(format!("a FILE with another name, or --format {named}")),
+        })
     }
 
     /// The first bytes, by which a format is known.
@@ -362,7 +381,7 @@ impl Export {
                 self.device
             )));
         };
-        let samples = Samples::of(origin, stored, recording, description.metadata)?;
+        let samples = Samples::of(origin, stored, recording, description)?;
         if samples.count == 0 {
             // Readers map the file of the samples, which must not be empty.
             let what = format!("`{}` has no whole sample yet", shown(name));
@@ -374,8 +393,12 @@ impl Export {
         let mut files = targets.open(&context.cancel)?;
         let mut digest = Sha512::new();
         let bar = context.console.bytes_bar(Some(samples.length_bytes()));
-        for (entry, len) in recording.segments.iter().zip(&samples.lengths) {
-            origin.read(entry, *len, &bar, &mut |data| {
+        for (entry, part) in recording.segments.iter().zip(&samples.parts) {
+            let mut skipped_bytes = part.start;
+            origin.read(entry, part.end, &bar, &mut |data| {
+                let now = skipped_bytes.min(data.len() as u64);
+                skipped_bytes -= now;
+                let data = data.get(now as usize..).unwrap_or_default();
                 digest.update(data);
                 files.data.take(data)
             })?;
@@ -391,8 +414,10 @@ impl Export {
         exported.sigmf = Some(SigmfExported {
             samples: samples.count,
             captures: completed.captures as u64,
-            cut_bytes: recording.size_bytes - samples.length_bytes(),
+            cut_bytes: recording.size_bytes - samples.length_bytes() - samples.skipped_bytes(),
+            skipped_bytes: samples.skipped_bytes(),
             left_out_captures: completed.left_out as u64,
+            left_out_annotations: completed.left_out_annotations as u64,
             differs_from_digest: samples.differ_from(&sha512),
             sha512,
         });

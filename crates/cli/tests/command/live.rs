@@ -21,12 +21,17 @@ impl Take {
 
     /// With a commit after each part of this size.
     pub fn committed(device: &str, size: &str, words: &[&str]) -> Self {
+        Self::in_blocks(device, "64K", size, words)
+    }
+
+    /// The same in blocks of this size.
+    pub fn in_blocks(device: &str, block: &str, size: &str, words: &[&str]) -> Self {
         let record = [
             "record",
             device,
             "take",
             "--block",
-            "64K",
+            block,
             "--commit-bytes",
             size,
         ];

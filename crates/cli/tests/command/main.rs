@@ -5,6 +5,7 @@ mod archives;
 mod arrays;
 mod blast;
 mod boards;
+mod described;
 mod exports;
 mod formats;
 mod generic;

@@ -3,14 +3,16 @@
 use super::recording::{Recording, companion_of, gaps_of};
 use super::segments::{MissingReason, MissingSegments, Numbered, StoredNames, tag_of};
 use crate::failure::{Failure, Result};
-use crate::formats::gaps;
+use crate::formats::gaps::{self, MAX_GAPS_BYTES};
 use crate::formats::sigmf::{
     Completed, DATA, MAX_META_BYTES, META, Metadata, meta_name, segment_meta_name,
 };
 use crate::live::origin::Origin;
+use crate::stream::segments::files::gaps_name;
 use crate::verbs::put::unfinished_name;
 use crate::volume::listing::FileEntry;
 use crate::volume::shown;
+use std::ops::{Range, RangeInclusive};
 use std::path::Path;
 use stream::Gap;
 
@@ -20,6 +22,8 @@ pub struct Description {
     pub metadata: Metadata,
     /// Segments that it describes and that are missing before the first one, if the segment itself does not show them.
     pub missing: Option<MissingSegments>,
+    /// Bytes of the first segment that belong to a sample which began in the segment before it.
+    pub skipped_bytes: u64,
 }
 
 /// The name of the file that describes a file's samples, if there is one; while `record --append` replaces it, its replacement.
@@ -83,8 +87,11 @@ pub fn describe(
     };
     if let Some(meta) = described_by(origin, stored, &first.name)? {
         let metadata = read(origin, &meta)?;
-        let missing = None;
-        return Ok(Some(Description { metadata, missing }));
+        return Ok(Some(Description {
+            metadata,
+            missing: None,
+            skipped_bytes: 0,
+        }));
     }
     let Some(numbered) = Numbered::of(&first.name) else {
         return Ok(None);
@@ -95,7 +102,7 @@ pub fn describe(
         return Ok(None);
     };
     let last = numbered.number - 1;
-    let metadata = placed(origin, stored, &metadata, (number, first, &numbered))?;
+    let (metadata, skipped_bytes) = placed(origin, stored, &metadata, (number, first, &numbered))?;
     let are_stored = stored.segments(&numbered, number..=last).len() as u64 > last - number;
     let missing = (!are_stored).then_some(MissingSegments {
         first: number,
@@ -105,7 +112,11 @@ pub fn describe(
         reason: MissingReason::NotStored,
         is_restart: false,
     });
-    Ok(Some(Description { metadata, missing }))
+    Ok(Some(Description {
+        metadata,
+        missing,
+        skipped_bytes,
+    }))
 }
 
 /// The last description of a segment from number `from` on and before this one.
@@ -123,38 +134,115 @@ fn earlier(
     Ok(None)
 }
 
-/// The description of segment `number` for the samples of a later segment.
+/// The description of segment `number` for the samples of a later segment, and bytes of that before its first whole sample.
 fn placed(
     origin: &Origin<'_, '_>,
     stored: &StoredNames,
     metadata: &Metadata,
     (number, entry, numbered): (u64, &FileEntry, &Numbered),
-) -> Result<Metadata> {
-    if let Some(tag) = tag_of(entry, numbered.number) {
-        return Ok(metadata.at_index(tag.offset_bytes / metadata.sample_bytes));
-    }
-    // Segments of an older version: all of those before it must be there.
-    let before = stored.segments(numbered, number..=numbered.number - 1);
-    if before.len() as u64 != numbered.number - number {
-        return Ok(metadata.somewhere());
-    }
-    let mut metadata = metadata.clone();
-    for name in before {
-        let Some(entry) = origin.find(name)? else {
-            return Ok(metadata.somewhere());
-        };
-        let lost = gaps::lost_bytes(&gaps_of(origin, &entry)?);
-        let sample_bytes = metadata.sample_bytes;
-        metadata = metadata.behind(entry.size_bytes / sample_bytes, lost / sample_bytes);
-    }
-    Ok(metadata)
+) -> Result<(Metadata, u64)> {
+    let sample_bytes = metadata.sample_bytes;
+    let before = Before::of(origin, stored, numbered, number..=numbered.number - 1)?;
+    let Some(tag) = tag_of(entry, numbered.number) else {
+        // A segment of an older version: all of those before it must be there.
+        return Ok(match before.are_stored {
+            true => before.skip(metadata),
+            false => (metadata.somewhere(), 0),
+        });
+    };
+    let begin_bytes = match before.begin_bytes {
+        _ if number == tag.first => 0,
+        Some(begin_bytes) => begin_bytes,
+        // A ring has passed its description on, with the index of its first sample.
+        None => metadata.first_index().saturating_mul(sample_bytes),
+    };
+    let all_bytes = tag.offset_bytes.checked_sub(begin_bytes);
+    let all_bytes = all_bytes.filter(|all_bytes| match before.are_stored {
+        true => *all_bytes == before.size_bytes + before.lost_bytes,
+        false => *all_bytes >= before.size_bytes + before.lost_bytes,
+    });
+    Ok(match all_bytes {
+        Some(all_bytes) => Before {
+            size_bytes: all_bytes - before.lost_bytes,
+            ..before
+        }
+        .skip(metadata),
+        // One of them was changed since.
+        None => {
+            let index = tag.offset_bytes.div_ceil(sample_bytes);
+            let skipped = index * sample_bytes - tag.offset_bytes;
+            (metadata.at_index(index), skipped)
+        }
+    })
 }
 
-/// Samples to export: as many bytes of each segment, and their gaps.
+/// Segments of a recording before another one.
+struct Before {
+    /// Where the first of them begins in the recording, if it is stored and says so.
+    begin_bytes: Option<u64>,
+    /// Whether the volume has all of them.
+    are_stored: bool,
+    /// Bytes of those that it has.
+    size_bytes: u64,
+    /// Bytes that were lost in all of them; of those that are not stored, as far as their companions are.
+    lost_bytes: u64,
+}
+
+impl Before {
+    fn of(
+        origin: &Origin<'_, '_>,
+        stored: &StoredNames,
+        of: &Numbered,
+        numbers: RangeInclusive<u64>,
+    ) -> Result<Self> {
+        let (first, last) = (*numbers.start(), *numbers.end());
+        let names = stored.segments(of, numbers);
+        let mut before = Self {
+            begin_bytes: None,
+            are_stored: names.len() as u64 == (last + 1).saturating_sub(first),
+            size_bytes: 0,
+            lost_bytes: 0,
+        };
+        for name in &names {
+            let Some(entry) = origin.find(name)? else {
+                before.are_stored = false;
+                continue;
+            };
+            let number = Numbered::of(name).map_or(0, |own| own.number);
+            if number == first {
+                let tag = tag_of(&entry, number);
+                before.begin_bytes = tag.map(|tag| tag.offset_bytes);
+            }
+            before.size_bytes += entry.size_bytes;
+            before.lost_bytes += gaps::lost_bytes(&gaps_of(origin, &entry)?);
+        }
+        let others = (first..=last).map(|number| of.name_of(number));
+        for segment in others.filter(|_| !before.are_stored) {
+            let companion = gaps_name(&segment);
+            if !stored.has(&segment) && stored.has(&companion) {
+                let lines = companion_of(origin, &companion, MAX_GAPS_BYTES)?;
+                let gaps = gaps::parse(&companion, &lines.unwrap_or_default(), u64::MAX)?;
+                before.lost_bytes += gaps::lost_bytes(&gaps);
+            }
+        }
+        Ok(before)
+    }
+
+    /// The metadata of the samples behind them, and bytes before the first whole one.
+    fn skip(&self, metadata: &Metadata) -> (Metadata, u64) {
+        let sample_bytes = metadata.sample_bytes;
+        let samples = self.size_bytes.div_ceil(sample_bytes);
+        let skipped = samples * sample_bytes - self.size_bytes;
+        let lost = self.lost_bytes / sample_bytes;
+        (metadata.behind(samples, lost), skipped)
+    }
+}
+
+/// Samples to export: these bytes of each segment, and their gaps.
 pub struct Samples {
     metadata: Metadata,
-    /// Bytes of each segment.
-    pub lengths: Vec<u64>,
+    /// Bytes of each segment: what is before or behind them is a part of a sample.
+    pub parts: Vec<Range<u64>>,
     gaps: Vec<Gap>,
     /// Samples.
     pub count: u64,
@@ -172,13 +260,13 @@ impl Samples {
         origin: &Origin<'_, '_>,
         stored: &StoredNames,
         recording: &Recording,
-        metadata: Metadata,
+        described: Description,
     ) -> Result<Self> {
-        let other_bytes = metadata.other_bytes();
+        let other_bytes = described.metadata.other_bytes();
         let is_one = recording.segments.len() == 1 && recording.gaps.is_empty();
         let mut samples = Self {
-            metadata,
-            lengths: Vec::new(),
+            metadata: described.metadata,
+            parts: Vec::new(),
             gaps: Vec::new(),
             count: 0,
             is_stored_file: is_one,
@@ -193,65 +281,75 @@ impl Samples {
         let mut gaps = recording.gaps.iter();
         let segments = recording.segments.iter().zip(&recording.gaps_until);
         for (at, (entry, &gaps_until)) in segments.enumerate() {
+            let mut skipped_bytes = if at == 0 { described.skipped_bytes } else { 0 };
             let other = match at {
                 0 => None,
                 _ => samples.another(origin, stored, recording, (entry, at_bytes))?,
             };
-            if let Some(other) = other {
+            if let Some((other, skipped)) = other {
                 let part = own_bytes % sample_bytes;
-                if let Some(last) = samples.lengths.last_mut() {
-                    *last = last.saturating_sub(part);
+                if let Some(last) = samples.parts.last_mut() {
+                    last.end = last.end.saturating_sub(part).max(last.start);
                 }
                 cut_bytes += part;
                 own_bytes = 0;
+                skipped_bytes = skipped;
                 let sample = samples.length_bytes() / sample_bytes;
                 samples.metadata.join(&other, sample, samples.gaps.len())?;
             }
-            own_bytes += entry.size_bytes;
+            let begin_bytes = samples.length_bytes();
+            skipped_bytes = skipped_bytes.min(entry.size_bytes);
+            own_bytes += entry.size_bytes - skipped_bytes;
+            cut_bytes += skipped_bytes;
             at_bytes += entry.size_bytes;
-            samples.lengths.push(entry.size_bytes);
+            samples.parts.push(skipped_bytes..entry.size_bytes);
             let own_gaps = gaps.by_ref().take(gaps_until - samples.gaps.len());
             let moved = own_gaps.map(|gap| Gap {
-                offset_bytes: gap.offset_bytes - cut_bytes,
+                offset_bytes: gap.offset_bytes.saturating_sub(cut_bytes).max(begin_bytes),
                 ..*gap
             });
             samples.gaps.extend(moved);
         }
-        if let Some(last) = samples.lengths.last_mut() {
-            *last = last.saturating_sub(own_bytes % sample_bytes);
+        if let Some(last) = samples.parts.last_mut() {
+            let part = own_bytes % sample_bytes;
+            last.end = last.end.saturating_sub(part).max(last.start);
         }
         samples.count = samples.length_bytes() / sample_bytes;
         Ok(samples)
     }
 
-    /// What describes a segment that the descriptions before it do not: one that has its own, or behind segments that are missing.
+    /// What describes a segment that the descriptions before it do not: one that has its own, or behind segments that are missing. Where
+    /// it is known how long these were, the descriptions go on without their samples.
     fn another(
-        &self,
+        &mut self,
         origin: &Origin<'_, '_>,
         stored: &StoredNames,
         recording: &Recording,
         (entry, at_bytes): (&FileEntry, u64),
-    ) -> Result<Option<Metadata>> {
+    ) -> Result<Option<(Metadata, u64)>> {
         if let Some(meta) = described_by(origin, stored, &entry.name)? {
-            return Ok(Some(read(origin, &meta)?));
+            return Ok(Some((read(origin, &meta)?, 0)));
         }
-        let Some(missing) = recording.missing_at(at_bytes) else {
+        let (Some(missing), Some(numbered)) =
+            (recording.missing_at(at_bytes), Numbered::of(&entry.name))
+        else {
             return Ok(None);
         };
-        if missing.missing_bytes.is_some() {
-            // A gap.
+        let numbers = missing.first..=missing.last;
+        if let Some(missing_bytes) = missing.missing_bytes {
+            // A gap, too.
+            let before = Before::of(origin, stored, &numbered, numbers)?;
+            let sample_bytes = self.metadata.sample_bytes;
+            let at = self.length_bytes() / sample_bytes;
+            let count = missing_bytes.saturating_sub(before.lost_bytes) / sample_bytes;
+            self.metadata.leave_out(at, count);
             return Ok(None);
         }
-        let numbered = Numbered::of(&entry.name);
-        let found = match &numbered {
-            Some(numbered) => earlier(origin, stored, numbered, missing.first)?.zip(Some(numbered)),
-            None => None,
-        };
-        match found {
-            Some(((number, metadata), numbered)) => {
-                placed(origin, stored, &metadata, (number, entry, numbered)).map(Some)
+        match earlier(origin, stored, &numbered, missing.first)? {
+            Some((number, metadata)) => {
+                placed(origin, stored, &metadata, (number, entry, &numbered)).map(Some)
             }
-            None => Ok(Some(self.metadata.somewhere())),
+            None => Ok(Some((self.metadata.somewhere(), 0))),
         }
     }
 
@@ -275,14 +373,19 @@ impl Samples {
         let Some(bytes) = recording.size_bytes.checked_sub(other_bytes) else {
             return refused("more than it has bytes");
         };
-        self.lengths.push(recording.size_bytes);
+        self.parts.push(0..recording.size_bytes);
         self.count = bytes / self.metadata.sample_bytes;
         Ok(())
     }
 
     /// Bytes to export.
     pub fn length_bytes(&self) -> u64 {
-        self.lengths.iter().sum()
+        self.parts.iter().map(|part| part.end - part.start).sum()
+    }
+
+    /// Bytes before a segment's first whole sample, which are not exported.
+    pub fn skipped_bytes(&self) -> u64 {
+        self.parts.iter().map(|part| part.start).sum()
     }
 
     /// Whether the stored description has the digest of other bytes than these.

@@ -61,8 +61,12 @@ pub struct SigmfExported {
     pub captures: u64,
     /// Bytes of a part of a sample at the end, left out.
     pub cut_bytes: u64,
+    /// Bytes of a part of a sample at the beginning of a later segment, left out.
+    pub skipped_bytes: u64,
     /// Captures that describe samples behind the end, left out.
     pub left_out_captures: u64,
+    /// Annotations of such samples, left out.
+    pub left_out_annotations: u64,
     /// Whether the digest that the stored metadata has is that of other bytes.
     pub differs_from_digest: bool,
     /// The digest of the samples.
@@ -171,10 +175,22 @@ impl Exported {
                     counted(sigmf.cut_bytes, "byte")
                 ));
             }
+            if sigmf.skipped_bytes > 0 {
+                line(format!(
+                    "{} at the beginning left out: the end of a sample of the segment before",
+                    counted(sigmf.skipped_bytes, "byte")
+                ));
+            }
             if sigmf.left_out_captures > 0 {
                 line(format!(
                     "{} left out: behind the last sample",
                     counted(sigmf.left_out_captures, "capture")
+                ));
+            }
+            if sigmf.left_out_annotations > 0 {
+                line(format!(
+                    "{} left out: behind the last sample",
+                    counted(sigmf.left_out_annotations, "annotation")
                 ));
             }
             if sigmf.differs_from_digest {

@@ -1,0 +1,365 @@
+//! What describes a recording's samples follows them into an export of some of its segments.
+
+use crate::formats::{SAMPLES, meta_of, put, record, refused};
+use crate::live::Take;
+use crate::support::{Folder, json, ok, run, stderr, volume};
+use serde_json::{Value, json};
+use std::ops::Range;
+
+/// Samples of four bytes that say their own place: the place of each second one.
+fn samples(count: u64) -> Vec<u8> {
+    let places = (0..count).step_by(2);
+    places.flat_map(u64::to_le_bytes).collect()
+}
+
+/// Records in segments; each part is durable before the next one is sent. The samples of each.
+fn segments(device: &str, words: &[&str], data: &[u8]) -> Vec<Range<u64>> {
+    let mut take = Take::committed(device, "64K", &[words, &["--segment", "192K"]].concat());
+    let (last, parts) = (data.len() % (64 << 10), data.len() >> 16);
+    for part in data.chunks(64 << 10).take(parts) {
+        take.write(part);
+    }
+    take.send(&data[data.len() - last..]);
+    take.end();
+    let mut begin = 0;
+    let files = json(&["ls", device, "--json"])["files"].clone();
+    let files = files.as_array().unwrap().iter();
+    let files = files.filter(|file| !file["name"].as_str().unwrap().ends_with("meta"));
+    let all: Vec<_> = files
+        .map(|file| {
+            let from = begin;
+            begin += file["size_bytes"].as_u64().unwrap() / 4;
+            from..begin
+        })
+        .collect();
+    assert!(all.len() >= 5 && begin == data.len() as u64 / 4, "{all:?}");
+    all
+}
+
+fn number(value: &Value, key: &str) -> Option<u64> {
+    value[format!("core:{key}")].as_u64()
+}
+
+/// The sample behind an annotation's last one ("Annotation Segment Objects"): without a count it ends with its capture.
+fn end_of(annotation: &Value, captures: &[Value], end: u64) -> u64 {
+    let start = number(annotation, "sample_start").unwrap();
+    let next = captures
+        .iter()
+        .filter_map(|one| number(one, "sample_start"));
+    let next = next.filter(|next| *next > start).min();
+    match number(annotation, "sample_count") {
+        Some(count) => start + count,
+        None => next.unwrap_or(end),
+    }
+}
+
+/// The labels of the annotations that a sample has.
+fn labels(meta: &Value, sample: u64, end: u64) -> Vec<String> {
+    let captures = meta["captures"].as_array().unwrap();
+    let all = meta["annotations"].as_array().unwrap().iter();
+    let has = all.filter(|one| {
+        let start = number(one, "sample_start").unwrap();
+        (start..end_of(one, captures, end)).contains(&sample)
+    });
+    has.map(|one| one["core:label"].to_string()).collect()
+}
+
+/// The capture of a sample.
+fn capture_of(meta: &Value, sample: u64) -> &Value {
+    let mut captures = meta["captures"].as_array().unwrap().iter();
+    let is_before = |one: &&Value| number(one, "sample_start") <= Some(sample);
+    captures.rfind(is_before).unwrap()
+}
+
+/// Each sample of an export is described as in the recording: its index, its frequency and its annotations. `lost` is how many samples
+/// are missing before one.
+fn check(target: &str, original: &Value, lost: &dyn Fn(u64) -> u64) {
+    let data = std::fs::read(format!("{target}.sigmf-data")).unwrap();
+    let meta = meta_of(&format!("{target}.sigmf-meta"));
+    let captures = meta["captures"].as_array().unwrap();
+    let first = number(&meta["global"], "offset").unwrap_or(0);
+    let end = first + data.len() as u64 / 4;
+    for key in ["captures", "annotations"] {
+        let starts = meta[key].as_array().unwrap().iter();
+        let starts: Vec<_> = starts
+            .map(|one| number(one, "sample_start").unwrap())
+            .collect();
+        assert!(starts.is_sorted(), "{key}: {starts:?}");
+        assert!(starts.iter().all(|at| (first..end).contains(at)), "{meta}");
+    }
+    assert_eq!(number(&captures[0], "sample_start"), Some(first), "{meta}");
+    for one in meta["annotations"].as_array().unwrap() {
+        assert!(end_of(one, captures, end) <= end, "{meta}");
+    }
+    let base = number(&original["global"], "offset").unwrap_or(0);
+    // Around each border, and some others.
+    let places: Vec<u64> = data
+        .chunks_exact(8)
+        .map(|bytes| base + u64::from_le_bytes(bytes.try_into().unwrap()))
+        .collect();
+    let all = |meta: &Value| {
+        let both = ["captures", "annotations"].map(|key| meta[key].as_array().unwrap().clone());
+        let all = both.concat().into_iter();
+        all.flat_map(|one| {
+            let start = number(&one, "sample_start").unwrap();
+            [start, start + number(&one, "sample_count").unwrap_or(0)]
+        })
+        .collect::<Vec<_>>()
+    };
+    let (own, theirs) = (all(&meta), all(original));
+    let is_near = |sample: u64, all: &[u64]| all.iter().any(|one| one.abs_diff(sample) < 6);
+    let mut before = None;
+    for (&place, at) in places.iter().zip((first..).step_by(2)) {
+        let is_next = before.replace(place) == place.checked_sub(2);
+        if is_next && at % 1111 > 1 && !is_near(at, &own) && !is_near(place, &theirs) {
+            continue;
+        }
+        let (found, expected) = (capture_of(&meta, at), capture_of(original, place));
+        let start = number(found, "sample_start").unwrap();
+        // "If omitted, this value SHOULD be treated as equal to sample_start."
+        let index = number(found, "global_index").unwrap_or(start) + at - start;
+        assert_eq!(index, place + lost(place), "sample {at}: {meta}");
+        assert_eq!(
+            (&found["core:frequency"], labels(&meta, at, end)),
+            (
+                &expected["core:frequency"],
+                labels(original, place, u64::MAX)
+            ),
+            "sample {at}, {place} of the recording: {meta}"
+        );
+    }
+}
+
+fn text(meta: &Value) -> Vec<u8> {
+    meta.to_string().into_bytes()
+}
+
+/// A description of captures and annotations on all sides of the borders at these samples.
+fn description(borders: &[u64], offset: u64) -> Value {
+    let at = |segment: usize, more: i64| (borders[segment] + offset).saturating_add_signed(more);
+    let mut global =
+        json!({"core:datatype": "ci16_le", "core:version": "1.2.0", "core:sample_rate": 1_000_000});
+    if offset > 0 {
+        global["core:offset"] = json!(offset);
+    }
+    let capture = |start: u64, frequency: u64| json!({"core:sample_start": start, "core:frequency": frequency});
+    let note = |label: &str, start: u64, end: u64| json!({"core:sample_start": start, "core:sample_count": end - start, "core:label": label});
+    let rest = |label: &str, start: u64| json!({"core:sample_start": start, "core:label": label});
+    json!({
+        "global": global,
+        "captures": [capture(offset, 1), capture(at(1, 1000), 2), capture(at(2, 500), 3), capture(at(2, 700), 4), capture(at(3, 0), 5),
+            capture(at(3, 4000), 6)],
+        "annotations": [note("all", offset, at(4, 20)), note("first", at(0, 10), at(0, 20)), note("to the border", at(1, -30), at(1, 0)),
+            note("over it", at(1, -8), at(1, 8)), note("from it", at(1, 0), at(1, 40)), rest("to the capture", at(1, 900)),
+            rest("over the border", at(1, 2000)), note("over a segment", at(1, 3000), at(3, 50)), note("inside", at(2, 10), at(2, 90)),
+            note("over captures", at(2, 400), at(2, 900)), rest("the rest", at(3, 5000)), note("last", at(4, 0), at(4, 2))],
+    })
+}
+
+/// SigMF 1.2, "Capture Segment Objects" and "Annotation Segment Objects": numbers of samples are those of the file.
+#[test]
+fn segments_have_their_part_of_the_description() {
+    let folder = Folder::new();
+    let device = volume(&folder, "disk", &[]);
+    let data = samples(300_000);
+    let segments = segments(&device, &SAMPLES, &data);
+    let borders: Vec<u64> = segments.iter().map(|one| one.start).collect();
+    let name = |at: usize| format!("take.{:06}", at + 1);
+    let target = folder.path("out");
+    for offset in [0, 7000] {
+        let meta = description(&borders, offset);
+        ok(&["rm", &device, "take.sigmf-meta"]);
+        put(&device, "take.sigmf-meta", &text(&meta));
+        let export = |chosen: &[usize]| {
+            let names: Vec<String> = chosen.iter().map(|at| name(*at)).collect();
+            let names = names.iter().map(String::as_str);
+            let words = ["export", &device].into_iter().chain(names);
+            let words: Vec<&str> = words.chain([&target[..], "--force", "--json"]).collect();
+            let output = run(&words);
+            assert!(output.status.success(), "{chosen:?}: {}", stderr(&output));
+            check(&target, &meta, &|_| 0);
+        };
+        for at in 0..segments.len() {
+            export(&[at]);
+        }
+        export(&[1, 2]);
+        export(&[0, 2]);
+        export(&[0, 3, 4]);
+        export(&[1, 3]);
+        export(&[0, 1, 2, 3, 4]);
+    }
+    // What is missing on the volume.
+    let meta = description(&borders, 0);
+    ok(&["rm", &device, "take.sigmf-meta", &name(1)]);
+    put(&device, "take.sigmf-meta", &text(&meta));
+    let words = ["export", &device, "take.0*", &target, "--force"];
+    refused(&words, 7);
+    check(&target, &meta, &|_| 0);
+    refused(&["export", &device, &name(2), &target, "--force"], 7);
+    check(&target, &meta, &|_| 0);
+    ok(&["rm", &device, &name(0)]);
+    refused(&words, 7);
+    check(&target, &meta, &|_| 0);
+}
+
+/// The same of files that were put, beside gaps.
+#[test]
+fn segments_with_gaps_have_their_part_of_the_description() {
+    let folder = Folder::new();
+    let device = volume(&folder, "disk", &[]);
+    let data = samples(5 * 8192);
+    for (at, part) in data.chunks(8192 * 4).enumerate() {
+        put(&device, &format!("put.{:06}", at + 1), part);
+    }
+    let line = |offset: u64, lost: u64| format!("{offset:>20} {lost:>20} {:>16} {:>4}\n", 7, 1);
+    let gaps = [
+        (0, 4000, 800),
+        (1, 2000, 40),
+        (1, 4400, 400),
+        (2, 2000, 80),
+        (3, 16_000, 4),
+    ];
+    for segment in 0..4 {
+        let own = gaps.iter().filter(|gap| gap.0 == segment);
+        let lines: String = own.map(|(_, at, lost)| line(*at, *lost)).collect();
+        put(
+            &device,
+            &format!("put.{:06}.gaps", segment + 1),
+            lines.as_bytes(),
+        );
+    }
+    let lost = |place: u64| {
+        let before = gaps
+            .iter()
+            .filter(|(segment, at, _)| segment * 8192 + at / 4 <= place);
+        before.map(|(_, _, lost)| lost / 4).sum()
+    };
+    let meta = description(&[0, 8192, 16_384, 24_576, 32_768], 0);
+    put(&device, "put.sigmf-meta", &text(&meta));
+    let target = folder.path("out");
+    for names in [
+        "put.00000[1]",
+        "put.000002",
+        "put.000003",
+        "put.000004",
+        "put.000005",
+        "put.00000[23]",
+        "put.0*",
+    ] {
+        ok(&["export", &device, names, &target, "--force"]);
+        check(&target, &meta, &lost);
+    }
+    // Annotations and captures behind the end are left out, and counted.
+    let report = json(&[
+        "export",
+        &device,
+        "put.000001",
+        &target,
+        "--force",
+        "--json",
+    ]);
+    assert_eq!(report["sigmf"]["left_out_captures"], 5);
+    assert_eq!(report["sigmf"]["left_out_annotations"], 8);
+}
+
+/// A segment may end inside a sample whose size is no part of 4 KiB: the next one's samples begin behind its rest.
+#[test]
+fn a_segment_that_begins_inside_a_sample_is_exported_from_the_next_one() {
+    let folder = Folder::new();
+    let device = volume(&folder, "disk", &[]);
+    let data: Vec<u8> = (0..360_000_u32)
+        .step_by(4)
+        .flat_map(u32::to_le_bytes)
+        .collect();
+    let words = [
+        &SAMPLES[..],
+        &[
+            "--channels",
+            "3",
+            "--commit-interval",
+            "10ms",
+            "--segment",
+            "128K",
+        ],
+    ]
+    .concat();
+    let mut take = Take::in_blocks(&device, "96K", "64K", &words);
+    let mut parts = data.chunks(64 << 10);
+    let last = parts.next_back().unwrap();
+    parts.for_each(|part| take.write(part));
+    take.send(last);
+    take.end();
+    let target = folder.path("out");
+    let mut skipped_bytes = 0;
+    let names = ok(&["ls", &device, "take.0*"]);
+    assert!(names.lines().count() > 2, "{names}");
+    for name in names.lines() {
+        let report = json(&["export", &device, name, &target, "--force", "--json"]);
+        let written = std::fs::read(format!("{target}.sigmf-data")).unwrap();
+        let place = u32::from_le_bytes(written[..4].try_into().unwrap());
+        let capture = &meta_of(&format!("{target}.sigmf-meta"))["captures"][0];
+        let index = number(capture, "global_index").unwrap_or(0);
+        assert_eq!(
+            (place % 12, index),
+            (0, u64::from(place / 12)),
+            "{name}: {report}"
+        );
+        assert!(written == data[place as usize..][..written.len()]);
+        skipped_bytes += report["sigmf"]["skipped_bytes"].as_u64().unwrap();
+    }
+    assert!(
+        skipped_bytes > 0,
+        "no segment ended inside a sample: {names}"
+    );
+    let report = json(&["export", &device, "take.0*", &target, "--force", "--json"]);
+    assert_eq!(report["sigmf"]["samples"], 30_000);
+    assert!(std::fs::read(format!("{target}.sigmf-data")).unwrap() == data);
+}
+
+#[test]
+fn no_format_is_written_under_the_name_of_another() {
+    let folder = Folder::new();
+    let device = volume(&folder, "disk", &[]);
+    put(&device, "bag", &crate::formats::mcap(5));
+    assert!(
+        record(&device, "band", &SAMPLES, &[1; 8192])
+            .status
+            .success()
+    );
+    let files = [
+        "a.mcap",
+        "a.MCAP",
+        "a.pcapng",
+        "a.sigmf-data",
+        "a.sigmf-meta",
+        "a.sigmf",
+    ];
+    for (name, format) in [("bag", "mcap"), ("band", "sigmf")] {
+        for file in files
+            .iter()
+            .filter(|file| !file.to_lowercase().contains(format))
+        {
+            let target = folder.path(file);
+            for words in [&[][..], &["--format", format], &["--format", "pcapng"]] {
+                if words.ends_with(&["pcapng"]) && file.ends_with("pcapng") {
+                    continue;
+                }
+                let said = refused(&[&["export", &device, name, &target], words].concat(), 2);
+                assert!(
+                    said.contains("has the name of") && said.contains("hint: "),
+                    "{said}"
+                );
+                let made = std::fs::read_dir(folder.path("")).unwrap();
+                let made = made.filter(|one| {
+                    let name = one.as_ref().unwrap().file_name();
+                    name.to_string_lossy().starts_with("a.")
+                });
+                assert_eq!(made.count(), 0, "{file} {words:?}");
+            }
+        }
+        for file in files {
+            let target = folder.path(&format!("raw-{name}-{file}"));
+            ok(&["export", &device, name, &target, "--format", "raw"]);
+        }
+    }
+}
