@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Measures remote disks: rates of 1, 4 and 8 of them, cycles of overhead a frame, single requests, sizes; `tools/figures aoe`
 compares with the targets.
 

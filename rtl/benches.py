@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Builds C++ benches on verilated tops.
 
 A program has three parts, each of which is compiled once: Verilator's library, the model of a top in one shape, and the bench. Its

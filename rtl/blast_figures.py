@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Measures the nucleotide seed scan behind the file system core: bases a cycle, cycles in which it stalled the core, comparisons, size. A base in 600
 is ambiguous, and the list of masked bases has 64 places: the processor refills it as the stream goes on.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The hardware cores' file lists, from their FuseSoC .core files, and the tools that work on them."""
 
 import functools

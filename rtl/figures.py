@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Measures RAM disks and arrays; `tools/figures raid0` compares with the targets.
 
 Writes a JSON list of [name, value, unit, target] to the file in its argument.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Measures cases that the tables leave out: commands on a file of 1 KB in less favourable conditions, on one RAM disk
 (hwfs_tables.py).
 

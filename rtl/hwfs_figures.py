@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Measures the file system core in cycles, next to the tables of 2012; `tools/figures hwfs` compares with the targets.
 
 Writes a JSON list of [name, value, unit, target] to the file in its first argument, prints the tables, and writes the

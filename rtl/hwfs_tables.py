@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Measures the tables 4.1 and 4.3 and the plots 4.3 to 4.5 of 2012 on the file system core with RAM disks.
 
 A cell is one command from its offer to its response: a put of a whole file (create, write, sync) or a get by

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Caches the results of builds and proofs by the content of their inputs.
 
 Owns the notes under build/rtl: a note holds the key of the result next to it. Never caches a failure.

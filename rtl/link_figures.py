@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Measures the link between nodes: the share of the blocks that are payload, latency, recovery, its size; `tools/figures link`
 compares with the targets.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The ranges of the cores' parameters.
 
 Each module refuses a value outside its range: elaboration ends with an error that names the parameter and the value. `legal()` and `illegal()`

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Writes the fault matrix of the Serial ATA host: `rtl/sata_faults.py > docs/sata-faults.md`."""
 
 import subprocess

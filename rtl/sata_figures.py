@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Measures the Serial ATA host, and the file system on it, with the model of a drive; `tools/figures sata` compares with
 the targets.
 

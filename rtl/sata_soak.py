@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Random lives of a Serial ATA drive behind the host core: `sata_soak.py [BUDGET [SEED]]`.
 
 In each life (`sata_bench soak SEED`), a random drive under random load meets a fault of the matrix, power cuts, a host that

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The error states of a Serial ATA drive: each transition of both drive models that belongs to an error, with the text behind it.
 
 `TRANSITIONS` is the second half of the fault matrix (docs/sata-faults.md). Each row of the bench (`sata_bench states`) belongs to one

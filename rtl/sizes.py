@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The size of each hardware module, synthesised by Yosys for Xilinx 6 and 7 series.
 
 Prints a table; `measure(name)` gives one configuration's figures. The counts belong to the Yosys

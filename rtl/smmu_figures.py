@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Measures the storage memory management unit: cycles of hits and misses, the rate of a master that streams, its size, and
 the same stream through the file system core. `tools/figures map` compares with the targets.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The simulated system: its builds, volumes and scripts, for the tests and the figures."""
 
 import os

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Measures the whole system: files on four and eight remote disks over a torus and a tree compared with one remote disk, the first
 word's latency, the search, sizes; and what the model says of 64 disks, with its differences from the simulation.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """A cycle-approximate model of a long read by a head node from its disk nodes, for systems larger than those that are simulated.
 
 Follows each frame from the request to the array, and each flit through the network's narrowest place, in the order of time. Nothing in it is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Finds an initiator's target, and learns its address, buffers, longest frame, checksum and size.
 //
 // First it is silent for a frame's lifetime after its last word, and until no request is left: what was sent before, also before a reset,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The answer to IDENTIFY DEVICE (ATA8-ACS, 7.16), two of its 16-bit words at a time: a disk with 48 bits of address, and the flushes of
 // both kinds.
 module aoe_identify

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // A remote disk as a block device: an initiator of ATA over Ethernet.
 //
 // Cuts requests into frames, has several under way, sends each again until it is answered, and completes requests in the order in

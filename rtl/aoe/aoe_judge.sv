@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // What a target does with a request, from its header alone: ignore it, answer it at once, or ask the device.
 //
 // Combinational. An answer has the request's argument, changed as `argument_o` says.

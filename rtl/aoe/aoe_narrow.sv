@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Cuts the 64-bit words of a link into 32-bit words of a frame. When the link's session ends, the frame that had begun is ended as a
 // damaged one.
 module aoe_narrow (

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Frames of ATA over Ethernet (AoE, version 1): the header that requests and answers share, and its arguments.
 //
 // A frame is a stream of 32-bit words, the byte that is first on the line in the lowest bits. Ethernet, AoE and ATA headers are 36

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Takes frames apart: the header, the data by their index, and in the end whether the frame was whole.
 //
 // Never makes the line wait. The header is shown for one cycle, in which the owner says how many words of data must follow and whether

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Puts a frame together: the header, data that are fetched from the owner's memory, a CRC32C if requested, and padding.
 //
 // Takes a frame when it has sent the one before. The words of a frame follow each other without a pause of its own.

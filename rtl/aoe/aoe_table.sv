@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The frames that an initiator has under way: which may be sent, which are sent again and when, which answer belongs to which, and the
 // order in which they are completed. No data.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // A target of ATA over Ethernet: a block device as a remote disk. README.md has its answers to each request.
 //
 // A target cannot refuse a request for a time, and an initiator learns once how many it may send. So the slots are divided among the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Puts two 32-bit words of a frame into one 64-bit word of a link. A frame with an odd number of words gets a zero word at its end, which
 // is padding to AoE. A frame during which the link's session ended is dropped to its end, so that its rest is not taken for another.
 module aoe_widen (

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The five channels of an AXI4 manager, as far as a block device needs them: whole aligned words,
 // incrementing bursts, one identifier (so responses come in order). ARM IHI 0022, chapter A.
 package axi_pkg;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // AXI4-Lite with 32-bit data, for registers. ARM IHI 0022, chapter B.
 package axil_pkg;
   localparam int unsigned AddressWidth = 12;

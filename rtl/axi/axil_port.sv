@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The handshakes of an AXI4-Lite subordinate, for a block of registers: one write and one read at a time,
 // independent of each other. A write of less than a word is answered with SLVERR and never reaches the registers.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The seed scan of BLASTN: finds words of eleven bases of several queries in a stream of packed bases, 16 bases a cycle. README.md
 // has the method, the registers and the table.
 //

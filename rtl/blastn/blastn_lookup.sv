@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The first half of the seed scan: four look-ups of eight bases in each word of the stream, one word a cycle. Words with a
 // look-up that the queries have leave as candidates, in order.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The bases of the stream that no hit may have. The processor writes their list as the stream goes on; README.md has the entries.
 //
 // The entries are of different words, in order: one a cycle keeps up with any list. A word that the list does not reach in time is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The two-hit filter: a hit leaves if another one precedes it on its diagonal within the window, without a common base. It never drops
 // a hit that has one, and it may pass some that have none; README.md has the bounds.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Types of the nucleotide seed scan. README.md has the method and the table.
 package blastn_pkg;
   localparam int unsigned Lookups = 4;  // in a word of 32 bits: one at each byte

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The presence table: a bit for each word of eight bases, in two copies with two read ports each. The bits appear one cycle after
 // the words and stay until the next request. A write takes the first port of both copies, so no read may come with it.
 module blastn_presence

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The second half of the seed scan: compares the bases of each candidate with the queries' entries of its bucket, one entry a
 // cycle. Where eleven in a row are equal, a hit leaves; in the order of the look-ups, and of the entries.
 //

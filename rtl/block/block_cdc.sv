@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Carries one block interface from the host's clock domain into the device's.
 //
 // The geometry crosses too: it is constant while `ready` (B14), so only `ready` needs flip-flops; a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Watches one block interface and checks both sides against the rules B1 to B9, B13 and B14 of
 // docs/rtl-interfaces.md. For simulation (Verilator with --assert) and for proofs, where either side
 // may be assumed instead. Drives nothing but `idle_o`.

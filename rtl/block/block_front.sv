@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The gate in front of a device: every request that passes is legal for the device's geometry, so the
 // device need not check. An illegal request is answered here: its write data are taken, its read data are
 // zeroes, exactly as many words as requested (rule B6), and its status follows.

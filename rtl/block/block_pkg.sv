@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The storage interface between all hardware modules: its types, and the check that a request is legal.
 // docs/rtl-interfaces.md has the rules (named B1 to B14 there and in block_checker).
 //

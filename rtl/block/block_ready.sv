@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Decides when a device may say `ready` again (B14): after it has fallen, only when no request that was under way is left.
 //
 // A device combines readiness from elsewhere (a crossing, several disks), and their requests end on paths of their own.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // RAM disks of the examples as one block device: one, or an array of 2 to 8. Each has a memory port of its own, in the disks'
 // clock, which is the host's without `Async`.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The registers of the example: configuration, start and counters of the workload generator. rtl/example/README.md has
 // the table.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The Serial ATA drive of the examples as a block device in the host's clock: a clock crossing, and `sata_host` with the
 // transceiver's parallel bits.
 //

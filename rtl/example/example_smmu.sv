@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // An example for a system with AXI, such as a Zynq: an accelerator reads files by loads, with no processor on the way. `scan`
 // is the master of the window of `smmu`; the drive is a RAM disk, an array of them, or a Serial ATA drive. The processor writes
 // tables and registers, and starts runs.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // An example for a system with AXI, such as a Zynq: the workload generator on the file system core, on one RAM disk or
 // an array of them, each a region of memory behind its own AXI4 port. A processor configures runs and reads counters
 // through AXI4-Lite registers; it is not on the data path. To build your own system, replace the generator by an

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // An example for a system with AXI, such as a Zynq: a Serial ATA drive as a disk for the processor's stock virtio-blk
 // driver: `virtio_blk`, a clock crossing, `sata_host`. The processor accesses the registers over AXI4-Lite; rings and
 // data move over one AXI4 port into memory. The ports `gt_*` connect to a transceiver (rtl/sata/README.md).

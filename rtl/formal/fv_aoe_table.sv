@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // aoe_table: whichever answers arrive, with whichever tags: no tag is sent twice; an entry accepts one answer at most, to a frame that was
 // sent in its present use; each entry ends once, in order, with that answer or without any, within a bound; a write ends only when all
 // its copies were answered or a frame's lifetime has passed; and nothing ends while its frame is leaving.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // blastn_lookup: for any stream, any mask and any presence table, each word is looked up exactly once, with its own bytes, mask and place;
 // those that are found leave once and in order; and the source waits only when the queue is full.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // blastn_mask: for any list, written at any time, a word that is shown as checked has the bases masked that the list says, another
 // has none; words are checked without a gap as long as their entries are written four cycles before they come, and again when the
 // stream has waited for a list that was late.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // blastn_pairs: a hit that another one precedes on its diagonal within the window, without a common base, leaves; no more hits leave
 // than came; and one that waits does not change.
 //

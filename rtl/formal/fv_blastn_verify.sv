@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // blastn_verify: for any candidates and any small table, as many hits leave as entries of the candidates' buckets have eleven equal
 // bases, in the order of the look-ups and of the entries; and a hit that waits does not change.
 //

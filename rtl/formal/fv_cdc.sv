@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // block_cdc, with clocks in any relation: the device's side sees `cancel` until no request is outstanding (B13),
 // and never with a request that was offered after it ended; requests are taken while the host cancels.
 module fv_cdc

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // sata_code_pkg: decoding returns what was encoded, and accepts only symbols that encoding produces. The line's
 // disparity is bounded: after each symbol it equals `positive`. No run of equal bits is longer than five, and a comma
 // occurs only at the beginning of a K28, as word alignment requires (except K28.7, which SATA does not use).

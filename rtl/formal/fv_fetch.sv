@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // hwfs_fetch: for any offset, length and pauses, the application gets exactly the requested bytes, in order, with
 // `last` on the last word and on no other; an offer stays until it is taken; and the module waits only for words
 // that contain these bytes.

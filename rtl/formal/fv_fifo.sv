@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // prim_fifo: each word that is written leaves once, in order and unchanged.
 //
 // Any one word may be marked when it is written. Until it leaves, the number of words before it is

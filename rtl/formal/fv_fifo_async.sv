@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // prim_fifo_async with two unrelated clocks: each word that is written leaves once, in order and
 // unchanged.
 module fv_fifo_async #(

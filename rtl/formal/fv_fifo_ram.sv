@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // prim_fifo_ram (with prim_ram and prim_ahead): each word that is written leaves once, in order and
 // unchanged, for any pauses on either side.
 module fv_fifo_ram #(

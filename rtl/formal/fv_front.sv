@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // block_front: if the host and the device follow their rules, the module follows the rules of a
 // device towards the host and those of a host towards the device. The device sees only legal
 // requests, and a refused request gets the status that follows from the geometry.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // raid_lane_read: for any order in which a disk serves its reads, and for any pauses, the data and
 // results of the pieces leave in the order in which the pieces arrived.
 //

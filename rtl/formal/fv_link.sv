@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // sata_link: two links that are connected to each other. For any pauses of the sender's words and the receiver's
 // room, every word of a frame arrives once, in order and unchanged; the receiver accepts the frame, and the
 // sender is notified.

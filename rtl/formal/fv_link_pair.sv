@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // link_send and link_receive, joined by a line that loses any frames, with receipts that return at any time, or not at all: every
 // word that is taken on one side leaves the other once, in order and unchanged, and no good frame is refused for lack of room.
 // The assumptions of fv_link_send and fv_link_receive about each other follow from the code here, with the smallest window.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // link_receive, behind a line that delivers each frame unchanged, damaged or not at all: every word of the stream leaves once, in order
 // and unchanged, for any pauses of the receiver; a good frame that begins with the next word is always accepted; a
 // retry is requested exactly when a good frame shows that words are missing; receipts count what has happened; a received

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // link_send, in front of a receiver that keeps fv_link_receive's rules at the end of a line of any delay and loss: each frame has the
 // stream's words from its `sequence_` on, unchanged; a word is kept until it is received; no word is sent for which the receiver
 // has not reported room; the first frame after a retry begins with the word that is missing; frames are bounded, and a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // link_session, on both sides of a line that takes `Delay` cycles each way and loses any frames, while either side is reset at any time:
 // all frames that a side accepts in one session are from one session of the other side, and that one accepts none but this
 // side's. So what is numbered from zero in a session is never mixed with another's.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // prim_merge: an offer stays until it is taken; each entry is taken from exactly one side and is
 // unchanged; a side that waits is served before the other is served twice.
 module fv_merge #(

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // route_torus of two by two nodes, at the shortest interval of its bounds: whatever the sources send, no word is deflected, a word with a
 // token enters within the bound, and every word leaves where it was sent to, once, within the bound, before its source's
 // next one enters.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // is_served, for ports of 4 to 32 bytes: exactly the bursts that AXI4 allows are served, and every byte of every beat of one of them is
 // in the 4 KiB, so in the page, of its first address.
 module fv_smmu_burst

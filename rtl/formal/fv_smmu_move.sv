@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // smmu_move with pages of 4 words in bursts of 2, and any moves, accesses to tables, drive and memory that keep their rules: a
 // page, whichever it is, ends without an error only when its words, any of which is watched, are where they belong, unchanged, and both
 // sides have answered; an error of either side is told; an access to a table is answered once, with its own word.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // smmu_pages, with any operations in any order on four frames: the state of each is the one that the results announced, every
 // change of it is allowed, nothing that was written is lost, and the counts are right.
 module fv_smmu_pages

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // smmu_tlb, with any operations: a page's translation is the one that was inserted last, a removed page has none, and a page
 // that was inserted just now has one.
 module fv_smmu_tlb

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // smmu_walk with smmu_pages (4 frames), and any jobs, accesses, commands, drives and memories: one page of one table, whichever it
 // is. It is requested only into the frame that its entry names, never into two, and no other page into its frame; a translation
 // is of the frame that it has; its entry names the same page of the drive again before its frame gets another page.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // smmu_window, with any masters, answers, walks and memory: one read, whichever it is, is offered as it came, never before an
 // earlier one with its identifier, carries a walk's failure only if its own walk failed, names its frame as in use until its
 // last word, goes to its frame once, a fixed one as that many single beats, and gets exactly its words.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // smmu_window's writes, with any masters, answers and memory: one write, whichever it is, is offered as it came, goes to its own
 // frame once, a fixed one as that many single beats, and takes exactly its data and their answers; a refused one's data and answer
 // never touch the memory; its frame is in use until its answer.

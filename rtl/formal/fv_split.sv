@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // raid_split, three disks (so that it divides): the pieces of any request cover its blocks once, in
 // order, each on the right disk at the right address, within one stripe (reads: one slot), and no shorter than
 // necessary; and the module never hangs.

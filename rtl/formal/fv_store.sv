@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // hwfs_store: for any offset, length and pauses, the device gets whole blocks in which the requested bytes are those of
 // the application, in order, and all others those of memory (in the first block) or zero (in later blocks); each word
 // once, `last` on the last one, and an offer stays until it is taken.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // hwfs_sum, reading: the last word of a part is passed on only if the part matches the given checksum; `rot` is raised
 // only if it does not; and each word is passed on or raises `rot` within a bounded time.
 //

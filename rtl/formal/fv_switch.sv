@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // route_switch: upwards every child's words leave once, in order, with the child's digit, and a word waits for at most one word of each
 // other child in front of it and of the one before it; downwards each word leaves once, in order, at its child alone, from the next cycle on.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // system_pack: each word of a frame leaves once, in order, in a flit with words of its frame only; `first`, `last` and the count are
 // right; and a word that does not complete a flit never waits.
 //

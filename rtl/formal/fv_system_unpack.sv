@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // system_unpack: flits of a source that come at any time, also while the buffer is full, and of which some are lost on the way, a flit
 // and the rest of its frame. A frame leaves whole, once, in order, or ends as a damaged one. Without a loss every frame leaves.
 //

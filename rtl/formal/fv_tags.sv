@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // sata_tags: for any Set Device Bits of the drive, repeated or not, a queued command ends exactly once: it is offered as
 // ended only if it is outstanding, its data are complete and the drive has ended it; and no ended command is lost.
 module fv_tags

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // timer_capture: every event that is recorded leaves once or is counted as missed; events leave in the order of their time, with
 // the time of their cycle and their tag; none is missed below the stated rate.
 module fv_timer_capture

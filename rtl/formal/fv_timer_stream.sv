@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // timer_stream: each event that is taken is written once, as one record at its place, in order and whole; nothing goes beyond the
 // limit; an offer to the bus stays until it is taken; the count covers exactly the records that are in memory without a
 // gap, and the others that were answered are lost.

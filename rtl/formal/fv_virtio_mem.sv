@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // virtio_mem, with any caller, any memory that follows AXI's rules, and an abort at any time: offers stay until they are taken; from
 // the second cycle of an abort on no address is offered anew, and a word has a strobe only if it was offered before; when
 // `quiet_o` has been high once, nothing is offered, read, written or to be answered any more.

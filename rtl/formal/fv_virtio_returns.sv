@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // virtio_ring with `Parallel`: chains stay in flight and are returned later, in any order. Heads are read from the available
 // ring in order; each return writes exactly one used entry with the given head and length, then increments the used
 // index; a chain is taken only while this is allowed; after a refused chain no memory is accessed.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // virtio_ring: every access is one field of one of the queue's rings, a write only in the used ring; each chain that is handed
 // out and not refused becomes exactly one used entry with its head and length, in the order of the rings, and the used index
 // never passes it; after a refused chain or a failed access no memory is accessed.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // virtio_slots, with any device that follows the rules and requests that arrive, wait and end in any order: the rules for
 // a host hold; a chain gets a free slot; each request is resumed with its saved state, and sees each response once, after
 // the device has given it; no write is offered while a read has data outstanding, and no read during a write's data.

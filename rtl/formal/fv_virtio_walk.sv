@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // virtio_walk: for any contents of memory, it reads whole descriptors inside the descriptor table or inside one indirect
 // table that a descriptor of this chain names; it ends after a bounded number of descriptors; a chain that it accepts is in
 // order, has room for a status, and has the totals of its segments.

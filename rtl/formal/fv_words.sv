@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Compares the scrambler and the CRC with the numbers in the specification: the scrambler's first dwords
 // after a SOF, and the sample frame, a write command whose CRC is 319FFF6F.
 module fv_words

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // workload: for any pauses and responses, a command stays until it is taken, and the next one is not offered before
 // its response; each command has exactly the words of its name and of its data, in order, and each word is
 // the one for its offset in the file; after a failed open the file is not used; and correct data are never counted as a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // sata_writes: for any order of the drive's requests and any pauses of the host, all words of each write leave once and
 // in order, and the host never waits for room for a write that was taken. If the writes end early, the words that the host
 // still sends are dropped, and none of them leaves as a word of a later write.

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Runs the proofs of proofs.toml, and their mutations, each of which must make its proof fail.
 
 Yosys turns a proof into one circuit of single bits, in which the design's inputs, its undriven wires and the registers without

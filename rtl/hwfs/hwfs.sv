@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // A file system: named files on a block device, for accelerators without a processor. FORMAT.md describes the volume;
 // the device can be any device of the `block` interface (docs/rtl-interfaces.md).
 //

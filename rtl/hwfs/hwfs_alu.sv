@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The sequencer's arithmetic, combinational, 64 bits.
 module hwfs_alu
   import hwfs_pkg::*;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // CRC32C over words of `Width` bits, combinational. The caller has XORed the previous state into the low 32 bits of
 // `data_i`; leading zero bytes have no effect. The same logic therefore processes a whole word, an eight-byte address, and
 // a word without four of its bytes.

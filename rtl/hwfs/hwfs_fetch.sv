@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Moves data from the device to the application: drops the bytes of the block before the offset, shifts the rest so that
 // the first requested byte comes first, and stops after the last one. Consecutive fetches form one stream.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Takes a command from the application and writes it to the core's memory, from which the sequencer reads it: first the
 // fields, then the names. Hashes each name (CRC32C, one byte per cycle) and checks that it is UTF-8 without NUL. Takes the
 // next command only after this one has been answered.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Loads nodes from the device into memory and verifies their CRC32C; computes the CRC32C of nodes in memory before they are
 // stored. One CRC unit processes one word of the data stream per cycle, or one row of memory while it seals a node.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The file system core's types: the application's command and status, and the sequencer's
 // instruction set. rtl/hwfs/README.md explains both; `microcode/isa.py` holds the same numbers, and
 // a test compares the two.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Sends the core's requests to the device and counts the outstanding ones of each class: loads, flushes, writes, fetches.
 // Tags: 00000 the load, 00001 the flush, 01nnn a write, 1nnnn a fetch. The numbers are assigned in ascending order, so a
 // fetch that is answered out of order is detected.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The core's memory: the volume's state, the nodes in use and the index. It has two read ports, each with its own copy in
 // block RAM, and one write port, which the load engine, the sealing engine, the command intake and the sequencer use with
 // descending priority.

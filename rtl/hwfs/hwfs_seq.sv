@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The sequencer: runs the microprograms of `microcode/`, one instruction per cycle, without branch delays. It makes the
 // decisions; the engines move the data.
 //

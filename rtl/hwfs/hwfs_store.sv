@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Moves data to the device: nodes from memory, and the application's data, shifted to their position in their blocks. The
 // bytes of the first and the last block that the application does not write come from memory, where the sequencer has put
 // the old blocks, or are zero. Consecutive puts form one stream.

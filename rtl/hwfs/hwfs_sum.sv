@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Computes the CRC32C of a file's data in the stream, before hwfs_fetch or after hwfs_store, one word per cycle. Data that
 // are read come in parts. The sequencer supplies the end and the expected checksum of each; the last word of a part with
 // another checksum is not passed on. For data that are written, the sequencer supplies the checksum to continue, and reads

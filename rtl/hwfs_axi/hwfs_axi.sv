@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The processor's interface to the file system core: commands through AXI4-Lite registers, and their data by DMA through a
 // 32-bit AXI4 manager. README.md documents the registers.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Moves the data of one command between memory and the file system core, in bursts of up to 256 words that do not cross
 // 1 KiB boundaries.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The types of the processor's interface to the file system core.
 package hwfs_axi_pkg;
   // The interface's own statuses; smaller ones come from the core (hwfs_pkg::fs_status_e).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The registers of the processor's interface: a command, its names, its start and its result. README.md has the table.
 //
 // Owns the command. While one is being executed, a write to its registers or another start is answered with SLVERR and has

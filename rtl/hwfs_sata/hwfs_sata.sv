@@ -1,7 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // A file system in hardware on Serial ATA drives: `hwfs` in its own clock domain, each drive's host in the drive's.
 //
 // The application's ports are those of `hwfs`. Each drive's ports carry decoded words, like those of `sata`; a transceiver
-// needs a `sata_phy` in between (as in `sata_host`). At 150 MHz the file system keeps up with two drives of 3 Gb/s.
+// needs a `sata_phy` in between (as in `sata_host`). With two cycles for each of a drive's, the file system keeps up with two drives.
 //
 // `Slots` selects the connection between the file system and the drives:
 //   Slots 0    one drive, through a clock crossing without a buffer. The file system reads one extent at a time, so a

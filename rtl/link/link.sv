@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // A full-duplex link between two nodes: words that enter on one side leave on the other, in order, each once, as long as the
 // CRC detects what the line does to them. README.md has the format and the bounds.
 //

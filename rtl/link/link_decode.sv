@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Makes symbols from the received blocks of a link: descrambles, recognises frames, and checks the CRC.
 //
 // Words of a frame come before it is known whether the frame is good: only `good_o`, with the frame's end, makes them valid.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Makes the blocks of a link from symbols: adds the CRC, then scrambles. A symbol is on the line two slots later.
 //
 // A slot is a cycle in which the PHY takes a block.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Finds the blocks' boundaries (IEEE 802.3, clause 49, block lock): locked after 64 correct synchronisation headers in a row, not
 // locked after 16 wrong ones among 64. While not locked, each wrong header moves the boundary by a bit.
 //

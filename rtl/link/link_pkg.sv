@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Blocks, frames, CRC and scrambling of the link between nodes.
 //
 // Blocks are those of 64b/66b coding (IEEE 802.3, clauses 49 and 82): two bits of synchronisation, then eight octets, the lowest bit

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The receiving half of a link: delivers the words of good frames in order, once, and requests again what is missing.
 //
 // A frame's words go into the buffer as they come; they count only when the frame's end is good and its first word is the

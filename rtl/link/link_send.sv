@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The sending half of a link: keeps words until the other side has received them, cuts them into frames, and goes back when the
 // other side misses some.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Whether both sides have started from zero: a session begins when each has heard the other's greeting, and ends when one side
 // greets again (it was reset) or nothing good is received for `2 ** DeadLog2` cycles.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Reads ahead from a memory that answers one cycle after the request, and offers the words with
 // ready and valid, one per cycle.
 //

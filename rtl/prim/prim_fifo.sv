@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // A first-in first-out queue in one clock domain. The oldest entry is shown without a request (first
 // word falls through), so an entry written in one cycle can leave in the next.
 //

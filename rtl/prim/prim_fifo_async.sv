@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // A first-in first-out queue between two clock domains. Each side's pointer crosses as a Gray code
 // through two flip-flops, so that a pointer that is sampled while it changes is read as its old or its new
 // value; both are safe.

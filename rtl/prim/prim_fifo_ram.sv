@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // A queue for many words: the entries are in block RAM, and a short queue of those read ahead hides
 // its cycle of delay, so that a word can leave in each cycle.
 //

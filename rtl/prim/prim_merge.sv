@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Merges two streams into one. They take turns when both have an entry to send. An offered entry
 // stays until it is taken, as the ready/valid handshake requires.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // A memory with one write port and one read port in one clock domain. The requested word appears one
 // cycle later and stays until the next request. A read in the cycle of a write to the same word
 // returns the old word, which every vendor's block RAM supports.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Several disks as one block device: striped (RAID-0) or, with `Mirror`, copies (RAID-1). With a single disk that
 // reorders, the order of the reads is restored, and they still overlap.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // One disk of an array: gives each piece its tag, keeps the pieces' order whatever order the disk
 // answers in, and matches the data widths.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The read half of an array's lane: a ring of slots, each room for one piece's data. A piece gets a
 // slot before its request goes to the disk, so the disk is never held up, may answer its requests in
 // any order, and the data still leave in the order in which the pieces came.

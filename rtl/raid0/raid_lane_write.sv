@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The write half of an array's lane: the queue of data for the disk, and the results of writes,
 // flushes and discards in the order of the pieces, regardless of the order in which the disk
 // responds.

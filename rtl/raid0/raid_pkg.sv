@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Types of the signals between the array's modules.
 package raid_pkg;
   import block_pkg::*;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Joins the lanes' data into the array's read stream, in the order of the pieces, and their results
 // into the responses.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Makes a mirror's copies equal: reads each piece from a disk that can, and writes it to all. A flush ends the pass.
 //
 // A host of the mirror while nobody else is: one request at a time. Where the copies differ, the mirror has not said that

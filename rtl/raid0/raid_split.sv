@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Splits each request into pieces: a piece lies on one disk, in one stripe, and a piece of a read also fits into one slot.
 // Computes the disk and the address on it: stripe s of the array is stripe s / Disks of disk s mod Disks.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Hands the array's write data to the lanes, in the order of the pieces, and joins the results of
 // writes, flushes and discards into the responses.
 //

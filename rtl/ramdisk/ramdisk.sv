@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // A block device in memory, behind an AXI4 memory controller. Reads and writes run in parallel;
 // reads are answered in order, and so are writes and flushes.
 //

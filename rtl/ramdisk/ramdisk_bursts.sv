@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Splits one transfer into AXI bursts of at most 256 words that do not cross 4 KiB boundaries (ARM IHI
 // 0022, A3.4.1). Takes the next transfer in the cycle in which the last burst of this one leaves.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // A node of a torus whose rings have one direction each: words go east in their row until they are in their column, turn, and go
 // south to their row. A word that passes never waits: in the row it has priority over the node's own, in the column over those that
 // turn, which wait in a queue.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // A token bucket with room for one token, in front of a network: a word passes at the earliest `Interval` cycles after the one before
 // it. A network's bounds follow from this alone.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // A node of a tree: words of `Ways` children to their parent, in turns, and words of the parent to the child that they name.
 //
 // Upwards a child waits for at most one word of each other child whenever the parent takes words. Downwards a word passes in one

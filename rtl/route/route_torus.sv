@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // A network of Columns x Rows nodes that moves single words: each word arrives once, and within a bound. README.md has the bound.
 //
 // Node n is in column n % Columns and row n / Columns. Each node's output must be taken in its cycle.

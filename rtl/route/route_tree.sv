@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // A tree between a root and `Ways` ** `Levels` leaves: words of any leaf to the root, in the order of each leaf, and words of the root
 // to any leaf, in order. README.md has the bounds.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // A Serial ATA host behind the block interface: `block_front`, the command, transport and link layers.
 //
 // The PHY interface has 32 bits of decoded words in each direction in this clock (75 MHz for 3 Gb/s, 150 MHz for 6 Gb/s):

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The 8b/10b code of the Serial ATA line (IEEE 802.3, clause 36.2.4; Serial ATA 3.x, clause "Encoding").
 //
 // Bit 0 of a symbol (a) is the first on the line. Disparity: 1 positive, 0 negative. `decode` accepts exactly the

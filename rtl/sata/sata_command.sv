@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The command layer of a Serial ATA host: turns block requests into ATA commands (ACS-3), and their results into responses.
 //
 // After the link has come up: signature, IDENTIFY DEVICE, SET FEATURES; then READ and WRITE DMA EXT one at a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // A Serial ATA host down to the transceiver: `sata` and its PHY. Instantiate one for each transceiver.
 //
 // The parameters are those of `sata` and `sata_phy`. ClockKhz is the clock's at 1.5 Gb/s; `rate_i` says how fast it is, so the deadlines

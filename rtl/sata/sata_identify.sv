@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Parses IDENTIFY DEVICE and the queued error log (ACS-3, 7.12 and 9.13) as their dwords pass.
 //
 // Owns the geometry. `usable_o`: the drive has 48-bit addresses and blocks of the size that the core was built for.

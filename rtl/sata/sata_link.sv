@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The link layer of a Serial ATA host (Serial ATA 3.x, clause "Link layer"): sends and receives frames, one at a time,
 // each scrambled, with a CRC, between SOF and EOF; flow control by HOLD in both directions; two ALIGN in
 // every 256 dwords.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Out-of-band signals (Serial ATA 3.x, clause "Out of band signaling"): six bursts with idle gaps between them. The
 // length of the gaps distinguishes COMRESET and COMINIT from COMWAKE.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The PHY of a Serial ATA host, up to the transceiver's parallel side: brings the link up and monitors it
 // (Serial ATA 3.x, clause "Phy initialization state machine", host), encodes, decodes, crosses from the recovered clock.
 //

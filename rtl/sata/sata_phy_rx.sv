@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The receiving half of the PHY, in the clock recovered from the line: finds words by their comma, decodes them, and
 // removes ALIGN.
 //

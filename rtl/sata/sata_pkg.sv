@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Words, primitives, scrambling and CRC of the Serial ATA link (Serial ATA 3.x, link layer), and types that the
 // core's layers share.
 //

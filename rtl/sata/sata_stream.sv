@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // A streaming port for designs that use one transfer at a time: a command, its words as a stream, a status. A thin
 // wrapper over the block interface: it is the host of `sata` or `sata_host` (or of any device of this width).
 //

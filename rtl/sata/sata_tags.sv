@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Tracks the queued commands: which tags are taken, have all their data, or were ended by the drive.
 //
 // Owns these bits, the direction and the length of each tag. A tag ends once: by the drive (`done_i`, then offered as

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The transport layer of a Serial ATA host (clause "Transport layer"): turns commands and data into frame
 // information structures (FIS), and back.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Buffers the data of outstanding writes: words arrive in the order of the host's requests, and leave in the order in
 // which the drive requests them.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Drives raid0_sim: random requests compared with a model of the contents, or a stream whose rate is
 // measured. `array_bench random SEED CYCLES`, `array_bench leave SEED CYCLES`, `array_bench resync SEED` and `array_bench speed CYCLES`.
 //

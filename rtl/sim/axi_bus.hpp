@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The AXI pins of a verilated top: registers over AXI4-Lite, and a memory for its AXI4 manager, which calls its owner
 // for every access. Ends the run if the manager violates AXI's rules.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // A memory behind AXI4, for simulation, with a model of its delay and its width. Answers in order.
 //
 // A burst's first word comes at least `Latency` cycles after its address (a write's response, after its

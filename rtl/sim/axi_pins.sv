@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // AXI ports as plain pins, for tops whose test bench plays the processor and the memory, and cannot access packed structures.
 
 // The ports of registers over AXI4-Lite, and what joins them to the structures.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // A block device in memory that drives the device's side of one interface. It is fast: only the journal of
 // unflushed writes allocates memory in a cycle.
 //

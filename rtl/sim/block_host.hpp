@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Plays the host's side of one block interface: sends the requests of a source, any number of them
 // concurrently, and returns each with its data and status. Obeys the host's rules (docs/rtl-interfaces.md).
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // One block interface as plain pins, for test benches that cannot access packed structures.
 // The host's pins are inputs and the device's are outputs, or vice versa.
 

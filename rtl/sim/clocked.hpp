@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The parts that all benches of a verilated top share: the top, its clock, its reset, and the report of a failure.
 #pragma once
 

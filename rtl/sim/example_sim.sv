@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The example system with a memory behind each of its AXI4 ports, for a test bench that acts as the processor.
 module example_sim #(
   parameter int unsigned Disks     = 2,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Plays the application of the file system core: one command at a time, with its names, data and
 // answer. Pauses at random, and can stop sending or taking data permanently.
 #pragma once

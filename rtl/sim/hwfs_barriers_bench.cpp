@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Directed power cuts: checks whether the file system core, with the microprogram that `+microcode=FILE` names, keeps its
 // guarantees in each of the scenarios below. Whenever the result of a cut would change, the software's volume in the same
 // process mounts and checks every image that a cut may leave (each unflushed write is lost, kept or torn).

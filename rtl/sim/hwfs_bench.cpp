@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Drives hwfs_sim with a script: the core on a device in memory. A line of the script (standard input)
 // is a command; each prints a line.
 //

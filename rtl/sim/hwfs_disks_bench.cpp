@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Drives hwfs_disks_sim with a script: the file system core on a RAM disk or an array of them. The bench generates and
 // compares the files' contents from a seed, so that long files need no copy. Each line (standard input) is a command and
 // prints `status value cycles`. A difference in the data ends the program.

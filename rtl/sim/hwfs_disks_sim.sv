@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The file system core on a RAM disk, or an array of them, each on a memory with the model's delays. The bench is
 // the application. While `loading` is high the core is in reset and the bench is the disks' host, to load and save
 // volumes through the same interface. The bench's pins are registered here, so that one evaluation per cycle is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The application's side of the file system core as plain pins, for the tops of test benches.
 `define HWFS_APP_PINS(WIDTH) \
   input  logic        cmd_valid, name_valid, answer_ready, give_valid, take_ready, \

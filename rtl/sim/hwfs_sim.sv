@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The file system core on pins, for a test bench that drives the application's and the device's side. Checks the
 // block interface in each cycle, and that the core does not withdraw what it offers to the application.
 //

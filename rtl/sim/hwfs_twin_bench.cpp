@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Runs the file system core and the software's volume side by side in one process: the same random operations on
 // both, on volumes of random shapes. `bench SEED SECONDS` runs sequences until the time is over, but at least eight. With
 // a third argument `damage` one bit of a file is inverted in each image that the core leaves, which must be detected.

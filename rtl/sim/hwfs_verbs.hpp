@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // A script's commands to the file system core, for benches that generate the contents of files from a seed, so that long
 // files need no copy for the comparison.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The pins of one block interface, as pointers into a verilated model, and the two phases of a cycle.
 //
 // A bench's cycle: evaluate with the clock low, let every agent `sample` its inputs, evaluate with

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // An array on pins, for test benches that act as its host and its disks. Every interface is checked.
 module raid0_sim
   import block_pkg::*;

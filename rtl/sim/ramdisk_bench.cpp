@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Drives ramdisk_sim: one RAM disk, or an array of them, on a memory with the model's delays.
 //
 // `ramdisk_bench single OP BLOCKS N` executes N requests one after the other and prints the mean number of

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // One RAM disk, or an array of them, each on its own memory with the model's delays, on pins for a
 // test bench that acts as the host. Every interface is checked.
 module ramdisk_sim

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // RAM disks, each on a memory with the model's delays, as one block device: a single disk, or an array of several.
 module ramdisks
   import block_pkg::*;

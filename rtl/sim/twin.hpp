@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The software's volume (crates/twin), linked into a simulation: the functions of its C interface, and a class
 // around them. A negative result is an error.
 #pragma once

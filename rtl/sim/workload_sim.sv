@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The workload generator on pins, for a test bench that acts as the file system core.
 module workload_sim
   import hwfs_pkg::*;

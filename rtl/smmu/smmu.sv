@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // A storage memory management unit: a window of an AXI4 bus through which masters load from and store to a drive.
 //
 // A page of the window that is accessed is read from the drive into a frame in memory, the access goes on to the frame, and

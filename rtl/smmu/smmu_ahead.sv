@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Reads ahead of reads in order: makes the next pages present before they are asked for. Off while `pages_i` is zero.
 //
 // A read of the page behind the last one continues a run, any other page starts a new one. Follows one run. Its lookups come

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Translates one access at a time: takes it, looks it up, and touches its page in the same cycle in which it answers.
 //
 // Refuses what the burst's form, the context, its limit, its rights or the page forbid, and reports each refusal once with

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Moves whole pages between the drive and their frames, and reads and writes single entries of tables, over one AXI4 manager
 // port and one block interface (as the host).
 //

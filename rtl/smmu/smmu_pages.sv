@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The states of all frames: the only place that changes one. One operation in each cycle; its result and its change belong
 // together, so nothing can come between them.
 //

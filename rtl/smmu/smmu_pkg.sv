@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The types of the storage memory management unit.
 //
 // A *page* is a page of a table, which contexts see from address 0 of the window on. A *frame* is a page's place in memory.

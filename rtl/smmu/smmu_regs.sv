@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The registers, the contexts, the counters and the log of errors, behind AXI4-Lite. README.md has the table.
 //
 // A write that cannot be done (an unknown register, a command during another, the frames while accesses are enabled) is

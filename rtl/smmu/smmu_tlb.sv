@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The frames of the pages that were translated last: sets of four ways, in LUT RAM. One operation in each cycle.
 //
 // Never has two entries for one page: an insertion replaces the page's own entry. An entry leaves when its page leaves its

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Makes pages present, one after another: reads the table, takes a frame, writes the frame into the table and starts the
 // drive's read. Does all else that changes which page a frame has, too: it evicts by CLOCK, writes dirty pages behind, and
 // walks through all frames for a command. So a table's entry, the TLB and a frame's owner change in one place and one order.

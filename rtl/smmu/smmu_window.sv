@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The window: an AXI4 subordinate whose accesses wait here until their pages are present, and then go on to the frames.
 //
 // Up to four read bursts and one write burst wait at the same time. Reads with the same identifier stay in order, others

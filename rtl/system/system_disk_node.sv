@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // A disk node: an AoE target over the node's block device, with its port to a network. Reset it when the node's power returns.
 //
 // Buffers, SectorsLog2  as in aoe_target

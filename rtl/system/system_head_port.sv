@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // A head node's port to a network: the initiators of several remote disks, each a block device. Their flits leave in turns, and what
 // arrives goes to the initiator of its source.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Packs a frame's 32-bit words into flits, the words of a network. A frame begins with a flit and ends with one, so a flit has words of
 // one frame only.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // A torus between a head node and its disk nodes: flits of any disk to the head's port that serves it, and back.
 //
 // Port p of the head is the node in column p and row p, and its disks are column Ports + p: disk d is in column Ports + d / Ways and row

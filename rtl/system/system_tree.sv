@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // A tree between a head node and its disk nodes, with the ports of `system_torus`: the head is the root, and its ports share the
 // root's words, in turns. Every source may send in each cycle; the switches hold back what does not fit.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Unpacks the flits of one source into a frame's 32-bit words, as an AoE core takes them.
 //
 // A frame leaves with all of its words, or ends as a damaged one. Flits may be lost in front of this module (a node that was switched off

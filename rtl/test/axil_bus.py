@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Registers behind AXI4-Lite, driven as by a processor, for cocotb."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The nucleotide seed scan: its hits, their order and its counters against the scalar model in Rust. Run by test_blastn.py."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The nucleotide seed scan behind the file system core: a database's file of sequences on a volume, as the command stored it, is
 scanned as it is. Run by test_blastn.py and by the figures; RESULT gets the counters."""
 

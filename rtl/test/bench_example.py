@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The example system, driven through its AXI4-Lite registers as by a processor: mount, create, write, read back,
 random access, delete, and refused accesses. Run by test_workload.py."""
 

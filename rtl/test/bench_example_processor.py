@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The example system with the processor's interface, driven through its registers: reads a file into memory and writes
 another one from there. Run by test_workload.py."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """A RAM disk on its memory: data, faults, refused requests, the model's delays. Run by test_rtl.py."""
 
 import os

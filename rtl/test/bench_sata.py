@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The Serial ATA host with the drive of `sata_drive.py`. Run by test_sata.py."""
 
 import os

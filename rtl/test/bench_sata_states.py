@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The rows of rtl/sata_states.py with the drive of `sata_drive.py`: the outcomes are those of the model in C++. Run by test_sata.py."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The window and the memory ports of the storage memory management unit with an AXI manager and AXI memories that were not written for it:
 those of cocotbext-axi. Run by test_smmu.py."""
 

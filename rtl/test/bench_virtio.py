@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The virtio-blk device's registers in the order of the specification (virtio 1.2, 3.1.1 and 4.2.3), and requests through a
 memory on AXI4. Run by test_virtio.py."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The workload generator with a simulated file system: the data that it sends and receives, its counters, its handling of
 errors and of a file system that stops. Run by test_workload.py."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The host's side of a block interface on plain pins (`rtl/sim/block_pins.sv`), for cocotb."""
 
 import random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Builds a verilated top for cocotb and runs a module's tests on it."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Runs scripts on the file system core (`rtl/sim/hwfs_bench.cpp`), and volumes on plain files with the
 `straightway` command."""
 

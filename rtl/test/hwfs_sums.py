@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Volumes whose files have data checksums, and the locations of checksums and data in an image.
 
 STRAIGHTWAY_SEED=... repeats a run; the seed is printed with each failure.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Tests the journal of block_device.hpp on pins without a model: the contents after a power cut.
 #include <cstdio>
 #include <cstdlib>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The link's blocks and frames, written from its README and bit by bit, for comparison with the core."""
 
 import zlib

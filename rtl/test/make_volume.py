@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Makes an empty volume from FORMAT.md alone, also for devices with blocks of 64 bytes, which plain files
 under the command do not have.
 

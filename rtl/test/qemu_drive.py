@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """QEMU's Serial ATA drive (`ide-hd`) as the drive of `sata_sim`, for cocotb.
 
 The link and the frames are those of `sata_drive.py`; each command of the core goes to an AHCI controller of QEMU, whose processor is

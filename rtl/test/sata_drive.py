@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """A Serial ATA drive on the decoded words of `sata_sim`, for cocotb: link, frames and the commands that the host uses.
 
 Written from the specification, and independent of the C++ model, so that the two do not share a misunderstanding. The link is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Remote disks by ATA over Ethernet: single frames, faulty networks, targets that leave, arrays of remote disks.
 
 STRAIGHTWAY_SEED=... repeats a run; the seed is printed with each failure.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Remote disks with the other ends that Linux has: its driver `aoe` and our target, `vblade` and our initiator.
 
 Own guests: the process at the other end of a network card must run before QEMU starts.

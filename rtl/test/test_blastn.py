@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The nucleotide seed scan under cocotb, against the scalar model in Rust, and its lint. STRAIGHTWAY_SEED=... repeats a run."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The file system core on volumes that the command made, and the command on volumes of the core.
 
 STRAIGHTWAY_SEED=... repeats a run; the seed is printed with each failure. STRAIGHTWAY=... names the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """A read whose data the application stops taking ends with TimedOut, and none of its data appear in the next read.
 
 STRAIGHTWAY_SEED=... repeats a run; the seed is printed with each failure.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Speculation in the file system core: data are requested before the slot is verified, data are stored before the name is
 looked up, a superblock is sealed before it may be written. A wrong guess has no effect.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The processor's interface to the file system core: registers and DMA, driven through the bench's socket.
 
 STRAIGHTWAY_SEED=... repeats a run; the seed is printed with each failure.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The write barriers of the file system core: without any one of its barriers, the microprogram must violate a guarantee in
 a directed power cut (rtl/sim/hwfs_barriers_bench.cpp); the complete microprogram must keep all guarantees.
 crates/volume/src/order.rs has the barriers' names and the reason for each.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Volumes with intact nodes and valid checksums that name units outside the volume, on a device that is longer than the
 volume. The core and the software both report a damaged node, and the core writes nothing outside the volume.
 """

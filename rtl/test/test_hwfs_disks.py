@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The file system core on striped arrays of RAM disks, in several configurations. The command reads the core's volumes; a
 failing disk causes an error only for the data on it. Mirrors: test_hwfs_sata.py.
 

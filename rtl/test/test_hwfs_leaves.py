@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Files of the file system core whose map has leaves: growth beyond the slot, level by level, and release from the end;
 alternately with the command, and with power cuts.
 

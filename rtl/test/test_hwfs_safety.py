@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The table `hardware` of docs/safety.md: tests every cell on the verilated core. `SAFETY_WRITE=1` writes the table.
 
 This needs no guest: a drive behind a file system in hardware is protected by the command and the core, not by this machine's

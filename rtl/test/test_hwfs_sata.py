@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The file system core on Serial ATA drives: one behind a clock crossing, and two that are striped or mirrored. Power cuts
 with active write caches, drives that answer out of order, fail and are unplugged; the command reads the core's volumes.
 STRAIGHTWAY_SEED=... repeats a run; STRAIGHTWAY_CUTS sets the number of cuts (0: 100 for each configuration).

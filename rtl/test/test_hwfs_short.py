@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The fast paths of the file system core: a put to units that are known to be free, and a delete of a file with one extent.
 Mixed with commands that take the general path, with devices that fail at each step, and with damaged slots.
 

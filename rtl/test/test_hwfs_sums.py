@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Files with data checksums on the file system core: it reads the command's files and verifies them. A wrong bit is detected
 before the last word of the read. `hwfs_sums.py` makes the volumes.
 """

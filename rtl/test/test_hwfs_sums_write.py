@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Files with data checksums that the file system core writes: the command reads and verifies them, also after power cuts.
 `hwfs_sums.py` makes the volumes.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Compares the verilated file system core with the software's volume in one process (rtl/sim/hwfs_twin_bench.cpp).
 
 STRAIGHTWAY_SEED=... repeats a run; the seed is printed with each failure. STRAIGHTWAY_BUDGET (100000 or 60s) sets the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The link between nodes: every word once and in order over a line that damages, loses and shifts; bounds; blocks against a model.
 
 STRAIGHTWAY_SEED=... repeats a run; the seed is printed with each failure.

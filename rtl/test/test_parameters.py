@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Each value outside a parameter's range ends elaboration, in both readers; both ends of each range elaborate.
 
 Starting a reader takes longer than an instance, so many values are instances of one design: each error must name its parameter and value.

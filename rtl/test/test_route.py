@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The networks between nodes: each word once, where it was sent to, in order, within the bounds; and under more load than they can bear.
 
 STRAIGHTWAY_SEED=... repeats a run; the seed is printed with each failure.

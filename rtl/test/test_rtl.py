@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Tests of the hardware: lint, cores, cocotb benches and randomised C++ benches.
 
 STRAIGHTWAY_SEED=... repeats a run; the seed is printed with each failure.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The Serial ATA host against a model of a drive, word by word and bit by bit: random requests with power cuts, the
 fault matrix, the 8b/10b code, out-of-band signals and how a link starts.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The storage memory management unit: its registers, every reason to refuse, random accesses against a scalar model, faults.
 
 STRAIGHTWAY_SEED=... repeats a run; the seed is printed with each failure.

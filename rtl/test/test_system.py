@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """A head node and its disk nodes on a torus and on a tree: the networks alone, files, a search, rates, nodes that are missing or leave.
 
 STRAIGHTWAY_SEED=... repeats a run; the seed is printed with each failure.

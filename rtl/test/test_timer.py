@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The profiling timer under cocotb, and its lint. STRAIGHTWAY_SEED=... repeats a run."""
 
 # partner: cocotb | program

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The virtio-blk device: its registers, requests, random chains, hostile rings and resets, over a RAM disk and an array.
 
 STRAIGHTWAY_SEED=... repeats a run; the seed is printed with each failure.

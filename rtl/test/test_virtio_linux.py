@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Linux's own virtio_blk on the verilated core: a file system, fio with verification, and a power cut, on a RAM disk, an
 array, a SATA drive, which one guest has at the same time.
 

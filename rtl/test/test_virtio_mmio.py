@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Linux's virtio_mmio on the core's registers: its accesses to QEMU's device are recorded while it probes, leaves and comes back, and
 replayed on the verilated core with requests in flight at every reset.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The workload generator, alone and in the example system on AXI, under cocotb.
 
 STRAIGHTWAY_SEED=... repeats a run; the seed is printed with each failure.

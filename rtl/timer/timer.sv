@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The profiling timer `timer_native` behind AXI4-Lite. An access to an unassigned address is answered with SLVERR.
 module timer #(
   parameter int unsigned Lines     = 4,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Stamps what happens in a cycle with that cycle's time, and gives it out as one event per cycle, in order.
 //
 // Everything of one cycle (an event of software, and each line that has risen) is a group. Groups wait in a short queue, so

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // A profiling timer by its native port: one 32-bit write stamps an event in the cycle of the write, and interrupt lines are stamped
 // and counted beside it. Events wait in block RAM until they are read, or written to memory. README.md has the registers.
 //

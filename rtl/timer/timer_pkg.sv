@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // What the profiling timer records.
 package timer_pkg;
   typedef logic [63:0] time_t;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Writes events to memory as an AXI4 manager: one record of 16 bytes per event, one after the other from `base_i` on, until
 // `limit_i` of them. A record is the registers AT, TAG and SOURCE in their order.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // A virtio-blk device in front of any device of the block interface, so that stock drivers can use it as a disk.
 //
 // Registers over AXI4-Lite (virtio over MMIO, version 2); rings and data over an AXI4 manager; the disk is a block device

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Reads and writes runs of consecutive words in the guest's memory: an AXI4 manager for one run at a time.
 //
 // Splits a run at multiples of 1 KiB, so that no burst is longer than 256 words or crosses 4 KiB, and sends addresses

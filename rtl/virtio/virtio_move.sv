@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Moves bytes between a stream of words and the segments of a chain, in order: with `push_i` from the stream into the
 // guest's memory, otherwise from memory into the stream.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The types of the virtio-blk device. "Section" in this core's comments is a section of the virtio specification 1.2.
 package virtio_pkg;
   import axi_pkg::address_t;

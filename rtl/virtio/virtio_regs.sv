@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The device's registers: virtio over MMIO, version 2 (section 4.2.2), and the block device's configuration
 // (section 5.2.4), behind AXI4-Lite.
 //

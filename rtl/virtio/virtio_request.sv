@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Executes the request of one chain (section 5.2.6): reads its header, issues requests to the disk, moves the data,
 // writes the status.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Serves the queues: takes chains from the available rings and returns each in the used ring (sections 2.7.6, 2.7.8,
 // 2.7.10 and 2.7.13).
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Keeps several requests in flight on the block interface, each in a slot whose number is its tag.
 //
 // `virtio_request` and `virtio_move` work on one slot at a time. A request that would wait for the disk is parked here,

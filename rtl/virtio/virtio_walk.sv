@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Reads one descriptor chain into the segment memory and computes its total lengths (sections 2.7.5 to 2.7.7).
 //
 // A chain has at most `Slots` segments and at most one indirect table, at its end, so the walk terminates whatever

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // An accelerator that reads storage as memory: loads a range of the window of `smmu`, counts the words that equal a key, keeps
 // the place of the first one, and sums all words. ../README.md has the registers.
 //

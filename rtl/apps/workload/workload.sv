@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The workload generator: acts as an accelerator that keeps its data in files. Writes and reads one named file
 // through the file system core's application interface, in sequence or at random offsets, generates and checks
 // the data in hardware, and measures.

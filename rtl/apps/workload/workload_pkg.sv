@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The workload generator's configuration and results. rtl/apps/README.md has a table of both.
 package workload_pkg;
   typedef enum logic [3:0] {

@@ -1,3 +1,4 @@
+; SPDX-License-Identifier: Apache-2.0 OR MIT
 ; Commands that change the volume. FORMAT.md, "Operations", specifies the order of their writes.
 
 cmd_create:

@@ -1,3 +1,4 @@
+; SPDX-License-Identifier: Apache-2.0 OR MIT
 ; Moving data. While one extent streams, the next one's request is made.
 
 cmd_read:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Computes how deep the microprogram's calls nest, to compare it with the depth of the sequencer's stack."""
 
 STACK_DEPTH = 8  # StackDepth of hwfs_seq.sv

@@ -1,3 +1,4 @@
+; SPDX-License-Identifier: Apache-2.0 OR MIT
 ; Maps with leaves, or that get their first leaf: growth and release at the map's end (R5). FORMAT.md, "Operations".
 
 ; One reserve operation for the file in snode, whose slot is full of extents or whose map has leaves: one

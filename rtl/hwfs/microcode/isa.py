@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The sequencer's instruction set: the codes of hwfs_pkg.sv, and the encoding of instructions."""
 
 ALU = {name: code for code, name in enumerate(

@@ -1,3 +1,4 @@
+; SPDX-License-Identifier: Apache-2.0 OR MIT
 ; The memory, and the volume's structures in it (FORMAT.md). Addresses and offsets are in bytes.
 
 ; --- What the intake writes (hwfs_intake.sv) ---

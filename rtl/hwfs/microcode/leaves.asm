@@ -1,3 +1,4 @@
+; SPDX-License-Identifier: Apache-2.0 OR MIT
 ; Leaves: finding the end of a map with leaves, allocating and writing them. FORMAT.md, "File map".
 
 ; Finds the end of the map in snode, which has leaves. V_LEAF, V_LFIRST <- its last leaf, which SPARE

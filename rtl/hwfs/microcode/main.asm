@@ -1,3 +1,4 @@
+; SPDX-License-Identifier: Apache-2.0 OR MIT
 ; Start, the loop over commands, and the failure paths.
 
   b start

@@ -1,3 +1,4 @@
+; SPDX-License-Identifier: Apache-2.0 OR MIT
 ; A file's map: the address in the volume of a byte of the file.
 
 ; Looks up byte r1 of `file`: r2 <- its address, r4 <- how many bytes are contiguous from there. Keeps r1.

@@ -1,3 +1,4 @@
+; SPDX-License-Identifier: Apache-2.0 OR MIT
 ; Mounting: the superblocks, the shape, recovery, the index. Unmounting.
 
 cmd_mount:

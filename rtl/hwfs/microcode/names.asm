@@ -1,3 +1,4 @@
+; SPDX-License-Identifier: Apache-2.0 OR MIT
 ; Nodes and pairs, slots, the index, and finding a name.
 
 ; Loads the node at r1 into memory at r2 if it has magic r3 and is member r4 (0: A, 1: B); r6 <- its

@@ -1,3 +1,4 @@
+; SPDX-License-Identifier: Apache-2.0 OR MIT
 ; After a power cut: completes or undoes the one operation that was under way (FORMAT.md, "Recovery"), and
 ; frees what is left of removed files.
 

@@ -1,3 +1,4 @@
+; SPDX-License-Identifier: Apache-2.0 OR MIT
 ; Fast paths for the usual cases: a put that fits into units that are known to be free, and a delete of a file of one
 ; extent. Each writes the same as the general path, in the same order; unusual cases take the general path before anything
 ; has changed. All nodes are sealed before the first one is stored, because both use the same port of the memory.

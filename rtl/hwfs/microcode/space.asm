@@ -1,3 +1,4 @@
+; SPDX-License-Identifier: Apache-2.0 OR MIT
 ; Space: bitmaps, and the operations that reserve and release units. FORMAT.md, "Operations".
 
 ; A barrier: everything written before it is durable before anything after it is written. Clobbers r1.

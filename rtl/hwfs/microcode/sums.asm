@@ -1,3 +1,4 @@
+; SPDX-License-Identifier: Apache-2.0 OR MIT
 ; Files with checksums of their data, which hwfs_sum computes in the stream. FORMAT.md, "Checksums of data".
 ;
 ; Let q = b / 2^14, and Q = q rounded down to a multiple of the unit: the number of b's span times the unit. Byte b of the

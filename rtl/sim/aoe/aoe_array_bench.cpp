@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Remote disks as one block device: contents, rates, and the cycles of a frame.
 //
 // `aoe_array_bench random SEED CYCLES [cut]`: random requests against a model of the contents; with `cut`, a line carries nothing at

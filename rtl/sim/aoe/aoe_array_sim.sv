@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Remote RAM disks, one as a block device, or several as an array. Every block interface is checked.
 module aoe_array_sim
   import block_pkg::*;

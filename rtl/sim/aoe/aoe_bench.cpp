@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Remote disks: an initiator and a target of ATA over Ethernet.
 //
 // `aoe_bench directed SEED`: single frames to the target. `foreign SEED`: the initiator with a target that the bench plays.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Single frames to the target, and their answers: each command, each error, each kind of frame that is ignored.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The initiator with a target that the bench plays: one of the first generation, and answers that must not be accepted.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Frames between two nodes over two links, in both directions.
 module aoe_line_linked
   import link_pkg::*;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The top of the benches with its agents: the initiator's host, the target's device, the pins of frames on both sides.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Frames between an initiator and a target: their fields, the pins on which they enter and leave, and a network that loses, repeats,
 // delays, reorders and damages them.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // An initiator and a target, joined by a network with faults, against a model of the disk's contents.
 #pragma once
 

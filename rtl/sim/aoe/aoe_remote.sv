@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // A RAM disk behind an initiator, a line of its own and a target. The line is a wire with a delay, or two links.
 module aoe_remote
   import block_pkg::*;

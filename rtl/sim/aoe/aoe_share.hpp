@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // One target, the core's initiator, and others that the bench plays: each has its share of the target, whatever the others ask for.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // An initiator and a target of ATA over Ethernet on plain pins. The test bench is the initiator's host, the target's device, and the
 // network: it may join the two, or play either side. Every block interface is checked.
 module aoe_sim

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The target, or the initiator, on the network card of a guest: QEMU's `-netdev dgram` sends and receives each Ethernet frame as a
 // datagram of a Unix socket. The process has the socket PATH, QEMU PATH.guest.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Takes the place of rtl/sim/ramdisks.sv: a RAM disk that is remote, over links. Its blocks are sectors; the model's delays are not used.
 module ramdisks
   import block_pkg::*;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The nucleotide seed scan behind the file system core, on a RAM disk: what the core reads goes to the scan, and no processor is in
 // between. The bench gives the commands, and is the processor at the scan's registers.
 module blastn_hwfs_sim

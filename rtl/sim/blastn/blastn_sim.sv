@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The nucleotide seed scan on plain pins, for cocotb.
 module blastn_sim #(
   parameter int unsigned EntriesLog2 = 12,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The drive behind a core under test: a block device that the bench plays on the block pins (`External`), the Serial ATA host,
 // whose drive is the bench's too (`Sata`), or a RAM disk or an array of them (`Disks`).
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The file system core with its processor interface as a device behind a socket: a program plays the processor. It accesses
 // the registers and 1 MiB of memory, which the device sees at 0x1'0000'0000. The simulation runs only during a request.
 //

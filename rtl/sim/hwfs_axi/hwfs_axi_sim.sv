@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The file system core with its processor interface, on plain pins for a bench that plays the processor with its memory,
 // and the block device. Checks the block interface in each cycle, and that each start ends exactly once.
 module hwfs_axi_sim

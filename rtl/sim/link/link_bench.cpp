@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Drives two links that a line joins (link_sim). Every run checks that each word leaves once, in order and unchanged.
 //
 // `link_bench random SEED CYCLES`: random traffic, pauses and damage; then everything arrives within a bound.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // A line for the blocks of 66 bits of one direction, as a stream of bits with a constant delay: it can lose bits, so that the
 // receiver's boundaries are wrong, lose blocks, change bits, and be dead.
 #pragma once

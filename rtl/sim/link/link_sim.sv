@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Two links on plain pins; the bench is the line between them.
 module link_sim
   import link_pkg::*;

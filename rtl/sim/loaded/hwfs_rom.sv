@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The control store of a simulation that is built once and runs any microprogram. Replaces hwfs_rom.sv and has the same
 // ports. `+microcode=FILE` names the image, which `microcode/assemble.py --image FILE` writes.
 //

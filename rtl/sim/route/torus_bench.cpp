@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Drives a torus (route_torus). Every run checks that each word arrives once and where it was sent to.
 //
 // `torus_bench bounded SEED CYCLES`: random load and destinations, with phases in which all send to one node or into one column, all at

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Drives a tree (route_tree) with random load in both directions, and with phases in which all leaves send at the same time: each word
 // arrives once, in order, from where it was sent to where, within the bounds while the root and the leaves take all words.
 //

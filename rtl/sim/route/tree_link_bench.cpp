@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Drives a switch and two children over links (tree_link_sim), on lines that change bits, lose blocks and are dead for a while: each word
 // arrives once, in order, from the child that has sent it, or at the child that it is for.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // A switch of a tree whose two children are in other nodes: a pair of links for each, with the bench as the line between them.
 module tree_link_sim
   import link_pkg::*;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Drives hwfs_sata_sim with a script: the file system core and drive models, each in its own clock domain. Each line
 // (standard input) is a command.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The file system core on Serial ATA drives, on pins: the bench acts as the application and the drives. Every block
 // interface is checked, on both sides of the clock crossings.
 module hwfs_sata_sim

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Drives sata_sim: the host with a drive model.
 //
 // `sata_bench random SEED REQUESTS`: random requests, drives, pauses and power cuts; everything read is compared

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The cable and the drive's PHY: single bits each way, idle lines, out-of-band signals, rates, two clocks.
 //
 // One call of `step` is a cycle of the host. The host's receive clock follows the drive's. If their rates differ, each side

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // 8b/10b for the drive model, computed from the code's construction rules instead of a table.
 #pragma once
 

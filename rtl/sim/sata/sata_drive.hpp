@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // A Serial ATA drive on one port: command set, queue, write cache, power cuts, and faults at the n-th event.
 //
 // The queue's states are those of the device command layer in Serial ATA (3.5, 11.15 "FPDMA QUEUED command protocol"): each is named

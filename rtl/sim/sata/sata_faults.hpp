@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The rows of the fault matrix: each is a fault of the drive or the cable, at a given event.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Drives sata_parts_sim: the code against its rules, the out-of-band signals at the edges of their tolerances.
 //
 // `sata_parts_bench code`: every byte and control code at both disparities, every symbol, every error of one bit.

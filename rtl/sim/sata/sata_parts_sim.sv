@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Parts of the PHY on separate pins: the two functions of the code, and out-of-band signals.
 module sata_parts_sim
   import sata_pkg::*;

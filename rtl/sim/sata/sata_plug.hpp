@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // A Serial ATA drive at the transceiver's pins of a verilated top, beside the bus of its other pins: 150 MHz beside 100.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The link layer of a drive: complete frames in both directions, flow control, CONT, ALIGN, and the cable's delay and faults.
 // One call of `step` exchanges one dword in each direction.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The Serial ATA host on plain pins: its block interface, checked, and decoded words to and from a drive, or, with
 // `Serial`, the parallel side of a transceiver.
 module sata_sim

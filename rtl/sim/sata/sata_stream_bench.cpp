@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Drives sata_stream_sim: the streaming port of the Serial ATA host, with a drive model.
 //
 // `sata_stream_bench random SEED COMMANDS`: random commands, lengths and pauses; everything read is compared.

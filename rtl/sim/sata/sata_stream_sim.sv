@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The streaming port on `sata`, with plain pins: the block interface between the two is checked, and decoded words go
 // to and from a drive.
 module sata_stream_sim

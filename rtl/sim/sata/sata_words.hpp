@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The words of a Serial ATA link as a drive sees them: primitives, scrambling, CRC. Written independently of the RTL.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The example of an accelerator that reads a file by loads: the bench is the processor, which writes the file's extents into a
 // table, the memory, and the Serial ATA drive. No word of the file is moved by the processor.
 //

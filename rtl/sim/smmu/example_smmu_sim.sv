@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The example of an accelerator on a window, with the pins that the AXI benches use: registers, frames (d_), pages and tables
 // (m_). The RAM disks' memory is here, for the bench to fill; the Serial ATA drive is the bench's.
 module example_smmu_sim #(

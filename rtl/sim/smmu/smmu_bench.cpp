@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Tests of the storage memory management unit: each register and reason; random accesses; a fault at each request to the
 // drive and each access to the memory; a drive that leaves and returns; cycles of hits, misses and streams.
 #include "smmu_load.hpp"

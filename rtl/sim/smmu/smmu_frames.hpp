@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Accesses on AXI4, the memory that both manager ports of the core see, and what answers the port of the frames (d_).
 #pragma once
 

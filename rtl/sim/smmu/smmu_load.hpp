@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Random accesses of several masters, compared with a scalar model: every word that is loaded is the one that was stored last.
 //
 // Accesses to the same word are never under way together, because AXI gives them no order. A refused access is expected where

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The masters of the window, with several accesses under way, before the memory behind the port of the frames.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Cycles of hits and misses, and the rate of a master that streams.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The core's registers and entries of tables, as a processor uses them.
 #pragma once
 

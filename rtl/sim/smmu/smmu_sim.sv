@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The storage memory management unit on plain pins for a bench that plays the masters of the window, the memory behind both
 // manager ports, and with `External` the drive. Otherwise a RAM disk, an array of them (`Disks`), or the Serial ATA host
 // (`Sata`), whose drive is the bench's too, is behind it. Checks the block interface between them.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The core with its registers, tables, memory and drive.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // system_torus or system_tree alone: every flit arrives once, where it was sent to, in the order of its source; on the torus within the
 // bound and at the rates of README.md, on the tree also at ends that pause.
 //

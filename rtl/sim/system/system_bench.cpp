@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Drives system_sim with a script: a head node and its disk nodes. Each line (standard input) is a command and prints `status value
 // cycles`, or what is written behind it. A difference in the data ends the program.
 //

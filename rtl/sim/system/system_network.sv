@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The networks of the simulated system between the head's ports and the disk nodes: a torus, a tree, and a line between the head and the
 // first disk. `network_i` chooses; the others are silent.
 module system_network #(

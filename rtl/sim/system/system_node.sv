@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // A disk node of the simulated system: a RAM disk behind a target. Its memory moves a word in `word_cycles_i` cycles. The bench finds the
 // memory by its scope and loads it while the node has no power. With `local_i` the host uses the RAM disk without a network.
 module system_node

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The whole system: a head node (the file system core, an array, the initiators, and with a width of 32 bits the seed scan) and eight disk
 // nodes, of which one, four or eight are the array, on the network that the bench chooses. The bench gives commands, and is the
 // application and the processor at the scan's registers. Its pins are registered here: one evaluation per cycle is enough.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The profiling timer and its stream on plain pins, for cocotb.
 module timer_sim #(
   parameter int unsigned Lines     = 4,

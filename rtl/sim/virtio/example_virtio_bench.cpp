@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The example of a Serial ATA drive as a virtio disk: a driver on one end, single bits to the model of a drive on the other, three
 // unrelated clocks.
 //

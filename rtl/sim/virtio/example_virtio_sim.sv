@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The example of a Serial ATA drive as a virtio disk, with the pins that the AXI benches use.
 module example_virtio_sim #(
   parameter int unsigned Requests      = 8,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The verilated virtio-blk device behind a vhost-user socket: an unpatched QEMU (`-device vhost-user-blk-pci`) gives its
 // guest the device as a PCI disk. The core reads the guest's rings and moves its data; this process only carries
 // registers, notifications and interrupts between QEMU's messages and the core's pins, and translates addresses.

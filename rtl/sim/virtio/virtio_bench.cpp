@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Plays a driver of virtio_sim over a RAM disk.
 //
 // `virtio_bench registers`: the initialisation sequence, and errors in each of its steps.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The pins of virtio_sim, and the device's registers.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // A driver of the virtio-blk device: one split ring in a memory that knows which bytes the device may touch.
 #pragma once
 

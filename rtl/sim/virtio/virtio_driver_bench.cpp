@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The device behind a driver that was not written for it: crates/twin/examples/virtio_driver.rs, which is linked with this bench
 // and reaches the registers by the functions below. The device's memory is this process's, as far as the driver granted it.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Linux's virtio_mmio and virtio_blk (6.1) as the registers see them, with requests in flight at every reset.
 //
 // The driver writes 0 to Status and goes on: it reads nothing back, sets the device up again, or frees the rings. From the

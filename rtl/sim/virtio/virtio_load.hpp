@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Random requests on all queues, and rings with random contents.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Rates on an ideal disk and on the Serial ATA host.
 #pragma once
 

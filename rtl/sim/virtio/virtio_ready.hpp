@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // A driver with one initialised queue, and the backing block device, if the bench plays it.
 #pragma once
 

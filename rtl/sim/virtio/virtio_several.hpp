@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Concurrent requests: completion order, an error of one of them, flushes, a broken ring.
 #pragma once
 

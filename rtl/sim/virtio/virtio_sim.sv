@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The virtio-blk device on plain pins for a bench that plays the driver and its memory. Behind it: a RAM disk or an
 // array of them (`Disks`), the Serial ATA host (`Sata`), whose drive is the bench's too, or a block device that the bench
 // plays (`External`). Checks the block interface between them.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The recorded register accesses of a driver, replayed on the core.
 //
 // A file has a line for each access: `r OFFSET VALUE` or `w OFFSET VALUE`, in hexadecimal. The driver saw another device then, so what it derives
