@@ -136,10 +136,10 @@ test:
 	@tools/setup base lab lab-aarch64 aarch64 backports trixie chario fio gstreamer packages riscv blast mkfs instrument python wheel rtl
 	@tools/test $(ONLY)
 
-# Every cell of each dimension (tools/suites/deal.py), of which `make test` takes a quarter.
+# Every cell of each dimension (tools/suites/deal.py), of which `make test` takes a quarter; and place and route.
 test-all:
 	@tools/setup pjdfstest
-	@STRAIGHTWAY_CELLS=all $(MAKE) --no-print-directory test
+	@STRAIGHTWAY_CELLS=all STRAIGHTWAY_PLACE=1 $(MAKE) --no-print-directory test
 
 test-fast:
 	@tools/setup base

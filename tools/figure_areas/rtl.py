@@ -1,5 +1,5 @@
 """The hardware: what rtl/figures.py, rtl/hwfs_figures.py, rtl/sata_figures.py, rtl/virtio_figures.py, rtl/smmu_figures.py,
-rtl/link_figures.py, rtl/aoe_figures.py and rtl/system_figures.py measure."""
+rtl/link_figures.py, rtl/aoe_figures.py, rtl/system_figures.py and rtl/timing.py measure."""
 
 import json
 
@@ -12,6 +12,7 @@ VIRTIO_RESULTS = ROOT / "build" / "rtl" / "virtio_figures.json"
 SMMU_RESULTS = ROOT / "build" / "rtl" / "smmu_figures.json"
 LINK_RESULTS = ROOT / "build" / "rtl" / "link_figures.json"
 AOE_RESULTS = ROOT / "build" / "rtl" / "aoe_figures.json"
+TIMING_RESULTS = ROOT / "build" / "rtl" / "timing.json"
 SYSTEM_RESULTS = ROOT / "build" / "rtl" / "system_figures.json"
 
 
@@ -68,4 +69,11 @@ def system(figures):
     """A head node and its disk nodes on a torus and a tree: files, the search, a model of 64 disks, sizes."""
     run([ROOT / "build" / "venv" / "bin" / "python", "rtl/system_figures.py", SYSTEM_RESULTS])
     for row in json.loads(SYSTEM_RESULTS.read_text()):
+        figures.add(*row)
+
+
+def timing(figures):
+    """Clocks by place and route, and logic depth; rtl/SIZES.md gets them, too. Cores whose netlist is that of SIZES.md are not placed again."""
+    run([ROOT / "build" / "venv" / "bin" / "python", "rtl/timing.py", "--write", "--figures", TIMING_RESULTS])
+    for row in json.loads(TIMING_RESULTS.read_text()):
         figures.add(*row)
