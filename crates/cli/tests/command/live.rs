@@ -3,7 +3,7 @@
 use crate::formats::{SAMPLES, mcap};
 use crate::support::{Folder, code, command, json, noise, ok, refused, run, stderr, volume};
 use std::io::{BufRead, BufReader, Read, Write};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Output, Stdio};
 use std::sync::mpsc::channel;
 
 /// A recording from a pipe, whose commits are awaited.
@@ -74,11 +74,16 @@ impl Take {
         }
     }
 
-    /// What it says.
-    pub fn end(self) -> String {
+    /// How it ends.
+    pub fn ended(self) -> Output {
         drop(self.input);
         drop(self.lines);
-        let output = self.child.wait_with_output().unwrap();
+        self.child.wait_with_output().unwrap()
+    }
+
+    /// What it says.
+    pub fn end(self) -> String {
+        let output = self.ended();
         assert!(output.status.success(), "{}", stderr(&output));
         stderr(&output)
     }

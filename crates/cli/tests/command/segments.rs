@@ -4,7 +4,8 @@
 
 use crate::live::Take;
 use crate::support::{
-    Folder, code, end_of_pattern, json, run, run_with_input, schema_names_all_keys, stderr, stdout,
+    Folder, code, end_of_pattern, json, noise, run, run_with_input, schema_names_all_keys, stderr,
+    stdout,
 };
 
 fn volume(folder: &Folder) -> String {
@@ -329,4 +330,61 @@ fn bad_input_is_refused_and_records_nothing() {
         );
     }
     assert_eq!(stdout(&run(&["ls", &device])), "");
+}
+
+/// The number after 2^64 - 1 would be 0, and a ring would remove the newest files for the oldest.
+#[test]
+fn segments_do_not_follow_the_last_number() {
+    let folder = Folder::new();
+    let device = volume(&folder);
+    let some = folder.file("some", 1000);
+    let numbered = |number: u64| format!("cam.{number}");
+    for last in [u64::MAX - 1, u64::MAX] {
+        let name = numbered(last);
+        assert_eq!(code(&["put", &device, &some, &name]), 0);
+        let words = ["--segment", "64K", "--keep", "1M"];
+        let output = run(&record(&device, "cam", &[&words, &PATTERN[..]].concat()));
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(9), "{said}");
+        assert!(
+            said.contains(&format!("no segment can follow `{name}`"))
+                && said.contains("straightway mv"),
+            "{said}"
+        );
+        assert_eq!(stdout(&run(&["ls", &device])), format!("{name}\n"));
+        assert_eq!(code(&["rm", &device, &name]), 0);
+    }
+    // One that gets there while it records keeps the rest in the last file.
+    let numbered = |number: u64| format!("take.{number}");
+    assert_eq!(code(&["put", &device, &some, &numbered(u64::MAX - 3)]), 0);
+    let mut take = Take::committed(&device, "64K", &["--segment", "64K"]);
+    let part = noise(11, 64 << 10);
+    take.write(&part);
+    let mut parts = 1;
+    // A recording makes the next file in its own time, and says when it cannot.
+    let has_last = || stdout(&run(&["ls", &device])).contains(&numbered(u64::MAX - 1));
+    while !has_last() {
+        take.write(&part);
+        parts += 1;
+    }
+    for _ in 0..4 {
+        take.write(&part);
+        parts += 1;
+    }
+    let output = take.ended();
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(9), "{said}");
+    assert!(
+        said.contains(&format!(
+            "no segment can follow `{}`",
+            numbered(u64::MAX - 1)
+        )),
+        "{said}"
+    );
+    let mut stored = Vec::new();
+    for number in [u64::MAX - 2, u64::MAX - 1] {
+        stored.extend(get(&device, &numbered(number), &folder));
+    }
+    assert!(stored == part.repeat(parts), "{said}");
+    assert!(!stdout(&run(&["ls", &device])).contains(&numbered(0)));
 }

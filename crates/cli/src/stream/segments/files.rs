@@ -3,7 +3,7 @@
 //! Each of these operations is a future of the volume that is polled beside the data, one at a time.
 
 use crate::console::Console;
-use crate::failure::{Failure, Result};
+use crate::failure::{Exit, Failure, Result};
 use crate::formats::args::Format;
 use crate::stream::segments::described::{self, Descriptions};
 use crate::stream::segments::ring::{Coming, to_remove};
@@ -22,6 +22,9 @@ use volume::{CreateOptions, Error, File, NewFile};
 
 /// Initially reserved space of a companion file.
 const GAPS_BYTES: u64 = 64 << 10;
+
+/// The number that no file gets, because none could follow it.
+const NO_NUMBER: u64 = u64::MAX;
 
 /// A file that is being recorded, or will be next.
 pub struct Open {
@@ -107,6 +110,15 @@ enum Freed {
     Next,
 }
 
+/// The numbers of segments are used up.
+fn no_number(last: &str) -> Failure {
+    let what = format!(
+        "no segment can follow `{}`: its number is the last one",
+        shown(last)
+    );
+    Failure::new(Exit::Exists, what)
+}
+
 /// The files of a recording.
 pub struct Files<'s, 'a> {
     mounted: &'s Mounted<'s, 'a>,
@@ -164,15 +176,20 @@ impl<'s, 'a> Files<'s, 'a> {
         }
         // Not by time: clocks are set back.
         found.sort_by_key(|(mtime_ns, number, _)| (*number, *mtime_ns));
-        let number = found.iter().map(|(_, number, _)| number + 1).max();
+        let last = found.last().map(|(_, number, _)| *number);
+        let number = last.map_or(1, |last| last.saturating_add(1));
+        if let Some((.., segment)) = found.last().filter(|_| number == NO_NUMBER) {
+            return Err(no_number(&segment.name)
+                .hint("straightway mv DEVICE NAME OTHER, or record under another NAME"));
+        }
         let whole: VecDeque<Segment> = found.into_iter().map(|(.., segment)| segment).collect();
         Ok(Self {
             mounted,
             console,
             making,
             has_begun: false,
-            number: number.unwrap_or(1),
-            first_number: number.unwrap_or(1),
+            number,
+            first_number: number,
             older: whole.len(),
             whole,
             open: VecDeque::new(),
@@ -238,6 +255,13 @@ impl<'s, 'a> Files<'s, 'a> {
     pub fn prepare(&mut self, coming: Coming) {
         // Files are closed first: that gives unused space back.
         if self.is_busy() || self.next.is_some() || self.failure.is_some() || self.waits_for_whole {
+            return;
+        }
+        if self.number == NO_NUMBER {
+            let name = self.open.back().or(self.whole.back().map(|one| &one.name));
+            let failure = no_number(name.map_or("", String::as_str));
+            self.console.say(format_args!("{failure}; it goes on"));
+            self.fail(failure);
             return;
         }
         let Some(count) = self.to_remove(coming) else {
