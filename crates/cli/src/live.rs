@@ -68,6 +68,8 @@ pub enum Answer {
     File(Box<FileReport>),
     /// To [`Ask::Read`]: this many bytes follow.
     Data(Data),
+    /// To no request: the recording has ended, and answers nothing more. A process that is killed does not send it.
+    Ended,
     /// It failed.
     Refused {
         /// The exit status.

@@ -106,16 +106,21 @@ fn wait(of: &mut [PollFd<'_>]) -> bool {
     poll(of, Some(&look)).is_ok_and(|ready| ready > 0)
 }
 
-/// Passes requests on, and answers back.
+/// Passes requests on, and answers back, until the recording has ended; the last word is [`Answer::Ended`].
 fn serve(stream: &UnixStream, letters: &Sender<Letter>, ended: &AtomicBool) -> std::io::Result<()> {
     stream.set_nonblocking(false)?;
     stream.set_write_timeout(Some(LOOK))?;
     let mut lines = BufReader::new(stream);
+    let answer = |answer: &Answer| -> std::io::Result<()> {
+        let mut line = serde_json::to_vec(answer)?;
+        line.push(b'\n');
+        send(stream, &line, ended)
+    };
     loop {
         while lines.buffer().is_empty() && !wait(&mut [PollFd::new(&stream.as_fd(), PollFlags::IN)])
         {
             if ended.load(Ordering::Relaxed) {
-                return Ok(());
+                return answer(&Answer::Ended);
             }
         }
         let mut line = String::new();
@@ -126,15 +131,11 @@ fn serve(stream: &UnixStream, letters: &Sender<Letter>, ended: &AtomicBool) -> s
         }
         let ask: Ask = serde_json::from_str(&line)?;
         let (reply, replied) = sync_channel(1);
-        if letters.send(Letter { ask, reply }).is_err() {
-            return Ok(());
-        }
-        let Ok((answer, data)) = replied.recv() else {
-            return Ok(());
+        let asked = letters.send(Letter { ask, reply });
+        let Some((found, data)) = asked.ok().and_then(|()| replied.recv().ok()) else {
+            return answer(&Answer::Ended);
         };
-        let mut line = serde_json::to_vec(&answer)?;
-        line.push(b'\n');
-        send(stream, &line, ended)?;
+        answer(&found)?;
         send(stream, &data, ended)?;
     }
 }

@@ -14,6 +14,20 @@ use std::os::unix::net::UnixStream;
 pub struct Live {
     stream: BufReader<UnixStream>,
     device: String,
+    /// It has answered, so it sends a last word when it ends.
+    has_answered: bool,
+    end: End,
+}
+
+/// How a recording has ended, as far as its process has said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// By itself, or it goes on.
+    Said,
+    /// Without a word: the process was killed.
+    Silent,
+    /// The connection says nothing about it.
+    Unknown,
 }
 
 impl Live {
@@ -38,6 +52,8 @@ impl Live {
         Some(Self {
             stream: BufReader::new(stream),
             device: device.to_owned(),
+            has_answered: false,
+            end: End::Unknown,
         })
     }
 
@@ -103,6 +119,11 @@ impl Live {
         }
     }
 
+    /// How it has ended, once it answers no more.
+    pub const fn end(&self) -> End {
+        self.end
+    }
+
     fn ask(&mut self, ask: &Ask) -> Result<Answer> {
         self.try_ask(ask)?.ok_or_else(|| {
             Failure::missing(format!("the recording on {} has just ended", self.device))
@@ -120,16 +141,27 @@ impl Live {
         };
         let mut line = serde_json::to_vec(ask).map_err(internal)?;
         line.push(b'\n');
-        if self.stream.get_mut().write_all(&line).is_err() {
-            return Ok(None);
-        }
+        // One that has ended has left its last word, whatever it takes.
+        let _ = self.stream.get_mut().write_all(&line);
         line.clear();
         let read = (&mut self.stream)
             .take(LINE_BYTES)
             .read_until(b'\n', &mut line);
-        match read.is_ok() && line.last() == Some(&b'\n') {
-            false => Ok(None),
-            true => serde_json::from_slice(&line).map(Some).map_err(internal),
+        if read.is_err() || line.last() != Some(&b'\n') {
+            if self.has_answered && line.is_empty() {
+                self.end = End::Silent;
+            }
+            return Ok(None);
+        }
+        match serde_json::from_slice(&line).map_err(internal)? {
+            Answer::Ended => {
+                self.end = End::Said;
+                Ok(None)
+            }
+            answer => {
+                self.has_answered = true;
+                Ok(Some(answer))
+            }
         }
     }
 }

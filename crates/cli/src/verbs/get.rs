@@ -43,7 +43,8 @@ first byte on that cannot be read, a file is zeroes there, and it is named.
 
 While another process records on the volume, that process gives what is committed. With --follow one file
 is fetched until nothing more is written to it, so that `straightway get DEVICE NAME - --follow | ...`
-sees a recording as it grows; what is committed arrives, within --commit-interval of the recording.
+sees a recording as it grows; what is committed arrives, within --commit-interval of the recording. If the recording's process is killed,
+what it had committed is delivered, and the exit status is 1.
 
 FILE appears under its name, with its time of modification, when it is complete. An existing file is replaced only with --force; a
 FIFO or a terminal is written directly, a block device never.")]
@@ -109,8 +110,13 @@ impl Get {
             return Reported::One(report).tell(context, self.json, "fetched", "");
         }
         if let Some(live) = Live::find(context, &self.device) {
-            let report = self.get_while_recording(context, live, name, target.as_deref())?;
-            return Self::tell(context, self.json, report);
+            let (report, is_cut) =
+                self.get_while_recording(context, live, name, target.as_deref())?;
+            let exit = Self::tell(context, self.json, report)?;
+            return match is_cut {
+                true => Err(live::cut(name)),
+                false => Ok(exit),
+            };
         }
         let drive = Drive::find(&context.roots, &self.device)?;
         let output = output_of(&context.roots, Some(&drive), target.as_deref(), self.force)?;
@@ -144,21 +150,21 @@ impl Get {
         Reported::One(report).tell(context, json, "fetched", compared)
     }
 
-    /// The same through the process that records on the volume.
+    /// The same through the process that records on the volume; the flag says that the recording did not end in order.
     fn get_while_recording(
         &self,
         context: &Context,
         live: Live,
         name: &str,
         target: Option<&Path>,
-    ) -> Result<Report> {
+    ) -> Result<(Report, bool)> {
         let drive = Drive::find(&context.roots, &self.device).ok();
         let output = output_of(&context.roots, drive.as_ref(), target, self.force)?;
         context.say(format_args!("path: {}", Live::PATH));
         let mut sink = Outlet::open(output, &context.cancel)?;
-        let report = self.get_live(context, live, name, &mut sink)?;
+        let fetched = self.get_live(context, live, name, &mut sink)?;
         sink.finish()?;
-        Ok(report)
+        Ok(fetched)
     }
 
     /// The same through a file system in hardware.

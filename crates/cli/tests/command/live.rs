@@ -179,7 +179,7 @@ fn others_see_what_is_committed_and_follow_it_to_the_end() {
 }
 
 #[test]
-fn what_a_killed_recording_had_committed_is_delivered() {
+fn what_a_killed_recording_had_committed_is_delivered_and_its_end_is_told() {
     let folder = Folder::new();
     let device = volume(&folder, "disk", &[]);
     let data = noise(8, 1 << 20);
@@ -187,10 +187,54 @@ fn what_a_killed_recording_had_committed_is_delivered() {
     take.write(&data);
     let mut follower = follow(&device, &[]);
     assert!(delivered(&mut follower, data.len()) == data);
+    let copy = folder.path("copy");
+    let to_file = ["get", &device, "take", &copy, "--follow", "--json"];
+    let mut to_file = command(&to_file)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut path = [0; b"straightway: path: the recording's process".len()];
+    let read = to_file.stderr.as_mut().unwrap().read_exact(&mut path);
+    read.unwrap();
+    assert!(path.ends_with(b"the recording's process"));
     take.child.kill().unwrap();
-    assert_eq!(rest(follower), b"");
+    for (follower, rest) in [(follower, 0), (to_file, data.len())] {
+        let output = follower.wait_with_output().unwrap();
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains("`take` did not end in order"), "{said}");
+        match rest {
+            0 => assert_eq!(output.stdout, b"", "{said}"),
+            // What there is, is there: under its name, and reported.
+            _ => assert_eq!(
+                serde_json::from_slice::<serde_json::Value>(&output.stdout).unwrap()["length_bytes"],
+                rest
+            ),
+        }
+    }
+    assert!(std::fs::read(copy).unwrap() == data);
     let _ = take.child.wait();
     assert!(run(&["get", &device, "take", "-"]).stdout == data);
+}
+
+/// A volume that another command has recovered in the meantime is clean; the connection was lost without a last word.
+#[test]
+fn the_end_of_a_killed_recording_is_told_whoever_comes_next() {
+    let folder = Folder::new();
+    let device = volume(&folder, "disk", &[]);
+    let mut take = Take::start(&device, &[]);
+    take.write(&noise(8, 1 << 20));
+    let mut follower = follow(&device, &[]);
+    delivered(&mut follower, 1 << 20);
+    let pid = rustix::process::Pid::from_child(&follower);
+    rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
+    take.child.kill().unwrap();
+    take.child.wait().unwrap();
+    ok(&["put", &device, &folder.file("other", 1000)]);
+    rustix::process::kill_process(pid, rustix::process::Signal::CONT).unwrap();
+    let output = follower.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
 }
 
 #[test]

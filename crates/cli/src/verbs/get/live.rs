@@ -9,7 +9,7 @@ use crate::failure::{Exit, Failure, Result};
 use crate::guard::Outlet;
 use crate::live::READ_BYTES;
 use crate::live::origin::{HANDOVER, pause};
-use crate::live::reader::Live;
+use crate::live::reader::{End, Live};
 use crate::units::{Size, micros};
 use crate::verbs::put::Report;
 use crate::volume::{Access, Store, route, shown};
@@ -25,17 +25,19 @@ struct Copied {
     requests: u64,
     has_checksums: bool,
     modified_ns: u64,
+    /// The process that wrote it was killed, or the machine's power failed.
+    is_cut: bool,
 }
 
 impl Get {
-    /// Fetches a file, as a recording or the volume gives it.
+    /// Fetches a file, as a recording or the volume gives it; the flag says that the recording did not end in order.
     pub(super) fn get_live(
         &self,
         context: &Context,
         live: Live,
         name: &str,
         sink: &mut Outlet,
-    ) -> Result<Report> {
+    ) -> Result<(Report, bool)> {
         let began = Instant::now();
         let mut copied = Copied {
             at_bytes: self.offset.0,
@@ -43,6 +45,7 @@ impl Get {
             requests: 0,
             has_checksums: true,
             modified_ns: 0,
+            is_cut: false,
         };
         let bar = context.console.bytes_bar(None);
         let mut live = Some(live);
@@ -52,6 +55,7 @@ impl Get {
                 if self.copy(context, live, name, sink, &mut copied, &bar)? {
                     break;
                 }
+                copied.is_cut |= live.end() == End::Silent;
                 ended = None;
             }
             // The recording has ended, or another one has begun.
@@ -66,7 +70,7 @@ impl Get {
         }
         bar.finish_and_clear();
         sink.set_modified(copied.modified_ns);
-        Ok(Report {
+        let report = Report {
             path: Live::PATH.to_owned(),
             offset_bytes: self.offset.0,
             length_bytes: copied.at_bytes - self.offset.0,
@@ -75,7 +79,8 @@ impl Get {
             checksums: copied.has_checksums,
             verified: copied.has_checksums,
             ..Report::of_hardware(&self.device, name)
-        })
+        };
+        Ok((report, copied.is_cut && self.follow))
     }
 
     /// Copies what the recording commits, until the file is complete; false: the recording has ended before.
@@ -154,10 +159,21 @@ impl Get {
             copied.requests += report.requests;
             copied.has_checksums &= report.checksums;
             copied.modified_ns = entry.modified_ns;
+            // Whatever its process said: it is over when the volume has been unmounted.
+            copied.is_cut |= !mounted.volume.status().clean;
             Ok(())
         });
         store.close(fetched)
     }
+}
+
+/// The failure of `--follow` when the recording's process did not end in order.
+pub(super) fn cut(name: &str) -> Failure {
+    let what = format!(
+        "the recording of `{}` did not end in order: its process was killed, or the power failed; what it had not committed is lost",
+        shown(name)
+    );
+    Failure::other(what).hint("straightway check DEVICE")
 }
 
 /// The failure of `--verify` for a file without checksums.
