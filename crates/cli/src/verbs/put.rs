@@ -45,7 +45,9 @@ Several files keep their names, and those of a folder have its name and a / befo
 no folders of its own. Every name is checked before the first file is stored. If one cannot be stored,
 those before it are there, whole, and the message names the others. A last word that is no local file
 is the NAME of a single file. With --tar the files of an archive are stored, with their paths as names
-and the times that the archive has. An archive is read once, so its names are checked as they come.
+and the times that the archive has. An archive is read once, so its names are checked as they come. A member
+of an unknown type is stored as a file. An archive that was cut, or has more behind its end, is an error: what
+precedes that is stored.
 
 With --force an existing file of this name is replaced: the new one is stored as NAME.new~, then the
 old one is removed and the new one renamed. A power cut before the removal leaves the old file and

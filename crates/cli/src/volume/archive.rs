@@ -14,7 +14,9 @@ use tar::{EntryType, Header, PaxExtensions};
 pub const RECORD_BYTES: usize = 512;
 /// Names and other attributes of one member are at most this long.
 const MOST_ATTRIBUTES: u64 = 1 << 20;
-const SPARSE: &str = "a file in it is stored as sparse; make it without --sparse";
+const SPARSE: &str = "a file in it is stored as sparse";
+/// As pax has them, from before pax.
+const SOLARIS_EXTENSIONS: u8 = b'X';
 const CHECKSUM: std::ops::Range<usize> = 148..156;
 
 /// An archive and the position in it.
@@ -23,6 +25,10 @@ pub struct Archive<'s> {
     stop: &'s AtomicBool,
     /// Bytes before the next header.
     between: u64,
+    /// Bytes that were read.
+    position: u64,
+    /// What was read in place of a header ended it: a block of zeroes, or else the end of the source.
+    end_is_marked: bool,
 }
 
 /// The header of one member.
@@ -31,11 +37,48 @@ pub struct Member {
     /// Its path.
     pub path: Vec<u8>,
     /// What it is.
-    pub kind: EntryType,
+    pub kind: Kind,
+    /// Its type in the archive.
+    pub letter: char,
     /// Bytes of its data.
     pub len_bytes: u64,
     /// When it was last modified, in nanoseconds since 1970.
     pub modified_ns: u64,
+}
+
+/// What a member is to a volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A file.
+    File,
+    /// A file, as POSIX has it for a type that is not known (pax, "ustar Interchange Format", typeflag).
+    Unknown,
+    /// A folder, also with the names in it (GNU's incremental archives).
+    Folder,
+    /// Another name of a file, without its data.
+    HardLink,
+    /// A symbolic link, a device or a FIFO, which have no data.
+    Special,
+    /// The rest of a file that begins in another archive (GNU's archives of several volumes).
+    Rest,
+    /// The label of the archive.
+    Label,
+}
+
+impl Kind {
+    fn of(letter: u8, path: &[u8]) -> Self {
+        match letter {
+            // Before POSIX, a folder was told by its name only.
+            b'\0' if path.ends_with(b"/") => Self::Folder,
+            b'\0' | b'0' | b'7' => Self::File,
+            b'1' => Self::HardLink,
+            b'2' | b'3' | b'4' | b'6' => Self::Special,
+            b'5' | b'D' => Self::Folder,
+            b'M' => Self::Rest,
+            b'V' => Self::Label,
+            _ => Self::Unknown,
+        }
+    }
 }
 
 /// What pax and GNU put before a header because it does not fit in it.
@@ -53,6 +96,8 @@ impl<'s> Archive<'s> {
             source,
             stop,
             between: 0,
+            position: 0,
+            end_is_marked: false,
         }
     }
 
@@ -73,9 +118,13 @@ impl<'s> Archive<'s> {
                 return Ok(None);
             };
             let kind = header.entry_type();
-            let len_bytes = header
-                .entry_size()
-                .map_err(|error| self.unreadable(error))?;
+            let len_bytes = match kind {
+                // Old archives repeat the size of a file, without its data; so GNU's tar reads it.
+                EntryType::Link => 0,
+                _ => header
+                    .entry_size()
+                    .map_err(|error| self.unreadable(error))?,
+            };
             if kind.is_gnu_longname() {
                 let mut path = self.attributes(len_bytes)?;
                 path.truncate(
@@ -84,22 +133,32 @@ impl<'s> Archive<'s> {
                         .unwrap_or(path.len()),
                 );
                 attributes.path = Some(path);
-            } else if kind.is_pax_local_extensions() {
+            } else if kind.is_pax_local_extensions() || kind.as_byte() == SOLARIS_EXTENSIONS {
                 let text = self.attributes(len_bytes)?;
-                attributes.add(&text).map_err(|why| self.unreadable(why))?;
+                attributes.add(&text).map_err(|why| match why {
+                    SPARSE => self.sparse(),
+                    why => self.unreadable(why),
+                })?;
             } else if kind.is_gnu_longlink() || kind.is_pax_global_extensions() {
                 self.between = padded(len_bytes);
             } else if kind.is_gnu_sparse() {
-                return Err(self.unreadable(SPARSE));
+                return Err(self.sparse());
             } else {
-                let len_bytes = attributes.len_bytes.unwrap_or(len_bytes);
+                let len_bytes = match kind {
+                    EntryType::Link => 0,
+                    _ => attributes.len_bytes.unwrap_or(len_bytes),
+                };
                 self.between = padded(len_bytes);
                 let modified_s = header.mtime().unwrap_or(0);
+                let path = attributes
+                    .path
+                    .unwrap_or_else(|| header.path_bytes().into_owned());
+                // As it stands there: `EntryType` takes a missing type for that of a file.
+                let [letter] = header.as_old().linkflag;
                 return Ok(Some(Member {
-                    path: attributes
-                        .path
-                        .unwrap_or_else(|| header.path_bytes().into_owned()),
-                    kind,
+                    kind: Kind::of(letter, &path),
+                    letter: char::from(letter),
+                    path,
                     len_bytes,
                     modified_ns: attributes
                         .modified_ns
@@ -109,9 +168,46 @@ impl<'s> Archive<'s> {
         }
     }
 
+    /// Behind the last member: whether all of the archive was read, and two blocks of zeroes end it. GNU's tar ends with 0 whatever
+    /// comes there; here what was not read is an error.
+    ///
+    /// # Errors
+    /// Nothing marks the end, so members may be missing; or something comes behind it.
+    pub fn finish(&mut self) -> Result<bool> {
+        if !self.end_is_marked {
+            return Err(self.failure(
+                "it ends without the blocks of zeroes that end an archive: it was cut, and files may be missing",
+                "make it again, or let its producer end first",
+            ));
+        }
+        if self.source.is_device() {
+            return Ok(true);
+        }
+        let end = self.position;
+        let mut scratch = [0; 64 * RECORD_BYTES];
+        loop {
+            let filled = self.source.fill(&mut scratch, self.stop)?;
+            let read = scratch.get(..filled).unwrap_or_default();
+            if let Some(at) = read.iter().position(|byte| *byte != 0) {
+                let at = self.position + at as u64;
+                return Err(self.failure(
+                    format_args!(
+                        "it ends at byte {end}, and what begins at byte {at} is not stored"
+                    ),
+                    "one archive at a time; tar --concatenate joins archives, cat does not",
+                ));
+            }
+            self.position += filled as u64;
+            if filled < scratch.len() {
+                return Ok(self.position - end >= RECORD_BYTES as u64);
+            }
+        }
+    }
+
     /// The data of the member that was read last. It must be read to its end.
     pub fn data(&mut self, member: &Member, name: &str) -> Source<'_> {
         self.between = padded(member.len_bytes) - member.len_bytes;
+        self.position += member.len_bytes;
         Source::member(
             &mut self.source,
             PathBuf::from(name),
@@ -123,9 +219,11 @@ impl<'s> Archive<'s> {
     fn header(&mut self) -> Result<Option<Header>> {
         let mut header = Header::new_old();
         let filled = self.source.fill(header.as_mut_bytes(), self.stop)?;
+        self.position += filled as u64;
         let bytes = header.as_bytes();
         // Two records of zeroes are the end; an archive that was cut between members has none.
-        if filled == 0 || bytes.iter().all(|byte| *byte == 0) {
+        if bytes.iter().take(filled).all(|byte| *byte == 0) {
+            self.end_is_marked = filled == RECORD_BYTES;
             return Ok(None);
         }
         let others = bytes
@@ -149,6 +247,7 @@ impl<'s> Archive<'s> {
         if self.source.fill(&mut bytes, self.stop)? < bytes.len() {
             return Err(self.unreadable("it ends in the middle of a name"));
         }
+        self.position += len_bytes;
         self.between = padded(len_bytes) - len_bytes;
         Ok(bytes)
     }
@@ -164,14 +263,24 @@ impl<'s> Archive<'s> {
                 return Err(self.unreadable("it ends in the middle of a file"));
             }
             self.between -= want as u64;
+            self.position += want as u64;
         }
         Ok(())
     }
 
     fn unreadable(&self, why: impl std::fmt::Display) -> Failure {
-        Failure::other(format!("{}: {why}", shown(&self.name()))).hint(
+        self.failure(
+            why,
             "it must be a tar archive that is not compressed: gzip -dc FILE | straightway put DEVICE - --tar",
         )
+    }
+
+    fn sparse(&self) -> Failure {
+        self.failure(SPARSE, "make it without --sparse")
+    }
+
+    fn failure(&self, why: impl std::fmt::Display, hint: &str) -> Failure {
+        Failure::other(format!("{}: {why}", shown(&self.name()))).hint(hint)
     }
 }
 

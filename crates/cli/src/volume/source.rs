@@ -9,7 +9,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::os::fd::AsFd;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -122,6 +122,17 @@ impl<'a> Source<'a> {
             Data::File(file) => refuse_source(roots, drive, file.metadata(), &self.name),
             Data::Memory(_) | Data::Member(..) => Ok(()),
         }
+    }
+
+    /// Whether it is a device, which has no end of its own.
+    pub fn is_device(&self) -> bool {
+        let Data::File(file) = &self.data else {
+            return false;
+        };
+        file.metadata().is_ok_and(|data| {
+            let kind = data.file_type();
+            kind.is_block_device() || kind.is_char_device()
+        })
     }
 
     /// Fills `data`, completely or up to the end of the source.

@@ -240,3 +240,128 @@ fn another_name_of_a_file_in_an_archive_is_named() {
         "1 of 2 files are stored, whole; not stored: `b`",
     );
 }
+
+/// The archive with the type of its first member changed.
+fn with_type(bytes: &[u8], letter: u8) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    bytes[156] = letter;
+    bytes[148..156].fill(b' ');
+    let sum: u32 = bytes[..512].iter().map(|byte| u32::from(*byte)).sum();
+    bytes[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+    bytes
+}
+
+/// GNU's tar extracts what it does not know as a file (POSIX demands it), and warns.
+// partner: tar | writer
+#[test]
+fn a_member_of_any_type_with_data_is_stored_or_named() {
+    let folder = Folder::new();
+    source(&folder);
+    let made = archive(&folder, "in.tar", &["src/a", "src/deep/empty"]);
+    let made = fs::read(made).unwrap();
+    let put = |letter: u8| {
+        let disk = volume(&folder, &format!("{letter}.img"), &[]);
+        let done = run_with_input(&["put", &disk, "-", "--tar"], &with_type(&made, letter));
+        let stored = ok(&["ls", &disk]);
+        (done.status.code(), stderr(&done), stored)
+    };
+    for letter in *b"8ZNA" {
+        let (code, said, stored) = put(letter);
+        assert_eq!(code, Some(0), "{said}");
+        let told = format!("stored as files: `src/a (type {})`", char::from(letter));
+        assert!(said.contains(&told), "{said}");
+        assert_eq!(stored, "src/a\nsrc/deep/empty\n");
+    }
+    // The rest of a file is not the file.
+    let (code, said, stored) = put(b'M');
+    assert_eq!(code, Some(4), "{said}");
+    assert!(said.contains("`src/a` begins in another archive"), "{said}");
+    assert_eq!(stored, "src/deep/empty\n");
+    // Labels, and folders with their names as GNU's tar keeps them, have no data of files.
+    for letter in *b"VD" {
+        let (code, said, stored) = put(letter);
+        assert_eq!(
+            (code, stored.as_str()),
+            (Some(0), "src/deep/empty\n"),
+            "{said}"
+        );
+    }
+    // Before POSIX a folder had no type, and a link had its file's size without the data.
+    let mut old = with_type(&made, 0);
+    old[5] = b'/';
+    let old = with_type(&old, 0);
+    let disk = volume(&folder, "old.img", &[]);
+    fs::write(folder.0.join("old.tar"), old).unwrap();
+    ok(&["put", &disk, &folder.path("old.tar"), "--tar"]);
+    assert_eq!(ok(&["ls", &disk]), "src/deep/empty\n");
+    let mut link = with_type(&made[..512], b'1');
+    link.extend(&made[1536..]);
+    fs::write(folder.0.join("link.tar"), link).unwrap();
+    let disk = volume(&folder, "link.img", &[]);
+    refused(
+        &["put", &disk, &folder.path("link.tar"), "--tar"],
+        4,
+        "another name",
+    );
+    assert_eq!(ok(&["ls", &disk]), "src/deep/empty\n");
+}
+
+/// Where GNU's tar 1.34 ends with 0 and leaves out what it has not read, or cannot know of.
+// partner: tar | writer
+#[test]
+fn an_archive_without_its_end_or_with_more_behind_it_is_an_error() {
+    let folder = Folder::new();
+    source(&folder);
+    let made = archive(&folder, "in.tar", &["src/a", "src/deep/empty"]);
+    let made = fs::read(made).unwrap();
+    // Two headers and two blocks of data.
+    let members = 2048;
+    assert!(made[members..].iter().all(|byte| *byte == 0) && made.len() == 10240);
+    let lone = [&made[..members + 512], &made].concat();
+    let joined = [&made[..], &made].concat();
+    for (name, bytes, status, words) in [
+        (
+            "member",
+            &made[..1536],
+            1,
+            "it was cut, and files may be missing; stored of the archive, whole: 1 file",
+        ),
+        (
+            "members",
+            &made[..members],
+            1,
+            "it was cut, and files may be missing; stored of the archive, whole: 2 files",
+        ),
+        (
+            "marked",
+            &made[..members + 512],
+            0,
+            "ends with one block of zeroes instead of two",
+        ),
+        ("end", &made[..members + 1024], 0, "stored 2 files"),
+        (
+            "lone",
+            &lone,
+            1,
+            "it ends at byte 2560, and what begins at byte 2560 is not stored",
+        ),
+        (
+            "joined",
+            &joined,
+            1,
+            "it ends at byte 2560, and what begins at byte 10240 is not stored; stored of the archive, whole: 2 files",
+        ),
+    ] {
+        let disk = volume(&folder, &format!("{name}.img"), &[]);
+        let path = folder.path(name);
+        fs::write(&path, bytes).unwrap();
+        let streamed = run_with_input(&["put", &disk, "-", "--tar"], bytes);
+        let read = run(&["put", &disk, &path, "--tar", "--force"]);
+        for done in [streamed, read] {
+            let said = stderr(&done);
+            assert_eq!(done.status.code(), Some(status), "{name}: {said}");
+            assert!(said.contains(words), "{name}: {said}");
+        }
+        ok(&["check", &disk]);
+    }
+}

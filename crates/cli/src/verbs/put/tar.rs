@@ -10,8 +10,9 @@ use crate::Context;
 use crate::drive::Drive;
 use crate::failure::{Exit, Failure, Result};
 use crate::units::{counted, micros};
-use crate::volume::archive::{Archive, Member};
+use crate::volume::archive::{Archive, Kind, Member};
 use crate::volume::source::Source;
+use crate::volume::tree::some;
 use crate::volume::{Mounted, Store, route, shown};
 use std::path::{Component, Path, PathBuf};
 use std::time::Instant;
@@ -53,8 +54,13 @@ impl Put {
         let silent = context.silent();
         let mut batch = Batch::default();
         let mut differ: Vec<(String, Failure)> = Vec::new();
+        let mut unknown: Vec<String> = Vec::new();
         let mut stored = || {
             while let Some(member) = archive.next_member()? {
+                if member.kind == Kind::Unknown {
+                    let path = String::from_utf8_lossy(&member.path);
+                    unknown.push(format!("{path} (type {})", member.letter));
+                }
                 self.put_member(
                     &silent,
                     mounted,
@@ -70,7 +76,7 @@ impl Put {
             self.store_batch(&silent, mounted, &mut batch, &mut report, left)?;
             match report.files.is_empty() && report.skipped.is_empty() && differ.is_empty() {
                 true => Err(Failure::other(format!("{} has no files", archive.name()))),
-                false => Ok(()),
+                false => archive.finish(),
             }
         };
         let stored = stored();
@@ -80,10 +86,27 @@ impl Put {
         }
         bar.finish_and_clear();
         report.elapsed_us = micros(began.elapsed());
-        stored.map_err(|failure| {
+        if !unknown.is_empty() {
+            let unknown = some(unknown.iter().map(String::as_str));
+            context.say(format_args!("of unknown types, stored as files: {unknown}"));
+        }
+        let ends_twice = stored.map_err(|failure| {
             let done = counted(report.files.len() as u64, "file");
-            failure.and(format_args!("stored of the archive, whole: {done}"))
+            let failure = failure.and(format_args!("stored of the archive, whole: {done}"));
+            match differ.is_empty() {
+                true => failure,
+                false => {
+                    let names = some(differ.iter().map(|(name, _)| name.as_str()));
+                    failure.and(format_args!("not stored: {names}"))
+                }
+            }
         })?;
+        if !ends_twice {
+            context.say(format_args!(
+                "{} ends with one block of zeroes instead of two",
+                archive.name()
+            ));
+        }
         match report.incomplete(differ, "stored") {
             None => Ok(report),
             Some(failure) => Err(failure),
@@ -103,23 +126,32 @@ impl Put {
         differ: &mut Vec<(String, Failure)>,
         left: &mut Option<String>,
     ) -> Result<()> {
-        if member.kind.is_dir() {
-            return Ok(());
-        }
-        if member.kind.is_hard_link() {
+        let mut refuse = |what: &str, hint: &str| {
             let name = name_of(&member.path)?;
-            let what = format!(
-                "`{}` is another name of a file before it, and the archive does not repeat its data",
-                shown(&name)
-            );
-            let hint = "tar --hard-dereference stores them under each name";
-            differ.push((name, Failure::unsupported(what).hint(hint)));
-            return Ok(());
-        }
-        if !(member.kind.is_file() || member.kind.is_contiguous()) {
-            let path = String::from_utf8_lossy(&member.path);
-            report.skipped.push(path.into_owned());
-            return Ok(());
+            let failure = Failure::unsupported(format!("`{}` {what}", shown(&name))).hint(hint);
+            differ.push((name, failure));
+            Ok(())
+        };
+        match member.kind {
+            Kind::File | Kind::Unknown => {}
+            Kind::Folder | Kind::Label => return Ok(()),
+            Kind::Special => {
+                let path = String::from_utf8_lossy(&member.path);
+                report.skipped.push(path.into_owned());
+                return Ok(());
+            }
+            Kind::HardLink => {
+                return refuse(
+                    "is another name of a file before it, and the archive does not repeat its data",
+                    "tar --hard-dereference stores them under each name",
+                );
+            }
+            Kind::Rest => {
+                return refuse(
+                    "begins in another archive, and this one has only the rest",
+                    "tar --multi-volume reads archives of several volumes",
+                );
+            }
         }
         let name = name_of(&member.path)?;
         if batch.has(&name) || self.force {
