@@ -1,9 +1,9 @@
 //! The command line. Help, completions and manual pages come from here.
 
 use crate::examples;
-use crate::failure::Failure;
 use crate::verbs::{self, Verb};
 use clap::{Arg, Command, CommandFactory, Parser};
+use devices::failure::Failure;
 use std::ffi::OsString;
 
 const AFTER_HELP: &str = "\

@@ -1,12 +1,12 @@
 //! What the user sees: data on standard output, everything else on standard error.
 
-use crate::failure::{Failure, Result};
+use devices::failure::{Failure, Result};
+use devices::guard::standard_output;
+use devices::progress::{Listener, Meter, Shape};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use schemars::JsonSchema;
 use serde::Serialize;
-use std::fs::File;
 use std::io::{IsTerminal, Write};
-use std::os::fd::AsFd;
 
 /// Where messages go, and which of them are printed.
 #[derive(Clone, Copy, Debug, Default)]
@@ -28,18 +28,6 @@ pub struct ErrorReport {
     pub hint: Option<String>,
     /// The exit status.
     pub exit: u8,
-}
-
-/// Standard output as a file, without the library's buffer, which also takes what a descriptor that cannot be written loses.
-///
-/// # Errors
-/// It was closed when the command started; or there is no descriptor.
-pub fn standard_output() -> std::io::Result<File> {
-    if linux::was_closed(1) {
-        return Err(rustix::io::Errno::BADF.into());
-    }
-    let owned = std::io::stdout().as_fd().try_clone_to_owned();
-    owned.map(File::from)
 }
 
 impl Console {
@@ -108,7 +96,7 @@ impl Console {
         }
         if self.json {
             let report = ErrorReport {
-                schema_version: crate::SCHEMA_VERSION,
+                schema_version: devices::SCHEMA_VERSION,
                 error: failure.to_string(),
                 hint: failure.remedy().map(str::to_owned),
                 exit: failure.exit() as u8,
@@ -123,39 +111,58 @@ impl Console {
         }
         let _ = std::io::stderr().write_all(text.as_bytes());
     }
+}
 
-    /// A bar for `total_bytes` on a terminal; hidden otherwise.
-    pub fn bytes_bar(&self, total_bytes: Option<u64>) -> ProgressBar {
-        let template = match total_bytes {
-            Some(_) => "{bar:30} {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec} {eta}",
-            None => "{spinner} {binary_bytes} {binary_bytes_per_sec}",
-        };
-        self.bar(total_bytes, template)
+impl Listener for Console {
+    fn say(&self, line: &str) {
+        Self::say(self, line);
     }
 
-    /// A bar for a stream of `total_bytes`, with a message.
-    pub fn stream_bar(&self, total_bytes: Option<u64>) -> ProgressBar {
-        let template = match total_bytes {
-            Some(_) => "{bar:20} {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec} {msg}",
-            None => "{spinner} {elapsed} {binary_bytes} {binary_bytes_per_sec} {msg}",
-        };
-        self.bar(total_bytes, template)
-    }
-
-    /// A bar for `total` steps, each with a message.
-    pub fn steps_bar(&self, total: u64) -> ProgressBar {
-        self.bar(Some(total), "{bar:20} {pos}/{len} {msg}")
-    }
-
-    fn bar(&self, total: Option<u64>, template: &str) -> ProgressBar {
-        let target = match !self.quiet && std::io::stderr().is_terminal() {
-            true => ProgressDrawTarget::stderr_with_hz(5),
-            false => ProgressDrawTarget::hidden(),
-        };
-        let bar = ProgressBar::with_draw_target(total, target);
-        match ProgressStyle::with_template(template) {
-            Ok(style) => bar.with_style(style),
-            Err(_) => bar,
+    /// A bar on a terminal.
+    fn meter(&self, shape: Shape, total: Option<u64>) -> Option<Box<dyn Meter>> {
+        if self.quiet || !std::io::stderr().is_terminal() {
+            return None;
         }
+        let template = match (shape, total) {
+            (Shape::Bytes, Some(_)) => {
+                "{bar:30} {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec} {eta}"
+            }
+            (Shape::Bytes, None) => "{spinner} {binary_bytes} {binary_bytes_per_sec}",
+            (Shape::Stream, Some(_)) => {
+                "{bar:20} {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec} {msg}"
+            }
+            (Shape::Stream, None) => {
+                "{spinner} {elapsed} {binary_bytes} {binary_bytes_per_sec} {msg}"
+            }
+            (Shape::Steps, _) => "{bar:20} {pos}/{len} {msg}",
+        };
+        let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::stderr_with_hz(5));
+        Some(Box::new(TerminalBar(
+            match ProgressStyle::with_template(template) {
+                Ok(style) => bar.with_style(style),
+                Err(_) => bar,
+            },
+        )))
+    }
+}
+
+/// A bar on the terminal.
+struct TerminalBar(ProgressBar);
+
+impl Meter for TerminalBar {
+    fn set(&self, done: u64) {
+        self.0.set_position(done);
+    }
+
+    fn set_total(&self, total: u64) {
+        self.0.set_length(total);
+    }
+
+    fn set_message(&self, text: String) {
+        self.0.set_message(text);
+    }
+
+    fn end(&self) {
+        self.0.finish_and_clear();
     }
 }

@@ -1,16 +1,16 @@
 //! `hwfs:PATH`: a volume that a file system in hardware serves.
 //!
 //! Such a drive has files and no blocks. The verbs that it supports call [`path_of`] with their
-//! device; [`Drive::find`](crate::drive::Drive::find) refuses it for all others.
+//! device; [`Drive::find`](devices::drive::Drive::find) refuses it for all others.
 
-use crate::failure::{Exit, Failure, Result};
-use crate::signals::Cancel;
-use crate::transfer::{IoArgs, Route};
 use crate::volume::chunks::Chunks;
 use crate::volume::source::Source;
 use crate::volume::{Access, shown};
 use ::hwfs::{Board, Error, Front, Shape, Simulation, Status};
-use indicatif::ProgressBar;
+use devices::Bar;
+use devices::cancel::Cancel;
+use devices::failure::{Exit, Failure, Result};
+use devices::transfer::{IoArgs, Route};
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Read, Write};
 use std::ops::Range;
@@ -270,7 +270,7 @@ pub type Taker<'a> = &'a mut dyn FnMut(&[u8]) -> Result<()>;
 /// A transfer's progress bar and its cancellation flag.
 pub struct Stop<'a> {
     /// The progress bar.
-    pub bar: &'a ProgressBar,
+    pub bar: &'a Bar,
     /// Set when the user cancels.
     pub cancel: &'a Cancel,
 }

@@ -29,13 +29,10 @@
 
 mod arguments;
 mod bench;
+mod choices;
 mod console;
-mod drive;
 mod examples;
-mod facts;
-mod failure;
 mod formats;
-mod guard;
 mod hardware;
 mod live;
 mod manual;
@@ -43,69 +40,51 @@ mod mapped;
 mod mount;
 pub mod open;
 mod output;
-mod path;
 mod selftest;
 mod serve;
-mod signals;
 mod stream;
 mod survey;
-mod transfer;
-mod units;
 mod verbs;
 mod volume;
 mod working_set;
 
 use arguments::Arguments;
-use failure::{Exit, Failure};
 
 use clap::{ArgMatches, FromArgMatches};
 use console::Console;
+use devices::failure::Exit;
+use devices::{Cancel, Progress};
 use linux::Roots;
-use signals::Cancel;
 use std::ffi::OsString;
 use std::io::IsTerminal;
 
-/// The version of the JSON that the verbs print, except `compare`, which has its own version.
-pub(crate) const SCHEMA_VERSION: u32 = 2;
-
 /// What every verb needs.
 pub(crate) struct Context {
-    /// Where the kernel's files are.
-    pub roots: Roots,
-    /// Where messages go.
+    /// What the operations need.
+    operation: devices::Context,
+    /// Where messages and results go.
     pub console: Console,
-    /// Set when the user cancels.
-    pub cancel: Cancel,
 }
 
 impl Context {
-    /// For a program that is not the command: no message, no signal handler.
-    pub fn of_a_library() -> Self {
+    /// For a verb: messages go to `console`, and signals end it.
+    fn new(console: Console) -> Self {
         Self {
-            roots: Roots::system(),
-            console: Console {
-                quiet: true,
-                json: false,
+            operation: devices::Context {
+                roots: Roots::system(),
+                cancel: Cancel::listen(),
+                progress: Progress::to(console),
             },
-            cancel: Cancel::default(),
+            console,
         }
     }
+}
 
-    /// The same, with no message but errors.
-    pub fn silent(&self) -> Self {
-        Self {
-            roots: self.roots.clone(),
-            console: Console {
-                quiet: true,
-                ..self.console
-            },
-            cancel: self.cancel.clone(),
-        }
-    }
+impl std::ops::Deref for Context {
+    type Target = devices::Context;
 
-    /// Prints a message on standard error.
-    pub fn say(&self, text: impl std::fmt::Display) {
-        self.console.say(text);
+    fn deref(&self) -> &devices::Context {
+        &self.operation
     }
 }
 
@@ -138,7 +117,7 @@ pub fn start(words: impl IntoIterator<Item = OsString>) -> u8 {
 ///
 /// # Errors
 /// Standard output is closed, or cannot take the help; the command line is wrong, and errors are JSON.
-fn answer(console: &Console, error: &clap::Error) -> failure::Result<u8> {
+fn answer(console: &Console, error: &clap::Error) -> devices::Result<u8> {
     if error.use_stderr() && console.json {
         return Err(arguments::failure(error));
     }
@@ -164,11 +143,7 @@ fn run(arguments: &Arguments, device: Option<&str>, json: bool) -> u8 {
         quiet: arguments.common.quiet,
         json,
     };
-    let context = Context {
-        roots: Roots::system(),
-        console,
-        cancel: Cancel::listen(),
-    };
+    let context = Context::new(console);
     let exit = match verbs::run(&context, &arguments.verb) {
         Ok(exit) => exit,
         Err(failure) => {

@@ -19,10 +19,10 @@ pub mod host;
 pub mod origin;
 pub mod reader;
 
-use crate::drive::Drive;
-use crate::failure::{Exit, Failure};
 use crate::volume::listing::Listing;
 use crate::volume::reports::{FileReport, VolumeReport};
+use devices::drive::Drive;
+use devices::failure::{Exit, Failure};
 use linux::resolve::Resolved;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -196,8 +196,11 @@ mod tests {
         let path = std::env::temp_dir().join(format!("straightway-live-{}", std::process::id()));
         std::fs::write(&path, b"").unwrap();
         let drive = Drive::File(path.clone());
-        let door = Door::open(&drive).unwrap();
-        assert!(Door::open(&drive).is_none(), "one recording on a drive");
+        let door = Door::open(&drive, &devices::Progress::default()).unwrap();
+        assert!(
+            Door::open(&drive, &devices::Progress::default()).is_none(),
+            "one recording on a drive"
+        );
         let connect = || {
             let address = address(&identity(&drive).unwrap()).unwrap();
             UnixStream::connect_addr(&address).unwrap()

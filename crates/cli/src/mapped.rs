@@ -1,9 +1,9 @@
 //! A file of a volume, or a whole device, as memory that is served until its user drops the map.
 
-use crate::failure::{Exit, Failure, Result};
-use crate::path::memory::Memory;
-use crate::volume::{Access, Mounted, Store, failed, shown};
+use crate::volume::{Access, Mounted, Store, shown};
 use block::Device;
+use devices::failure::{Exit, Failure, Result};
+use devices::path::memory::Memory;
 use map::{FileDevice, Map, Options, Range};
 use rustix::io::Errno;
 use std::thread;
@@ -118,7 +118,7 @@ impl Mapping<'_> {
                 let what = format!("`{}` has checksums, so its data cannot change", shown(name));
                 Err(Failure::usage(what).hint("map it to read, or a file without checksums"))
             }
-            Err(error) => Err(failed(doing(), error)),
+            Err(error) => Err(crate::volume::failed(doing(), error)),
         };
         let closed = mounted.run(doing(), volume.close(file));
         served.and_then(|value| closed.map(|()| value))
@@ -138,10 +138,11 @@ impl Mapping<'_> {
         for _ in 0..self.queue_depth {
             buffers.push(memory.allocate(self.options.page_bytes)?);
         }
-        let (map, server) = map::map(device, range, &self.options, buffers)?;
+        let (map, server) =
+            map::map(device, range, &self.options, buffers).map_err(crate::mapped::failed)?;
         thread::scope(|scope| {
             let user = scope.spawn(move || user(map));
-            let served = server.run().map_err(Failure::from);
+            let served = server.run().map_err(failed);
             let panicked = || Failure::other("the thread with the map panicked");
             let used = user.join().map_err(|_| panicked()).and_then(|used| used);
             let (_, buffers) = served?;
@@ -166,18 +167,17 @@ pub fn reason(error: block::Error) -> String {
     }
 }
 
-impl From<map::Error> for Failure {
-    /// As the user reads it.
-    fn from(error: map::Error) -> Self {
-        match error {
-            map::Error::Options(_) => Self::usage(error.to_string()).hint(
+/// The error of a map, as the user reads it.
+pub fn failed(error: map::Error) -> Failure {
+    match error {
+            map::Error::Options(_) => Failure::usage(error.to_string()).hint(
                 "pages from 4K to 2M and at most the device's largest transfer, memory for at least four, and a range within the map",
             ),
             map::Error::NotPermitted(refusal) => {
                 let what = format!("the kernel refuses userfaultfd: {refusal}");
-                Self::unsupported(what).hint(map::refusal_hint(&refusal))
+                Failure::unsupported(what).hint(map::refusal_hint(&refusal))
             }
-            map::Error::Exists(_) => Self::new(Exit::Exists, error.to_string())
+            map::Error::Exists(_) => Failure::new(Exit::Exists, error.to_string())
                 .hint("TMPDIR=FOLDER: another folder for the socket"),
             map::Error::Unread {
                 offset_bytes,
@@ -188,9 +188,8 @@ impl From<map::Error> for Failure {
                     false => Exit::No,
                 };
                 let reason = reason(error);
-                Self::new(exit, format!("byte {offset_bytes} could not be read: {reason}"))
+                Failure::new(exit, format!("byte {offset_bytes} could not be read: {reason}"))
             }
-            error => Self::other(error.to_string()),
+            error => Failure::other(error.to_string()),
         }
-    }
 }

@@ -19,15 +19,15 @@ pub use player::{PlayOptions, PlayReport, Player};
 pub use recorder::{RecordOptions, Recorder};
 pub use volume::{FormatOptions, Volume, VolumeDevice, format, resize};
 
-use crate::drive::Drive;
-use crate::failure::{Exit, Failure};
-use crate::guard::{Grant, Purpose};
-use crate::path::{self, Mode, OpenOptions, Opened, PathChoice};
-use crate::transfer::Route;
 use crate::verbs::{self, command::Queue};
 use block::{Buffer, Geometry};
 use clap::ValueEnum;
-use linux::Roots;
+use devices::Context;
+use devices::drive::Drive;
+use devices::failure::{Exit, Failure};
+use devices::guard::{Grant, Purpose};
+use devices::path::{self, Mode, OpenOptions, Opened, PathChoice};
+use devices::transfer::Route;
 use std::fmt;
 
 /// Options for [`Device::open`].
@@ -188,15 +188,15 @@ impl Device {
     }
 
     fn open_by(name: &str, options: &Options<'_>) -> Result<Self, Failure> {
-        let roots = Roots::system();
-        let drive = Drive::find(&roots, name)?;
+        let context = Context::system();
+        let drive = Drive::find(&context.roots, name)?;
         let purpose = match options.write {
             true => Purpose::Destroy(options.destroy_data),
             false => Purpose::Read,
         };
-        let grant = Grant::of(&roots, drive, purpose)?;
+        let grant = Grant::of(&context.roots, drive, purpose)?;
         let options = open_options(options)?;
-        let opened = path::open(&roots, &grant, &options)?;
+        let opened = path::open(&context, &grant, &options)?;
         if let Err(failure) = grant.confirm(opened.serial().as_deref()) {
             return opened.close_after(Err(failure));
         }

@@ -4,9 +4,9 @@
 //! guard: it is written atomically, and does not replace a file of other origin.
 
 use crate::Context;
-use crate::failure::{Exit, Failure, Result};
-use crate::guard::OutputFolder;
 use clap::Args;
+use devices::failure::{Exit, Failure, Result};
+use devices::guard::OutputFolder;
 use linux::Roots;
 use measure::Report;
 use measure::run_info::{RUN_SCHEMA_VERSION, RunInfo};

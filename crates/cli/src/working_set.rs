@@ -3,9 +3,9 @@
 //!
 //! Text: a line `straightway working set 1`, then for each range its first byte and its length.
 
-use crate::failure::{Failure, Result};
-use crate::guard::Output;
-use crate::signals::Cancel;
+use devices::cancel::Cancel;
+use devices::failure::{Failure, Result};
+use devices::guard::Output;
 use std::fmt::Write as _;
 use std::fs;
 use std::io;

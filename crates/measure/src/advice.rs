@@ -3,7 +3,6 @@
 use crate::access::{Access, Operation, Pattern};
 use crate::findings::{Merit, Win, ranked, win};
 use crate::format::figure;
-use crate::kind;
 use crate::schema::{Ci95, Comparison, PathResult};
 use crate::stats;
 
@@ -51,13 +50,13 @@ pub fn advise(comparison: &Comparison) -> Vec<Advice<'_>> {
         let results = |merit| {
             let mut results = ranked(comparison, access, merit);
             if results.len() > 1 {
-                results.retain(|result| result.path != kind::RAM);
+                results.retain(|result| result.path != paths::RAM);
             }
             results
         };
         let by_speed = results(Merit::Speed);
         let names: Vec<&str> = by_speed.iter().map(|one| one.path.as_str()).collect();
-        let baseline = kind::baseline(&names);
+        let baseline = paths::baseline(&names);
         let mut named = by_speed.iter().copied();
         let baseline = named.find(|one| Some(one.path.as_str()) == baseline);
         let choose = |results: &[&PathResult]| {

@@ -5,9 +5,9 @@
 
 use crate::distribution::BoxPlot;
 use crate::format::{duration, figure, size};
-use crate::kind::{self, Kind};
 use crate::schema::Ci95;
 use askama::filters;
+use paths::Kind;
 use std::fmt::Write;
 
 const WIDTH: f64 = 480.0;
@@ -524,7 +524,7 @@ pub(crate) fn stacks(title: &str, rows: &[(String, Vec<(usize, f64)>)], names: &
 /// The style of each path: this project's paths have colours, the others are grey; if there are
 /// only others, all have colours.
 pub(crate) fn styles(names: &[&str]) -> Vec<usize> {
-    let is_ours = |name: &str| kind::named(name).is_some_and(Kind::is_ours);
+    let is_ours = |name: &str| paths::named(name).is_some_and(Kind::is_ours);
     let any_ours = names.iter().any(|name| is_ours(name));
     let (mut colours, mut greys) = (0.., GREY..);
     let style = |name: &&str| match !any_ours || is_ours(name) {

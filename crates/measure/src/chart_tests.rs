@@ -84,11 +84,11 @@ fn an_axis_is_logarithmic_in_whole_decades_where_values_differ_widely() {
 
 #[test]
 fn each_path_of_ours_has_a_colour_of_its_own_and_the_others_are_grey() {
-    let all: Vec<&str> = kind::KINDS.iter().map(|kind| kind.name).collect();
+    let all: Vec<&str> = paths::KINDS.iter().map(|kind| kind.name).collect();
     let styles = styles(&all);
     assert_eq!(styles.len(), all.len());
     let mut ours: Vec<String> = Vec::new();
-    for (kind, style) in kind::KINDS.iter().zip(&styles) {
+    for (kind, style) in paths::KINDS.iter().zip(&styles) {
         assert_eq!(class(*style) == "rest", !kind.is_ours(), "{}", kind.name);
         if kind.is_ours() {
             ours.push(class(*style));
@@ -96,7 +96,7 @@ fn each_path_of_ours_has_a_colour_of_its_own_and_the_others_are_grey() {
     }
     ours.sort();
     ours.dedup();
-    let count = kind::KINDS.iter().filter(|kind| kind.is_ours()).count();
+    let count = paths::KINDS.iter().filter(|kind| kind.is_ours()).count();
     assert_eq!(ours.len(), count);
     // Without paths of this project all are coloured.
     assert_eq!(super::styles(&["block-direct", "ram"]), [0, 1]);

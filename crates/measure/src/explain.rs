@@ -16,7 +16,6 @@
 use crate::access::Access;
 use crate::environment::Environment;
 use crate::findings::Merit;
-use crate::kind;
 use crate::run_info::RunInfo;
 use crate::schema::PathResult;
 use crate::stats::overlap;
@@ -193,7 +192,7 @@ pub fn explain(
         let bytes = crate::format::size(large.access.block_size_bytes);
         trials.add(Kind::Larger, format!("blocks of {bytes}"), Some(large));
     }
-    let kind = kind::named(path);
+    let kind = paths::named(path);
     if let Some(name) = kind.and_then(|kind| kind.polled) {
         let polled =
             find(name, &same_size, &same_depth).or_else(|| find(name, &same_size, &any_depth));
@@ -203,9 +202,9 @@ pub fn explain(
         let change = format!("bypassing the page cache, by {name}");
         trials.add(Kind::Unbuffered, change, find(name, &same_size, &any_depth));
     }
-    if path != kind::RAM {
-        let memory = find(kind::RAM, &same_size, &same_depth)
-            .or_else(|| find(kind::RAM, &same_size, &any_depth));
+    if path != paths::RAM {
+        let memory = find(paths::RAM, &same_size, &same_depth)
+            .or_else(|| find(paths::RAM, &same_size, &any_depth));
         trials.add(Kind::Memory, "the same loop on memory".to_owned(), memory);
     }
     let (limit, confirmed, reason) = judge(&trials, environment);

@@ -1,24 +1,9 @@
-//! Human-readable figures, and lists without duplicates.
+//! Human-readable figures.
 
 use std::fmt::Write;
 use std::time::Duration;
 
-/// `4 KiB`, `1 MiB`; bytes if it is not a multiple of 1024.
-pub fn size(bytes: u64) -> String {
-    for (shift, unit) in [
-        (60, "EiB"),
-        (50, "PiB"),
-        (40, "TiB"),
-        (30, "GiB"),
-        (20, "MiB"),
-        (10, "KiB"),
-    ] {
-        if bytes > 0 && bytes % (1 << shift) == 0 {
-            return format!("{} {unit}", bytes >> shift);
-        }
-    }
-    format!("{bytes} B")
-}
+pub use units::{distinct, size};
 
 /// At least three significant digits, with thousands separators: `0.0312`, `3.12`, `31.2`, `312`,
 /// `31,200`.
@@ -156,17 +141,6 @@ pub fn aligned<R: AsRef<[String]>>(rows: &[R], left: usize) -> String {
 /// `yes` or `no`.
 pub fn yes(is: bool) -> String {
     if is { "yes" } else { "no" }.to_owned()
-}
-
-/// The values without duplicates, in the order of their first appearance.
-pub fn distinct<T: PartialEq>(values: impl IntoIterator<Item = T>) -> Vec<T> {
-    let mut all = Vec::new();
-    for value in values {
-        if !all.contains(&value) {
-            all.push(value);
-        }
-    }
-    all
 }
 
 /// A duration in nanoseconds, at most 584 years.

@@ -109,7 +109,6 @@ mod flight;
 pub mod format;
 mod host;
 pub mod interrupts;
-pub mod kind;
 mod latency_limit;
 pub mod open_loop;
 mod operations;

@@ -2,23 +2,24 @@
 
 use super::BenchHost;
 use super::setup::Ready;
-use crate::Context;
-use crate::failure::{Exit, Failure, Result};
+use crate::choices;
 use crate::output::valid;
-use crate::units::{self, Size, Time};
 use clap::Args;
-use measure::kind::Kind;
+use devices::Context;
+use devices::failure::{Exit, Failure, Result};
 use measure::run_info::{Request, RunInfo};
 use measure::{CompareError, Comparison, Operation, PathResult, Pattern, Progress, Settings};
+use paths::Kind;
+use units::{Size, Time};
 
 /// What is measured on each path, and for how long.
 #[derive(Clone, Debug, Args)]
 pub struct Cells {
     /// Operations [default: both with --destroy-data, read without]
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = units::operation())]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = choices::operation())]
     pub operations: Vec<Operation>,
     /// The order of offsets
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = units::pattern(), default_value = "sequential,random")]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = choices::pattern(), default_value = "sequential,random")]
     pub patterns: Vec<Pattern>,
     /// Rounds; at least 5 for confidence intervals
     #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
@@ -66,7 +67,7 @@ pub fn compare(
     settings: &Settings,
 ) -> Result<Comparison> {
     let mut paths = super::paths(&ready.bench, kinds);
-    let bar = context.console.steps_bar(0);
+    let bar = context.steps_bar(0);
     let mut progress = |step: &Progress<'_>| {
         bar.set_length(step.total_cells as u64);
         bar.set_position(step.done_cells as u64);

@@ -4,8 +4,8 @@
 //! splitting or merging. Reading the log is an admin command, which counts neither as a read nor as
 //! an interrupt of an I/O queue.
 
-use crate::path::handle::ControllerHandle;
-use crate::path::kernel::Nodes;
+use devices::path::handle::ControllerHandle;
+use devices::path::kernel::Nodes;
 use linux::disk::Disk;
 use linux::{Roots, admin};
 use measure::{Counters, interrupts};

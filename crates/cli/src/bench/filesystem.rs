@@ -2,10 +2,10 @@
 //! write.
 
 use super::Bench;
-use crate::failure::{Failure, Result};
-use crate::path::borrow::mount_folder;
-use crate::path::kernel::Nodes;
-use crate::signals::Cancel;
+use devices::cancel::Cancel;
+use devices::failure::{Failure, Result};
+use devices::path::borrow::mount_folder;
+use devices::path::kernel::Nodes;
 use linux::SyncFile;
 use measure::random::Random;
 use rustix::fs::FallocateFlags;

@@ -1,10 +1,10 @@
 //! Runs fio on the same cell as our closed loop.
 
 use super::{Bench, setup::Ready};
-use crate::failure::{Failure, Result};
+use devices::failure::{Failure, Result};
 use measure::fio::{Job, parse};
-use measure::kind::Kind;
 use measure::{Access, Operation, Pattern};
+use paths::Kind;
 use std::process::Command;
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
 //! A file with holes cannot measure the drive: the file system answers reads of a hole without the
 //! drive, and allocates space when a hole is written.
 
-use crate::drive::Drive;
-use crate::failure::{Failure, Result};
+use devices::drive::Drive;
+use devices::failure::{Failure, Result};
 use rustix::fs::{SeekFrom, seek};
 use std::fs::File;
 

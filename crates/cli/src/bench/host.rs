@@ -1,16 +1,17 @@
 //! The machine: its settings, and which driver has the drive.
 
 use super::Bench;
+use super::OrMissing;
 use super::filesystem::Mounted;
-use crate::drive::Drive;
-use crate::failure::Failure;
-use crate::path::held::Ends;
-use crate::path::kernel::Nodes;
-use crate::path::straight::{self, Needs};
-use crate::path::{chario, power};
-use measure::LatencyLimit;
-use measure::kind::Group;
+use devices::drive::Drive;
+use devices::failure::Failure;
+use devices::path::held::Ends;
+use devices::path::kernel::Nodes;
+use devices::path::straight::{self, Needs};
+use devices::path::{chario, power};
 use measure::{Environment, Host, Missing, Subject};
+use measure::{LatencyLimit, LimitedBy};
+use paths::Group;
 use std::rc::Rc;
 
 /// The machine while it measures.
@@ -35,7 +36,7 @@ impl BenchHost {
         let handle = match self.bench.drive() {
             Drive::Nvme(resolved) => {
                 let behind_iommu = resolved.controller.iommu_group.is_some();
-                straight::open(&self.bench.roots, resolved, behind_iommu, needs)?
+                straight::open(&self.bench.context.roots, resolved, behind_iommu, needs)?
             }
             Drive::Model(model) => straight::open_model(model, needs)?,
             Drive::Coprocessor(_) => {
@@ -62,20 +63,21 @@ impl BenchHost {
                 "--destroy-data SERIAL",
             )),
             Some(Group::Ext4) => {
-                let mounted = Mounted::mount(&self.bench.nodes()?)?;
+                let mounted = Mounted::mount(&self.bench.nodes().or_missing()?).or_missing()?;
                 *self.bench.mounted.borrow_mut() = Some(mounted);
                 Ok(())
             }
             Some(Group::Kernel) => {
-                self.bench.nodes()?;
+                self.bench.nodes().or_missing()?;
                 Ok(())
             }
             Some(Group::Chario) => {
-                let resolved = self.bench.resolved()?;
-                *self.bench.loan.borrow_mut() = chario::borrow(&self.bench.roots, resolved)?;
+                let resolved = self.bench.resolved().or_missing()?;
+                *self.bench.loan.borrow_mut() =
+                    chario::borrow(&self.bench.context.roots, resolved).or_missing()?;
                 Ok(())
             }
-            Some(Group::Straightway) => Ok(self.take_controller()?),
+            Some(Group::Straightway) => Ok(self.take_controller().or_missing()?),
             Some(Group::Plain | Group::Coprocessor | Group::Array | Group::Remote) | None => Ok(()),
         }
     }
@@ -91,15 +93,31 @@ impl BenchHost {
             }
             (Group::Ext4 | Group::Kernel, Drive::Nvme(resolved), _) => {
                 let tolerance = bench.tolerance.as_ref();
-                power::limit_by_kernel(&bench.roots, resolved, tolerance, name, limit_us)?
+                power::limit_by_kernel(&bench.context.roots, resolved, tolerance, name, limit_us)?
             }
             _ => return Err(power::refused(name)),
         };
+        let limit = reported(limit);
         let mut limits = bench.limits.borrow_mut();
         if !limits.contains(&limit) {
             limits.push(limit);
         }
         Ok(())
+    }
+}
+
+/// A limit as the report has it.
+fn reported(limit: power::LatencyLimit) -> LatencyLimit {
+    LatencyLimit {
+        group: limit.group,
+        limit_us: limit.limit_us,
+        by: match limit.by {
+            power::LimitedBy::Driver => LimitedBy::Driver,
+            power::LimitedBy::Kernel => LimitedBy::Kernel,
+            power::LimitedBy::Nothing => LimitedBy::Nothing,
+        },
+        worst_latency_us: limit.worst_latency_us,
+        before: limit.before,
     }
 }
 
@@ -127,25 +145,25 @@ impl Host for BenchHost {
         let group = Group::named(group);
         let limit_us = self.bench.plan.latency_limit_us;
         if let (Some(Group::Chario), Some(_)) = (group, limit_us) {
-            return Err(power::refused(Group::Chario.name()).into());
+            return Err(super::missing(power::refused(Group::Chario.name())));
         }
         self.prepare(group)?;
         match (group, limit_us) {
-            (Some(group), Some(limit_us)) => Ok(self.limit(group, limit_us)?),
+            (Some(group), Some(limit_us)) => Ok(self.limit(group, limit_us).or_missing()?),
             _ => Ok(()),
         }
     }
 
     fn leave_group(&mut self, _group: &str) -> Result<(), Missing> {
         if let Some(mounted) = self.bench.mounted.take() {
-            mounted.unmount()?;
+            mounted.unmount().or_missing()?;
         }
-        self.bench.loan.take().end()?;
+        self.bench.loan.take().end().or_missing()?;
         if let Some(handle) = self.bench.handle.take() {
-            handle.close()?;
+            handle.close().or_missing()?;
         }
         match &self.bench.tolerance {
-            Some(tolerance) => Ok(tolerance.put_back().map_err(Failure::from)?),
+            Some(tolerance) => Ok(tolerance.put_back().map_err(Failure::from).or_missing()?),
             None => Ok(()),
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! The drive is divided in two: ext4 has the first half, all other paths use the same range at the
 //! start of the second. So no path destroys what another one reads, and each uses the same offsets
-//! in a range of the same length. [`measure::kind::KINDS`] is the table of paths; [`BenchHost`]
+//! in a range of the same length. [`paths::KINDS`] is the table of paths; [`BenchHost`]
 //! prepares what a group of paths needs.
 
 pub mod compared;
@@ -20,20 +20,18 @@ pub mod tracefs;
 pub use filesystem::prepare;
 pub use host::{BenchHost, drop_caches};
 
-use crate::drive::Drive;
-use crate::failure::{Failure, Result};
-use crate::guard::Grant;
-use crate::path::borrow::Loan;
-use crate::path::handle::ControllerHandle;
-use crate::path::kernel::Nodes;
-use crate::path::{self, OpenOptions, Opened, PathChoice, chario, gathered, power};
-use linux::disk::Disk;
+use ::paths::Kind;
+use devices::drive::Drive;
+use devices::failure::{Failure, Result};
+use devices::guard::Grant;
+use devices::path::borrow::Loan;
+use devices::path::handle::ControllerHandle;
+use devices::path::kernel::Nodes;
+use devices::path::{self, OpenOptions, Opened, chario, gathered, power};
 use linux::latency::Tolerance;
 use linux::resolve::Resolved;
-use linux::{Claim, HostMemory, Roots};
+use linux::{Claim, HostMemory};
 use measure::LatencyLimit;
-use measure::format::distinct;
-use measure::kind::{self, Group, Kind};
 use measure::{Missing, Path};
 use paths::BenchPath;
 use std::cell::RefCell;
@@ -41,72 +39,10 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 
-impl Drive {
-    /// Whether `--destroy-data` names it by a serial number.
-    pub const fn has_serial(&self) -> bool {
-        matches!(
-            self,
-            Drive::Nvme(_) | Drive::Disk(_) | Drive::Coprocessor(_) | Drive::Remote(_)
-        )
-    }
-
-    /// Whether it is a drive that a measurement divides in two, and prepares.
-    pub const fn is_divided(&self) -> bool {
-        matches!(self, Drive::Nvme(_) | Drive::Disk(_))
-    }
-
-    /// The block device that is not an NVMe namespace, if it is one.
-    pub fn disk(&self) -> Option<&Disk> {
-        match self {
-            Drive::Disk(disk) => Some(disk),
-            _ => None,
-        }
-    }
-
-    /// The path of this choice; the drive's default for `auto`.
-    ///
-    /// # Errors
-    /// The table has no path for this drive.
-    pub fn kind(&self, choice: PathChoice) -> Result<&'static Kind> {
-        let chosen = choice.kind(|kind| self.has(kind));
-        let mut all = kind::KINDS.iter();
-        let first = || match self {
-            Drive::Disk(_) => kind::named(kind::DISK),
-            _ => all.find(|kind| kind.is_first && self.has(kind)),
-        };
-        chosen
-            .or_else(first)
-            .ok_or_else(|| Failure::unsupported("this device has no path to measure"))
-    }
-
-    /// The paths of these choices, each once.
-    ///
-    /// # Errors
-    /// The same as those of [`kind`](Drive::kind).
-    pub fn kinds(&self, choices: &[PathChoice]) -> Result<Vec<&'static Kind>> {
-        let kinds = choices.iter().map(|choice| self.kind(*choice));
-        Ok(distinct(kinds.collect::<Result<Vec<_>>>()?))
-    }
-
-    /// The paths that are measured by default, in the order of unsorted tables.
-    pub fn usual(&self, with_coprocessor: bool) -> Vec<&'static Kind> {
-        let is_coprocessor = matches!(self, Drive::Coprocessor(_));
-        let is_meant = |kind: &&Kind| {
-            self.has(kind)
-                && kind.is_usual
-                // The model raises interrupts by a call, so measuring them says nothing about a
-                // drive.
-                && (kind.is_first || !matches!(self, Drive::Model(_)))
-                && (kind.group != Group::Coprocessor || is_coprocessor || with_coprocessor)
-        };
-        kind::KINDS.iter().filter(is_meant).collect()
-    }
-}
-
 /// The state shared by all paths.
 pub struct Bench {
-    /// Where the kernel's files are.
-    pub roots: Roots,
+    /// Where the kernel's files are, and who learns of warnings.
+    pub context: devices::Context,
     /// The permission to use the measured drive, and its lock.
     grant: Grant,
     /// Its namespace.
@@ -137,7 +73,7 @@ impl Bench {
     /// # Errors
     /// There is no memory for the buffers, or the measured part of a file has holes.
     pub fn new(
-        roots: &Roots,
+        context: &devices::Context,
         grant: Grant,
         nsid: u32,
         plan: Plan,
@@ -155,11 +91,11 @@ impl Bench {
         let buffers = buffers.saturating_add(lines).saturating_add(1 << 20);
         let buffer_bytes = usize::try_from(buffers).unwrap_or(usize::MAX);
         let tolerance = match plan.latency_limit_us {
-            Some(_) => power::remember(roots, grant.drive())?,
+            Some(_) => power::remember(&context.roots, grant.drive())?,
             None => None,
         };
         Ok(Rc::new(Self {
-            roots: roots.clone(),
+            context: context.clone(),
             grant,
             nsid,
             plan,
@@ -181,7 +117,8 @@ impl Bench {
 
     /// The claim to a file or a device, for writing if writes are measured.
     fn claim(&self, node: &std::path::Path) -> Result<Claim> {
-        self.grant.claim(&self.roots, node, self.plan.destroys)
+        self.grant
+            .claim(&self.context.roots, node, self.plan.destroys)
     }
 
     /// The whole drive, by its only path.
@@ -190,7 +127,7 @@ impl Bench {
             write: self.plan.destroys,
             ..OpenOptions::reading(self.buffer_bytes, self.plan.queue_depth)
         };
-        path::open(&self.roots, &self.grant, &options)
+        path::open(&self.context, &self.grant, &options)
     }
 
     /// The nodes of the drive in the kernel.
@@ -223,12 +160,12 @@ impl Bench {
         if let Some(disk) = self.drive().disk() {
             return Ok(Nodes::of_disk(disk));
         }
-        Nodes::of(&self.roots, self.resolved()?, Some(self.nsid))
+        Nodes::of(&self.context.roots, self.resolved()?, Some(self.nsid))
     }
 
     /// The name of the namespace's CharIO device.
     fn chario_node(&self) -> Result<PathBuf> {
-        chario::node(&self.roots, self.resolved()?, Some(self.nsid))
+        chario::node(&self.context.roots, self.resolved()?, Some(self.nsid))
     }
 
     /// The measured file on ext4.
@@ -274,17 +211,28 @@ pub fn paths(bench: &Rc<Bench>, kinds: &[&'static Kind]) -> Vec<Box<dyn Path>> {
     kinds.iter().map(path).collect()
 }
 
-/// Converts a failure to a path that is not supported here.
-impl From<Missing> for Failure {
-    fn from(missing: Missing) -> Self {
-        Failure::unsupported(missing.reason).hint(missing.hint)
-    }
+/// The error of a path that cannot be measured here.
+pub fn failed(missing: Missing) -> Failure {
+    Failure::unsupported(missing.reason).hint(missing.hint)
 }
 
-impl From<Failure> for Missing {
-    fn from(failure: Failure) -> Self {
-        let hint = failure.remedy().unwrap_or("see the reason").to_owned();
-        Missing::new(failure.to_string(), hint)
+/// A failure as a path that cannot be measured here.
+pub trait OrMissing<T> {
+    /// The value, or why it is missing.
+    ///
+    /// # Errors
+    /// The failure, with its reason and its hint.
+    fn or_missing(self) -> std::result::Result<T, Missing>;
+}
+
+fn missing(failure: Failure) -> Missing {
+    let hint = failure.remedy().unwrap_or("see the reason").to_owned();
+    Missing::new(failure.to_string(), hint)
+}
+
+impl<T> OrMissing<T> for Result<T> {
+    fn or_missing(self) -> std::result::Result<T, Missing> {
+        self.map_err(missing)
     }
 }
 

@@ -1,14 +1,15 @@
-//! A path for `measure`: opened by `crate::path` on the resources of the bench.
+//! A path for `measure`: opened by `devices::path` on the resources of the bench.
 
+use super::OrMissing;
 use super::{Bench, counters, stretch};
-use crate::drive::Drive;
-use crate::failure::{Failure, Result};
-use crate::path::memory::Memory;
-use crate::path::{self, Opened, chario, coprocessor, gathered, kernel, straight};
 use block::{Buffer, Device, Geometry};
+use devices::drive::Drive;
+use devices::failure::{Failure, Result};
+use devices::path::memory::Memory;
+use devices::path::{self, Opened, chario, coprocessor, gathered, kernel, straight};
 use linux::SyncFile;
-use measure::kind::{Carrier, Group, Kind};
 use measure::{Counters, Missing, Path, Region};
+use paths::{Carrier, Group, Kind};
 use std::rc::Rc;
 
 /// The byte that fills the bench's RAM disk.
@@ -57,10 +58,18 @@ impl BenchPath {
             }
             Carrier::Chario | Carrier::CharioRegistered | Carrier::CharioWindow => {
                 let node = bench.chario_node()?;
-                let claim = bench.claim(&bench.roots.dev.join(&node))?;
+                let claim = bench.claim(&bench.context.roots.dev.join(&node))?;
                 let loan = bench.loan.borrow().clone();
                 let place = chario::WindowPlace::Any(memory.len_bytes() as u64);
-                chario::open_node(&bench.roots, &node, &claim, kind, loan, memory, place)
+                chario::open_node(
+                    &bench.context.roots,
+                    &node,
+                    &claim,
+                    kind,
+                    loan,
+                    memory,
+                    place,
+                )
             }
             Carrier::File | Carrier::Ring | Carrier::Passthrough => {
                 let claim = match (kind.group, bench.drive()) {
@@ -78,7 +87,14 @@ impl BenchPath {
                     0
                 };
                 let depth = bench.plan.queue_depth.saturating_add(lines);
-                kernel::open(&bench.roots, &claim, kind, depth, memory, kind.gathers)
+                kernel::open(
+                    &bench.context.roots,
+                    &claim,
+                    kind,
+                    depth,
+                    memory,
+                    kind.gathers,
+                )
             }
         }
     }
@@ -115,9 +131,9 @@ impl Path for BenchPath {
     }
 
     fn open(&mut self) -> Result<Box<dyn Device>, Missing> {
-        let opened = self.open_now()?.aligned();
+        let opened = self.open_now().or_missing()?.aligned();
         let opened = match self.kind.gathers {
-            true => opened.gathered()?,
+            true => opened.gathered().or_missing()?,
             false => opened,
         };
         self.memory = Some(opened.memory);
@@ -129,11 +145,7 @@ impl Path for BenchPath {
         if self.kind.carrier == Carrier::Queue && !self.kind.gathers {
             let handle = self.bench.handle.borrow();
             let handle = handle.as_ref().ok_or_else(Missing::one_queue)?;
-            return Ok(path::another_queue(
-                handle.as_ref(),
-                self.bench.nsid,
-                self.kind,
-            )?);
+            return path::another_queue(handle.as_ref(), self.bench.nsid, self.kind).or_missing();
         }
         let twin = self.twin.as_ref().ok_or_else(Missing::one_queue)?;
         match twin.twin() {
@@ -166,7 +178,7 @@ impl Path for BenchPath {
 
     fn allocate(&mut self, len_bytes: usize) -> Result<Buffer, Missing> {
         match &self.memory {
-            Some(memory) => Ok(memory.allocate(len_bytes)?),
+            Some(memory) => Ok(memory.allocate(len_bytes).or_missing()?),
             None => Err(Missing::new("the path is closed", "open it first")),
         }
     }
@@ -187,7 +199,7 @@ impl Path for BenchPath {
             Group::Ext4 | Group::Kernel => bench.nodes().map(|nodes| counters::of_kernel(&nodes)),
             Group::Chario => bench
                 .chario_node()
-                .map(|node| counters::of_chario(&bench.roots, &node.to_string_lossy())),
+                .map(|node| counters::of_chario(&bench.context.roots, &node.to_string_lossy())),
             Group::Straightway => {
                 let resolved = bench.resolved().ok();
                 let address = resolved.map(|known| known.controller.address.to_string());

@@ -3,7 +3,8 @@
 //! perf is started with its events disabled, and enabled over a pipe with an acknowledgement: so
 //! the start of the sampling is known, not guessed by waiting.
 
-use crate::failure::{Failure, Result};
+use super::OrMissing;
+use devices::failure::{Failure, Result};
 use linux::Roots;
 use measure::Missing;
 use measure::profile::run::Sampler;
@@ -157,11 +158,11 @@ impl Perf {
 
 impl Sampler for Perf {
     fn start(&mut self) -> std::result::Result<(), Missing> {
-        Ok(self.begin()?)
+        self.begin().or_missing()
     }
 
     fn stop(&mut self) -> std::result::Result<Vec<Stack>, Missing> {
-        Ok(self.end()?)
+        self.end().or_missing()
     }
 }
 

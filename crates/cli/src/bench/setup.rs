@@ -1,22 +1,23 @@
 //! Makes a bench from the user's options: which drive, whether it may be destroyed, how much of it.
 
 use super::{Bench, Plan, stretch};
-use crate::Context;
-use crate::drive::Drive;
-use crate::failure::{Failure, Result};
-use crate::guard::Grant;
+use crate::choices;
 use crate::output::Saving;
-use crate::path::{self, OpenOptions, PathChoice, power};
-use crate::units::{self, Size, Time};
 use block::Device as _;
 use clap::Args;
+use devices::Context;
+use devices::drive::Drive;
+use devices::failure::{Failure, Result};
+use devices::guard::Grant;
+use devices::path::{self, OpenOptions, PathChoice, power};
 use linux::coprocessor::{Coprocessor, CoprocessorOptions};
 use linux::resolve::Resolved;
-use measure::kind::{Group, Kind};
 use measure::run_info::{Figure, Request};
 use measure::{Access, DeviceInfo, Operation, Pattern};
+use paths::{Group, Kind};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use units::{Size, Time};
 
 /// The common options of all verbs that measure.
 #[derive(Clone, Debug, Args)]
@@ -56,10 +57,10 @@ pub struct Asked {
     #[arg(long, value_name = "PATH", value_parser = PathChoice::parser())]
     pub path: Option<PathChoice>,
     /// The operation
-    #[arg(long, value_name = "OPERATION", value_parser = units::operation(), default_value = "read")]
+    #[arg(long, value_name = "OPERATION", value_parser = choices::operation(), default_value = "read")]
     pub operation: Operation,
     /// The order of offsets
-    #[arg(long, value_name = "PATTERN", value_parser = units::pattern(), default_value = "sequential")]
+    #[arg(long, value_name = "PATTERN", value_parser = choices::pattern(), default_value = "sequential")]
     pub pattern: Pattern,
 }
 
@@ -157,7 +158,7 @@ impl Subject {
     pub fn ready(&self, context: &Context, wants: Wants<'_>) -> Result<Ready> {
         let figures = self.figure.iter().map(|file| figure(file));
         let figures = figures.collect::<Result<Vec<Figure>>>()?;
-        let drive = Drive::find_and_say(&context.roots, &self.device, &context.console)?;
+        let drive = Drive::find_and_say(context, &self.device)?;
         if self.latency_limit.is_some() {
             power::check(&drive)?;
         }
@@ -196,7 +197,7 @@ impl Subject {
         }
         self.saving.make_folder()?;
         let window = window(drive, self.coprocessor.as_deref())?;
-        let bench = Bench::new(&context.roots, grant, namespace, plan, window)?;
+        let bench = Bench::new(context, grant, namespace, plan, window)?;
         if self.destroy_data.is_some() && bench.drive().is_divided() {
             context.say("preparing the drive");
             let with_ext4 = kinds.iter().any(|kind| kind.group == Group::Ext4);
@@ -297,7 +298,7 @@ fn namespace_of(
         Drive::Ram(bytes) => plain(*bytes, Some("memory")),
         Drive::Array(_) | Drive::Remote(_) => {
             let options = OpenOptions::reading(4096, 1);
-            let opened = path::open(&context.roots, grant, &options)?;
+            let opened = path::open(context, grant, &options)?;
             let size_bytes = opened.device.geometry().size_bytes();
             opened.close()?;
             plain(size_bytes, None)
@@ -325,7 +326,7 @@ fn nvme(
         ))
         .hint(format!("straightway release {}", controller.address))
     })?;
-    let nsid = match crate::path::namespace_of(resolved, namespace)? {
+    let nsid = match devices::path::namespace_of(resolved, namespace)? {
         Some(wanted) => Some(wanted),
         None => resolved.only_namespace()?.nsid,
     };
@@ -333,7 +334,8 @@ fn nvme(
         Failure::missing("the kernel does not report the namespace's identifier")
             .hint("--namespace 1")
     })?;
-    let facts = crate::facts::of_kernel(resolved.to_string(), &path, resolved.controller.pci_id())?;
+    let facts =
+        devices::facts::of_kernel(resolved.to_string(), &path, resolved.controller.pci_id())?;
     let found = facts.namespaces.iter().find(|one| one.namespace == nsid);
     let found = found.ok_or(nvme::Error::NoNamespace { nsid })?;
     if let Some(why) = &found.unusable {

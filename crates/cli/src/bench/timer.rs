@@ -3,7 +3,8 @@
 //! The application's points go to the timer's registers or to a ring of this thread. CharIO's points come from its module: from
 //! `/dev/chario-events`, on the same counter, or into the same timer.
 
-use crate::failure::{Failure, Result};
+use super::OrMissing;
+use devices::failure::{Failure, Result};
 use events::{Device, Lane, Names, Node, Recorder, Ring, Simulation, Window, application};
 use linux::{ClockSource, Roots, TscClock};
 use measure::Missing;
@@ -149,7 +150,7 @@ impl Probe for Timer {
     fn start(&mut self) -> std::result::Result<(), Missing> {
         let begun = self.recorder.clear().and_then(|()| self.recorder.record());
         begun.map_err(|error| Missing::new(format!("the profiling timer: {error}"), "--timer"))?;
-        if let Some(node) = self.module()? {
+        if let Some(node) = self.module().or_missing()? {
             let begun = node.clear().and_then(|()| node.record());
             begun.map_err(|error| Missing::new(format!("CharIO's events: {error}"), "dmesg"))?;
         }
@@ -157,7 +158,7 @@ impl Probe for Timer {
     }
 
     fn stop(&mut self) -> std::result::Result<Recorded, Missing> {
-        Ok(recorded(&self.lanes()?))
+        Ok(recorded(&self.lanes().or_missing()?))
     }
 
     fn sees(&self) -> Sees {

@@ -3,7 +3,8 @@
 //! An instance has its own buffer and switches, so no other tracing is disturbed; it is removed at
 //! the end, which disables all its events.
 
-use crate::failure::{Failure, Result};
+use super::OrMissing;
+use devices::failure::{Failure, Result};
 use linux::Roots;
 use measure::Missing;
 use measure::trace::events::{Whose, parse};
@@ -136,14 +137,16 @@ fn failed(doing: &str, path: &Path, error: &std::io::Error) -> Failure {
 impl Probe for Tracefs {
     fn start(&mut self) -> std::result::Result<(), Missing> {
         // Writing to it empties the buffer.
-        self.put("trace", "")?;
-        Ok(self.put("tracing_on", "1")?)
+        self.put("trace", "").or_missing()?;
+        self.put("tracing_on", "1").or_missing()
     }
 
     fn stop(&mut self) -> std::result::Result<Recorded, Missing> {
-        self.put("tracing_on", "0")?;
+        self.put("tracing_on", "0").or_missing()?;
         let file = self.instance.join("trace");
-        let text = fs::read(&file).map_err(|error| failed("reading", &file, &error))?;
+        let text = fs::read(&file)
+            .map_err(|error| failed("reading", &file, &error))
+            .or_missing()?;
         Ok(Recorded {
             events: parse(&String::from_utf8_lossy(&text), &self.whose),
             marks: Vec::new(),
@@ -170,7 +173,7 @@ impl Drop for Tracefs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::failure::Exit;
+    use devices::failure::Exit;
 
     fn whose() -> Whose {
         Whose {

@@ -1,8 +1,8 @@
 //! The options that describe a recording to other tools.
 
-use crate::failure::{Failure, Result};
 use crate::formats::samples::{Datatype, Hertz};
 use clap::{Args, ValueEnum};
+use devices::failure::{Failure, Result};
 
 /// What other tools take a recording for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]

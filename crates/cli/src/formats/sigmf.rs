@@ -6,10 +6,10 @@
 mod annotations;
 mod moved;
 
-use crate::failure::{Failure, Result};
 use crate::formats::args::SigmfArgs;
 use crate::formats::samples::Datatype;
 use crate::volume::shown;
+use devices::failure::{Failure, Result};
 use serde_json::{Map, Value, json};
 use std::time::{Duration, UNIX_EPOCH};
 use stream::Gap;

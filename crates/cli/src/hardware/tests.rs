@@ -116,7 +116,7 @@ fn verified(wrong_at: Option<usize>) -> (Result<()>, Option<Vec<u8>>, Vec<u8>) {
         device: "hwfs:played",
         slots: 64,
     };
-    let (bar, cancel) = (ProgressBar::hidden(), Cancel::default());
+    let (bar, cancel) = (Bar::hidden(), Cancel::default());
     let stop = Stop {
         bar: &bar,
         cancel: &cancel,

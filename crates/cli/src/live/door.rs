@@ -1,8 +1,8 @@
 //! The recording's socket: a thread waits for readers, and each has a thread that passes its requests on.
 
 use super::{Answer, Ask, address, former_name, identity, is_trusted};
-use crate::console::Console;
-use crate::drive::Drive;
+use devices::Progress;
+use devices::drive::Drive;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::fd::AsFd;
@@ -35,7 +35,7 @@ pub struct Door {
 
 impl Door {
     /// Listens for the readers of `drive`; none if they could not find it, or something else listens there.
-    pub fn open(drive: &Drive) -> Option<Self> {
+    pub fn open(drive: &Drive, progress: &Progress) -> Option<Self> {
         let former = match drive {
             Drive::Nvme(resolved) => former_name(&resolved.name),
             _ => None,
@@ -47,7 +47,7 @@ impl Door {
                 .is_err_and(|error| error.kind() == ErrorKind::AddrInUse)
             {
                 // Names of abstract sockets have no owner (unix(7)): any user can take one.
-                Console::default().say(format_args!(
+                progress.say(format_args!(
                     "warning: another process has the socket of recordings on {drive}: ls, get --follow and others cannot ask this one"
                 ));
             }

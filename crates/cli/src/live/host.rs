@@ -2,7 +2,6 @@
 
 use super::door::Letter;
 use super::{Answer, Ask, Data, READ_BYTES};
-use crate::failure::{Failure, Result};
 use crate::volume::listing::Listing;
 use crate::volume::moves::{Moves, WHOLE_CHUNKS_BYTES};
 use crate::volume::reports::{FileReport, VolumeReport};
@@ -10,6 +9,7 @@ use crate::volume::service::Job;
 use crate::volume::turns::wait_for;
 use crate::volume::{Mounted, failed, shown};
 use block::Buffer;
+use devices::failure::{Failure, Result};
 use std::cell::{Cell, RefCell};
 use std::sync::mpsc::{Receiver, channel};
 use std::task::{Context, Waker};

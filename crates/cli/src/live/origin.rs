@@ -4,17 +4,17 @@
 
 use super::reader::Live;
 use super::{Answer, Ask};
-use crate::Context;
-use crate::drive::Drive;
-use crate::failure::{Exit, Failure, Result};
-use crate::path::OpenOptions;
-use crate::transfer::IoArgs;
-use crate::transfer::pump::Sink;
 use crate::volume::drain::{Part, drain};
 use crate::volume::flow::Sums;
 use crate::volume::listing::{FileEntry, Listing};
 use crate::volume::{Access, Mounted, Store, pace, shown};
-use indicatif::ProgressBar;
+use devices::Bar;
+use devices::Context;
+use devices::drive::Drive;
+use devices::failure::{Exit, Failure, Result};
+use devices::path::OpenOptions;
+use devices::transfer::IoArgs;
+use devices::transfer::pump::Sink;
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
@@ -130,13 +130,7 @@ impl Origin<'_, '_> {
     ///
     /// # Errors
     /// The volume or the sink failed, the data does not match its checksums, or the user cancelled.
-    pub fn read(
-        &self,
-        entry: &FileEntry,
-        len: u64,
-        bar: &ProgressBar,
-        sink: &mut Sink<'_>,
-    ) -> Result<u64> {
+    pub fn read(&self, entry: &FileEntry, len: u64, bar: &Bar, sink: &mut Sink<'_>) -> Result<u64> {
         let name = entry.name.as_str();
         let mut data = Vec::new();
         let (mut at, mut requests) = (0, 0);

@@ -1,11 +1,11 @@
 //! What a verb asks a recording that another process makes.
 
 use super::{Answer, Ask, Data, LINE_BYTES, READ_BYTES, address, former_name, identity, stranger};
-use crate::Context;
-use crate::drive::Drive;
-use crate::failure::{Failure, Result};
 use crate::volume::listing::Listing;
 use crate::volume::reports::{FileReport, VolumeReport};
+use devices::Context;
+use devices::drive::Drive;
+use devices::failure::{Failure, Result};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 

@@ -3,12 +3,12 @@
 use super::answers::Answers;
 use super::open::Open;
 use super::tree::{Number, SharedTree};
-use crate::failure::Result;
 use crate::volume::Mounted;
 use crate::volume::moves::{Moves, WHOLE_CHUNKS_BYTES};
 use crate::volume::turns::{Gate, wait_for};
 use ::volume::Error;
 use block::Buffer;
+use devices::failure::Result;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;

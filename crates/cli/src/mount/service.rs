@@ -3,9 +3,9 @@
 use super::asks::{Ask, Space, errno};
 use super::files::{Done, Files};
 use super::tree::{Number, SharedTree};
-use crate::failure::Result;
 use crate::volume::{Mounted, failed, service};
 use ::volume::Error;
+use devices::failure::Result;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 

@@ -3,7 +3,7 @@
 //! A program keeps the files that it has open, and its current folder: they are served until it lets go of them, and the kernel then
 //! ends the connection. No one else finds the folder any more, so another mount can take its place.
 
-use crate::signals::Cancel;
+use devices::cancel::Cancel;
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 use std::io;

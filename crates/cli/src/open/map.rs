@@ -2,15 +2,15 @@
 
 use super::thread::{Thread, joined, spawn};
 use super::{Error, Options, open_options};
-use crate::Context;
-use crate::drive::Drive;
-use crate::failure::{Exit, Failure};
-use crate::guard::{Grant, Purpose};
 use crate::mapped::{Mapped, Mapping, is_rot, reason};
-use crate::path::OpenOptions;
-use crate::transfer::buffer_bytes;
 use crate::volume::Store;
 use crate::volume::store::NODE_MEMORY_BYTES;
+use devices::Context;
+use devices::drive::Drive;
+use devices::failure::{Exit, Failure};
+use devices::guard::{Grant, Purpose};
+use devices::path::OpenOptions;
+use devices::transfer::buffer_bytes;
 use linux::Roots;
 use std::collections::VecDeque;
 use std::ops::{Range, RangeInclusive};
@@ -96,15 +96,14 @@ impl Map {
                 options: map_options,
                 queue_depth,
             };
-            let served =
-                Store::granted(&Context::of_a_library(), grant, &path).and_then(|mut store| {
-                    let served = mapping.serve(&mut store, move |mapped| {
-                        // A program that no longer waits has dropped the other end, and so ends the map.
-                        let _ = ready_to.send(mapped);
-                        Ok(())
-                    });
-                    store.close(served)
+            let served = Store::granted(&Context::system(), grant, &path).and_then(|mut store| {
+                let served = mapping.serve(&mut store, move |mapped| {
+                    // A program that no longer waits has dropped the other end, and so ends the map.
+                    let _ = ready_to.send(mapped);
+                    Ok(())
                 });
+                store.close(served)
+            });
             served.map_err(|failure| failure.about(&device).into())
         })?;
         match ready.recv() {
@@ -228,7 +227,7 @@ impl Map {
     }
 
     fn done(&self, result: ::map::Result<()>) -> Result<(), Error> {
-        result.map_err(|error| Failure::from(error).about(&self.device).into())
+        result.map_err(|error| crate::mapped::failed(error).about(&self.device).into())
     }
 }
 

@@ -2,15 +2,15 @@
 
 use super::thread::{Thread, joined, spawn};
 use super::{Error, Options, open_options, route_of};
-use crate::Context;
 use crate::stream::place::{Place, To};
 use crate::stream::sink::Hand;
-use crate::units::{Size, Time};
 use crate::verbs::play::Play;
 use ::stream::Played;
 use block::Buffer;
+use devices::Context;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
+use units::{Size, Time};
 
 /// How to play.
 #[derive(Clone, Copy, Debug)]
@@ -105,7 +105,7 @@ impl Player {
         let (back, returned) = channel();
         let hand = Hand { ready, returned };
         let thread = spawn("straightway-play", move || {
-            let played = verb.play_blocks(&Context::of_a_library(), hand);
+            let played = verb.play_blocks(&Context::system(), hand);
             let (file, failure) =
                 played.map_err(|failure| Error::from(failure.about(&verb.device)))?;
             let report = PlayReport {

@@ -3,23 +3,23 @@
 use super::gatherer::{Full, Gatherer, Refused};
 use super::thread::{Thread, joined, spawn};
 use super::{Error, Options, open_options, route_of};
-use crate::Context;
 use crate::formats::args::{Format, SigmfArgs};
 use crate::formats::mcap::MAGIC;
 use crate::formats::samples::{Datatype, Hertz};
 use crate::stream::place::{From as Source, Place};
 use crate::stream::producer::{Message, Produced, Why};
 use crate::stream::segments::{Limit, SegmentArgs};
-use crate::units::{Size, Time};
 use crate::verbs::record::{Policy, Record};
 use crate::volume::Checksums;
 use ::stream::RecordReport;
 use block::{Buffer, Clock};
 use clap::ValueEnum;
+use devices::Context;
 use linux::TscClock;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use units::{Size, Time};
 
 /// The least time between two looks at what waits.
 const LEAST_WAIT: Duration = Duration::from_millis(1);
@@ -199,7 +199,7 @@ impl Recorder {
                     idle: locked(&gatherer).end(),
                 }
             };
-            match verb.record_blocks(&Context::of_a_library(), seen, Box::new(produce)) {
+            match verb.record_blocks(&Context::system(), seen, Box::new(produce)) {
                 Ok((_, None)) => Ok(()),
                 Ok((_, Some(failure))) | Err(failure) => Err(failure.about(&verb.device).into()),
             }

@@ -1,17 +1,17 @@
 //! A volume for programs that are not the command: opens, lists, renames and removes.
 
 use super::{Error, Options, VolumeFile, open_options, route_of};
-use crate::Context;
-use crate::failure::Failure;
-use crate::path::{OpenOptions, PathChoice};
-use crate::transfer::Route;
-use crate::units::Size;
 use crate::verbs::format::Format;
 use crate::verbs::resize::Resize;
 use crate::volume::store::NODE_MEMORY_BYTES;
 use crate::volume::{Access, Mount, Store, failed, now_ns, shown};
 use ::volume::layout::RECORD_SLOTS;
 use ::volume::{CreateOptions, Entry, NewFile, OpenFile, VolumeStatus};
+use devices::Context;
+use devices::failure::Failure;
+use devices::path::{OpenOptions, PathChoice};
+use devices::transfer::Route;
+use units::Size;
 
 /// Options for [`format()`]. `Default` is the command's default, for a plain file or memory.
 #[derive(Clone, Copy, Debug, Default)]
@@ -58,7 +58,7 @@ pub fn format(name: &str, options: &FormatOptions<'_>) -> Result<(), Error> {
         },
         json: false,
     };
-    match format.make(&Context::of_a_library()) {
+    match format.make(&Context::system()) {
         Ok(_) => Ok(()),
         Err(failure) => Err(failure.about(name).into()),
     }
@@ -78,7 +78,7 @@ pub fn resize(name: &str, options: &Options<'_>, size_bytes: Option<u64>) -> Res
         route: route_of(&given),
         json: false,
     };
-    match resize.make(&Context::of_a_library()) {
+    match resize.make(&Context::system()) {
         Ok(resized) => Ok(resized.volume_bytes),
         Err(failure) => Err(failure.about(name).into()),
     }
@@ -116,7 +116,7 @@ impl VolumeDevice {
             queue_depth: given.queue_depth.max(32),
             ..given
         };
-        let store = Store::open(&Context::of_a_library(), name, &options)?;
+        let store = Store::open(&Context::system(), name, &options)?;
         Ok(Self { store, access })
     }
 

@@ -1,8 +1,8 @@
 //! The tested range of a device: what each of its blocks should have, and transfers that are checked against that.
 
 use super::pattern::{Damage, Pattern};
-use crate::path::memory::Memory;
 use block::{Buffer, Device, Error, Lent, Operation, Request};
+use devices::path::memory::Memory;
 use std::fmt;
 
 /// Fills buffers before a read: dirty lines that must not survive it.

@@ -4,12 +4,12 @@
 use super::area::{Area, Span};
 use super::steps::MAX_BYTES;
 use super::{Outcome, RESET_LIMIT, TestCheck, settled};
-use crate::drive::Drive;
-use crate::failure::{Failure, Result};
-use crate::path::handle::{ControllerHandle, Timed, only_namespace};
-use crate::path::memory::Memory;
-use crate::path::{self, Opened};
 use block::{Buffer, Error, Operation, Request};
+use devices::drive::Drive;
+use devices::failure::{Failure, Result};
+use devices::path::handle::{ControllerHandle, Timed, only_namespace};
+use devices::path::memory::Memory;
+use devices::path::{self, Opened};
 use nvme::Statistics;
 use std::time::Instant;
 

@@ -7,15 +7,16 @@ mod steps;
 #[cfg(test)]
 mod tests;
 
-use crate::drive::Drive;
-use crate::failure::{Exit, Failure, Result};
-use crate::guard::Grant;
-use crate::path::handle::ControllerHandle;
-use crate::path::memory::Memory;
-use crate::path::{self, LARGEST_BLOCK_BYTES, Mode, OpenOptions, Opened, PathChoice};
-use crate::{Context, SCHEMA_VERSION};
 use area::{Area, MARGIN_BYTES};
 use block::{Device, Error, Operation, Request};
+use devices::Context;
+use devices::SCHEMA_VERSION;
+use devices::drive::Drive;
+use devices::failure::{Exit, Failure, Result};
+use devices::guard::Grant;
+use devices::path::handle::ControllerHandle;
+use devices::path::memory::Memory;
+use devices::path::{self, LARGEST_BLOCK_BYTES, Mode, OpenOptions, Opened, PathChoice};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::time::{Duration, Instant};
@@ -158,7 +159,7 @@ pub fn run(
         };
         context.say(format_args!("testing {name}"));
         let mut checks = Vec::new();
-        match path::open(&context.roots, grant, &options(*choice)?) {
+        match path::open(context, grant, &options(*choice)?) {
             Err(failure) => checks.push(not_opened(&failure)),
             Ok(mut opened) => {
                 let result = on_path(grant, &mut opened, &mut area, bounds, &mut checks);
@@ -177,7 +178,7 @@ pub fn run(
     }
     if let (Some(choice), Some(area)) = (first, &mut area) {
         let mut checks = Vec::new();
-        match path::open(&context.roots, grant, &options(choice)?) {
+        match path::open(context, grant, &options(choice)?) {
             Err(failure) => {
                 let check = TestCheck::new("open", Outcome::Failed, failure.to_string());
                 checks.push(check.hint(failure.remedy().unwrap_or("straightway doctor")));

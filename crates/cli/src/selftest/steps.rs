@@ -2,8 +2,8 @@
 
 use super::area::{Area, Fault, MARGIN_BYTES, Span};
 use super::{Outcome, TestCheck};
-use crate::path::memory::Memory;
 use block::{Device, Operation, blocking};
+use devices::path::memory::Memory;
 
 /// Rounds of the coherence test.
 const ROUNDS: usize = 64;

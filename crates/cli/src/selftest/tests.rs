@@ -1,8 +1,8 @@
 //! A device with one defect each, over the model controller: every one is found and named.
 
 use super::*;
-use crate::guard::Purpose;
 use block::{Buffer, Completion, Device, Geometry, Operation, Refused, Request};
+use devices::guard::Purpose;
 use std::collections::HashMap;
 
 /// What is wrong with the device.
@@ -135,11 +135,11 @@ impl Device for Faulty {
 }
 
 fn tested(defect: Defect) -> Vec<TestCheck> {
-    let context = Context::of_a_library();
+    let context = devices::Context::system();
     let drive = Drive::find(&context.roots, "model:16M").unwrap();
     let grant = Grant::of(&context.roots, drive, Purpose::Destroy(None)).unwrap();
     let choice = ("straightway", Some(Mode::Poll));
-    let mut opened = path::open(&context.roots, &grant, &options(choice).unwrap()).unwrap();
+    let mut opened = path::open(&context, &grant, &options(choice).unwrap()).unwrap();
     let device = std::mem::replace(
         &mut opened.device,
         Box::new(block::RamDisk::<_, 1>::new(vec![0; 4096], 9).unwrap()),
@@ -209,9 +209,9 @@ fn each_defect_is_found_and_named() {
 
 /// A late read on a model with these faults: what was told, and what the model then has.
 fn late_on(rules: &[model::Rule]) -> Result<Option<String>> {
-    use crate::path::held::Held;
-    use crate::path::memory::Memory;
-    use crate::path::straight::{Controlled, Needs, overhead_bytes};
+    use devices::path::held::Held;
+    use devices::path::memory::Memory;
+    use devices::path::straight::{Controlled, Needs, overhead_bytes};
     let config = model::Config {
         time: model::Time::Virtual {
             step_us: 1,

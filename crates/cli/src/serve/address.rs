@@ -1,6 +1,6 @@
 //! The address of a server: TCP, or a Unix socket.
 
-use crate::failure::{Exit, Failure, Result};
+use devices::failure::{Exit, Failure, Result};
 use rustix::io::Errno;
 use std::fmt;
 use std::io::{self, Read, Write};

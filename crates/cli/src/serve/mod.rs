@@ -10,11 +10,11 @@ pub mod nbd;
 pub mod ublk;
 pub mod vhost_user;
 
-use crate::Context;
-use crate::failure::{Failure, Result};
-use crate::path::handle::Recall;
-use crate::path::memory::Memory;
 use block::{Device, blocking};
+use devices::Context;
+use devices::failure::{Failure, Result};
+use devices::path::handle::Recall;
+use devices::path::memory::Memory;
 use export::{Answer, Command, Engine, Limits};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::time::{Duration, Instant};

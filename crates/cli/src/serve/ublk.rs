@@ -1,8 +1,9 @@
 //! A block device of this machine's kernel, by its ublk driver: one client, whose requests have tags.
 
 use super::{Counts, Front};
-use crate::failure::{Failure, Result};
-use crate::{Context, failure::Exit};
+use devices::Context;
+use devices::failure::Exit;
+use devices::failure::{Failure, Result};
 use export::{Answer, Command, Engine, Key, Request, Started};
 use linux::ublk::{Disk, Kind, Ublk};
 use rustix::event::{PollFd, PollFlags};

@@ -5,13 +5,13 @@ use crate::stream::segments::Limit;
 use crate::stream::segments::files::{Ended, Files, Open};
 use crate::stream::segments::ring::Coming;
 use crate::stream::segments::segment::Segment;
-use crate::units::micros;
 use crate::volume::Mounted;
 use block::{Buffer, Clock, Device};
 use linux::TscClock;
 use std::pin::Pin;
 use std::task::Poll;
 use stream::{Error, GapFile, RecordReport, Recorder};
+use units::micros;
 use volume::{Event, File};
 
 /// How long before the end of a segment the next one is made.
@@ -443,7 +443,7 @@ impl<'c, 'r, 's, 'a> Chain<'c, 'r, 's, 'a> {
     }
 
     /// Ends the segments: which of them the volume has, how many were removed, and the first failure.
-    pub fn end(self) -> (Vec<Segment>, u64, crate::failure::Result<()>) {
+    pub fn end(self) -> (Vec<Segment>, u64, devices::failure::Result<()>) {
         match self.turn {
             Some(turn) => turn.files.finish(),
             None => (Vec::new(), 0, Ok(())),

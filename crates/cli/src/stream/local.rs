@@ -1,8 +1,5 @@
 //! A volume mounted by this process, for streams.
 
-use crate::Context;
-use crate::drive::Drive;
-use crate::failure::Result;
 use crate::stream::Streamed;
 use crate::stream::chain::Target;
 use crate::stream::playing::{Played, Playing};
@@ -12,6 +9,9 @@ use crate::stream::source::Source;
 use crate::stream::volume_host::VolumeHost;
 use crate::stream::{no_checksums, not_made};
 use crate::volume::{Checksums, Mounted, failed, now_ns, shown};
+use devices::Context;
+use devices::drive::Drive;
+use devices::failure::Result;
 use volume::{CreateOptions, File};
 
 impl VolumeHost for &Mounted<'_, '_> {

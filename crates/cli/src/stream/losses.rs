@@ -1,9 +1,9 @@
 //! What is said of losses while a recording goes on: a line at the first, and then at most one a minute.
 
-use crate::units::counted;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use stream::RecordReport;
+use units::counted;
 
 /// The least time between two lines.
 const BETWEEN: Duration = Duration::from_secs(60);

@@ -40,13 +40,13 @@ pub mod source;
 pub mod steps;
 pub mod volume_host;
 
-use crate::failure::{Failure, Result};
-use crate::units::{Size, rounded};
 use crate::volume::{failed, route, shown};
 use block::Clock;
+use devices::failure::{Failure, Result};
 use linux::TscClock;
 use std::time::Duration;
 use stream::Error;
+use units::{Size, rounded};
 
 /// The results of a stream, or the reason why it did not begin and moved nothing.
 pub type Streamed<T> = std::result::Result<T, Failure>;

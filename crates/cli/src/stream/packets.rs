@@ -1,10 +1,10 @@
 //! Datagrams as a recording of packets with their arrival times.
 
-use crate::failure::{Failure, Result};
 use crate::formats::pcapng::{Added, Counts, Datagram, Packer};
 use crate::stream::drops;
 use crate::stream::steps::{Clocks, Steps};
 use crate::volume::now_ns;
+use devices::failure::{Failure, Result};
 use linux::datagram;
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, UdpSocket};

@@ -1,13 +1,13 @@
 //! One playback from a volume mounted by this process: its threads, and the loop between them.
 
-use crate::Context;
-use crate::failure::{Failure, Result};
 use crate::stream::Streamed;
 use crate::stream::sink::{Sink, consume};
 use crate::stream::{BUFFERS, WAIT, not_begun};
 use crate::volume::{Mounted, failed};
 use block::Clock;
-use indicatif::ProgressBar;
+use devices::Bar;
+use devices::Context;
+use devices::failure::{Failure, Result};
 use linux::TscClock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -77,7 +77,7 @@ impl Playing {
             verify,
             ..self.options
         };
-        let bar = context.console.bytes_bar(Some(status.committed_bytes));
+        let bar = context.bytes_bar(Some(status.committed_bytes));
         let player = Player::new(mounted.volume, file, clock, &mut ring, &options);
         let player = match player {
             Ok(player) => player,
@@ -116,7 +116,7 @@ impl Playing {
         clock: TscClock,
         full: &Sender<Block>,
         idle: &Receiver<block::Buffer>,
-        bar: &ProgressBar,
+        bar: &Bar,
         stop: &dyn Fn() -> bool,
     ) -> std::result::Result<(), StreamError> {
         let mut upkeep = std::pin::pin!(player.upkeep());

@@ -8,11 +8,11 @@
 //! Without a rate, what a slow stream has sent is handed in before its block is full, so that it can become durable. The block's rest
 //! follows as one of its own, so that the others begin where they would have begun.
 
-use crate::failure::Result;
 use crate::stream::losses::Tally;
 use crate::stream::source::{Filled, Source};
 use crate::stream::{WAIT, wait_until};
 use block::{Buffer, Clock};
+use devices::failure::Result;
 use linux::TscClock;
 use std::cell::Cell;
 use std::mem::take;

@@ -1,8 +1,5 @@
 //! One recording on a volume mounted by this process: its threads, and the loop between them.
 
-use crate::Context;
-use crate::console::Console;
-use crate::failure::{Failure, Result};
 use crate::live::door::Door;
 use crate::live::host::{Answers, Host};
 use crate::stream::Streamed;
@@ -13,16 +10,19 @@ use crate::stream::report::status;
 use crate::stream::segments::segment::Segment;
 use crate::stream::source::Source;
 use crate::stream::{BUFFERS, WAIT, not_begun};
-use crate::units::micros;
 use crate::volume::{Mounted, failed, now_ns};
 use block::Buffer;
-use indicatif::ProgressBar;
+use devices::Bar;
+use devices::Context;
+use devices::Progress;
+use devices::failure::{Failure, Result};
 use linux::TscClock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use stream::{Error as StreamError, GapFile, Place, RecordOptions, RecordReport, Recorder};
+use units::micros;
 use volume::{File, blocking};
 
 /// How long the recording may sleep while the device works, or while it waits for a block.
@@ -59,23 +59,24 @@ pub struct Recording {
     /// Number of buffers; `None` for the default.
     pub buffers: Option<u16>,
     /// Whether durable bytes are reported on standard output.
-    pub acknowledge: bool,
+    pub acknowledge: Option<Acknowledge>,
     /// Where another thread sees the counters.
     pub watch: Option<Arc<Mutex<RecordReport>>>,
-    /// Where other processes ask for what is committed.
-    pub door: Option<Door>,
     /// What the thread that reads the source counts.
     pub tally: Arc<Tally>,
     /// Whether nothing is lost if the source waits.
     pub can_wait: bool,
 }
 
+/// Is told how many bytes are durable.
+pub type Acknowledge = fn(durable_bytes: u64) -> Result<()>;
+
 /// What the loop of a recording exchanges with its threads.
 struct Ends<'e, 'h, 'm, 'a> {
     idle: &'e Sender<Buffer>,
     blocks: &'e Receiver<Message>,
     answers: Answers<'h, 'm, 'a>,
-    console: Console,
+    progress: Progress,
 }
 
 impl Recording {
@@ -116,7 +117,8 @@ impl Recording {
         }
         let mut vacant: Vec<Place> = ring.iter().map(|_| Place::vacant()).collect();
         let (turn, file, gaps, options) = self.begun(mounted, target)?;
-        let bar = context.console.stream_bar(self.options.total_bytes);
+        let door = Door::open(mounted.drive, &context.progress);
+        let bar = context.stream_bar(self.options.total_bytes);
         let began = Instant::now();
         let ended = {
             let first = Recorder::new(mounted.volume, file, clock, &mut ring, gaps, &options);
@@ -140,7 +142,7 @@ impl Recording {
             let (result, produced) = std::thread::scope(|scope| {
                 let stop = &stop;
                 let producer = scope.spawn(move || produce(idle, &out, stop));
-                if let Some(door) = &self.door {
+                if let Some(door) = &door {
                     let (ended, readers) = (&ended, &readers);
                     scope.spawn(move || door.attend(scope, &letters_to, ended, readers));
                 }
@@ -148,7 +150,7 @@ impl Recording {
                     idle: &idle_to,
                     blocks: &blocks,
                     answers,
-                    console: context.console,
+                    progress: context.progress.clone(),
                 };
                 let result = self.pump(mounted, &mut chain, &mut ends, &bar, &stopped);
                 // However it ended: a read under way has memory that the device writes.
@@ -220,7 +222,7 @@ impl Recording {
         mounted: &Mounted<'_, '_>,
         chain: &mut Chain<'_, '_, '_, '_>,
         ends: &mut Ends<'_, '_, '_, '_>,
-        bar: &ProgressBar,
+        bar: &Bar,
         stopped: &AtomicBool,
     ) -> Result<std::result::Result<(), StreamError>> {
         let buffers = u64::from(self.buffers.unwrap_or(BUFFERS));
@@ -261,7 +263,7 @@ impl Recording {
                 looked = Instant::now();
                 let line = losses.line(began.elapsed(), &chain.report(), &self.tally);
                 if let Some(line) = line {
-                    ends.console.say(line);
+                    ends.progress.say(line);
                 }
             }
             if !bar.is_hidden() && shown.elapsed() >= WAIT {
@@ -311,14 +313,15 @@ impl Recording {
     /// Reports durable bytes if requested.
     ///
     /// # Errors
-    /// Standard output is closed.
+    /// Whoever is told cannot be.
     pub fn acknowledge(&self, durable_bytes: u64, reported_bytes: &mut u64) -> Result<()> {
-        if !self.acknowledge || durable_bytes == *reported_bytes {
-            return Ok(());
+        match self.acknowledge {
+            Some(acknowledge) if durable_bytes != *reported_bytes => {
+                *reported_bytes = durable_bytes;
+                acknowledge(durable_bytes)
+            }
+            _ => Ok(()),
         }
-        *reported_bytes = durable_bytes;
-        let line = format!("durable {durable_bytes}\n");
-        crate::console::Console::default().print(&line)
     }
 }
 

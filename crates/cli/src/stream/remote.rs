@@ -1,9 +1,6 @@
 //! A volume mounted by a storage coprocessor, and its streams: this processor fills and empties
 //! blocks in the shared memory. The coprocessor handles deadlines, commits and the drive.
 
-use crate::Context;
-use crate::drive::Drive;
-use crate::failure::{Failure, Result};
 use crate::stream::Streamed;
 use crate::stream::losses::Tally;
 use crate::stream::playing::{Played, Playing, writer_ended};
@@ -13,20 +10,23 @@ use crate::stream::sink::{Sink, consume};
 use crate::stream::source::Source;
 use crate::stream::volume_host::VolumeHost;
 use crate::stream::{no_checksums, not_made};
-use crate::units::Size;
-use crate::units::micros;
 use crate::volume::{Checksums, Route, failed, shown};
 use block::Buffer;
 use coprocessor::layout::STREAM_PLACES;
 use coprocessor::{
     Access, FileNumber, FilesClient, PlayingOptions, Recording as RemoteRecording, RecordingOptions,
 };
-use indicatif::ProgressBar;
+use devices::Bar;
+use devices::Context;
+use devices::drive::Drive;
+use devices::failure::{Failure, Result};
 use linux::{DmaMemory, TscClock};
 use std::fs::File;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
+use units::Size;
+use units::micros;
 use volume::layout::CHUNK_BYTES;
 
 /// Interval between checks of the ring: there is no interrupt.
@@ -230,7 +230,7 @@ impl VolumeHost for RemoteVolume {
             Ok(stream) => stream,
             Err(failure) => return Ok(Err(doing(failure))),
         };
-        let bar = context.console.bytes_bar(recording.options.total_bytes);
+        let bar = context.bytes_bar(recording.options.total_bytes);
         let began = Instant::now();
         let stopped = AtomicBool::new(false);
         let stop = || context.cancel.is_set() || stopped.load(Ordering::Relaxed);
@@ -299,7 +299,7 @@ impl VolumeHost for RemoteVolume {
             Ok(stream) => stream,
             Err(failure) => return Ok(Err(doing(failure))),
         };
-        let bar = context.console.bytes_bar(Some(stream.size_bytes()));
+        let bar = context.bytes_bar(Some(stream.size_bytes()));
         let sink_failed = AtomicBool::new(false);
         let (full_to, full) = channel();
         let (idle_to, idle) = channel();
@@ -331,7 +331,7 @@ struct RecordPump<'p> {
     recording: &'p Recording,
     stream: &'p mut RemoteRecording,
     client: &'p mut FilesClient<TscClock>,
-    bar: &'p ProgressBar,
+    bar: &'p Bar,
     reported_bytes: u64,
 }
 
@@ -378,7 +378,7 @@ fn pump_play(
     client: &mut FilesClient<TscClock>,
     full: &Sender<stream::Played>,
     idle: &Receiver<Buffer>,
-    bar: &ProgressBar,
+    bar: &Bar,
     stop: &dyn Fn() -> bool,
 ) -> std::result::Result<(), coprocessor::Failure> {
     while !stop() {

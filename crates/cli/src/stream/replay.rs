@@ -1,14 +1,14 @@
 //! Recorded packets as datagrams, sent with the distances at which they arrived.
 
-use crate::failure::{Failure, Result};
 use crate::formats::pcapng::{Bad, Moment, Unpacker};
-use crate::signals::Cancel;
 use crate::stream::{WAIT, datagrams};
-use crate::units::micros;
+use devices::cancel::Cancel;
+use devices::failure::{Failure, Result};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
+use units::micros;
 
 /// What was sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]

@@ -1,14 +1,14 @@
 //! A stream's counters as text and JSON.
 
-use crate::console::Console;
 use crate::stream::replay::Replayed;
 use crate::stream::segments::segment::Segment;
-use crate::units::{counted, exact, rounded};
 use crate::volume::shown;
+use devices::Progress;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::time::Duration;
 use stream::{Histogram, RecordReport};
+use units::{counted, exact, rounded};
 
 /// Latencies in powers of two.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -69,10 +69,10 @@ pub struct Counted {
 impl Counted {
     /// Prints the summary after the word `done`: the rate and, if it `has_times`, the latencies and
     /// the number of buffers that would have been enough; with `lost` some blocks were lost.
-    fn say(&self, console: &Console, done: &str, has_times: bool, lost: bool) {
+    fn say(&self, progress: &Progress, done: &str, has_times: bool, lost: bool) {
         let seconds = self.elapsed_us.max(1) as f64 / 1e6;
         let rate = rounded((self.length_bytes as f64 / seconds) as u64);
-        console.say(format_args!(
+        progress.say(format_args!(
             "{done} `{}`: {} in {} blocks and {seconds:.3} s, {rate}/s",
             shown(&self.name),
             exact(self.length_bytes),
@@ -81,9 +81,9 @@ impl Counted {
         if !has_times {
             return;
         }
-        console.say(self.latency_text(lost));
+        progress.say(self.latency_text(lost));
         let buffers = self.buffers;
-        console.say(match self.smallest_buffers {
+        progress.say(match self.smallest_buffers {
             Some(smallest) => format!("{smallest} of {buffers} buffers would have been enough"),
             None => format!("{buffers} buffers were too few"),
         });
@@ -229,11 +229,11 @@ impl RecordedFile {
     }
 
     /// Prints the report as text; `gaps_name` is the companion file that lists the gaps.
-    pub fn say(&self, console: &Console, gaps_name: Option<&str>) {
+    pub fn say(&self, progress: &Progress, gaps_name: Option<&str>) {
         let lost = self.has_lost();
         let has_times = !self.counted.latencies.is_empty();
-        self.counted.say(console, "recorded", has_times, lost);
-        let say = |text: String| console.say(text);
+        self.counted.say(progress, "recorded", has_times, lost);
+        let say = |text: String| progress.say(text);
         if self.lost_blocks > 0 {
             let named = gaps_name.map_or(String::new(), |name| {
                 format!("; `{}` lists them", shown(name))
@@ -315,10 +315,10 @@ pub struct PlayedFile {
 
 impl PlayedFile {
     /// Prints the report as text; `device` is the user's name of the device.
-    pub fn say(&self, console: &Console, device: &str) {
+    pub fn say(&self, progress: &Progress, device: &str) {
         let has_times = !self.counted.latencies.is_empty();
-        self.counted.say(console, "played", has_times, false);
-        let say = |text: String| console.say(text);
+        self.counted.say(progress, "played", has_times, false);
+        let say = |text: String| progress.say(text);
         if let Some(replayed) = &self.replayed {
             let cut = match replayed.cut_datagrams {
                 0 => String::new(),

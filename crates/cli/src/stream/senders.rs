@@ -1,7 +1,7 @@
 //! The senders of a `tcp://` source, one after another.
 
-use crate::failure::{Failure, Result};
 use crate::stream::losses::Tally;
+use devices::failure::{Failure, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::ioctl_fionread;
 use rustix::net::sockopt;

@@ -1,13 +1,13 @@
 //! The sink of a playback, and the thread that writes to it.
 
-use crate::failure::{Failure, Result};
-use crate::guard::{Outlet, Output, Writer};
-use crate::signals::Cancel;
 use crate::stream::datagrams::Datagrams;
 use crate::stream::pattern;
 use crate::stream::place::Place;
 use crate::stream::replay::{Replay, Replayed};
 use block::Buffer;
+use devices::cancel::Cancel;
+use devices::failure::{Failure, Result};
+use devices::guard::{Outlet, Output, Writer};
 use std::net::{TcpStream, UdpSocket};
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::Instant;

@@ -1,14 +1,14 @@
 //! Open sources of a recording.
 
-use crate::drive::Drive;
-use crate::failure::{Failure, Result};
-use crate::guard::refuse_source;
 use crate::stream::losses::Tally;
 use crate::stream::packets::Packets;
 use crate::stream::place::Place;
 use crate::stream::senders::{self, Senders};
 use crate::stream::{WAIT, drops, pattern};
 use crate::volume::source::standard_input;
+use devices::drive::Drive;
+use devices::failure::{Failure, Result};
+use devices::guard::refuse_source;
 use linux::Roots;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::ioctl_fionread;

@@ -1,14 +1,14 @@
 //! The owner of the volume during a stream: this process or a coprocessor.
 
-use crate::Context;
-use crate::drive::Drive;
-use crate::failure::Result;
 use crate::stream::Streamed;
 use crate::stream::playing::{Played, Playing};
 use crate::stream::recording::{Recorded, Recording};
 use crate::stream::sink::Sink;
 use crate::stream::source::Source;
 use crate::volume::Checksums;
+use devices::Context;
+use devices::drive::Drive;
+use devices::failure::Result;
 
 /// A mounted volume, wherever it is mounted. Errors come from the volume or the path to it.
 pub trait VolumeHost {

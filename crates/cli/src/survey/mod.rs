@@ -11,11 +11,12 @@ mod reader;
 mod reads;
 mod redact;
 
-use crate::drive::Drive;
-use crate::facts::{self, Facts};
-use crate::failure::{Failure, Result};
-use crate::guard::Output;
-use crate::{Context, SCHEMA_VERSION};
+use devices::Context;
+use devices::SCHEMA_VERSION;
+use devices::drive::Drive;
+use devices::facts::{self, Facts};
+use devices::failure::{Failure, Result};
+use devices::guard::Output;
 use finding::Finding;
 use linux::pci::{Controller, controllers};
 use linux::{Roots, admin};

@@ -1,16 +1,16 @@
 //! Reads by every path that leads to a drive, and whether all of them read the same.
 
-use crate::Context;
-use crate::drive::Drive;
-use crate::failure::{Failure, Result};
-use crate::guard::{Grant, Purpose};
-use crate::path::{self, OpenOptions, Opened, PathChoice};
-use crate::units::micros;
 use crate::volume::crc32c;
 use block::blocking;
+use devices::Context;
+use devices::drive::Drive;
+use devices::failure::{Failure, Result};
+use devices::guard::{Grant, Purpose};
+use devices::path::{self, OpenOptions, Opened, PathChoice};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::time::{Duration, Instant};
+use units::micros;
 
 /// The paths that are tried, by the names of `--path`.
 const PATHS: [&str; 8] = [
@@ -113,7 +113,7 @@ fn by(context: &Context, drive: &Drive, name: &str, reads: &mut PathReads) -> Re
         path: PathChoice::by_name(name)?,
         ..OpenOptions::reading(4 * REQUEST_BYTES, 1)
     };
-    let mut opened = path::open(&context.roots, &grant, &options)?;
+    let mut opened = path::open(context, &grant, &options)?;
     reads.opened = Some(opened.name.clone());
     let result = grant
         .confirm(opened.serial().as_deref())

@@ -1,15 +1,16 @@
 //! `straightway array DEVICE`: makes, shows and rebuilds stripes and mirrors.
 
-use crate::drive::{ArrayDrive, ArrayShape, Drive};
-use crate::failure::{Exit, Failure, Result};
-use crate::guard::{Grant, Purpose};
-use crate::path::array::{self, OpenMember, OpenSet};
-use crate::path::{LARGEST_BLOCK_BYTES, OpenOptions};
-use crate::signals::Cancel;
+use crate::Context;
 use crate::verbs::format::random_identity;
-use crate::{Context, SCHEMA_VERSION};
 use block::Device;
 use clap::Args;
+use devices::SCHEMA_VERSION;
+use devices::cancel::Cancel;
+use devices::drive::{ArrayDrive, ArrayShape, Drive};
+use devices::failure::{Exit, Failure, Result};
+use devices::guard::{Grant, Purpose};
+use devices::path::array::{self, OpenMember, OpenSet};
+use devices::path::{LARGEST_BLOCK_BYTES, OpenOptions};
 use schemars::JsonSchema;
 use serde::Serialize;
 use stripe::{ArrayKind, Label, create};
@@ -80,7 +81,7 @@ impl Array {
             ..OpenOptions::reading(2 * LARGEST_BLOCK_BYTES, 32)
         };
         let grant = Grant::of(&context.roots, Drive::Array(array.clone()), purpose)?;
-        let mut set = array::open_members(&context.roots, &grant, &array, &options)?;
+        let mut set = array::open_members(context, &grant, &array, &options)?;
         if self.create {
             set = Self::label(&array, set)?;
         }
@@ -88,7 +89,7 @@ impl Array {
         let data_blocks = array::check_labels(&array, &set, kind)?;
         if (self.create || self.rebuild) && kind == ArrayKind::Mirror {
             let failure = Failure::request("rebuilding the mirror", block::Error::Aborted);
-            let (mut mirror, memory) = array::assemble(&array, set, true)?;
+            let (mut mirror, memory) = array::assemble(context, &array, set, true)?;
             let interrupt = Cancel::listen();
             while mirror.rebuilding() != 0 && !interrupt.is_set() {
                 // The mirror has no requests of ours.
@@ -109,7 +110,7 @@ impl Array {
                 return Err(failure.hint("see the warnings above; exchange the member that failed"));
             }
             drop((mirror, memory));
-            set = array::open_members(&context.roots, &grant, &array, &options)?;
+            set = array::open_members(context, &grant, &array, &options)?;
         }
         let report = report(&array, &set, data_blocks);
         context.console.report(self.json, &report, text)?;
@@ -190,7 +191,7 @@ fn text(report: &ArrayReport) -> String {
     let mut text = format!(
         "{}: {} of data on each member\n",
         report.array,
-        crate::units::Size(report.member_data_bytes)
+        units::Size(report.member_data_bytes)
     );
     for member in &report.members {
         text += &format!("  {:<24} {}\n", member.name, member.state);

@@ -1,10 +1,11 @@
 //! `straightway bind DEVICE`: binds a drive to vfio-pci, to CharIO or to no driver, until
 //! `release`.
 
-use crate::drive::Drive;
-use crate::failure::{Exit, Failure, Result};
-use crate::{Context, SCHEMA_VERSION};
+use crate::Context;
 use clap::{Args, ValueEnum};
+use devices::SCHEMA_VERSION;
+use devices::drive::Drive;
+use devices::failure::{Exit, Failure, Result};
 use linux::bind;
 use linux::pci::Controller;
 use linux::resolve::Resolved;
@@ -80,7 +81,7 @@ impl Bound {
 /// # Errors
 /// The device is not an NVMe controller.
 pub fn controller_of(context: &Context, device: &str) -> Result<Resolved> {
-    match Drive::find_and_say(&context.roots, device, &context.console)? {
+    match Drive::find_and_say(context, device)? {
         Drive::Nvme(resolved) => Ok(*resolved),
         other => Err(Failure::usage(format!("{other} has no driver"))),
     }

@@ -2,21 +2,21 @@
 
 mod database;
 
-use crate::failure::{Exit, Failure, Result};
+use crate::Context;
 use crate::hardware::{self, Files, Stop};
-use crate::transfer::IoArgs;
-use crate::units::micros;
 use crate::volume::drain::{Part, drain};
 use crate::volume::flow::Sums;
 use crate::volume::source::standard_input;
 use crate::volume::{Access, Mounted, Store, pace, route, shown};
-use crate::{Context, SCHEMA_VERSION};
 use ::blast::{
     Alias, Counts, Hsp, Index, Options, Query, Scoring, Search, Significance, Size as DatabaseSize,
     Table, TwoHit, bits_text, e_value_text, name, queries,
 };
 use clap::Args;
 use database::Database;
+use devices::SCHEMA_VERSION;
+use devices::failure::{Exit, Failure, Result};
+use devices::transfer::IoArgs;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::cell::RefCell;
@@ -24,6 +24,7 @@ use std::fmt::Write;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
+use units::micros;
 
 /// The longest file that is read whole: an index, or names.
 const MOST_BYTES: u64 = 4 << 30;
@@ -329,8 +330,7 @@ impl Blast {
             return Ok(Database::Volume(database.to_owned()));
         }
         let text = self.whole(context, place, &alias)?;
-        let named =
-            Alias::parse(&text).map_err(|error| Failure::invalid_database(&alias, &error))?;
+        let named = Alias::parse(&text).map_err(|error| invalid_database(&alias, &error))?;
         if depth == 0 {
             let what = format!("`{}`: aliases name each other", shown(&alias));
             return Err(Failure::other(what).hint("name the database in DBLIST"));
@@ -357,7 +357,7 @@ impl Blast {
     ) -> Result<(Vec<Alignment>, Counts)> {
         let file = |suffix: &str| format!("{volume}.{suffix}");
         let index = Index::parse(&self.whole(context, place, &file("nin"))?);
-        let index = index.map_err(|error| Failure::invalid_database(&file("nin"), &error))?;
+        let index = index.map_err(|error| invalid_database(&file("nin"), &error))?;
         let options = Options {
             scoring: self.scoring(),
             two_hit: self.two_hit.map(|window| TwoHit { window }),
@@ -366,7 +366,7 @@ impl Blast {
         let sequences = file("nsq");
         let first = u32::try_from(before.sequences).unwrap_or(u32::MAX);
         let mut search = Search::new(&index, table, options, first);
-        let damaged = |error| Failure::invalid_database(&sequences, &error);
+        let damaged = |error| invalid_database(&sequences, &error);
         self.read(context, place, &sequences, &mut |bytes| {
             search.take(bytes).map_err(damaged)
         })?;
@@ -418,7 +418,7 @@ impl Blast {
             return Err(Failure::new(Exit::NotFound, format!("{} has no file `{}`", self.device, shown(name)))
                 .hint("a database is DATABASE.nin, .nsq and .nhr; makeblastdb -dbtype nucl makes them, straightway put stores them"));
         };
-        let bar = context.console.bytes_bar(Some(length_bytes));
+        let bar = context.bytes_bar(Some(length_bytes));
         let read = match place {
             Place::Folder(folder) => from_file(context, &folder.join(name), take, &bar),
             Place::Hardware(files) => {
@@ -464,14 +464,12 @@ impl Blast {
 /// What to do about a damaged database.
 const DAMAGED: &str = "take all files of one makeblastdb -dbtype nucl, and store them again";
 
-impl Failure {
-    fn invalid_database(file: &str, error: &::blast::Error) -> Self {
-        let what = format!("`{}`: {error}", shown(file));
-        match error {
-            ::blast::Error::AliasWord(_) => Self::unsupported(what)
-                .hint("make a database of these sequences: blastdbcmd -entry_batch ... | makeblastdb -dbtype nucl"),
-            _ => Self::other(what).hint(DAMAGED),
-        }
+fn invalid_database(file: &str, error: &::blast::Error) -> Failure {
+    let what = format!("`{}`: {error}", shown(file));
+    match error {
+        ::blast::Error::AliasWord(_) => Failure::unsupported(what)
+            .hint("make a database of these sequences: blastdbcmd -entry_batch ... | makeblastdb -dbtype nucl"),
+        _ => Failure::other(what).hint(DAMAGED),
     }
 }
 
@@ -480,7 +478,7 @@ fn from_file(
     context: &Context,
     path: &Path,
     take: &mut (dyn FnMut(&[u8]) -> Result<()> + Send),
-    bar: &indicatif::ProgressBar,
+    bar: &devices::Bar,
 ) -> Result<()> {
     let failed = |error: &std::io::Error| Failure::io("reading", path, error);
     let mut file = std::fs::File::open(path).map_err(|error| failed(&error))?;

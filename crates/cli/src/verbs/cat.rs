@@ -1,15 +1,15 @@
 //! `straightway cat DEVICE NAME...`: files of a volume, one after the other, to standard output.
 
 use crate::Context;
-use crate::failure::{Exit, Result};
-use crate::guard::{Outlet, output_of};
 use crate::live::origin::Origin;
-use crate::transfer::IoArgs;
 use crate::verbs::put::check_name;
 use crate::volume::listing::FileEntry;
 use crate::volume::route;
 use crate::volume::tree::{choose, none_of};
 use clap::Args;
+use devices::failure::{Exit, Result};
+use devices::guard::{Outlet, output_of};
+use devices::transfer::IoArgs;
 use std::collections::BTreeMap;
 
 /// Print files of a volume, one after the other.
@@ -44,7 +44,7 @@ impl Cat {
             let all = origin.files()?;
             let files = self.chosen(&all)?;
             let mut sink = Outlet::open(output, &context.cancel)?;
-            let bar = context.console.bytes_bar(None);
+            let bar = context.bytes_bar(None);
             for file in files {
                 origin.read(file, file.size_bytes, &bar, &mut |data| sink.take(data))?;
             }

@@ -1,19 +1,20 @@
 //! `straightway check DEVICE`: checks a volume, and repairs damage if the repair can be proved
 //! right.
 
-use crate::failure::{Exit, Result};
-use crate::transfer::IoArgs;
-use crate::units::{counted, rounded};
+use crate::Context;
 use crate::verbs::put::UNFINISHED;
 use crate::volume::drain::{Part, drain};
 use crate::volume::flow::Sums;
 use crate::volume::listing::Listing;
 use crate::volume::{Access, Mounted, Route, Store, failed, findings, pace, route, shown};
-use crate::{Context, SCHEMA_VERSION};
 use clap::Args;
+use devices::SCHEMA_VERSION;
+use devices::failure::{Exit, Result};
+use devices::transfer::IoArgs;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt::Write;
+use units::{counted, rounded};
 use volume::layout::CHUNK_BYTES;
 use volume::{Finding, Summary};
 
@@ -201,7 +202,7 @@ impl Check {
         }
         let files = || listing.files.iter().filter(|file| file.has_checksums());
         let total_bytes = files().map(|file| file.size_bytes).sum();
-        let bar = context.console.bytes_bar(Some(total_bytes));
+        let bar = context.bytes_bar(Some(total_bytes));
         let pace = pace(mounted, io)?;
         for file in files() {
             let part = Part {

@@ -3,19 +3,20 @@
 //! Each command is refused unless the user names it (`--allow NAME`), and each that may change the drive or its data also unless
 //! the drive's serial is given. What the driver itself owns (queues, events, doorbells) is refused always.
 
-use crate::drive::Drive;
-use crate::failure::{Exit, Failure, Result};
-use crate::guard::{FunctionLock, Grant, Outlet, Output, Purpose};
-use crate::path::handle::{ControllerHandle, only_namespace};
-use crate::path::namespace_of;
-use crate::path::straight::{self, Needs};
-use crate::units::Size;
-use crate::{Context, SCHEMA_VERSION};
+use crate::Context;
 use clap::{Args, ValueEnum};
+use devices::SCHEMA_VERSION;
+use devices::drive::Drive;
+use devices::failure::{Exit, Failure, Result};
+use devices::guard::{FunctionLock, Grant, Outlet, Output, Purpose};
+use devices::path::handle::{ControllerHandle, only_namespace};
+use devices::path::namespace_of;
+use devices::path::straight::{self, Needs};
 use nvme::{Direction, GenericCommand, GenericData};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::path::PathBuf;
+use units::Size;
 
 /// The longest data of a command.
 const MOST_BYTES: u64 = 1 << 20;

@@ -3,11 +3,11 @@
 use crate::Context;
 use crate::bench::compared::{Cells, compare, largest, verdict};
 use crate::bench::setup::{Subject, Wants};
-use crate::failure::{Exit, Result};
-use crate::path::PathChoice;
-use crate::units::Size;
 use clap::Args;
+use devices::failure::{Exit, Result};
+use devices::path::PathChoice;
 use measure::Settings;
+use units::Size;
 
 /// Measure what each path to a drive costs.
 #[derive(Clone, Debug, Args)]

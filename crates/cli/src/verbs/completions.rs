@@ -1,9 +1,9 @@
 //! `straightway completions SHELL`.
 
-use crate::failure::{Exit, Result};
 use crate::{Context, arguments};
 use clap::Args;
 use clap_complete::Shell;
+use devices::failure::{Exit, Result};
 
 /// Print completions for a shell.
 #[derive(Clone, Debug, Args)]

@@ -1,16 +1,17 @@
 //! `straightway cp DEVICE NAME COPY`: copies a file within a volume.
 
-use crate::failure::{Exit, Result};
-use crate::transfer::{IoArgs, Span};
-use crate::units::micros;
+use crate::Context;
 use crate::verbs::put::{Report, Reported, check_name};
 use crate::volume::drain::{Part, drain};
 use crate::volume::fill::fill;
 use crate::volume::flow::Sums;
 use crate::volume::{Mounted, Store, failed, pace, route, shown, warn_of_misfit};
-use crate::{Context, SCHEMA_VERSION};
 use clap::Args;
+use devices::failure::{Exit, Result};
+use devices::transfer::{IoArgs, Span};
+use devices::{Bar, SCHEMA_VERSION};
 use std::time::Instant;
+use units::micros;
 use volume::{CreateOptions, Entry, Error, File};
 
 /// Bytes that are read before they are written: one volume does one after the other.
@@ -47,7 +48,7 @@ impl Cp {
     pub fn run(&self, context: &Context) -> Result<Exit> {
         check_name(&self.name)?;
         check_name(&self.copy)?;
-        warn_of_misfit(&context.console, &self.copy);
+        warn_of_misfit(context, &self.copy);
         let options = route::open_options(&self.io, true);
         let report = Store::with(context, &self.device, &options, |mounted| {
             self.copied(context, mounted)
@@ -110,8 +111,8 @@ impl Cp {
         file: File,
         pace: Span,
     ) -> Result<u64> {
-        let bar = context.console.bytes_bar(Some(entry.size_bytes));
-        let silent = context.silent().console.bytes_bar(None);
+        let bar = context.bytes_bar(Some(entry.size_bytes));
+        let silent = Bar::hidden();
         let (mut requests, mut offset_bytes) = (0, 0);
         let mut data = Vec::new();
         while offset_bytes < entry.size_bytes {

@@ -1,17 +1,18 @@
 //! `straightway df [DEVICE]...`: the space of volumes.
 
-use crate::failure::{Exit, Result};
+use crate::Context;
 use crate::live::reader::Live;
-use crate::path::PathChoice;
-use crate::units::rounded;
 use crate::verbs::list;
 use crate::volume::reports::VolumeReport;
 use crate::volume::{Route, Store, route, shown};
-use crate::{Context, SCHEMA_VERSION};
 use clap::Args;
+use devices::SCHEMA_VERSION;
+use devices::failure::{Exit, Result};
+use devices::path::PathChoice;
 use measure::format::aligned;
 use schemars::JsonSchema;
 use serde::Serialize;
+use units::rounded;
 
 /// Show the space of volumes.
 #[derive(Clone, Debug, Args)]

@@ -1,11 +1,12 @@
 //! `straightway doctor [DEVICE]`: what this machine supports, what is missing, and how to fix it; `--report FILE` writes a report
 //! for a question about a board.
 
-use crate::drive::Drive;
-use crate::failure::{Exit, Result};
 use crate::survey::finding::Finding;
-use crate::{Context, SCHEMA_VERSION, survey};
+use crate::{Context, survey};
 use clap::Args;
+use devices::SCHEMA_VERSION;
+use devices::drive::Drive;
+use devices::failure::{Exit, Result};
 use linux::doctor::{Check, State};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -86,11 +87,7 @@ impl Doctor {
     /// The device does not exist, the report exists or cannot be written, or standard output was closed.
     pub fn run(&self, context: &Context) -> Result<Exit> {
         let drive = match &self.device {
-            Some(device) => Some(Drive::find_and_say(
-                &context.roots,
-                device,
-                &context.console,
-            )?),
+            Some(device) => Some(Drive::find_and_say(context, device)?),
             None => None,
         };
         let report = match &self.report {

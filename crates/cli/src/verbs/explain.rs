@@ -4,16 +4,16 @@ use crate::Context;
 use crate::bench::BenchHost;
 use crate::bench::compared::{Cells, compare};
 use crate::bench::setup::{Asked, Ready, Subject};
-use crate::failure::{Exit, Failure, Result};
 use crate::output::{load, valid};
-use crate::units::{Size, Time};
 use clap::Args;
+use devices::failure::{Exit, Failure, Result};
 use measure::explain::{Explained, explain};
-use measure::kind::{self, Kind};
 use measure::run_info::RunInfo;
 use measure::sweep::Sweep;
 use measure::{Comparison, PathResult, Settings};
+use paths::Kind;
 use std::time::Duration;
+use units::{Size, Time};
 
 /// Find what limits a path: the queue depth, interrupts, each operation, copying, the device.
 ///
@@ -111,9 +111,9 @@ impl Explain {
             return Err(Failure::usage("missing --path"));
         };
         let name = kind.name;
-        let siblings = [kind.polled, kind.unbuffered, Some(kind::RAM)];
+        let siblings = [kind.polled, kind.unbuffered, Some(paths::RAM)];
         let mut kinds = vec![kind];
-        kinds.extend(siblings.into_iter().flatten().filter_map(kind::named));
+        kinds.extend(siblings.into_iter().flatten().filter_map(paths::named));
         kinds.dedup();
         let mut run = RunInfo::begin("explain", &mut BenchHost::new(&ready.bench), &ready.request);
         context.say("as it is, with larger blocks, and by its siblings");

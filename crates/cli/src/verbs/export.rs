@@ -8,7 +8,7 @@ mod report;
 mod segments;
 mod targets;
 
-use crate::failure::{Exit, Failure, Result};
+use crate::Context;
 use crate::formats::args::Format;
 use crate::formats::gaps;
 use crate::formats::mcap::MAGIC;
@@ -16,15 +16,15 @@ use crate::formats::pcapng;
 use crate::formats::sigmf::{DATA, META, meta_name};
 use crate::live::origin::Origin;
 use crate::stream::segments::files::GAPS;
-use crate::transfer::IoArgs;
-use crate::units::micros;
 use crate::verbs::put::check_name;
 use crate::volume::listing::FileEntry;
 use crate::volume::tree::{choose, is_pattern, none_of};
 use crate::volume::{failed, route, shown};
-use crate::{Context, SCHEMA_VERSION};
 use clap::Args;
 use description::{Description, Samples, dataset_of, describe};
+use devices::SCHEMA_VERSION;
+use devices::failure::{Exit, Failure, Result};
+use devices::transfer::IoArgs;
 use packets::Packets;
 use recording::Recording;
 use report::{RawGaps, SigmfExported};
@@ -33,6 +33,7 @@ use sha2::{Digest, Sha512};
 use std::path::PathBuf;
 use std::time::Instant;
 use targets::Targets;
+use units::micros;
 use volume::Error;
 
 pub use report::Exported;
@@ -327,7 +328,7 @@ impl Export {
         len: u64,
         sink: &mut (dyn FnMut(&[u8]) -> Result<()> + Send),
     ) -> Result<()> {
-        let bar = context.console.bytes_bar(Some(len));
+        let bar = context.bytes_bar(Some(len));
         let mut left = len;
         for entry in &recording.segments {
             let len = left.min(entry.size_bytes);
@@ -392,7 +393,7 @@ impl Export {
         samples.complete(name, &dataset, "")?;
         let mut files = targets.open(&context.cancel)?;
         let mut digest = Sha512::new();
-        let bar = context.console.bytes_bar(Some(samples.length_bytes()));
+        let bar = context.bytes_bar(Some(samples.length_bytes()));
         for (entry, part) in recording.segments.iter().zip(&samples.parts) {
             let mut skipped_bytes = part.start;
             origin.read(entry, part.end, &bar, &mut |data| {

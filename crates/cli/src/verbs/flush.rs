@@ -1,10 +1,10 @@
 //! `straightway flush DEVICE NAME ADDRESS`: a window of physical memory back to a file of a volume.
 
 use crate::Context;
-use crate::failure::{Exit, Failure, Result};
 use crate::verbs::load::Place;
 use crate::volume::{Access, shown};
 use clap::Args;
+use devices::failure::{Exit, Failure, Result};
 use volume::blocking;
 
 /// Write a window of physical memory back to a file of a volume.

@@ -1,23 +1,24 @@
 //! `straightway format DEVICE`: creates an empty volume.
 
-use crate::drive::{Drive, ModelDrive};
-use crate::failure::{Exit, Failure, Result};
-use crate::guard::{Grant, Purpose};
-use crate::signals::Cancel;
-use crate::units::{Size, rounded};
+use crate::Context;
 use crate::verbs::label::check_label;
 use crate::volume::contents::has_data;
 use crate::volume::found::{self, Signature};
 use crate::volume::reports::uuid_text;
 use crate::volume::{Route, Store, failed, route, shown, wipe};
-use crate::{Context, SCHEMA_VERSION};
 use clap::Args;
+use devices::SCHEMA_VERSION;
+use devices::cancel::Cancel;
+use devices::drive::{Drive, ModelDrive};
+use devices::failure::{Exit, Failure, Result};
+use devices::guard::{Grant, Purpose};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt::Write;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::path::Path;
+use units::{Size, rounded};
 use volume::{Error, FormatOptions, Shape};
 
 /// Maximum length of one write of the empty tables.
@@ -168,7 +169,7 @@ impl Format {
     ///
     /// # Errors
     /// As [`run`](Format::run).
-    pub fn make(&self, context: &Context) -> Result<Report> {
+    pub fn make(&self, context: &devices::Context) -> Result<Report> {
         self.check()?;
         let made = self.make_file()?;
         let report = self.format(context);
@@ -226,7 +227,7 @@ impl Format {
         }
     }
 
-    fn format(&self, context: &Context) -> Result<Report> {
+    fn format(&self, context: &devices::Context) -> Result<Report> {
         let drive = Drive::find(&context.roots, &self.device);
         let drive = drive.map_err(|failure| match Drive::plain_file(&self.device) {
             Some(path) if !path.exists() => {
@@ -245,7 +246,7 @@ impl Format {
         store.close(report)
     }
 
-    fn format_opened(&self, context: &Context, store: &mut Store) -> Result<Report> {
+    fn format_opened(&self, context: &devices::Context, store: &mut Store) -> Result<Report> {
         let geometry = *store.opened.device.geometry();
         if geometry.features.read_only && !self.dry_run {
             return Err(Failure::request("formatting", block::Error::ReadOnly));

@@ -4,25 +4,26 @@ mod live;
 mod many;
 mod tar;
 
-use crate::drive::Drive;
-use crate::failure::{Exit, Failure, Result};
-use crate::guard::{Outlet, Output, output_of, refuse_to_mix};
+use crate::Context;
 use crate::hardware::{self, Files, Stop};
 use crate::live::reader::Live;
-use crate::transfer::IoArgs;
-use crate::units::{Size, micros};
 use crate::verbs::put::{Report, Reported, check_name};
 use crate::volume::drain::{Part, drain};
 use crate::volume::flow::Sums;
 use crate::volume::listing::FileEntry;
 use crate::volume::tree::is_pattern;
 use crate::volume::{Access, Mounted, Store, failed, pace, route, shown};
-use crate::{Context, SCHEMA_VERSION};
 use clap::Args;
-use indicatif::ProgressBar;
+use devices::Bar;
+use devices::SCHEMA_VERSION;
+use devices::drive::Drive;
+use devices::failure::{Exit, Failure, Result};
+use devices::guard::{Outlet, Output, output_of, refuse_to_mix};
+use devices::transfer::IoArgs;
 use many::Wanted;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
+use units::{Size, micros};
 use volume::Error;
 
 /// Fetch files from a volume.
@@ -127,7 +128,7 @@ impl Get {
             let entry = Self::entry(mounted, name)?;
             let part = self.part(mounted, &entry)?;
             let mut sink = Outlet::open(output, &context.cancel)?;
-            let bar = context.console.bytes_bar(Some(entry.size_bytes));
+            let bar = context.bytes_bar(Some(entry.size_bytes));
             let began = Instant::now();
             let mut report = self.fetch(context, mounted, &part, &bar, |data| sink.take(data))?;
             bar.finish_and_clear();
@@ -186,7 +187,7 @@ impl Get {
             let length = self.length_in(name, size)?;
             let part = self.offset.0..self.offset.0 + length;
             let mut sink = Outlet::open(output, &context.cancel)?;
-            let bar = context.console.bytes_bar(Some(length));
+            let bar = context.bytes_bar(Some(length));
             let began = Instant::now();
             let stop = Stop {
                 bar: &bar,
@@ -268,7 +269,7 @@ impl Get {
         context: &Context,
         mounted: &Mounted<'_, '_>,
         part: &Part<'_>,
-        bar: &ProgressBar,
+        bar: &Bar,
         mut take: impl FnMut(&[u8]) -> Result<()> + Send,
     ) -> Result<Report> {
         let began = Instant::now();

@@ -1,9 +1,9 @@
 //! `straightway import FILE`: results of fio as a table, a report, JSON and CSV.
 
 use crate::Context;
-use crate::failure::{Exit, Failure, Result};
 use crate::output::Saving;
 use clap::Args;
+use devices::failure::{Exit, Failure, Result};
 use std::path::PathBuf;
 
 /// Show results of fio as a table, a report, JSON or CSV.

@@ -1,19 +1,20 @@
 //! `straightway info DEVICE`: everything that a drive reports about itself.
 
-use crate::drive::Drive;
-use crate::facts::{self, Facts, PowerFacts};
-use crate::failure::{Exit, Failure, Result};
-use crate::guard::FunctionLock;
+use crate::Context;
 use crate::hardware;
-use crate::path::straight::{self, Needs};
-use crate::units::{Size, rounded};
-use crate::{Context, SCHEMA_VERSION};
 use clap::Args;
+use devices::SCHEMA_VERSION;
+use devices::drive::Drive;
+use devices::facts::{self, Facts, PowerFacts};
+use devices::failure::{Exit, Failure, Result};
+use devices::guard::FunctionLock;
+use devices::path::straight::{self, Needs};
 use linux::resolve::Resolved;
 use measure::format::{aligned, yes};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::path::Path;
+use units::{Size, rounded};
 
 /// Show everything that a drive reports.
 #[derive(Clone, Debug, Args)]

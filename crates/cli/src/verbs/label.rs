@@ -1,10 +1,11 @@
 //! `straightway label DEVICE [LABEL]`: shows or changes the label of a volume.
 
-use crate::failure::{Exit, Failure, Result};
+use crate::Context;
 use crate::volume::reports::label_of;
 use crate::volume::{Route, Store, route, shown};
-use crate::{Context, SCHEMA_VERSION};
 use clap::Args;
+use devices::SCHEMA_VERSION;
+use devices::failure::{Exit, Failure, Result};
 use schemars::JsonSchema;
 use serde::Serialize;
 

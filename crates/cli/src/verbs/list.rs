@@ -1,16 +1,17 @@
 //! `straightway list`: the drives in sysfs, what uses them and what is on them.
 
-use crate::failure::{Exit, Result};
-use crate::units::rounded;
+use crate::Context;
 use crate::volume::found::{self, Ends};
-use crate::{Context, SCHEMA_VERSION};
 use clap::Args;
+use devices::SCHEMA_VERSION;
+use devices::failure::{Exit, Result};
 use linux::disk::Disk;
 use linux::pci::{self, Controller};
 use linux::{Roots, usage};
 use measure::format::aligned;
 use schemars::JsonSchema;
 use serde::Serialize;
+use units::rounded;
 
 /// List NVMe controllers, namespaces and other disks, what uses them and what is on them.
 #[derive(Clone, Debug, Args)]

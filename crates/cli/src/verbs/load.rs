@@ -3,21 +3,22 @@
 //! CharIO moves the data between the drive and the window, in which an accelerator or another processor finds it; the main
 //! processor copies nothing. `flush` writes the window back.
 
-use crate::drive::Drive;
-use crate::failure::{Exit, Failure, Result};
-use crate::path::memory::Memory;
-use crate::path::{OpenOptions, PathChoice};
-use crate::units::{Size, micros};
+use crate::Context;
 use crate::verbs::put::check_name;
 use crate::volume::store::NODE_MEMORY_BYTES;
 use crate::volume::{Access, Mounted, Store, failed, shown};
-use crate::{Context, SCHEMA_VERSION};
 use block::Buffer;
 use clap::Args;
+use devices::SCHEMA_VERSION;
+use devices::drive::Drive;
+use devices::failure::{Exit, Failure, Result};
+use devices::path::memory::Memory;
+use devices::path::{OpenOptions, PathChoice};
 use linux::HostMemory;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::time::Instant;
+use units::{Size, micros};
 use volume::blocking;
 
 /// A file and a place in physical memory.

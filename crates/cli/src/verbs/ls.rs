@@ -1,18 +1,19 @@
 //! `straightway ls DEVICE`: the files of a volume.
 
-use crate::failure::{Exit, Failure, Result};
+use crate::Context;
 use crate::hardware::{self, Files};
 use crate::live::reader::Live;
-use crate::units::rounded;
 use crate::volume::listing::FileEntry;
 pub use crate::volume::listing::Listing;
 use crate::volume::tree::{choose, none_of};
 use crate::volume::{Access, Route, Store, route, shown};
-use crate::{Context, SCHEMA_VERSION};
 use clap::Args;
+use devices::SCHEMA_VERSION;
+use devices::failure::{Exit, Failure, Result};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::Path;
+use units::rounded;
 
 /// List the files of a volume.
 #[derive(Clone, Debug, Args)]

@@ -1,9 +1,9 @@
 //! `straightway man [DIR]`.
 
-use crate::failure::{Exit, Failure, Result};
-use crate::guard::OutputFolder;
 use crate::{Context, arguments, manual};
 use clap::Args;
+use devices::failure::{Exit, Failure, Result};
+use devices::guard::OutputFolder;
 use std::path::{Path, PathBuf};
 
 /// Write the manual pages.

@@ -1,17 +1,17 @@
 //! `straightway map DEVICE [NAME] -- COMMAND`: runs a command that sees a file of a volume, or the
 //! device, as a file that is mapped.
 
-use crate::drive::Drive;
-use crate::failure::{Exit, Failure, Result};
-use crate::guard::Output;
 use crate::mapped::{Mapped, Mapping, Sums, is_rot, reason};
-use crate::signals::Cancel;
-use crate::transfer::{IoArgs, Route};
-use crate::units::{Size, micros};
 use crate::verbs::put::check_name;
 use crate::volume::{Store, route};
-use crate::{Context, SCHEMA_VERSION, working_set};
+use crate::{Context, working_set};
 use clap::Args;
+use devices::SCHEMA_VERSION;
+use devices::cancel::Cancel;
+use devices::drive::Drive;
+use devices::failure::{Exit, Failure, Result};
+use devices::guard::Output;
+use devices::transfer::{IoArgs, Route};
 use map::Options;
 use rustix::process::{Pid, Signal, kill_process};
 use schemars::JsonSchema;
@@ -23,6 +23,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
+use units::{Size, micros};
 use volume::layout::CHUNK_BYTES;
 
 /// The library that the command is started with.
@@ -193,12 +194,16 @@ impl Map {
             .transpose()?;
         let socket = share(&map, size_bytes)?;
         for range in ranges.into_iter().flatten() {
-            map.prefetch(range)?;
+            map.prefetch(range).map_err(crate::mapped::failed)?;
         }
         let began = Instant::now();
         let status = wait(self.start(library, at, &socket)?, &context.cancel)?;
         if let Some(output) = output {
-            working_set::store(output, &map.resident_ranges()?, &context.cancel)?;
+            working_set::store(
+                output,
+                &map.resident_ranges().map_err(crate::mapped::failed)?,
+                &context.cancel,
+            )?;
         }
         Ok(Ran {
             size_bytes,
@@ -347,7 +352,10 @@ fn share(map: &map::Map, size_bytes: u64) -> Result<PathBuf> {
     });
     let mut tried = tried.skip_while(|shared| matches!(shared, Err(map::Error::Exists(_))));
     let none = || Err(map::Error::Exists(path(0)));
-    Ok(tried.next().unwrap_or_else(none)?)
+    tried
+        .next()
+        .unwrap_or_else(none)
+        .map_err(crate::mapped::failed)
 }
 
 /// Waits for the command; passes on the user's request to end.

@@ -51,9 +51,9 @@ pub mod workload;
 pub mod write;
 
 use crate::Context;
-use crate::failure::{Exit, Result};
-use crate::path::borrow::recover;
 use clap::{Args, Command, Subcommand};
+use devices::failure::{Exit, Result};
+use devices::path::borrow::recover;
 use schemars::schema_for;
 use serde_json::Value;
 
@@ -88,7 +88,7 @@ macro_rules! verbs {
         /// The verb failed.
         pub fn run(context: &Context, verb: &Verb) -> Result<Exit> {
             if !leaves_drives_alone(verb) {
-                recover(&context.roots, &context.console);
+                recover(context);
             }
             match verb {
                 $(Verb::$verb(verb) => verb.run(context),)*

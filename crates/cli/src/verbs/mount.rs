@@ -1,8 +1,6 @@
 //! `straightway mount DEVICE FOLDER`: the files of a volume as a folder, for programs that know only ordinary files.
 
 use crate::Context;
-use crate::drive::Drive;
-use crate::failure::{Exit, Failure, Result};
 use crate::mount::asks::Ask;
 use crate::mount::files::{MEMORY_BYTES, MOVE_BYTES};
 use crate::mount::fuse::Folder;
@@ -11,17 +9,19 @@ use crate::mount::stale;
 use crate::mount::tree::{FileFacts, SharedTree, Times, Tree};
 use crate::mount::unmount::{self, Unmounted};
 use crate::mount::view::View;
-use crate::path::without_fua;
-use crate::units::{Time, counted};
 use crate::volume::listing::Listing;
 use crate::volume::{Access, Mounted, Route, Store, route, shown};
 use clap::Args;
+use devices::drive::Drive;
+use devices::failure::{Exit, Failure, Result};
+use devices::path::without_fua;
 use fuser::{MountOption, Session, SessionACL};
 use rustix::io::Errno;
 use std::path::PathBuf;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+use units::{Time, counted};
 
 /// What the kernel reads ahead of a program that reads in order.
 const READ_AHEAD_BYTES: u32 = 4 << 20;

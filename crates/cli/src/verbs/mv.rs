@@ -1,11 +1,12 @@
 //! `straightway mv DEVICE OLD NEW`: renames a file of a volume.
 
-use crate::failure::{Exit, Result};
+use crate::Context;
 use crate::hardware::{self, Files};
 use crate::verbs::put::check_name;
 use crate::volume::{Access, Route, Store, route, shown, warn_of_misfit};
-use crate::{Context, SCHEMA_VERSION};
 use clap::Args;
+use devices::SCHEMA_VERSION;
+use devices::failure::{Exit, Result};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -58,7 +59,7 @@ impl Mv {
     pub fn run(&self, context: &Context) -> Result<Exit> {
         check_name(&self.old)?;
         check_name(&self.new)?;
-        warn_of_misfit(&context.console, &self.new);
+        warn_of_misfit(context, &self.new);
         match hardware::path_of(&self.device) {
             Some(path) => {
                 hardware::refuse_route(&self.route)?;

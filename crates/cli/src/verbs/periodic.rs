@@ -4,12 +4,12 @@ use crate::Context;
 use crate::bench::compared::operations;
 use crate::bench::setup::{Subject, Wants};
 use crate::bench::{self, BenchHost};
-use crate::failure::{Exit, Failure, Result};
+use crate::choices;
 use crate::output::valid;
-use crate::path::PathChoice;
-use crate::units::{self, Size, Time};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use devices::failure::{Exit, Failure, Result};
+use devices::path::PathChoice;
 use linux::RealTime;
 use measure::periodic::{Conditions, Load, Plan, Priority, periodic};
 use measure::{Missing, Operation};
@@ -17,6 +17,7 @@ use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
+use units::{Size, Time};
 
 /// The priority of a task under SCHED_FIFO.
 const FIFO_PRIORITY: i32 = 10;
@@ -52,13 +53,13 @@ pub struct Periodic {
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(10..=1_000_000))]
     pub firings: u64,
     /// Operations [default: both with --destroy-data, read without]
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = units::operation())]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = choices::operation())]
     pub operations: Vec<Operation>,
     /// normal, fifo (SCHED_FIFO, priority 10)
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = units::choice(&PRIORITIES), default_value = "normal,fifo")]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = choices::choice(&PRIORITIES), default_value = "normal,fifo")]
     pub priorities: Vec<Priority>,
     /// none, medium (one busy thread), high (two per processor)
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = units::choice(&LOADS), default_value = "none,medium,high")]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = choices::choice(&LOADS), default_value = "none,medium,high")]
     pub loads: Vec<Load>,
     /// sync (a write is durable when it completes), async
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = mode(), default_value = "sync,async")]
@@ -161,7 +162,7 @@ impl Periodic {
             synchronous: self.modes.clone(),
             span_bytes: ready.bench.plan.span_bytes,
         };
-        let bar = context.console.steps_bar(0);
+        let bar = context.steps_bar(0);
         let mut progress = |done: usize, total: usize| {
             bar.set_length(total as u64);
             bar.set_position(done as u64);

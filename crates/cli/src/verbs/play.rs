@@ -1,8 +1,6 @@
 //! `straightway play DEVICE NAME`: plays a file of a volume at a rate, each block when it is due.
 
-use crate::drive::Drive;
-use crate::failure::{Exit, Failure, Result};
-use crate::guard::{Output, output_of, refuse_to_mix};
+use crate::Context;
 use crate::stream::place::{Place as End, To};
 use crate::stream::playing::Playing;
 use crate::stream::remote::RemoteVolume;
@@ -10,13 +8,16 @@ use crate::stream::report::{Counted, PlayedFile, buckets};
 use crate::stream::sink::{Hand, Sink};
 use crate::stream::volume_host::VolumeHost;
 use crate::stream::{BUFFERS, check_block};
-use crate::units::{Size, Time, micros, rate};
 use crate::verbs::put::check_name;
 use crate::volume::{Access, Route, Store, failed, route, shown};
-use crate::{Context, SCHEMA_VERSION};
 use clap::Args;
+use devices::SCHEMA_VERSION;
+use devices::drive::Drive;
+use devices::failure::{Exit, Failure, Result};
+use devices::guard::{Output, output_of, refuse_to_mix};
 use std::time::Instant;
 use stream::{Error as StreamError, PlayOptions};
+use units::{Size, Time, micros, rate};
 use volume::Error;
 use volume::layout::CHUNK_BYTES;
 
@@ -105,7 +106,7 @@ impl Play {
         let (report, failure) = self.play_from(context, drive, Goal::Place(output))?;
         match self.json {
             true => context.console.json(&report)?,
-            false if failure.is_none() => report.say(&context.console, &self.device),
+            false if failure.is_none() => report.say(&context.progress, &self.device),
             false => {}
         }
         match failure {
@@ -125,7 +126,7 @@ impl Play {
     /// The playback did not begin. The inner failure: it ended early.
     pub fn play_blocks(
         &self,
-        context: &Context,
+        context: &devices::Context,
         hand: Hand,
     ) -> Result<(PlayedFile, Option<Failure>)> {
         check_name(&self.name)?;
@@ -137,7 +138,7 @@ impl Play {
     /// From a coprocessor that plays, or from a volume that this process mounts.
     fn play_from(
         &self,
-        context: &Context,
+        context: &devices::Context,
         drive: Drive,
         goal: Goal,
     ) -> Result<(PlayedFile, Option<Failure>)> {
@@ -150,7 +151,7 @@ impl Play {
 
     fn play_local(
         &self,
-        context: &Context,
+        context: &devices::Context,
         drive: Drive,
         goal: Goal,
     ) -> Result<(PlayedFile, Option<Failure>)> {
@@ -170,7 +171,7 @@ impl Play {
 
     fn play(
         &self,
-        context: &Context,
+        context: &devices::Context,
         host: &mut impl VolumeHost,
         path: &str,
         goal: Goal,

@@ -4,12 +4,12 @@ use crate::Context;
 use crate::bench::BenchHost;
 use crate::bench::perf::Perf;
 use crate::bench::setup::{Asked, Subject};
-use crate::failure::{Exit, Failure, Result};
 use crate::output::valid;
-use crate::units::{Size, Time};
 use clap::Args;
+use devices::failure::{Exit, Failure, Result};
 use measure::profile::FEWEST_SAMPLES;
 use measure::profile::run::{Plan, profile};
+use units::{Size, Time};
 
 /// Show which functions take the processor's time: copying, flushing, locking, each layer.
 ///
@@ -68,7 +68,8 @@ impl Profile {
             &plan,
             &mut perf,
             cancel,
-        )?;
+        )
+        .map_err(crate::bench::failed)?;
         let files = [("callgraph.dot", profiled.to_dot())];
         self.subject.saving.leave(context, &profiled, &files)?;
         valid(&profiled.run)?;

@@ -6,11 +6,8 @@ mod tar;
 
 pub use many::ManyReport;
 
-use crate::drive::Drive;
-use crate::failure::{Exit, Failure, Result};
+use crate::Context;
 use crate::hardware::{self, Files, Stop};
-use crate::transfer::{IoArgs, Moved, Span};
-use crate::units::{exact, micros, rounded};
 use crate::volume::chunks::Chunks;
 use crate::volume::drain::{Part, drain};
 use crate::volume::fill::fill;
@@ -19,14 +16,18 @@ use crate::volume::source::Source;
 use crate::volume::{
     Access, Checksums, Mounted, Store, failed, now_ns, pace, route, shown, warn_of_misfit,
 };
-use crate::{Context, SCHEMA_VERSION};
 use clap::Args;
 use clap::builder::{OsStringValueParser, TypedValueParser};
+use devices::SCHEMA_VERSION;
+use devices::drive::Drive;
+use devices::failure::{Exit, Failure, Result};
+use devices::transfer::{IoArgs, Moved, Span};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
+use units::{exact, micros, rounded};
 use volume::{CreateOptions, Error, NAME_BYTES, Name};
 
 /// The suffix of a replacement's name until it is complete.
@@ -198,7 +199,7 @@ impl Put {
             paths => return self.run_many(context, paths),
         };
         let name = self.name(file, name.map(PathBuf::as_path))?;
-        warn_of_misfit(&context.console, &name);
+        warn_of_misfit(context, &name);
         let mut source = Source::open(file)?;
         if let Some(path) = hardware::path_of(&self.device) {
             let report = self.put_in_hardware(context, path, &name, &mut source)?;
@@ -217,7 +218,7 @@ impl Put {
     /// Mounts the volume, stores, and removes the partial file that a failure left, whose name `put` returns.
     fn stored<T>(
         &self,
-        context: &Context,
+        context: &devices::Context,
         mut store: Store,
         put: impl FnOnce(&Mounted<'_, '_>, &mut Option<String>) -> Result<T>,
     ) -> Result<T> {
@@ -234,7 +235,7 @@ impl Put {
     /// The same steps as [`put`](Self::put), through a file system in hardware.
     fn put_in_hardware(
         &self,
-        context: &Context,
+        context: &devices::Context,
         path: &Path,
         name: &str,
         source: &mut Source<'_>,
@@ -249,7 +250,7 @@ impl Put {
         ])?;
         Files::with(&self.device, path, Access::Write, |files| {
             let began = Instant::now();
-            let bar = context.console.bytes_bar(source.len_bytes);
+            let bar = context.bytes_bar(source.len_bytes);
             let stop = Stop {
                 bar: &bar,
                 cancel: &context.cancel,
@@ -320,7 +321,7 @@ impl Put {
 
     fn put(
         &self,
-        context: &Context,
+        context: &devices::Context,
         mounted: &Mounted<'_, '_>,
         name: &str,
         source: &mut Source<'_>,
@@ -396,7 +397,7 @@ impl Put {
     #[allow(clippy::too_many_arguments)]
     fn store(
         &self,
-        context: &Context,
+        context: &devices::Context,
         mounted: &Mounted<'_, '_>,
         name: &str,
         source: &mut Source<'_>,
@@ -428,7 +429,7 @@ impl Put {
             }
         })?;
         *left = Some(name.to_owned());
-        let bar = context.console.bytes_bar(source.len_bytes);
+        let bar = context.bytes_bar(source.len_bytes);
         let mut sums = Chunks::default();
         // Ctrl-C ends the producer of a pipe too: what arrived before is not known to be all.
         let is_cut = {
@@ -479,14 +480,14 @@ impl Put {
 
     fn verify(
         &self,
-        context: &Context,
+        context: &devices::Context,
         mounted: &Mounted<'_, '_>,
         name: &str,
         bytes: u64,
         sums: Vec<u32>,
         pace: Span,
     ) -> Result<()> {
-        let bar = context.console.bytes_bar(Some(bytes));
+        let bar = context.bytes_bar(Some(bytes));
         let part = Part {
             name,
             offset_bytes: 0,

@@ -1,18 +1,19 @@
 //! `straightway read DEVICE`: reads a range of a drive to standard output, a file or a checksum.
 
-use crate::drive::Drive;
-use crate::failure::{Exit, Result};
-use crate::guard::{Grant, Outlet, Output, Purpose, output_of, refuse_to_mix};
-use crate::path::{self, Opened};
-use crate::transfer::{self, IoArgs, Moved};
-use crate::units::{Size, micros};
-use crate::{Context, SCHEMA_VERSION};
+use crate::Context;
 use clap::Args;
+use devices::SCHEMA_VERSION;
+use devices::drive::Drive;
+use devices::failure::{Exit, Result};
+use devices::guard::{Grant, Outlet, Output, Purpose, output_of, refuse_to_mix};
+use devices::path::{self, Opened};
+use devices::transfer::{self, IoArgs, Moved};
 use schemars::JsonSchema;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use std::path::PathBuf;
 use std::time::Instant;
+use units::{Size, micros};
 
 /// Read part of a drive to standard output, a file, or a checksum.
 #[derive(Clone, Debug, Args)]
@@ -92,14 +93,14 @@ impl Read {
         if to_stdout {
             refuse_to_mix(self.json, "--output FILE, or --checksum")?;
         }
-        let drive = Drive::find_and_say(&context.roots, &self.device, &context.console)?;
+        let drive = Drive::find_and_say(context, &self.device)?;
         let path = self.output.as_deref();
         let output = match to_stdout || path.is_some() {
             true => output_of(&context.roots, Some(&drive), path, self.force)?,
             false => None,
         };
         let grant = Grant::of(&context.roots, drive, Purpose::Read)?;
-        let mut opened = path::open(&context.roots, &grant, &self.io.open_options(false))?;
+        let mut opened = path::open(context, &grant, &self.io.open_options(false))?;
         context.say(format_args!("path: {}", opened.name));
         let report = self.pump(context, grant.drive(), &mut opened, output);
         let report = opened.close_after(report)?;
@@ -127,7 +128,7 @@ impl Read {
         span.check(opened.device.geometry())?;
         let mut digest = self.checksum.then(Sha256::new);
         let mut outlet = Outlet::open(output, &context.cancel)?;
-        let bar = context.console.bytes_bar(Some(span.length_bytes));
+        let bar = context.bytes_bar(Some(span.length_bytes));
         let began = Instant::now();
         let moved = transfer::read(
             opened.device.as_mut(),

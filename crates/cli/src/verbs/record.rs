@@ -7,16 +7,16 @@ mod outcome;
 mod segmented;
 
 use crate::Context;
-use crate::drive::Drive;
-use crate::failure::{Exit, Failure, Result};
+use crate::console::Console;
 use crate::formats::args::{Format, SigmfArgs};
-use crate::live::door::Door;
 use crate::live::host;
-use crate::path::without_fua;
+use devices::drive::Drive;
+use devices::failure::{Exit, Failure, Result};
+use devices::path::without_fua;
 
 use crate::stream::place::{From, Place as End};
 use crate::stream::producer::Plan;
-use crate::stream::recording::Recording;
+use crate::stream::recording::{Acknowledge, Recording};
 use crate::stream::remote::RemoteVolume;
 use crate::stream::report::{RecordedFile, Rehearsal, network_stall_text};
 use crate::stream::segments::SegmentArgs;
@@ -25,7 +25,6 @@ use crate::stream::segments::template::Template;
 use crate::stream::source::Source;
 use crate::stream::volume_host::VolumeHost;
 use crate::stream::{BUFFERS, check_block};
-use crate::units::{Size, Time, interval_ms, micros, rate};
 use crate::verbs::put::check_name;
 use crate::volume::{Access, Checksums, Mounted, Route, Store, now_ns, route, warn_of_misfit};
 use clap::{Args, ValueEnum};
@@ -34,6 +33,7 @@ use linux::TscClock;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use stream::{RecordOptions, RecordReport};
+use units::{Size, Time, interval_ms, micros, rate};
 
 /// Files that are open at the same time: the current one, the one before and the next one, each with its companion; and one that
 /// another process reads.
@@ -210,7 +210,7 @@ impl Record {
             return named.rehearse(context, time);
         }
         named.check(false)?;
-        warn_of_misfit(&context.console, &named.name);
+        warn_of_misfit(context, &named.name);
         match is_one {
             true => named.run_named(context),
             // Each segment has its own name.
@@ -324,7 +324,7 @@ impl Record {
             true => context.console.json(&report)?,
             false => {
                 let gaps = (self.policy == Policy::Drop).then(|| gaps_name(&self.name));
-                report.say(&context.console, gaps.as_deref());
+                report.say(&context.progress, gaps.as_deref());
             }
         }
         match failure {
@@ -365,7 +365,7 @@ impl Record {
     /// The recording did not begin. The inner failure: it ended early.
     pub fn record_blocks(
         &self,
-        context: &Context,
+        context: &devices::Context,
         watch: Arc<Mutex<RecordReport>>,
         produce: Produce<'_>,
     ) -> Result<(RecordedFile, Option<Failure>)> {
@@ -377,7 +377,7 @@ impl Record {
     /// Records on a volume that this process mounts: in segments, at the end of a file, or a new file.
     fn record_here(
         &self,
-        context: &Context,
+        context: &devices::Context,
         drive: Drive,
         feed: Feed<'_>,
     ) -> Result<(RecordedFile, Option<Failure>)> {
@@ -393,7 +393,7 @@ impl Record {
 
     fn record_local(
         &self,
-        context: &Context,
+        context: &devices::Context,
         drive: Drive,
         record: impl FnOnce(&mut &Mounted<'_, '_>, &str) -> Result<(RecordedFile, Option<Failure>)>,
     ) -> Result<(RecordedFile, Option<Failure>)> {
@@ -429,7 +429,7 @@ impl Record {
     /// Waits until the source has bytes, or has ended.
     fn wait_for_first(
         &self,
-        context: &Context,
+        context: &devices::Context,
         host: &impl VolumeHost,
         source: &Source,
     ) -> Result<()> {
@@ -443,7 +443,7 @@ impl Record {
         }
     }
 
-    fn open_source(&self, context: &Context, host: &impl VolumeHost) -> Result<Source> {
+    fn open_source(&self, context: &devices::Context, host: &impl VolumeHost) -> Result<Source> {
         let stop = || context.cancel.is_set() || host.is_recalled();
         // What another sender sent would begin inside a sample, or as another stream.
         let is_once = self.once || self.format != Format::Raw;
@@ -479,7 +479,7 @@ impl Record {
     }
 
     /// `ring_bytes`: what a ring may take of the volume.
-    fn recording(&self, drive: &Drive, total_bytes: u64, ring_bytes: Option<u64>) -> Recording {
+    fn recording(&self, total_bytes: u64, ring_bytes: Option<u64>) -> Recording {
         let clock = TscClock::new();
         let (low_water_bytes, reserve_bytes) = match ring_bytes {
             // Enough for what is in the buffers when all space is used up; the oldest segments are removed for it.
@@ -521,9 +521,8 @@ impl Record {
             plan,
             clock,
             buffers: self.buffers,
-            acknowledge: self.acknowledge,
+            acknowledge: self.acknowledge.then_some(print_durable as Acknowledge),
             watch: None,
-            door: Door::open(drive),
             tally: Arc::default(),
             can_wait: false,
         }
@@ -535,4 +534,12 @@ fn unplugged(host: &impl VolumeHost) -> Failure {
         "{} is being unplugged or unbound; nothing was recorded",
         host.drive()
     ))
+}
+
+/// `--acknowledge`: a line for each commit.
+///
+/// # Errors
+/// Standard output was closed.
+fn print_durable(durable_bytes: u64) -> Result<()> {
+    Console::default().print(&format!("durable {durable_bytes}\n"))
 }

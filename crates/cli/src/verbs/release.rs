@@ -1,9 +1,10 @@
 //! `straightway release DEVICE`: returns a drive to the driver that it had.
 
-use crate::failure::{Exit, Failure, Result};
+use crate::Context;
 use crate::verbs::bind::{Bound, controller_of};
-use crate::{Context, SCHEMA_VERSION};
 use clap::Args;
+use devices::SCHEMA_VERSION;
+use devices::failure::{Exit, Failure, Result};
 use linux::pci::PciAddress;
 
 /// Return a drive to the driver that it had.

@@ -1,15 +1,16 @@
 //! `straightway resize DEVICE [SIZE]`: makes a volume longer or shorter.
 
-use crate::drive::Drive;
-use crate::failure::{Exit, Failure, Result};
-use crate::transfer::IoArgs;
-use crate::units::{Size, rounded};
+use crate::Context;
 use crate::volume::{Mounted, Route, Store, failed, route};
-use crate::{Context, SCHEMA_VERSION};
 use clap::Args;
+use devices::SCHEMA_VERSION;
+use devices::drive::Drive;
+use devices::failure::{Exit, Failure, Result};
+use devices::transfer::IoArgs;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::fs::File;
+use units::{Size, rounded};
 use volume::{Error, blocking};
 
 /// Make a volume longer or shorter; its files stay.
@@ -88,7 +89,7 @@ impl Resize {
     ///
     /// # Errors
     /// As [`run`](Self::run).
-    pub fn make(&self, context: &Context) -> Result<Resized> {
+    pub fn make(&self, context: &devices::Context) -> Result<Resized> {
         let io = self.route.with_buffers(4096, 1);
         self.lengthen_file(context, &io)?;
         let options = route::open_options(&io, true);
@@ -98,7 +99,7 @@ impl Resize {
     }
 
     /// Makes a plain file with a volume as long as SIZE, if it is shorter.
-    fn lengthen_file(&self, context: &Context, io: &IoArgs) -> Result<()> {
+    fn lengthen_file(&self, context: &devices::Context, io: &IoArgs) -> Result<()> {
         let (Some(size), Some(path)) = (self.size, Drive::plain_file(&self.device)) else {
             return Ok(());
         };

@@ -1,10 +1,10 @@
 //! `straightway schema VERB`.
 
 use crate::Context;
-use crate::failure::{Exit, Failure, Result};
 use crate::verbs::SCHEMAS;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
+use devices::failure::{Exit, Failure, Result};
 
 /// Print the JSON Schema of what a verb prints with --json.
 #[derive(Clone, Debug, Args)]

@@ -1,14 +1,14 @@
 //! `straightway selftest DEVICE --destroy-data SERIAL`: tests a drive in a new board.
 
 use crate::Context;
-use crate::drive::Drive;
-use crate::failure::{Exit, Result};
-use crate::guard::{Grant, Purpose};
-use crate::path::Mode;
 use crate::selftest::{self, Bounds, Choice, SelfTested};
-use crate::units::Size;
 use clap::Args;
+use devices::drive::Drive;
+use devices::failure::{Exit, Result};
+use devices::guard::{Grant, Purpose};
+use devices::path::Mode;
 use std::fmt::Write;
+use units::Size;
 
 /// The paths to an NVMe drive, each with one way to wait.
 const NVME: [Choice; 4] = [
@@ -58,7 +58,7 @@ impl Selftest {
     /// # Errors
     /// Permission is missing, the range does not fit, or the drive could not be returned to its driver.
     pub fn run(&self, context: &Context) -> Result<Exit> {
-        let drive = Drive::find_and_say(&context.roots, &self.device, &context.console)?;
+        let drive = Drive::find_and_say(context, &self.device)?;
         let choices = match &drive {
             Drive::Nvme(_) => &NVME[..],
             Drive::Model(_) => &MODEL,

@@ -1,25 +1,25 @@
 //! `straightway serve DEVICE [NAME]`: a device, or a file of a volume, as a disk of others: `--nbd ADDRESS` as a Network Block Device,
 //! `--vhost-user SOCKET` as a virtual machine's, `--ublk` as a block device of this machine's kernel.
 
-use crate::drive::Drive;
-use crate::failure::{Exit, Failure, Result};
-use crate::guard::{Grant, Purpose};
-use crate::path::OpenOptions;
-use crate::path::handle::Recall;
-use crate::path::memory::Memory;
+use crate::Context;
 use crate::serve::address::{Address, Listener};
 use crate::serve::nbd::Network;
 use crate::serve::nbd::tls::Certificates;
 use crate::serve::ublk::Node;
 use crate::serve::vhost_user::Machines;
 use crate::serve::{self, Counts, Source};
-use crate::transfer::Route;
-use crate::units::{Size, micros};
 use crate::volume::store::NODE_MEMORY_BYTES;
 use crate::volume::{Access, Mounted, Store, failed, shown};
-use crate::{Context, SCHEMA_VERSION};
 use block::{Device, Geometry};
 use clap::{ArgGroup, Args};
+use devices::SCHEMA_VERSION;
+use devices::drive::Drive;
+use devices::failure::{Exit, Failure, Result};
+use devices::guard::{Grant, Purpose};
+use devices::path::OpenOptions;
+use devices::path::handle::Recall;
+use devices::path::memory::Memory;
+use devices::transfer::Route;
 use export::Limits;
 use map::FileDevice;
 use nbd::Export;
@@ -27,6 +27,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::path::PathBuf;
 use std::time::Instant;
+use units::{Size, micros};
 use virtio::Disk;
 
 /// The longest request that every server takes: some clients do not ask for its limit.
@@ -243,7 +244,7 @@ impl Serve {
 
     /// Bytes of a buffer before the device's block is known: in whole blocks of the largest size.
     fn piece_bytes(&self) -> usize {
-        let largest = crate::path::LARGEST_BLOCK_BYTES;
+        let largest = devices::path::LARGEST_BLOCK_BYTES;
         let bytes = usize::try_from(self.block_size.0).unwrap_or(usize::MAX);
         bytes.clamp(1, 16 << 20).next_multiple_of(largest)
     }

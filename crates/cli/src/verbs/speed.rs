@@ -4,17 +4,16 @@ use crate::Context;
 use crate::bench::BenchHost;
 use crate::bench::compared::{Cells, compare, largest};
 use crate::bench::setup::{Ready, Subject, Wants};
-use crate::failure::{Exit, Failure, Result};
 use crate::output::{load, valid};
-use crate::path::PathChoice;
-use crate::units::Size;
 use clap::Args;
+use devices::failure::{Exit, Failure, Result};
+use devices::path::PathChoice;
 use linux::cpufreq::Cpufreq;
-use measure::kind;
 use measure::run_info::RunInfo;
 use measure::speed::{Point, Speed as Speeds, loop_ns};
 use measure::{Comparison, Host, Settings};
 use std::time::Duration;
+use units::Size;
 
 /// Show how much of each path's time depends on the processor's speed.
 ///
@@ -154,7 +153,7 @@ impl Speed {
     fn compare(&self, context: &Context, ready: &Ready) -> Result<Comparison> {
         let mut kinds = ready.kinds.clone();
         if self.paths.is_empty() {
-            kinds.extend(kind::named(kind::RAM));
+            kinds.extend(paths::named(paths::RAM));
             kinds.dedup();
         }
         let settings = Settings {

@@ -1,18 +1,19 @@
 //! `straightway stat DEVICE [NAME]`: the status of a volume, or of a file in it.
 
-use crate::failure::{Exit, Result};
+use crate::Context;
 use crate::hardware::{self, Files};
 use crate::live::reader::Live;
-use crate::units::{Size, rounded};
 use crate::verbs::put::check_name;
 use crate::volume::reports::{FileReport, VolumeReport};
 use crate::volume::{Access, Route, Store, route, shown};
-use crate::{Context, SCHEMA_VERSION};
 use clap::Args;
+use devices::SCHEMA_VERSION;
+use devices::failure::{Exit, Result};
 use measure::format::{aligned, yes};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::path::Path;
+use units::{Size, rounded};
 
 /// Show the status of a volume, or of a file in it.
 #[derive(Clone, Debug, Args)]

@@ -3,12 +3,12 @@
 use crate::Context;
 use crate::bench::BenchHost;
 use crate::bench::setup::{Asked, Subject};
-use crate::failure::{Exit, Failure, Result};
-use crate::units::{Size, Time};
 use clap::Args;
+use devices::failure::{Exit, Failure, Result};
 use measure::sustain::{Question, Verdict, sustain};
 use std::str::FromStr;
 use std::time::Duration;
+use units::{Size, Time};
 
 /// Test whether a path sustains a rate, each block within its deadline.
 ///
@@ -127,7 +127,7 @@ impl Sustain {
         let cancel = context.cancel.flag();
         let (answer, samples) =
             sustain(&mut host, path.as_mut(), &ready.request, &question, cancel)
-                .map_err(Failure::from)?;
+                .map_err(crate::bench::failed)?;
         let files = [("samples.csv", samples.to_csv())];
         self.subject.saving.leave(context, &answer, &files)?;
         match answer.verdict {

@@ -6,16 +6,16 @@ use crate::bench::BenchHost;
 use crate::bench::compared::{Cells, compare, largest, verdict};
 use crate::bench::fio::{self, FioCell};
 use crate::bench::setup::{Ready, Subject, Wants};
-use crate::failure::{Exit, Result};
-use crate::path::PathChoice;
-use crate::units::Size;
 use clap::Args;
+use devices::failure::{Exit, Result};
+use devices::path::PathChoice;
 use measure::Settings;
 use measure::fio::{Agreement, FioRound};
-use measure::kind::{self, Kind};
 use measure::run_info::{Request, RunInfo};
 use measure::sweep::Sweep as Swept;
+use paths::Kind;
 use std::time::Duration;
+use units::Size;
 
 /// Measure every path over block sizes, patterns, operations and queue depths.
 #[derive(Clone, Debug, Args)]
@@ -66,7 +66,7 @@ impl Sweep {
         let ready = self.subject.ready(context, wants)?;
         let mut kinds = ready.kinds.clone();
         if self.paths.is_empty() {
-            kinds.extend(kind::named(kind::RAM).filter(|ram| !kinds.contains(ram)));
+            kinds.extend(paths::named(paths::RAM).filter(|ram| !kinds.contains(ram)));
         }
         let mut host = BenchHost::new(&ready.bench);
         let mut swept = Swept {

@@ -1,17 +1,18 @@
 //! `straightway table DEVICE NAME FILE`: the translation table of a volume's file, for the window of `rtl/smmu`.
 
-use crate::drive::Drive;
-use crate::failure::{Exit, Failure, Result};
-use crate::guard::{Outlet, output_of, refuse_to_mix};
-use crate::units::Size;
+use crate::Context;
 use crate::verbs::put::check_name;
 use crate::volume::{Access, Mounted, Route, Store, failed, route, shown};
-use crate::{Context, SCHEMA_VERSION};
 use clap::Args;
+use devices::SCHEMA_VERSION;
+use devices::drive::Drive;
+use devices::failure::{Exit, Failure, Result};
+use devices::guard::{Outlet, output_of, refuse_to_mix};
 use map::{TableError, window_table};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
+use units::Size;
 
 /// Write the translation table with which hardware reads a file of a volume through memory.
 #[derive(Clone, Debug, Args)]

@@ -2,8 +2,8 @@
 
 use crate::Context;
 use crate::bench::timer::names;
-use crate::failure::{Exit, Failure, Result};
 use clap::Args;
+use devices::failure::{Exit, Failure, Result};
 use measure::trace::timeline;
 use std::path::PathBuf;
 

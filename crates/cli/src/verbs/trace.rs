@@ -5,15 +5,15 @@ use crate::bench::BenchHost;
 use crate::bench::setup::{Asked, Ready, Subject};
 use crate::bench::timer::{self, Timer};
 use crate::bench::tracefs::{Commands, Tracefs};
-use crate::drive::Drive;
-use crate::failure::{Exit, Failure, Result};
 use crate::output::valid;
-use crate::units::Size;
 use clap::Args;
-use measure::kind::{Group, Kind};
+use devices::drive::Drive;
+use devices::failure::{Exit, Failure, Result};
 use measure::trace::events::Whose;
 use measure::trace::{Plan, Probe, Traced, trace};
+use paths::{Group, Kind};
 use std::path::PathBuf;
+use units::Size;
 
 /// Minimum share of the time that the parts must explain.
 const COVERAGE: f64 = 0.95;
@@ -68,7 +68,8 @@ impl Trace {
             &plan,
             probe,
             cancel,
-        )?;
+        )
+        .map_err(crate::bench::failed)?;
         self.leave(context, &traced)
     }
 

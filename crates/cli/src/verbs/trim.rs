@@ -1,12 +1,13 @@
 //! `straightway trim DEVICE`: gives the free space of a volume back to the drive.
 
-use crate::failure::{Exit, Failure, Result};
-use crate::units::{Size, counted, rounded};
+use crate::Context;
 use crate::volume::{Mounted, Route, Store, failed, route};
-use crate::{Context, SCHEMA_VERSION};
 use clap::Args;
+use devices::SCHEMA_VERSION;
+use devices::failure::{Exit, Failure, Result};
 use schemars::JsonSchema;
 use serde::Serialize;
+use units::{Size, counted, rounded};
 use volume::blocking;
 
 /// Give the free space of a volume back to the drive.
@@ -85,7 +86,7 @@ impl Trim {
             ranges: 0,
             free_bytes: free_units * volume.status().shape.unit_bytes(),
         };
-        let bar = context.console.bytes_bar(Some(trimmed.free_bytes));
+        let bar = context.bytes_bar(Some(trimmed.free_bytes));
         let mut next = Some(0);
         while let Some(from) = next {
             if context.cancel.is_set() {

@@ -1,13 +1,14 @@
 //! `straightway wipe DEVICE`: removes a volume.
 
-use crate::drive::{Drive, ModelDrive};
-use crate::failure::{Exit, Failure, Result};
-use crate::guard::Grant;
+use crate::Context;
 use crate::verbs::format::{Found, purpose};
 use crate::volume::reports::uuid_text;
 use crate::volume::{Route, Store, failed, found, route, shown};
-use crate::{Context, SCHEMA_VERSION};
 use clap::Args;
+use devices::SCHEMA_VERSION;
+use devices::drive::{Drive, ModelDrive};
+use devices::failure::{Exit, Failure, Result};
+use devices::guard::Grant;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt::Write;

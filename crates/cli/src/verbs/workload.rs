@@ -2,15 +2,15 @@
 
 use crate::Context;
 use crate::bench::setup::request;
-use crate::failure::{Exit, Failure, Result};
 use crate::output::{Saving, valid};
-use crate::units::{Size, Time};
 use crate::volume::workload::{OPEN_FILES, POOL_BYTES, files_of};
 use crate::volume::{Access, Route, Store as VolumeStore, route};
 use clap::Args;
+use devices::failure::{Exit, Failure, Result};
 use measure::workload::{self as workloads, BUILT_IN, Folder, How, Store, Worked};
 use measure::{DeviceInfo, Environment, Host, Missing};
 use std::path::Path;
+use units::{Size, Time};
 
 /// Run a simulated application in a folder or on a volume: webserver, fileserver, varmail,
 /// videoserver, netsfs, webproxy, oltp, or one of your own.
@@ -121,7 +121,8 @@ impl Workload {
         let flag = rustix::fs::OFlags::DIRECT.bits() as i32;
         let store = Folder::new(folder, self.direct.then_some(flag));
         let machine = Machine { has_cache: true };
-        Ok(self.worked(context, workload, &store, machine, self.direct)?)
+        self.worked(context, workload, &store, machine, self.direct)
+            .map_err(crate::bench::failed)
     }
 
     fn on_volume(&self, context: &Context, workload: &workloads::Workload) -> Result<Worked> {
@@ -139,7 +140,7 @@ impl Workload {
                 let worked = working
                     .join()
                     .map_err(|_| Failure::other("a thread of the workload ended early"))?;
-                served.and(Ok(worked?))
+                served.and(Ok(worked.map_err(crate::bench::failed)?))
             })
         });
         store.close(worked)

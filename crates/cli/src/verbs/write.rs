@@ -1,19 +1,19 @@
 //! `straightway write DEVICE --destroy-data SERIAL`: writes standard input or a file to a drive.
 
 use crate::Context;
-use crate::drive::Drive;
-use crate::failure::{Exit, Failure, Result};
-use crate::guard::{Grant, Purpose};
-use crate::path::{self, OpenOptions, Opened};
-use crate::signals::Cancel;
-use crate::transfer::{self, IoArgs, Moved};
-use crate::units::{Size, exact};
 use crate::verbs::read::Report;
 use crate::volume::source::Source;
 use clap::Args;
+use devices::cancel::Cancel;
+use devices::drive::Drive;
+use devices::failure::{Exit, Failure, Result};
+use devices::guard::{Grant, Purpose};
+use devices::path::{self, OpenOptions, Opened};
+use devices::transfer::{self, IoArgs, Moved};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
+use units::{Size, exact};
 
 /// Write standard input or a file to a drive.
 #[derive(Clone, Debug, Args)]
@@ -59,13 +59,13 @@ impl Write {
     /// # Errors
     /// Permission is missing, or the drive, the path or the input failed.
     pub fn run(&self, context: &Context) -> Result<Exit> {
-        let drive = Drive::find_and_say(&context.roots, &self.device, &context.console)?;
+        let drive = Drive::find_and_say(context, &self.device)?;
         let purpose = Purpose::Destroy(self.destroy_data.as_deref());
         let grant = Grant::of(&context.roots, drive, purpose)?;
         let mut input = Input::open(self)?;
         input.source.refuse_own(&context.roots, grant.drive())?;
         let options = self.open_options(grant.drive());
-        let mut opened = path::open(&context.roots, &grant, &options)?;
+        let mut opened = path::open(context, &grant, &options)?;
         context.say(format_args!("path: {}", opened.name));
         let report = self.pump(context, &grant, &mut opened, &mut input);
         let report = opened.close_after(report)?;
@@ -121,7 +121,7 @@ impl Write {
             report.dry_run = true;
             return Ok(report);
         }
-        let bar = context.console.bytes_bar(wanted);
+        let bar = context.bytes_bar(wanted);
         let moved = transfer::write(
             opened.device.as_mut(),
             &opened.memory,

@@ -5,7 +5,7 @@
 
 use super::shown;
 use super::source::Source;
-use crate::failure::{Failure, Result};
+use devices::failure::{Failure, Result};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use tar::{EntryType, Header, PaxExtensions};

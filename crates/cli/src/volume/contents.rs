@@ -1,7 +1,7 @@
 //! Whether a plain file has any data.
 
-use crate::failure::{Failure, Result};
-use crate::signals::Cancel;
+use devices::cancel::Cancel;
+use devices::failure::{Failure, Result};
 use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
 use std::fs::File;

@@ -1,14 +1,14 @@
 //! Reads a file into a stream. The bytes are never copied. If checksums are verified, or the device
 //! itself keeps this thread busy, another thread verifies the data and writes it to the sink.
 
-use crate::failure::{Exit, Failure, Result};
-use crate::signals::Cancel;
-use crate::transfer::Span;
-use crate::transfer::pump::{Finished, Job, Sink, drain as pump};
 use crate::volume::chunks::differences;
 use crate::volume::flow::{Flow, Sums};
 use crate::volume::{Mounted, shown};
-use indicatif::ProgressBar;
+use devices::Bar;
+use devices::cancel::Cancel;
+use devices::failure::{Exit, Failure, Result};
+use devices::transfer::Span;
+use devices::transfer::pump::{Finished, Job, Sink, drain as pump};
 use volume::File;
 use volume::layout::CHUNK_BYTES;
 
@@ -51,7 +51,7 @@ pub fn drain(
     mounted: &Mounted<'_, '_>,
     part: &Part<'_>,
     sink: &mut Sink<'_>,
-    bar: &ProgressBar,
+    bar: &Bar,
     cancel: &Cancel,
 ) -> Result<Drained> {
     let doing = || format!("reading `{}`", shown(part.name));
@@ -67,7 +67,7 @@ fn drain_open(
     file: File,
     part: &Part<'_>,
     sink: &mut Sink<'_>,
-    bar: &ProgressBar,
+    bar: &Bar,
     cancel: &Cancel,
 ) -> Result<Drained> {
     let mut drained = Drained::default();

@@ -1,13 +1,13 @@
 //! Stores a stream in a file: one thread reads the source into the device's buffers, this thread
 //! keeps the device busy. The bytes are never copied.
 
-use crate::failure::Result;
-use crate::signals::Cancel;
-use crate::transfer::pump::{Fill, Job, fill as pump};
-use crate::transfer::{Moved, Span};
 use crate::volume::Mounted;
 use crate::volume::flow::Flow;
-use indicatif::ProgressBar;
+use devices::Bar;
+use devices::cancel::Cancel;
+use devices::failure::Result;
+use devices::transfer::pump::{Fill, Job, fill as pump};
+use devices::transfer::{Moved, Span};
 use volume::File;
 
 /// Appends all of the source to an empty file. Nothing is in flight when it returns, and nothing
@@ -20,7 +20,7 @@ pub fn fill(
     file: File,
     pace: Span,
     source: &mut Fill<'_>,
-    bar: &ProgressBar,
+    bar: &Bar,
     cancel: &Cancel,
 ) -> Result<Moved> {
     let mut flow = Flow::append(mounted, file)?;

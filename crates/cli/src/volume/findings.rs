@@ -1,7 +1,7 @@
 //! The findings of a check as text. Damage of consecutive nodes is merged into one line.
 
-use crate::units::rounded;
 use crate::volume::shown;
+use units::rounded;
 use volume::{Finding, Node};
 
 /// The common properties of a group of findings: which nodes, and whether they are damaged.

@@ -4,10 +4,10 @@
 //! Each buffer is a [`Transfer`] of the volume; nothing is copied. What a transfer needs (space, a
 //! part of the map, memory for checksums) is supplied while other data is in flight.
 
-use crate::failure::Result as CommandResult;
-use crate::path::handle::Recall;
-use crate::transfer::pump::{End, Finished, Piece, State};
 use crate::volume::{AnyVolume, Mounted, failed};
+use devices::failure::Result as CommandResult;
+use devices::path::handle::Recall;
+use devices::transfer::pump::{End, Finished, Piece, State};
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};

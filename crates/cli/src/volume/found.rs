@@ -9,13 +9,13 @@
 use super::magics::{self, AT_START};
 use super::rules;
 use linux::blkid;
-use measure::format::distinct;
 use rustix::fs::{MemfdFlags, memfd_create};
 use std::borrow::Cow;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use units::distinct;
 use volume::layout::{SUPERBLOCK_B, TABLES, magic};
 
 /// Examined bytes at the device's beginning.

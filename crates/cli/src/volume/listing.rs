@@ -1,12 +1,12 @@
 //! The files of a volume, as they are listed.
 
 use super::{AnyVolume, Mounted, findings};
-use crate::SCHEMA_VERSION;
-use crate::failure::Result;
-use crate::units::rounded;
+use devices::SCHEMA_VERSION;
+use devices::failure::Result;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, UNIX_EPOCH};
+use units::rounded;
 use volume::{Entry, Error, Node};
 
 /// The files of a volume.

@@ -49,14 +49,14 @@ pub mod turns;
 pub mod wipe;
 pub mod workload;
 
-pub use crate::failure::volume::failed;
-pub use crate::transfer::Route;
 pub use checksums::Checksums;
+pub use devices::failure::volume::failed;
+pub use devices::transfer::Route;
 pub use naming::{shown, warn_of_misfit};
 pub use store::{Access, AnyVolume, Mount, Mounted, Store};
 
-use crate::failure::Result;
-use crate::transfer::{IoArgs, Span};
+use devices::failure::Result;
+use devices::transfer::{IoArgs, Span};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The CRC32C of data, with the processor's instruction if it has one.
@@ -88,7 +88,7 @@ pub fn pace(mounted: &Mounted<'_, '_>, io: &IoArgs) -> Result<Span> {
     let bytes = io.block_size.0;
     if bytes == 0 || bytes % block != 0 {
         let what = format!("--block-size is {bytes} bytes, not a multiple of the device's {block}");
-        return Err(crate::Failure::usage(what).hint("--block-size 1M"));
+        return Err(devices::failure::Failure::usage(what).hint("--block-size 1M"));
     }
     Ok(Span {
         offset_bytes: 0,

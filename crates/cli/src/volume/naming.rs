@@ -1,6 +1,6 @@
 //! Names of files: how they are shown on a terminal, and which have no place in a folder.
 
-use crate::console::Console;
+use devices::Context;
 
 /// Characters that a terminal does not show, or that change the order of others: Unicode's bidirectional controls (UAX #9, 2),
 /// its line and paragraph separators, and those with Default_Ignorable_Code_Point (UAX #44, DerivedCoreProperties).
@@ -54,9 +54,9 @@ pub fn misfit(name: &str) -> Option<&'static str> {
 }
 
 /// Warns when a file with such a name is made.
-pub fn warn_of_misfit(console: &Console, name: &str) {
+pub fn warn_of_misfit(context: &Context, name: &str) {
     if let Some(why) = misfit(name) {
-        console.say(format_args!(
+        context.say(format_args!(
             "warning: `{}` has no place in a folder, an archive or a mount: {why}; straightway mv renames it",
             shown(name)
         ));

@@ -10,10 +10,10 @@ use super::found::{self, Ends, Signature, TAIL_BYTES};
 use super::rules::{self, LOCATED_BYTES};
 use super::wipe::part;
 use super::{Store, shown};
-use crate::drive::Drive;
-use crate::failure::Result;
-use crate::failure::volume::owned_by_another;
-use crate::signals::Cancel;
+use devices::cancel::Cancel;
+use devices::drive::Drive;
+use devices::failure::Result;
+use devices::failure::volume::owned_by_another;
 use volume::Shape;
 use volume::layout::TABLES;
 

@@ -2,7 +2,7 @@
 
 use super::listing::{FileEntry, Listing};
 use super::{AnyVolume, Mounted, shown};
-use crate::failure::Result;
+use devices::failure::Result;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use volume::layout::{MAJOR, MINOR};

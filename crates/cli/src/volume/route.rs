@@ -1,8 +1,8 @@
 //! The path of a verb on a volume, and the memory that it needs.
 
-use crate::path::OpenOptions;
-use crate::transfer::{IoArgs, buffer_bytes};
 use crate::volume::store::NODE_MEMORY_BYTES;
+use devices::path::OpenOptions;
+use devices::transfer::{IoArgs, buffer_bytes};
 use volume::layout::CHUNK_BYTES;
 
 /// The longest buffer: no path transfers more with one command.

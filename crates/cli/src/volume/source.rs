@@ -1,9 +1,9 @@
 //! The source of a put: a file, standard input, or a file in an archive, read directly into the caller's buffers.
 
-use crate::drive::Drive;
-use crate::failure::{Failure, Result};
-use crate::guard::refuse_source;
 use crate::volume::{ns_of, shown};
+use devices::drive::Drive;
+use devices::failure::{Failure, Result};
+use devices::guard::refuse_source;
 use linux::Roots;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fs::File;

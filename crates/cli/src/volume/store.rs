@@ -3,18 +3,18 @@
 //! A store owns the path and its lock. Each [`Store::mount`] lends the volume its device, its nodes
 //! and its table of files for one closure, and takes everything back in all cases.
 
-use crate::Context;
-use crate::drive::Drive;
-use crate::failure::{Failure, Result};
-use crate::guard::{Grant, Purpose};
-use crate::path::cached;
-use crate::path::handle::Recall;
-use crate::path::memory::Memory;
-use crate::path::{self, OpenOptions, Opened};
-use crate::signals::Cancel;
 use crate::volume::found::Signature;
 use crate::volume::{crc32c, failed, now_ns, owners, shown};
 use block::{Buffer, Device};
+use devices::Context;
+use devices::cancel::Cancel;
+use devices::drive::Drive;
+use devices::failure::{Failure, Result};
+use devices::guard::{Grant, Purpose};
+use devices::path::cached;
+use devices::path::handle::Recall;
+use devices::path::memory::Memory;
+use devices::path::{self, OpenOptions, Opened};
 use std::fmt;
 use volume::{Entry, Error, MountOptions, OpenFile, Volume, blocking};
 
@@ -99,7 +99,7 @@ impl Store {
     /// # Errors
     /// The drive cannot be opened, or is not the drive that was named.
     pub fn granted(context: &Context, grant: Grant, options: &OpenOptions) -> Result<Self> {
-        let opened = path::open(&context.roots, &grant, options)?;
+        let opened = path::open(context, &grant, options)?;
         let store = Self {
             drive: grant.drive().clone(),
             opened,

@@ -3,9 +3,9 @@
 //! A volume has no folders. The name of a file in a folder is its path from the folder's own name on, so a `/` in a name stands for
 //! a folder on the way back.
 
-use crate::failure::{Exit, Failure, Result};
 use crate::volume::naming::misfit;
 use crate::volume::shown;
+use devices::failure::{Exit, Failure, Result};
 use glob::Pattern;
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,12 +1,12 @@
 //! Finds signatures at the two ends of a device, and wipes them.
 
-use crate::failure::Result;
-use crate::signals::Cancel;
-use crate::transfer::{self, Span};
 use crate::volume::found::{Ends, HEAD_BYTES, Signature, TAIL_BYTES};
 use crate::volume::{Store, failed};
 use block::blocking::{read, write};
 use block::{Buffer, Lent};
+use devices::cancel::Cancel;
+use devices::failure::Result;
+use devices::transfer::{self, Span};
 use volume::layout::TABLES;
 
 /// Reads the device's beginning and end.

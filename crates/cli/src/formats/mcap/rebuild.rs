@@ -20,7 +20,7 @@ use super::layout::{
 use super::search::{Place, is_attachment, next_record};
 use super::unpack::{Unpacked, unpack};
 use super::writer::{Contents, Writer};
-use crate::failure::{Failure, Result};
+use devices::failure::{Failure, Result};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 

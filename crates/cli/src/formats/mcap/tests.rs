@@ -1,7 +1,7 @@
 use super::layout::{Chunk, Fields, MAGIC, Making, Record, op, records};
 use super::unpack::{Unpacked, unpack};
 use super::{Definitions, Rebuild, Rebuilt};
-use crate::failure::Result;
+use devices::failure::Result;
 use std::collections::BTreeMap;
 use std::io::Write;
 

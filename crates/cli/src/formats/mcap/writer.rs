@@ -2,7 +2,7 @@
 
 use super::Rebuilt;
 use super::layout::{Chunk, Fields, MAGIC, Making, PREFIX_BYTES, Record, numbered, op};
-use crate::failure::Result;
+use devices::failure::Result;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 

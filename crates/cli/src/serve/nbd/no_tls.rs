@@ -1,7 +1,7 @@
 //! The place of TLS in a library that was built without it.
 
-use crate::failure::{Failure, Result};
 use crate::serve::address::Socket;
+use devices::failure::{Failure, Result};
 use std::io;
 use std::path::Path;
 

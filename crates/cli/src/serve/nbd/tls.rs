@@ -3,8 +3,8 @@
 //! Both sides have certificates of one authority, as nbdkit and qemu-nbd expect them: a client without one is refused during the
 //! TLS handshake, before it learns anything of the export.
 
-use crate::failure::{Exit, Failure, Result};
 use crate::serve::address::Socket;
+use devices::failure::{Exit, Failure, Result};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;

@@ -2,8 +2,6 @@
 //!
 //! Each of these operations is a future of the volume that is polled beside the data, one at a time.
 
-use crate::console::Console;
-use crate::failure::{Exit, Failure, Result};
 use crate::formats::args::Format;
 use crate::stream::segments::described::{self, Descriptions};
 use crate::stream::segments::ring::{Coming, to_remove};
@@ -13,6 +11,8 @@ use crate::stream::segments::template::Template;
 use crate::volume::turns::pass;
 use crate::volume::{AnyVolume, Mounted, failed, now_ns, shown};
 use block::Buffer;
+use devices::Progress;
+use devices::failure::{Exit, Failure, Result};
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
@@ -122,7 +122,7 @@ fn no_number(last: &str) -> Failure {
 /// The files of a recording.
 pub struct Files<'s, 'a> {
     mounted: &'s Mounted<'s, 'a>,
-    console: Console,
+    progress: Progress,
     making: Making,
     /// The first file was made.
     has_begun: bool,
@@ -157,7 +157,7 @@ impl<'s, 'a> Files<'s, 'a> {
     ///
     /// # Errors
     /// The volume failed.
-    pub fn new(console: Console, mounted: &'s Mounted<'s, 'a>, making: Making) -> Result<Self> {
+    pub fn new(progress: Progress, mounted: &'s Mounted<'s, 'a>, making: Making) -> Result<Self> {
         let mut found = Vec::new();
         let mut from = 0;
         let next = |from| mounted.run("listing the recordings", mounted.volume.next_file(from));
@@ -185,7 +185,7 @@ impl<'s, 'a> Files<'s, 'a> {
         let whole: VecDeque<Segment> = found.into_iter().map(|(.., segment)| segment).collect();
         Ok(Self {
             mounted,
-            console,
+            progress,
             making,
             has_begun: false,
             number,
@@ -260,7 +260,7 @@ impl<'s, 'a> Files<'s, 'a> {
         if self.number == NO_NUMBER {
             let name = self.open.back().or(self.whole.back().map(|one| &one.name));
             let failure = no_number(name.map_or("", String::as_str));
-            self.console.say(format_args!("{failure}; it goes on"));
+            self.progress.say(format_args!("{failure}; it goes on"));
             self.fail(failure);
             return;
         }
@@ -512,7 +512,7 @@ impl<'s, 'a> Files<'s, 'a> {
                 }
                 let failure = failed(doing, error);
                 if self.has_begun {
-                    self.console
+                    self.progress
                         .say(format_args!("{failure}; the file before it goes on"));
                 }
                 self.fail(failure);

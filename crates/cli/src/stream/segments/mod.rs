@@ -16,9 +16,9 @@ pub mod segment;
 pub mod tag;
 pub mod template;
 
-use crate::units::{Size, Time};
 use clap::Args;
 use std::str::FromStr;
+use units::{Size, Time};
 
 /// The options of a recording in segments.
 #[derive(Clone, Debug, Args)]

@@ -1,6 +1,6 @@
 //! The names of a recording's files: `camera-%Y%m%d-%H%M%S`, `take.%n`.
 
-use crate::failure::{Failure, Result};
+use devices::failure::{Failure, Result};
 use std::time::{Duration, UNIX_EPOCH};
 
 /// Digits of a segment's number, at least.

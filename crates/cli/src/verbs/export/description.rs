@@ -2,7 +2,6 @@
 
 use super::recording::{Recording, companion_of, gaps_of};
 use super::segments::{MissingReason, MissingSegments, Numbered, StoredNames, tag_of};
-use crate::failure::{Failure, Result};
 use crate::formats::gaps::{self, MAX_GAPS_BYTES};
 use crate::formats::sigmf::{
     Completed, DATA, MAX_META_BYTES, META, Metadata, meta_name, segment_meta_name,
@@ -12,6 +11,7 @@ use crate::stream::segments::files::gaps_name;
 use crate::verbs::put::unfinished_name;
 use crate::volume::listing::FileEntry;
 use crate::volume::shown;
+use devices::failure::{Failure, Result};
 use std::ops::{Range, RangeInclusive};
 use std::path::Path;
 use stream::Gap;

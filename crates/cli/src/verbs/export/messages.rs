@@ -6,10 +6,10 @@ use super::report::Exported;
 use super::segments::{MissingReason, MissingSegments, Numbered, StoredNames, tag_of};
 use super::targets::Targets;
 use crate::Context;
-use crate::failure::{Exit, Failure, Result};
 use crate::formats::mcap::{Definitions, MAGIC, Rebuild};
 use crate::live::origin::Origin;
 use crate::volume::shown;
+use devices::failure::{Exit, Failure, Result};
 use std::iter::Peekable;
 use std::vec::IntoIter;
 

@@ -1,14 +1,14 @@
 //! The recording that is exported: its segments, and what is missing within and between them.
 
 use super::segments::{MissingSegments, StoredNames, before_first, between};
-use crate::failure::{Failure, Result};
 use crate::formats::gaps::{self, MAX_GAPS_BYTES};
 use crate::live::origin::Origin;
 use crate::stream::segments::files::gaps_name;
 use crate::verbs::put::check_name;
 use crate::volume::listing::FileEntry;
 use crate::volume::{failed, shown};
-use indicatif::ProgressBar;
+use devices::Bar;
+use devices::failure::{Failure, Result};
 use stream::Gap;
 use volume::Error;
 
@@ -135,7 +135,7 @@ pub fn companion_of(
         return Err(Failure::other(what).hint("straightway get fetches the recording alone"));
     }
     let mut bytes = Vec::new();
-    let bar = ProgressBar::hidden();
+    let bar = Bar::hidden();
     origin.read(&entry, entry.size_bytes, &bar, &mut |data| {
         bytes.extend_from_slice(data);
         Ok(())

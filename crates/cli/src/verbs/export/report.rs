@@ -3,14 +3,14 @@
 use super::packets::PacketsExported;
 use super::recording::Recording;
 use super::segments::{MissingReason, MissingSegments};
-use crate::SCHEMA_VERSION;
-use crate::failure::Exit;
 use crate::formats::mcap::Rebuilt;
-use crate::units::{counted, exact};
 use crate::volume::shown;
+use devices::SCHEMA_VERSION;
+use devices::failure::Exit;
 use schemars::JsonSchema;
 use serde::Serialize;
 use stream::Gap;
+use units::{counted, exact};
 
 /// What was exported.
 #[derive(Debug, Serialize, JsonSchema)]

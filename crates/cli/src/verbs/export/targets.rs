@@ -1,12 +1,12 @@
 //! The files of an export: the data, and for some formats a description of it.
 
 use crate::Context;
-use crate::drive::Drive;
-use crate::failure::{Failure, Result};
 use crate::formats::args::Format;
 use crate::formats::sigmf::{DATA, META};
-use crate::guard::{OpenOutput, Output};
-use crate::signals::Cancel;
+use devices::cancel::Cancel;
+use devices::drive::Drive;
+use devices::failure::{Failure, Result};
+use devices::guard::{OpenOutput, Output};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 

@@ -4,17 +4,17 @@
 
 use super::Get;
 use crate::Context;
-use crate::drive::Drive;
-use crate::failure::{Exit, Failure, Result};
-use crate::guard::Outlet;
 use crate::live::READ_BYTES;
 use crate::live::origin::{HANDOVER, pause};
 use crate::live::reader::{End, Live};
-use crate::units::{Size, micros};
 use crate::verbs::put::Report;
 use crate::volume::{Access, Store, route, shown};
-use indicatif::ProgressBar;
+use devices::Bar;
+use devices::drive::Drive;
+use devices::failure::{Exit, Failure, Result};
+use devices::guard::Outlet;
 use std::time::Instant;
+use units::{Size, micros};
 
 /// A file on its way.
 struct Copied {
@@ -47,7 +47,7 @@ impl Get {
             modified_ns: 0,
             is_cut: false,
         };
-        let bar = context.console.bytes_bar(None);
+        let bar = context.bytes_bar(None);
         let mut live = Some(live);
         let mut ended: Option<Instant> = None;
         loop {
@@ -91,7 +91,7 @@ impl Get {
         name: &str,
         sink: &mut Outlet,
         copied: &mut Copied,
-        bar: &ProgressBar,
+        bar: &Bar,
     ) -> Result<bool> {
         let mut data = Vec::new();
         loop {
@@ -141,7 +141,7 @@ impl Get {
         name: &str,
         sink: &mut Outlet,
         copied: &mut Copied,
-        bar: &ProgressBar,
+        bar: &Bar,
     ) -> Result<()> {
         let rest = Self {
             offset: Size(copied.at_bytes),

@@ -5,18 +5,18 @@
 use super::Get;
 use super::live::no_checksums;
 use crate::Context;
-use crate::failure::{Exit, Failure, Result};
-use crate::guard::{Outlet, Output, refuse_address};
 use crate::live::origin::Origin;
-use crate::units::micros;
 use crate::verbs::put::{ManyReport, Report, Reported};
 use crate::volume::listing::{FileEntry, leave_out_unfinished};
 use crate::volume::route;
 use crate::volume::tree::{choose, local, none_of, some};
-use indicatif::ProgressBar;
+use devices::Bar;
+use devices::failure::{Exit, Failure, Result};
+use devices::guard::{Outlet, Output, refuse_address};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
+use units::micros;
 
 /// What `get` shall fetch.
 #[derive(Debug)]
@@ -110,7 +110,7 @@ impl Get {
         file: &FileEntry,
         sink: &mut Outlet,
         taken_bytes: &mut u64,
-        bar: &ProgressBar,
+        bar: &Bar,
     ) -> Result<Report> {
         let mut take = |data: &[u8]| {
             sink.take(data)?;
@@ -156,7 +156,7 @@ impl Get {
                 false => todo.push((file, path)),
             }
         }
-        let bar = context.console.bytes_bar(None);
+        let bar = context.bytes_bar(None);
         let mut made = PathBuf::new();
         for (index, (file, path)) in todo.iter().enumerate() {
             let folder = path.parent().unwrap_or(&wanted.folder);

@@ -3,18 +3,18 @@
 use super::Get;
 use super::many::ends_all;
 use crate::Context;
-use crate::failure::{Exit, Failure, Result};
-use crate::guard::{Outlet, Output, output_of, refuse_to_mix};
 use crate::live::origin::Origin;
-use crate::units::micros;
 use crate::verbs::put::{ManyReport, Reported};
 use crate::volume::archive::{RECORD_BYTES, padded};
 use crate::volume::listing::FileEntry;
 use crate::volume::naming::misfit;
 use crate::volume::{route, shown};
+use devices::failure::{Exit, Failure, Result};
+use devices::guard::{Outlet, Output, output_of, refuse_to_mix};
 use std::path::PathBuf;
 use std::time::Instant;
 use tar::{EntryType, Header};
+use units::micros;
 
 /// The end of an archive.
 const ZEROES: [u8; 2 * RECORD_BYTES] = [0; 2 * RECORD_BYTES];
@@ -56,7 +56,7 @@ impl Get {
         let chosen = self.chosen(context, origin, words)?;
         let mut report = ManyReport::new(origin.device(), origin.path());
         let mut failed: Vec<(&str, Failure)> = Vec::new();
-        let bar = context.console.bytes_bar(None);
+        let bar = context.bytes_bar(None);
         let mut sink = Outlet::open(output, &context.cancel)?;
         for file in &chosen {
             let header = match header(file) {

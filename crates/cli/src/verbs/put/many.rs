@@ -6,20 +6,20 @@
 use super::small::Batch;
 use super::{Put, Reported, check_name, unfinished_name};
 use crate::Context;
-use crate::SCHEMA_VERSION;
-use crate::drive::Drive;
-use crate::failure::{Exit, Failure, Result};
-use crate::units::{counted, exact, micros, rounded};
 use crate::volume::listing::Listing;
 use crate::volume::source::Source;
 use crate::volume::tree::{Tree, some};
 use crate::volume::{Mounted, Store, route, shown};
+use devices::SCHEMA_VERSION;
+use devices::drive::Drive;
+use devices::failure::{Exit, Failure, Result};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
+use units::{counted, exact, micros, rounded};
 
 /// So many files are stored without memory for what their look-ups read.
 const FEW: usize = 100;
@@ -199,7 +199,7 @@ impl Put {
 
     fn put_many(
         &self,
-        context: &Context,
+        context: &devices::Context,
         mounted: &Mounted<'_, '_>,
         tree: &Tree,
         left: &mut Option<String>,
@@ -239,7 +239,7 @@ impl Put {
             }
             _ => tree.files.keys().map(String::as_str).collect(),
         };
-        let bar = context.console.bytes_bar(None);
+        let bar = context.bytes_bar(None);
         // One bar for all files.
         let silent = context.silent();
         let mut batch = Batch::default();

@@ -1,11 +1,10 @@
 //! Small files of one `put` or archive: several at a time, so that they share the flushes of one operation of the volume.
 
 use super::{ManyReport, Put, Report};
-use crate::Context;
-use crate::failure::{Failure, Result};
 use crate::volume::chunks::Chunks;
 use crate::volume::source::Source;
 use crate::volume::{Mounted, failed, now_ns, pace, shown};
+use devices::failure::{Failure, Result};
 use std::path::PathBuf;
 use volume::NewFile;
 use volume::layout::{CHUNK_BYTES, RECORD_SLOTS};
@@ -47,7 +46,7 @@ impl Put {
     #[allow(clippy::too_many_arguments)]
     pub(super) fn gather(
         &self,
-        context: &Context,
+        context: &devices::Context,
         mounted: &Mounted<'_, '_>,
         name: &str,
         source: &mut Source<'_>,
@@ -79,7 +78,7 @@ impl Put {
     /// Stores what waits.
     pub(super) fn store_batch(
         &self,
-        context: &Context,
+        context: &devices::Context,
         mounted: &Mounted<'_, '_>,
         batch: &mut Batch,
         report: &mut ManyReport,
@@ -120,7 +119,7 @@ impl Put {
     /// With `--verify`, reads it back.
     fn check_small(
         &self,
-        context: &Context,
+        context: &devices::Context,
         mounted: &Mounted<'_, '_>,
         small: &Small,
     ) -> Result<()> {

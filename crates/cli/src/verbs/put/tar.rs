@@ -7,15 +7,15 @@ use super::many::unlike;
 use super::small::Batch;
 use super::{ManyReport, Put, Reported, check_name};
 use crate::Context;
-use crate::drive::Drive;
-use crate::failure::{Exit, Failure, Result};
-use crate::units::{counted, micros};
 use crate::volume::archive::{Archive, Kind, Member};
 use crate::volume::source::Source;
 use crate::volume::tree::some;
 use crate::volume::{Mounted, Store, route, shown};
+use devices::drive::Drive;
+use devices::failure::{Exit, Failure, Result};
 use std::path::{Component, Path, PathBuf};
 use std::time::Instant;
+use units::{counted, micros};
 
 impl Put {
     /// Stores each file of the archive.
@@ -42,14 +42,14 @@ impl Put {
 
     fn put_archive(
         &self,
-        context: &Context,
+        context: &devices::Context,
         mounted: &Mounted<'_, '_>,
         archive: &mut Archive<'_>,
         left: &mut Option<String>,
     ) -> Result<ManyReport> {
         let began = Instant::now();
         let mut report = ManyReport::new(mounted.drive.to_string(), mounted.path);
-        let bar = context.console.bytes_bar(None);
+        let bar = context.bytes_bar(None);
         // One bar for all files.
         let silent = context.silent();
         let mut batch = Batch::default();
@@ -117,7 +117,7 @@ impl Put {
     #[allow(clippy::too_many_arguments)]
     fn put_member(
         &self,
-        context: &Context,
+        context: &devices::Context,
         mounted: &Mounted<'_, '_>,
         archive: &mut Archive<'_>,
         member: &Member,

@@ -4,8 +4,6 @@
 //! blocks, chunks end anywhere in them, and the export needs no border.
 
 use super::{Policy, Record};
-use crate::Context;
-use crate::failure::{Failure, Result};
 use crate::formats::args::Format;
 use crate::formats::gaps::{self, MAX_GAPS_BYTES};
 use crate::formats::mcap::MAGIC;
@@ -16,17 +14,19 @@ use crate::stream::report::RecordedFile;
 use crate::stream::segments::files::gaps_name;
 use crate::stream::source::{Source, Stream};
 use crate::stream::volume_host::VolumeHost;
-use crate::transfer::Span;
-use crate::units::Size;
 use crate::verbs::put::{check_name, replace, unfinished_name};
 use crate::volume::drain::{Part, drain};
 use crate::volume::flow::Sums;
 use crate::volume::{Mounted, failed, now_ns, shown};
-use indicatif::ProgressBar;
+use devices::Bar;
+use devices::Context;
+use devices::failure::{Failure, Result};
+use devices::transfer::Span;
 use std::io::{ErrorKind, Read};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 use stream::{GAP_LINE_BYTES, GapFile};
+use units::Size;
 use volume::blocking;
 
 /// What is said of a stream that is not MCAP.
@@ -399,13 +399,7 @@ fn read_from(
         bytes.extend_from_slice(data);
         Ok(())
     };
-    drain(
-        mounted,
-        &part,
-        &mut sink,
-        &ProgressBar::hidden(),
-        &context.cancel,
-    )?;
+    drain(mounted, &part, &mut sink, &Bar::hidden(), &context.cancel)?;
     Ok(bytes)
 }
 

@@ -1,8 +1,6 @@
 //! What a recording gets its blocks from.
 
 use super::Record;
-use crate::Context;
-use crate::failure::Result;
 use crate::formats::args::Format;
 use crate::stream::Streamed;
 use crate::stream::chain::Target;
@@ -12,6 +10,8 @@ use crate::stream::source::Source;
 use crate::stream::volume_host::VolumeHost;
 use crate::volume::Mounted;
 use block::Buffer;
+use devices::Context;
+use devices::failure::Result;
 use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, Mutex};
 use stream::RecordReport;

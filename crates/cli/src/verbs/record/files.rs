@@ -2,8 +2,6 @@
 
 use super::feed::Feed;
 use super::{Policy, Record};
-use crate::Context;
-use crate::failure::{Failure, Result};
 use crate::formats::args::Format;
 use crate::formats::sigmf::meta_name;
 use crate::stream::Streamed;
@@ -13,6 +11,8 @@ use crate::stream::report::RecordedFile;
 use crate::stream::segments::files::gaps_name;
 use crate::stream::volume_host::VolumeHost;
 use crate::volume::{Checksums, Mounted, failed, now_ns, shown};
+use devices::Context;
+use devices::failure::{Failure, Result};
 use volume::Error;
 
 /// Initially reserved space of the companion file.
@@ -227,7 +227,7 @@ impl Record {
             gaps_are_new,
             begin_bytes,
         } = files;
-        let recording = self.recording(host.drive(), total_bytes, None);
+        let recording = self.recording(total_bytes, None);
         let ended = record(host, recording, file, gap_file);
         let mut closed = Ok(());
         for file in [gap_file, Some(file)].into_iter().flatten() {

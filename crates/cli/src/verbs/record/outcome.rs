@@ -1,13 +1,13 @@
 //! What became of a recording.
 
 use super::Record;
-use crate::SCHEMA_VERSION;
-use crate::drive::Drive;
-use crate::failure::{Exit, Failure, Result};
 use crate::stream::producer::Why;
 use crate::stream::recording::Recorded;
 use crate::stream::report::{Counted, RecordedFile, buckets};
 use crate::volume::shown;
+use devices::SCHEMA_VERSION;
+use devices::drive::Drive;
+use devices::failure::{Exit, Failure, Result};
 use stream::Error as StreamError;
 
 impl Record {

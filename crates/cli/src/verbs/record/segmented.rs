@@ -3,8 +3,6 @@
 use super::described::read_small;
 use super::feed::Feed;
 use super::{Policy, Record};
-use crate::Context;
-use crate::failure::{Failure, Result};
 use crate::formats::args::Format;
 use crate::formats::gaps::{self, MAX_GAPS_BYTES};
 use crate::formats::sigmf::{MAX_META_BYTES, Metadata, segment_meta_name};
@@ -16,9 +14,11 @@ use crate::stream::segments::described::{self, Descriptions};
 use crate::stream::segments::files::{Files, Making, gaps_name};
 use crate::stream::segments::template::Template;
 use crate::stream::volume_host::VolumeHost;
-use crate::units::Size;
 use crate::verbs::put::check_name;
 use crate::volume::Mounted;
+use devices::Context;
+use devices::failure::{Failure, Result};
+use units::Size;
 
 impl Record {
     /// Records into files of the volume, one after another.
@@ -54,7 +54,7 @@ impl Record {
             keep_bytes: self.segments.keep.map(|keep| keep.0),
             format: self.format,
         };
-        let mut files = Files::new(context.console, host, making)?;
+        let mut files = Files::new(context.progress.clone(), host, making)?;
         let ring_bytes = files.ring_bytes()?;
         let feed = feed.open(self, context, mounted)?;
         let total_bytes = feed.total_bytes(self);
@@ -80,7 +80,7 @@ impl Record {
             limit,
             first,
         }));
-        let recording = self.recording(host.drive, total_bytes, ring_bytes);
+        let recording = self.recording(total_bytes, ring_bytes);
         let ended = feed.run(recording, context, host, target)?;
         let mut ended = ended.map_err(nothing)?;
         let closed = std::mem::replace(&mut ended.closed, Ok(()));

@@ -1,9 +1,9 @@
 //! Buffers for the operations under way.
 
-use crate::failure::Result;
-use crate::path::memory::Memory;
 use crate::volume::turns::wait_for;
 use block::Buffer;
+use devices::failure::Result;
+use devices::path::memory::Memory;
 use measure::workload::LONGEST;
 use std::cell::RefCell;
 

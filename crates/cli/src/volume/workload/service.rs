@@ -3,8 +3,8 @@
 use super::Letter;
 use super::files::Files;
 use super::pool::Pool;
-use crate::failure::Result;
 use crate::volume::{Mounted, service};
+use devices::failure::Result;
 use std::sync::mpsc::Receiver;
 
 /// The end of the thread that has mounted the volume.

@@ -1,0 +1,32 @@
+//! From a name to an open, guarded block device.
+//!
+//! | module | contents |
+//! | --- | --- |
+//! | [`drive`] | what a name means: an NVMe drive, a disk, a file, memory, a model, an array, a remote namespace, a coprocessor |
+//! | [`guard`] | who may write to it, and to files of the host |
+//! | [`path`] | opens it by one of the [`paths`] |
+//! | [`transfer`] | moves a range of its data |
+//! | [`facts`] | what it reports about itself |
+//! | [`failure`] | errors |
+//! | [`progress`], [`cancel`] | what an operation reports while it goes on, and how it is ended |
+//!
+//! Nothing is changed on a drive unless its serial number was named, and a drive is always returned to its driver.
+#![forbid(unsafe_code)]
+
+pub mod cancel;
+mod context;
+pub mod drive;
+pub mod facts;
+pub mod failure;
+pub mod guard;
+pub mod path;
+pub mod progress;
+pub mod transfer;
+
+pub use cancel::Cancel;
+pub use context::Context;
+pub use failure::{Exit, Failure, Result};
+pub use progress::{Bar, Listener, Meter, Progress};
+
+/// The version of the JSON of all reports, except those of measurements, which have their own version.
+pub const SCHEMA_VERSION: u32 = 2;

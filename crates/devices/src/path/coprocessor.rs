@@ -1,0 +1,23 @@
+//! The path through a storage coprocessor.
+
+use crate::failure::Result;
+use crate::path::Opened;
+use crate::path::memory::Memory;
+use linux::Coprocessor;
+use linux::coprocessor::CoprocessorOptions;
+use paths::Kind;
+use std::path::Path;
+
+/// Opens the path.
+///
+/// # Errors
+/// Something is missing or refused.
+pub fn open(path: &Path, kind: &Kind, write: bool) -> Result<Opened> {
+    let poll = kind.polls();
+    let device = Coprocessor::open(path, CoprocessorOptions { write, poll })?;
+    let memory = Memory::Dma(device.memory().clone());
+    Ok(Opened {
+        reported_serial: Some(device.serial().to_owned()),
+        ..Opened::new(kind, Box::new(device), memory)
+    })
+}
