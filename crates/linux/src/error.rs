@@ -50,6 +50,16 @@ pub enum Error {
         /// What was looked for.
         why: String,
     },
+    /// The file has no block.
+    #[error("{} has {len_bytes} bytes, less than a block of {block_bytes}", .path.display())]
+    TooShort {
+        /// The file.
+        path: PathBuf,
+        /// Its length, in bytes.
+        len_bytes: u64,
+        /// The block, in bytes.
+        block_bytes: u64,
+    },
     /// The device exists but is not an NVMe controller on the PCI bus.
     #[error("`{name}` is not an NVMe controller on the PCI bus: {why}")]
     NotPciNvme {
@@ -298,6 +308,13 @@ impl Error {
                     .into()
             }
             Error::NoSuchDevice { .. } => "ls /dev/nvme*; lspci -Dnn -d ::0108".into(),
+            Error::TooShort {
+                path, len_bytes: 0, ..
+            } => format!(
+                "straightway format {} --size 1G makes a volume in it",
+                path.display()
+            ),
+            Error::TooShort { .. } => "name another file, or a device".into(),
             Error::NotPciNvme { .. } => "lspci -Dnn -d ::0108".into(),
             Error::NoCoprocessor {
                 name,

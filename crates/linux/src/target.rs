@@ -67,9 +67,12 @@ impl Target {
             false => file_geometry(path, &descriptor, mode)?,
         };
         if geometry.block_count == 0 {
-            return Err(Error::NoSuchDevice {
-                name: path.display().to_string(),
-                why: "it is shorter than a block".into(),
+            // A block device without blocks has been refused above.
+            let len = rustix::fs::fstat(&descriptor).map_or(0, |stat| stat.st_size);
+            return Err(Error::TooShort {
+                path: path.to_owned(),
+                len_bytes: u64::try_from(len).unwrap_or(0),
+                block_bytes: geometry.block_size_bytes() as u64,
             });
         }
         let zero_by_hole = !is_block_device && is_tmpfs(&descriptor);

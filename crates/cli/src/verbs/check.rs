@@ -26,6 +26,9 @@ const MOST_SHOWN: usize = 1000;
 /// Check a volume, and repair what a scan can prove.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
+Without --read-data only the volume's structures are checked: names, sizes, maps and free space. Rotten
+data is found by --read-data, in files with checksums.
+
 Without --repair nothing is changed, not even an operation that a power cut or a killed command
 interrupted: the next command that changes the volume completes or undoes it, as does
 check --repair. Such an operation is not damage, and check reports it separately.
@@ -44,7 +47,7 @@ pub struct Check {
     /// Repair what can be proved
     #[arg(long)]
     pub repair: bool,
-    /// Also verify the data of every file that has checksums; reports files without checksums
+    /// Also read the data and verify that of every file that has checksums; reports files without checksums
     #[arg(long)]
     pub read_data: bool,
     /// The path
@@ -81,6 +84,8 @@ pub struct Checked {
     pub to_reap: u64,
     /// Bytes of data in files.
     pub data_bytes: u64,
+    /// The data of files with checksums was read (`--read-data`); otherwise only the volume's structures were.
+    pub data_read: bool,
     /// Bytes that were verified against their checksums.
     pub compared_bytes: u64,
     /// With --read-data: files without checksums, which were not verified.
@@ -182,6 +187,7 @@ impl Check {
         for file in &listing.files {
             checked.look_for_remains(&file.name);
         }
+        checked.data_read = self.read_data;
         if self.read_data {
             self.read_data(context, mounted, io, &listing, &mut checked)?;
         }
@@ -304,6 +310,11 @@ impl Checked {
             counted(self.harmless, "harmless finding"),
             counted(self.damages, "damage")
         );
+        if !self.data_read {
+            text.push_str(
+                "checked: the volume's structures; the data in files was not read: --read-data verifies what has checksums\n",
+            );
+        }
         if self.compared_bytes > 0 {
             let compared = rounded(self.compared_bytes);
             let _ = writeln!(text, "{compared} were verified against their checksums");

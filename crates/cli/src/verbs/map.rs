@@ -16,6 +16,7 @@ use map::Options;
 use rustix::process::{Pid, Signal, kill_process};
 use schemars::JsonSchema;
 use serde::Serialize;
+use signal_hook::consts::SIGINT;
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
@@ -316,10 +317,13 @@ impl Map {
             (Some(status), _) => Some(format!("ended with status {status}")),
             (None, signal) => Some(format!("was ended by signal {}", signal.unwrap_or(0))),
         };
+        // Ctrl-C reaches the command too, perhaps before this process.
+        let is_interrupted = context.cancel.is_set() || report.signal == Some(SIGINT);
         let program = self.command.first().cloned().unwrap_or_default();
         let ended = ended.map(|ended| format!("{} {ended}", program.to_string_lossy()));
         match (report.unreadable.first(), ended) {
             (None, None) => Ok(Exit::Done),
+            (None, Some(ended)) if is_interrupted => Err(Failure::interrupted(ended)),
             (None, Some(ended)) => Err(Failure::other(ended)),
             (Some(page), ended) => {
                 let exit = match is_rotten {

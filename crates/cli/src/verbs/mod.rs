@@ -186,7 +186,7 @@ verbs! {
     export Export reports export::Exported;
     /// Play a file of a volume at a rate
     play Play reports crate::stream::report::PlayedFile;
-    /// Show the files of a volume as a folder, to read
+    /// Show the files of a volume as a folder, to read and, with --write, to change
     mount Mount;
     /// Serve a device, or a file of a volume, as a disk of others
     serve Serve reports serve::Report;

@@ -423,9 +423,9 @@ impl Put {
             let failure = failed(doing, error);
             match source.len_bytes {
                 Some(bytes) if error == Error::NoSpace => failure.and(format_args!(
-                    "the file has {bytes} bytes; nothing was stored"
+                    "the file has {bytes} bytes; nothing of it was stored"
                 )),
-                _ => failure.and("nothing was stored"),
+                _ => failure.and("nothing of it was stored"),
             }
         })?;
         *left = Some(name.to_owned());

@@ -161,6 +161,24 @@ fn small_files_share_commands_and_each_one_is_whole() {
 }
 
 #[test]
+fn a_file_without_space_says_what_of_it_and_of_the_others_is_there() {
+    let folder = Folder::new();
+    let disk = volume(&folder, "disk.img", &[]);
+    let source = tree(&folder, &["a"]);
+    let long = std::fs::File::create(folder.0.join("src/b")).unwrap();
+    long.set_len(40 << 20).unwrap();
+    let done = run(&["put", &disk, &source]);
+    let said = stderr(&done);
+    assert_eq!(done.status.code(), Some(8), "{said}");
+    assert!(
+        said.contains(
+            "the file has 41943040 bytes; nothing of it was stored; 1 of 2 files are stored, whole"
+        ),
+        "{said}"
+    );
+}
+
+#[test]
 fn what_is_before_a_file_that_cannot_be_stored_is_there() {
     let folder = Folder::new();
     let disk = volume(&folder, "disk.img", &["--slots", "8"]);

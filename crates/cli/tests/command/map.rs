@@ -291,6 +291,32 @@ fn a_request_to_end_ends_the_command_first() {
     assert_eq!(said, "ended\n");
 }
 
+/// As a shell has it: 128 and the signal's number.
+#[test]
+fn a_command_that_a_request_ended_has_the_status_of_the_signal() {
+    let place = Place::new(5000);
+    let begun = place.folder.0.join("begun");
+    for (signal, status) in [("INT", 130), ("TERM", 143)] {
+        let _ = std::fs::remove_file(&begun);
+        let script = ": >$0; while :; do sleep 0.05; done";
+        let begun_path = place.folder.path("begun");
+        let words = place.words(&[], &["sh", "-c", script, &begun_path]);
+        let child = command(&words).stderr(Stdio::piped()).spawn().unwrap();
+        let limit = Instant::now() + Duration::from_secs(120);
+        while !begun.exists() {
+            assert!(Instant::now() < limit, "the command does not begin");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let pid = child.id().to_string();
+        let mut kill = Command::new("kill");
+        assert!(kill.args(["-s", signal, &pid]).status().unwrap().success());
+        let done = child.wait_with_output().unwrap();
+        let said = stderr(&done);
+        assert_eq!(done.status.code(), Some(status), "{said}");
+        assert!(said.contains("sh was ended by signal 15"), "{said}");
+    }
+}
+
 #[test]
 fn a_kernel_that_refuses_userfaultfd_is_reported_before_the_command_begins() {
     let place = Place::new(5000);

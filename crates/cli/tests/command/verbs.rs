@@ -1,10 +1,44 @@
 //! The command as a user runs it, on files, memory and the model controller: no drive, no root.
 
 use crate::support::{
-    Folder, code, command, json, measured, run, run_with_input, schema_names_all_keys, stderr,
+    Folder, code, command, json, measured, ok, run, run_with_input, schema_names_all_keys, stderr,
     stdout,
 };
 use std::process::Stdio;
+
+#[test]
+fn a_check_says_what_it_read() {
+    let folder = Folder::new();
+    let disk = folder.path("disk.img");
+    ok(&["format", &disk, "--size", "4M"]);
+    let unread = ok(&["check", &disk]);
+    assert!(unread.starts_with("sound: 0 files") && unread.contains("was not read: --read-data"));
+    assert!(!ok(&["check", &disk, "--read-data"]).contains("not read"));
+    assert_eq!(json(&["check", &disk, "--json"])["data_read"], false);
+}
+
+#[test]
+fn an_empty_file_is_no_missing_drive() {
+    let folder = Folder::new();
+    let empty = folder.path("empty.img");
+    std::fs::write(&empty, "").unwrap();
+    for words in [&["ls", &empty][..], &["format", &empty], &["stat", &empty]] {
+        let output = run(words);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(3), "{words:?}: {said}");
+        assert!(
+            said.contains("has 0 bytes, less than a block of 512")
+                && said.contains(&format!("straightway format {empty} --size 1G"))
+                && !said.contains("/dev/nvme"),
+            "{words:?}: {said}"
+        );
+    }
+    let help = stdout(&run(&["--help"]));
+    let mount = help
+        .lines()
+        .find(|line| line.trim_start().starts_with("mount "));
+    assert!(mount.unwrap().contains("--write"), "{mount:?}");
+}
 
 #[test]
 fn what_is_written_is_read_back_on_each_kind_of_path() {
