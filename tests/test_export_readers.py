@@ -10,23 +10,28 @@ import random
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
 import time
 import warnings
+import zlib
 from pathlib import Path
 
+import lz4.frame
 import numpy
 import pytest
 import sigmf
 import small_mcap
+import zstandard
 from mcap.reader import NonSeekingReader, make_reader
 from mcap.writer import CompressionType, Writer
 
 from test_power import COMMAND, good, straightway
 
 MESSAGES = 900
+MAGIC = b"\x89MCAP0\r\n"
 PYMCAP = Path(sys.executable).with_name("pymcap-cli")
 PART = 16 << 10
 SEGMENT = ["--segment", "96K", "--block", "16K", "--commit-bytes", "16K", "--deadline", "60min"]
@@ -169,6 +174,31 @@ def test_mcap_of_others_is_whole_whatever_is_missing():
             report = export(device, "cut", target, 0)
             begin, _ = numbers_in(target)
             assert begin == list(range(len(begin))) and len(begin) > MESSAGES // 3 and not report["mcap"]["was_whole"]
+            doctor(target)
+
+
+def test_chunks_in_several_frames_become_what_every_reader_reads():
+    records = struct.Struct("<BQ")
+    record = lambda opcode, content: records.pack(opcode, len(content)) + content
+    text = lambda word: struct.pack("<I", len(word)) + word
+    inner = record(4, struct.pack("<HH", 1, 0) + text(b"/left") + text(b"json") + text(b""))
+    inner += b"".join(record(5, struct.pack("<HIQQ", 1, number, number, number) + payload(number)) for number in range(0, 40, 2))
+    pack = {"zstd": zstandard.ZstdCompressor().compress, "lz4": lz4.frame.compress}
+    with tempfile.TemporaryDirectory(prefix="sw-") as name:
+        folder = Path(name)
+        device, bag, target = f"file:{folder / 'image'}", folder / "bag.mcap", folder / "out.mcap"
+        good("--quiet", "format", device, "--size", 8 << 20)
+        for kind, compress in pack.items():
+            stored = compress(inner[:3000]) + compress(inner[3000:])
+            fields = struct.pack("<QQQI", 0, 40, len(inner), zlib.crc32(inner)) + text(kind.encode()) + struct.pack("<Q", len(stored))
+            end = record(15, bytes(4)) + record(2, bytes(20))
+            bag.write_bytes(MAGIC + record(1, text(b"") + text(b"")) + record(6, fields + stored) + end + MAGIC)
+            # The reader sees the first frame only.
+            with pytest.raises(ValueError, match="crc validation failed"), bag.open("rb") as file:
+                list(NonSeekingReader(file, validate_crcs=True).iter_messages())
+            good("--quiet", "put", device, bag, f"{kind}.mcap")
+            report = export(device, f"{kind}.mcap", target, 0)
+            assert numbers_in(target)[0] == list(range(0, 40, 2)) and report["mcap"]["messages"] == 20
             doctor(target)
 
 

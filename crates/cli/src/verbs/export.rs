@@ -51,26 +51,28 @@ the missing samples too. A part of a sample at the end is left out. NAME.sigmf-m
 record --format sigmf or from put, and NAME be that of a pair NAME.sigmf-data and NAME.sigmf-meta. Of a
 non-conforming dataset (core:header_bytes, core:trailing_bytes) all bytes are kept where they are.
 
-mcap writes a whole file, also from a recording that ends anywhere: complete chunks, attachments and
-metadata are copied; loose messages, and those of a chunk that ends early, go into chunks without
-compression; indexes, statistics and the summary are made again. A message of an incomplete chunk is
-kept if all its bytes are there; the chunk's checksum cannot cover it. A complete chunk that does not
-match its checksum is left out. Behind a gap of NAME.gaps, or segments that are missing, it goes on with the
-next record that is found, by its lengths and its checksum. Channels that were in a missing part are taken
-from elsewhere in the recording, as from the end of the stream, which usually repeats them.
+mcap writes a whole file, also from a recording that ends anywhere: complete chunks, attachments and metadata
+are copied; loose messages, and those of a chunk that ends early, go into chunks without compression; indexes,
+statistics and the summary are made again. A message of an incomplete chunk is kept if all its bytes are there;
+the chunk's checksum cannot cover it. A complete chunk that does not match its checksum is left out. Behind a
+gap of NAME.gaps, segments that are missing, zeroes, or a record with a wrong length, it goes on with the next
+record that is found, by its lengths and its checksum. Messages behind the end of the data are kept; a chunk in
+several compressed frames, of which some readers see one, is packed again. Channels that were in a missing part
+are taken from elsewhere in the recording, as from the end of the stream, which usually repeats them.
 
 Several NAMEs, or a pattern, are the segments of one recording in their order: they become one export. The
-companions .gaps and .sigmf-meta of what a pattern fits are no segments. NAME.sigmf-meta describes
-NAME.000001 and those behind it, up to one that has its own; so a segment alone is an export too, with the
-index and the time of its first sample and with the captures and annotations of its samples, or with the
-messages that are whole in it. Numbers that are missing
-before or between the segments are named, and count as a gap: of known length, since each segment keeps its
-place in the recording. Where a recording was continued, SigMF has a capture, and MCAP the messages of the
-next stream; a channel whose number is another one's there gets a new number.
+companions .gaps and .sigmf-meta of what a pattern fits are no segments. NAME.sigmf-meta describes NAME.000001
+and those behind it, up to one that has its own; so a segment alone is an export too, with the index and the
+time of its first sample and with the captures and annotations of its samples, or with the messages that are
+whole in it. Numbers that are missing before or between the segments are named, and count as a gap: of known
+length, since each segment keeps its place in the recording. Where a recording was continued, SigMF has a
+capture, and MCAP the messages of the next stream; a channel whose number is another one's there gets a new
+number.
 
-The exit status is 6 if records of MCAP were left out because they are damaged or of no use, or if samples do
-not match the core:sha512 they were stored with; 7 if segments are missing on the volume (but not those that a
-ring has removed), or if bytes beside a gap or behind the end of MCAP were left out; --json counts all of it.
+The exit status is 6 if records of MCAP were left out because they are damaged or of no use, if its statistics
+count messages that were not found, or if samples do not match the core:sha512 they were stored with; 7 if
+segments are missing on the volume (but not those that a ring has removed), or if bytes beside a gap or behind
+the end of MCAP were left out; --json counts all of it.
 
 Of packets, it counts those that were cut off or lost when they were recorded, as the file itself shows them.
 

@@ -128,6 +128,15 @@ fn read(file: &[u8]) -> McapResult<Vec<(String, u32, Vec<u8>)>> {
     messages.collect()
 }
 
+/// The numbers of a file's messages in its order.
+pub fn numbers_of(file: &[u8]) -> Vec<u64> {
+    let messages = read(file).expect("a file that readers open");
+    messages
+        .into_iter()
+        .map(|(_, number, _)| number.into())
+        .collect()
+}
+
 /// Reads a file by its indexes, which must lead to all that it has.
 fn read_by_index(file: &[u8], attachments: u64, metadata: u64) -> McapResult<Vec<u32>> {
     let summary = Summary::read(file)?.expect("a summary");

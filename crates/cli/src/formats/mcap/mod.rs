@@ -9,6 +9,8 @@ mod unpack;
 mod writer;
 
 #[cfg(test)]
+mod damaged;
+#[cfg(test)]
 mod foreign;
 #[cfg(test)]
 mod tests;
@@ -45,16 +47,20 @@ pub struct Rebuilt {
     pub metadata: u64,
     /// Bytes at the end, of a record that is not complete or not MCAP.
     pub cut_bytes: u64,
-    /// Bytes before and behind gaps, of records that are not complete.
+    /// Bytes before and behind gaps, of records that are not complete, and those behind damage, up to the next record that was found.
     pub skipped_bytes: u64,
     /// Bytes behind the end of the stream's own file.
     pub ignored_bytes: u64,
     /// Chunks that do not match their checksum, and were left out.
     pub damaged_chunks: u64,
-    /// Headers, attachments and metadata that are damaged, and were left out.
+    /// Headers, attachments and metadata that are damaged, and records that have a wrong length or an opcode that does not exist; left out.
     pub damaged_records: u64,
     /// Records that were left out because their channel or schema is missing, or they are not of use where they are.
     pub left_out_records: u64,
+    /// Messages, chunks, attachments and metadata that stood behind the end of the data, where no file has them; they are in the file.
+    pub late_records: u64,
+    /// Messages that the stream's statistics count, and that were not found, although no bytes are missing.
+    pub missing_messages: u64,
     /// Whether the data matches the checksum that the stream has of all of it; null if it has none, or bytes are missing.
     pub data_matches: Option<bool>,
 }
@@ -72,8 +78,8 @@ impl Rebuilt {
 
     /// Whether something was damaged, or of no use.
     pub fn has_damage(&self) -> bool {
-        self.damaged_chunks + self.damaged_records + self.left_out_records > 0
-            || self.data_matches == Some(false)
+        let damaged = self.damaged_chunks + self.damaged_records + self.left_out_records;
+        damaged + self.missing_messages > 0 || self.data_matches == Some(false)
     }
 
     /// Whether bytes of the recording are not in the file although it does not end there.

@@ -17,7 +17,7 @@ use super::layout::{
     Chunk, Fields, MAGIC, PREFIX_BYTES, Record, is_channel, is_metadata, is_schema, numbered, op,
     records,
 };
-use super::search::{Place, is_attachment, next_record};
+use super::search::{Place, beyond, can_be, is_attachment, next_record, own_bytes, own_end};
 use super::unpack::{Unpacked, unpack};
 use super::writer::{Contents, Writer};
 use devices::failure::{Failure, Result};
@@ -40,8 +40,6 @@ enum Next {
     Summary,
     /// Somewhere a record: bytes are missing.
     Anything,
-    /// Nothing more, because the last record cannot be read. It may go on behind a gap.
-    Nothing,
     /// Nothing more: it has ended.
     End,
 }
@@ -55,11 +53,14 @@ pub struct Rebuild<S> {
     /// The offset in the stream of what is in `held`.
     at_bytes: u64,
     held: Vec<u8>,
-    /// Bytes behind those, which cannot be read.
-    dropped_bytes: u64,
     next: Next,
     /// The checksum of the data so far; none if bytes of it are missing.
     crc: Option<crc32fast::Hasher>,
+    /// Whether bytes of the stream are missing.
+    has_gap: bool,
+    /// Whether it had its header, and how many messages.
+    had_header: bool,
+    stream_messages: u64,
     gathered: Contents,
     /// The numbers of the stream's schemas and channels, and those in the file.
     schemas: BTreeMap<u16, u16>,
@@ -83,9 +84,11 @@ impl<S: FnMut(&[u8]) -> Result<()>> Rebuild<S> {
             size_bytes,
             at_bytes: 0,
             held: Vec::new(),
-            dropped_bytes: 0,
             next: Next::Magic,
             crc: Some(crc32fast::Hasher::new()),
+            has_gap: false,
+            had_header: false,
+            stream_messages: 0,
             gathered: Contents::default(),
             schemas: BTreeMap::new(),
             channels: BTreeMap::new(),
@@ -127,6 +130,7 @@ impl<S: FnMut(&[u8]) -> Result<()>> Rebuild<S> {
     pub fn begin_inside(&mut self) {
         self.next = Next::Anything;
         self.crc = None;
+        self.has_gap = true;
     }
 
     /// Ends the stream, wherever it is; what is fed from here on is another one, of this size, whose messages go into the same file.
@@ -139,6 +143,7 @@ impl<S: FnMut(&[u8]) -> Result<()>> Rebuild<S> {
         self.at_bytes = 0;
         self.next = Next::Magic;
         self.crc = Some(crc32fast::Hasher::new());
+        (self.has_gap, self.had_header, self.stream_messages) = (false, false, 0);
         self.schemas.clear();
         self.channels.clear();
         self.known = self.known_later.pop_front().unwrap_or_default();
@@ -161,11 +166,12 @@ impl<S: FnMut(&[u8]) -> Result<()>> Rebuild<S> {
             return Ok(false);
         }
         self.crc = None;
+        self.has_gap = true;
         if is_at_record && !is_inside {
             return Ok(false);
         }
         let held = self.end_of_part()?;
-        let left_bytes = held.len() as u64 + std::mem::take(&mut self.dropped_bytes);
+        let left_bytes = held.len() as u64;
         self.rebuilt.skipped_bytes += left_bytes;
         self.at_bytes += left_bytes;
         self.cut(&held)?;
@@ -180,8 +186,11 @@ impl<S: FnMut(&[u8]) -> Result<()>> Rebuild<S> {
     /// The stream is not MCAP, or has a chunk in an unknown compression; or the file cannot be written.
     pub fn feed(&mut self, data: &[u8]) -> Result<()> {
         match self.next {
-            Next::End => {}
-            Next::Nothing => self.dropped_bytes += data.len() as u64,
+            // The last magic number.
+            Next::End => {
+                let more = MAGIC.len().saturating_sub(self.held.len());
+                self.held.extend(data.iter().take(more));
+            }
             _ => {
                 self.held.extend_from_slice(data);
                 let mut held = std::mem::take(&mut self.held);
@@ -203,11 +212,11 @@ impl<S: FnMut(&[u8]) -> Result<()>> Rebuild<S> {
                 Next::Magic => self.magic(rest)?,
                 Next::Anything => self.search(rest, is_all),
                 Next::Record | Next::Summary => self.next_record(rest)?,
-                Next::Nothing | Next::End => 0,
+                Next::End => 0,
             };
             used += taken;
             self.at_bytes += taken as u64;
-            if taken == 0 && self.next == before || matches!(self.next, Next::Nothing | Next::End) {
+            if taken == 0 && self.next == before || self.next == Next::End {
                 return Ok(used);
             }
         }
@@ -235,8 +244,7 @@ impl<S: FnMut(&[u8]) -> Result<()>> Rebuild<S> {
 
     /// Looks for a record; returns the number of bytes before it.
     fn search(&mut self, bytes: &[u8], is_all: bool) -> usize {
-        let has_channel =
-            |id: u16| self.channels.contains_key(&id) || self.known.channel(id).is_some();
+        let has_channel = |id| self.has_channel(id);
         let skipped = match next_record(bytes, is_all, &has_channel) {
             Place::Found(at) => {
                 self.next = Next::Record;
@@ -248,26 +256,45 @@ impl<S: FnMut(&[u8]) -> Result<()>> Rebuild<S> {
         skipped
     }
 
-    /// Takes a record, if it is complete. That at which the stream ends is not taken.
+    fn has_channel(&self, id: u16) -> bool {
+        self.channels.contains_key(&id) || self.known.channel(id).is_some()
+    }
+
+    /// Takes a record, if it is complete, and may be one.
     fn next_record(&mut self, bytes: &[u8]) -> Result<usize> {
         let Some(record) = records(bytes).next() else {
             self.check_length(bytes)?;
             return Ok(0);
         };
+        if !can_be(&record) {
+            self.lose_track();
+            return Ok(0);
+        }
+        if let Some(end) = own_end(&record, &|id| self.has_channel(id)) {
+            self.cut(bytes.get(..end).unwrap_or_default())?;
+            self.flush()?;
+            self.rebuilt.damaged_records += 1;
+            self.crc = None;
+            return Ok(end);
+        }
         if let (Next::Record, Some(crc)) = (self.next, &mut self.crc) {
             if record.opcode != op::DATA_END {
                 crc.update(record.whole);
             }
         }
         self.record(&record)?;
-        match self.next {
-            Next::Nothing | Next::End => Ok(0),
-            _ => Ok(record.whole.len()),
-        }
+        Ok(record.whole.len())
+    }
+
+    /// Goes on with the next record that is found: the one here is not one, or has a wrong length.
+    fn lose_track(&mut self) {
+        self.rebuilt.damaged_records += 1;
+        self.next = Next::Anything;
+        self.crc = None;
     }
 
     /// Decides whether to wait for a record that is not complete yet. The last one is waited for, because a part of it may be of
-    /// use, but not with more than the memory that any record may take.
+    /// use, but not with more than the memory that any record may take: then its length is taken for wrong.
     fn check_length(&mut self, rest: &[u8]) -> Result<()> {
         let Some(len) = Fields(rest.get(1..).unwrap_or_default()).u64() else {
             return Ok(());
@@ -277,7 +304,7 @@ impl<S: FnMut(&[u8]) -> Result<()>> Rebuild<S> {
         match (is_last, len.min(left) > MAX_RECORD_BYTES) {
             (_, false) => Ok(()),
             (true, true) => {
-                self.next = Next::Nothing;
+                self.lose_track();
                 Ok(())
             }
             (false, true) => Err(Failure::other(format!(
@@ -298,17 +325,28 @@ impl<S: FnMut(&[u8]) -> Result<()>> Rebuild<S> {
                 self.rebuilt.ignored_bytes += self.size_bytes.saturating_sub(end);
                 Ok(())
             }
-            0 => {
-                self.next = Next::Nothing;
-                Ok(())
-            }
             op::SCHEMA | op::CHANNEL if is_summary => {
+                self.known.add(record);
                 if let Some(seen) = self.seen.as_mut().and_then(|all| all.last_mut()) {
                     seen.add(record);
                 }
                 Ok(())
             }
-            op::HEADER..=op::DATA_END if is_summary => Ok(()),
+            // Of the data, which has ended ("Summary Section"). Readers find them all the same.
+            op::MESSAGE | op::CHUNK | op::ATTACHMENT | op::METADATA if is_summary => {
+                self.rebuilt.late_records += 1;
+                self.data(record)
+            }
+            op::STATISTICS if is_summary => {
+                let counted = Fields(record.content).u64().unwrap_or(0);
+                if !self.has_gap {
+                    let missing = counted.saturating_sub(self.stream_messages);
+                    self.rebuilt.missing_messages += missing;
+                }
+                Ok(())
+            }
+            op::SCHEMA..=op::DATA_END if is_summary => Ok(()),
+            op::HEADER if is_summary => self.header(record),
             // Of a later version, or private.
             _ if is_summary => {
                 self.writer.in_summary(record);
@@ -319,6 +357,13 @@ impl<S: FnMut(&[u8]) -> Result<()>> Rebuild<S> {
                 self.compare_crc(record);
                 Ok(())
             }
+            _ => self.data(record),
+        }
+    }
+
+    /// A record of the data.
+    fn data(&mut self, record: &Record<'_>) -> Result<()> {
+        match record.opcode {
             op::HEADER => self.header(record),
             op::SCHEMA | op::CHANNEL | op::MESSAGE => {
                 self.writer.begin_without_header()?;
@@ -363,6 +408,9 @@ impl<S: FnMut(&[u8]) -> Result<()>> Rebuild<S> {
         if !is_good {
             self.rebuilt.damaged_records += 1;
         }
+        // A stream has one.
+        self.rebuilt.left_out_records += u64::from(is_good && self.had_header);
+        self.had_header |= is_good;
         if !is_good || self.writer.has_begun() {
             return Ok(());
         }
@@ -387,7 +435,9 @@ impl<S: FnMut(&[u8]) -> Result<()>> Rebuild<S> {
             return Ok(());
         };
         match unpack(&chunk) {
-            Unpacked::Whole(bytes) => self.whole_chunk(record, &chunk, &bytes),
+            Unpacked::Whole(bytes) => self.whole_chunk(record, Some(&chunk), &bytes),
+            // Packed again.
+            Unpacked::InFrames(bytes) => self.whole_chunk(record, None, &bytes),
             Unpacked::Part(_) => {
                 self.rebuilt.damaged_chunks += 1;
                 Ok(())
@@ -396,7 +446,13 @@ impl<S: FnMut(&[u8]) -> Result<()>> Rebuild<S> {
         }
     }
 
-    fn whole_chunk(&mut self, record: &Record<'_>, chunk: &Chunk<'_>, bytes: &[u8]) -> Result<()> {
+    /// A chunk with these records; none: it is not copied as it is.
+    fn whole_chunk(
+        &mut self,
+        record: &Record<'_>,
+        chunk: Option<&Chunk<'_>>,
+        bytes: &[u8],
+    ) -> Result<()> {
         // In another order than the stream's, a message could come before its channel.
         self.flush()?;
         let mut contents = Contents::default();
@@ -419,7 +475,9 @@ impl<S: FnMut(&[u8]) -> Result<()>> Rebuild<S> {
             end += inner.whole.len();
         }
         // A reader may take a chunk without messages for a damaged one.
-        if is_good && end == bytes.len() && contents.messages() > 0 {
+        let chunk = chunk.filter(|_| is_good && end == bytes.len() && contents.messages() > 0);
+        if let Some(chunk) = chunk {
+            self.stream_messages += contents.messages();
             self.writer.has_written(&definitions);
             return self.writer.copy_chunk(record, chunk, &contents);
         }
@@ -524,7 +582,7 @@ impl<S: FnMut(&[u8]) -> Result<()>> Rebuild<S> {
         self.recall(record)?;
         match record.opcode {
             op::SCHEMA | op::CHANNEL => return self.define(record),
-            op::MESSAGE => {}
+            op::MESSAGE => self.stream_messages += 1,
             opcode if opcode > op::DATA_END => {
                 self.flush()?;
                 return self.writer.other(record.whole);
@@ -573,7 +631,13 @@ impl<S: FnMut(&[u8]) -> Result<()>> Rebuild<S> {
         if !self.rebuilt.was_whole {
             self.rebuilt.cut_bytes += self.size_bytes.saturating_sub(self.at_bytes);
         }
-        self.dropped_bytes = 0;
+        // Behind the footer, as much of the magic number as is there.
+        if self.next == Next::End {
+            let last = held.get(..MAGIC.len()).unwrap_or(&held);
+            if !MAGIC.starts_with(last) {
+                self.rebuilt.ignored_bytes += last.len() as u64;
+            }
+        }
         self.all_whole &= self.rebuilt.was_whole;
         self.cut(&held)?;
         self.flush()
@@ -582,16 +646,43 @@ impl<S: FnMut(&[u8]) -> Result<()>> Rebuild<S> {
     /// Takes the last whole records before a gap or the end; what is left of the bytes.
     fn end_of_part(&mut self) -> Result<Vec<u8>> {
         let mut held = std::mem::take(&mut self.held);
-        if self.next == Next::Anything {
-            let used = self.take(&held, true)?;
-            held.drain(..used);
+        loop {
+            if self.next == Next::Anything {
+                let used = self.take(&held, true)?;
+                held.drain(..used);
+            }
+            let Some(behind) = self.behind_wrong_length(&held) else {
+                return Ok(held);
+            };
+            self.cut(held.get(..behind).unwrap_or_default())?;
+            self.flush()?;
+            self.lose_track();
+            self.rebuilt.skipped_bytes += behind as u64;
+            self.at_bytes += behind as u64;
+            held.drain(..behind);
         }
-        Ok(held)
+    }
+
+    /// Where the records go on, if the one here, which ends behind the last byte, has a wrong length.
+    fn behind_wrong_length(&self, held: &[u8]) -> Option<usize> {
+        let is_next = matches!(self.next, Next::Record | Next::Summary);
+        let opcode = held.first().filter(|_| is_next)?;
+        let (prefix, content) = held.split_at_checked(PREFIX_BYTES)?;
+        let len = Fields(prefix.get(1..)?).u64()?;
+        let has_channel = |id| self.has_channel(id);
+        match (*opcode, own_bytes(*opcode, content)) {
+            // It was cut off.
+            (_, Some(own)) if own == len => None,
+            (_, Some(own)) if own < content.len() as u64 => Some(PREFIX_BYTES + own as usize),
+            // Its records may be what is found.
+            (op::CHUNK, _) => None,
+            _ => beyond(held, &has_channel),
+        }
     }
 
     /// What is of use in a record that is not complete: the messages of a chunk.
     fn cut(&mut self, held: &[u8]) -> Result<()> {
-        let (Next::Record, Some(&op::CHUNK), Some(content)) =
+        let (Next::Record | Next::Summary, Some(&op::CHUNK), Some(content)) =
             (self.next, held.first(), held.get(PREFIX_BYTES..))
         else {
             return Ok(());
@@ -599,7 +690,9 @@ impl<S: FnMut(&[u8]) -> Result<()>> Rebuild<S> {
         let Some(chunk) = Chunk::parse(content) else {
             return Ok(());
         };
-        let (Unpacked::Part(bytes) | Unpacked::Whole(bytes)) = unpack(&chunk) else {
+        let (Unpacked::Part(bytes) | Unpacked::Whole(bytes) | Unpacked::InFrames(bytes)) =
+            unpack(&chunk)
+        else {
             return Err(self.unknown(&chunk));
         };
         self.writer.begin_without_header()?;

@@ -5,7 +5,7 @@
 //! has the form that its opcode demands.
 
 use super::layout::{
-    Chunk, Fields, MAGIC, Record, is_channel, is_metadata, is_schema, op, records,
+    Chunk, Fields, MAGIC, PREFIX_BYTES, Record, is_channel, is_metadata, is_schema, op, records,
 };
 use super::unpack::{Unpacked, unpack};
 
@@ -38,6 +38,24 @@ enum Look {
     Maybe(usize),
     /// A record.
     Certain,
+}
+
+/// Looks for the first record behind one that is longer than the bytes that there are: if there is one, its length is wrong. What proves
+/// it is what proves any beginning; a few records do so only if the last one ends with the bytes, since a record that was cut off may
+/// hold anything.
+pub fn beyond(bytes: &[u8], has_channel: &dyn Fn(u16) -> bool) -> Option<usize> {
+    (1..bytes.len()).find(|at| {
+        let rest = bytes.get(*at..).unwrap_or_default();
+        let is_whole = || {
+            let known = records(rest);
+            let len: usize = known.map(|record| record.whole.len()).sum();
+            len == rest.len()
+        };
+        match is_record(rest, false, has_channel) {
+            Some(is_record) => is_record,
+            None => is_record(rest, true, has_channel) == Some(true) && is_whole(),
+        }
+    })
 }
 
 /// Looks for the first record in `bytes`. `is_all`: no more will come. `has_channel`: whether a channel is known.
@@ -152,14 +170,14 @@ fn whole_chunk(record: &Record<'_>) -> Look {
     };
     match unpack(&chunk) {
         // Without a checksum its records must fill it.
-        Unpacked::Whole(bytes) if chunk.crc == 0 => {
+        Unpacked::Whole(bytes) | Unpacked::InFrames(bytes) if chunk.crc == 0 => {
             let filled: usize = records(&bytes).map(|record| record.whole.len()).sum();
             match filled == bytes.len() {
                 true => Look::Certain,
                 false => Look::No,
             }
         }
-        Unpacked::Whole(_) => Look::Certain,
+        Unpacked::Whole(_) | Unpacked::InFrames(_) => Look::Certain,
         Unpacked::Part(_) => Look::No,
         Unpacked::Unknown => Look::Maybe(record.whole.len()),
     }
@@ -182,6 +200,63 @@ fn attachment_crc(content: &[u8]) -> Option<(&[u8], u32)> {
 pub fn is_attachment(content: &[u8]) -> bool {
     attachment_crc(content)
         .is_some_and(|(covered, crc)| crc == 0 || crc == crc32fast::hash(covered))
+}
+
+/// Whether a record may be what its opcode says, as far as nothing else checks it: an opcode that does not exist, or a record without its
+/// fields, are bytes behind a wrong length. Later versions may add fields.
+pub fn can_be(record: &Record<'_>) -> bool {
+    let mut fields = Fields(record.content);
+    match record.opcode {
+        0 => false,
+        op::FOOTER => record.content.len() >= 20,
+        op::DATA_END => record.content.len() >= 4,
+        op::SUMMARY_OFFSET => record.content.len() >= 17,
+        op::MESSAGE_INDEX => fields.u16().and_then(|_| fields.counted()).is_some(),
+        op::STATISTICS => fields.bytes(42).and_then(|_| fields.counted()).is_some(),
+        op::METADATA_INDEX => fields.bytes(16).and_then(|_| fields.counted()).is_some(),
+        op::CHUNK_INDEX => {
+            let names = fields.bytes(32).and_then(|_| fields.counted());
+            let has = names
+                .and_then(|_| fields.u64())
+                .and_then(|_| fields.counted());
+            has.and_then(|_| fields.bytes(16)).is_some()
+        }
+        op::ATTACHMENT_INDEX => {
+            let name = fields.bytes(40).and_then(|_| fields.counted());
+            name.and_then(|_| fields.counted()).is_some()
+        }
+        _ => true,
+    }
+}
+
+/// Bytes of the content of a chunk's or an attachment's record by its own lengths, whatever that of the record says.
+pub fn own_bytes(opcode: u8, content: &[u8]) -> Option<u64> {
+    let mut fields = Fields(content);
+    match opcode {
+        op::CHUNK => {
+            fields.bytes(28)?;
+            fields.counted()?;
+        }
+        op::ATTACHMENT => {
+            fields.bytes(16)?;
+            fields.counted()?;
+            fields.counted()?;
+        }
+        _ => return None,
+    }
+    let data_bytes = fields.u64()?;
+    let before = (content.len() - fields.0.len()) as u64;
+    let checksum_bytes = if opcode == op::CHUNK { 0 } else { 4 };
+    data_bytes.checked_add(before + checksum_bytes)
+}
+
+/// Where the record at the beginning ends by its own lengths, if it is a chunk or an attachment and another record begins there, which its
+/// length would hide.
+pub fn own_end(record: &Record<'_>, has_channel: &dyn Fn(u16) -> bool) -> Option<usize> {
+    let own = usize::try_from(own_bytes(record.opcode, record.content)?).ok()?;
+    let hidden = record.content.get(own..).filter(|rest| !rest.is_empty())?;
+    let is_hidden = is_record(hidden, true, has_channel) == Some(true);
+    is_hidden.then_some(PREFIX_BYTES + own)
 }
 
 /// Whether a record has the form of its opcode.

@@ -1,6 +1,6 @@
 //! The records of a chunk, as far as they can be unpacked.
 
-use super::layout::Chunk;
+use super::layout::{Chunk, Fields};
 use std::io::Read;
 
 /// The longest chunk, unpacked, that is held in memory.
@@ -11,42 +11,82 @@ pub const MAX_UNPACKED_BYTES: u64 = 1 << 30;
 pub enum Unpacked {
     /// All of it, and it matches its checksum, if it has one.
     Whole(Vec<u8>),
+    /// The same, but it was compressed in several frames, of which some readers see only the first.
+    InFrames(Vec<u8>),
     /// What comes before the first byte that is missing or damaged. No checksum covers it.
     Part(Vec<u8>),
     /// Its compression is not known.
     Unknown,
 }
 
-/// Unpacks a chunk.
+/// Unpacks a chunk. It may be compressed in several frames, also skippable ones (LZ4 frame format 1.6; RFC 8878, section 3.1.2); what
+/// follows the last byte that the chunk should have is not looked at.
 pub fn unpack(chunk: &Chunk<'_>) -> Unpacked {
     let limit = chunk.unpacked_bytes.min(MAX_UNPACKED_BYTES);
-    let (bytes, is_good) = match chunk.compression {
-        b"" => (chunk.stored.to_vec(), true),
-        b"lz4" => read(lz4_flex::frame::FrameDecoder::new(chunk.stored), limit),
-        b"zstd" if chunk.is_whole => read_zstd(chunk.stored, limit),
-        b"zstd" => read_zstd(&ended(chunk.stored).unwrap_or_default(), limit),
+    let (bytes, frames, is_good) = match chunk.compression {
+        b"" => (chunk.stored.to_vec(), 1, true),
+        b"lz4" => read_frames(chunk, limit, read_lz4),
+        b"zstd" => read_frames(chunk, limit, read_zstd),
         _ => return Unpacked::Unknown,
     };
     let is_whole = is_good && chunk.is_whole && bytes.len() as u64 == chunk.unpacked_bytes;
     match is_whole && (chunk.crc == 0 || crc32fast::hash(&bytes) == chunk.crc) {
+        true if frames > 1 => Unpacked::InFrames(bytes),
         true => Unpacked::Whole(bytes),
         false => Unpacked::Part(bytes),
     }
 }
 
-/// Reads until the end, an error, or more than `limit` bytes.
-fn read(decoder: impl Read, limit: u64) -> (Vec<u8>, bool) {
-    let mut bytes = Vec::new();
-    let result = decoder
-        .take(limit.saturating_add(1))
-        .read_to_end(&mut bytes);
-    (bytes, result.is_ok())
+/// Adds what a frame has to some bytes, up to a limit, and removes it from what is stored. Whether it is whole.
+type ReadFrame = fn(&mut &[u8], u64, &mut Vec<u8>) -> bool;
+
+/// Reads frame after frame until all bytes are there: these, how many frames there were, and whether all of those were whole.
+fn read_frames(chunk: &Chunk<'_>, limit: u64, read_frame: ReadFrame) -> (Vec<u8>, usize, bool) {
+    let (mut bytes, mut stored, mut frames) = (Vec::new(), chunk.stored, 0);
+    while frames == 0 || (bytes.len() as u64) < limit && !stored.is_empty() {
+        frames += 1;
+        if let Some(rest) = behind_skippable(stored) {
+            stored = rest;
+            continue;
+        }
+        let (begin, before) = (stored, bytes.len());
+        if read_frame(&mut stored, limit, &mut bytes) {
+            continue;
+        }
+        if chunk.compression == b"zstd" && !chunk.is_whole {
+            bytes.truncate(before);
+            let ended = ended(begin).unwrap_or_default();
+            read_frame(&mut &ended[..], limit, &mut bytes);
+        }
+        return (bytes, frames, false);
+    }
+    (bytes, frames, true)
 }
 
-fn read_zstd(stored: &[u8], limit: u64) -> (Vec<u8>, bool) {
+/// What follows a frame without data.
+fn behind_skippable(stored: &[u8]) -> Option<&[u8]> {
+    let mut fields = Fields(stored);
+    let magic = fields.u32()?;
+    let len = fields.u32().filter(|_| magic & !0xf == 0x184d_2a50)?;
+    fields.bytes(usize::try_from(len).ok()?)?;
+    Some(fields.0)
+}
+
+/// Reads until the end, an error, or more than `limit` bytes.
+fn read(decoder: impl Read, limit: u64, bytes: &mut Vec<u8>) -> bool {
+    let left = limit.saturating_sub(bytes.len() as u64);
+    let mut decoder = decoder.take(left.saturating_add(1));
+    decoder.read_to_end(bytes).is_ok()
+}
+
+fn read_lz4(stored: &mut &[u8], limit: u64, bytes: &mut Vec<u8>) -> bool {
+    read(lz4_flex::frame::FrameDecoder::new(stored), limit, bytes)
+}
+
+fn read_zstd(stored: &mut &[u8], limit: u64, bytes: &mut Vec<u8>) -> bool {
     match ruzstd::decoding::StreamingDecoder::new(stored) {
-        Ok(decoder) => read(decoder, limit),
-        Err(_) => (Vec::new(), false),
+        Ok(decoder) => read(decoder, limit, bytes),
+        Err(_) => false,
     }
 }
 

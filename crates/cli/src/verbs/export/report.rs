@@ -254,7 +254,7 @@ impl Rebuilt {
             (
                 self.skipped_bytes,
                 "byte",
-                "left out beside gaps: of records that are not complete, or not known",
+                "left out beside gaps or damage: of records that are not complete, or not known",
             ),
             (
                 self.recovered_messages,
@@ -270,12 +270,22 @@ impl Rebuilt {
             (
                 self.damaged_records,
                 "record",
-                "left out: a damaged header, attachment or metadata",
+                "left out: a damaged header, attachment or metadata, or a wrong length",
             ),
             (
                 self.left_out_records,
                 "record",
                 "left out: without a channel or a schema, or malformed",
+            ),
+            (
+                self.missing_messages,
+                "message",
+                "counted by the stream's statistics, and not found",
+            ),
+            (
+                self.late_records,
+                "record",
+                "behind the end of the data, kept",
             ),
             (
                 self.ignored_bytes,
