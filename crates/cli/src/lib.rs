@@ -28,24 +28,16 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
-mod bench;
 mod choices;
 mod console;
 mod examples;
 mod formats;
-mod hardware;
-mod live;
 mod manual;
-mod mapped;
-mod mount;
+mod measuring;
 pub mod open;
 mod output;
-mod selftest;
-mod serve;
 mod stream;
-mod survey;
 mod verbs;
-mod volume;
 mod working_set;
 
 use arguments::Arguments;

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use units::{Size, Time};
 
-/// The verbs that a file system in hardware supports; see [`hardware`](crate::hardware).
+/// The verbs that a file system in hardware supports; see [`hardware`](files::hardware).
 const OF_HARDWARE: [&str; 8] = ["ls", "put", "get", "rm", "mv", "stat", "info", "blast"];
 
 /// The meaning of a DEVICE argument. `Display` is one line.

@@ -1,7 +1,7 @@
 //! The companion of a recording, `NAME.gaps`, as `record --policy drop` writes it.
 
-use crate::volume::shown;
 use devices::failure::{Failure, Result};
+use files::shown;
 use stream::{GAP_LINE_BYTES, Gap, parse_gap};
 
 /// The longest companion that is read: a quarter of a million gaps.

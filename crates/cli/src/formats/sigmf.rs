@@ -8,8 +8,8 @@ mod moved;
 
 use crate::formats::args::SigmfArgs;
 use crate::formats::samples::Datatype;
-use crate::volume::shown;
 use devices::failure::{Failure, Result};
+use files::shown;
 use serde_json::{Map, Value, json};
 use std::time::{Duration, UNIX_EPOCH};
 use stream::Gap;

@@ -1,10 +1,10 @@
 //! An open file of a volume: reads and appends of any length, through buffers that the device reaches.
 
 use super::{Error, Volume};
-use crate::volume::{Mounted, now_ns};
 use ::volume::{File, blocking, layout::CHUNK_BYTES};
 use block::{Buffer, Lent};
 use devices::path::memory::Memory;
+use files::{Mounted, now_ns};
 
 /// Bytes of a file's buffer for reading, and of the one for appending: some chunks with checksums, and several requests.
 const BUFFER_BYTES: usize = 1 << 20;

@@ -2,15 +2,15 @@
 
 use super::thread::{Thread, joined, spawn};
 use super::{Error, Options, open_options};
-use crate::mapped::{Mapped, Mapping, is_rot, reason};
-use crate::volume::Store;
-use crate::volume::store::NODE_MEMORY_BYTES;
 use devices::Context;
 use devices::drive::Drive;
 use devices::failure::{Exit, Failure};
 use devices::guard::{Grant, Purpose};
 use devices::path::OpenOptions;
 use devices::transfer::buffer_bytes;
+use files::Store;
+use files::mapped::{Mapped, Mapping, is_rot, reason};
+use files::store::NODE_MEMORY_BYTES;
 use linux::Roots;
 use std::collections::VecDeque;
 use std::ops::{Range, RangeInclusive};
@@ -227,7 +227,7 @@ impl Map {
     }
 
     fn done(&self, result: ::map::Result<()>) -> Result<(), Error> {
-        result.map_err(|error| crate::mapped::failed(error).about(&self.device).into())
+        result.map_err(|error| files::mapped::failed(error).about(&self.device).into())
     }
 }
 

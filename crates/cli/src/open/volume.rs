@@ -3,14 +3,14 @@
 use super::{Error, Options, VolumeFile, open_options, route_of};
 use crate::verbs::format::Format;
 use crate::verbs::resize::Resize;
-use crate::volume::store::NODE_MEMORY_BYTES;
-use crate::volume::{Access, Mount, Store, failed, now_ns, shown};
 use ::volume::layout::RECORD_SLOTS;
 use ::volume::{CreateOptions, Entry, NewFile, OpenFile, VolumeStatus};
 use devices::Context;
 use devices::failure::Failure;
 use devices::path::{OpenOptions, PathChoice};
 use devices::transfer::Route;
+use files::store::NODE_MEMORY_BYTES;
+use files::{Access, Mount, Store, failed, now_ns, shown};
 use units::Size;
 
 /// Options for [`format()`]. `Default` is the command's default, for a plain file or memory.

@@ -8,10 +8,10 @@ use crate::stream::sink::Sink;
 use crate::stream::source::Source;
 use crate::stream::volume_host::VolumeHost;
 use crate::stream::{no_checksums, not_made};
-use crate::volume::{Checksums, Mounted, failed, now_ns, shown};
 use devices::Context;
 use devices::drive::Drive;
 use devices::failure::Result;
+use files::{Checksums, Mounted, failed, now_ns, shown};
 use volume::{CreateOptions, File};
 
 impl VolumeHost for &Mounted<'_, '_> {

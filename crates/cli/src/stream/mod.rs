@@ -40,9 +40,9 @@ pub mod source;
 pub mod steps;
 pub mod volume_host;
 
-use crate::volume::{failed, route, shown};
 use block::Clock;
 use devices::failure::{Failure, Result};
+use files::{failed, route, shown};
 use linux::TscClock;
 use std::time::Duration;
 use stream::Error;

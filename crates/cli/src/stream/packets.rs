@@ -3,8 +3,8 @@
 use crate::formats::pcapng::{Added, Counts, Datagram, Packer};
 use crate::stream::drops;
 use crate::stream::steps::{Clocks, Steps};
-use crate::volume::now_ns;
 use devices::failure::{Failure, Result};
+use files::now_ns;
 use linux::datagram;
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, UdpSocket};

@@ -3,11 +3,11 @@
 use crate::stream::Streamed;
 use crate::stream::sink::{Sink, consume};
 use crate::stream::{BUFFERS, WAIT, not_begun};
-use crate::volume::{Mounted, failed};
 use block::Clock;
 use devices::Bar;
 use devices::Context;
 use devices::failure::{Failure, Result};
+use files::{Mounted, failed};
 use linux::TscClock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};

@@ -1,7 +1,5 @@
 //! One recording on a volume mounted by this process: its threads, and the loop between them.
 
-use crate::live::door::Door;
-use crate::live::host::{Answers, Host};
 use crate::stream::Streamed;
 use crate::stream::chain::{Chain, Target, Turn};
 use crate::stream::losses::{Losses, Tally};
@@ -10,13 +8,15 @@ use crate::stream::report::status;
 use crate::stream::segments::segment::Segment;
 use crate::stream::source::Source;
 use crate::stream::{BUFFERS, WAIT, not_begun};
-use crate::volume::{Mounted, failed, now_ns};
 use block::Buffer;
 use devices::Bar;
 use devices::Context;
 use devices::Progress;
 use devices::failure::{Failure, Result};
+use files::{Mounted, failed, now_ns};
 use linux::TscClock;
+use live::door::Door;
+use live::host::{Answers, Host};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -10,7 +10,6 @@ use crate::stream::sink::{Sink, consume};
 use crate::stream::source::Source;
 use crate::stream::volume_host::VolumeHost;
 use crate::stream::{no_checksums, not_made};
-use crate::volume::{Checksums, Route, failed, shown};
 use block::Buffer;
 use coprocessor::layout::STREAM_PLACES;
 use coprocessor::{
@@ -20,6 +19,7 @@ use devices::Bar;
 use devices::Context;
 use devices::drive::Drive;
 use devices::failure::{Failure, Result};
+use files::{Checksums, Route, failed, shown};
 use linux::{DmaMemory, TscClock};
 use std::fs::File;
 use std::sync::atomic::{AtomicBool, Ordering};

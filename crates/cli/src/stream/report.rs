@@ -2,8 +2,8 @@
 
 use crate::stream::replay::Replayed;
 use crate::stream::segments::segment::Segment;
-use crate::volume::shown;
 use devices::Progress;
+use files::shown;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::time::Duration;

@@ -5,10 +5,10 @@ use crate::stream::playing::{Played, Playing};
 use crate::stream::recording::{Recorded, Recording};
 use crate::stream::sink::Sink;
 use crate::stream::source::Source;
-use crate::volume::Checksums;
 use devices::Context;
 use devices::drive::Drive;
 use devices::failure::Result;
+use files::Checksums;
 
 /// A mounted volume, wherever it is mounted. Errors come from the volume or the path to it.
 pub trait VolumeHost {

@@ -3,11 +3,6 @@
 mod database;
 
 use crate::Context;
-use crate::hardware::{self, Files, Stop};
-use crate::volume::drain::{Part, drain};
-use crate::volume::flow::Sums;
-use crate::volume::source::standard_input;
-use crate::volume::{Access, Mounted, Store, pace, route, shown};
 use ::blast::{
     Alias, Counts, Hsp, Index, Options, Query, Scoring, Search, Significance, Size as DatabaseSize,
     Table, TwoHit, bits_text, e_value_text, name, queries,
@@ -17,6 +12,11 @@ use database::Database;
 use devices::SCHEMA_VERSION;
 use devices::failure::{Exit, Failure, Result};
 use devices::transfer::IoArgs;
+use files::drain::{Part, drain};
+use files::flow::Sums;
+use files::hardware::{self, Files, Stop};
+use files::source::standard_input;
+use files::{Access, Mounted, Store, pace, route, shown};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::cell::RefCell;

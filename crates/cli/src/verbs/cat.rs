@@ -1,15 +1,15 @@
 //! `straightway cat DEVICE NAME...`: files of a volume, one after the other, to standard output.
 
 use crate::Context;
-use crate::live::origin::Origin;
 use crate::verbs::put::check_name;
-use crate::volume::listing::FileEntry;
-use crate::volume::route;
-use crate::volume::tree::{choose, none_of};
 use clap::Args;
 use devices::failure::{Exit, Result};
 use devices::guard::{Outlet, output_of};
 use devices::transfer::IoArgs;
+use files::listing::FileEntry;
+use files::route;
+use files::tree::{choose, none_of};
+use live::origin::Origin;
 use std::collections::BTreeMap;
 
 /// Print files of a volume, one after the other.

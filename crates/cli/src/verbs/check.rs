@@ -3,14 +3,14 @@
 
 use crate::Context;
 use crate::verbs::put::UNFINISHED;
-use crate::volume::drain::{Part, drain};
-use crate::volume::flow::Sums;
-use crate::volume::listing::Listing;
-use crate::volume::{Access, Mounted, Route, Store, failed, findings, pace, route, shown};
 use clap::Args;
 use devices::SCHEMA_VERSION;
 use devices::failure::{Exit, Result};
 use devices::transfer::IoArgs;
+use files::drain::{Part, drain};
+use files::flow::Sums;
+use files::listing::Listing;
+use files::{Access, Mounted, Route, Store, failed, findings, pace, route, shown};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt::Write;

@@ -1,8 +1,8 @@
 //! `straightway compare DEVICE`: measures what each path to a drive costs.
 
 use crate::Context;
-use crate::bench::compared::{Cells, compare, largest, verdict};
-use crate::bench::setup::{Subject, Wants};
+use crate::measuring::compared::{Cells, compare, largest, verdict};
+use crate::measuring::setup::{Subject, Wants};
 use clap::Args;
 use devices::failure::{Exit, Result};
 use devices::path::PathChoice;

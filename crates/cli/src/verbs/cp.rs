@@ -2,14 +2,14 @@
 
 use crate::Context;
 use crate::verbs::put::{Report, Reported, check_name};
-use crate::volume::drain::{Part, drain};
-use crate::volume::fill::fill;
-use crate::volume::flow::Sums;
-use crate::volume::{Mounted, Store, failed, pace, route, shown, warn_of_misfit};
 use clap::Args;
 use devices::failure::{Exit, Result};
 use devices::transfer::{IoArgs, Span};
 use devices::{Bar, SCHEMA_VERSION};
+use files::drain::{Part, drain};
+use files::fill::fill;
+use files::flow::Sums;
+use files::{Mounted, Store, failed, pace, route, shown, warn_of_misfit};
 use std::time::Instant;
 use units::micros;
 use volume::{CreateOptions, Entry, Error, File};

@@ -1,14 +1,14 @@
 //! `straightway df [DEVICE]...`: the space of volumes.
 
 use crate::Context;
-use crate::live::reader::Live;
 use crate::verbs::list;
-use crate::volume::reports::VolumeReport;
-use crate::volume::{Route, Store, route, shown};
 use clap::Args;
 use devices::SCHEMA_VERSION;
 use devices::failure::{Exit, Result};
 use devices::path::PathChoice;
+use files::reports::VolumeReport;
+use files::{Route, Store, route, shown};
+use live::reader::Live;
 use measure::format::aligned;
 use schemars::JsonSchema;
 use serde::Serialize;

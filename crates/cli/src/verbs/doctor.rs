@@ -1,8 +1,9 @@
 //! `straightway doctor [DEVICE]`: what this machine supports, what is missing, and how to fix it; `--report FILE` writes a report
 //! for a question about a board.
 
-use crate::survey::finding::Finding;
-use crate::{Context, survey};
+use crate::Context;
+use board::survey;
+use board::survey::finding::Finding;
 use clap::Args;
 use devices::SCHEMA_VERSION;
 use devices::drive::Drive;

@@ -1,10 +1,10 @@
 //! `straightway explain DEVICE|RUN.json`: finds what limits a path, and confirms it by experiments.
 
 use crate::Context;
-use crate::bench::BenchHost;
-use crate::bench::compared::{Cells, compare};
-use crate::bench::setup::{Asked, Ready, Subject};
+use crate::measuring::compared::{Cells, compare};
+use crate::measuring::setup::{Asked, Ready, Subject};
 use crate::output::{load, valid};
+use bench::BenchHost;
 use clap::Args;
 use devices::failure::{Exit, Failure, Result};
 use measure::explain::{Explained, explain};

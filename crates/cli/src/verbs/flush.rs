@@ -2,9 +2,9 @@
 
 use crate::Context;
 use crate::verbs::load::Place;
-use crate::volume::{Access, shown};
 use clap::Args;
 use devices::failure::{Exit, Failure, Result};
+use files::{Access, shown};
 use volume::blocking;
 
 /// Write a window of physical memory back to a file of a volume.

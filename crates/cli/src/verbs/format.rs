@@ -2,16 +2,16 @@
 
 use crate::Context;
 use crate::verbs::label::check_label;
-use crate::volume::contents::has_data;
-use crate::volume::found::{self, Signature};
-use crate::volume::reports::uuid_text;
-use crate::volume::{Route, Store, failed, route, shown, wipe};
 use clap::Args;
 use devices::SCHEMA_VERSION;
 use devices::cancel::Cancel;
 use devices::drive::{Drive, ModelDrive};
 use devices::failure::{Exit, Failure, Result};
 use devices::guard::{Grant, Purpose};
+use files::contents::has_data;
+use files::found::{self, Signature};
+use files::reports::uuid_text;
+use files::{Route, Store, failed, route, shown, wipe};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt::Write;

@@ -1,7 +1,6 @@
 //! `straightway info DEVICE`: everything that a drive reports about itself.
 
 use crate::Context;
-use crate::hardware;
 use clap::Args;
 use devices::SCHEMA_VERSION;
 use devices::drive::Drive;
@@ -9,6 +8,7 @@ use devices::facts::{self, Facts, PowerFacts};
 use devices::failure::{Exit, Failure, Result};
 use devices::guard::FunctionLock;
 use devices::path::straight::{self, Needs};
+use files::hardware;
 use linux::resolve::Resolved;
 use measure::format::{aligned, yes};
 use schemars::JsonSchema;

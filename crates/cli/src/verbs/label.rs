@@ -1,11 +1,11 @@
 //! `straightway label DEVICE [LABEL]`: shows or changes the label of a volume.
 
 use crate::Context;
-use crate::volume::reports::label_of;
-use crate::volume::{Route, Store, route, shown};
 use clap::Args;
 use devices::SCHEMA_VERSION;
 use devices::failure::{Exit, Failure, Result};
+use files::reports::label_of;
+use files::{Route, Store, route, shown};
 use schemars::JsonSchema;
 use serde::Serialize;
 

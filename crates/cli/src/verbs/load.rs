@@ -5,8 +5,6 @@
 
 use crate::Context;
 use crate::verbs::put::check_name;
-use crate::volume::store::NODE_MEMORY_BYTES;
-use crate::volume::{Access, Mounted, Store, failed, shown};
 use block::Buffer;
 use clap::Args;
 use devices::SCHEMA_VERSION;
@@ -14,6 +12,8 @@ use devices::drive::Drive;
 use devices::failure::{Exit, Failure, Result};
 use devices::path::memory::Memory;
 use devices::path::{OpenOptions, PathChoice};
+use files::store::NODE_MEMORY_BYTES;
+use files::{Access, Mounted, Store, failed, shown};
 use linux::HostMemory;
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -1,15 +1,15 @@
 //! `straightway ls DEVICE`: the files of a volume.
 
 use crate::Context;
-use crate::hardware::{self, Files};
-use crate::live::reader::Live;
-use crate::volume::listing::FileEntry;
-pub use crate::volume::listing::Listing;
-use crate::volume::tree::{choose, none_of};
-use crate::volume::{Access, Route, Store, route, shown};
 use clap::Args;
 use devices::SCHEMA_VERSION;
 use devices::failure::{Exit, Failure, Result};
+use files::hardware::{self, Files};
+use files::listing::FileEntry;
+pub use files::listing::Listing;
+use files::tree::{choose, none_of};
+use files::{Access, Route, Store, route, shown};
+use live::reader::Live;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::Path;

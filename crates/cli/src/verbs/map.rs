@@ -1,9 +1,7 @@
 //! `straightway map DEVICE [NAME] -- COMMAND`: runs a command that sees a file of a volume, or the
 //! device, as a file that is mapped.
 
-use crate::mapped::{Mapped, Mapping, Sums, is_rot, reason};
 use crate::verbs::put::check_name;
-use crate::volume::{Store, route};
 use crate::{Context, working_set};
 use clap::Args;
 use devices::SCHEMA_VERSION;
@@ -12,6 +10,8 @@ use devices::drive::Drive;
 use devices::failure::{Exit, Failure, Result};
 use devices::guard::Output;
 use devices::transfer::{IoArgs, Route};
+use files::mapped::{Mapped, Mapping, Sums, is_rot, reason};
+use files::{Store, route};
 use map::Options;
 use rustix::process::{Pid, Signal, kill_process};
 use schemars::JsonSchema;
@@ -195,14 +195,14 @@ impl Map {
             .transpose()?;
         let socket = share(&map, size_bytes)?;
         for range in ranges.into_iter().flatten() {
-            map.prefetch(range).map_err(crate::mapped::failed)?;
+            map.prefetch(range).map_err(files::mapped::failed)?;
         }
         let began = Instant::now();
         let status = wait(self.start(library, at, &socket)?, &context.cancel)?;
         if let Some(output) = output {
             working_set::store(
                 output,
-                &map.resident_ranges().map_err(crate::mapped::failed)?,
+                &map.resident_ranges().map_err(files::mapped::failed)?,
                 &context.cancel,
             )?;
         }
@@ -359,7 +359,7 @@ fn share(map: &map::Map, size_bytes: u64) -> Result<PathBuf> {
     tried
         .next()
         .unwrap_or_else(none)
-        .map_err(crate::mapped::failed)
+        .map_err(files::mapped::failed)
 }
 
 /// Waits for the command; passes on the user's request to end.

@@ -78,7 +78,7 @@ macro_rules! verbs {
         /// The schema of what each verb prints, and that of an error.
         pub const SCHEMAS: &[(&str, fn() -> Value)] = &[
             $($((stringify!($module), || schema_for!($report).to_value()),)?)*
-            ("doctor-report", || schema_for!(crate::survey::Survey).to_value()),
+            ("doctor-report", || schema_for!(board::survey::Survey).to_value()),
             ("error", || schema_for!(crate::console::ErrorReport).to_value()),
         ];
 
@@ -103,7 +103,7 @@ verbs! {
     /// Show what this machine has and lacks for each path
     doctor Doctor reports doctor::Diagnosis;
     /// Test a drive and the board around it; overwrites part of it
-    selftest Selftest reports crate::selftest::SelfTested;
+    selftest Selftest reports board::selftest::SelfTested;
     /// Show a drive's identity, limits, health, errors and firmware
     info Info reports info::InfoReport;
     /// Make, show or rebuild an array of devices

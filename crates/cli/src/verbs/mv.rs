@@ -1,12 +1,12 @@
 //! `straightway mv DEVICE OLD NEW`: renames a file of a volume.
 
 use crate::Context;
-use crate::hardware::{self, Files};
 use crate::verbs::put::check_name;
-use crate::volume::{Access, Route, Store, route, shown, warn_of_misfit};
 use clap::Args;
 use devices::SCHEMA_VERSION;
 use devices::failure::{Exit, Result};
+use files::hardware::{self, Files};
+use files::{Access, Route, Store, route, shown, warn_of_misfit};
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -1,11 +1,11 @@
 //! `straightway periodic DEVICE`: a periodic task with several priorities, loads and paths.
 
 use crate::Context;
-use crate::bench::compared::operations;
-use crate::bench::setup::{Subject, Wants};
-use crate::bench::{self, BenchHost};
 use crate::choices;
+use crate::measuring::compared::operations;
+use crate::measuring::setup::{Subject, Wants};
 use crate::output::valid;
+use bench::{self, BenchHost};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use devices::failure::{Exit, Failure, Result};

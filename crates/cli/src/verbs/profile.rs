@@ -1,10 +1,10 @@
 //! `straightway profile DEVICE`: which functions take the processor's time.
 
 use crate::Context;
-use crate::bench::BenchHost;
-use crate::bench::perf::Perf;
-use crate::bench::setup::{Asked, Subject};
+use crate::measuring::setup::{Asked, Subject};
 use crate::output::valid;
+use bench::BenchHost;
+use bench::perf::Perf;
 use clap::Args;
 use devices::failure::{Exit, Failure, Result};
 use measure::profile::FEWEST_SAMPLES;
@@ -69,7 +69,7 @@ impl Profile {
             &mut perf,
             cancel,
         )
-        .map_err(crate::bench::failed)?;
+        .map_err(bench::failed)?;
         let files = [("callgraph.dot", profiled.to_dot())];
         self.subject.saving.leave(context, &profiled, &files)?;
         valid(&profiled.run)?;

@@ -7,21 +7,21 @@ mod tar;
 pub use many::ManyReport;
 
 use crate::Context;
-use crate::hardware::{self, Files, Stop};
-use crate::volume::chunks::Chunks;
-use crate::volume::drain::{Part, drain};
-use crate::volume::fill::fill;
-use crate::volume::flow::Sums;
-use crate::volume::source::Source;
-use crate::volume::{
-    Access, Checksums, Mounted, Store, failed, now_ns, pace, route, shown, warn_of_misfit,
-};
 use clap::Args;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use devices::SCHEMA_VERSION;
 use devices::drive::Drive;
 use devices::failure::{Exit, Failure, Result};
 use devices::transfer::{IoArgs, Moved, Span};
+use files::chunks::Chunks;
+use files::drain::{Part, drain};
+use files::fill::fill;
+use files::flow::Sums;
+use files::hardware::{self, Files, Stop};
+use files::source::Source;
+use files::{
+    Access, Checksums, Mounted, Store, failed, now_ns, pace, route, shown, warn_of_misfit,
+};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::path::{Path, PathBuf};

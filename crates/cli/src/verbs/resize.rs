@@ -1,12 +1,12 @@
 //! `straightway resize DEVICE [SIZE]`: makes a volume longer or shorter.
 
 use crate::Context;
-use crate::volume::{Mounted, Route, Store, failed, route};
 use clap::Args;
 use devices::SCHEMA_VERSION;
 use devices::drive::Drive;
 use devices::failure::{Exit, Failure, Result};
 use devices::transfer::IoArgs;
+use files::{Mounted, Route, Store, failed, route};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::fs::File;

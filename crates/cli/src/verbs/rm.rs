@@ -1,14 +1,14 @@
 //! `straightway rm DEVICE NAME...`: removes files from a volume.
 
 use crate::Context;
-use crate::hardware::{self, Files};
 use crate::verbs::put::check_name;
-use crate::volume::listing::Listing;
-use crate::volume::tree::{choose, is_pattern};
-use crate::volume::{Access, Mounted, Route, Store, failed, route, shown};
 use clap::Args;
 use devices::SCHEMA_VERSION;
 use devices::failure::{Exit, Result};
+use files::hardware::{self, Files};
+use files::listing::Listing;
+use files::tree::{choose, is_pattern};
+use files::{Access, Mounted, Route, Store, failed, route, shown};
 use schemars::JsonSchema;
 use serde::Serialize;
 use volume::{Error, blocking};

@@ -1,7 +1,7 @@
 //! `straightway selftest DEVICE --destroy-data SERIAL`: tests a drive in a new board.
 
 use crate::Context;
-use crate::selftest::{self, Bounds, Choice, SelfTested};
+use board::selftest::{self, Bounds, Choice, SelfTested};
 use clap::Args;
 use devices::drive::Drive;
 use devices::failure::{Exit, Result};

@@ -2,14 +2,6 @@
 //! `--vhost-user SOCKET` as a virtual machine's, `--ublk` as a block device of this machine's kernel.
 
 use crate::Context;
-use crate::serve::address::{Address, Listener};
-use crate::serve::nbd::Network;
-use crate::serve::nbd::tls::Certificates;
-use crate::serve::ublk::Node;
-use crate::serve::vhost_user::Machines;
-use crate::serve::{self, Counts, Source};
-use crate::volume::store::NODE_MEMORY_BYTES;
-use crate::volume::{Access, Mounted, Store, failed, shown};
 use block::{Device, Geometry};
 use clap::{ArgGroup, Args};
 use devices::SCHEMA_VERSION;
@@ -21,10 +13,18 @@ use devices::path::handle::Recall;
 use devices::path::memory::Memory;
 use devices::transfer::Route;
 use export::Limits;
+use files::store::NODE_MEMORY_BYTES;
+use files::{Access, Mounted, Store, failed, shown};
 use map::FileDevice;
 use nbd::Export;
 use schemars::JsonSchema;
 use serde::Serialize;
+use serve::address::{Address, Listener};
+use serve::nbd::Network;
+use serve::nbd::tls::Certificates;
+use serve::ublk::Node;
+use serve::vhost_user::Machines;
+use serve::{self, Counts, Source};
 use std::path::PathBuf;
 use std::time::Instant;
 use units::{Size, micros};

@@ -1,10 +1,10 @@
 //! `straightway speed DEVICE|RUN.json...`: how each path depends on the processor's speed.
 
 use crate::Context;
-use crate::bench::BenchHost;
-use crate::bench::compared::{Cells, compare, largest};
-use crate::bench::setup::{Ready, Subject, Wants};
+use crate::measuring::compared::{Cells, compare, largest};
+use crate::measuring::setup::{Ready, Subject, Wants};
 use crate::output::{load, valid};
+use bench::BenchHost;
 use clap::Args;
 use devices::failure::{Exit, Failure, Result};
 use devices::path::PathChoice;

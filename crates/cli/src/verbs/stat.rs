@@ -1,14 +1,14 @@
 //! `straightway stat DEVICE [NAME]`: the status of a volume, or of a file in it.
 
 use crate::Context;
-use crate::hardware::{self, Files};
-use crate::live::reader::Live;
 use crate::verbs::put::check_name;
-use crate::volume::reports::{FileReport, VolumeReport};
-use crate::volume::{Access, Route, Store, route, shown};
 use clap::Args;
 use devices::SCHEMA_VERSION;
 use devices::failure::{Exit, Result};
+use files::hardware::{self, Files};
+use files::reports::{FileReport, VolumeReport};
+use files::{Access, Route, Store, route, shown};
+use live::reader::Live;
 use measure::format::{aligned, yes};
 use schemars::JsonSchema;
 use serde::Serialize;

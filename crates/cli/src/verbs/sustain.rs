@@ -1,8 +1,8 @@
 //! `straightway sustain DEVICE`: tests whether a path sustains a rate within a deadline.
 
 use crate::Context;
-use crate::bench::BenchHost;
-use crate::bench::setup::{Asked, Subject};
+use crate::measuring::setup::{Asked, Subject};
+use bench::BenchHost;
 use clap::Args;
 use devices::failure::{Exit, Failure, Result};
 use measure::sustain::{Question, Verdict, sustain};
@@ -127,7 +127,7 @@ impl Sustain {
         let cancel = context.cancel.flag();
         let (answer, samples) =
             sustain(&mut host, path.as_mut(), &ready.request, &question, cancel)
-                .map_err(crate::bench::failed)?;
+                .map_err(bench::failed)?;
         let files = [("samples.csv", samples.to_csv())];
         self.subject.saving.leave(context, &answer, &files)?;
         match answer.verdict {

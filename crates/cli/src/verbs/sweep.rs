@@ -2,10 +2,10 @@
 //! depths.
 
 use crate::Context;
-use crate::bench::BenchHost;
-use crate::bench::compared::{Cells, compare, largest, verdict};
-use crate::bench::fio::{self, FioCell};
-use crate::bench::setup::{Ready, Subject, Wants};
+use crate::measuring::compared::{Cells, compare, largest, verdict};
+use crate::measuring::setup::{Ready, Subject, Wants};
+use bench::BenchHost;
+use bench::fio::{self, FioCell};
 use clap::Args;
 use devices::failure::{Exit, Result};
 use devices::path::PathChoice;
@@ -171,7 +171,7 @@ impl Sweep {
                         break;
                     };
                     ours.push(result.throughput_mib_s);
-                    theirs.push(FioRound::from(&fio::run(ready, &cell)?));
+                    theirs.push(FioRound::from(&fio::run(&ready.bench, &cell)?));
                 }
                 if !ours.is_empty() {
                     let seed = self.subject.seed;

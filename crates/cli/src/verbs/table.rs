@@ -2,12 +2,12 @@
 
 use crate::Context;
 use crate::verbs::put::check_name;
-use crate::volume::{Access, Mounted, Route, Store, failed, route, shown};
 use clap::Args;
 use devices::SCHEMA_VERSION;
 use devices::drive::Drive;
 use devices::failure::{Exit, Failure, Result};
 use devices::guard::{Outlet, output_of, refuse_to_mix};
+use files::{Access, Mounted, Route, Store, failed, route, shown};
 use map::{TableError, window_table};
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -1,7 +1,7 @@
 //! `straightway timeline DUMP...`: a dump of events.
 
 use crate::Context;
-use crate::bench::timer::names;
+use bench::timer::names;
 use clap::Args;
 use devices::failure::{Exit, Failure, Result};
 use measure::trace::timeline;

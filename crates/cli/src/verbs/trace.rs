@@ -1,11 +1,11 @@
 //! `straightway trace DEVICE`: where the time of each request goes.
 
 use crate::Context;
-use crate::bench::BenchHost;
-use crate::bench::setup::{Asked, Ready, Subject};
-use crate::bench::timer::{self, Timer};
-use crate::bench::tracefs::{Commands, Tracefs};
+use crate::measuring::setup::{Asked, Ready, Subject};
 use crate::output::valid;
+use bench::BenchHost;
+use bench::timer::{self, Timer};
+use bench::tracefs::{Commands, Tracefs};
 use clap::Args;
 use devices::drive::Drive;
 use devices::failure::{Exit, Failure, Result};
@@ -69,7 +69,7 @@ impl Trace {
             probe,
             cancel,
         )
-        .map_err(crate::bench::failed)?;
+        .map_err(bench::failed)?;
         self.leave(context, &traced)
     }
 

@@ -1,10 +1,10 @@
 //! `straightway trim DEVICE`: gives the free space of a volume back to the drive.
 
 use crate::Context;
-use crate::volume::{Mounted, Route, Store, failed, route};
 use clap::Args;
 use devices::SCHEMA_VERSION;
 use devices::failure::{Exit, Failure, Result};
+use files::{Mounted, Route, Store, failed, route};
 use schemars::JsonSchema;
 use serde::Serialize;
 use units::{Size, counted, rounded};

@@ -2,13 +2,13 @@
 
 use crate::Context;
 use crate::verbs::format::{Found, purpose};
-use crate::volume::reports::uuid_text;
-use crate::volume::{Route, Store, failed, found, route, shown};
 use clap::Args;
 use devices::SCHEMA_VERSION;
 use devices::drive::{Drive, ModelDrive};
 use devices::failure::{Exit, Failure, Result};
 use devices::guard::Grant;
+use files::reports::uuid_text;
+use files::{Route, Store, failed, found, route, shown};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt::Write;

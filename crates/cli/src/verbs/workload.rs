@@ -1,12 +1,13 @@
 //! `straightway workload NAME PLACE`: a simulated application on a file system, or on a volume.
 
 use crate::Context;
-use crate::bench::setup::request;
+use crate::measuring::setup::request;
 use crate::output::{Saving, valid};
-use crate::volume::workload::{OPEN_FILES, POOL_BYTES, files_of};
-use crate::volume::{Access, Route, Store as VolumeStore, route};
+use bench::workload::{POOL_BYTES, files_of};
 use clap::Args;
 use devices::failure::{Exit, Failure, Result};
+use files::OPEN_FILES;
+use files::{Access, Route, Store as VolumeStore, route};
 use measure::workload::{self as workloads, BUILT_IN, Folder, How, Store, Worked};
 use measure::{DeviceInfo, Environment, Host, Missing};
 use std::path::Path;
@@ -67,7 +68,7 @@ impl Host for Machine {
 
     fn drop_caches(&mut self) -> std::result::Result<(), Missing> {
         match self.has_cache {
-            true => crate::bench::drop_caches(),
+            true => bench::drop_caches(),
             false => Ok(()),
         }
     }
@@ -122,7 +123,7 @@ impl Workload {
         let store = Folder::new(folder, self.direct.then_some(flag));
         let machine = Machine { has_cache: true };
         self.worked(context, workload, &store, machine, self.direct)
-            .map_err(crate::bench::failed)
+            .map_err(bench::failed)
     }
 
     fn on_volume(&self, context: &Context, workload: &workloads::Workload) -> Result<Worked> {
@@ -140,7 +141,7 @@ impl Workload {
                 let worked = working
                     .join()
                     .map_err(|_| Failure::other("a thread of the workload ended early"))?;
-                served.and(Ok(worked.map_err(crate::bench::failed)?))
+                served.and(Ok(worked.map_err(bench::failed)?))
             })
         });
         store.close(worked)

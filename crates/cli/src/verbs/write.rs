@@ -2,7 +2,6 @@
 
 use crate::Context;
 use crate::verbs::read::Report;
-use crate::volume::source::Source;
 use clap::Args;
 use devices::cancel::Cancel;
 use devices::drive::Drive;
@@ -10,6 +9,7 @@ use devices::failure::{Exit, Failure, Result};
 use devices::guard::{Grant, Purpose};
 use devices::path::{self, OpenOptions, Opened};
 use devices::transfer::{self, IoArgs, Moved};
+use files::source::Source;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;

@@ -6,12 +6,12 @@ use crate::formats::gaps::{self, MAX_GAPS_BYTES};
 use crate::formats::sigmf::{
     Completed, DATA, MAX_META_BYTES, META, Metadata, meta_name, segment_meta_name,
 };
-use crate::live::origin::Origin;
 use crate::stream::segments::files::gaps_name;
 use crate::verbs::put::unfinished_name;
-use crate::volume::listing::FileEntry;
-use crate::volume::shown;
 use devices::failure::{Failure, Result};
+use files::listing::FileEntry;
+use files::shown;
+use live::origin::Origin;
 use std::ops::{Range, RangeInclusive};
 use std::path::Path;
 use stream::Gap;

@@ -7,9 +7,9 @@ use super::segments::{MissingReason, MissingSegments, Numbered, StoredNames, tag
 use super::targets::Targets;
 use crate::Context;
 use crate::formats::mcap::{Definitions, MAGIC, Rebuild};
-use crate::live::origin::Origin;
-use crate::volume::shown;
 use devices::failure::{Exit, Failure, Result};
+use files::shown;
+use live::origin::Origin;
 use std::iter::Peekable;
 use std::vec::IntoIter;
 

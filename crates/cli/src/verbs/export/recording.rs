@@ -2,13 +2,13 @@
 
 use super::segments::{MissingSegments, StoredNames, before_first, between};
 use crate::formats::gaps::{self, MAX_GAPS_BYTES};
-use crate::live::origin::Origin;
 use crate::stream::segments::files::gaps_name;
 use crate::verbs::put::check_name;
-use crate::volume::listing::FileEntry;
-use crate::volume::{failed, shown};
 use devices::Bar;
 use devices::failure::{Failure, Result};
+use files::listing::FileEntry;
+use files::{failed, shown};
+use live::origin::Origin;
 use stream::Gap;
 use volume::Error;
 

@@ -2,7 +2,7 @@
 //! in the recording.
 
 use crate::stream::segments::tag::Tag;
-use crate::volume::listing::FileEntry;
+use files::listing::FileEntry;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};

@@ -4,15 +4,15 @@
 
 use super::Get;
 use crate::Context;
-use crate::live::READ_BYTES;
-use crate::live::origin::{HANDOVER, pause};
-use crate::live::reader::{End, Live};
 use crate::verbs::put::Report;
-use crate::volume::{Access, Store, route, shown};
 use devices::Bar;
 use devices::drive::Drive;
 use devices::failure::{Exit, Failure, Result};
 use devices::guard::Outlet;
+use files::{Access, Store, route, shown};
+use live::READ_BYTES;
+use live::origin::{HANDOVER, pause};
+use live::reader::{End, Live};
 use std::time::Instant;
 use units::{Size, micros};
 

@@ -5,14 +5,14 @@
 use super::Get;
 use super::live::no_checksums;
 use crate::Context;
-use crate::live::origin::Origin;
 use crate::verbs::put::{ManyReport, Report, Reported};
-use crate::volume::listing::{FileEntry, leave_out_unfinished};
-use crate::volume::route;
-use crate::volume::tree::{choose, local, none_of, some};
 use devices::Bar;
 use devices::failure::{Exit, Failure, Result};
 use devices::guard::{Outlet, Output, refuse_address};
+use files::listing::{FileEntry, leave_out_unfinished};
+use files::route;
+use files::tree::{choose, local, none_of, some};
+use live::origin::Origin;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -54,7 +54,7 @@ impl Get {
     /// Refuses what one file can do and several cannot.
     pub(super) fn refuse_for_many(&self) -> Result<()> {
         let refused = |what: &str| Err(Failure::usage(what).hint("one file at a time"));
-        if crate::hardware::path_of(&self.device).is_some() {
+        if files::hardware::path_of(&self.device).is_some() {
             return refused("a file system in hardware gives one file at a time");
         }
         if self.follow {

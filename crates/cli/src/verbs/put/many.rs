@@ -6,13 +6,13 @@
 use super::small::Batch;
 use super::{Put, Reported, check_name, unfinished_name};
 use crate::Context;
-use crate::volume::listing::Listing;
-use crate::volume::source::Source;
-use crate::volume::tree::{Tree, some};
-use crate::volume::{Mounted, Store, route, shown};
 use devices::SCHEMA_VERSION;
 use devices::drive::Drive;
 use devices::failure::{Exit, Failure, Result};
+use files::listing::Listing;
+use files::source::Source;
+use files::tree::{Tree, some};
+use files::{Mounted, Store, route, shown};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -176,7 +176,7 @@ impl Put {
 
     /// Refuses several files for a file system in hardware.
     pub(super) fn refuse_hardware_for_many(&self) -> Result<()> {
-        match crate::hardware::path_of(&self.device) {
+        match files::hardware::path_of(&self.device) {
             None => Ok(()),
             Some(_) => {
                 let what = "a file system in hardware takes one file at a time";

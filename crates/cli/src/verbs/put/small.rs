@@ -1,10 +1,10 @@
 //! Small files of one `put` or archive: several at a time, so that they share the flushes of one operation of the volume.
 
 use super::{ManyReport, Put, Report};
-use crate::volume::chunks::Chunks;
-use crate::volume::source::Source;
-use crate::volume::{Mounted, failed, now_ns, pace, shown};
 use devices::failure::{Failure, Result};
+use files::chunks::Chunks;
+use files::source::Source;
+use files::{Mounted, failed, now_ns, pace, shown};
 use std::path::PathBuf;
 use volume::NewFile;
 use volume::layout::{CHUNK_BYTES, RECORD_SLOTS};

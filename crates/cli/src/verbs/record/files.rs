@@ -10,9 +10,9 @@ use crate::stream::recording::{Recorded, Recording};
 use crate::stream::report::RecordedFile;
 use crate::stream::segments::files::gaps_name;
 use crate::stream::volume_host::VolumeHost;
-use crate::volume::{Checksums, Mounted, failed, now_ns, shown};
 use devices::Context;
 use devices::failure::{Failure, Result};
+use files::{Checksums, Mounted, failed, now_ns, shown};
 use volume::Error;
 
 /// Initially reserved space of the companion file.

@@ -4,10 +4,10 @@ use super::Record;
 use crate::stream::producer::Why;
 use crate::stream::recording::Recorded;
 use crate::stream::report::{Counted, RecordedFile, buckets};
-use crate::volume::shown;
 use devices::SCHEMA_VERSION;
 use devices::drive::Drive;
 use devices::failure::{Exit, Failure, Result};
+use files::shown;
 use stream::Error as StreamError;
 
 impl Record {

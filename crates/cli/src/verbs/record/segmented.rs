@@ -15,9 +15,9 @@ use crate::stream::segments::files::{Files, Making, gaps_name};
 use crate::stream::segments::template::Template;
 use crate::stream::volume_host::VolumeHost;
 use crate::verbs::put::check_name;
-use crate::volume::Mounted;
 use devices::Context;
 use devices::failure::{Failure, Result};
+use files::Mounted;
 use units::Size;
 
 impl Record {

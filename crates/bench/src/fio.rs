@@ -1,0 +1,116 @@
+//! Runs fio on the same cell as our closed loop.
+
+use super::Bench;
+use devices::failure::{Failure, Result};
+use measure::fio::{Job, parse};
+use measure::{Access, Operation, Pattern};
+use paths::Kind;
+use std::process::Command;
+use std::time::Duration;
+
+/// One cell for fio.
+#[derive(Clone, Copy, Debug)]
+pub struct FioCell {
+    /// The path.
+    pub kind: &'static Kind,
+    /// fio's engine for it.
+    pub engine: &'static str,
+    /// The operation and the pattern.
+    pub access: Access,
+    /// Operations in flight.
+    pub queue_depth: u16,
+    /// Measured time.
+    pub duration: Duration,
+    /// Warm-up time.
+    pub warm_up: Duration,
+    /// The seed of the offsets.
+    pub seed: u64,
+    /// Whether the kernel trusts the processor's time stamp counter, which is the cheapest clock
+    /// for fio.
+    pub has_tsc: bool,
+}
+
+/// fio's engine for a path, or why fio cannot measure it.
+///
+/// # Errors
+/// The reason why fio cannot measure the path.
+pub fn engine(bench: &Bench, kind: &Kind) -> std::result::Result<&'static str, String> {
+    let engine = kind.fio.filter(|_| bench.drive().has(kind));
+    engine.ok_or_else(|| format!("fio does not support the path {}", kind.name))
+}
+
+/// fio's version.
+///
+/// # Errors
+/// fio is not installed.
+pub fn version() -> Result<String> {
+    let output = Command::new("fio").arg("--version").output();
+    let output = output.map_err(|error| Failure::tool("fio", "fio; or omit --fio", &error))?;
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+/// Runs one cell.
+///
+/// # Errors
+/// fio cannot be run, or failed.
+pub fn run(bench: &Bench, cell: &FioCell) -> Result<Job> {
+    let file = bench.file()?;
+    let reads = cell.access.operation == Operation::Read;
+    let rw = match (cell.access.pattern, reads) {
+        (Pattern::Sequential, true) => "read",
+        (Pattern::Sequential, false) => "write",
+        (Pattern::Random, true) => "randread",
+        (Pattern::Random, false) => "randwrite",
+    };
+    let is_ring = cell.kind.is_ring();
+    let mut command = Command::new("fio");
+    command
+        .args([
+            "--name=cell",
+            "--output-format=json",
+            "--time_based=1",
+            "--thread=1",
+        ])
+        .args(["--norandommap=1", "--randrepeat=1", "--group_reporting=1"])
+        .arg(format!("--filename={}", file.display()))
+        .arg(format!("--rw={rw}"))
+        .arg(format!("--bs={}", cell.access.block_size_bytes))
+        .arg(format!("--offset={}", bench.plan.raw_offset_bytes))
+        .arg(format!("--size={}", bench.plan.span_bytes))
+        .arg(format!("--runtime={}ms", cell.duration.as_millis()))
+        .arg(format!("--ramp_time={}ms", cell.warm_up.as_millis()))
+        .arg(format!("--randseed={}", cell.seed))
+        .arg(format!("--ioengine={}", cell.engine))
+        .arg(format!(
+            "--iodepth={}",
+            if is_ring { cell.queue_depth } else { 1 }
+        ))
+        .arg(format!("--direct={}", u8::from(!cell.kind.is_buffered)));
+    if is_ring {
+        // The same as in our ring: the file is registered, and one call replaces all completed
+        // operations.
+        let depth = cell.queue_depth;
+        command
+            .arg("--registerfiles=1")
+            .arg(format!("--iodepth_batch={depth}"))
+            .arg(format!("--iodepth_batch_complete_max={depth}"));
+    }
+    if cell.has_tsc {
+        command.arg("--clocksource=cpu");
+    }
+    if !reads {
+        command.arg("--end_fsync=1");
+    }
+    let output = command.output();
+    let output = output.map_err(|error| Failure::tool("fio", "fio", &error))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let said = String::from_utf8_lossy(&output.stderr);
+    if !output.status.success() {
+        return Err(Failure::other(format!("fio failed: {}", said.trim())).hint("dmesg"));
+    }
+    let parsed = parse(&text);
+    let (_, jobs) = parsed.map_err(|error| Failure::other(format!("fio's result: {error}")))?;
+    jobs.into_iter()
+        .find(|job| job.access.operation == cell.access.operation)
+        .ok_or_else(|| Failure::other("fio did nothing"))
+}

@@ -1,0 +1,4 @@
+//! From the options of the verbs that measure to a bench, and what comparisons have in common.
+
+pub mod compared;
+pub mod setup;

@@ -1,0 +1,196 @@
+//! The source of a put: a file, standard input, or a file in an archive, read directly into the caller's buffers.
+
+use crate::{ns_of, shown};
+use devices::drive::Drive;
+use devices::failure::{Failure, Result};
+use devices::guard::refuse_source;
+use linux::Roots;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// O_NONBLOCK. Each read of a stream is preceded by a poll.
+const NO_WAIT: i32 = rustix::fs::OFlags::NONBLOCK.bits() as i32;
+
+/// How long one wait for a stream may last before cancellation is checked.
+const WAIT: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 100_000_000,
+};
+
+/// Standard input as a file, without an intermediate buffer.
+///
+/// # Errors
+/// It was closed when the command started, and is not an empty input; or there is no descriptor.
+pub fn standard_input() -> std::io::Result<File> {
+    if linux::was_closed(0) {
+        return Err(rustix::io::Errno::BADF.into());
+    }
+    let owned = std::io::stdin().as_fd().try_clone_to_owned();
+    owned.map(File::from)
+}
+
+/// An open source.
+pub struct Source<'a> {
+    data: Data<'a>,
+    /// Its name.
+    pub name: PathBuf,
+    /// Known only for plain files, and those of archives.
+    pub len_bytes: Option<u64>,
+    /// When it was last modified, in nanoseconds since 1970, if the new file shall keep that.
+    pub modified_ns: Option<u64>,
+}
+
+enum Data<'a> {
+    File(File),
+    /// What is left of it.
+    Memory(std::io::Cursor<Vec<u8>>),
+    /// And its bytes that are left.
+    Member(&'a mut Source<'static>, u64),
+}
+
+impl<'a> Source<'a> {
+    /// A file in an archive.
+    pub fn member(
+        archive: &'a mut Source<'static>,
+        name: PathBuf,
+        len_bytes: u64,
+        modified_ns: u64,
+    ) -> Self {
+        Self {
+            data: Data::Member(archive, len_bytes),
+            name,
+            len_bytes: Some(len_bytes),
+            modified_ns: Some(modified_ns),
+        }
+    }
+
+    /// Bytes that are in memory.
+    pub fn of_bytes(bytes: Vec<u8>, name: PathBuf, modified_ns: Option<u64>) -> Self {
+        Self {
+            len_bytes: Some(bytes.len() as u64),
+            data: Data::Memory(std::io::Cursor::new(bytes)),
+            name,
+            modified_ns,
+        }
+    }
+
+    /// Opens a file, or standard input where `path` is `-`.
+    ///
+    /// # Errors
+    /// It cannot be opened, or is a directory.
+    pub fn open(path: &Path) -> Result<Self> {
+        let is_stdin = path == Path::new("-");
+        let name = match is_stdin {
+            true => PathBuf::from("standard input"),
+            false => path.to_owned(),
+        };
+        let opened = match is_stdin {
+            // The descriptor itself: the library's buffer would copy.
+            true => standard_input(),
+            // A FIFO's writer is waited for as its bytes are, not in open(2), which no signal ends.
+            false => File::options().read(true).custom_flags(NO_WAIT).open(path),
+        };
+        let file = opened.map_err(|error| Failure::io("opening", &name, &error))?;
+        let data = file
+            .metadata()
+            .map_err(|error| Failure::io("opening", &name, &error))?;
+        if data.is_dir() {
+            return Err(Failure::usage(format!("{} is a directory", name.display()))
+                .hint("put its files one by one, or: tar c DIR | straightway put DEVICE - NAME"));
+        }
+        // Standard input may be at any offset of a file, so the file's length is not usable.
+        let len_bytes = (data.is_file() && !is_stdin).then_some(data.len());
+        Ok(Self {
+            data: Data::File(file),
+            name,
+            len_bytes,
+            modified_ns: len_bytes.and(data.modified().ok()).map(ns_of),
+        })
+    }
+
+    /// Refuses a source that is the drive itself.
+    ///
+    /// # Errors
+    /// The source is the drive.
+    pub fn refuse_own(&self, roots: &Roots, drive: &Drive) -> Result<()> {
+        match &self.data {
+            Data::File(file) => refuse_source(roots, drive, file.metadata(), &self.name),
+            Data::Memory(_) | Data::Member(..) => Ok(()),
+        }
+    }
+
+    /// Whether it is a device, which has no end of its own.
+    pub fn is_device(&self) -> bool {
+        let Data::File(file) = &self.data else {
+            return false;
+        };
+        file.metadata().is_ok_and(|data| {
+            let kind = data.file_type();
+            kind.is_block_device() || kind.is_char_device()
+        })
+    }
+
+    /// Fills `data`, completely or up to the end of the source.
+    ///
+    /// # Errors
+    /// The source cannot be read, or `stop` was set before the end of a stream arrived.
+    pub fn fill(&mut self, data: &mut [u8], stop: &AtomicBool) -> Result<usize> {
+        let file = match &mut self.data {
+            Data::File(file) => file,
+            Data::Memory(bytes) => {
+                let read = bytes.read(data);
+                return read.map_err(|error| Failure::io("reading", &self.name, &error));
+            }
+            Data::Member(archive, left) => {
+                let want = data.len().min(usize::try_from(*left).unwrap_or(usize::MAX));
+                let filled = archive.fill(data.get_mut(..want).unwrap_or_default(), stop)?;
+                *left -= filled as u64;
+                return match filled == want {
+                    true => Ok(filled),
+                    false => Err(Failure::other(format!(
+                        "{} ends in the middle of `{}`",
+                        archive.name.display(),
+                        shown(&self.name.to_string_lossy())
+                    ))),
+                };
+            }
+        };
+        let mut filled = 0;
+        while let Some(rest) = data.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+            if self.len_bytes.is_none() && !is_ready(file, &self.name, stop)? {
+                continue;
+            }
+            match file.read(rest) {
+                // Ctrl-C ends the producer of a pipe too, and closes it: such an end is not the stream's own.
+                Ok(0) if self.len_bytes.is_none() && stop.load(Ordering::Relaxed) => {
+                    return Err(Failure::interrupted("interrupted"));
+                }
+                Ok(0) => break,
+                Ok(more) => filled += more,
+                // Another reader of the stream was faster.
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {}
+                Err(error) => return Err(Failure::io("reading", &self.name, &error)),
+            }
+        }
+        Ok(filled)
+    }
+}
+
+/// Whether a read would not wait. A stream can be silent indefinitely.
+fn is_ready(file: &File, name: &Path, stop: &AtomicBool) -> Result<bool> {
+    if stop.load(Ordering::Relaxed) {
+        return Err(Failure::interrupted("interrupted"));
+    }
+    let mut wanted = [PollFd::new(file, PollFlags::IN)];
+    match poll(&mut wanted, Some(&WAIT)) {
+        Ok(count) => Ok(count > 0),
+        Err(rustix::io::Errno::INTR) => Ok(false),
+        Err(error) => Err(Failure::io("reading", name, &error.into())),
+    }
+}

@@ -1,0 +1,259 @@
+//! A volume that another process records on: what that one answers to `ls`, `stat`, `df`, `get`, `cat` and `export`.
+//!
+//! A volume has one writer, which alone knows what is in flight. So the readers ask it: the process that records listens at a
+//! socket, and its loop answers between the blocks of the recording, one request at a time, from what is committed. Nothing is
+//! read from the drive by the side; it works on a path that only one process can have.
+//!
+//! | module | contents |
+//! | --- | --- |
+//! | `door` | the recording's socket, and a thread for each reader |
+//! | `host` | the answers, on the thread that has mounted the volume |
+//! | `reader` | the other end: what a verb asks |
+//! | `origin` | files to read, wherever the volume is mounted |
+//!
+//! A message is a line of JSON; the data of [`Answer::Data`] follows its line. The socket is in Linux's abstract namespace, so that
+//! a killed recording leaves nothing behind; each end refuses the other unless it is root's or the same user's.
+#![forbid(unsafe_code)]
+
+pub mod door;
+pub mod host;
+pub mod origin;
+pub mod reader;
+
+use devices::drive::Drive;
+use devices::failure::{Exit, Failure};
+use files::listing::Listing;
+use files::reports::{FileReport, VolumeReport};
+use linux::resolve::Resolved;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::io;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::{SocketAddr, UnixStream};
+use std::path::Path;
+
+/// The longest read.
+pub const READ_BYTES: usize = 1 << 20;
+/// The longest line: the list of a volume's files.
+const LINE_BYTES: u64 = 256 << 20;
+
+/// A request.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Ask {
+    /// All files.
+    List,
+    /// The volume.
+    Volume,
+    /// A file, by name.
+    File(String),
+    /// What is committed of a file's data, at most [`READ_BYTES`].
+    Read {
+        /// The file.
+        name: String,
+        /// First byte.
+        offset_bytes: u64,
+        /// Number of bytes.
+        length_bytes: u64,
+    },
+}
+
+/// The answer to a request.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Answer {
+    /// To [`Ask::List`].
+    List(Listing),
+    /// To [`Ask::Volume`].
+    Volume(Box<VolumeReport>),
+    /// To [`Ask::File`].
+    File(Box<FileReport>),
+    /// To [`Ask::Read`]: this many bytes follow.
+    Data(Data),
+    /// To no request: the recording has ended, and answers nothing more. A process that is killed does not send it.
+    Ended,
+    /// It failed.
+    Refused {
+        /// The exit status.
+        exit: u8,
+        /// What failed, and why.
+        what: String,
+        /// What may help.
+        hint: Option<String>,
+    },
+}
+
+/// What is known of a file when a part of it was read.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Data {
+    /// Bytes that follow: fewer than wanted at the end of what is committed.
+    pub length_bytes: u64,
+    /// Committed bytes of the file.
+    pub size_bytes: u64,
+    /// Whether the file is open for writing.
+    pub is_growing: bool,
+    /// Whether the data was compared with checksums.
+    pub verified: bool,
+    /// When it was committed, in nanoseconds since 1970.
+    pub modified_ns: u64,
+}
+
+impl From<&Failure> for Answer {
+    fn from(failure: &Failure) -> Self {
+        Self::Refused {
+            exit: failure.exit() as u8,
+            what: failure.to_string(),
+            hint: failure.remedy().map(str::to_owned),
+        }
+    }
+}
+
+impl Answer {
+    /// The failure of an answer that is one, or that fits no request of ours.
+    fn failure(self) -> Failure {
+        match self {
+            Self::Refused { exit, what, hint } => {
+                let failure = Failure::new(Exit::of(exit), what);
+                match hint {
+                    Some(hint) => failure.hint(hint),
+                    None => failure,
+                }
+            }
+            _ => Failure::other("the recording's process gave the answer to another question"),
+        }
+    }
+}
+
+/// The drive, by what stays the same whatever it is called and whoever drives it.
+fn identity(drive: &Drive) -> Option<String> {
+    let of_file = |path: &Path| {
+        let data = std::fs::metadata(path).ok()?;
+        Some(format!("file {}:{}", data.dev(), data.ino()))
+    };
+    match drive {
+        Drive::Nvme(resolved) => Some(of_nvme(resolved)),
+        Drive::Disk(disk) => Some(format!("disk {}", disk.name)),
+        Drive::File(path) => of_file(path),
+        Drive::Model(model) => of_file(model.file.as_deref()?),
+        Drive::Array(array) => {
+            let members: Option<Vec<String>> = array.drives().map(identity).collect();
+            Some(members?.join(", "))
+        }
+        Drive::Remote(_) => Some(format!("remote {drive}")),
+        // The one exists in one process only, the other has many clients by itself.
+        Drive::Ram(_) | Drive::Coprocessor(_) => None,
+    }
+}
+
+fn of_nvme(resolved: &Resolved) -> String {
+    let nsid = resolved.namespace.as_ref().and_then(|one| one.nsid);
+    let partition = resolved.partition.as_deref().unwrap_or_default();
+    let address = resolved.controller.address;
+    format!("nvme {address} {} {partition}", nsid.unwrap_or(1))
+}
+
+/// The name by which a drive was known to the kernel before the recording took it: for readers who call it that.
+fn former_name(name: &str) -> Option<String> {
+    let name = Path::new(name).file_name()?.to_str()?;
+    Some(format!("name {name}"))
+}
+
+/// The socket of a recording on what has this identity.
+fn address(identity: &str) -> io::Result<SocketAddr> {
+    let digest = Sha256::digest(identity.as_bytes());
+    let digits: String = digest
+        .iter()
+        .take(16)
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    SocketAddr::from_abstract_name(format!("straightway/live/{digits}"))
+}
+
+/// Whether the other end is root's or this user's.
+fn is_trusted(stream: &UnixStream) -> bool {
+    stranger(stream).is_none()
+}
+
+/// The user of the other end, unless it is root or this user.
+fn stranger(stream: &UnixStream) -> Option<String> {
+    match rustix::net::sockopt::socket_peercred(stream) {
+        Ok(peer) => {
+            let is_trusted = peer.uid.is_root() || peer.uid == rustix::process::geteuid();
+            (!is_trusted).then(|| peer.uid.as_raw().to_string())
+        }
+        Err(_) => Some("unknown".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::door::{Door, Letter};
+    use super::*;
+    use std::io::{BufRead, BufReader, Write};
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+    use std::sync::mpsc::channel;
+
+    #[test]
+    fn nonsense_ends_a_connection_and_nothing_else() {
+        let path = std::env::temp_dir().join(format!("straightway-live-{}", std::process::id()));
+        std::fs::write(&path, b"").unwrap();
+        let drive = Drive::File(path.clone());
+        let door = Door::open(&drive, &devices::Progress::default()).unwrap();
+        assert!(
+            Door::open(&drive, &devices::Progress::default()).is_none(),
+            "one recording on a drive"
+        );
+        let connect = || {
+            let address = address(&identity(&drive).unwrap()).unwrap();
+            UnixStream::connect_addr(&address).unwrap()
+        };
+        let (letters_to, letters) = channel();
+        let (ended, readers) = (AtomicBool::new(false), AtomicUsize::new(0));
+        std::thread::scope(|scope| {
+            let (door, ended, readers) = (&door, &ended, &readers);
+            scope.spawn(move || door.attend(scope, &letters_to, ended, readers));
+            let long = [b'x'; 1 << 20];
+            for nonsense in [&b"\n"[..], b"{}\n", b"\"List\"", b"\xff\xfe\n", &long] {
+                let mut stream = connect();
+                // It may end before it has everything.
+                let _ = stream.write_all(nonsense);
+                let _ = stream.shutdown(std::net::Shutdown::Write);
+                let mut line = Vec::new();
+                let _ = BufReader::new(stream).read_until(b'\n', &mut line);
+                assert_eq!(line, b"", "{:?}", nonsense.get(..10));
+            }
+            // One that leaves before its answer, and one that waits for it.
+            connect().write_all(b"\"Volume\"\n").unwrap();
+            let Letter { ask, reply } = letters.recv().unwrap();
+            assert!(matches!(ask, Ask::Volume), "{ask:?}");
+            let failure = Failure::missing("gone").hint("look");
+            let _ = reply.send((Answer::from(&failure), Vec::new()));
+            let mut stream = connect();
+            stream.write_all(b"\"List\"\n").unwrap();
+            let Letter { reply, .. } = letters.recv().unwrap();
+            reply.send((Answer::from(&failure), Vec::new())).unwrap();
+            let mut line = Vec::new();
+            BufReader::new(&stream)
+                .read_until(b'\n', &mut line)
+                .unwrap();
+            let answer: Answer = serde_json::from_slice(&line).unwrap();
+            let told = answer.failure();
+            assert_eq!(
+                (told.exit(), told.to_string().as_str()),
+                (Exit::Missing, "gone")
+            );
+            assert_eq!(told.remedy(), Some("look"));
+            // The end does not wait for one that takes nothing.
+            let mut stuck = connect();
+            stuck.write_all(b"\"List\"\n").unwrap();
+            let Letter { reply, .. } = letters.recv().unwrap();
+            let much = vec![0; 64 << 20];
+            reply.send((Answer::from(&failure), much)).unwrap();
+            ended.store(true, Ordering::Relaxed);
+            while readers.load(Ordering::Relaxed) > 0 {
+                std::thread::yield_now();
+            }
+            drop(stuck);
+        });
+        std::fs::remove_file(path).unwrap();
+    }
+}

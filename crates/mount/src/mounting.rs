@@ -1,0 +1,223 @@
+//! Mounts a volume's files, and unmounts them.
+
+use crate::asks::Ask;
+use crate::files::{MEMORY_BYTES, MOVE_BYTES};
+use crate::fuse::Folder;
+use crate::service;
+use crate::stale;
+use crate::tree::{FileFacts, SharedTree, Times, Tree};
+use crate::unmount::{self, Unmounted};
+use crate::view::View;
+use ::files::listing::Listing;
+use ::files::{Access, Mounted, OPEN_FILES, Route, Store, route, shown};
+use devices::Context;
+use devices::drive::Drive;
+use devices::failure::{Failure, Result};
+use devices::path::without_fua;
+use fuser::{MountOption, Session, SessionACL};
+use rustix::io::Errno;
+use std::path::PathBuf;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use units::counted;
+
+/// What the kernel reads ahead of a program that reads in order.
+const READ_AHEAD_BYTES: u32 = 4 << 20;
+
+/// What is mounted, where, and for whom.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The name of the device with the volume.
+    pub device: String,
+    /// The folder, which is empty for as long.
+    pub folder: PathBuf,
+    /// Whether files may be made, appended to, renamed and removed.
+    pub write: bool,
+    /// Whether the drive's force unit access is not trusted: it is flushed instead.
+    pub no_fua: bool,
+    /// What was written and not synced is made durable after this time, at the latest.
+    pub commit_interval: Duration,
+    /// Whether other users see it too.
+    pub allow_other: bool,
+    /// The path to the device.
+    pub route: Route,
+}
+
+impl Settings {
+    /// Shows the files until the folder is unmounted, or `context` is cancelled.
+    ///
+    /// # Errors
+    /// The device, the volume or the folder cannot be used.
+    pub fn mount(&self, context: &Context) -> Result<()> {
+        let status =
+            std::fs::metadata(&self.folder).map_err(|error| {
+                match Errno::from_io_error(&error) {
+                    Some(Errno::NOTCONN) => self.not_mounted(&error),
+                    _ => Failure::io("mounting at", &self.folder, &error),
+                }
+            })?;
+        if !status.is_dir() {
+            return Err(Failure::usage(format!(
+                "{} is not a folder",
+                self.folder.display()
+            )));
+        }
+        let drive = Drive::find(&context.roots, &self.device)?;
+        let mut options =
+            route::open_options(&self.route.with_buffers(MOVE_BYTES as u64, 1), self.write);
+        options.buffer_bytes += MEMORY_BYTES as usize;
+        let mut store = Store::of(context, drive, &options)?;
+        if self.no_fua {
+            store.opened.device = without_fua::wrap(store.opened.device);
+        }
+        let path = store.opened.name.clone();
+        context.say(format_args!("path: {path}"));
+        let access = match self.write {
+            true => Access::Write,
+            false => Access::Read,
+        };
+        let done = store.mount_for(access, OPEN_FILES, |mounted| self.serve(context, mounted));
+        store.close(done)
+    }
+
+    fn serve(&self, context: &Context, mounted: &Mounted<'_, '_>) -> Result<()> {
+        let listing = Listing::read(mounted)?;
+        for slot in &listing.damaged {
+            context.say(format_args!("cannot be shown: {slot} is damaged"));
+        }
+        let files = listing.files.into_iter().map(|file| FileFacts {
+            size_bytes: file.size_bytes,
+            allocated_bytes: file.allocated_bytes.unwrap_or(file.size_bytes),
+            times: Times::all(file.modified_ns),
+            is_removed: false,
+            name: file.name,
+        });
+        let (tree, hidden) = Tree::new(files);
+        for name in &hidden {
+            context.say(format_args!("cannot be shown as a file: `{}`", shown(name)));
+        }
+        let count = counted(tree.file_count(), "file");
+        let unshown = (hidden.len() + listing.damaged.len()) as u64;
+        let tree = Arc::new(SharedTree::new(tree));
+        let (asks, asked) = channel();
+        let (stale, stale_writes) = stale::queue();
+        let folder = Folder {
+            view: View {
+                tree: Arc::clone(&tree),
+                is_writable: self.write,
+                is_shared: self.allow_other,
+            },
+            saver: self
+                .write
+                .then(|| saver(asks.clone(), self.commit_interval)),
+            asks,
+            read_ahead_bytes: READ_AHEAD_BYTES,
+            stale,
+        };
+        let session = Session::new(folder, &self.folder, &self.options())
+            .and_then(|session| {
+                stale_writes.serve(session.notifier());
+                session.spawn()
+            })
+            .map_err(|error| self.not_mounted(&error))?;
+        // Without this it is 128 KiB.
+        linux::disk::set_read_ahead(&context.roots, &self.folder, READ_AHEAD_BYTES);
+        context.say(format_args!("{count} at {}", self.folder.display()));
+        let (serving, ended) = channel();
+        let refused = OnceLock::new();
+        let is_forced = || mounted.recall.is_requested() || refused.get().is_some();
+        let served = std::thread::scope(|scope| {
+            let refused = &refused;
+            scope.spawn(move || {
+                match unmount::unmount_at_request(&self.folder, &context.cancel, &ended) {
+                    Ok(Some(Unmounted::Busy)) => context.say(format_args!(
+                        "{} is in use: served until its files are closed",
+                        self.folder.display()
+                    )),
+                    Ok(_) => {}
+                    // Without this the service would not end.
+                    Err(error) => drop(refused.set(error)),
+                }
+            });
+            let served = service::serve(mounted, &tree, unshown, &asked, &is_forced);
+            drop(serving);
+            served
+        });
+        // Requests that come now are answered with EIO, not kept waiting.
+        drop(asked);
+        let ended = match (refused.into_inner(), &served) {
+            (Some(error), _) => Err(error),
+            (None, Ok(())) if !mounted.recall.is_requested() => session.join(),
+            (None, _) => match unmount::unmount(&self.folder) {
+                Ok(Unmounted::Idle) => session.join(),
+                Ok(Unmounted::Busy) => {
+                    // It would unmount again, when another mount may be there.
+                    std::mem::forget(session);
+                    Ok(())
+                }
+                Err(error) => Err(error),
+            },
+        };
+        served?;
+        ended.map_err(|error| self.not_unmounted(&error))
+    }
+
+    fn options(&self) -> fuser::Config {
+        let mut config = fuser::Config::default();
+        config.mount_options = vec![
+            match self.write {
+                true => MountOption::RW,
+                false => MountOption::RO,
+            },
+            MountOption::NoSuid,
+            MountOption::NoDev,
+            MountOption::NoAtime,
+            MountOption::DefaultPermissions,
+            // One word in the columns of `df`; a comma would end the option.
+            MountOption::FSName(self.device.replace([' ', '\t', '\n', ','], "_")),
+            MountOption::Subtype("straightway".to_owned()),
+        ];
+        if self.allow_other {
+            config.acl = SessionACL::All;
+        }
+        config
+    }
+
+    fn not_mounted(&self, error: &std::io::Error) -> Failure {
+        let failure = Failure::io("mounting at", &self.folder, error);
+        match Errno::from_io_error(error) {
+            // A mount that was killed has left it.
+            Some(Errno::NOTCONN) => failure.hint(self.unmounts()),
+            _ => failure.hint(
+                "root, or fusermount3 of the package fuse3, and the module fuse (modprobe fuse)",
+            ),
+        }
+    }
+
+    fn not_unmounted(&self, error: &std::io::Error) -> Failure {
+        Failure::io("unmounting", &self.folder, error).hint(self.unmounts())
+    }
+
+    /// The command that unmounts the folder.
+    fn unmounts(&self) -> String {
+        let command = match rustix::process::geteuid().is_root() {
+            true => "umount",
+            false => "fusermount3 -u",
+        };
+        format!("{command} {}", self.folder.display())
+    }
+}
+
+/// Asks now and then for what has waited to be made durable, until what is returned is dropped. Nothing waits longer than `interval`, and
+/// nothing less than half of it.
+fn saver(asks: Sender<Ask>, interval: Duration) -> Sender<()> {
+    let half = interval / 2;
+    let (ends, ended) = channel();
+    std::thread::spawn(move || {
+        while ended.recv_timeout(half) == Err(RecvTimeoutError::Timeout)
+            && asks.send(Ask::Save(half)).is_ok()
+        {}
+    });
+    ends
+}

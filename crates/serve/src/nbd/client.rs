@@ -1,0 +1,350 @@
+//! One connection of a server: its socket, its session, and what it still has to send.
+
+use super::tls::Certificates;
+use crate::Counts;
+use crate::address::Socket;
+use nbd::{Answer, Command, Engine, Event, Export, Key, Request, Session, Started, wire};
+use std::collections::VecDeque;
+use std::io::{self, IoSlice, Read, Write};
+use std::time::Instant;
+
+/// Bytes that one read of the socket takes, except of a write's payload.
+const INPUT_BYTES: usize = 16 << 10;
+/// Replies without data that wait for the client, in bytes; above this its next requests wait.
+const MAX_WAITING_BYTES: usize = 64 << 10;
+/// Messages in one turn, so that others have theirs.
+const TURN_MESSAGES: usize = 64;
+/// Pieces of replies in one system call.
+const SLICES: usize = 32;
+
+/// What waits to be sent.
+enum Reply {
+    Bytes(Vec<u8>),
+    /// A read's data, from the device's buffers.
+    Data(Answer),
+}
+
+impl Reply {
+    fn len(&self) -> usize {
+        match self {
+            Self::Bytes(bytes) => bytes.len(),
+            Self::Data(answer) => answer.data_bytes(),
+        }
+    }
+
+    fn from(&self, sent: usize) -> &[u8] {
+        match self {
+            Self::Bytes(bytes) => bytes.get(sent..).unwrap_or_default(),
+            Self::Data(answer) => answer.data(sent),
+        }
+    }
+}
+
+/// Whether a connection goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Life {
+    /// It goes on.
+    Open,
+    /// The client is gone, or broke the protocol.
+    Lost,
+}
+
+/// A connection.
+pub struct Client {
+    /// Its number in the engine; none until it has a place there.
+    pub number: Option<usize>,
+    /// Its socket.
+    pub socket: Option<Box<dyn Socket>>,
+    /// Whether the socket may have bytes, and may take some.
+    pub readable: bool,
+    pub writable: bool,
+    /// No more requests are taken; it ends when all replies were sent.
+    pub closing: bool,
+    /// When it connected.
+    pub began: Instant,
+    /// The turn in which its last bytes came, or in which it connected.
+    pub heard: u64,
+    session: Session,
+    input: Vec<u8>,
+    taken: usize,
+    /// A request that waits for buffers.
+    pending: Option<Request>,
+    /// The write whose payload is arriving.
+    writing: Option<Key>,
+    replies: VecDeque<Reply>,
+    /// With which it becomes encrypted.
+    certificates: Option<Certificates>,
+    /// When all replies were sent, TLS begins.
+    starts_tls: bool,
+    /// Bytes of the first reply that were sent.
+    sent: usize,
+    waiting_bytes: usize,
+}
+
+impl Client {
+    /// A new connection.
+    pub fn new(socket: Box<dyn Socket>, certificates: Option<Certificates>, turn: u64) -> Self {
+        let session = match certificates {
+            Some(_) => Session::requiring_tls(),
+            None => Session::new(),
+        };
+        let mut client = Self {
+            number: None,
+            socket: Some(socket),
+            readable: true,
+            writable: true,
+            closing: false,
+            began: Instant::now(),
+            heard: turn,
+            session,
+            input: Vec::new(),
+            taken: 0,
+            pending: None,
+            writing: None,
+            replies: VecDeque::new(),
+            certificates,
+            starts_tls: false,
+            sent: 0,
+            waiting_bytes: 0,
+        };
+        client.reply(Reply::Bytes(wire::greeting().to_vec()));
+        client
+    }
+
+    /// Whether the handshake is over.
+    pub const fn is_in_transmission(&self) -> bool {
+        self.session.is_in_transmission()
+    }
+
+    /// Whether it waits for bytes of the client.
+    pub fn wants_input(&self) -> bool {
+        let is_open = !self.closing || self.session.payload_bytes() > 0;
+        is_open
+            && !self.starts_tls
+            && self.pending.is_none()
+            && self.waiting_bytes < MAX_WAITING_BYTES
+    }
+
+    /// Whether it has something to send.
+    pub fn wants_output(&self) -> bool {
+        let socket = self.socket.as_ref();
+        !self.replies.is_empty() || socket.is_some_and(|socket| socket.wants_output())
+    }
+
+    /// Whether the payload of a write that was begun is still arriving.
+    pub const fn is_within_payload(&self) -> bool {
+        self.session.payload_bytes() > 0 && self.pending.is_none()
+    }
+
+    /// Takes messages, as many as are there, fit and are due. Returns whether it goes on, and whether more may follow at once.
+    pub fn receive(
+        &mut self,
+        engine: &mut Engine,
+        export: &Export,
+        counts: &mut Counts,
+    ) -> (Life, bool) {
+        for _ in 0..TURN_MESSAGES {
+            if let (Some(request), false) = (self.pending, self.closing) {
+                let Some(number) = self.number else {
+                    return (Life::Open, false);
+                };
+                match engine.begin(number, request) {
+                    Started::Later => return (Life::Open, false),
+                    Started::Accepted(key) => {
+                        self.pending = None;
+                        self.writing = (request.command == Command::Write).then_some(key);
+                    }
+                }
+            }
+            if !self.wants_input() {
+                return (Life::Open, false);
+            }
+            match self.message(engine, export, counts) {
+                Ok(true) => {}
+                Ok(false) => return (Life::Open, false),
+                Err(_) => return (Life::Lost, false),
+            }
+        }
+        (Life::Open, true)
+    }
+
+    /// Takes one message, or bytes of one; false: there are none.
+    fn message(
+        &mut self,
+        engine: &mut Engine,
+        export: &Export,
+        counts: &mut Counts,
+    ) -> io::Result<bool> {
+        if self.session.payload_bytes() > 0 {
+            return self.payload(engine);
+        }
+        let mut out = Vec::new();
+        let input = self.input.get(self.taken..).unwrap_or_default();
+        let (taken, event) = self.session.advance(export, input, &mut out);
+        self.taken += taken;
+        if !out.is_empty() {
+            self.reply(Reply::Bytes(out));
+        }
+        match event {
+            Event::More => return self.fill(),
+            Event::Message | Event::Payload => {}
+            Event::Refused => counts.refused += 1,
+            Event::StartTls if self.taken < self.input.len() => {
+                // It was not encrypted, and may not be the client's.
+                return Err(io::ErrorKind::InvalidData.into());
+            }
+            Event::StartTls => self.starts_tls = true,
+            Event::Request(request) => self.pending = Some(request),
+            Event::Closed(end) if end.is_clean() => self.closing = true,
+            Event::Closed(_) => return Err(io::ErrorKind::InvalidData.into()),
+        }
+        Ok(true)
+    }
+
+    /// Takes bytes of a write's payload into the device's buffers.
+    fn payload(&mut self, engine: &mut Engine) -> io::Result<bool> {
+        let Some(key) = self.writing else {
+            return Err(io::ErrorKind::InvalidData.into());
+        };
+        let space = engine.space(key);
+        let held = self.input.get(self.taken..).unwrap_or_default();
+        let count = match held.is_empty() {
+            false => {
+                let count = held.len().min(space.len());
+                space[..count].copy_from_slice(&held[..count]);
+                self.taken += count;
+                count
+            }
+            true => match read(&mut self.socket, space, &mut self.readable)? {
+                None => return Ok(false),
+                Some(count) => count,
+            },
+        };
+        engine.filled(key, count);
+        self.session.take_payload(count as u32);
+        Ok(true)
+    }
+
+    /// Reads from the socket; false: nothing is there.
+    fn fill(&mut self) -> io::Result<bool> {
+        self.input.resize(INPUT_BYTES, 0);
+        self.taken = 0;
+        let count = read(&mut self.socket, &mut self.input, &mut self.readable);
+        self.input
+            .truncate(count.as_ref().map_or(0, |count| count.unwrap_or(0)));
+        Ok(count?.is_some())
+    }
+
+    /// Queues the answer to a request.
+    pub fn answer(&mut self, answer: Answer, engine: &mut Engine) {
+        let mut head = Vec::new();
+        nbd::put_head(&answer, self.session.is_structured(), &mut head);
+        self.reply(Reply::Bytes(head));
+        match answer.data_bytes() {
+            0 => engine.give_back(answer),
+            _ => self.reply(Reply::Data(answer)),
+        }
+    }
+
+    fn reply(&mut self, reply: Reply) {
+        if let Reply::Bytes(bytes) = &reply {
+            self.waiting_bytes += bytes.len();
+        }
+        self.replies.push_back(reply);
+    }
+
+    /// Sends what the socket takes.
+    pub fn send(&mut self, engine: &mut Engine) -> Life {
+        while self.writable && self.wants_output() {
+            let Some(socket) = &mut self.socket else {
+                return Life::Lost;
+            };
+            let mut slices = Vec::with_capacity(SLICES);
+            let mut sent = self.sent;
+            'all: for reply in &self.replies {
+                while sent < reply.len() {
+                    if slices.len() == SLICES {
+                        break 'all;
+                    }
+                    let bytes = reply.from(sent);
+                    sent += bytes.len().max(1);
+                    slices.push(IoSlice::new(bytes));
+                }
+                sent = 0;
+            }
+            let written = match slices.is_empty() {
+                true => socket.flush().map(|()| 0),
+                false => socket.write_vectored(&slices),
+            };
+            match written {
+                Ok(0) if slices.is_empty() && socket.wants_output() => self.writable = false,
+                Ok(count) => self.advance(count, engine),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.writable = false,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return Life::Lost,
+            }
+        }
+        if self.starts_tls && self.replies.is_empty() {
+            self.starts_tls = false;
+            self.readable = true;
+            let socket = self.socket.take().zip(self.certificates.as_ref());
+            let wrapped = socket.map(|(socket, certificates)| certificates.wrap(socket));
+            let Some(Ok(socket)) = wrapped else {
+                return Life::Lost;
+            };
+            self.socket = Some(socket);
+        }
+        Life::Open
+    }
+
+    fn advance(&mut self, count: usize, engine: &mut Engine) {
+        self.sent += count;
+        while let Some(reply) = self.replies.front() {
+            let len = reply.len();
+            if self.sent < len {
+                break;
+            }
+            self.sent -= len;
+            match self.replies.pop_front() {
+                Some(Reply::Data(answer)) => engine.give_back(answer),
+                _ => self.waiting_bytes = self.waiting_bytes.saturating_sub(len),
+            }
+        }
+    }
+
+    /// Returns everything that it holds, at its end.
+    pub fn release(self, engine: &mut Engine) {
+        if let Some(number) = self.number {
+            engine.abandon(number);
+        }
+        for reply in self.replies {
+            if let Reply::Data(answer) = reply {
+                engine.give_back(answer);
+            }
+        }
+    }
+}
+
+/// Reads from a socket that may have bytes; `None`: it has none now.
+fn read(
+    socket: &mut Option<Box<dyn Socket>>,
+    space: &mut [u8],
+    readable: &mut bool,
+) -> io::Result<Option<usize>> {
+    if !*readable {
+        return Ok(None);
+    }
+    let Some(socket) = socket else {
+        return Err(io::ErrorKind::NotConnected.into());
+    };
+    match socket.read(space) {
+        Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
+        Ok(count) => Ok(Some(count)),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            *readable = false;
+            Ok(None)
+        }
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(Some(0)),
+        Err(error) => Err(error),
+    }
+}
