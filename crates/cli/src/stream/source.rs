@@ -388,20 +388,60 @@ fn short() -> Timespec {
 
 fn accept(address: &str, stop: &dyn Fn() -> bool) -> Result<(TcpListener, TcpStream)> {
     let listener = senders::listen(address)?;
+    let stream = accept_at(&listener, address, stop)?;
+    Ok((listener, stream))
+}
+
+fn accept_at(listener: &TcpListener, address: &str, stop: &dyn Fn() -> bool) -> Result<TcpStream> {
+    wait_for(listener, stop).map_err(|failure| {
+        failure.unwrap_or_else(|| {
+            Failure::interrupted(format!(
+                "interrupted before a sender connected to {address}"
+            ))
+        })
+    })?;
+    let (stream, _) = listener.accept().map_err(|error| no("accepting", &error))?;
+    senders::ask_when_silent(&stream);
+    Ok(stream)
+}
+
+/// Waits until a descriptor can be read. The error is none if `stop` was set first.
+fn wait_for(what: &impl AsFd, stop: &dyn Fn() -> bool) -> std::result::Result<(), Option<Failure>> {
     loop {
         if stop() {
-            return Err(Failure::interrupted(format!(
-                "interrupted before a sender connected to {address}"
-            )));
+            return Err(None);
         }
-        let ready = is_readable(&listener).or_else(|error| match is_not_yet(error.kind()) {
-            true => Ok(false),
-            false => Err(error),
-        });
-        if ready.map_err(|error| no("waiting for a sender", &error))? {
-            let (stream, _) = listener.accept().map_err(|error| no("accepting", &error))?;
-            senders::ask_when_silent(&stream);
-            return Ok((listener, stream));
+        match is_readable(what) {
+            Ok(true) => return Ok(()),
+            Ok(false) => {}
+            Err(error) if is_not_yet(error.kind()) => {}
+            Err(error) => return Err(Some(no("waiting for a sender", &error))),
+        }
+    }
+}
+
+/// The next sender that sends something: who only connects, as to see whether somebody listens, is not one.
+///
+/// # Errors
+/// `stop` was set before, or waiting failed.
+pub fn next_sender(
+    listener: &TcpListener,
+    address: &str,
+    stop: &dyn Fn() -> bool,
+) -> Result<TcpStream> {
+    let stopped = |failure: Option<Failure>| {
+        failure.unwrap_or_else(|| {
+            Failure::interrupted(format!(
+                "interrupted before a sender at {address} sent anything"
+            ))
+        })
+    };
+    loop {
+        let stream = accept_at(listener, address, stop)?;
+        wait_for(&stream, stop).map_err(stopped)?;
+        match stream.peek(&mut [0]) {
+            Ok(0) | Err(_) => {}
+            Ok(_) => return Ok(stream),
         }
     }
 }

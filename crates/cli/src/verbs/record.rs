@@ -5,6 +5,7 @@ mod feed;
 mod files;
 mod outcome;
 mod segmented;
+mod senders;
 
 use crate::Context;
 use crate::console::Console;
@@ -22,7 +23,7 @@ use crate::stream::report::{RecordedFile, Rehearsal, network_stall_text};
 use crate::stream::segments::SegmentArgs;
 use crate::stream::segments::files::gaps_name;
 use crate::stream::segments::template::Template;
-use crate::stream::source::Source;
+use crate::stream::source::{Source, next_sender};
 use crate::stream::volume_host::VolumeHost;
 use crate::stream::{BUFFERS, check_block};
 use crate::verbs::put::check_name;
@@ -30,6 +31,7 @@ use ::files::{Access, Checksums, Mounted, Route, Store, now_ns, route, warn_of_m
 use clap::{Args, ValueEnum};
 use feed::{Feed, Produce};
 use linux::TscClock;
+use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use stream::{RecordOptions, RecordReport};
@@ -54,8 +56,10 @@ pub enum Policy {
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 SOURCE is stdin, a file, pattern (each eight bytes hold their own offset), udp://ADDR:PORT (bound
-there) or tcp://ADDR:PORT (listens there for one sender, and for another when it has left; with --once, for
-samples and for messages it ends then). A file and the pattern need a --rate: block
+there) or tcp://ADDR:PORT (listens there for one sender, and for another when it has left; with --once it ends
+then). With --format sigmf or mcap another sender is another recording: with --segment it begins the next segment, with
+a report of its own, and until it comes the volume is free for other processes; without, the first one ends
+the recording. A file and the pattern need a --rate: block
 n arrives n block times after the start. Blocks of other sources arrive when they are read, with a
 --rate not earlier than it allows. The deadline counts from the arrival, so that a lag is noticed.
 
@@ -137,7 +141,7 @@ pub struct Record {
     /// Where to record from
     #[arg(long, value_name = "SOURCE", default_value = "stdin")]
     pub from: From,
-    /// End when the sender of a tcp:// source leaves, instead of listening again
+    /// End when the sender of a tcp:// source leaves, instead of listening again; for samples and messages without --segment it does
     #[arg(long)]
     pub once: bool,
     /// What happens to a block if no buffer is empty
@@ -310,6 +314,9 @@ impl Record {
         let drive = Drive::find(&context.roots, &self.device)?;
         self.warn_of_stalls(context, &drive);
         Source::refuse_own(&self.from.0, &context.roots, &drive)?;
+        if let Some(address) = self.address_of_senders() {
+            return self.run_each_sender(context, address);
+        }
         let is_raw = self.format == Format::Raw;
         let remote = match self.no_fua || self.append || !is_raw || self.segments.segment.is_some()
         {
@@ -320,17 +327,27 @@ impl Record {
             Some(mut remote) => self.record(context, &mut remote, RemoteVolume::NAME)?,
             None => self.record_here(context, drive, Feed::Named)?,
         };
-        match self.json {
-            true => context.console.json(&report)?,
-            false => {
-                let gaps = (self.policy == Policy::Drop).then(|| gaps_name(&self.name));
-                report.say(&context.progress, gaps.as_deref());
-            }
+        self.print(context, &report)?;
+        if report.ended_by == "source" && self.ends_with_sender() {
+            context.say(
+                "the sender left, which ends a recording with --format in one file (hint: with --segment SIZE|TIME the next sender begins the next segment)",
+            );
         }
         match failure {
             Some(failure) => Err(failure),
             None if report.is_good() => Ok(Exit::Done),
             None => Ok(Exit::Late),
+        }
+    }
+
+    fn print(&self, context: &Context, report: &RecordedFile) -> Result<()> {
+        match self.json {
+            true => context.console.json(report),
+            false => {
+                let gaps = (self.policy == Policy::Drop).then(|| gaps_name(&self.name));
+                report.say(&context.progress, gaps.as_deref());
+                Ok(())
+            }
         }
     }
 
@@ -445,12 +462,32 @@ impl Record {
 
     fn open_source(&self, context: &devices::Context, host: &impl VolumeHost) -> Result<Source> {
         let stop = || context.cancel.is_set() || host.is_recalled();
-        // What another sender sent would begin inside a sample, or as another stream.
+        // What another sender sent would begin inside a sample, or as another stream: in segments each begins its own.
         let is_once = self.once || self.format != Format::Raw;
         Source::open(&self.from.0, is_once, &stop).map_err(|failure| match host.is_recalled() {
             true => unplugged(host),
             false => failure,
         })
+    }
+
+    fn first_sender(
+        &self,
+        context: &devices::Context,
+        host: &impl VolumeHost,
+        listener: &TcpListener,
+    ) -> Result<TcpStream> {
+        let stop = || context.cancel.is_set() || host.is_recalled();
+        let address = self.address_of_senders().unwrap_or_default();
+        let sender = next_sender(listener, address, &stop);
+        sender.map_err(|failure| match host.is_recalled() {
+            true => unplugged(host),
+            false => failure,
+        })
+    }
+
+    fn sender(&self, stream: TcpStream) -> Source {
+        let address = self.address_of_senders().unwrap_or_default();
+        Source::Stream(Box::new(stream), address.to_owned())
     }
 
     /// Refuses a block that the device does not have.

@@ -22,6 +22,7 @@ mod quirks;
 mod ring;
 mod samples;
 mod segments;
+mod senders;
 mod serve;
 mod signatures;
 mod slow;

@@ -12,6 +12,7 @@ use block::Buffer;
 use devices::Context;
 use devices::failure::Result;
 use files::Mounted;
+use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, Mutex};
 use stream::RecordReport;
@@ -23,6 +24,10 @@ pub type Produce<'p> = Box<dyn FnOnce(Receiver<Buffer>, &Sender<Message>) -> Pro
 pub enum Feed<'p> {
     /// What `--from` names.
     Named,
+    /// The first sender at the address that `--from` names.
+    Listening(&'p TcpListener),
+    /// A sender that has connected there.
+    Sender(TcpStream),
     /// A program that is not the command, and where it sees the counters.
     Program(Arc<Mutex<RecordReport>>, Produce<'p>),
 }
@@ -43,15 +48,35 @@ impl<'p> Feed<'p> {
     ) -> Result<OpenFeed<'p>> {
         Ok(match self {
             Self::Named => {
-                let source = record.of_format(record.open_source(context, host)?)?;
-                // What describes the samples has the time of the first one, and is stored before it.
-                if record.format == Format::Sigmf {
-                    record.wait_for_first(context, host, &source)?;
-                }
-                OpenFeed::Source(source)
+                let source = record.open_source(context, host)?;
+                OpenFeed::Source(Self::begun(record, context, host, source)?)
+            }
+            Self::Listening(listener) => {
+                let stream = record.first_sender(context, host, listener)?;
+                let source = record.sender(stream);
+                OpenFeed::Source(Self::begun(record, context, host, source)?)
+            }
+            Self::Sender(stream) => {
+                let source = record.sender(stream);
+                OpenFeed::Source(Self::begun(record, context, host, source)?)
             }
             Self::Program(watch, produce) => OpenFeed::Program(watch, produce),
         })
+    }
+
+    /// A source that begins as its format does.
+    fn begun(
+        record: &Record,
+        context: &Context,
+        host: &impl VolumeHost,
+        source: Source,
+    ) -> Result<Source> {
+        let source = record.of_format(source)?;
+        // What describes the samples has the time of the first one, and is stored before it.
+        if record.format == Format::Sigmf {
+            record.wait_for_first(context, host, &source)?;
+        }
+        Ok(source)
     }
 }
 
