@@ -133,6 +133,7 @@ demo:
 	@tools/demo
 
 test:
+	@tools/space
 	@tools/setup base lab lab-aarch64 aarch64 backports trixie chario fio gstreamer packages riscv blast mkfs instrument python wheel rtl
 	@tools/test $(ONLY)
 

@@ -69,16 +69,16 @@ def pytest_collection_modifyitems(config, items):
     """Leaves out the cells that another part has (tools/suites/deal.py)."""
     if (part := deal.part()) is None:
         return
-    cells = {}
+    costs, cells, members = order.committed(), {}, {}
     for item in items:
-        if mark := item.get_closest_marker("cells"):
-            dimension = mark.args[0]
-            values = getattr(item, "callspec", None)
-            cells[item.nodeid] = (dimension, str(values.params.get(dimension)) if values else None)
-    parts = deal.dealt(cells, order.committed())
-    config.cells = (part, len(cells), sum(part in taken for taken in parts.values()))
-    config.hook.pytest_deselected(items=[item for item in items if part not in parts.get(item.nodeid, {part})])
-    items[:] = [item for item in items if part in parts.get(item.nodeid, {part})]
+        if found := deal.cell(item):
+            name, group = found
+            cells[name] = group
+            members.setdefault(name, []).append(item.nodeid)
+    parts = deal.dealt(cells, {name: sum(costs.get(test, order.UNKNOWN_S) for test in tests) for name, tests in members.items()})
+    left = {test for name, tests in members.items() if part not in parts[name] for test in tests}
+    config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left])
+    items[:] = [item for item in items if item.nodeid not in left]
 
 
 # --- What a test costs ---------------------------------------------------------------------------
@@ -169,7 +169,8 @@ LAB = ROOT / "build" / "lab"
 
 
 def pytest_configure(config):
-    config.addinivalue_line("markers", "cells(dimension): dealt into parts, of which a run takes one (tools/suites/deal.py)")
+    for mark in ("cells(dimension, value)", "shapes(parameter, always)", "repeated()"):
+        config.addinivalue_line("markers", f"{mark}: dealt into parts, of which a run takes one (tools/suites/deal.py)")
     # lab/guest.py adds a line to this file for each boot.
     os.environ.setdefault("LAB_BOOTS", str(LAB / "boots.jsonl"))
     config.guests_since = time.time()

@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 import scripted
 from chario_guest import built
 from scripted import ROOT, disturbed, guest
@@ -17,6 +18,7 @@ KEYS = {
 }
 
 
+@pytest.mark.repeated()
 def test_every_path_is_compared_and_counted():
     folder = ROOT / "out" / "test-compare"
     module = built()

@@ -8,6 +8,7 @@ from scripted import DRIVE
 READ = "dd if=$NODE of=/dev/null bs=4K count=10 iflag=direct status=none"
 
 
+@pytest.mark.cells("kernel")
 @pytest.mark.parametrize("kernel", ("stock", "rt"))
 def test_a_read_of_chario_is_a_timeline(kernel):
     chario(

@@ -45,6 +45,7 @@ def test_a_write_that_the_network_held_is_not_executed_after_a_newer_one_and_an_
 
 
 # partner: nvmet | target
+@pytest.mark.cells("kernel")
 def test_states_of_the_path_another_namespace_and_what_info_and_trim_do(kernel):
     script = r"""
     target 1

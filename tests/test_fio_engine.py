@@ -124,6 +124,7 @@ def test_an_engine_for_another_fio_says_so(tmp_path):
     assert done.returncode != 0 and "build it again" in done.stdout + done.stderr
 
 
+@pytest.mark.repeated()
 def test_fio_and_our_loop_agree():
     """The drive accepts 400 commands per second, so that both wait for it and not for this machine, which has other load."""
     rounds = "".join(f" --name={round} --stonewall" for round in range(5))

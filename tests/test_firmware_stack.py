@@ -12,6 +12,7 @@ from figure_areas.stack import OBJDUMP, deepest
 CASES = [(bits, features, "virt") for _, features, *_ in firmware_sizes.PROGRAMS for bits in (32, 64)]
 
 
+@pytest.mark.cells("bits")
 @pytest.mark.parametrize(("bits", "features", "board"), [*CASES, (64, ["mapped"], "virt-mapped")], ids=str)
 def test_the_stack_is_as_large_as_its_bound(bits, features, board):
     if not shutil.which(OBJDUMP):

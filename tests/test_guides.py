@@ -27,6 +27,7 @@ def test_every_guide_is_followed():
     assert all(f"({page}.md)" in readme for page in [*PAGES, "firmware"])
 
 
+@pytest.mark.shapes("page")
 @pytest.mark.parametrize("page", PAGES)
 def test_a_guide_does_what_it_says(page):
     said = guest(f"PATH=$PWD/target/release:$PATH\n{script_of(page)}\necho the end", "--drive", DRIVE, timeout=300)

@@ -8,6 +8,7 @@ import json
 import statistics
 import subprocess
 
+import pytest
 from chario_guest import built
 from scripted import ROOT, disturbed, guest, needs, own_guest
 
@@ -66,6 +67,7 @@ def test_without_tracefs_this_is_reported():
     )
 
 
+@pytest.mark.repeated()
 def test_a_sweep_ranks_paths_and_fio_agrees():
     """With fio, only paths that wait for the drive: paths that poll, and memory, would keep the processor busy all the time."""
     needs("fio")
@@ -107,6 +109,7 @@ def test_a_sweep_ranks_paths_and_fio_agrees():
         assert len(rows) == sum(len(one["results"]) for one in swept["comparisons"])
 
 
+@pytest.mark.repeated()
 def test_a_periodic_task_has_a_box_under_each_condition_on_both_kernels():
     for kernel in ("stock", "rt"):
         guest(
@@ -124,6 +127,7 @@ def test_a_periodic_task_has_a_box_under_each_condition_on_both_kernels():
         assert all(cell["response"]["count"] == 10 for cell in periodic["cells"])
 
 
+@pytest.mark.repeated()
 def test_a_limit_is_named_and_confirmed():
     guest(
         r"""
@@ -146,6 +150,7 @@ def test_a_limit_is_named_and_confirmed():
     }
 
 
+@pytest.mark.repeated()
 def test_the_processor_s_speed_is_told_from_guests_that_count_instructions():
     """Three guests, whose instructions take 1, 2 and 4 ns: memory is all work, and its rate follows exactly."""
     for shift in (0, 1, 2):
@@ -170,6 +175,7 @@ def test_the_processor_s_speed_is_told_from_guests_that_count_instructions():
     assert ram["work_share"] > 0.95 and ram["misfit"] < 0.05
 
 
+@pytest.mark.repeated()
 def test_a_profile_tells_copying_from_the_rest():
     needs("perf")
     guest(

@@ -26,19 +26,23 @@ def test_every_path_reads_what_every_path_wrote():
     test_data.test_every_path_reads_what_every_path_wrote(DRIVE, ("--kernel", KERNEL))
 
 
+@pytest.mark.cells("kernel", KERNEL)
 def test_every_call_of_chario_does_what_the_manual_says():
     test_chario.test_every_call_does_what_the_manual_says(KERNEL)
 
 
+@pytest.mark.cells("kernel", KERNEL)
 def test_a_read_of_chario_is_a_timeline():
     test_events.test_a_read_of_chario_is_a_timeline(KERNEL)
 
 
+@pytest.mark.cells("kernel", KERNEL)
 def test_files_on_its_target():
     test_fabric.test_files_on_a_target_with_digests_and_queues_and_what_is_refused(("--kernel", KERNEL))
 
 
 # partner: Linux | host kernel
+@pytest.mark.cells("kernel", KERNEL)
 def test_every_rule_of_a_folder_that_is_written():
     test_mount.test_every_rule_and_error_of_a_folder_that_is_written(("--kernel", KERNEL))
 

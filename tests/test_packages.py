@@ -138,6 +138,7 @@ def interface(module):
     return facts, {line.split()[-1] for line in run("nm", "--undefined-only", module).splitlines()}
 
 
+@pytest.mark.cells("kernel")
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_dkms_builds_the_module_that_the_lab_loads(packages, tmp_path, kernel):
     # The headers of the newest kernel bring vmlinux, so the kernel's build adds types for tracers, by pahole.

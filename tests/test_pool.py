@@ -18,6 +18,8 @@ import resident as residents
 from pool import ROOT, Pool, TestBroke, guests, machine_for
 from resident import LATE_S, Done, Resident
 
+pytestmark = pytest.mark.cells("lab")
+
 DRIVES = ("--drive", "size=64M,serial=ONE,logical_block_size=4096", "--drive", "size=32M,serial=TWO,iops=1000")
 LEAVE = """
 test -z "$(find /tmp /dev/shm -mindepth 1)" || exit 9

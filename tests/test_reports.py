@@ -117,6 +117,7 @@ def look(report, width, *options):
     return json.loads(html.unescape(text))
 
 
+@pytest.mark.cells("width")
 @pytest.mark.parametrize("width", [1280, 360])
 def test_nothing_overflows_and_plots_are_whole(report, width):
     seen = look(report, width)
@@ -135,10 +136,12 @@ def test_nothing_overflows_and_plots_are_whole(report, width):
         assert seen["pictures"] and all(seen["pictures"]), "the picture that was made elsewhere is not shown"
 
 
+@pytest.mark.shapes("report")
 def test_it_is_dark_where_the_reader_wants_it_dark(report):
     assert look(report, 800, DARK)["paper"] == "rgb(20, 22, 26)"
 
 
+@pytest.mark.cells("size")
 @pytest.mark.parametrize("size", ["light", "phone"])
 def test_screenshots(report, size):
     picture = report / f"{size}.png"

@@ -2,12 +2,14 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 
 import pytest
 
 from suites import deal, order, process, python, result
+from suites.result import ROOT
 
 
 def test_long_tests_go_first_and_a_worker_keeps_to_its_guests():
@@ -91,12 +93,12 @@ def test_goes_on():
 """
 
 
-def pytest_of(folder, tests, **variables):
+def pytest_of(folder, tests, *words, **variables):
     """What pytest prints about these tests, with this project's conftest.py."""
     (folder / "conftest.py").write_text((order.ROOT / "conftest.py").read_text("utf-8").replace(
         "ROOT = Path(__file__).parent", f"ROOT = Path({str(order.ROOT)!r})"), "utf-8")
     (folder / "test_one.py").write_text(tests, "utf-8")
-    return subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", folder],
+    return subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *words, folder],
                           env=os.environ | variables, capture_output=True, text=True).stdout  # fmt: skip
 
 
@@ -145,6 +147,70 @@ def test_a_run_takes_its_part_of_the_cells(tmp_path):
     for part in range(deal.PARTS):
         assert "3 passed, 6 deselected" in pytest_of(tmp_path, CELLS, STRAIGHTWAY_CELLS=str(part))
     assert "9 passed" in pytest_of(tmp_path, CELLS, STRAIGHTWAY_CELLS=deal.ALL)
+
+
+SHAPES = """
+import pytest
+
+@pytest.mark.shapes("shape", always={"x"})
+@pytest.mark.parametrize("shape", ["x", "a", "b", "c", "d"])
+@pytest.mark.parametrize("what", ["one", "two"])
+def test_shape(shape, what):
+    print(f"ran {shape} {what}")
+
+@pytest.mark.cells("kernel", "a")
+def test_of_a_kernel():
+    print("ran the kernel")
+
+@pytest.mark.repeated()
+@pytest.mark.parametrize("number", range(4))
+def test_again(number):
+    print(f"ran again {number}")
+"""
+
+
+def test_shapes_are_dealt_whole_and_a_value_that_only_one_test_has_is_in_every_part(tmp_path):
+    seen = []
+    for part in range(deal.PARTS):
+        output = pytest_of(tmp_path, SHAPES, "-s", STRAIGHTWAY_CELLS=str(part))
+        ran = set(re.findall(r"ran (\w+ \w+)", output))
+        (other,) = {name.split()[0] for name in ran} - {"x", "the", "again"}
+        assert {"x one", "x two", f"{other} one", f"{other} two", "the kernel"} <= ran and len(ran) == 6, ran
+        seen.append((other, *(name for name in ran if "again" in name)))
+    assert {one[0] for one in seen} == set("abcd") and len({one[1] for one in seen}) == 4, seen
+
+
+def test_a_part_makes_a_quarter_of_the_random_runs(monkeypatch):
+    for text, expected in (("all", (1, 16)), ("3", (1, 4))):
+        monkeypatch.setenv(deal.VARIABLE, text)
+        assert (deal.share(1), deal.share(16)) == expected
+        assert len(deal.taken({str(number): "group" for number in range(8)})) == {"all": 8, "3": 2}[text]
+
+
+DF = """#!/bin/sh
+case $1 in
+    --output=target) echo Mounted; [ "$4$3$2" = . ] && echo / || echo /other ;;
+    *) echo Avail; [ "$3" = . ] && echo CLONE || echo OTHER ;;
+esac
+"""
+
+
+def test_too_little_space_is_said_in_one_line(tmp_path):
+    """Below the clone, and in the temporary folder."""
+    df = tmp_path / "df"
+
+    def space(clone, other):
+        df.write_text(DF.replace("CLONE", clone).replace("OTHER", other))
+        df.chmod(0o755)
+        done = subprocess.run([ROOT / "tools" / "space"], env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "TMPDIR": str(tmp_path)},
+                              capture_output=True, text=True)  # fmt: skip
+        return done.returncode, done.stderr
+
+    assert space("999999", "999999") == (0, "")
+    status, said = space("100", "999999")
+    assert status == 1 and said.startswith(f"test: {ROOT} has 100 MiB free") and said.count("\n") == 1 and "hint: " in said, said
+    status, said = space("999999", "100")
+    assert status == 1 and said.startswith(f"test: {tmp_path} has 100 MiB free") and "TMPDIR" in said, said
 
 
 def test_a_part_that_does_not_exist_is_refused(monkeypatch):

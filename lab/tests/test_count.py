@@ -11,6 +11,8 @@ import pytest
 
 from test_lab import BUILD, OUT, REPOSITORY, lab
 
+pytestmark = pytest.mark.cells("lab")
+
 PROGRAM = r"""
 #define _GNU_SOURCE
 #define COUNT_MESSAGES

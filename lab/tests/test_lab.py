@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.cells("lab")
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 RUN = REPOSITORY / "lab" / "run"
 BUILD = REPOSITORY / "build" / "lab"

@@ -9,6 +9,8 @@ import pytest
 
 from test_lab import OUT, REPOSITORY, lab
 
+pytestmark = pytest.mark.cells("lab")
+
 LOOK = r"""
 say() { printf '%s=%s\n' "$1" "$2"; }
 say kernel "$(uname -rv)"

@@ -7,6 +7,9 @@ a reset are free. ABC then searches for an input sequence that violates a proper
 
 Prints a line for each and ends with `N passed, M failed`. Arguments name the proofs to run. `--again` repeats proofs
 that have already succeeded with the same sources, script and tools.
+
+STRAIGHTWAY_CELLS (tools/suites/deal.py) takes a part: every proof, with a quarter of its mutations, at least one; and a proof with
+`shallow` in three of four parts for so many cycles only.
 """
 
 import json
@@ -24,6 +27,9 @@ from pyosys import libyosys
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import cores  # noqa: E402
 import kept  # noqa: E402
+
+sys.path.insert(0, str(cores.ROOT / "tools"))
+from suites import deal  # noqa: E402
 
 ABC = Path(libyosys.__file__).parent / "yosys-abc"
 # On a busy machine the slowest takes some minutes.
@@ -48,9 +54,14 @@ def elaboration(proof, files):
 
 def search(proof, mutated):
     """ABC's commands. A mutation must fail with a counterexample: an induction that does not succeed proves nothing."""
-    depth = proof.get("depth", MUTATED_DEPTH)
-    engine = "pdr" if proof["mode"] == "prove" and not mutated else f"bmc3 -F {depth}"
+    depth = proof["shallow"]["cycles"] if is_shallow(proof, mutated) else proof.get("depth", MUTATED_DEPTH)
+    engine = "pdr" if proof["mode"] == "prove" and not mutated and not is_shallow(proof, mutated) else f"bmc3 -F {depth}"
     return f"read_aiger proof.aig; fold; strash; dc2; {engine}", depth
+
+
+def is_shallow(proof, mutated):
+    """Whether this run leaves the whole depth of the proof to another part."""
+    return not mutated and "shallow" in proof and not proof["is_whole"]
 
 
 def sources(proof, folder, mutation):
@@ -106,7 +117,8 @@ def judge(proof, number, again):
     started = time.monotonic()
     if number == 0:
         verdict, _, is_known = run(proof, proof["name"], again=again)
-        bound = "" if proof["mode"] == "prove" else f", {proof['depth']} cycles"
+        depth = proof["shallow"]["cycles"] if is_shallow(proof, False) else proof.get("depth")
+        bound = "" if proof["mode"] == "prove" and not is_shallow(proof, False) else f", {depth} cycles"
         good = verdict == "PASS"
         line = f"{proof['name']}: {proof['says']}{bound}" + ("" if good else f": {verdict}")
     else:
@@ -148,13 +160,24 @@ def verdict_of(result, log, name):
     return False, f"FAIL {name}: ERROR: {last} (0.0 s)"
 
 
+def cells(proofs):
+    """The proofs and mutations that this run takes: [(proof, number)], number 0 is the proof itself."""
+    costs = {proof["name"]: proof["shallow"]["saves_s"] for proof in proofs if "shallow" in proof}
+    whole = deal.taken(dict.fromkeys(costs, "shallow"), costs)
+    mutations = {f"{proof['name']} {number}": proof["name"] for proof in proofs for number in range(1, len(proof["mutation"]) + 1)}
+    mutated = deal.taken(mutations)
+    for proof in proofs:
+        proof["is_whole"] = proof["name"] in whole
+    return [(proof, number) for proof in proofs for number in range(len(proof["mutation"]) + 1)
+            if number == 0 or f"{proof['name']} {number}" in mutated]  # fmt: skip
+
+
 def main():
     words = sys.argv[1:]
     again = "--again" in words
     proofs = tomllib.loads((Path(__file__).parent / "proofs.toml").read_text("utf-8"))["proof"]
     names = [word for word in words if word != "--again"] or [proof["name"] for proof in proofs]
-    work = [(proof, number) for proof in proofs if proof["name"] in names
-            for number in range(len(proof["mutation"]) + 1)]  # fmt: skip
+    work = cells([proof for proof in proofs if proof["name"] in names])
     passed = failed = 0
     # Both are cached: each process needs them.
     kept.tools()

@@ -34,6 +34,7 @@ SHARED = {name: SHAPE | {"RetryTicks": 32} | shape
           for name, shape in {"two_initiators": {"Initiators": 2}, "three_initiators": {"Buffers": 8, "Initiators": 3}}.items()}
 
 
+@pytest.mark.cells("top")
 @pytest.mark.parametrize("top,core,parameters", [
     ("aoe_target", "aoe", {}),
     ("aoe_target", "aoe", {"Buffers": 2, "SectorsLog2": 0, "Checksums": 0, "LeastWords": 9}),
@@ -46,6 +47,7 @@ def test_lint(top, core, parameters):
     assert cores.lint(top, core, parameters) == ""
 
 
+@pytest.mark.repeated()
 @pytest.mark.parametrize("name,rams", [("aoe_target", 2), ("aoe_initiator", 4)])
 def test_yosys_reads_it_too(name, rams):
     """The second reader: slang, in Yosys. Latches and combinational loops are errors; data are in block RAM."""
@@ -63,6 +65,7 @@ def run(name, *words):
     return dict(zip(words[::2], map(int, words[1::2])))
 
 
+@pytest.mark.shapes("name", always={"default"})
 @pytest.mark.parametrize("name", SHAPES)
 def test_single_frames(name):
     """Each command, each error of the protocol and of ATA, each kind of frame that is ignored; copies of a write in order."""
@@ -70,12 +73,14 @@ def test_single_frames(name):
         run(name, "directed", seed)
 
 
+@pytest.mark.shapes("name", always={"default"})
 @pytest.mark.parametrize("name", SHAPES)
 def test_a_target_of_others(name):
     """Of any size of frames and number of buffers, with 28 or 48 bits of address; wrong answers; copies; the attempts' times."""
     run(name, "foreign", SEED)
 
 
+@pytest.mark.shapes("name", always={"default"})
 @pytest.mark.parametrize("name", SHAPES)
 def test_a_faulty_network(name):
     """Loss, copies, delays, other orders and damage, power cuts of the target: each block has the contents that its host wrote last."""
@@ -90,6 +95,7 @@ def test_a_faulty_network(name):
     assert all(total[key] > floor for key, floor in floors.items()), total
 
 
+@pytest.mark.shapes("name", always={"default"})
 @pytest.mark.parametrize("name", SHAPES)
 def test_a_target_that_leaves(name):
     """Under load, and with a line that takes no more words: each request ends within the bound; the target is found again."""
@@ -97,6 +103,7 @@ def test_a_target_that_leaves(name):
     assert found["gone"] > 5 and found["longest"] <= found["bound"]
 
 
+@pytest.mark.shapes("name", always={"default"})
 @pytest.mark.parametrize("name", SHARED)
 @pytest.mark.parametrize("what", ["fair", "greedy", "loss"])
 def test_initiators_that_share_a_target(name, what):

@@ -93,6 +93,7 @@ def volume_with(path, files, **shape):
     return path
 
 
+@pytest.mark.cells("any_width")
 def test_reads_what_the_command_stored(any_width, tmp_path):
     """Mount, list, open, and reads at any offset and of any length, byte for byte."""
     pick = seeded("reads")
@@ -141,6 +142,7 @@ def test_lists_the_files_of_a_volume(program, tmp_path):
     assert found == {name: len(data) for name, data in files.items()}
 
 
+@pytest.mark.cells("any_width")
 def test_writes_what_the_command_reads(any_width, tmp_path):
     """Create, append with odd lengths, overwrite, sync, close, rename, delete: the check passes, and every byte is right."""
     pick = seeded("writes")

@@ -168,11 +168,13 @@ def front(tmp_path):
         each.close()
 
 
+@pytest.mark.cells("top")
 @pytest.mark.parametrize("top,core", [("hwfs_axi", "hwfs_axi"), ("hwfs_axi_sim", "hwfs_axi_sim")])
 def test_lint(top, core):
     assert cores.lint(top, core, {}) == ""
 
 
+@pytest.mark.repeated()
 def test_yosys_reads_it_too():
     """The second reader: slang, in Yosys. Latches and combinational loops are errors; memories are block RAMs."""
     assert sizes.block_rams("hwfs_axi", "xc7") == 0.5

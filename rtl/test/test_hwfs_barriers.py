@@ -99,6 +99,7 @@ def test_the_whole_microprogram_keeps_its_promises(bench, tmp_path):
     assert all(int(count) >= 100 for _, count in found), output
 
 
+@pytest.mark.shapes("barrier")
 @pytest.mark.parametrize("barrier", BARRIERS)
 def test_a_cut_breaks_what_a_barrier_held(bench, tmp_path, barrier):
     status, output = run(bench, tmp_path, barrier, [MISSED_BY[barrier]])

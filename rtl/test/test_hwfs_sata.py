@@ -26,6 +26,7 @@ BYTES = 1 << 20
 BLOCKS = BYTES // 512
 
 
+@pytest.mark.cells("top")
 @pytest.mark.parametrize("top,core,parameters", [
     ("hwfs_sata", "hwfs_sata", {}),
     ("hwfs_sata", "hwfs_sata", {"Disks": 2, "Slots": 16, "SlotBlocks": 32, "DataChecksums": 1}),
@@ -71,6 +72,7 @@ class Session(hw.Session):
         self.lines[-1] = self.lines[-1].replace("put", "putfrom", 1)
 
 
+@pytest.mark.shapes("shape")
 def test_files_on_drives(shape, tmp_path):
     """Reads the command's file, creates and deletes files, and compares them with the command, with two clock ratios."""
     program, name = shape

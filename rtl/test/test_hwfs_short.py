@@ -27,6 +27,7 @@ def any_width(request):
     return hw.build("test_256", level="-O0", DataWidth=256, BlockSizeLog2=6)
 
 
+@pytest.mark.cells("any_width")
 @pytest.mark.parametrize("unit", [512, 2048])
 def test_puts_and_deletes_in_turns(any_width, tmp_path, unit):
     """With gets, and files that are open, written and renamed in between, up to a full volume; requests are short, so

@@ -46,6 +46,7 @@ def reads(script, pick, files, wanted):
         script.close(0)
 
 
+@pytest.mark.cells("any_width")
 @pytest.mark.parametrize("options", [{}, {"stall": 10, "app_stall": 10, "read_latency": 7}, {"app_stall": 60},
                                      {"stall": 50, "max_blocks": 8}])
 def test_reads_what_the_command_stored(any_width, tmp_path, options):
@@ -83,6 +84,7 @@ def test_a_core_without_the_parameter_refuses_them(tmp_path):
     assert [result.status for result in script.run()] == [hw.OK] + [hw.UNSUPPORTED] * 3 + [hw.OK] * 2
 
 
+@pytest.mark.cells("any_width")
 def test_reads_over_the_border_of_a_span(any_width, tmp_path):
     """Units of 512 bytes: the second checksum unit follows 8 MiB of data."""
     pick = seeded("span")
@@ -123,6 +125,7 @@ def pieces(tmp_path_factory):
     return data, image
 
 
+@pytest.mark.cells("any_width")
 def test_a_file_in_pieces(any_width, pieces, tmp_path):
     """More extents in a chunk than concurrent fetches, and a map with a leaf."""
     data, image = pieces
@@ -169,6 +172,7 @@ def units_of_64(tmp_path_factory):
     return data, path, lambda byte: starts[byte // piece] + byte % piece
 
 
+@pytest.mark.cells("any_width")
 def test_units_of_64_bytes(any_width, units_of_64, tmp_path):
     data, image, place = units_of_64
     pick = seeded("units of 64 reads")
@@ -202,6 +206,7 @@ def with_tail_turned(image, name):
     return bytes(data)
 
 
+@pytest.mark.cells("any_width")
 @pytest.mark.parametrize("options", [{}, {"stall": 10, "app_stall": 30, "read_latency": 9}])
 def test_rot_is_found(any_width, tmp_path, options):
     """A wrong bit in the data, in a stored checksum, or in the last part's checksum: the read ends with `Corrupt` without the

@@ -25,6 +25,7 @@ def any_width(request):
     return hw.build(f"sums_{request.param}", DataWidth=request.param, BlockSizeLog2=6, DataChecksums=1)
 
 
+@pytest.mark.cells("any_width")
 @pytest.mark.parametrize("options", [{}, {"stall": 10, "app_stall": 10, "read_latency": 7, "write_latency": 5},
                                      {"max_blocks": 8, "app_stall": 40}])
 def test_writes_what_the_command_reads(any_width, tmp_path, options):
@@ -146,6 +147,7 @@ def test_what_cannot_be_done_with_them(program, tmp_path):
     assert [result.status for result in script.run()] == [hw.OK, hw.UNSUPPORTED]
 
 
+@pytest.mark.cells("any_width")
 def test_appends_over_the_border_of_a_span(any_width, tmp_path):
     """Units of 64 bytes, which the command does not support on plain files: a span has 1 MiB. The core reads the file back."""
     pick = seeded("append over a span")

@@ -28,6 +28,7 @@ SHAPES = {
 }
 
 
+@pytest.mark.cells("top")
 @pytest.mark.parametrize("top,core,parameters", [
     ("link", "link", {}),
     ("link", "link", {"WindowLog2": 14, "FrameWords": 1, "DeadLog2": 20, "SlipBlocks": 1}),
@@ -37,6 +38,7 @@ def test_lint(top, core, parameters):
     assert cores.lint(top, core, parameters) == ""
 
 
+@pytest.mark.repeated()
 def test_yosys_reads_it_too():
     """The second reader: slang, in Yosys. Latches and combinational loops are errors; memories are block RAMs."""
     assert 0 < sizes.block_rams("link", "xc7") <= 4
@@ -49,6 +51,7 @@ def run(name, *words):
     return done.stdout
 
 
+@pytest.mark.shapes("name", always={"default"})
 @pytest.mark.parametrize("name", SHAPES)
 def test_every_word_once_and_in_order(name):
     """Changed bits, bursts, lost blocks, lost bits with the loss of lock, dead times; then all arrive within a bound."""
@@ -58,11 +61,13 @@ def test_every_word_once_and_in_order(name):
     assert returns > 100
 
 
+@pytest.mark.shapes("name", always={"default"})
 @pytest.mark.parametrize("name", SHAPES)
 def test_recovery_is_bounded(name):
     run(name, "recover", SEED, 6)
 
 
+@pytest.mark.shapes("name", always={"default"})
 @pytest.mark.parametrize("name", ["default", "short"])
 def test_latency_is_bounded(name):
     """Of single words, and of words behind others; with and without the pauses of a gearbox. A single word comes at once."""
@@ -79,12 +84,14 @@ def test_the_rate():
         assert all(max(0.97, 0.999 * limit) <= rate <= limit for rate in rates), (delay, rates)
 
 
+@pytest.mark.shapes("name", always={"default"})
 @pytest.mark.parametrize("name", SHAPES)
 def test_sessions(name):
     """After a reset or a long dead time both sides start from zero; no word of a session is taken into another."""
     run(name, "session", SEED, 8)
 
 
+@pytest.mark.shapes("name", always={"default"})
 @pytest.mark.parametrize("name", SHAPES)
 def test_block_lock(name):
     """64 correct headers gain it, 16 wrong ones among 64 lose it."""

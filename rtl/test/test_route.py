@@ -34,6 +34,7 @@ TREES = {
 }
 
 
+@pytest.mark.cells("top")
 @pytest.mark.parametrize("top,parameters", [
     ("route_torus", {}),
     ("route_torus", {"Width": 256, "Columns": 2, "Rows": 8, "Interval": 1}),
@@ -45,6 +46,7 @@ def test_lint(top, parameters):
     assert cores.lint(top, "route_sim", parameters) == ""
 
 
+@pytest.mark.repeated()
 @pytest.mark.parametrize("name", ["route_router", "route_switch"])
 def test_yosys_reads_it_too(name):
     """The second reader: slang, in Yosys. Latches and combinational loops are errors."""
@@ -72,6 +74,7 @@ def tree(name, *words):
     return dict(zip(words[::2], map(int, words[1::2])))
 
 
+@pytest.mark.shapes("name", always={"torus_4_4"})
 @pytest.mark.parametrize("name", [name for name in TORUSES if name.count("_") == 2])
 def test_a_torus_keeps_its_bounds(name):
     """The wait at the source, the latency and the order, for all patterns of destinations."""
@@ -95,6 +98,7 @@ def test_a_torus_under_load_loses_nothing():
     assert int(found["deflected"]) > 0 and float(found["a_node_a_cycle"]) > 0.25
 
 
+@pytest.mark.shapes("name", always={"tree_4_2"})
 @pytest.mark.parametrize("name", TREES)
 def test_a_tree_keeps_its_bound(name):
     """Each word once, in order, with its leaf; down in a cycle for each level; up within the bound if leaves keep the interval."""
@@ -108,6 +112,7 @@ def test_a_tree_keeps_its_bound(name):
         assert ways ** levels - 1 <= found["latency"] <= found["bound"]
 
 
+@pytest.mark.shapes("name", always={"tree_4_2"})
 @pytest.mark.parametrize("name", TREES)
 def test_a_tree_waits_for_who_does_not_take(name):
     """Root and leaves pause at random: each word once, in order."""

@@ -20,6 +20,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import cocotb_bench  # noqa: E402
 from hwfs_script import benches, cores  # noqa: E402
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
+from suites import deal  # noqa: E402
+
 SEED = int(os.environ.get("STRAIGHTWAY_SEED", "0") or 0) or int.from_bytes(os.urandom(3), "big") + 1
 
 # Name: disks, mirror, array width, disk width, log2 of the block size, stripe, slot, separate clocks.
@@ -32,8 +35,11 @@ ARRAYS = {
     "eight_striped_wide": (8, 0, 256, 32, 6, 8, 4, 0),
     "three_mirrored": (3, 1, 32, 32, 6, 1, 2, 0),
 }
+# Striped and mirrored, with one clock and with others, wide and narrow.
+ALWAYS = {"three_striped_apart", "three_mirrored"}
 
 
+@pytest.mark.cells("top")
 @pytest.mark.parametrize("top,core,parameters", [
     ("ramdisk", "ramdisk", {}),
     ("ramdisk", "ramdisk", {"DataWidth": 256, "BlockSizeLog2": 6}),
@@ -91,6 +97,7 @@ def fusesoc_here(folder, arguments):
         return status or 0, output.getvalue()
 
 
+@pytest.mark.shapes("name")
 @pytest.mark.parametrize("name,parameters", [
     ("slow", {"ReadLatency": 25, "ReadRateWords": 4, "ReadRateCycles": 5, "WriteLatency": 8,
               "WriteRateWords": 25, "WriteRateCycles": 32}),
@@ -116,16 +123,18 @@ def build_array(name):
     return benches.build(f"array_{name}", "raid0_sim", "array_bench.cpp", parameters)
 
 
+@pytest.mark.shapes("name", always=ALWAYS)
 @pytest.mark.parametrize("name", ARRAYS)
 def test_array_random(name):
     """Random requests, delays, orders, pauses and faults; every interface is checked in each cycle."""
     program = build_array(name)
-    for seed in range(SEED, SEED + 20):
+    for seed in range(SEED, SEED + deal.share(20)):
         done = subprocess.run([program, "random", str(seed), "20000"], stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, timeout=120)
         assert done.returncode == 0, f"array_{name}: {program} random {seed} 20000\n{done.stdout}"
 
 
+@pytest.mark.shapes("name", always=ALWAYS)
 @pytest.mark.parametrize("name", ["three_striped_apart", "four_striped_wide", "three_mirrored"])
 def test_disks_leave_and_return(name):
     """Every request ends, and those that a leaving disk interrupts end before the array is ready again (rule B14)."""

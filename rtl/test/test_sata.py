@@ -22,11 +22,12 @@ import sata_states  # noqa: E402
 import sizes  # noqa: E402
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
-from suites import budget  # noqa: E402
+from suites import budget, deal  # noqa: E402
 
 SEED = int(os.environ.get("STRAIGHTWAY_SEED", "0") or 0) or int.from_bytes(os.urandom(3), "big") + 1
 
 
+@pytest.mark.cells("top")
 @pytest.mark.parametrize("top,core,parameters", [
     ("sata", "sata", {}),
     ("sata", "sata", {"Ncq": 0, "Trim": 0, "BlockSizeLog2": 12}),
@@ -53,7 +54,7 @@ def test_random_requests_and_power_cuts(serial, seeds):
     # 2405646: a write of several frames failed in one of them; the next write, taken one cycle later, began with its words.
     # 5001379: the answer to a write's last frame was missing; the host waited for it indefinitely.
     # 9915319: the drive requested a low-power state between a frame's end and its first SYNC, which no drive does.
-    for seed in (1047, 2405646, 5001379, 9915319, *range(SEED, SEED + seeds)):
+    for seed in (1047, 2405646, 5001379, 9915319, *range(SEED, SEED + deal.share(seeds))):
         try:
             sata_faults.run(program, "random", str(seed), "100" if not serial else "60")
         except RuntimeError as error:
@@ -64,7 +65,7 @@ def test_a_drive_with_blocks_of_4_kib():
     """The core that is built for them: the same random requests and power cuts."""
     program = benches.build("sata_4096", "sata_sim", "sata/sata_bench.cpp",
                                 {"Ncq": 1, "TimeoutCycles": 20000, "BlockSizeLog2": 12}, core="sata_sim")
-    for seed in range(SEED, SEED + 4):
+    for seed in range(SEED, SEED + deal.share(4)):
         try:
             sata_faults.run(program, "random", str(seed), "60")
         except RuntimeError as error:
@@ -95,11 +96,13 @@ def test_lives_with_faults_cuts_cancels_and_pulled_cables():
     print(f"STRAIGHTWAY_SEED={SEED}: {lives} lives, {requests} requests")
 
 
+@pytest.mark.repeated()
 def test_the_drive_in_python(monkeypatch):
     """Another model of a drive, written independently, in cocotb: queued and single commands, flow control, errors, a reset."""
     assert cocotb_bench.run(monkeypatch, "sata_sim", "sata", "bench_sata", {"TimeoutCycles": 20000}, core="sata_sim") == 8
 
 
+@pytest.mark.repeated()
 def test_the_error_states_with_the_drive_in_python(monkeypatch):
     """Each row that both models play has the same outcome with either (rtl/sata_states.py)."""
     ran = cocotb_bench.run(monkeypatch, "sata_sim", "sata_states", "bench_sata_states", {"TimeoutCycles": 4000}, core="sata_sim")
@@ -107,6 +110,7 @@ def test_the_error_states_with_the_drive_in_python(monkeypatch):
 
 
 # partner: QEMU's ide-hd | drive
+@pytest.mark.shapes("queue")
 @pytest.mark.parametrize("queue", [1, 0])
 def test_the_drive_of_qemu(monkeypatch, tmp_path, queue):
     """A drive that nobody here wrote: its IDENTIFY DEVICE, its view of each command, and its errors."""
@@ -139,7 +143,7 @@ def stream(*arguments):
 
 def test_streaming_port_random_commands():
     """Reads, writes and flushes with pauses on every side; the block interface under the port is checked."""
-    for seed in range(SEED, SEED + 8):
+    for seed in range(SEED, SEED + deal.share(8)):
         try:
             stream("random", str(seed), "60")
         except RuntimeError as error:
@@ -152,6 +156,7 @@ def test_streaming_port_errors(drive):
     assert len(stream("errors", drive).splitlines()) == 17
 
 
+@pytest.mark.repeated()
 def test_yosys_reads_the_streaming_port_too():
     """The second reader: slang, in Yosys. Latches and combinational loops are errors; memories are block RAMs."""
     assert sizes.block_rams("sata_stream", "xc7") == 0

@@ -21,6 +21,9 @@ import make_volume  # noqa: E402
 import sizes  # noqa: E402
 from hwfs_script import straightway  # noqa: E402
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
+from suites import deal  # noqa: E402
+
 SEED = int(os.environ.get("STRAIGHTWAY_SEED", "0") or 0) or int.from_bytes(os.urandom(3), "big") + 1
 
 BASE = {"PageLog2": 12, "BlockSizeLog2": 9, "Frames": 16, "TlbEntries": 16, "WindowBits": 32, "External": 1, "Sata": 0, "Disks": 1,
@@ -35,6 +38,7 @@ SHAPES = {
 }
 
 
+@pytest.mark.cells("top")
 @pytest.mark.parametrize("top,core,parameters", [
     ("smmu", "smmu", {}),
     ("smmu", "smmu", {"DataWidth": 64, "PageLog2": 16, "Frames": 16, "WindowBits": 32, "BlockSizeLog2": 6}),
@@ -51,6 +55,7 @@ def test_lint(top, core, parameters):
     assert cores.lint(top, core, parameters) == ""
 
 
+@pytest.mark.repeated()
 def test_yosys_reads_it_too():
     """The second reader: slang, in Yosys. Latches and combinational loops are errors; memories are block RAMs."""
     assert sizes.block_rams("smmu", "xc7") <= 12
@@ -70,13 +75,15 @@ def test_directed(what):
     run("pages_4k", what)
 
 
+@pytest.mark.shapes("name", always={"pages_4k", "sata"})
 @pytest.mark.parametrize("name,runs,accesses", [("pages_4k", 4, 400), ("pages_64k", 1, 200), ("few_frames", 4, 400)])
 def test_random_accesses(name, runs, accesses):
     """Loads return what was stored; after a flush, the drive has it, even after a power cut."""
-    for seed in range(SEED, SEED + runs):
+    for seed in range(SEED, SEED + deal.share(runs)):
         run(name, "random", str(seed), str(accesses))
 
 
+@pytest.mark.shapes("name", always={"pages_4k", "sata"})
 @pytest.mark.parametrize("name", ["pages_4k", "few_frames"])
 def test_faults(name):
     """A request or an access that fails, at any place: no wrong word, no lost store, no hang, a report."""
@@ -88,12 +95,14 @@ def test_drives_that_leave():
     run("pages_4k", "leave", str(SEED), "10")
 
 
+@pytest.mark.shapes("name", always={"pages_4k", "sata"})
 @pytest.mark.parametrize("name", ["array", "sata"])
 def test_over_disks(name):
     """What is stored comes back, through more pages than frames, and after the pages were dropped."""
     run(name, "disks", str(SEED))
 
 
+@pytest.mark.repeated()
 def test_an_axi_manager_of_others(monkeypatch):
     """The window, and both ports of memory, with the manager and the memories of cocotbext-axi."""
     pytest.importorskip("cocotbext.axi", reason="cocotbext-axi is not there; run: tools/setup rtl")
@@ -117,6 +126,7 @@ def test_the_example_with_an_accelerator():
     run_example("disk", "directed")
 
 
+@pytest.mark.shapes("name", always={"pages_4k", "sata"})
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_an_accelerator_reads_a_file_of_a_volume_by_the_table_of_the_command(name, tmp_path):
     """The file is in four extents, in another order than the file's; RAM disk, array, and a drive with single bits on the cable."""

@@ -17,6 +17,9 @@ import benches  # noqa: E402
 import cores  # noqa: E402
 import sizes  # noqa: E402
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
+from suites import deal  # noqa: E402
+
 SEED = int(os.environ.get("STRAIGHTWAY_SEED", "0") or 0) or int.from_bytes(os.urandom(3), "big") + 1
 
 BASE = {"Requests": 1, "External": 0, "Sata": 0, "Queues": 1, "BlockSizeLog2": 9, "Disks": 1, "DiskBlocks": 1024,
@@ -32,8 +35,11 @@ SHAPES = {
     "three_requests_array": {"Requests": 3, "Queues": 2, "BlockSizeLog2": 6, "Disks": 2, "DiskBlocks": 8192, "MaxTransfer": 5,
                              "Cached": 1},
 }
+# One queue and several, one request and several, the device that reorders and an array, blocks of 512 bytes and of 64.
+ALWAYS = {"three_queues_array", "four_requests"}
 
 
+@pytest.mark.cells("top")
 @pytest.mark.parametrize("top,core,parameters", [
     ("virtio_blk", "virtio", {}),
     ("virtio_blk", "virtio", {"Queues": 3, "QueueSize": 8, "BlockSizeLog2": 6, "Platform": 0}),
@@ -48,6 +54,7 @@ def test_lint(top, core, parameters):
     assert cores.lint(top, core, parameters) == ""
 
 
+@pytest.mark.repeated()
 def test_yosys_reads_it_too():
     """The second reader: slang, in Yosys. Latches and combinational loops are errors; memories are block RAMs."""
     assert sizes.block_rams("virtio_blk", "xc7") == 0.5
@@ -64,6 +71,7 @@ def run(name, *words):
     return done.stdout
 
 
+@pytest.mark.shapes("name", always=ALWAYS)
 @pytest.mark.parametrize("name", SHAPES)
 @pytest.mark.parametrize("what", ["registers", "requests"])
 def test_directed(name, what):
@@ -76,26 +84,30 @@ def test_the_initialisation_of_the_specification(monkeypatch):
     assert cocotb_bench.run(monkeypatch, "virtio_sim", "virtio", "bench_virtio", BASE, core="virtio_sim") == 2
 
 
+@pytest.mark.shapes("name", always=ALWAYS)
 @pytest.mark.parametrize("name", SHAPES)
 def test_random_chains(name):
     """Reads return the written data with random rings, tables, segment boundaries, event indexes and pauses."""
-    for seed in range(SEED, SEED + 4):
+    for seed in range(SEED, SEED + deal.share(4)):
         run(name, "random", str(seed), "200")
 
 
+@pytest.mark.shapes("name", always=ALWAYS)
 @pytest.mark.parametrize("name", SHAPES)
 def test_hostile_rings(name):
     """No access outside the descriptors' memory, an end within bounded time, and a device that works after a reset."""
-    for seed in range(SEED, SEED + 2):
+    for seed in range(SEED, SEED + deal.share(2)):
         run(name, "hostile", str(seed), "120")
 
 
+@pytest.mark.shapes("name", always=ALWAYS)
 @pytest.mark.parametrize("name", ["one_queue", "one_request", "four_requests"])
 def test_resets(name):
     """A reset at any time is answered soon, and no access follows it."""
     run(name, "resets", str(SEED), "100")
 
 
+@pytest.mark.shapes("name", always=ALWAYS)
 @pytest.mark.parametrize("name", ["one_request", "four_requests"])
 @pytest.mark.parametrize("latency", [20, 500, 20000])
 def test_a_driver_that_does_not_wait_for_a_reset(name, latency):

@@ -18,7 +18,9 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "rtl"))
 sys.path.insert(0, str(ROOT / "tests"))
 import benches  # noqa: E402
+sys.path.insert(0, str(ROOT / "tools"))
 from scripted import lab_run, own_guest  # noqa: E402
+from suites import deal  # noqa: E402
 
 BAD_BYTE = 20 << 20
 # Only reads and writes that touch BAD_BYTE fail.
@@ -125,8 +127,9 @@ def nodes():
 
 
 def test_stock_virtio_blk(tmp_path):
+    taken = deal.taken(dict.fromkeys(DISKS, "disk"))
     with served(tmp_path) as (_, options):
-        trials = (TRIAL % (name, node, DISKS[name][1]) + DISKS[name][2] for name, node in nodes())
+        trials = (TRIAL % (name, node, DISKS[name][1]) + DISKS[name][2] for name, node in nodes() if name in taken)
         own_guest(START + "".join(trials), *options, timeout=600)
 
 

@@ -14,6 +14,8 @@ FILES = {
     "chario": ("tests/test_chario.py", "tests/test_chario_faults.py"),
     "firmware": ("tests/test_coprocessor.py", "tests/test_coprocessor_faults.py", "tests/test_coprocessor_mapped.py",
                  "tests/test_firmware_stack.py"),
+    "servers": ("tests/test_fabric.py", "tests/test_fabric_loss.py", "tests/test_serve.py"),
+    "counts": ("tests/test_counts.py", "lab/tests/test_count.py"),
     "iommufd": ("tests/test_iommufd.py",),
     "rtl": ("rtl/test",),
 }
@@ -25,7 +27,7 @@ def run(suites, pattern=None):
     words = [path for suite in suites for path in FILES.get(suite, OTHERS[1])]
     if OTHERS[0] in suites:
         left = [path for suite, paths in FILES.items() if suite not in suites for path in paths]
-        words = [word for word in words if not word.startswith("tests/")] + [f"--ignore={path}" for path in left]
+        words = [word for word in words if not word.startswith(("tests/", "lab/"))] + [OTHERS[1][0], *(f"--ignore={path}" for path in left)]
     program = ROOT / "build" / "venv" / "bin" / "pytest"
     REPORT.parent.mkdir(parents=True, exist_ok=True)
     REPORT.unlink(missing_ok=True)
