@@ -2,17 +2,14 @@
 //!
 //! The model knows for each block which contents a read may return: the newest completed write, and
 //! those of writes that were in flight since then.
-#![allow(clippy::unwrap_used)]
 
-mod support;
-
+use super::support::{self, BLOCK, FIXED, TestClock, buffer, hybrid, seed};
 use block::{Device, Error, Operation, Request};
 use crash::{Budget, Completions, Config, CrashDisk, Fault, Faulty, Medium, On, Rule};
 use fastrand::Rng;
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use straightway_hybrid::{Bytes, Cache, Entry, Options};
-use support::{BLOCK, FIXED, TestClock, buffer, hybrid, seed};
 
 const BLOCKS: u64 = 160;
 

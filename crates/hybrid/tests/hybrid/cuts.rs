@@ -1,14 +1,11 @@
 //! The power is cut at every change that reaches the device: nothing that was synced is lost, and each
 //! block holds its synced content or a later one.
-#![allow(clippy::unwrap_used)]
 
-mod support;
-
+use super::support::{BLOCK, FIXED, TestClock, buffer, hybrid, seed};
 use block::{Device, Operation, Request};
 use crash::{Completions, Config, CrashDisk, Cut, Medium, Sampling};
 use fastrand::Rng;
 use std::collections::HashSet;
-use support::{BLOCK, FIXED, TestClock, buffer, hybrid, seed};
 
 const BLOCKS: u64 = 96;
 const SAMPLING: Sampling = Sampling {

@@ -1,15 +1,14 @@
 //! What the documentation promises, one by one.
-#![allow(clippy::unwrap_used)]
 
-mod support;
-
+use super::support::{
+    BLOCK, FIXED, LINE_BLOCKS, TestClock, buffer, hybrid, lines, read, run, write,
+};
 use block::{Completion, Device, Error, Geometry, Operation, Refused, Request};
 use crash::{Config, Counting, CrashDisk, Fault, Faulty, Kind, Medium, On, Rule};
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 use straightway_hybrid::{Bytes, Direction, Hybrid, Options};
-use support::{BLOCK, FIXED, LINE_BLOCKS, TestClock, buffer, hybrid, lines, read, run, write};
 
 fn disk() -> CrashDisk {
     let config = Config {
