@@ -43,6 +43,8 @@ mod owners;
 pub mod reports;
 pub mod route;
 mod rules;
+#[cfg(test)]
+mod scratch;
 pub mod service;
 pub mod source;
 pub mod store;

@@ -2,11 +2,11 @@
 //! the library and by the static one, which has only the table.
 
 use super::found::{Ends, names};
+use super::scratch::Folder;
 use linux::blkid;
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 
 const SIZE_BYTES: u64 = 320 << 20;
 
@@ -67,26 +67,6 @@ const UNKNOWN: [(&str, &str); 6] = [
     ("parted -s $0 mklabel amiga", "a partition table (Amiga)"),
     ("parted -s $0 mklabel atari", "a partition table (Atari)"),
 ];
-
-/// A folder of this test, removed at its end.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Self {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("straightway-makers-{}-{count}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 /// Makes `image`; `None`, with a line that says so, if a program is not here.
 fn made(line: &str, image: &Path) -> Option<()> {

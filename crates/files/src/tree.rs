@@ -169,26 +169,11 @@ pub fn none_of(idle: &[String], device: &str) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    struct Folder(PathBuf);
-
-    impl Folder {
-        fn new(name: &str) -> Self {
-            let path = std::env::temp_dir().join(format!("tree-{name}-{}", std::process::id()));
-            fs::create_dir_all(&path).unwrap();
-            Self(path)
-        }
-    }
-
-    impl Drop for Folder {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
-        }
-    }
+    use crate::scratch::Folder;
 
     #[test]
     fn a_folder_s_files_have_its_name_before_theirs() {
-        let folder = Folder::new("walk");
+        let folder = Folder::new();
         let top = folder.0.join("photos");
         fs::create_dir_all(top.join("2026/may")).unwrap();
         for file in ["a", "2026/b", "2026/may/c"] {

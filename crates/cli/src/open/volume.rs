@@ -1,6 +1,7 @@
 //! A volume for programs that are not the command: opens, lists, renames and removes.
 
 use super::{Error, Options, VolumeFile, open_options, route_of};
+use crate::verbs::consent::Consent;
 use crate::verbs::format::Format;
 use crate::verbs::resize::Resize;
 use ::volume::layout::RECORD_SLOTS;
@@ -45,18 +46,20 @@ pub fn format(name: &str, options: &FormatOptions<'_>) -> Result<(), Error> {
         label: options.label.to_owned(),
         checksums: options.checksums,
         size: options.size_bytes.map(Size),
-        destroy_data: options.destroy_data.map(str::to_owned),
-        force: options.force,
-        dry_run: false,
-        route: Route {
-            path: PathChoice::AUTO,
-            mode: None,
-            namespace: None,
-            hybrid: false,
-            cache: None,
-            latency_limit: None,
+        consent: Consent {
+            destroy_data: options.destroy_data.map(str::to_owned),
+            force: options.force,
+            dry_run: false,
+            route: Route {
+                path: PathChoice::AUTO,
+                mode: None,
+                namespace: None,
+                hybrid: false,
+                cache: None,
+                latency_limit: None,
+            },
+            json: false,
         },
-        json: false,
     };
     match format.make(&Context::system()) {
         Ok(_) => Ok(()),

@@ -1,17 +1,17 @@
 //! `straightway format DEVICE`: creates an empty volume.
 
 use crate::Context;
+use crate::verbs::consent::{Consent, refusal};
 use crate::verbs::label::check_label;
 use clap::Args;
 use devices::SCHEMA_VERSION;
 use devices::cancel::Cancel;
 use devices::drive::{Drive, ModelDrive};
 use devices::failure::{Exit, Failure, Result};
-use devices::guard::{Grant, Purpose};
 use files::contents::has_data;
 use files::found::{self, Signature};
 use files::reports::uuid_text;
-use files::{Route, Store, failed, route, shown, wipe};
+use files::{Store, failed, shown, wipe};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt::Write;
@@ -65,21 +65,9 @@ pub struct Format {
     /// Size of the volume; a missing or empty plain file gets this size [the whole device]
     #[arg(long, value_name = "SIZE")]
     pub size: Option<Size>,
-    /// The drive's serial number: its data will be lost
-    #[arg(long, value_name = "SERIAL")]
-    pub destroy_data: Option<String>,
-    /// Format a file although it holds data
-    #[arg(long)]
-    pub force: bool,
-    /// Check everything, report what the device holds, and write nothing
-    #[arg(long)]
-    pub dry_run: bool,
-    /// The path
+    /// Whose data may be lost
     #[command(flatten)]
-    pub route: Route,
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
+    pub consent: Consent,
 }
 
 /// The result of a format.
@@ -158,10 +146,7 @@ impl Format {
     /// Permission is missing, the parameters do not suit the device, or the device failed.
     pub fn run(&self, context: &Context) -> Result<Exit> {
         let report = self.make(context)?;
-        match self.json {
-            true => context.console.json(&report)?,
-            false => context.console.print_outcome(&report.text())?,
-        }
+        self.consent.print(context, &report, Report::text)?;
         Ok(Exit::Done)
     }
 
@@ -204,7 +189,7 @@ impl Format {
         };
         let is_new = !path.exists();
         let is_empty = std::fs::metadata(path).is_ok_and(|data| data.is_file() && data.len() == 0);
-        if self.dry_run || !is_new && !is_empty {
+        if self.consent.dry_run || !is_new && !is_empty {
             return Ok(None);
         }
         let file = File::options()
@@ -236,21 +221,14 @@ impl Format {
             }
             _ => failure,
         })?;
-        let purpose = purpose(&drive, self.destroy_data.as_deref(), self.dry_run);
-        let io = self.route.with_buffers(MEMORY_BYTES as u64, 1);
-        let options =
-            route::open_options(&io, !self.dry_run).changing_no_driver_if(self.dry_run, &drive);
-        let grant = Grant::of(&context.roots, drive, purpose)?;
-        let mut store = Store::granted(context, grant, &options)?;
+        let mut store = self.consent.open(context, drive, MEMORY_BYTES)?;
         let report = self.format_opened(context, &mut store);
         store.close(report)
     }
 
     fn format_opened(&self, context: &devices::Context, store: &mut Store) -> Result<Report> {
         let geometry = *store.opened.device.geometry();
-        if geometry.features.read_only && !self.dry_run {
-            return Err(Failure::request("formatting", block::Error::ReadOnly));
-        }
+        self.consent.refuse_read_only(store, "formatting")?;
         let options = FormatOptions {
             volume_bytes: self.size.map(|size| size.0),
             unit_bytes: self.unit.map(|size| size.0),
@@ -265,7 +243,7 @@ impl Format {
         let shape = shape.map_err(|error| self.explain(error, &options, &geometry, &store.drive));
         let shape = shape?;
         let found = wipe::look(store, &context.cancel)?.signatures();
-        if self.dry_run {
+        if self.consent.dry_run {
             return Ok(Report {
                 dry_run: true,
                 ..Report::new(store, &shape, &options, &found)
@@ -372,7 +350,7 @@ impl Format {
         found: &[Signature],
         cancel: &Cancel,
     ) -> Result<()> {
-        if self.force || self.destroy_data.is_some() || store.drive.is_divided() {
+        if self.consent.is_given() || store.drive.is_divided() {
             return Ok(());
         }
         let file = match &store.drive {
@@ -389,23 +367,7 @@ impl Format {
                 _ => return Ok(()),
             },
         };
-        Err(
-            Failure::usage(format!("{} holds {what}; nothing was done", store.drive))
-                .hint("--force, if its data may be lost"),
-        )
-    }
-}
-
-/// The use of a drive whose data will be lost. A file needs no `--destroy-data`: its contents are checked,
-/// without changing them.
-pub(super) fn purpose<'g>(drive: &Drive, given: Option<&'g str>, dry_run: bool) -> Purpose<'g> {
-    match (drive, given) {
-        (_, None) if dry_run => Purpose::Read,
-        (drive, given) if drive.has_serial() || given.is_some() => Purpose::Destroy(given),
-        (Drive::Array(array), _) if array.drives().any(Drive::has_serial) => {
-            Purpose::Destroy(given)
-        }
-        _ => Purpose::Change,
+        Err(refusal(&store.drive, what))
     }
 }
 

@@ -8,6 +8,7 @@ pub mod check;
 pub mod command;
 pub mod compare;
 pub mod completions;
+pub mod consent;
 pub mod cp;
 pub mod df;
 pub mod doctor;

@@ -1,14 +1,14 @@
 //! `straightway wipe DEVICE`: removes a volume.
 
 use crate::Context;
-use crate::verbs::format::{Found, purpose};
+use crate::verbs::consent::{Consent, is_file, refusal};
+use crate::verbs::format::Found;
 use clap::Args;
 use devices::SCHEMA_VERSION;
-use devices::drive::{Drive, ModelDrive};
-use devices::failure::{Exit, Failure, Result};
-use devices::guard::Grant;
+use devices::drive::Drive;
+use devices::failure::{Exit, Result};
 use files::reports::uuid_text;
-use files::{Route, Store, failed, found, route, shown};
+use files::{Store, failed, found, shown};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt::Write;
@@ -31,21 +31,9 @@ was, or not at all.")]
 pub struct Wipe {
     /// The device with the volume, or a plain file
     pub device: String,
-    /// The drive's serial number: the volume's files will be lost
-    #[arg(long, value_name = "SERIAL")]
-    pub destroy_data: Option<String>,
-    /// Remove the volume of a file
-    #[arg(long)]
-    pub force: bool,
-    /// Check everything, report what would be zeroed, and write nothing
-    #[arg(long)]
-    pub dry_run: bool,
-    /// The path
+    /// Whose data may be lost
     #[command(flatten)]
-    pub route: Route,
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
+    pub consent: Consent,
 }
 
 /// A removed volume.
@@ -74,30 +62,19 @@ impl Wipe {
     /// Permission is missing, there is no volume, or the device failed.
     pub fn run(&self, context: &Context) -> Result<Exit> {
         let drive = Drive::find(&context.roots, &self.device)?;
-        let purpose = purpose(&drive, self.destroy_data.as_deref(), self.dry_run);
-        let io = self.route.with_buffers(MEMORY_BYTES as u64, 1);
-        let options =
-            route::open_options(&io, !self.dry_run).changing_no_driver_if(self.dry_run, &drive);
-        let grant = Grant::of(&context.roots, drive, purpose)?;
-        let mut store = Store::granted(context, grant, &options)?;
+        let mut store = self.consent.open(context, drive, MEMORY_BYTES)?;
         let wiped = self.wipe(&mut store);
         let wiped = store.close(wiped)?;
-        match self.json {
-            true => context.console.json(&wiped)?,
-            false => context.console.print_outcome(&wiped.text())?,
-        }
+        self.consent.print(context, &wiped, Wiped::text)?;
         Ok(Exit::Done)
     }
 
     fn wipe(&self, store: &mut Store) -> Result<Wiped> {
-        let geometry = *store.opened.device.geometry();
-        if geometry.features.read_only && !self.dry_run {
-            let doing = "removing the volume";
-            return Err(Failure::request(doing, block::Error::ReadOnly));
-        }
+        self.consent
+            .refuse_read_only(store, "removing the volume")?;
         let found = superblocks(store, false)?.map_err(|error| failed(&store.drive, error))?;
         let label = label(&found);
-        if !self.dry_run {
+        if !self.consent.dry_run {
             self.refuse_a_file(store, &label)?;
             let result = superblocks(store, true)?;
             let doing = format!("removing the volume of {}", store.drive);
@@ -115,29 +92,23 @@ impl Wipe {
             uuid: found.uuid.map(|uuid| uuid_text(&uuid)),
             label,
             wiped: wiped.collect(),
-            dry_run: self.dry_run,
+            dry_run: self.consent.dry_run,
         })
     }
 
     /// Refuses files and models without --force; a drive is protected by its serial number.
     fn refuse_a_file(&self, store: &Store, label: &str) -> Result<()> {
-        let is_file = matches!(
-            store.drive,
-            Drive::File(_) | Drive::Model(ModelDrive { file: Some(_), .. })
-        );
-        if self.force || self.destroy_data.is_some() || !is_file {
+        if self.consent.is_given() || !is_file(&store.drive) {
             return Ok(());
         }
         let named = match label {
             "" => String::new(),
             label => format!(" `{}`", shown(label)),
         };
-        let what = format!(
-            "{} holds {}{named}; nothing was done",
-            store.drive,
-            found::VOLUME
-        );
-        Err(Failure::usage(what).hint("--force, if its data may be lost"))
+        Err(refusal(
+            &store.drive,
+            format_args!("{}{named}", found::VOLUME),
+        ))
     }
 }
 

@@ -83,14 +83,15 @@ impl OutputFolder {
 
 #[cfg(test)]
 mod tests {
+    use super::super::scratch::Folder;
     use super::*;
     use crate::failure::Exit;
     use std::fs;
 
     #[test]
     fn only_files_of_an_earlier_run_are_replaced_without_force() {
-        let place = std::env::temp_dir().join(format!("output-folder-{}", std::process::id()));
-        let path = place.join("new/folder");
+        let place = Folder::new();
+        let path = place.0.join("new/folder");
         let names = ["a".to_owned(), "b".to_owned()];
         let is_own = |path: &Path| fs::read_to_string(path).is_ok_and(|text| text.contains("ours"));
         let check = |force| OutputFolder::check(&Roots::system(), &path, &names, force, &is_own);
@@ -116,7 +117,6 @@ mod tests {
         let within = OutputFolder::check(&Roots::system(), &path.join("a"), &names, true, &is_own);
         assert_eq!(within.unwrap_err().exit(), Exit::Usage);
         assert_eq!(fs::read_dir(&path).unwrap().count(), 2);
-        fs::remove_dir_all(&place).unwrap();
     }
 
     #[test]
@@ -125,17 +125,16 @@ mod tests {
             println!("SKIPPED: this machine has no /dev/full");
             return;
         }
-        let path = std::env::temp_dir().join(format!("output-full-{}", std::process::id()));
-        fs::create_dir_all(&path).unwrap();
+        let place = Folder::new();
+        let path = &place.0;
         std::os::unix::fs::symlink("/dev/full", path.join("a")).unwrap();
-        let folder = OutputFolder::check(&Roots::system(), &path, &["a".into()], true, &|_| false);
+        let folder = OutputFolder::check(&Roots::system(), path, &["a".into()], true, &|_| false);
         let failure = folder
             .unwrap()
             .save(&Roots::system(), "a", "text")
             .unwrap_err();
         assert_eq!(failure.exit(), Exit::Full);
         assert!(failure.to_string().contains("No space left"), "{failure}");
-        assert_eq!(fs::read_dir(&path).unwrap().count(), 1);
-        fs::remove_dir_all(&path).unwrap();
+        assert_eq!(place.names(), ["a"]);
     }
 }

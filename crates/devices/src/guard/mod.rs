@@ -15,6 +15,8 @@
 mod folder;
 mod named;
 mod output;
+#[cfg(test)]
+mod scratch;
 mod unfinished;
 mod writer;
 

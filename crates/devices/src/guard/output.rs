@@ -379,59 +379,26 @@ pub fn output_of(
 
 #[cfg(test)]
 mod tests {
+    use super::super::scratch::Folder;
     use super::*;
 
-    /// A folder that is removed at the end of its test.
-    struct Folder(PathBuf);
-
-    impl Folder {
-        fn new(name: &str) -> Self {
-            let folder = std::env::temp_dir().join(format!("{name}-{}", std::process::id()));
-            std::fs::create_dir_all(&folder).unwrap();
-            Self(folder)
-        }
-
-        fn file(&self, name: &str, text: &str) -> PathBuf {
-            let path = self.0.join(name);
-            std::fs::write(&path, text).unwrap();
-            path
-        }
-
-        fn check(&self, name: &str, force: bool) -> Result<Output> {
-            let source = Drive::File(self.0.join("source"));
-            Output::check(&Roots::system(), &self.0.join(name), force, Some(&source))
-        }
-
-        fn names(&self) -> Vec<String> {
-            let entries = std::fs::read_dir(&self.0).unwrap();
-            let name = |entry: std::io::Result<std::fs::DirEntry>| {
-                entry.unwrap().file_name().into_string().unwrap()
-            };
-            let mut names: Vec<String> = entries.map(name).collect();
-            names.sort();
-            names
-        }
-    }
-
-    impl Drop for Folder {
-        fn drop(&mut self) {
-            let _ = std::fs::remove_dir_all(&self.0);
-        }
+    fn check(folder: &Folder, name: &str, force: bool) -> Result<Output> {
+        let source = Drive::File(folder.0.join("source"));
+        Output::check(&Roots::system(), &folder.0.join(name), force, Some(&source))
     }
 
     #[test]
     fn an_existing_file_is_replaced_whole_and_with_force_alone() {
-        let folder = Folder::new("output-replace");
+        let folder = Folder::new();
         let file = folder.file("notes", "newer");
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o640);
         std::fs::set_permissions(&file, mode).unwrap();
         std::os::unix::fs::symlink(&file, folder.0.join("link")).unwrap();
         for name in ["notes", "link"] {
-            let failure = folder.check(name, false).unwrap_err();
+            let failure = check(&folder, name, false).unwrap_err();
             assert_eq!(failure.exit(), Exit::Exists, "{failure}");
         }
-        let mut output = folder
-            .check("link", true)
+        let mut output = check(&folder, "link", true)
             .unwrap()
             .open(&Cancel::default())
             .unwrap();
@@ -439,8 +406,7 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&file).unwrap(), "newer");
         drop(output);
         assert_eq!(folder.names(), ["link", "notes"]);
-        let mut output = folder
-            .check("link", true)
+        let mut output = check(&folder, "link", true)
             .unwrap()
             .open(&Cancel::default())
             .unwrap();
@@ -454,9 +420,8 @@ mod tests {
 
     #[test]
     fn a_file_that_appears_while_another_is_made_is_kept() {
-        let folder = Folder::new("output-race");
-        let mut output = folder
-            .check("new", false)
+        let folder = Folder::new();
+        let mut output = check(&folder, "new", false)
             .unwrap()
             .open(&Cancel::default())
             .unwrap();
@@ -469,13 +434,13 @@ mod tests {
 
     #[test]
     fn the_source_itself_is_refused_by_any_name() {
-        let folder = Folder::new("output-source");
+        let folder = Folder::new();
         let source = folder.file("source", "data");
         std::fs::hard_link(&source, folder.0.join("hard")).unwrap();
         std::os::unix::fs::symlink(&source, folder.0.join("soft")).unwrap();
         for name in ["source", "hard", "soft"] {
             for force in [false, true] {
-                let failure = folder.check(name, force).unwrap_err();
+                let failure = check(&folder, name, force).unwrap_err();
                 assert!(
                     failure.to_string().contains("the source itself"),
                     "{failure}"
@@ -487,19 +452,16 @@ mod tests {
 
     #[test]
     fn streams_are_written_and_folders_are_not() {
-        let folder = Folder::new("output-streams");
+        let folder = Folder::new();
         let source = Drive::Ram(512);
-        let check =
+        let open =
             |path: &str| Output::check(&Roots::system(), Path::new(path), true, Some(&source));
-        let mut null = check("/dev/null")
-            .unwrap()
-            .open(&Cancel::default())
-            .unwrap();
+        let mut null = open("/dev/null").unwrap().open(&Cancel::default()).unwrap();
         null.take(b"gone").unwrap();
         null.finish().unwrap();
-        assert!(folder.check(".", true).is_err());
-        assert!(folder.check("none/file", true).is_err());
+        assert!(check(&folder, ".", true).is_err());
+        assert!(check(&folder, "none/file", true).is_err());
         std::os::unix::fs::symlink("nowhere", folder.0.join("dangling")).unwrap();
-        assert!(folder.check("dangling", false).is_err());
+        assert!(check(&folder, "dangling", false).is_err());
     }
 }

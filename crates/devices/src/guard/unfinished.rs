@@ -147,36 +147,12 @@ fn remove_left(path: &Path) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::scratch::Folder;
     use super::*;
-
-    struct Folder(PathBuf);
-
-    impl Folder {
-        fn new(name: &str) -> Self {
-            let path = std::env::temp_dir().join(format!("{name}-{}", std::process::id()));
-            std::fs::create_dir_all(&path).unwrap();
-            Self(path)
-        }
-
-        fn names(&self) -> Vec<String> {
-            let entries = std::fs::read_dir(&self.0).unwrap();
-            let mut names: Vec<String> = entries
-                .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-                .collect();
-            names.sort();
-            names
-        }
-    }
-
-    impl Drop for Folder {
-        fn drop(&mut self) {
-            let _ = std::fs::remove_dir_all(&self.0);
-        }
-    }
 
     #[test]
     fn what_has_no_lock_is_removed_whatever_its_number() {
-        let folder = Folder::new("unfinished-lock");
+        let folder = Folder::new();
         // The number of a process that lives, and of one that cannot.
         let living = format!(".a.straightway-{}-7", std::process::id());
         let others = [
@@ -221,7 +197,7 @@ mod tests {
 
     #[test]
     fn files_of_one_name_differ_and_long_names_fit() {
-        let folder = Folder::new("unfinished-names");
+        let folder = Folder::new();
         // Whatever the number of digits, one of them is cut within a character.
         let long = ["é".repeat(127) + "x", "x".to_owned() + &"é".repeat(127)];
         let long = long.map(|name| folder.0.join(name));
@@ -237,7 +213,7 @@ mod tests {
 
     #[test]
     fn makers_and_cleaners_of_one_folder_lose_nothing() {
-        let folder = Folder::new("unfinished-race");
+        let folder = Folder::new();
         let path = folder.0.join("a");
         std::thread::scope(|scope| {
             let makers: Vec<_> = (0..2)
