@@ -147,6 +147,7 @@ def why_missing(package, command):
     return f"needs {package}: apt-get install {package}"
 
 
+# partner: sqlite3 | reader
 @pytest.mark.shapes("name")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_program_reads_a_file_of_a_volume_as_it_reads_one_of_ext4(name):

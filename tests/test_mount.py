@@ -6,6 +6,7 @@
 from scripted import DRIVE, guest
 
 
+# partner: sqlite3 | program
 def test_programs_read_a_volume_over_the_straight_path():
     guest(
         r"""
@@ -85,6 +86,7 @@ def test_every_rule_and_error_of_a_folder_that_is_written(kernel=()):
     )  # fmt: skip
 
 
+# partner: rsync, sqlite3 | program
 def test_programs_write_a_volume_over_the_straight_path():
     guest(
         MOUNTS + r"""

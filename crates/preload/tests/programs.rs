@@ -186,6 +186,7 @@ fn a_program_that_the_kernel_refuses_userfaultfd_is_told_that_it_is_not_permitte
     });
 }
 
+// partner: sqlite3 | reader
 #[test]
 fn sqlite_reads_a_database_through_its_own_mapping() {
     if is_missing("sqlite3") {

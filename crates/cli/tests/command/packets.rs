@@ -39,6 +39,7 @@ fn send(recording: &mut Child, from: &str, first: u32) -> u32 {
     number
 }
 
+// partner: tcpdump | reader
 #[test]
 fn datagrams_are_recorded_as_packets_and_replayed() {
     let folder = Folder::new();

@@ -120,7 +120,7 @@ fn a_chunk_in_several_frames_is_read_and_packed_in_one() {
     }
 }
 
-/// "Summary Section": it has no messages. All readers find them, so they are kept.
+/// "Summary Section": it has no messages. Most readers that go through a file find them, so they are kept.
 // partner: mcap (Rust) | reader
 #[test]
 fn what_stands_behind_the_end_of_the_data_is_kept() {

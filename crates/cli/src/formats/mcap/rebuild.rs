@@ -332,7 +332,7 @@ impl<S: FnMut(&[u8]) -> Result<()>> Rebuild<S> {
                 }
                 Ok(())
             }
-            // Of the data, which has ended ("Summary Section"). Readers find them all the same.
+            // Of the data, which has ended ("Summary Section"). Most readers find them all the same.
             op::MESSAGE | op::CHUNK | op::ATTACHMENT | op::METADATA if is_summary => {
                 self.rebuilt.late_records += 1;
                 self.data(record)
