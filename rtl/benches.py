@@ -65,6 +65,9 @@ def made(folder, program, words, inputs, make):
                 make()
             except RuntimeError as error:
                 raise RuntimeError(f"{folder.name} did not build:\n{error}") from None
+            # Half of the space, and the next program here makes them again. Headers are read by the key of a bench's object.
+            for file in (folder / "model.o", folder / "model.cpp", *folder.glob("V*.cpp")):
+                file.unlink(missing_ok=True)
             kept.keep(folder / ".made", wanted)
     return folder / program
 

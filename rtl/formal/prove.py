@@ -109,6 +109,8 @@ def run(proof, label, mutation=None, again=False):
     verdict, broken = ("FAIL", ".".join(properties[int(violated[1])]).replace("\\", "")) if violated else ("PASS", "")
     if verdict == wanted:
         kept.keep(PROVEN / key, key, broken)
+        os.chdir(cores.BUILD)
+        shutil.rmtree(folder, ignore_errors=True)
     return verdict, broken, False
 
 

@@ -350,9 +350,9 @@ fn every_workload_runs_on_a_volume_and_leaves_it_as_it_was() {
     ];
     for name in names {
         // While other tests sync, one round that waits for the disk may take longer than a second.
-        let operations_per_s = [1, 8, 64].into_iter().find_map(|seconds| {
+        let operations_per_s = ["200ms", "8s", "64s"].into_iter().find_map(|duration| {
             let worked = run(&words(&format!(
-                "workload {name} {disk} --dataset 8M --runs 1 --duration {seconds}s --json"
+                "workload {name} {disk} --dataset 8M --runs 1 --duration {duration} --json"
             )));
             measured(&worked);
             let worked = said(&worked);
