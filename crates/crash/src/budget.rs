@@ -77,6 +77,19 @@ impl Budget {
     }
 }
 
+/// The environment variable with the part of a run's cells: 0 to 3, or `all`.
+pub const CELLS_VARIABLE: &str = "STRAIGHTWAY_CELLS";
+
+/// Whether this run takes the cell of this number, of cells that are dealt over four runs of all tests
+/// (`tools/suites/deal.py`). Without a part, it takes each.
+pub fn is_taken(cell: usize) -> bool {
+    is_of_part(cell, &std::env::var(CELLS_VARIABLE).unwrap_or_default())
+}
+
+fn is_of_part(cell: usize, part: &str) -> bool {
+    part.parse().map_or(true, |part: usize| cell % 4 == part)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -90,6 +103,15 @@ mod tests {
         assert!(!Budget::parse("0s").unwrap().allows(0));
         for text in ["", "s", "-1", "1.5s", "1m"] {
             assert!(Budget::parse(text).is_none(), "{text}");
+        }
+    }
+
+    #[test]
+    fn each_cell_is_in_one_of_four_parts() {
+        for cell in 0..9 {
+            let parts = ["0", "1", "2", "3"].map(|part| is_of_part(cell, part));
+            assert_eq!(parts.iter().filter(|is_of_it| **is_of_it).count(), 1);
+            assert!(is_of_part(cell, "all") && is_of_part(cell, ""));
         }
     }
 }

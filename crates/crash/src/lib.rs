@@ -54,7 +54,7 @@ mod tree;
 #[cfg(test)]
 mod testing;
 
-pub use budget::{BUDGET_VARIABLE, Budget};
+pub use budget::{BUDGET_VARIABLE, Budget, CELLS_VARIABLE, is_taken};
 pub use command::{Command, Kind};
 pub use config::{Completions, Config, Discarded};
 pub use counting::{Counter, Counting};
