@@ -1,13 +1,27 @@
 //! The files of a volume, as they are listed.
 
-use super::{AnyVolume, Mounted, findings};
+use super::{AnyVolume, Mounted, findings, shown};
 use devices::SCHEMA_VERSION;
-use devices::failure::Result;
+use devices::failure::{Failure, Result};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, UNIX_EPOCH};
 use units::rounded;
 use volume::{Entry, Error, Node};
+
+/// The application's number of a file that `put` stores, until it is whole: what a kill or a power cut leaves has it.
+pub const UNFINISHED_TAG: u64 = u64::from_le_bytes(*b"put new~");
+
+/// The failure of a file that an interrupted `put` left.
+pub fn unfinished(name: &str, size_bytes: u64) -> Failure {
+    let what = format!(
+        "`{}` is not whole: a put that was killed, or a power cut, left {size_bytes} bytes of it",
+        shown(name)
+    );
+    Failure::other(what).hint(format!(
+        "straightway put --force stores it again; get --length {size_bytes} fetches what there is"
+    ))
+}
 
 /// The files of a volume.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -40,6 +54,9 @@ pub struct FileEntry {
     /// No process has it open to write; false for the segments of a recording that is under way which are not complete.
     #[serde(rename = "final", default = "is_usual")]
     pub is_final: bool,
+    /// It is the beginning of a file: a put was killed, or the power failed.
+    #[serde(default)]
+    pub unfinished: bool,
 }
 
 /// What another version of the command, which does not say it, means.
@@ -59,6 +76,7 @@ impl FileEntry {
             slot: entry.slot,
             app_tag: Some(entry.app_tag),
             is_final: true,
+            unfinished: entry.app_tag == UNFINISHED_TAG,
         }
     }
 
@@ -73,6 +91,18 @@ impl FileEntry {
             slot: entry.slot,
             app_tag: None,
             is_final: true,
+            unfinished: false,
+        }
+    }
+
+    /// Refuses the beginning of a file that a `put` left when it was killed.
+    ///
+    /// # Errors
+    /// The file is not whole.
+    pub fn refuse_unfinished(&self) -> Result<()> {
+        match self.unfinished {
+            true => Err(unfinished(&self.name, self.size_bytes)),
+            false => Ok(()),
         }
     }
 

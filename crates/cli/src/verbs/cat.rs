@@ -43,6 +43,8 @@ impl Cat {
             let output = output_of(&context.roots, origin.drive, None, false)?;
             let all = origin.files()?;
             let files = self.chosen(&all)?;
+            let whole = files.iter().try_for_each(|file| file.refuse_unfinished());
+            whole.map_err(|failure| failure.and("nothing was printed"))?;
             let mut sink = Outlet::open(output, &context.cancel)?;
             let bar = context.bytes_bar(None);
             for file in files {

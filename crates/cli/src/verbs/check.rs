@@ -9,7 +9,7 @@ use devices::failure::{Exit, Result};
 use devices::transfer::IoArgs;
 use files::drain::{Part, drain};
 use files::flow::Sums;
-use files::listing::Listing;
+use files::listing::{FileEntry, Listing};
 use files::{Access, Mounted, Route, Store, failed, findings, pace, route, shown};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -185,7 +185,7 @@ impl Check {
         let mut checked = Checked::new(mounted, &first, &last, lines);
         checked.recovers_at_next_write = !status.clean && !self.repair;
         for file in &listing.files {
-            checked.look_for_remains(&file.name);
+            checked.look_for_remains(file);
         }
         checked.data_read = self.read_data;
         if self.read_data {
@@ -266,16 +266,25 @@ impl Checked {
         }
     }
 
-    /// Reports the remains of an interrupted replacement.
-    fn look_for_remains(&mut self, name: &str) {
-        if name.ends_with(UNFINISHED) {
-            self.harmless += 1;
-            self.findings.push(format!(
-                "`{}`: looks like the remains of an interrupted put --force; if the file itself is gone, this is \
-                 the new one, whole (straightway mv), else straightway rm removes it",
-                shown(name)
-            ));
-        }
+    /// Reports the remains of an interrupted put.
+    fn look_for_remains(&mut self, file: &FileEntry) {
+        let remains = match (file.unfinished, file.name.ends_with(UNFINISHED)) {
+            (true, true) => {
+                "a part of a new file, which an interrupted put --force left; straightway rm removes it"
+            }
+            (true, false) => {
+                "the beginning of a file, which an interrupted put left; straightway put --force stores it again, \
+                 straightway rm removes it"
+            }
+            (false, true) => {
+                "looks like the remains of an interrupted put --force; if the file itself is gone, this is \
+                 the new one, whole (straightway mv), else straightway rm removes it"
+            }
+            (false, false) => return,
+        };
+        self.harmless += 1;
+        self.findings
+            .push(format!("`{}`: {remains}", shown(&file.name)));
     }
 
     fn text(&self) -> String {

@@ -126,6 +126,10 @@ impl Get {
         context.say(format_args!("path: {}", store.opened.name));
         let report = store.mount(Access::Read, |mounted| {
             let entry = Self::entry(mounted, name)?;
+            // Who names a length knows how much there is.
+            if self.length.is_none() {
+                entry.refuse_unfinished()?;
+            }
             let part = self.part(mounted, &entry)?;
             let mut sink = Outlet::open(output, &context.cancel)?;
             let bar = context.bytes_bar(Some(entry.size_bytes));

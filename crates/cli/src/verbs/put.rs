@@ -18,6 +18,7 @@ use files::drain::{Part, drain};
 use files::fill::fill;
 use files::flow::Sums;
 use files::hardware::{self, Files, Stop};
+use files::listing::UNFINISHED_TAG;
 use files::source::Source;
 use files::{
     Access, Checksums, Mounted, Store, failed, now_ns, pace, route, shown, warn_of_misfit,
@@ -32,15 +33,13 @@ use volume::{CreateOptions, Error, NAME_BYTES, Name};
 
 /// The suffix of a replacement's name until it is complete.
 pub const UNFINISHED: &str = ".new~";
-/// The application's number of a replacement that is not complete: no other file with such a name has it.
-const UNFINISHED_TAG: u64 = u64::from_le_bytes(*b"put new~");
 
 /// Store files, folders or standard input in a volume.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 The file is durable when the command exits with 0. A put that fails or is interrupted removes what it
-had stored. After a power cut or a kill the name may exist with only the file's beginning: put it
-again with --force.
+had stored. After a power cut or a kill the name may exist with only the file's beginning: get refuses
+it, stat and check say so, and put --force stores it again.
 
 Several files keep their names, and those of a folder have its name and a / before theirs; a volume has
 no folders of its own. Every name is checked before the first file is stored. If one cannot be stored,
@@ -356,9 +355,7 @@ impl Put {
             Some(_) if replaces => return Err(is_taken(&unfinished)),
             _ => {}
         }
-        let (filled, sums) = self.store(
-            context, mounted, stored, source, replaces, checksums, pace, left,
-        )?;
+        let (filled, sums) = self.store(context, mounted, stored, source, checksums, pace, left)?;
         let mut elapsed = began.elapsed();
         if self.verify {
             self.verify(context, mounted, stored, filled.bytes, sums, pace)?;
@@ -401,7 +398,6 @@ impl Put {
         mounted: &Mounted<'_, '_>,
         name: &str,
         source: &mut Source<'_>,
-        is_replacement: bool,
         checksums: bool,
         pace: Span,
         left: &mut Option<String>,
@@ -412,10 +408,8 @@ impl Put {
         let options = CreateOptions {
             reserve_bytes: source.len_bytes.unwrap_or(0),
             checksums,
-            app_tag: match is_replacement {
-                true => UNFINISHED_TAG,
-                false => 0,
-            },
+            // Until it is whole: a kill or a power cut leaves it so.
+            app_tag: UNFINISHED_TAG,
         };
         let create = volume.with_space(|| volume.create(name, &options));
         let made = volume::blocking::run(volume, create);
@@ -454,13 +448,15 @@ impl Put {
             false => Ok(filled),
         });
         volume.set_time(source.modified_ns.unwrap_or_else(now_ns));
-        let filled = filled.and_then(|filled| {
-            if is_replacement {
+        let filled = match filled.is_ok() || self.keep_partial {
+            true => {
                 let marked = volume.set_app_tag(file, 0);
-                marked.map_err(|error| failed(format_args!("`{}`", shown(name)), error))?;
+                let marked =
+                    marked.map_err(|error| failed(format_args!("`{}`", shown(name)), error));
+                filled.and_then(|filled| marked.map(|()| filled))
             }
-            Ok(filled)
-        });
+            false => filled,
+        };
         let closing = format!("making `{}` durable", shown(name));
         let closed = mounted.run(closing, volume.close(file));
         let failure = match (filled, closed) {

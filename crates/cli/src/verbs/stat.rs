@@ -6,6 +6,7 @@ use clap::Args;
 use devices::SCHEMA_VERSION;
 use devices::failure::{Exit, Result};
 use files::hardware::{self, Files};
+use files::listing::FileEntry;
 use files::reports::{FileReport, VolumeReport};
 use files::{Access, Route, Store, route, shown};
 use live::reader::Live;
@@ -186,7 +187,7 @@ impl Status {
                 ("extents", number(file.extents)),
                 ("checksums", file.entry.checksums.map_or_else(unknown, yes)),
                 ("modified", file.entry.modified()),
-                ("final", yes(file.entry.is_final)),
+                ("final", is_final(&file.entry)),
                 ("slot", file.entry.slot.to_string()),
                 ("tag", number(file.entry.app_tag)),
             ]);
@@ -195,5 +196,13 @@ impl Status {
             .into_iter()
             .map(|(name, value)| [name.to_owned(), value]);
         aligned(&rows.collect::<Vec<_>>(), usize::MAX)
+    }
+}
+
+/// Whether a file changes no more.
+fn is_final(entry: &FileEntry) -> String {
+    match entry.unfinished {
+        true => "no: the beginning of a file, of which a put was interrupted".to_owned(),
+        false => yes(entry.is_final),
     }
 }

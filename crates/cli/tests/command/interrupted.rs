@@ -300,6 +300,75 @@ fn what_a_killed_writer_reserved_is_free_again() {
     );
 }
 
+/// What a killed put leaves is not taken for its file, whatever asks for it.
+#[test]
+fn the_beginning_that_a_killed_put_left_is_refused_and_named() {
+    let folder = Folder::new();
+    let disk = volume(&folder, "disk.img", &[]);
+    let whole = folder.file("whole", 1000);
+    ok(&["put", &disk, &whole]);
+    let mut child = waiting_put(&disk, &[]);
+    let begun = std::time::Instant::now();
+    while !std::fs::read(&disk)
+        .unwrap()
+        .windows(4)
+        .any(|window| window == b"slow")
+    {
+        assert!(begun.elapsed().as_secs() < 120, "the put has not begun");
+        std::thread::yield_now();
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(names(&disk), ["slow", "whole"]);
+    let (to, out) = (folder.path("to"), folder.path("out.tar"));
+    for words in [
+        &["get", &disk, "slow", "-"][..],
+        &["get", &disk, "slow", &to],
+        &["cat", &disk, "whole", "slow"],
+        &["cp", &disk, "slow", "copy"],
+    ] {
+        let output = run(words);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{words:?}: {said}");
+        assert!(said.contains("`slow` is not whole"), "{words:?}: {said}");
+        assert!(output.stdout.is_empty(), "{words:?}");
+    }
+    assert!(!folder.0.join("to").exists());
+    refused(
+        &["get", &disk, "--all", &to],
+        1,
+        "1 of 2 files are fetched, whole; not fetched: `slow`",
+    );
+    assert!(folder.0.join("to/whole").exists() && !folder.0.join("to/slow").exists());
+    refused(
+        &["get", &disk, "--all", &out, "--tar"],
+        1,
+        "1 of 2 files are in the archive, whole; not whole or not in it: `slow`",
+    );
+    let stat = json(&["stat", &disk, "slow", "--json"]);
+    assert_eq!(stat["file"]["unfinished"], true, "{stat}");
+    assert!(ok(&["stat", &disk, "slow"]).contains("a put was interrupted"));
+    assert!(ok(&["check", &disk]).contains("`slow`: the beginning of a file"));
+    // What there is can be fetched, and the name stored again.
+    let size = stat["file"]["size_bytes"].to_string();
+    ok(&[
+        "get",
+        &disk,
+        "slow",
+        &folder.path("part"),
+        "--length",
+        &size,
+    ]);
+    refused(&["put", &disk, &folder.path("part"), "slow"], 9, "--force");
+    ok(&["put", &disk, &whole, "slow", "--force"]);
+    assert!(get(&disk, "slow", &[]) == std::fs::read(&whole).unwrap());
+    assert_eq!(
+        json(&["stat", &disk, "slow", "--json"])["file"]["unfinished"],
+        false
+    );
+    assert!(ok(&["check", &disk]).contains("0 harmless findings"));
+}
+
 /// A replacement that is killed leaves NAME.new~ with its reservation; --force starts again.
 #[test]
 fn a_killed_replacement_is_removed_by_the_next() {

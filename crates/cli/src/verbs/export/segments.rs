@@ -283,6 +283,7 @@ mod tests {
             slot: 0,
             app_tag: Some(tag.map_or(0, number)),
             is_final: true,
+            unfinished: false,
         }
     }
 

@@ -140,7 +140,10 @@ impl Get {
         let mut failed: Vec<(&str, Failure)> = Vec::new();
         let mut todo = Vec::new();
         for file in &chosen {
-            let path = match local(&wanted.folder, &file.name) {
+            let local = file
+                .refuse_unfinished()
+                .and_then(|()| local(&wanted.folder, &file.name));
+            let path = match local {
                 Ok(path) => path,
                 Err(failure) => {
                     failed.push((&file.name, failure));

@@ -59,7 +59,7 @@ impl Get {
         let bar = context.bytes_bar(None);
         let mut sink = Outlet::open(output, &context.cancel)?;
         for file in &chosen {
-            let header = match header(file) {
+            let header = match file.refuse_unfinished().and_then(|()| header(file)) {
                 Ok(header) => header,
                 Err(failure) => {
                     failed.push((&file.name, failure));

@@ -209,8 +209,9 @@ impl Put {
         let links = tree.skipped.iter().map(|path| path.display().to_string());
         report.skipped.extend(links);
         let files = Listing::read(mounted)?.files.into_iter();
-        let existing: BTreeMap<String, u64> =
-            files.map(|file| (file.name, file.size_bytes)).collect();
+        let existing: BTreeMap<String, (u64, bool)> = files
+            .map(|file| (file.name, (file.size_bytes, file.unfinished)))
+            .collect();
         let (old, new): (Vec<&str>, Vec<&str>) =
             (tree.files.keys().map(String::as_str)).partition(|name| existing.contains_key(*name));
         let mut differ: Vec<(&str, Failure)> = Vec::new();
@@ -221,7 +222,9 @@ impl Put {
                     let path = tree.files.get(name);
                     let wanted = path.and_then(|path| std::fs::metadata(path).ok());
                     match (is, wanted.map(|found| found.len())) {
-                        (Some(is), Some(wanted)) if is != wanted => {
+                        (Some((is, is_unfinished)), Some(wanted))
+                            if is != wanted || is_unfinished =>
+                        {
                             differ.push((name, unlike(name, is, wanted)));
                         }
                         _ => report.skipped.push(name.to_owned()),

@@ -10,6 +10,7 @@ use crate::Context;
 use devices::drive::Drive;
 use devices::failure::{Exit, Failure, Result};
 use files::archive::{Archive, Kind, Member};
+use files::listing::UNFINISHED_TAG;
 use files::source::Source;
 use files::tree::some;
 use files::{Mounted, Store, route, shown};
@@ -160,7 +161,8 @@ impl Put {
         if self.skip_existing
             && let Some(found) = mounted.find(&name)?
         {
-            match found.size_bytes == member.len_bytes {
+            let is_whole = found.app_tag != UNFINISHED_TAG;
+            match is_whole && found.size_bytes == member.len_bytes {
                 true => report.skipped.push(name),
                 false => {
                     let failure = unlike(&name, found.size_bytes, member.len_bytes);
