@@ -7,6 +7,7 @@ use rustix::io::ioctl_fionread;
 use rustix::net::sockopt;
 use std::io::{ErrorKind, Read};
 use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -89,6 +90,27 @@ impl Senders {
     }
 }
 
+/// One sender: that it was reset, or has lost its power, is its end.
+#[derive(Debug)]
+pub struct Sender(pub TcpStream);
+
+impl Read for Sender {
+    fn read(&mut self, data: &mut [u8]) -> std::io::Result<usize> {
+        match self.0.read(data) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => Err(error),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Err(error),
+            Err(_) => Ok(0),
+            read => read,
+        }
+    }
+}
+
+impl AsFd for Sender {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
 /// Has the kernel find out that a silent sender is gone. Without it nothing is lost, but a next sender waits for long.
 pub fn ask_when_silent(stream: &TcpStream) {
     let _ = sockopt::set_socket_keepalive(stream, true);
@@ -137,6 +159,14 @@ mod tests {
         assert_eq!(read(), Err(ErrorKind::WouldBlock));
         assert_eq!(read(), Ok(2));
         assert_eq!(&data[..2], b"on");
+        // As one alone it has its end there.
+        let sender = TcpStream::connect(to).unwrap();
+        let mut one = Sender(listener.accept().unwrap().0);
+        (&sender).write_all(b"on").unwrap();
+        assert_eq!(one.read(&mut [0; 2]).unwrap(), 2);
+        sockopt::set_socket_linger(&sender, Some(Duration::ZERO)).unwrap();
+        drop(sender);
+        assert_eq!(one.read(&mut [0; 2]).unwrap(), 0);
         let mut losses = crate::stream::losses::Losses::default();
         let line = losses.line(Duration::ZERO, &stream::RecordReport::default(), &tally);
         assert!(line.unwrap().contains("1 sender left"));

@@ -393,16 +393,24 @@ fn accept(address: &str, stop: &dyn Fn() -> bool) -> Result<(TcpListener, TcpStr
 }
 
 fn accept_at(listener: &TcpListener, address: &str, stop: &dyn Fn() -> bool) -> Result<TcpStream> {
-    wait_for(listener, stop).map_err(|failure| {
-        failure.unwrap_or_else(|| {
-            Failure::interrupted(format!(
-                "interrupted before a sender connected to {address}"
-            ))
-        })
-    })?;
-    let (stream, _) = listener.accept().map_err(|error| no("accepting", &error))?;
-    senders::ask_when_silent(&stream);
-    Ok(stream)
+    loop {
+        wait_for(listener, stop).map_err(|failure| {
+            failure.unwrap_or_else(|| {
+                Failure::interrupted(format!(
+                    "interrupted before a sender connected to {address}"
+                ))
+            })
+        })?;
+        match listener.accept() {
+            Ok((stream, _)) => {
+                senders::ask_when_silent(&stream);
+                return Ok(stream);
+            }
+            // It left before it was served.
+            Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
+            Err(error) => return Err(no("accepting", &error)),
+        }
+    }
 }
 
 /// Waits until a descriptor can be read. The error is none if `stop` was set first.

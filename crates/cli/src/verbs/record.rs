@@ -23,6 +23,7 @@ use crate::stream::report::{RecordedFile, Rehearsal, network_stall_text};
 use crate::stream::segments::SegmentArgs;
 use crate::stream::segments::files::gaps_name;
 use crate::stream::segments::template::Template;
+use crate::stream::senders::Sender;
 use crate::stream::source::{Source, next_sender};
 use crate::stream::volume_host::VolumeHost;
 use crate::stream::{BUFFERS, check_block};
@@ -58,8 +59,8 @@ pub enum Policy {
 SOURCE is stdin, a file, pattern (each eight bytes hold their own offset), udp://ADDR:PORT (bound
 there) or tcp://ADDR:PORT (listens there for one sender, and for another when it has left; with --once it ends
 then). With --format sigmf or mcap another sender is another recording: with --segment it begins the next segment, with
-a report of its own, and until it comes the volume is free for other processes; without, the first one ends
-the recording. A file and the pattern need a --rate: block
+a report of its own and --acknowledge from 0, and until it comes the volume is free for other processes; without,
+the first one ends the recording. A file and the pattern need a --rate: block
 n arrives n block times after the start. Blocks of other sources arrive when they are read, with a
 --rate not earlier than it allows. The deadline counts from the arrival, so that a lag is noticed.
 
@@ -487,7 +488,7 @@ impl Record {
 
     fn sender(&self, stream: TcpStream) -> Source {
         let address = self.address_of_senders().unwrap_or_default();
-        Source::Stream(Box::new(stream), address.to_owned())
+        Source::Stream(Box::new(Sender(stream)), address.to_owned())
     }
 
     /// Refuses a block that the device does not have.

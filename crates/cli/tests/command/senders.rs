@@ -173,6 +173,12 @@ fn a_sender_ends_one_file_and_the_time_ends_all() {
         assert_eq!(status, Some(0), "{words:?}: {rest}");
         assert!(!rest.contains("hint: "), "{rest}");
     }
+    // All that was asked for, at the end of a sender.
+    let size = mcap(10).len().to_string();
+    let words = ["--format", "mcap", "--segment", "1M", "--size", &size];
+    let mut take = Listening::start(&device, &words);
+    take.send(&mcap(10));
+    assert_eq!(take.end().0, Some(0));
     // A sender of something else ends it, with the reason.
     let mut take = Listening::start(&device, &["--format", "mcap", "--segment", "1M"]);
     take.send(b"RIFF1234WAVE");

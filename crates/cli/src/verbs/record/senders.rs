@@ -70,9 +70,10 @@ impl Record {
                 next.size = Some(Size(size.saturating_sub(report.counted.length_bytes)));
             }
             if let Some(time) = self.for_time {
-                let began = Instant::now() - Duration::from_micros(report.counted.elapsed_us);
-                let end = *end.get_or_insert(began + time.0);
-                next.for_time = Some(Time(end.saturating_duration_since(Instant::now())));
+                let now = Instant::now();
+                let took = Duration::from_micros(report.counted.elapsed_us);
+                let end = *end.get_or_insert(now + time.0.saturating_sub(took));
+                next.for_time = Some(Time(end.saturating_duration_since(now)));
             }
             context.say(format_args!(
                 "the sender left; another one at tcp://{address} begins the next segment"
