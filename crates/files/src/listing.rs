@@ -12,8 +12,16 @@ use volume::{Entry, Error, Node};
 /// The application's number of a file that `put` stores, until it is whole: what a kill or a power cut leaves has it.
 pub const UNFINISHED_TAG: u64 = u64::from_le_bytes(*b"put new~");
 
+/// Refuses the beginning of a file that a `put` left when it was killed.
+///
+/// # Errors
+/// The file is not whole.
+pub fn refuse_unfinished(entry: &Entry) -> Result<()> {
+    FileEntry::new(entry).refuse_unfinished()
+}
+
 /// The failure of a file that an interrupted `put` left.
-pub fn unfinished(name: &str, size_bytes: u64) -> Failure {
+fn unfinished(name: &str, size_bytes: u64) -> Failure {
     let what = format!(
         "`{}` is not whole: a put that was killed, or a power cut, left {size_bytes} bytes of it",
         shown(name)

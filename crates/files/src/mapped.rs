@@ -1,5 +1,6 @@
 //! A file of a volume, or a whole device, as memory that is served until its user drops the map.
 
+use crate::listing::refuse_unfinished;
 use crate::{Access, Mounted, Store, shown};
 use block::Device;
 use devices::failure::{Exit, Failure, Result};
@@ -88,6 +89,7 @@ impl Mapping<'_> {
         let (volume, is_writable) = (mounted.volume, self.options.writable);
         let doing = || format!("mapping `{}`", shown(name));
         let entry = mounted.run(doing(), volume.find(name))?;
+        refuse_unfinished(&entry)?;
         let file = match is_writable {
             true => mounted.run(doing(), volume.open_to_write(name))?,
             false => mounted.run(doing(), volume.open(name))?,

@@ -325,7 +325,8 @@ impl Error {
                 "look at the coprocessor's log; lab/coprocessor starts one in emulation".into()
             }
             Error::InUse { .. } => {
-                "unmount it, stop what uses it, or name another drive; see: lsblk".into()
+                "unmount it, stop what uses it or wait until it ends, or name another drive; see: lsblk"
+                    .into()
             }
             Error::ReadOnly { device } => format!("blockdev --setrw /dev/{device}"),
             Error::Owned { pid, .. } => format!("wait for process {pid} to end, or: kill {pid}"),

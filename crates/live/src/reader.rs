@@ -148,7 +148,7 @@ impl Live {
             .take(LINE_BYTES)
             .read_until(b'\n', &mut line);
         if read.is_err() || line.last() != Some(&b'\n') {
-            if self.has_answered && line.is_empty() {
+            if self.has_answered && self.end == End::Unknown && line.is_empty() {
                 self.end = End::Silent;
             }
             return Ok(None);

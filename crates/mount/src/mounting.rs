@@ -86,6 +86,12 @@ impl Settings {
         for slot in &listing.damaged {
             context.say(format_args!("cannot be shown: {slot} is damaged"));
         }
+        for file in listing.files.iter().filter(|file| file.unfinished) {
+            context.say(format_args!(
+                "not whole: `{}`, which an interrupted put left",
+                shown(&file.name)
+            ));
+        }
         let files = listing.files.into_iter().map(|file| FileFacts {
             size_bytes: file.size_bytes,
             allocated_bytes: file.allocated_bytes.unwrap_or(file.size_bytes),

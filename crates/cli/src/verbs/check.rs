@@ -308,7 +308,7 @@ impl Checked {
         let verdict = match (self.sound, self.rot.len(), self.repaired) {
             (true, 0, 0) => "sound".to_owned(),
             (true, 0, repaired) => format!("repaired: {repaired} nodes were written"),
-            (true, chunks, _) => format!("{chunks} corrupt chunks"),
+            (true, chunks, _) => counted(chunks as u64, "corrupt chunk"),
             (false, ..) => "damaged".to_owned(),
         };
         let _ = writeln!(
@@ -326,7 +326,7 @@ impl Checked {
         }
         if self.compared_bytes > 0 {
             let compared = rounded(self.compared_bytes);
-            let _ = writeln!(text, "{compared} were verified against their checksums");
+            let _ = writeln!(text, "{compared} were compared with their checksums");
         }
         if self.not_compared_files > 0 {
             let files = match self.not_compared_files {

@@ -9,7 +9,7 @@ use devices::{Bar, SCHEMA_VERSION};
 use files::drain::{Part, drain};
 use files::fill::fill;
 use files::flow::Sums;
-use files::listing::{UNFINISHED_TAG, unfinished};
+use files::listing::refuse_unfinished;
 use files::{Mounted, Store, failed, pace, route, shown, warn_of_misfit};
 use std::time::Instant;
 use units::micros;
@@ -65,9 +65,7 @@ impl Cp {
         };
         let volume = mounted.volume;
         let entry = mounted.run(doing(), volume.find(&self.name))?;
-        if entry.app_tag == UNFINISHED_TAG {
-            return Err(unfinished(&self.name, entry.size_bytes));
-        }
+        refuse_unfinished(&entry)?;
         if mounted.find(&self.copy)?.is_some() {
             let hint = format!("another name, or: straightway rm {} NAME", self.device);
             return Err(failed(format_args!("`{}`", shown(&self.copy)), Error::Exists).hint(hint));

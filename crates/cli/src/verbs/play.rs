@@ -14,6 +14,7 @@ use devices::SCHEMA_VERSION;
 use devices::drive::Drive;
 use devices::failure::{Exit, Failure, Result};
 use devices::guard::{Output, output_of, refuse_to_mix};
+use files::listing::refuse_unfinished;
 use files::{Access, Route, Store, failed, route, shown};
 use std::time::Instant;
 use stream::{Error as StreamError, PlayOptions};
@@ -164,6 +165,9 @@ impl Play {
         let path = store.opened.name.clone();
         context.say(format_args!("path: {path}"));
         let report = store.mount(Access::Read, |mounted| {
+            if let Some(entry) = mounted.find(&self.name)? {
+                refuse_unfinished(&entry)?;
+            }
             self.play(context, &mut { mounted }, &path, goal)
         });
         store.close(report)

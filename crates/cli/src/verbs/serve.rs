@@ -13,6 +13,7 @@ use devices::path::handle::Recall;
 use devices::path::memory::Memory;
 use devices::transfer::Route;
 use export::Limits;
+use files::listing::refuse_unfinished;
 use files::store::NODE_MEMORY_BYTES;
 use files::{Access, Mounted, Store, failed, shown};
 use map::FileDevice;
@@ -258,6 +259,7 @@ impl Serve {
     ) -> Result<Report> {
         let doing = || format!("opening `{}`", shown(name));
         let entry = mounted.run(doing(), mounted.volume.find(name))?;
+        refuse_unfinished(&entry)?;
         let is_verified = entry.checksums && !self.write;
         if entry.checksums && self.write {
             let what = format!(

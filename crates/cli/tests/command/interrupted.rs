@@ -326,6 +326,10 @@ fn the_beginning_that_a_killed_put_left_is_refused_and_named() {
         &["get", &disk, "slow", &to],
         &["cat", &disk, "whole", "slow"],
         &["cp", &disk, "slow", "copy"],
+        &["play", &disk, "slow", "--to", "-"],
+        &["export", &disk, "slow", &to],
+        &["map", &disk, "slow", "--", "cat", "slow"],
+        &["serve", &disk, "slow", "--nbd", "unix:never"],
     ] {
         let output = run(words);
         let said = stderr(&output);

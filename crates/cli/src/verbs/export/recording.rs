@@ -43,6 +43,7 @@ impl Recording {
         for name in names {
             let missing = || failed(format_args!("opening `{}`", shown(name)), Error::NotFound);
             let entry = origin.find(name)?.ok_or_else(missing)?;
+            entry.refuse_unfinished()?;
             let begin_bytes = recording.size_bytes;
             match recording.segments.last() {
                 None => recording.missing_before = before_first(stored, &entry),

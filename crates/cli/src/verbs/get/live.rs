@@ -34,7 +34,7 @@ impl Get {
     pub(super) fn get_live(
         &self,
         context: &Context,
-        live: Live,
+        mut live: Live,
         name: &str,
         sink: &mut Outlet,
     ) -> Result<(Report, bool)> {
@@ -48,6 +48,10 @@ impl Get {
             is_cut: false,
         };
         let bar = context.bytes_bar(None);
+        // Who names a length knows how much there is. A recording that has just ended is seen below.
+        if let (None, Ok(known)) = (&self.length, live.file(name)) {
+            known.entry.refuse_unfinished()?;
+        }
         let mut live = Some(live);
         let mut ended: Option<Instant> = None;
         loop {
