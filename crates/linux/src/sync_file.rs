@@ -296,6 +296,6 @@ mod tests {
         assert!(missing.to_string().contains("none"));
         tree.file("empty", "x");
         let error = open(&tree.path().join("empty")).unwrap_err();
-        assert!(matches!(error, Error::NoSuchDevice { .. }));
+        assert!(matches!(error, Error::TooShort { .. }));
     }
 }
