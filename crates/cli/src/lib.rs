@@ -31,12 +31,11 @@ mod arguments;
 mod choices;
 mod console;
 mod examples;
-mod formats;
 mod manual;
 mod measuring;
 pub mod open;
 mod output;
-mod stream;
+mod recording_options;
 mod verbs;
 mod working_set;
 

@@ -1,16 +1,11 @@
 //! Whether a new file has checksums: by the user's option, or otherwise by the volume's format.
 
-use clap::Args;
-
-/// The options of verbs that create a file.
-#[derive(Clone, Copy, Debug, Args)]
+/// What is asked for a new file. By default it has checksums if the volume does.
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Checksums {
-    /// Refuse a volume that was formatted without --checksums [a new file has them if the volume
-    /// does]
-    #[arg(long)]
+    /// A volume that was formatted without checksums is refused.
     pub checksums: bool,
-    /// Store no checksums, although the volume has them
-    #[arg(long, conflicts_with = "checksums")]
+    /// Store no checksums, although the volume has them.
     pub no_checksums: bool,
 }
 

@@ -38,6 +38,7 @@ mod magics;
 mod makers;
 pub mod mapped;
 pub mod moves;
+pub mod names;
 pub mod naming;
 mod owners;
 pub mod reports;
@@ -55,8 +56,9 @@ pub mod wipe;
 pub use checksums::Checksums;
 pub use devices::failure::volume::failed;
 pub use devices::transfer::Route;
-pub use naming::{shown, warn_of_misfit};
+pub use naming::warn_of_misfit;
 pub use store::{Access, AnyVolume, Mount, Mounted, OPEN_FILES, Store};
+pub use units::shown;
 
 use devices::failure::Result;
 use devices::transfer::{IoArgs, Span};

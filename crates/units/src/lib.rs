@@ -1,8 +1,12 @@
-//! Sizes and times as the user writes and reads them.
+//! Sizes, times and names as the user writes and reads them.
 //!
 //! Sizes are [`Size`], times [`Time`]. A unit is never guessed: `4q` is an error, and so is a time without a unit.
 
 #![forbid(unsafe_code)]
+
+mod names;
+
+pub use names::shown;
 
 use std::fmt;
 use std::str::FromStr;

@@ -4,8 +4,8 @@
 //! stream becomes durable too: whole units, behind which the block's rest goes on in another buffer. Both hold the same lock.
 
 use super::Error;
-use crate::stream::producer::{Loss, Message, UNIT_BYTES};
 use block::Buffer;
+use recorder::producer::{Loss, Message, UNIT_BYTES};
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 

@@ -2,12 +2,12 @@
 
 use super::thread::{Thread, joined, spawn};
 use super::{Error, Options, open_options, route_of};
-use crate::stream::place::{Place, To};
-use crate::stream::sink::Hand;
-use crate::verbs::play::Play;
 use ::stream::Played;
 use block::Buffer;
 use devices::Context;
+use recorder::place::{Place, To};
+use recorder::play::PlaySettings;
+use recorder::sink::Hand;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 use units::{Size, Time};
@@ -87,7 +87,7 @@ impl Player {
         play: &PlayOptions,
     ) -> Result<Self, Error> {
         let path = open_options(options)?;
-        let verb = Play {
+        let settings = PlaySettings {
             device: name.to_owned(),
             name: file_name.to_owned(),
             rate: (play.bytes_per_second > 0).then_some(Size(play.bytes_per_second)),
@@ -97,17 +97,16 @@ impl Player {
             to: To(Place::Null),
             replay: false,
             force: false,
-            no_verify: !play.verify,
+            verify: play.verify,
             route: route_of(&path),
-            json: false,
         };
         let (ready, begun) = channel();
         let (back, returned) = channel();
         let hand = Hand { ready, returned };
         let thread = spawn("straightway-play", move || {
-            let played = verb.play_blocks(&Context::system(), hand);
+            let played = settings.play_blocks(&Context::system(), hand);
             let (file, failure) =
-                played.map_err(|failure| Error::from(failure.about(&verb.device)))?;
+                played.map_err(|failure| Error::from(failure.about(&settings.device)))?;
             let report = PlayReport {
                 bytes: file.counted.length_bytes,
                 misses: file.counted.misses,
@@ -116,7 +115,7 @@ impl Player {
                 underruns: file.underruns,
                 retries: file.counted.retries,
             };
-            let failure = failure.map(|failure| failure.about(&verb.device).into());
+            let failure = failure.map(|failure| failure.about(&settings.device).into());
             Ok((report, failure))
         })?;
         let Ok((full, idle)) = begun.recv() else {

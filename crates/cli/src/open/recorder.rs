@@ -3,19 +3,18 @@
 use super::gatherer::{Full, Gatherer, Refused};
 use super::thread::{Thread, joined, spawn};
 use super::{Error, Options, open_options, route_of};
-use crate::formats::args::{Format, SigmfArgs};
-use crate::formats::mcap::MAGIC;
-use crate::formats::samples::{Datatype, Hertz};
-use crate::stream::place::{From as Source, Place};
-use crate::stream::producer::{Message, Produced, Why};
-use crate::stream::segments::{Limit, SegmentArgs};
-use crate::verbs::record::{Policy, Record};
 use ::stream::RecordReport;
 use block::{Buffer, Clock};
-use clap::ValueEnum;
 use devices::Context;
 use files::Checksums;
+use formats::mcap::MAGIC;
+use formats::samples::{Datatype, Hertz};
+use formats::{Format, SigmfOptions};
 use linux::TscClock;
+use recorder::place::{From as Source, Place};
+use recorder::producer::{Message, Produced, Why};
+use recorder::record::{Policy, Settings};
+use recorder::segments::{Limit, Segmentation};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -124,7 +123,7 @@ impl Recorder {
         };
         let segments = segments_of(&record)?;
         let format = format_of(&record)?;
-        let verb = Record {
+        let settings = Settings {
             device: name.to_owned(),
             // A name is no template here.
             name: match segments.segment {
@@ -147,7 +146,6 @@ impl Recorder {
             commit_bytes: Size(64 << 20),
             commit_ms: record.commit_ms,
             append: record.appends,
-            rehearse: None,
             format,
             sigmf: sigmf_of(&record)?,
             segments,
@@ -155,10 +153,9 @@ impl Recorder {
                 checksums: false,
                 no_checksums: false,
             },
-            acknowledge: false,
+            acknowledge: None,
             no_fua: false,
             route: route_of(&path),
-            json: false,
         };
         let block_bytes = usize::try_from(record.block_bytes).unwrap_or(usize::MAX);
         let buffers = usize::from(record.buffers);
@@ -199,9 +196,11 @@ impl Recorder {
                     idle: locked(&gatherer).end(),
                 }
             };
-            match verb.record_blocks(&Context::system(), seen, Box::new(produce)) {
+            match settings.record_blocks(&Context::system(), seen, Box::new(produce)) {
                 Ok((_, None)) => Ok(()),
-                Ok((_, Some(failure))) | Err(failure) => Err(failure.about(&verb.device).into()),
+                Ok((_, Some(failure))) | Err(failure) => {
+                    Err(failure.about(&settings.device).into())
+                }
             }
         })?;
         let Ok(gatherer) = ready.recv() else {
@@ -301,8 +300,8 @@ fn locked(gatherer: &Mutex<Gatherer>) -> MutexGuard<'_, Gatherer> {
 }
 
 fn format_of(record: &RecordOptions<'_>) -> Result<Format, Error> {
-    match <Format as ValueEnum>::from_str(record.format, false) {
-        Ok(format) if format != Format::Pcapng => Ok(format),
+    match Format::named(record.format) {
+        Some(format) if format != Format::Pcapng => Ok(format),
         _ => Err(
             Error::usage(format!("`{}` is no format to record in", record.format))
                 .hint("raw, sigmf or mcap"),
@@ -310,7 +309,7 @@ fn format_of(record: &RecordOptions<'_>) -> Result<Format, Error> {
     }
 }
 
-fn segments_of(record: &RecordOptions<'_>) -> Result<SegmentArgs, Error> {
+fn segments_of(record: &RecordOptions<'_>) -> Result<Segmentation, Error> {
     let segment = match (record.segment_bytes, record.segment_us) {
         (0, 0) => None,
         (bytes, 0) => Some(Limit::Bytes(bytes)),
@@ -326,14 +325,14 @@ fn segments_of(record: &RecordOptions<'_>) -> Result<SegmentArgs, Error> {
             .hint("give their size, or how long one goes on")),
         (Some(_), _, true) => Err(Error::usage("segments go on in another file")
             .hint("do not append; the numbers of the segments continue")),
-        (segment, keep, _) => Ok(SegmentArgs {
+        (segment, keep, _) => Ok(Segmentation {
             segment,
             keep: (keep > 0).then_some(Size(keep)),
         }),
     }
 }
 
-fn sigmf_of(record: &RecordOptions<'_>) -> Result<SigmfArgs, Error> {
+fn sigmf_of(record: &RecordOptions<'_>) -> Result<SigmfOptions, Error> {
     let hertz = |hertz: f64| (hertz != 0.0).then_some(Hertz(hertz));
     for number in [record.sample_rate, record.frequency] {
         if !number.is_finite() || number < 0.0 {
@@ -341,8 +340,8 @@ fn sigmf_of(record: &RecordOptions<'_>) -> Result<SigmfArgs, Error> {
         }
     }
     let datatype = record.datatype.map(str::parse::<Datatype>).transpose();
-    Ok(SigmfArgs {
-        sigmf_datatype: datatype.map_err(|why| Error::usage(why).hint("as SigMF names it"))?,
+    Ok(SigmfOptions {
+        datatype: datatype.map_err(|why| Error::usage(why).hint("as SigMF names it"))?,
         sample_rate: hertz(record.sample_rate),
         frequency: hertz(record.frequency),
         channels: (record.channels > 0).then_some(record.channels),

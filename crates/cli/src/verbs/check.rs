@@ -2,7 +2,6 @@
 //! right.
 
 use crate::Context;
-use crate::verbs::put::UNFINISHED;
 use clap::Args;
 use devices::SCHEMA_VERSION;
 use devices::failure::{Exit, Result};
@@ -10,6 +9,7 @@ use devices::transfer::IoArgs;
 use files::drain::{Part, drain};
 use files::flow::Sums;
 use files::listing::{FileEntry, Listing};
+use files::names::UNFINISHED;
 use files::{Access, Mounted, Route, Store, failed, findings, pace, route, shown};
 use schemars::JsonSchema;
 use serde::Serialize;

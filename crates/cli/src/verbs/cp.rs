@@ -1,7 +1,7 @@
 //! `straightway cp DEVICE NAME COPY`: copies a file within a volume.
 
 use crate::Context;
-use crate::verbs::put::{Report, Reported, check_name};
+use crate::verbs::put::{Report, Reported};
 use clap::Args;
 use devices::failure::{Exit, Result};
 use devices::transfer::{IoArgs, Span};
@@ -10,6 +10,7 @@ use files::drain::{Part, drain};
 use files::fill::fill;
 use files::flow::Sums;
 use files::listing::refuse_unfinished;
+use files::names::check_name;
 use files::{Mounted, Store, failed, pace, route, shown, warn_of_misfit};
 use std::time::Instant;
 use units::micros;

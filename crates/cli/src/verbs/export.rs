@@ -9,23 +9,24 @@ mod segments;
 mod targets;
 
 use crate::Context;
-use crate::formats::args::Format;
-use crate::formats::gaps;
-use crate::formats::mcap::MAGIC;
-use crate::formats::pcapng;
-use crate::formats::sigmf::{DATA, META, meta_name};
-use crate::stream::segments::files::GAPS;
-use crate::verbs::put::check_name;
+use crate::recording_options::FormatOption;
 use clap::Args;
 use description::{Description, Samples, dataset_of, describe};
 use devices::SCHEMA_VERSION;
 use devices::failure::{Exit, Failure, Result};
 use devices::transfer::IoArgs;
 use files::listing::FileEntry;
+use files::names::check_name;
 use files::tree::{choose, is_pattern, none_of};
 use files::{failed, route, shown};
+use formats::Format;
+use formats::gaps;
+use formats::mcap::MAGIC;
+use formats::pcapng;
+use formats::sigmf::{DATA, META, meta_name};
 use live::origin::Origin;
 use packets::Packets;
+use recorder::segments::files::GAPS;
 use recording::Recording;
 use report::{RawGaps, SigmfExported};
 use segments::{Numbered, StoredNames, tag_of};
@@ -91,7 +92,7 @@ pub struct Export {
     pub file: PathBuf,
     /// The format [default: the recording's]
     #[arg(long, value_enum)]
-    pub format: Option<Format>,
+    pub format: Option<FormatOption>,
     /// Replace existing files
     #[arg(long)]
     pub force: bool,
@@ -163,11 +164,12 @@ impl Export {
         names: &[String],
     ) -> Result<Exported> {
         let recording = Recording::find(origin, stored, names)?;
-        let description = match self.format {
+        let asked = self.format.map(Format::from);
+        let description = match asked {
             None | Some(Format::Sigmf) => describe(origin, stored, &recording)?,
             Some(_) => None,
         };
-        let format = match self.format {
+        let format = match asked {
             Some(format) => format,
             None if description.is_some() => Format::Sigmf,
             None => self.format_of(context, origin, stored, &recording)?,
@@ -258,13 +260,13 @@ impl Export {
 
     /// Refuses a file whose name says another format, unless `--format raw` asks for it.
     fn check_file(&self, recording: &Recording, format: Format) -> Result<()> {
-        let is_asked = self.format == Some(Format::Raw);
+        let is_asked = self.format == Some(FormatOption::Raw);
         let Some(named) = self.named().filter(|named| *named != format && !is_asked) else {
             return Ok(());
         };
         let (file, name) = (self.file.display(), shown(recording.name()));
         let named = named.name();
-        Err(match (self.format, format) {
+        Err(match (self.format.map(Format::from), format) {
             (None, Format::Raw) => Failure::usage(format!(
                 "{file} has the name of {named}, but nothing shows that `{name}` is that"
             ))

@@ -5,7 +5,7 @@ mod many;
 mod tar;
 
 use crate::Context;
-use crate::verbs::put::{Report, Reported, check_name};
+use crate::verbs::put::{Report, Reported};
 use ::live::reader::Live;
 use clap::Args;
 use devices::Bar;
@@ -18,6 +18,7 @@ use files::drain::{Part, drain};
 use files::flow::Sums;
 use files::hardware::{self, Files, Stop};
 use files::listing::FileEntry;
+use files::names::check_name;
 use files::tree::is_pattern;
 use files::{Access, Mounted, Store, failed, pace, route, shown};
 use many::Wanted;

@@ -4,7 +4,6 @@
 //! processor copies nothing. `flush` writes the window back.
 
 use crate::Context;
-use crate::verbs::put::check_name;
 use block::Buffer;
 use clap::Args;
 use devices::SCHEMA_VERSION;
@@ -12,6 +11,7 @@ use devices::drive::Drive;
 use devices::failure::{Exit, Failure, Result};
 use devices::path::memory::Memory;
 use devices::path::{OpenOptions, PathChoice};
+use files::names::check_name;
 use files::store::NODE_MEMORY_BYTES;
 use files::{Access, Mounted, Store, failed, shown};
 use linux::HostMemory;

@@ -1,7 +1,6 @@
 //! `straightway map DEVICE [NAME] -- COMMAND`: runs a command that sees a file of a volume, or the
 //! device, as a file that is mapped.
 
-use crate::verbs::put::check_name;
 use crate::{Context, working_set};
 use clap::Args;
 use devices::SCHEMA_VERSION;
@@ -11,6 +10,7 @@ use devices::failure::{Exit, Failure, Result};
 use devices::guard::Output;
 use devices::transfer::{IoArgs, Route};
 use files::mapped::{Mapped, Mapping, Sums, is_rot, reason};
+use files::names::check_name;
 use files::{Store, route};
 use map::Options;
 use rustix::process::{Pid, Signal, kill_process};

@@ -182,11 +182,11 @@ verbs! {
     /// Check a volume, and repair what a scan can prove
     check Check reports check::Checked;
     /// Record a stream into a volume at its rate
-    record Record reports crate::stream::report::RecordedFile;
+    record Record reports recorder::report::RecordedFile;
     /// Export a recording as files that other tools open
     export Export reports export::Exported;
     /// Play a file of a volume at a rate
-    play Play reports crate::stream::report::PlayedFile;
+    play Play reports recorder::report::PlayedFile;
     /// Show the files of a volume as a folder, to read and, with --write, to change
     mount Mount;
     /// Serve a device, or a file of a volume, as a disk of others

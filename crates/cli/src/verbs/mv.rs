@@ -1,11 +1,11 @@
 //! `straightway mv DEVICE OLD NEW`: renames a file of a volume.
 
 use crate::Context;
-use crate::verbs::put::check_name;
 use clap::Args;
 use devices::SCHEMA_VERSION;
 use devices::failure::{Exit, Result};
 use files::hardware::{self, Files};
+use files::names::check_name;
 use files::{Access, Route, Store, route, shown, warn_of_misfit};
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -7,6 +7,7 @@ mod tar;
 pub use many::ManyReport;
 
 use crate::Context;
+use crate::recording_options::ChecksumArgs;
 use clap::Args;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use devices::SCHEMA_VERSION;
@@ -19,20 +20,16 @@ use files::fill::fill;
 use files::flow::Sums;
 use files::hardware::{self, Files, Stop};
 use files::listing::UNFINISHED_TAG;
+use files::names::{check_name, replace, unfinished_name};
 use files::source::Source;
-use files::{
-    Access, Checksums, Mounted, Store, failed, now_ns, pace, route, shown, warn_of_misfit,
-};
+use files::{Access, Mounted, Store, failed, now_ns, pace, route, shown, warn_of_misfit};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 use units::{exact, micros, rounded};
-use volume::{CreateOptions, Error, NAME_BYTES, Name};
-
-/// The suffix of a replacement's name until it is complete.
-pub const UNFINISHED: &str = ".new~";
+use volume::{CreateOptions, Error};
 
 /// Store files, folders or standard input in a volume.
 #[derive(Clone, Debug, Args)]
@@ -71,7 +68,7 @@ pub struct Put {
     pub explicit_name: Option<String>,
     /// Checksums of the file
     #[command(flatten)]
-    pub checksums: Checksums,
+    pub checksums: ChecksumArgs,
     /// Read everything back afterwards and compare
     #[arg(long)]
     pub verify: bool,
@@ -384,7 +381,7 @@ impl Put {
     /// Whether the new file gets checksums.
     fn has_checksums(&self, mounted: &Mounted<'_, '_>) -> Result<bool> {
         let status = mounted.volume.status();
-        self.checksums.on(status.checksums).ok_or_else(|| {
+        self.checksums.plain().on(status.checksums).ok_or_else(|| {
             Failure::usage("the volume was made without checksums; nothing was done")
                 .hint("omit --checksums, or format the volume with --checksums")
         })
@@ -528,35 +525,6 @@ fn is_name(file: &Path, name: &Path) -> bool {
     !file.is_dir() && (is_stdin || file.file_name() == Some(name.as_os_str()) || !name.exists())
 }
 
-/// Removes `old` and renames `new` to it.
-///
-/// # Errors
-/// The volume failed.
-pub fn replace(mounted: &Mounted<'_, '_>, new: &str, old: &str) -> Result<()> {
-    mounted.remove(old)?;
-    let renaming = format!("renaming `{}` to `{}`", shown(new), shown(old));
-    let renamed = volume::blocking::run(mounted.volume, mounted.volume.rename(new, old));
-    renamed.map_err(|error| failed(renaming, error))
-}
-
-/// The name of a replacement until it is complete: as much of `name` as fits, and a suffix.
-pub fn unfinished_name(name: &str) -> String {
-    let mut end = name.len().min(NAME_BYTES - UNFINISHED.len());
-    while !name.is_char_boundary(end) {
-        end -= 1;
-    }
-    let unfinished = format!("{}{UNFINISHED}", name.get(..end).unwrap_or_default());
-    // The longest name may end so itself.
-    match unfinished == name {
-        true => {
-            let first = if name.starts_with('+') { '-' } else { '+' };
-            let rest = unfinished.chars().skip(1);
-            std::iter::once(first).chain(rest).collect()
-        }
-        false => unfinished,
-    }
-}
-
 /// The refusal to replace a file beside a whole one that has the replacement's name: what a power cut left, or a file of its own.
 fn is_taken(unfinished: &str) -> Failure {
     let what = format!(
@@ -565,37 +533,4 @@ fn is_taken(unfinished: &str) -> Failure {
     );
     Failure::new(Exit::Exists, what)
         .hint("straightway mv gives it another name, straightway rm removes it")
-}
-
-/// Refuses an invalid file name, before anything is opened.
-///
-/// # Errors
-/// The name is empty, too long, or contains a NUL.
-pub fn check_name(name: &str) -> Result<()> {
-    match Name::new(name) {
-        Ok(_) => Ok(()),
-        Err(error) => {
-            let what = format_args!("`{}`, {} bytes", shown(name), name.len()).to_string();
-            Err(failed(what, error))
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_unfinished_name_always_fits() {
-        assert_eq!(unfinished_name("a"), "a.new~");
-        let suffixed = ["x", "+", "é"].map(|letter| letter.repeat(59 / letter.len()) + UNFINISHED);
-        for name in ["x".repeat(64), "é".repeat(32), "€".repeat(21)]
-            .iter()
-            .chain(&suffixed)
-        {
-            let unfinished = unfinished_name(name);
-            assert!(Name::new(&unfinished).is_ok(), "{unfinished}");
-            assert_ne!(&unfinished, name);
-        }
-    }
 }

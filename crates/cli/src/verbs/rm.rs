@@ -1,12 +1,12 @@
 //! `straightway rm DEVICE NAME...`: removes files from a volume.
 
 use crate::Context;
-use crate::verbs::put::check_name;
 use clap::Args;
 use devices::SCHEMA_VERSION;
 use devices::failure::{Exit, Result};
 use files::hardware::{self, Files};
 use files::listing::Listing;
+use files::names::check_name;
 use files::tree::{choose, is_pattern};
 use files::{Access, Mounted, Route, Store, failed, route, shown};
 use schemars::JsonSchema;

@@ -1,12 +1,12 @@
 //! `straightway stat DEVICE [NAME]`: the status of a volume, or of a file in it.
 
 use crate::Context;
-use crate::verbs::put::check_name;
 use clap::Args;
 use devices::SCHEMA_VERSION;
 use devices::failure::{Exit, Result};
 use files::hardware::{self, Files};
 use files::listing::FileEntry;
+use files::names::check_name;
 use files::reports::{FileReport, VolumeReport};
 use files::{Access, Route, Store, route, shown};
 use live::reader::Live;

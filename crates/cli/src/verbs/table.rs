@@ -1,12 +1,12 @@
 //! `straightway table DEVICE NAME FILE`: the translation table of a volume's file, for the window of `rtl/smmu`.
 
 use crate::Context;
-use crate::verbs::put::check_name;
 use clap::Args;
 use devices::SCHEMA_VERSION;
 use devices::drive::Drive;
 use devices::failure::{Exit, Failure, Result};
 use devices::guard::{Outlet, output_of, refuse_to_mix};
+use files::names::check_name;
 use files::{Access, Mounted, Route, Store, failed, route, shown};
 use map::{TableError, window_table};
 use schemars::JsonSchema;

@@ -2,16 +2,17 @@
 
 use super::recording::{Recording, companion_of, gaps_of};
 use super::segments::{MissingReason, MissingSegments, Numbered, StoredNames, tag_of};
-use crate::formats::gaps::{self, MAX_GAPS_BYTES};
-use crate::formats::sigmf::{
-    Completed, DATA, MAX_META_BYTES, META, Metadata, meta_name, segment_meta_name,
-};
-use crate::stream::segments::files::gaps_name;
-use crate::verbs::put::unfinished_name;
 use devices::failure::{Failure, Result};
 use files::listing::FileEntry;
+use files::names::unfinished_name;
 use files::shown;
+use formats::gaps::{self, MAX_GAPS_BYTES};
+use formats::sigmf::{
+    Completed, DATA, MAX_META_BYTES, META, Metadata, meta_name, segment_meta_name,
+};
 use live::origin::Origin;
+use recorder::format_failed;
+use recorder::segments::files::gaps_name;
 use std::ops::{Range, RangeInclusive};
 use std::path::Path;
 use stream::Gap;
@@ -56,7 +57,7 @@ fn described_by(
 
 fn read(origin: &Origin<'_, '_>, meta: &str) -> Result<Metadata> {
     let bytes = companion_of(origin, meta, MAX_META_BYTES)?;
-    Metadata::parse(meta, &bytes.unwrap_or_default())
+    Metadata::parse(meta, &bytes.unwrap_or_default()).map_err(format_failed)
 }
 
 /// The name of the file that metadata gives its samples, if it is not `NAME.sigmf-data`. Metadata is empty where the power failed before
@@ -69,7 +70,8 @@ pub fn dataset_of(origin: &Origin<'_, '_>, meta: &str) -> Result<Option<String>>
     let bytes = bytes.filter(|bytes| !bytes.is_empty());
     let metadata = bytes
         .map(|bytes| Metadata::parse(meta, &bytes))
-        .transpose()?;
+        .transpose()
+        .map_err(format_failed)?;
     Ok(metadata.and_then(|metadata| metadata.dataset().map(str::to_owned)))
 }
 
@@ -221,7 +223,8 @@ impl Before {
             let companion = gaps_name(&segment);
             if !stored.has(&segment) && stored.has(&companion) {
                 let lines = companion_of(origin, &companion, MAX_GAPS_BYTES)?;
-                let gaps = gaps::parse(&companion, &lines.unwrap_or_default(), u64::MAX)?;
+                let gaps = gaps::parse(&companion, &lines.unwrap_or_default(), u64::MAX)
+                    .map_err(format_failed)?;
                 before.lost_bytes += gaps::lost_bytes(&gaps);
             }
         }
@@ -295,7 +298,10 @@ impl Samples {
                 own_bytes = 0;
                 skipped_bytes = skipped;
                 let sample = samples.length_bytes() / sample_bytes;
-                samples.metadata.join(&other, sample, samples.gaps.len())?;
+                samples
+                    .metadata
+                    .join(&other, sample, samples.gaps.len())
+                    .map_err(format_failed)?;
             }
             let begin_bytes = samples.length_bytes();
             skipped_bytes = skipped_bytes.min(entry.size_bytes);
@@ -405,7 +411,9 @@ impl Samples {
         sha512: &str,
     ) -> Result<(Metadata, Completed)> {
         let mut metadata = self.metadata.clone();
-        let completed = metadata.complete(name, &self.gaps, self.count, (dataset, sha512))?;
+        let completed = metadata
+            .complete(name, &self.gaps, self.count, (dataset, sha512))
+            .map_err(format_failed)?;
         Ok((metadata, completed))
     }
 }

@@ -6,10 +6,12 @@ use super::report::Exported;
 use super::segments::{MissingReason, MissingSegments, Numbered, StoredNames, tag_of};
 use super::targets::Targets;
 use crate::Context;
-use crate::formats::mcap::{Definitions, MAGIC, Rebuild};
 use devices::failure::{Exit, Failure, Result};
 use files::shown;
+use formats::FormatError;
+use formats::mcap::{Definitions, MAGIC, Rebuild};
 use live::origin::Origin;
+use recorder::format_failed;
 use std::iter::Peekable;
 use std::vec::IntoIter;
 
@@ -75,12 +77,12 @@ impl Feed {
     }
 
     /// Takes the next bytes. `said` gets each place where a record is broken off.
-    fn take<S: FnMut(&[u8]) -> Result<()>>(
+    fn take<S: FnMut(&[u8]) -> formats::Result<()>>(
         &mut self,
         rebuild: &mut Rebuild<S>,
         mut data: &[u8],
         said: &mut dyn FnMut(u64),
-    ) -> Result<()> {
+    ) -> formats::Result<()> {
         let at = self.at_bytes;
         let is_here = |(mark, _): &(u64, Mark)| mark - at <= data.len() as u64;
         let mut here = Vec::new();
@@ -154,7 +156,7 @@ impl Export {
         };
         let mut feed = Feed::of(recording);
         let mut files = targets.open(&context.cancel)?;
-        let sink = |data: &[u8]| files.data.take(data);
+        let sink = |data: &[u8]| files.data.take(data).map_err(FormatError::of_sink);
         let mut rebuild = Rebuild::new(name, feed.stream_bytes(0), sink).knowing(known);
         if is_inside {
             rebuild.begin_inside();
@@ -170,9 +172,12 @@ impl Export {
             origin,
             recording,
             recording.size_bytes,
-            &mut |data| feed.take(&mut rebuild, data, &mut said),
+            &mut |data| {
+                feed.take(&mut rebuild, data, &mut said)
+                    .map_err(format_failed)
+            },
         )?;
-        let rebuilt = rebuild.finish()?;
+        let rebuilt = rebuild.finish().map_err(format_failed)?;
         if is_inside && rebuilt.messages + rebuilt.attachments + rebuilt.metadata == 0 {
             return Err(Failure::new(
                 Exit::Late,
@@ -244,9 +249,12 @@ impl Export {
             origin,
             recording,
             recording.size_bytes,
-            &mut |data| feed.take(&mut scan, data, &mut |_| {}),
+            &mut |data| {
+                feed.take(&mut scan, data, &mut |_| {})
+                    .map_err(format_failed)
+            },
         )?;
-        scan.into_definitions()
+        scan.into_definitions().map_err(format_failed)
     }
 }
 

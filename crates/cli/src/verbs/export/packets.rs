@@ -1,6 +1,6 @@
 //! The packets of an exported recording, and what it shows of those that were cut off or lost.
 
-use crate::formats::pcapng::Unpacker;
+use formats::pcapng::Unpacker;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::convert::Infallible;

@@ -1,14 +1,14 @@
 //! The recording that is exported: its segments, and what is missing within and between them.
 
 use super::segments::{MissingSegments, StoredNames, before_first, between};
-use crate::formats::gaps::{self, MAX_GAPS_BYTES};
-use crate::stream::segments::files::gaps_name;
-use crate::verbs::put::check_name;
 use devices::Bar;
 use devices::failure::{Failure, Result};
 use files::listing::FileEntry;
+use files::names::check_name;
 use files::{failed, shown};
+use formats::gaps::{self, MAX_GAPS_BYTES};
 use live::origin::Origin;
+use recorder::segments::files::gaps_name;
 use stream::Gap;
 use volume::Error;
 
@@ -109,6 +109,7 @@ pub fn gaps_of(origin: &Origin<'_, '_>, entry: &FileEntry) -> Result<Vec<Gap>> {
     let companion = gaps_name(&entry.name);
     let lines = companion_of(origin, &companion, MAX_GAPS_BYTES)?;
     gaps::parse(&companion, &lines.unwrap_or_default(), entry.size_bytes)
+        .map_err(recorder::format_failed)
 }
 
 /// A small file beside the recording, if there is one.

@@ -3,10 +3,10 @@
 use super::packets::PacketsExported;
 use super::recording::Recording;
 use super::segments::{MissingReason, MissingSegments};
-use crate::formats::mcap::Rebuilt;
 use devices::SCHEMA_VERSION;
 use devices::failure::Exit;
 use files::shown;
+use formats::mcap::Rebuilt;
 use schemars::JsonSchema;
 use serde::Serialize;
 use stream::Gap;
@@ -198,7 +198,7 @@ impl Exported {
             }
         }
         if let Some(mcap) = &self.mcap {
-            mcap.lines().into_iter().for_each(&mut line);
+            Self::mcap_lines(mcap).into_iter().for_each(&mut line);
         }
         if let Some(packets) = &self.pcapng {
             line(counted(packets.packets, "packet"));
@@ -222,73 +222,73 @@ impl Exported {
     }
 }
 
-impl Rebuilt {
-    fn lines(&self) -> Vec<String> {
+impl Exported {
+    fn mcap_lines(rebuilt: &Rebuilt) -> Vec<String> {
         let mut lines = vec![format!(
             "{} in {} of {}",
-            counted(self.messages, "message"),
-            counted(self.chunks, "chunk"),
-            counted(self.channels, "channel")
+            counted(rebuilt.messages, "message"),
+            counted(rebuilt.chunks, "chunk"),
+            counted(rebuilt.channels, "channel")
         )];
         let kept = [
-            (self.attachments, "attachment"),
-            (self.metadata, "metadata record"),
+            (rebuilt.attachments, "attachment"),
+            (rebuilt.metadata, "metadata record"),
         ];
         for (count, thing) in kept {
             if count > 0 {
                 lines.push(counted(count, thing));
             }
         }
-        if !self.has_header {
+        if !rebuilt.has_header {
             lines.push("the stream's header is missing; the file's has no profile".to_owned());
         }
-        if !self.was_whole {
+        if !rebuilt.was_whole {
             lines.push("the stream has no end; the file has one".to_owned());
         }
         let counts = [
             (
-                self.cut_bytes,
+                rebuilt.cut_bytes,
                 "byte",
                 "at the end of the stream in a record that is not complete",
             ),
             (
-                self.skipped_bytes,
+                rebuilt.skipped_bytes,
                 "byte",
                 "left out beside gaps or damage: of records that are not complete, or not known",
             ),
             (
-                self.recovered_messages,
+                rebuilt.recovered_messages,
                 "message",
                 "recovered from a chunk that is not complete, not covered by its checksum",
             ),
             (
-                self.recalled_channels,
+                rebuilt.recalled_channels,
                 "channel",
                 "taken from elsewhere in the recording",
             ),
-            (self.damaged_chunks, "chunk", "left out: damaged"),
+            (rebuilt.damaged_chunks, "chunk", "left out: damaged"),
             (
-                self.damaged_records,
+                rebuilt.damaged_records,
                 "record",
                 "left out: a damaged header, attachment or metadata, or a wrong length",
             ),
             (
-                self.left_out_records,
+                rebuilt.left_out_records,
                 "record",
                 "left out: without a channel or a schema, or malformed",
             ),
             (
-                self.missing_messages,
+                rebuilt.missing_messages,
                 "message",
                 "counted by the stream's statistics, and not found",
             ),
             (
-                self.late_records,
+                rebuilt.late_records,
                 "record",
                 "behind the end of the data, kept",
             ),
             (
-                self.ignored_bytes,
+                rebuilt.ignored_bytes,
                 "byte",
                 "behind the stream's end left out",
             ),
@@ -298,7 +298,7 @@ impl Rebuilt {
                 lines.push(format!("{} {what}", counted(count, thing)));
             }
         }
-        if self.data_matches == Some(false) {
+        if rebuilt.data_matches == Some(false) {
             lines.push(
                 "the data does not match the checksum that the stream has of all of it".to_owned(),
             );

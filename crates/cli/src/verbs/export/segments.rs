@@ -1,8 +1,8 @@
 //! Which segments of a recording an export has, and which are missing, by the numbers in their names and by what each keeps of its place
 //! in the recording.
 
-use crate::stream::segments::tag::Tag;
 use files::listing::FileEntry;
+use recorder::segments::tag::Tag;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -262,7 +262,7 @@ pub fn sort(names: &mut [String]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::formats::args::Format;
+    use formats::Format;
 
     fn entry(name: &str, size_bytes: u64, tag: Option<(u64, u64)>) -> FileEntry {
         let number = |(first, offset_bytes)| {

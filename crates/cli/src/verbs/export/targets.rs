@@ -1,12 +1,12 @@
 //! The files of an export: the data, and for some formats a description of it.
 
 use crate::Context;
-use crate::formats::args::Format;
-use crate::formats::sigmf::{DATA, META};
 use devices::cancel::Cancel;
 use devices::drive::Drive;
 use devices::failure::{Failure, Result};
 use devices::guard::{OpenOutput, Output};
+use formats::Format;
+use formats::sigmf::{DATA, META};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 

@@ -4,12 +4,13 @@
 //! message names those that are missing.
 
 use super::small::Batch;
-use super::{Put, Reported, check_name, unfinished_name};
+use super::{Put, Reported, unfinished_name};
 use crate::Context;
 use devices::SCHEMA_VERSION;
 use devices::drive::Drive;
 use devices::failure::{Exit, Failure, Result};
 use files::listing::Listing;
+use files::names::check_name;
 use files::source::Source;
 use files::tree::{Tree, some};
 use files::{Mounted, Store, route, shown};

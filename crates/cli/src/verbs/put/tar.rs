@@ -5,12 +5,13 @@
 
 use super::many::unlike;
 use super::small::Batch;
-use super::{ManyReport, Put, Reported, check_name};
+use super::{ManyReport, Put, Reported};
 use crate::Context;
 use devices::drive::Drive;
 use devices::failure::{Exit, Failure, Result};
 use files::archive::{Archive, Kind, Member};
 use files::listing::UNFINISHED_TAG;
+use files::names::check_name;
 use files::source::Source;
 use files::tree::some;
 use files::{Mounted, Store, route, shown};

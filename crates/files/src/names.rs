@@ -1,0 +1,69 @@
+//! Names of files: which are valid, and the name of a replacement until it is complete.
+
+use crate::{Mounted, failed, shown};
+use devices::failure::Result;
+use volume::{NAME_BYTES, Name};
+
+/// The suffix of a replacement's name until it is complete.
+pub const UNFINISHED: &str = ".new~";
+/// Removes `old` and renames `new` to it.
+///
+/// # Errors
+/// The volume failed.
+pub fn replace(mounted: &Mounted<'_, '_>, new: &str, old: &str) -> Result<()> {
+    mounted.remove(old)?;
+    let renaming = format!("renaming `{}` to `{}`", shown(new), shown(old));
+    let renamed = volume::blocking::run(mounted.volume, mounted.volume.rename(new, old));
+    renamed.map_err(|error| failed(renaming, error))
+}
+
+/// The name of a replacement until it is complete: as much of `name` as fits, and a suffix.
+pub fn unfinished_name(name: &str) -> String {
+    let mut end = name.len().min(NAME_BYTES - UNFINISHED.len());
+    while !name.is_char_boundary(end) {
+        end -= 1;
+    }
+    let unfinished = format!("{}{UNFINISHED}", name.get(..end).unwrap_or_default());
+    // The longest name may end so itself.
+    match unfinished == name {
+        true => {
+            let first = if name.starts_with('+') { '-' } else { '+' };
+            let rest = unfinished.chars().skip(1);
+            std::iter::once(first).chain(rest).collect()
+        }
+        false => unfinished,
+    }
+}
+
+/// Refuses an invalid file name, before anything is opened.
+///
+/// # Errors
+/// The name is empty, too long, or contains a NUL.
+pub fn check_name(name: &str) -> Result<()> {
+    match Name::new(name) {
+        Ok(_) => Ok(()),
+        Err(error) => {
+            let what = format_args!("`{}`, {} bytes", shown(name), name.len()).to_string();
+            Err(failed(what, error))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unfinished_name_always_fits() {
+        assert_eq!(unfinished_name("a"), "a.new~");
+        let suffixed = ["x", "+", "é"].map(|letter| letter.repeat(59 / letter.len()) + UNFINISHED);
+        for name in ["x".repeat(64), "é".repeat(32), "€".repeat(21)]
+            .iter()
+            .chain(&suffixed)
+        {
+            let unfinished = unfinished_name(name);
+            assert!(Name::new(&unfinished).is_ok(), "{unfinished}");
+            assert_ne!(&unfinished, name);
+        }
+    }
+}

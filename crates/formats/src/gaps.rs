@@ -1,0 +1,77 @@
+//! The companion of a recording, `NAME.gaps`, as `record --policy drop` writes it.
+
+use crate::error::{FormatError, Result};
+use stream::{GAP_LINE_BYTES, Gap, parse_gap};
+use units::shown;
+
+/// The longest companion that is read: a quarter of a million gaps.
+pub const MAX_GAPS_BYTES: u64 = 16 << 20;
+
+/// Bytes that are missing in all.
+pub fn lost_bytes(gaps: &[Gap]) -> u64 {
+    let lost = gaps.iter().map(|gap| gap.lost_bytes);
+    lost.fold(0, u64::saturating_add)
+}
+
+/// The gaps that lines describe, of a recording of `size_bytes`. A line at the end that is not whole is left out: nothing behind its
+/// gap is in the recording. So are lines behind the end, and behind the place where the recording was continued: a gap's line is
+/// durable before what follows, which a power cut may have taken.
+///
+/// # Errors
+/// A line was not written by a recording.
+pub fn parse(name: &str, bytes: &[u8], size_bytes: u64) -> Result<Vec<Gap>> {
+    let mut gaps: Vec<Gap> = Vec::new();
+    for (number, line) in (1..).zip(bytes.chunks_exact(GAP_LINE_BYTES)) {
+        let gap = parse_gap(line);
+        if let Some(restart) = gap.filter(|gap| gap.lost_bytes == 0) {
+            let end = gaps.partition_point(|gap| gap.offset_bytes <= restart.offset_bytes);
+            gaps.truncate(end);
+        }
+        let last = gaps.last().map_or(0, |gap| gap.offset_bytes);
+        match gap {
+            Some(gap) if gap.offset_bytes >= last => gaps.push(gap),
+            _ => {
+                let what = format!("line {number} of `{}` is not a gap", shown(name));
+                return Err(FormatError::damaged(what)
+                    .hint("straightway get fetches the recording without its gaps"));
+            }
+        }
+    }
+    gaps.truncate(gaps.partition_point(|gap| gap.offset_bytes <= size_bytes));
+    Ok(gaps)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_gaps_and_nothing_else_is() {
+        let line = |text: &str| format!("{text:>63}\n").into_bytes();
+        let mut bytes = [line("0 5 1 1"), line("4096 1048576 20000 1")].concat();
+        let size = 1 << 20;
+        let gaps = parse("a", &bytes, size).unwrap();
+        assert_eq!(gaps.len(), 2);
+        assert_eq!(gaps[1].lost_bytes, 1 << 20);
+        bytes.extend(b"   8192");
+        assert_eq!(parse("a", &bytes, size).unwrap(), gaps);
+        assert!(parse("a", &[line("4096 1 1 1"), line("0 1 1 1")].concat(), size).is_err());
+        assert!(parse("a", &[0xff; 64], size).is_err());
+    }
+
+    #[test]
+    fn what_a_power_cut_took_has_no_gaps() {
+        let line = |text: &str| format!("{text:>63}\n").into_bytes();
+        let offsets = |lines: &[&str], size| {
+            let bytes: Vec<u8> = lines.iter().flat_map(|text| line(text)).collect();
+            let gaps = parse("a", &bytes, size).unwrap();
+            gaps.iter().map(|gap| gap.offset_bytes).collect::<Vec<_>>()
+        };
+        let lines = ["4096 1 1 1", "8192 1 1 1", "9000 1 1 1"];
+        assert_eq!(offsets(&lines, 8192), [4096, 8192]);
+        assert_eq!(offsets(&lines, 0), [0; 0]);
+        // It was continued at 8192.
+        let lines = [&lines[..], &["8192 0 0 1", "8500 2 1 1"]].concat();
+        assert_eq!(offsets(&lines, 10_000), [4096, 8192, 8192, 8500]);
+    }
+}

@@ -1,0 +1,211 @@
+//! A playback from its settings: a file of a volume, at a rate, each block when it is due.
+
+use crate::place::{Place as End, To};
+use crate::playing::Playing;
+use crate::remote::RemoteVolume;
+use crate::report::{Counted, PlayedFile, buckets};
+use crate::sink::{Hand, Sink};
+use crate::volume_host::VolumeHost;
+use crate::{BUFFERS, check_block};
+use devices::drive::Drive;
+use devices::failure::{Failure, Result};
+use devices::guard::{Output, output_of};
+use devices::{Context, SCHEMA_VERSION};
+use files::listing::refuse_unfinished;
+use files::names::check_name;
+use files::{Access, Route, Store, failed, route, shown};
+use std::time::Instant;
+use stream::{Error as StreamError, PlayOptions};
+use units::{Size, Time, micros};
+use volume::Error;
+use volume::layout::CHUNK_BYTES;
+
+/// What is played, where to, and how.
+#[derive(Clone, Debug)]
+pub struct PlaySettings {
+    /// The name of the device with the volume.
+    pub device: String,
+    /// The file's name in the volume.
+    pub name: String,
+    /// Bytes per second; as fast as the sink accepts them if not given.
+    pub rate: Option<Size>,
+    /// Time limit for delivering a block after it is due.
+    pub deadline: Time,
+    /// Size of a block and of a buffer; a multiple of 64 KiB if checksums are verified.
+    pub block: Size,
+    /// Number of buffers, if the user gave one.
+    pub buffers: Option<u16>,
+    /// Where to play to.
+    pub to: To,
+    /// Whether recorded datagrams are sent at the distances at which they arrived.
+    pub replay: bool,
+    /// Whether a file that exists is replaced.
+    pub force: bool,
+    /// Whether checksums are verified.
+    pub verify: bool,
+    /// The path to the device.
+    pub route: Route,
+}
+
+/// Where the blocks go.
+enum Goal {
+    /// To what `to` names: the checked output, if it is a file.
+    Place(Option<Output>),
+    Program(Hand),
+}
+
+impl PlaySettings {
+    /// Plays until the file ends, or the context is cancelled.
+    ///
+    /// # Errors
+    /// The playback did not begin. The inner failure: it ended early.
+    pub fn play(&self, context: &Context) -> Result<(PlayedFile, Option<Failure>)> {
+        check_name(&self.name)?;
+        check_block(self.block)?;
+        if self.replay && !matches!(self.to.0, End::Udp(_)) {
+            return Err(Failure::usage("--replay sends datagrams").hint("--to udp://ADDR:PORT"));
+        }
+        let drive = Drive::find(&context.roots, &self.device)?;
+        let path = match &self.to.0 {
+            End::File(path) => Some(path.as_path()),
+            _ => None,
+        };
+        let output = match self.to.0 == End::Standard || path.is_some() {
+            true => output_of(&context.roots, Some(&drive), path, self.force)?,
+            false => None,
+        };
+        self.play_from(context, drive, Goal::Place(output))
+    }
+
+    /// Plays to a program, for which `to` is ignored; returns the counters.
+    ///
+    /// # Errors
+    /// The playback did not begin. The inner failure: it ended early.
+    pub fn play_blocks(
+        &self,
+        context: &Context,
+        hand: Hand,
+    ) -> Result<(PlayedFile, Option<Failure>)> {
+        check_name(&self.name)?;
+        check_block(self.block)?;
+        let drive = Drive::find(&context.roots, &self.device)?;
+        self.play_from(context, drive, Goal::Program(hand))
+    }
+
+    /// From a coprocessor that plays, or from a volume that this process mounts.
+    fn play_from(
+        &self,
+        context: &Context,
+        drive: Drive,
+        goal: Goal,
+    ) -> Result<(PlayedFile, Option<Failure>)> {
+        let remote = RemoteVolume::open(context, &drive, self.route, self.block, self.buffers)?;
+        match remote {
+            Some(mut remote) => self.play_on(context, &mut remote, RemoteVolume::NAME, goal),
+            None => self.play_local(context, drive, goal),
+        }
+    }
+
+    fn play_local(
+        &self,
+        context: &Context,
+        drive: Drive,
+        goal: Goal,
+    ) -> Result<(PlayedFile, Option<Failure>)> {
+        let buffers = self.buffers.unwrap_or(BUFFERS);
+        let io = self.route.with_buffers(self.block.0, buffers);
+        let mut options = route::open_options(&io, false);
+        let block = self.block.0.next_multiple_of(CHUNK_BYTES) as usize + 4096;
+        options.buffer_bytes += block * usize::from(buffers);
+        let mut store = Store::of(context, drive, &options)?;
+        let path = store.opened.name.clone();
+        context.say(format_args!("path: {path}"));
+        let report = store.mount(Access::Read, |mounted| {
+            if let Some(entry) = mounted.find(&self.name)? {
+                refuse_unfinished(&entry)?;
+            }
+            self.play_on(context, &mut { mounted }, &path, goal)
+        });
+        store.close(report)
+    }
+
+    fn play_on(
+        &self,
+        context: &Context,
+        host: &mut impl VolumeHost,
+        path: &str,
+        goal: Goal,
+    ) -> Result<(PlayedFile, Option<Failure>)> {
+        let doing = || format!("playing `{}`", shown(&self.name));
+        if !host.exists(&self.name)? {
+            return Err(failed(doing(), Error::NotFound));
+        }
+        let gaps_name = format!("{}.gaps", self.name);
+        let has_gaps = check_name(&gaps_name).is_ok() && host.exists(&gaps_name)?;
+        let file = host.open(&self.name)?;
+        let sink = match (goal, &self.to.0) {
+            (Goal::Program(hand), _) => Sink::Program(hand),
+            (Goal::Place(_), End::Udp(address)) if self.replay => {
+                Sink::replay(address, context.cancel.clone())?
+            }
+            (Goal::Place(output), place) => {
+                Sink::open(place, output, &context.cancel)?.at_rate(self.rate.map(|rate| rate.0))
+            }
+        };
+        let playing = Playing {
+            options: PlayOptions {
+                bytes_per_second: self.rate.map_or(0, |rate| rate.0),
+                deadline_us: micros(self.deadline.0),
+                verify: self.verify,
+                ..PlayOptions::default()
+            },
+            block_bytes: self.block.0,
+            buffers: self.buffers,
+        };
+        let began = Instant::now();
+        let played = host.play(context, &playing, sink, &self.name, file);
+        let elapsed_us = micros(began.elapsed());
+        let closed = host.close(&self.name, file);
+        let played = played??;
+        let result = played.result.map_err(|error| self.failure(error));
+        let whole = result.is_ok() && !context.cancel.is_set();
+        let replayed = played.written.as_ref().ok().and_then(Sink::replayed);
+        let refused_datagrams = played.written.as_ref().map_or(0, Sink::refused);
+        let written = played.written.and_then(|sink| sink.end(whole));
+        let failure = result.and(written).and(closed).err();
+        let report = played.report;
+        let played = PlayedFile {
+            counted: Counted {
+                schema_version: SCHEMA_VERSION,
+                device: host.drive().to_string(),
+                path: path.to_owned(),
+                name: self.name.clone(),
+                length_bytes: report.bytes,
+                elapsed_us,
+                blocks: report.blocks,
+                misses: report.misses,
+                lateness_max_us: report.lateness_max_us,
+                latency_max_us: report.latency_max_us,
+                latencies: buckets(&report.latencies),
+                buffers: report.ring_blocks,
+                smallest_buffers: report.smallest_ring_blocks(),
+                retries: report.retries,
+            },
+            underruns: report.underruns,
+            verified_bytes: report.verified_bytes,
+            has_gaps,
+            refused_datagrams,
+            replayed,
+            stopped: context.cancel.is_set(),
+        };
+        Ok((played, failure))
+    }
+
+    fn failure(&self, error: StreamError) -> Failure {
+        let doing = format!("playing `{}`", shown(&self.name));
+        crate::failure(&doing, error).unwrap_or_else(|error| {
+            Failure::usage(format!("{doing}: {error}"))
+                .hint("--block 64K or a multiple, or --no-verify")
+        })
+    }
+}

@@ -1,0 +1,455 @@
+//! What `record` stores beside a recording, or asks of its source, so that `export` can make a file for other tools of it.
+//!
+//! The stream itself is stored unchanged in every format but pcapng, in which datagrams become packets. Commits do not fall on borders of MCAP's chunks: a commit covers whole
+//! blocks, chunks end anywhere in them, and the export needs no border.
+
+use super::{Policy, Settings};
+use crate::format_failed;
+use crate::place::Place;
+use crate::recording::gap_file_at_its_end;
+use crate::report::RecordedFile;
+use crate::segments::files::gaps_name;
+use crate::source::{Source, Stream};
+use crate::volume_host::VolumeHost;
+use devices::Bar;
+use devices::Context;
+use devices::failure::{Failure, Result};
+use devices::transfer::Span;
+use files::drain::{Part, drain};
+use files::flow::Sums;
+use files::names::check_name;
+use files::names::replace;
+use files::names::unfinished_name;
+use files::{Mounted, failed, now_ns, shown};
+use formats::gaps::{self, MAX_GAPS_BYTES};
+use formats::mcap::MAGIC;
+use formats::sigmf::{MAX_META_BYTES, Metadata, meta_name};
+use formats::{Format, SigmfOptions};
+use std::io::{ErrorKind, Read};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::FileExt;
+use stream::{GAP_LINE_BYTES, GapFile};
+use units::Size;
+use volume::blocking;
+
+/// What is said of a stream that is not MCAP.
+const NOT_MCAP: &str = "it is not MCAP: it does not begin with MCAP's magic number";
+
+impl Settings {
+    /// Makes all checks of the format that need no device. What a program drops are whole messages, not blocks.
+    pub(super) fn check_format(&self, drops_messages: bool) -> Result<()> {
+        if self.format != Format::Sigmf {
+            refuse_samples(&self.sigmf)?;
+        }
+        let refused = |what: &str, hint: &str| {
+            let what = format!("--format {} {what}", self.format.name());
+            Err(Failure::usage(what).hint(hint))
+        };
+        if self.format == Format::Raw {
+            return Ok(());
+        }
+        if self.format == Format::Pcapng {
+            return match &self.from.0 {
+                Place::Udp(_) => Ok(()),
+                _ => refused("needs datagrams", "--from udp://ADDR:PORT"),
+            };
+        }
+        match self.format {
+            Format::Raw | Format::Pcapng => Ok(()),
+            Format::Sigmf => {
+                check_name(&meta_name(&self.name)).map_err(|failure| {
+                    failure.and("with --format sigmf, NAME.sigmf-meta must also be a valid name")
+                })?;
+                match self.append {
+                    // What it goes on with may say it.
+                    true => Ok(()),
+                    false => {
+                        self.check_samples(&Metadata::new(&self.sigmf, 0).map_err(format_failed)?)
+                    }
+                }
+            }
+            Format::Mcap if self.segments.keep.is_some() => refused(
+                "needs the channels at its beginning, which --keep removes",
+                "--segment without --keep",
+            ),
+            Format::Mcap if self.policy == Policy::Drop && !drops_messages => refused(
+                "cannot go on behind a dropped block, without --policy drop",
+                "--policy stop, with more --buffers",
+            ),
+            Format::Mcap => match &self.from.0 {
+                Place::Pattern | Place::Udp(_) => refused(
+                    "needs a stream of MCAP",
+                    "--from stdin, a file or tcp://ADDR:PORT",
+                ),
+                _ => Ok(()),
+            },
+        }
+    }
+
+    /// The same in blocks of whole samples, if the size of a block was not given.
+    pub(super) fn with_whole_samples(self) -> Self {
+        let metadata = match self.format {
+            Format::Sigmf => Metadata::new(&self.sigmf, 0).ok(),
+            _ => None,
+        };
+        self.in_blocks_of(metadata.as_ref())
+    }
+
+    /// The same in blocks that fit the samples with which it goes on.
+    pub(super) fn with_blocks_of(
+        &self,
+        context: &Context,
+        host: &mut &Mounted<'_, '_>,
+    ) -> Result<Self> {
+        let meta = meta_name(&self.name);
+        let stored = match check_name(&meta) {
+            Ok(()) if self.given_block.is_none() => stored_description(host, &meta)?,
+            _ => None,
+        };
+        let metadata = match stored {
+            Some(stored) => {
+                let bytes = read_small(context, host, &stored, MAX_META_BYTES)?;
+                Metadata::parse(&stored, &bytes).ok()
+            }
+            None => None,
+        };
+        Ok(self.clone().in_blocks_of(metadata.as_ref()))
+    }
+
+    fn in_blocks_of(self, metadata: Option<&Metadata>) -> Self {
+        let Some(metadata) = metadata.filter(|_| self.given_block.is_none()) else {
+            return self;
+        };
+        // Whole units of all devices, too.
+        let unit = 4096 * metadata.sample_bytes;
+        match self.block.0 % metadata.sample_bytes == 0 || unit > self.block.0 {
+            true => self,
+            false => Self {
+                block: Size(self.block.0 - self.block.0 % unit),
+                ..self
+            },
+        }
+    }
+
+    /// Refuses blocks that end inside a sample.
+    fn check_samples(&self, metadata: &Metadata) -> Result<()> {
+        let sample_bytes = metadata.sample_bytes;
+        match self.block.0 % sample_bytes {
+            0 => Ok(()),
+            _ => Err(Failure::usage(format!(
+                "--block is {} bytes, not a multiple of the samples' {sample_bytes}; a dropped block would end inside a sample",
+                self.block.0
+            ))
+            .hint(format!("--block {}", 4096 * sample_bytes))),
+        }
+    }
+
+    /// Has the companion say where the recording goes on, durably, if another stream of MCAP begins there, or if it has lines of
+    /// bytes that a power cut took.
+    pub(super) fn end_lines(
+        &self,
+        context: &Context,
+        host: &mut &Mounted<'_, '_>,
+        begin_bytes: u64,
+    ) -> Result<()> {
+        let companion = gaps_name(&self.name);
+        let is_stream = self.format == Format::Mcap && begin_bytes > 0;
+        match is_stream || last_offset(context, host, &companion)? > begin_bytes {
+            true => add_line(host, &companion, &stream::restart_line(begin_bytes)),
+            false => Ok(()),
+        }
+    }
+
+    /// Stores, durably, where and when samples go on: SigMF has a capture there. Refuses what does not fit the recording.
+    pub(super) fn describe_more(
+        &self,
+        context: &Context,
+        host: &mut &Mounted<'_, '_>,
+        begin_bytes: u64,
+    ) -> Result<()> {
+        let meta = meta_name(&self.name);
+        let described = match check_name(&meta) {
+            Ok(()) => stored_description(host, &meta)?,
+            Err(_) => None,
+        };
+        match (self.format, described) {
+            (Format::Raw | Format::Sigmf, Some(stored)) => {
+                self.go_on_with_samples(context, host, begin_bytes, &meta, &stored)
+            }
+            (Format::Sigmf, None) => Err(Failure::usage(format!(
+                "`{}` has no `{}`, so nothing says what its samples are",
+                shown(&self.name),
+                shown(&meta)
+            ))
+            .hint("omit --format, or record under another NAME")),
+            (Format::Mcap, Some(stored)) => Err(Failure::usage(format!(
+                "`{}` is described as samples by `{}`",
+                shown(&self.name),
+                shown(&stored)
+            ))
+            .hint("record under another NAME")),
+            _ => Ok(()),
+        }
+    }
+
+    fn go_on_with_samples(
+        &self,
+        context: &Context,
+        host: &mut &Mounted<'_, '_>,
+        begin_bytes: u64,
+        meta: &str,
+        stored: &str,
+    ) -> Result<()> {
+        let bytes = read_small(context, host, stored, MAX_META_BYTES)?;
+        let mut metadata = Metadata::parse(stored, &bytes).map_err(format_failed)?;
+        self.check_samples(&metadata)?;
+        let sample_bytes = metadata.sample_bytes;
+        if begin_bytes % sample_bytes != 0 {
+            let what = format!(
+                "`{}` has {begin_bytes} bytes and ends inside a sample of {sample_bytes}",
+                shown(&self.name)
+            );
+            return Err(Failure::usage(what).hint("record under another NAME"));
+        }
+        let companion = gaps_name(&self.name);
+        let lost_bytes = match check_name(&companion).is_ok() && host.exists(&companion)? {
+            true => {
+                let lines = read_small(context, host, &companion, MAX_GAPS_BYTES)?;
+                gaps::lost_bytes(
+                    &gaps::parse(&companion, &lines, begin_bytes).map_err(format_failed)?,
+                )
+            }
+            false => 0,
+        };
+        let (sample, lost) = (begin_bytes / sample_bytes, lost_bytes / sample_bytes);
+        metadata
+            .go_on(&self.sigmf, sample, lost, now_ns())
+            .map_err(format_failed)?;
+        let new = unfinished_name(meta);
+        if stored != new && host.exists(&new)? {
+            Mounted::remove(host, &new)?;
+        }
+        if stored == new {
+            // A replacement that a power cut ended: the old one is gone.
+            let renaming = format!("renaming `{}`", shown(stored));
+            host.run(renaming, host.volume.rename(stored, meta))?;
+        }
+        host.store(&new, &metadata.to_bytes())?;
+        replace(host, &new, meta)
+    }
+
+    /// The source, if it begins as its format does. A source that is not ready yet fails when its bytes arrive.
+    pub(super) fn of_format(&self, source: Source) -> Result<Source> {
+        match self.format {
+            Format::Pcapng => return source.into_packets(),
+            Format::Mcap => {}
+            Format::Raw | Format::Sigmf => return Ok(source),
+        }
+        match source {
+            Source::File(file, path) => {
+                let mut begin = [0; MAGIC.len()];
+                let len = file.read_at(&mut begin, 0);
+                let len = len.map_err(|error| Failure::io("reading", &path, &error))?;
+                match begin
+                    .get(..len)
+                    .is_some_and(|begin| MAGIC.starts_with(begin))
+                {
+                    true => Ok(Source::File(file, path)),
+                    false => Err(Failure::usage(format!(
+                        "reading {}: {NOT_MCAP}; nothing was recorded",
+                        path.display()
+                    ))
+                    .hint("record without --format")),
+                }
+            }
+            Source::Stream(stream, name) => {
+                let stream = Begun { stream, seen: 0 };
+                Ok(Source::Stream(Box::new(stream), name))
+            }
+            other => Ok(other),
+        }
+    }
+
+    /// Stores what describes the recording, durably, before its first byte. The description.
+    pub(super) fn describe(
+        &self,
+        host: &mut impl VolumeHost,
+        meta: &str,
+    ) -> Result<Option<Metadata>> {
+        if self.format != Format::Sigmf {
+            return Ok(None);
+        }
+        let metadata = Metadata::new(&self.sigmf, now_ns()).map_err(format_failed)?;
+        self.check_samples(&metadata)?;
+        let stored = host.store(meta, &metadata.to_bytes());
+        stored.map_err(|failure| {
+            self.remove_description(host, meta);
+            failure.and("nothing was recorded")
+        })?;
+        Ok(Some(metadata))
+    }
+
+    /// Removes a recording that has no byte because its source was refused.
+    pub(super) fn keep(
+        &self,
+        host: &mut impl VolumeHost,
+        (report, failure): (RecordedFile, Option<Failure>),
+    ) -> (RecordedFile, Option<Failure>) {
+        let is_empty = self.format == Format::Mcap && report.counted.length_bytes == 0;
+        let failure = failure.map(
+            |failure| match is_empty && host.remove(&self.name).is_ok() {
+                true => failure.and("nothing was recorded"),
+                false => failure,
+            },
+        );
+        (report, failure)
+    }
+
+    /// Removes it again: there is no recording.
+    pub(super) fn remove_description(&self, host: &mut impl VolumeHost, meta: &str) {
+        if self.format == Format::Sigmf {
+            let _ = host.remove(meta);
+        }
+    }
+}
+
+/// Refuses what is said of samples, if another format has no use for it.
+fn refuse_samples(sigmf: &SigmfOptions) -> Result<()> {
+    let given = [
+        ("--sigmf-datatype", sigmf.datatype.is_some()),
+        ("--sample-rate", sigmf.sample_rate.is_some()),
+        ("--frequency", sigmf.frequency.is_some()),
+        ("--channels", sigmf.channels.is_some()),
+        ("--hardware", sigmf.hardware.is_some()),
+    ];
+    match given.into_iter().find(|(_, is_given)| *is_given) {
+        Some((option, _)) => {
+            Err(Failure::usage(format!("{option} is for --format sigmf")).hint("--format sigmf"))
+        }
+        None => Ok(()),
+    }
+}
+
+/// The file that has the description: while it is replaced, the replacement.
+fn stored_description(host: &mut &Mounted<'_, '_>, meta: &str) -> Result<Option<String>> {
+    for name in [meta.to_owned(), unfinished_name(meta)] {
+        if host.exists(&name)? {
+            return Ok(Some(name));
+        }
+    }
+    Ok(None)
+}
+
+/// The offset of a companion's last line; 0 if there is none.
+fn last_offset(context: &Context, mounted: &Mounted<'_, '_>, name: &str) -> Result<u64> {
+    if check_name(name).is_err() {
+        return Ok(0);
+    }
+    let size_bytes = mounted.find(name)?.map_or(0, |entry| entry.size_bytes);
+    let whole_bytes = size_bytes - size_bytes % GAP_LINE_BYTES as u64;
+    if whole_bytes == 0 {
+        return Ok(0);
+    }
+    let block_bytes = mounted.volume.geometry().block_size_bytes() as u64;
+    let from = (whole_bytes - 1) / block_bytes * block_bytes;
+    let lines = read_from(context, mounted, name, from, whole_bytes)?;
+    let last = lines.chunks_exact(GAP_LINE_BYTES).next_back();
+    let last = last.and_then(stream::parse_gap);
+    Ok(last.map_or(0, |gap| gap.offset_bytes))
+}
+
+/// Adds a line to a companion, which is made if there is none.
+fn add_line(host: &mut &Mounted<'_, '_>, name: &str, line: &[u8; GAP_LINE_BYTES]) -> Result<()> {
+    if !host.exists(name)? {
+        return host.store(name, line);
+    }
+    let doing = || format!("writing `{}`", shown(name));
+    let file = host.run(doing(), host.volume.open_to_write(name))?;
+    let GapFile {
+        mut buffer,
+        filled_bytes,
+        ..
+    } = gap_file_at_its_end(host, file)?;
+    let end = filled_bytes + line.len();
+    if let Some(place) = buffer.get_mut(filled_bytes..end) {
+        place.copy_from_slice(line);
+    }
+    let outcome = blocking::append_merged(host.volume, file, buffer, end);
+    host.memory.give_back(outcome.buffer);
+    let added = outcome.result.map_err(|error| failed(doing(), error));
+    added.and(host.close(name, file))
+}
+
+/// The bytes of a small file.
+pub(super) fn read_small(
+    context: &Context,
+    mounted: &Mounted<'_, '_>,
+    name: &str,
+    max_bytes: u64,
+) -> Result<Vec<u8>> {
+    let Some(entry) = mounted.find(name)? else {
+        return Ok(Vec::new());
+    };
+    if entry.size_bytes > max_bytes {
+        let what = format!("`{}` has more than {max_bytes} bytes", shown(name));
+        return Err(Failure::other(what));
+    }
+    read_from(context, mounted, name, 0, entry.size_bytes)
+}
+
+/// The bytes of a file of `size_bytes` from a block on.
+fn read_from(
+    context: &Context,
+    mounted: &Mounted<'_, '_>,
+    name: &str,
+    offset_bytes: u64,
+    size_bytes: u64,
+) -> Result<Vec<u8>> {
+    let length_bytes = size_bytes - offset_bytes;
+    let part = Part {
+        name,
+        offset_bytes,
+        length_bytes,
+        size_bytes,
+        sums: Sums::Ignored,
+        past_rot: false,
+        pace: Span {
+            offset_bytes,
+            length_bytes,
+            operation_bytes: 1 << 16,
+            depth: 1,
+        },
+    };
+    let mut bytes = Vec::new();
+    let mut sink = |data: &[u8]| {
+        bytes.extend_from_slice(data);
+        Ok(())
+    };
+    drain(mounted, &part, &mut sink, &Bar::hidden(), &context.cancel)?;
+    Ok(bytes)
+}
+
+/// A stream that fails if it does not begin as MCAP does.
+struct Begun {
+    stream: Box<dyn Stream>,
+    seen: usize,
+}
+
+impl Read for Begun {
+    fn read(&mut self, data: &mut [u8]) -> std::io::Result<usize> {
+        let len = self.stream.read(data)?;
+        let expected = MAGIC.get(self.seen..).unwrap_or_default();
+        let compared = expected.len().min(len);
+        if data.get(..compared) != expected.get(..compared) {
+            return Err(std::io::Error::new(ErrorKind::InvalidData, NOT_MCAP));
+        }
+        self.seen += compared;
+        Ok(len)
+    }
+}
+
+impl AsFd for Begun {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}

@@ -1,0 +1,255 @@
+//! The files of a recording: made or continued, recorded into, closed.
+
+use super::feed::Feed;
+use super::{Policy, Settings};
+use crate::Streamed;
+use crate::chain::Target;
+use crate::recording::{Recorded, Recording};
+use crate::report::RecordedFile;
+use crate::segments::files::gaps_name;
+use crate::volume_host::VolumeHost;
+use devices::Context;
+use devices::failure::{Failure, Result};
+use files::{Checksums, Mounted, failed, now_ns, shown};
+use formats::Format;
+use formats::sigmf::meta_name;
+use volume::Error;
+
+/// Initially reserved space of the companion file.
+const GAPS_BYTES: u64 = 64 << 10;
+
+/// The files of a recording, open for writing.
+pub(super) struct Opened<F> {
+    file: F,
+    gap_file: Option<F>,
+    /// Whether they were made for it.
+    is_new: bool,
+    gaps_are_new: bool,
+    /// Where it begins.
+    begin_bytes: u64,
+}
+
+impl Settings {
+    /// Records bytes into new files, wherever the volume is mounted.
+    pub(super) fn record_bytes(
+        &self,
+        context: &Context,
+        host: &mut impl VolumeHost,
+        path: &str,
+    ) -> Result<(RecordedFile, Option<Failure>)> {
+        self.check_new(host)?;
+        let source = self.open_source(context, host)?;
+        let total_bytes = self.total_bytes(&source);
+        let files = self.new_files(host, total_bytes)?;
+        self.record_into(
+            host,
+            path,
+            total_bytes,
+            files,
+            |host, recording, file, gaps| host.record(context, &recording, source, file, gaps),
+        )
+    }
+
+    /// Records into new files on this process's volume, and describes them.
+    pub(super) fn record_new(
+        &self,
+        context: &Context,
+        host: &mut &Mounted<'_, '_>,
+        path: &str,
+        feed: Feed<'_>,
+    ) -> Result<(RecordedFile, Option<Failure>)> {
+        self.check_new(host)?;
+        let feed = feed.open(self, context, host)?;
+        let total_bytes = feed.total_bytes(self);
+        let meta = meta_name(&self.name);
+        self.describe(host, &meta)?;
+        let files = match self.new_files(host, total_bytes) {
+            Ok(files) => files,
+            Err(failure) => {
+                self.remove_description(host, &meta);
+                return Err(failure);
+            }
+        };
+        let recorded = self.record_into(
+            host,
+            path,
+            total_bytes,
+            files,
+            |host, recording, file, gaps| {
+                feed.run(recording, context, host, Target::File(file, gaps))
+            },
+        )?;
+        Ok(self.keep(host, recorded))
+    }
+
+    /// Records at the end of a file that exists.
+    pub(super) fn record_on(
+        &self,
+        context: &Context,
+        host: &mut &Mounted<'_, '_>,
+        path: &str,
+        feed: Feed<'_>,
+    ) -> Result<(RecordedFile, Option<Failure>)> {
+        let block_bytes = host.volume.geometry().block_size_bytes();
+        self.check_block(block_bytes)?;
+        let entry = host.find(&self.name)?;
+        let begin_bytes = entry.map_or(0, |entry| entry.size_bytes);
+        if begin_bytes % block_bytes as u64 != 0 {
+            let what = format!(
+                "`{}` has {begin_bytes} bytes; a recording can go on only at a multiple of the device's block of {block_bytes}; nothing was recorded",
+                shown(&self.name)
+            );
+            return Err(Failure::usage(what).hint("record under another NAME"));
+        }
+        let mut feed = feed.open(self, context, host)?;
+        feed.skip_to(begin_bytes);
+        let total_bytes = feed.total_bytes(self);
+        context.say(format_args!(
+            "goes on at the end of `{}`, at byte {begin_bytes}",
+            shown(&self.name)
+        ));
+        let nothing = |failure: Failure| failure.and("nothing was recorded");
+        let described = self
+            .describe_more(context, host, begin_bytes)
+            .and_then(|()| self.end_lines(context, host, begin_bytes));
+        described.map_err(nothing)?;
+        let open = |name: &str| {
+            let doing = format!("continuing `{}`", shown(name));
+            host.run(doing, host.volume.open_to_write(name))
+        };
+        host.volume.set_time(now_ns());
+        let file = open(&self.name)?;
+        let gaps = gaps_name(&self.name);
+        let mut gaps_are_new = true;
+        let gap_file = match self.policy {
+            Policy::Stop => Ok(None),
+            Policy::Drop => match host.find(&gaps) {
+                Ok(Some(_)) => {
+                    gaps_are_new = false;
+                    open(&gaps).map(Some)
+                }
+                Ok(None) => host.create(&gaps, GAPS_BYTES, Checksums::NONE).map(Some),
+                Err(failure) => Err(failure),
+            },
+        };
+        let gap_file = match gap_file {
+            Ok(gap_file) => gap_file,
+            Err(failure) => {
+                let _ = host.close(&self.name, file);
+                return Err(failure.and("nothing was recorded"));
+            }
+        };
+        let files = Opened {
+            file,
+            gap_file,
+            is_new: false,
+            gaps_are_new,
+            begin_bytes,
+        };
+        self.record_into(
+            host,
+            path,
+            total_bytes,
+            files,
+            |host, recording, file, gaps| {
+                feed.run(recording, context, host, Target::File(file, gaps))
+            },
+        )
+    }
+
+    /// The names that it makes in the volume.
+    pub(super) fn names(&self) -> Vec<String> {
+        let mut names = vec![self.name.clone()];
+        if self.policy == Policy::Drop {
+            names.insert(0, gaps_name(&self.name));
+        }
+        if self.format == Format::Sigmf {
+            names.push(meta_name(&self.name));
+        }
+        names
+    }
+
+    /// Refuses a block that the device does not have, and a name that is taken.
+    pub(super) fn check_new(&self, host: &mut impl VolumeHost) -> Result<()> {
+        self.check_block(host.block_bytes()?)?;
+        for name in &self.names() {
+            if host.exists(name)? {
+                let failure = failed(format_args!("`{}`", shown(name)), Error::Exists);
+                let hint = format!("another NAME, or: straightway rm {} '{name}'", self.device);
+                return Err(failure.and("nothing was recorded").hint(hint));
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the files.
+    pub(super) fn new_files<H: VolumeHost>(
+        &self,
+        host: &mut H,
+        total_bytes: u64,
+    ) -> Result<Opened<H::File>> {
+        let file = host.create(&self.name, total_bytes, self.checksums)?;
+        let gap_file = match self.policy {
+            Policy::Stop => None,
+            Policy::Drop => {
+                match host.create(&gaps_name(&self.name), GAPS_BYTES, Checksums::NONE) {
+                    Ok(gap_file) => Some(gap_file),
+                    Err(failure) => {
+                        let _ = host.close(&self.name, file);
+                        let _ = host.remove(&self.name);
+                        return Err(failure);
+                    }
+                }
+            }
+        };
+        Ok(Opened {
+            file,
+            gap_file,
+            is_new: true,
+            gaps_are_new: true,
+            begin_bytes: 0,
+        })
+    }
+
+    /// Records into the files by `record`, and closes them.
+    pub(super) fn record_into<H: VolumeHost>(
+        &self,
+        host: &mut H,
+        path: &str,
+        total_bytes: u64,
+        files: Opened<H::File>,
+        record: impl FnOnce(&mut H, Recording, H::File, Option<H::File>) -> Result<Streamed<Recorded>>,
+    ) -> Result<(RecordedFile, Option<Failure>)> {
+        let Opened {
+            file,
+            gap_file,
+            is_new,
+            gaps_are_new,
+            begin_bytes,
+        } = files;
+        let recording = self.recording(total_bytes, None);
+        let ended = record(host, recording, file, gap_file);
+        let mut closed = Ok(());
+        for file in [gap_file, Some(file)].into_iter().flatten() {
+            closed = closed.and(host.close(&self.name, file));
+        }
+        let ended = match ended? {
+            Ok(ended) => ended,
+            Err(failure) => {
+                if is_new {
+                    let _ = host.remove(&self.name);
+                    self.remove_description(host, &meta_name(&self.name));
+                }
+                if gaps_are_new && gap_file.is_some() {
+                    let _ = host.remove(&gaps_name(&self.name));
+                }
+                return Err(failure.and("nothing was recorded"));
+            }
+        };
+        if gaps_are_new && ended.report.gaps == 0 && gap_file.is_some() && closed.is_ok() {
+            closed = host.remove(&gaps_name(&self.name));
+        }
+        let failure = self.failure_of(&ended, closed);
+        Ok(self.report(host.drive(), path, begin_bytes, ended, failure))
+    }
+}

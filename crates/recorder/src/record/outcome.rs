@@ -1,0 +1,93 @@
+//! What became of a recording.
+
+use super::Settings;
+use crate::producer::Why;
+use crate::recording::Recorded;
+use crate::report::{Counted, RecordedFile, buckets};
+use devices::SCHEMA_VERSION;
+use devices::drive::Drive;
+use devices::failure::{Exit, Failure, Result};
+use files::shown;
+use stream::Error as StreamError;
+
+impl Settings {
+    /// Why the recording ended early, or could not be closed.
+    pub(super) fn failure_of(&self, ended: &Recorded, closed: Result<()>) -> Option<Failure> {
+        match (ended.result, closed) {
+            (Err(error), _) => {
+                let durable_bytes = ended.report.durable_bytes;
+                let remark = format_args!("{durable_bytes} bytes of it are durable");
+                let last = ended.segments.last().map(|segment| segment.name.as_str());
+                let name = last.unwrap_or(&self.name);
+                Some(self.failure(name, error).and(remark))
+            }
+            (Ok(()), Err(failure)) => Some(failure),
+            _ => None,
+        }
+    }
+
+    pub(super) fn failure(&self, name: &str, error: StreamError) -> Failure {
+        let doing = format!("recording `{}`", shown(name));
+        crate::failure(&doing, error).unwrap_or_else(|error| match error {
+            StreamError::Overrun { .. } => Failure::new(Exit::Late, format!("{doing}: {error}"))
+                .hint("more --buffers, larger ones, a lower --rate, or --policy drop"),
+            error => Failure::usage(format!("{doing}: {error}")),
+        })
+    }
+
+    pub(super) fn report(
+        &self,
+        drive: &Drive,
+        path: &str,
+        begin_bytes: u64,
+        ended: Recorded,
+        failure: Option<Failure>,
+    ) -> (RecordedFile, Option<Failure>) {
+        let counted = &ended.report;
+        let buffers = u64::from(ended.buffers);
+        let (ended_by, of_source) = match ended.produced.why {
+            _ if failure.is_some() => ("failed", None),
+            Ok(Why::Length) => ("length", None),
+            Ok(Why::Source) => ("source", None),
+            Ok(Why::Stopped) => ("stopped", None),
+            Err(of_source) => ("failed", Some(of_source)),
+        };
+        let report = RecordedFile {
+            counted: Counted {
+                schema_version: SCHEMA_VERSION,
+                device: drive.to_string(),
+                path: path.to_owned(),
+                name: self.name.clone(),
+                length_bytes: counted.durable_bytes.saturating_sub(begin_bytes),
+                elapsed_us: ended.elapsed_us,
+                blocks: counted.blocks,
+                misses: counted.misses,
+                lateness_max_us: counted.lateness_max_us,
+                latency_max_us: counted.latency_max_us,
+                latencies: buckets(&counted.latencies),
+                buffers,
+                // A source that waits fills those that there are.
+                smallest_buffers: counted.smallest_ring_blocks().map(|most| most.min(buffers)),
+                retries: counted.retries,
+            },
+            ended_by,
+            begin_bytes,
+            smallest_buffer_bytes: counted
+                .smallest_ring_bytes()
+                .map(|most| most.min(buffers * self.block.0)),
+            lost_blocks: counted.lost_blocks,
+            lost_bytes: counted.lost_bytes,
+            gaps: counted.gaps,
+            abandoned_bytes: counted.abandoned_bytes,
+            dropped_datagrams: ended.produced.dropped_datagrams,
+            cut_datagrams: ended.produced.cut_datagrams,
+            tardy_blocks: ended.produced.tardy_blocks,
+            commits: counted.commits,
+            reservations: counted.reservations,
+            segments: ended.segments,
+            removed_segments: ended.removed_segments,
+            rehearsal: None,
+        };
+        (report, failure.or(of_source))
+    }
+}

@@ -1,0 +1,67 @@
+//! The recording with the pattern instead of its source, removed again: whether the drive holds the rate.
+
+use super::{Policy, Settings};
+use crate::place::{From, Place};
+use crate::report::{RecordedFile, Rehearsal};
+use crate::segments::Segmentation;
+use crate::volume_host::VolumeHost;
+use devices::Context;
+use devices::drive::Drive;
+use devices::failure::{Failure, Result};
+use formats::Format;
+use units::Time;
+
+/// The name of a rehearsal, until it is removed.
+const REHEARSAL: &str = "rehearsal~";
+
+impl Settings {
+    /// Records the pattern as the recording would be, removes it again, and returns what was found.
+    ///
+    /// # Errors
+    /// The settings have no rate or are invalid, or the device or the volume failed.
+    pub fn rehearse(&self, context: &Context, time: Time) -> Result<(RecordedFile, Rehearsal)> {
+        let named = self.named()?;
+        crate::check_block(named.block)?;
+        let rate = named.rate.filter(|rate| rate.0 > 0).ok_or_else(|| {
+            Failure::usage("--rehearse needs the --rate of the recording").hint("--rate 100M")
+        })?;
+        let rehearsal = Self {
+            name: REHEARSAL.to_owned(),
+            from: From(Place::Pattern),
+            for_time: Some(time),
+            size: None,
+            // To see how much would be lost.
+            policy: Policy::Drop,
+            format: Format::Raw,
+            segments: Segmentation::NONE,
+            ..named.clone()
+        };
+        let drive = Drive::find(&context.roots, &self.device)?;
+        let network_stall_s = drive.longest_stall_s();
+        let mut free_bytes = 0;
+        let recorded = rehearsal.record_local(context, drive, |host, path| {
+            let recorded = rehearsal.record_bytes(context, host, path)?;
+            for name in rehearsal.names() {
+                if host.exists(&name)? {
+                    VolumeHost::remove(host, &name)?;
+                }
+            }
+            let free = host.run("reading the free space", host.volume.free_units())?;
+            free_bytes = free * host.volume.status().shape.unit_bytes();
+            Ok(recorded)
+        });
+        let (report, failure) = recorded?;
+        if let Some(failure) = failure {
+            return Err(failure);
+        }
+        let found = Rehearsal {
+            holds: report.is_good(),
+            bytes_per_second: rate.0,
+            free_bytes,
+            lasts_s: free_bytes / rate.0,
+            network_stall_s,
+            network_stall_buffers: named.buffers_for(network_stall_s, rate.0),
+        };
+        Ok((report, found))
+    }
+}

@@ -1,0 +1,349 @@
+//! One recording on a volume mounted by this process: its threads, and the loop between them.
+
+use crate::Streamed;
+use crate::chain::{Chain, Target, Turn};
+use crate::losses::{Losses, Tally};
+use crate::producer::{Message, Plan, Produced, idle_from, lend, produce};
+use crate::report::status;
+use crate::segments::segment::Segment;
+use crate::source::Source;
+use crate::{BUFFERS, WAIT, not_begun};
+use block::Buffer;
+use devices::Bar;
+use devices::Context;
+use devices::Progress;
+use devices::failure::{Failure, Result};
+use files::{Mounted, failed, now_ns};
+use linux::TscClock;
+use live::door::Door;
+use live::host::{Answers, Host};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use stream::{Error as StreamError, GapFile, Place, RecordOptions, RecordReport, Recorder};
+use units::micros;
+use volume::{File, blocking};
+
+/// How long the recording may sleep while the device works, or while it waits for a block.
+const IDLE: Duration = Duration::from_micros(200);
+
+/// The results of a recording.
+pub struct Recorded {
+    /// The volume's result.
+    pub result: std::result::Result<(), StreamError>,
+    /// The source's result.
+    pub produced: Produced,
+    /// The counters.
+    pub report: RecordReport,
+    /// Number of buffers.
+    pub buffers: u16,
+    /// Duration from the first block until the last byte is durable.
+    pub elapsed_us: u64,
+    /// The segments that the volume has; none for a recording in one file.
+    pub segments: Vec<Segment>,
+    /// Segments that were removed to keep the others.
+    pub removed_segments: u64,
+    /// Whether the segments were made and closed.
+    pub closed: Result<()>,
+}
+
+/// Options of a recording.
+pub struct Recording {
+    /// Options of the recorder.
+    pub options: RecordOptions,
+    /// Options of the producer.
+    pub plan: Plan,
+    /// The clock of both.
+    pub clock: TscClock,
+    /// Number of buffers; `None` for the default.
+    pub buffers: Option<u16>,
+    /// Whether durable bytes are reported on standard output.
+    pub acknowledge: Option<Acknowledge>,
+    /// Where another thread sees the counters.
+    pub watch: Option<Arc<Mutex<RecordReport>>>,
+    /// What the thread that reads the source counts.
+    pub tally: Arc<Tally>,
+    /// Whether nothing is lost if the source waits.
+    pub can_wait: bool,
+}
+
+/// Is told how many bytes are durable.
+pub type Acknowledge = fn(durable_bytes: u64) -> Result<()>;
+
+/// What the loop of a recording exchanges with its threads.
+struct Ends<'e, 'h, 'm, 'a> {
+    idle: &'e Sender<Buffer>,
+    blocks: &'e Receiver<Message>,
+    answers: Answers<'h, 'm, 'a>,
+    progress: Progress,
+}
+
+impl Recording {
+    /// Records; see [`VolumeHost::record`](crate::volume_host::VolumeHost::record).
+    ///
+    /// # Errors
+    /// The same as those of that function.
+    pub fn run<'a>(
+        &self,
+        context: &Context,
+        mounted: &Mounted<'_, 'a>,
+        source: Source,
+        target: Target<'_, 'a>,
+    ) -> Result<Streamed<Recorded>> {
+        let (clock, plan) = (self.clock, self.plan);
+        let source = source.with_tally(&self.tally);
+        self.run_with(context, mounted, target, |idle, out, stop| {
+            produce(source, plan, clock, idle, out, stop, &self.tally)
+        })
+    }
+
+    /// Records what `produce` sends: it fills the buffers that it is given, in a thread of its own, until it ends or the stop is
+    /// requested.
+    ///
+    /// # Errors
+    /// As [`run`](Recording::run).
+    pub fn run_with<'a>(
+        &self,
+        context: &Context,
+        mounted: &Mounted<'_, 'a>,
+        target: Target<'_, 'a>,
+        produce: impl FnOnce(Receiver<Buffer>, &Sender<Message>, &dyn Fn() -> bool) -> Produced + Send,
+    ) -> Result<Streamed<Recorded>> {
+        let (clock, plan) = (self.clock, self.plan);
+        let mut ring = Vec::new();
+        for _ in 0..self.buffers.unwrap_or(BUFFERS) {
+            ring.push(Place::new(mounted.memory.allocate(plan.block_bytes)?));
+        }
+        let mut vacant: Vec<Place> = ring.iter().map(|_| Place::vacant()).collect();
+        let (turn, file, gaps, options) = self.begun(mounted, target)?;
+        let door = Door::open(mounted.drive, &context.progress);
+        let bar = context.stream_bar(self.options.total_bytes);
+        let began = Instant::now();
+        let ended = {
+            let first = Recorder::new(mounted.volume, file, clock, &mut ring, gaps, &options);
+            let pair = first.and_then(|first| {
+                let second = first.partner(clock, &mut vacant)?;
+                Ok((first, second))
+            });
+            let (first, second) = match pair {
+                Ok(pair) => pair,
+                Err(error) => return Ok(Err(not_begun("recording", error))),
+            };
+            let mut chain = Chain::new(mounted, clock, &first, &second, turn);
+            let host = Host::new(mounted)?;
+            let (letters_to, letters) = channel();
+            let answers = Answers::new(&host, letters);
+            let (ended, readers) = (AtomicBool::new(false), AtomicUsize::new(0));
+            let stopped = AtomicBool::new(false);
+            let stop = || context.cancel.is_set() || stopped.load(Ordering::Relaxed);
+            let (idle_to, idle) = idle_from(|| chain.take());
+            let (out, blocks) = channel();
+            let (result, produced) = std::thread::scope(|scope| {
+                let stop = &stop;
+                let producer = scope.spawn(move || produce(idle, &out, stop));
+                if let Some(door) = &door {
+                    let (ended, readers) = (&ended, &readers);
+                    scope.spawn(move || door.attend(scope, &letters_to, ended, readers));
+                }
+                let mut ends = Ends {
+                    idle: &idle_to,
+                    blocks: &blocks,
+                    answers,
+                    progress: context.progress.clone(),
+                };
+                let result = self.pump(mounted, &mut chain, &mut ends, &bar, &stopped);
+                // However it ended: a read under way has memory that the device writes.
+                ends.answers.end();
+                ended.store(true, Ordering::Relaxed);
+                stopped.store(true, Ordering::Relaxed);
+                drop(idle_to);
+                (result, producer.join())
+            });
+            // A block in flight when the recording failed is lost too.
+            let produced = produced.map_err(|_| Failure::other("the reading thread ended"))?;
+            for message in blocks.try_iter() {
+                if let Message::Block { buffer, .. } = message {
+                    chain.give_back(buffer);
+                }
+            }
+            while let Ok(buffer) = produced.idle.try_recv() {
+                chain.give_back(buffer);
+            }
+            let report = chain.report();
+            let (segments, removed_segments, closed) = chain.end();
+            Recorded {
+                result: result?,
+                produced,
+                report,
+                buffers: self.buffers.unwrap_or(BUFFERS),
+                elapsed_us: micros(began.elapsed()),
+                segments,
+                removed_segments,
+                closed,
+            }
+        };
+        bar.finish_and_clear();
+        let places = ring.into_iter().chain(vacant);
+        for buffer in places.filter_map(Place::into_buffer) {
+            mounted.memory.give_back(buffer);
+        }
+        Ok(Ok(ended))
+    }
+
+    /// The first file, and the options of its recorder.
+    #[allow(clippy::type_complexity)]
+    fn begun<'s, 'a>(
+        &self,
+        mounted: &Mounted<'_, 'a>,
+        target: Target<'s, 'a>,
+    ) -> Result<(Option<Turn<'s, 'a>>, File, Option<GapFile>, RecordOptions)> {
+        match target {
+            Target::File(file, gap_file) => {
+                let gaps = gap_file.map(|file| gap_file_at_its_end(mounted, file));
+                Ok((None, file, gaps.transpose()?, self.options))
+            }
+            Target::Segments(segments) => {
+                let total_bytes = self.options.total_bytes;
+                let (turn, file, gaps) = Turn::new(*segments, total_bytes);
+                let options = RecordOptions {
+                    total_bytes: turn.segment_bytes(),
+                    waits_for_space: turn.is_ring(),
+                    ..self.options
+                };
+                Ok((Some(turn), file, gaps, options))
+            }
+        }
+    }
+
+    /// Moves blocks from the producer to the recorders until both have ended.
+    fn pump(
+        &self,
+        mounted: &Mounted<'_, '_>,
+        chain: &mut Chain<'_, '_, '_, '_>,
+        ends: &mut Ends<'_, '_, '_, '_>,
+        bar: &Bar,
+        stopped: &AtomicBool,
+    ) -> Result<std::result::Result<(), StreamError>> {
+        let buffers = u64::from(self.buffers.unwrap_or(BUFFERS));
+        let mut reported_bytes = 0;
+        let mut is_ended = false;
+        let mut is_recalled = false;
+        let began = Instant::now();
+        let (mut shown, mut looked) = (began, began);
+        let mut losses = Losses::default();
+        loop {
+            // The source may be silent: without a block to write, no request would report a recall.
+            if !is_recalled && mounted.recall.is_requested() {
+                is_recalled = true;
+                stopped.store(true, Ordering::Relaxed);
+                chain.finish();
+            }
+            // A commit records its time in the file.
+            mounted.volume.set_time(now_ns());
+            let step = chain.step(&mut |event| ends.answers.take_back(event));
+            if let Some(watch) = &self.watch {
+                *watch.lock().unwrap_or_else(PoisonError::into_inner) = chain.report();
+            }
+            let durable_bytes = chain.durable_bytes();
+            self.acknowledge(durable_bytes, &mut reported_bytes)?;
+            ends.answers
+                .step(durable_bytes, || chain.waiting_blocks() * 2 > buffers);
+            if let std::task::Poll::Ready(result) = step {
+                let gone = StreamError::Device {
+                    offset_bytes: durable_bytes,
+                    error: block::Error::Gone,
+                };
+                return Ok(match is_recalled {
+                    true => result.and(Err(gone)),
+                    false => result,
+                });
+            }
+            if looked.elapsed() >= WAIT {
+                looked = Instant::now();
+                let line = losses.line(began.elapsed(), &chain.report(), &self.tally);
+                if let Some(line) = line {
+                    ends.progress.say(line);
+                }
+            }
+            if !bar.is_hidden() && shown.elapsed() >= WAIT {
+                shown = Instant::now();
+                bar.set_message(status(&chain.report(), self.buffers.unwrap_or(BUFFERS)));
+            }
+            lend(|| chain.take(), ends.idle);
+            let is_held = self.can_wait && chain.holds(self.plan.block_bytes as u64);
+            let received = match is_held {
+                true => Err(TryRecvError::Empty),
+                false => ends.blocks.try_recv(),
+            };
+            let message = match received {
+                Ok(message) => Some(message),
+                Err(_) if chain.is_working() => {
+                    chain.wait(IDLE.as_micros() as u32);
+                    None
+                }
+                Err(_) if is_held => {
+                    std::thread::sleep(IDLE);
+                    None
+                }
+                Err(_) if is_ended => None,
+                Err(_) => ends.blocks.recv_timeout(IDLE.min(WAIT)).ok(),
+            };
+            match message {
+                Some(Message::Block {
+                    buffer,
+                    len,
+                    arrival,
+                    losses,
+                }) => {
+                    chain.hand_in(buffer, len, arrival, &losses);
+                    bar.inc(len as u64);
+                }
+                // The recording ends by itself, with a reason.
+                Some(Message::Lost { len, arrival }) => chain.overrun(len, arrival),
+                Some(Message::End) => {
+                    is_ended = true;
+                    chain.finish();
+                }
+                None => {}
+            }
+        }
+    }
+
+    /// Reports durable bytes if requested.
+    ///
+    /// # Errors
+    /// Whoever is told cannot be.
+    pub fn acknowledge(&self, durable_bytes: u64, reported_bytes: &mut u64) -> Result<()> {
+        match self.acknowledge {
+            Some(acknowledge) if durable_bytes != *reported_bytes => {
+                *reported_bytes = durable_bytes;
+                acknowledge(durable_bytes)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A companion, to go on at its end.
+///
+/// # Errors
+/// It cannot be read.
+pub fn gap_file_at_its_end(mounted: &Mounted<'_, '_>, file: File) -> Result<GapFile> {
+    let bytes = mounted.volume.geometry().block_size_bytes();
+    let mut buffer = mounted.memory.allocate(bytes)?;
+    let failed = |error| failed(format_args!("reading the gaps on {}", mounted.drive), error);
+    let status = mounted.volume.file_status(file).map_err(failed)?;
+    let filled_bytes = (status.appended_bytes % bytes as u64) as usize;
+    if filled_bytes > 0 {
+        let offset = status.appended_bytes - filled_bytes as u64;
+        let outcome = blocking::read(mounted.volume, file, offset, buffer);
+        outcome.result.map_err(failed)?;
+        buffer = outcome.buffer;
+    }
+    Ok(GapFile {
+        file,
+        buffer,
+        filled_bytes,
+    })
+}

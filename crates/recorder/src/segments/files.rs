@@ -1,0 +1,753 @@
+//! The files of a recording in segments: the next one is made, and the oldest ones are removed, while data flows.
+//!
+//! Each of these operations is a future of the volume that is polled beside the data, one at a time.
+
+use crate::segments::described::{self, Descriptions};
+use crate::segments::ring::{Coming, to_remove};
+use crate::segments::segment::Segment;
+use crate::segments::tag::Tag;
+use crate::segments::template::Template;
+use block::Buffer;
+use devices::Progress;
+use devices::failure::{Exit, Failure, Result};
+use files::turns::pass;
+use files::{AnyVolume, Mounted, failed, now_ns, shown};
+use formats::Format;
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+use stream::GapFile;
+use volume::{CreateOptions, Error, File, NewFile};
+
+/// Initially reserved space of a companion file.
+const GAPS_BYTES: u64 = 64 << 10;
+
+/// The number that no file gets, because none could follow it.
+const NO_NUMBER: u64 = u64::MAX;
+
+/// A file that is being recorded, or will be next.
+pub struct Open {
+    /// Its name.
+    pub name: String,
+    /// The file.
+    pub file: File,
+    /// Its companion.
+    pub gaps: Option<GapFile>,
+}
+
+/// A file whose recorder has ended.
+pub struct Ended {
+    /// Its name.
+    pub name: String,
+    /// The file.
+    pub file: File,
+    /// Its companion, and whether it has gaps.
+    pub gaps: Option<(File, u64)>,
+    /// Its length.
+    pub length_bytes: u64,
+    /// Bytes that are missing in it.
+    pub lost_bytes: u64,
+}
+
+/// How the files are made.
+#[derive(Clone, Debug)]
+pub struct Making {
+    /// Their names.
+    pub template: Template,
+    /// Whether they have checksums.
+    pub checksums: bool,
+    /// Whether each has a companion.
+    pub has_gaps: bool,
+    /// The bytes that all of them may have; the oldest are removed before there are more.
+    pub keep_bytes: Option<u64>,
+    /// What they are recorded in.
+    pub format: Format,
+}
+
+/// The oldest files, which may be removed for another one.
+struct Oldest {
+    /// Files that are whole, the oldest first.
+    whole: Vec<Segment>,
+    /// What comes behind them.
+    next: String,
+    descriptions: Descriptions,
+    removed: usize,
+    /// Whether a file is made without space of its own when nothing is left to remove.
+    may_be_bare: bool,
+}
+
+/// A file and its companion, and how many of the oldest files had to be removed for them.
+struct Made {
+    file: File,
+    gap_file: Option<File>,
+    removed: usize,
+    descriptions: Descriptions,
+}
+
+/// What failed on the volume, while what was done.
+type Failed = (String, Error);
+type Work<'s, T> = Pin<Box<dyn Future<Output = std::result::Result<T, Failed>> + 's>>;
+
+/// The operation in progress.
+enum Job<'s> {
+    None,
+    Make {
+        name: String,
+        gap_buffer: Option<Buffer>,
+        work: Work<'s, Made>,
+    },
+    Close(Work<'s, Segment>),
+    /// Frees space for a file that is being recorded.
+    Free(Work<'s, Freed>),
+}
+
+/// What was removed to free space.
+enum Freed {
+    /// The oldest of the whole files, and what describes the others.
+    Oldest(usize, Descriptions),
+    /// The next file, which had nothing yet.
+    Next,
+}
+
+/// The numbers of segments are used up.
+fn no_number(last: &str) -> Failure {
+    let what = format!(
+        "no segment can follow `{}`: its number is the last one",
+        shown(last)
+    );
+    Failure::new(Exit::Exists, what)
+}
+
+/// The files of a recording.
+pub struct Files<'s, 'a> {
+    mounted: &'s Mounted<'s, 'a>,
+    progress: Progress,
+    making: Making,
+    /// The first file was made.
+    has_begun: bool,
+    /// The number of the file that is made next.
+    number: u64,
+    /// The number of the recording's first file.
+    first_number: u64,
+    /// Files that are whole, the oldest first.
+    whole: VecDeque<Segment>,
+    /// How many of them are of earlier recordings.
+    older: usize,
+    /// The names of those that are made and not whole yet, the oldest first.
+    open: VecDeque<String>,
+    descriptions: Descriptions,
+    removed: u64,
+    /// Files that must be closed, the oldest first.
+    ended: VecDeque<Ended>,
+    job: Job<'s>,
+    next: Option<Open>,
+    /// The next file has no space of its own: what there was is the current one's.
+    is_bare: bool,
+    /// A job may have freed space.
+    has_freed: bool,
+    /// The ring has nothing more to remove for the next file, until another one is whole.
+    waits_for_whole: bool,
+    /// Why the next one could not be made, or one could not be closed.
+    failure: Option<Failure>,
+}
+
+impl<'s, 'a> Files<'s, 'a> {
+    /// Continues the numbers, and the ring, of the files that the volume has.
+    ///
+    /// # Errors
+    /// The volume failed.
+    pub fn new(progress: Progress, mounted: &'s Mounted<'s, 'a>, making: Making) -> Result<Self> {
+        let mut found = Vec::new();
+        let mut from = 0;
+        let next = |from| mounted.run("listing the recordings", mounted.volume.next_file(from));
+        while let Some(entry) = next(from)? {
+            from = entry.slot + 1;
+            let name = entry.name.as_str();
+            if let Some(number) = making.template.number_of(name) {
+                let segment = Segment {
+                    name: name.to_owned(),
+                    length_bytes: entry.size_bytes,
+                    gaps: 0,
+                    lost_bytes: 0,
+                };
+                found.push((entry.mtime_ns, number, segment));
+            }
+        }
+        // Not by time: clocks are set back.
+        found.sort_by_key(|(mtime_ns, number, _)| (*number, *mtime_ns));
+        let last = found.last().map(|(_, number, _)| *number);
+        let number = last.map_or(1, |last| last.saturating_add(1));
+        if let Some((.., segment)) = found.last().filter(|_| number == NO_NUMBER) {
+            return Err(no_number(&segment.name)
+                .hint("straightway mv DEVICE NAME OTHER, or record under another NAME"));
+        }
+        let whole: VecDeque<Segment> = found.into_iter().map(|(.., segment)| segment).collect();
+        Ok(Self {
+            mounted,
+            progress,
+            making,
+            has_begun: false,
+            number,
+            first_number: number,
+            older: whole.len(),
+            whole,
+            open: VecDeque::new(),
+            descriptions: Descriptions::default(),
+            removed: 0,
+            ended: VecDeque::new(),
+            job: Job::None,
+            next: None,
+            is_bare: false,
+            has_freed: false,
+            waits_for_whole: false,
+            failure: None,
+        })
+    }
+
+    /// The whole files, which are of earlier recordings as long as none of this one is.
+    pub fn earlier(&mut self) -> impl Iterator<Item = &mut Segment> {
+        self.whole.iter_mut()
+    }
+
+    /// The name of the first file, if it has no time.
+    pub fn first_name(&self) -> String {
+        let since_1970 = Duration::from_nanos(now_ns());
+        self.making.template.name(since_1970, self.number)
+    }
+
+    /// The number that a file keeps with it when `offset_bytes` of the recording lie before it.
+    pub fn tag_at(&self, offset_bytes: u64) -> u64 {
+        let tag = Tag {
+            format: self.making.format,
+            is_ring: self.making.keep_bytes.is_some(),
+            first: self.first_number,
+            offset_bytes,
+        };
+        tag.to_number()
+    }
+
+    /// Keeps these descriptions for the files that remain.
+    pub fn describe(&mut self, descriptions: Descriptions) {
+        self.descriptions = descriptions;
+    }
+
+    /// The first file.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub fn first(&mut self, reserve_bytes: u64) -> Result<Open> {
+        self.prepare(Coming {
+            ending_bytes: 0,
+            current_bytes: 0,
+            next_bytes: reserve_bytes,
+        });
+        self.settle();
+        let next = self.next.take();
+        self.has_begun = next.is_some();
+        next.ok_or_else(|| {
+            let failure = self.failure.take();
+            failure.unwrap_or_else(|| Failure::other("the first file was not made"))
+        })
+    }
+
+    /// Begins to make the next file, with the space that it will have, unless it exists or is being made.
+    pub fn prepare(&mut self, coming: Coming) {
+        // Files are closed first: that gives unused space back.
+        if self.is_busy() || self.next.is_some() || self.failure.is_some() || self.waits_for_whole {
+            return;
+        }
+        if self.number == NO_NUMBER {
+            let name = self.open.back().or(self.whole.back().map(|one| &one.name));
+            let failure = no_number(name.map_or("", String::as_str));
+            self.progress.say(format_args!("{failure}; it goes on"));
+            self.fail(failure);
+            return;
+        }
+        let Some(count) = self.to_remove(coming) else {
+            return;
+        };
+        let gap_buffer = match self.making.has_gaps {
+            true => {
+                let bytes = self.mounted.volume.geometry().block_size_bytes();
+                match self.mounted.memory.allocate(bytes) {
+                    Ok(buffer) => Some(buffer),
+                    Err(failure) => {
+                        self.failure = Some(failure);
+                        return;
+                    }
+                }
+            }
+            false => None,
+        };
+        let since_1970 = Duration::from_nanos(now_ns());
+        let name = self.making.template.name(since_1970, self.number);
+        let options = CreateOptions {
+            reserve_bytes: match self.is_bare {
+                true => 0,
+                false => coming.next_bytes,
+            },
+            checksums: self.making.checksums,
+            // Where a later one begins is known when the one before it has ended.
+            app_tag: match self.has_begun {
+                true => 0,
+                false => self.tag_at(0),
+            },
+        };
+        let has_gaps = self.making.has_gaps;
+        let oldest = self.oldest(&name);
+        let work = make(self.mounted, name.clone(), options, has_gaps, oldest, count);
+        self.job = Job::Make {
+            name,
+            gap_buffer,
+            work: Box::pin(work),
+        };
+    }
+
+    /// The whole files that may be removed; `name` is made next.
+    fn oldest(&self, name: &str) -> Oldest {
+        Oldest {
+            whole: match self.is_ring() {
+                true => self.whole.iter().cloned().collect(),
+                false => Vec::new(),
+            },
+            next: self.open.front().map_or(name, String::as_str).to_owned(),
+            descriptions: self.descriptions.clone(),
+            removed: 0,
+            may_be_bare: self.is_ring() && self.has_begun,
+        }
+    }
+
+    /// Whether the oldest files are removed for others.
+    pub const fn is_ring(&self) -> bool {
+        self.making.keep_bytes.is_some()
+    }
+
+    /// What a ring may take of the volume: the free space, and that of its own files. `None`: not a ring.
+    ///
+    /// # Errors
+    /// The volume failed.
+    pub fn ring_bytes(&self) -> Result<Option<u64>> {
+        let Some(keep_bytes) = self.making.keep_bytes else {
+            return Ok(None);
+        };
+        let volume = self.mounted.volume;
+        let free = volume.free_units();
+        let free =
+            self.mounted.run("reading the free space", free)? * volume.status().shape.unit_bytes();
+        let whole = self.whole.iter().map(|segment| segment.length_bytes);
+        Ok(Some(whole.fold(free, u64::saturating_add).min(keep_bytes)))
+    }
+
+    /// Removes the oldest file, if there is one and nothing else is in progress. True once it is removed.
+    pub fn has_removed_ahead(&mut self) -> bool {
+        if std::mem::take(&mut self.has_freed) {
+            return true;
+        }
+        if !self.is_busy() && self.failure.is_none() {
+            self.remove_oldest();
+        }
+        false
+    }
+
+    /// Begins to remove the oldest file, if there is one.
+    fn remove_oldest(&mut self) -> bool {
+        if self.whole.is_empty() {
+            return false;
+        }
+        let mut oldest = self.oldest("");
+        let mounted = self.mounted;
+        self.job = Job::Free(Box::pin(async move {
+            oldest.discard(mounted).await?;
+            Ok(Freed::Oldest(oldest.removed, oldest.descriptions))
+        }));
+        true
+    }
+
+    /// Whether no file is whole, or soon will be.
+    pub fn has_none_whole(&self) -> bool {
+        self.whole.is_empty() && self.ended.is_empty() && !matches!(self.job, Job::Close(_))
+    }
+
+    /// Frees space for a file that is being recorded, on a full volume. Ready with whether there may be more space than when it
+    /// was asked; `is_ending`: a file that is not whole yet will be, without more space.
+    pub fn make_room(&mut self, is_ending: bool) -> Poll<bool> {
+        if std::mem::take(&mut self.has_freed) {
+            return Poll::Ready(true);
+        }
+        if self.failure.is_some() || !self.is_ring() {
+            return Poll::Ready(false);
+        }
+        // What is in progress may free some.
+        if self.is_busy() {
+            return Poll::Pending;
+        }
+        if self.remove_oldest() {
+            return Poll::Pending;
+        }
+        if is_ending {
+            return Poll::Pending;
+        }
+        if self.is_bare {
+            return Poll::Ready(false);
+        }
+        let Some(next) = self.next.take() else {
+            return Poll::Ready(false);
+        };
+        // It is made again with the same number, and nothing reserved.
+        self.number -= 1;
+        self.open.pop_back();
+        self.is_bare = true;
+        let gap_file = next.gaps.map(|gaps| {
+            self.mounted.memory.give_back(gaps.buffer);
+            gaps.file
+        });
+        let unused = discard_unused(self.mounted, next.name, next.file, gap_file);
+        self.job = Job::Free(Box::pin(async move {
+            unused.await?;
+            Ok(Freed::Next)
+        }));
+        Poll::Pending
+    }
+
+    /// How many of the whole files must be removed. None: not yet.
+    fn to_remove(&self, coming: Coming) -> Option<usize> {
+        let Some(keep_bytes) = self.making.keep_bytes else {
+            return Some(0);
+        };
+        let lengths = self.whole.iter().map(|segment| segment.length_bytes);
+        to_remove(keep_bytes, lengths, coming)
+    }
+
+    /// Whether the next file is ready.
+    pub const fn is_ready(&self) -> bool {
+        self.next.is_some()
+    }
+
+    /// Whether a file is being made, closed or removed, or will be.
+    pub fn is_busy(&self) -> bool {
+        !matches!(self.job, Job::None) || !self.ended.is_empty()
+    }
+
+    /// The next file, if it is ready.
+    pub fn take_next(&mut self) -> Option<Open> {
+        self.is_bare = false;
+        self.next.take()
+    }
+
+    /// Closes a file, while data flows.
+    pub fn end(&mut self, ended: Ended) {
+        self.ended.push_back(ended);
+    }
+
+    /// Makes progress.
+    pub fn step(&mut self) {
+        let mut context = Context::from_waker(Waker::noop());
+        match &mut self.job {
+            Job::None => {
+                if let Some(ended) = self.ended.pop_front() {
+                    self.job = Job::Close(Box::pin(close(self.mounted, ended)));
+                }
+            }
+            Job::Make {
+                name,
+                gap_buffer,
+                work,
+            } => {
+                let Poll::Ready(result) = work.as_mut().poll(&mut context) else {
+                    return;
+                };
+                let (name, gap_buffer) = (std::mem::take(name), gap_buffer.take());
+                self.job = Job::None;
+                self.made(name, gap_buffer, result);
+            }
+            Job::Close(work) => {
+                let Poll::Ready(result) = work.as_mut().poll(&mut context) else {
+                    return;
+                };
+                self.job = Job::None;
+                match result {
+                    Ok(segment) => {
+                        self.open.pop_front();
+                        self.whole.push_back(segment);
+                        // It had reserved more than it has.
+                        (self.has_freed, self.waits_for_whole) = (true, false);
+                    }
+                    Err((doing, error)) => self.fail(failed(doing, error)),
+                }
+            }
+            Job::Free(work) => {
+                let Poll::Ready(result) = work.as_mut().poll(&mut context) else {
+                    return;
+                };
+                self.job = Job::None;
+                self.has_freed = true;
+                match result {
+                    Ok(Freed::Oldest(removed, descriptions)) => {
+                        self.forget(removed, descriptions);
+                    }
+                    Ok(Freed::Next) => {}
+                    Err((doing, error)) => self.fail(failed(doing, error)),
+                }
+            }
+        }
+    }
+
+    fn made(
+        &mut self,
+        name: String,
+        gap_buffer: Option<Buffer>,
+        result: std::result::Result<Made, Failed>,
+    ) {
+        let made = match result {
+            Ok(made) => made,
+            Err((doing, error)) => {
+                if let Some(buffer) = gap_buffer {
+                    self.mounted.memory.give_back(buffer);
+                }
+                let is_full = matches!(error, Error::NoSpace | Error::TableFull);
+                if is_full && self.is_ring() && self.has_begun {
+                    self.waits_for_whole = true;
+                    return;
+                }
+                let failure = failed(doing, error);
+                if self.has_begun {
+                    self.progress
+                        .say(format_args!("{failure}; the file before it goes on"));
+                }
+                self.fail(failure);
+                return;
+            }
+        };
+        self.forget(made.removed, made.descriptions);
+        self.number += 1;
+        self.open.push_back(name.clone());
+        let gaps = made.gap_file.zip(gap_buffer);
+        self.next = Some(Open {
+            name,
+            file: made.file,
+            gaps: gaps.map(|(file, buffer)| GapFile {
+                file,
+                buffer,
+                filled_bytes: 0,
+            }),
+        });
+    }
+
+    /// The oldest files were removed.
+    fn forget(&mut self, removed: usize, descriptions: Descriptions) {
+        self.whole.drain(..removed.min(self.whole.len()));
+        self.descriptions = descriptions;
+        self.older = self.older.saturating_sub(removed);
+        self.removed += removed as u64;
+    }
+
+    fn fail(&mut self, failure: Failure) {
+        self.failure.get_or_insert(failure);
+    }
+
+    /// Completes what is in progress. No data may be in flight.
+    fn settle(&mut self) {
+        while self.is_busy() {
+            while self.mounted.volume.poll().is_some() {}
+            self.step();
+            if self.mounted.volume.outstanding() > 0 {
+                self.mounted.volume.wait(1_000);
+            }
+        }
+    }
+
+    /// Completes what is in progress, and removes a file that was made and is not needed. Returns the recording's files
+    /// that the volume has, how many were removed, and the first failure.
+    pub fn finish(mut self) -> (Vec<Segment>, u64, Result<()>) {
+        self.settle();
+        if let Some(next) = self.next.take() {
+            if let Err(failure) = self.remove_unused(next) {
+                self.fail(failure);
+            }
+        }
+        let own = self.whole.into_iter().skip(self.older);
+        (
+            own.collect(),
+            self.removed,
+            self.failure.map_or(Ok(()), Err),
+        )
+    }
+
+    fn remove_unused(&self, next: Open) -> Result<()> {
+        let closing = format!("closing `{}`", shown(&next.name));
+        let volume = self.mounted.volume;
+        let mut result = self.mounted.run(&closing, volume.close(next.file));
+        result = result.and_then(|()| self.mounted.remove(&next.name));
+        if let Some(gaps) = next.gaps {
+            self.mounted.memory.give_back(gaps.buffer);
+            result = result.and_then(|()| self.mounted.run(&closing, volume.close(gaps.file)));
+            result = result.and_then(|()| self.mounted.remove(&gaps_name(&next.name)));
+        }
+        result
+    }
+}
+
+/// The end of a companion's name.
+pub const GAPS: &str = ".gaps";
+
+/// The name of a file's companion.
+pub fn gaps_name(name: &str) -> String {
+    format!("{name}{GAPS}")
+}
+
+/// Makes a file and its companion. Removes the first `count` files of `oldest` before, and more of them if the volume is
+/// full.
+async fn make(
+    mounted: &Mounted<'_, '_>,
+    name: String,
+    options: CreateOptions,
+    has_gaps: bool,
+    mut oldest: Oldest,
+    count: usize,
+) -> std::result::Result<Made, Failed> {
+    while oldest.removed < count && oldest.discard(mounted).await? {}
+    let file = create(mounted, &name, &options, &mut oldest).await?;
+    let mut gap_file = None;
+    if has_gaps {
+        let options = CreateOptions {
+            reserve_bytes: GAPS_BYTES,
+            ..CreateOptions::default()
+        };
+        match create(mounted, &gaps_name(&name), &options, &mut oldest).await {
+            Ok(made) => gap_file = Some(made),
+            Err(failed) => {
+                let _ = mounted.volume.close(file).await;
+                let _ = mounted.volume.remove(&name).await;
+                return Err(failed);
+            }
+        }
+    }
+    Ok(Made {
+        file,
+        gap_file,
+        removed: oldest.removed,
+        descriptions: oldest.descriptions,
+    })
+}
+
+/// Makes a file. As long as the volume has no room for it, another one of `oldest` is removed.
+async fn create(
+    mounted: &Mounted<'_, '_>,
+    name: &str,
+    options: &CreateOptions,
+    oldest: &mut Oldest,
+) -> std::result::Result<File, Failed> {
+    let volume = mounted.volume;
+    let mut options = *options;
+    loop {
+        volume.set_time(now_ns());
+        let error = match volume.with_space(|| volume.create(name, &options)).await {
+            Ok(file) => return Ok(file),
+            Err(error) => error,
+        };
+        let is_full = matches!(error, Error::NoSpace | Error::TableFull);
+        if is_full && oldest.discard(mounted).await? {
+            continue;
+        }
+        if error == Error::NoSpace && oldest.may_be_bare && options.reserve_bytes > 0 {
+            // Its recorder reserves as it goes: once the file before it is whole, that can be removed.
+            options.reserve_bytes = 0;
+            continue;
+        }
+        return Err((format!("making `{}`", shown(name)), error));
+    }
+}
+
+impl Oldest {
+    /// Removes the oldest file and its companions, after the next one has its description; false: there is none.
+    async fn discard(&mut self, mounted: &Mounted<'_, '_>) -> std::result::Result<bool, Failed> {
+        let Some(segment) = self.whole.get(self.removed) else {
+            return Ok(false);
+        };
+        let volume = mounted.volume;
+        let mut names = vec![segment.name.clone(), gaps_name(&segment.name)];
+        if !self.descriptions.is_empty() {
+            names.extend(described::names(&segment.name));
+            let next = self.whole.get(self.removed + 1);
+            let next = next.map_or(self.next.as_str(), |next| next.name.as_str());
+            if let Some((name, bytes)) = self.descriptions.pass_on(segment, next) {
+                let failed = |error| (format!("making `{}`", shown(&name)), error);
+                let new = [NewFile {
+                    name: &name,
+                    data: &bytes,
+                    mtime_ns: now_ns(),
+                    app_tag: 0,
+                }];
+                let made = volume.with_space(|| volume.create_many(&new, false)).await;
+                match made {
+                    Ok(made) if made.files == 1 => {}
+                    // Of a removal that a power cut ended.
+                    Err(Error::Exists) => {}
+                    Ok(_) => return Err(failed(Error::NoSpace)),
+                    Err(error) => return Err(failed(error)),
+                }
+            }
+        }
+        for name in names {
+            match remove(volume, &name).await {
+                Ok(()) | Err(Error::NotFound | Error::BadName) => {}
+                Err(error) => return Err((format!("removing `{}`", shown(&name)), error)),
+            }
+        }
+        let reclaimed = volume.reclaim_all().await;
+        reclaimed.map_err(|error| (format!("removing `{}`", shown(&segment.name)), error))?;
+        self.removed += 1;
+        Ok(true)
+    }
+}
+
+/// Removes a file, once no other process reads it: each read of those has its end.
+async fn remove(volume: &AnyVolume<'_>, name: &str) -> std::result::Result<(), Error> {
+    loop {
+        match volume.remove(name).await {
+            Err(Error::InUse) => pass().await,
+            result => return result,
+        }
+    }
+}
+
+/// Removes a file that has nothing, and its companion.
+async fn discard_unused(
+    mounted: &Mounted<'_, '_>,
+    name: String,
+    file: File,
+    gap_file: Option<File>,
+) -> std::result::Result<(), Failed> {
+    let volume = mounted.volume;
+    let at = |error| (format!("removing `{}`", shown(&name)), error);
+    volume.close(file).await.map_err(at)?;
+    remove(volume, &name).await.map_err(at)?;
+    if let Some(gap_file) = gap_file {
+        volume.close(gap_file).await.map_err(at)?;
+        remove(volume, &gaps_name(&name)).await.map_err(at)?;
+    }
+    volume.reclaim_all().await.map_err(at)
+}
+
+/// Closes a file and its companion, which is removed if it names nothing.
+async fn close(mounted: &Mounted<'_, '_>, ended: Ended) -> std::result::Result<Segment, Failed> {
+    let volume = mounted.volume;
+    let at = |error| (format!("closing `{}`", shown(&ended.name)), error);
+    let mut gaps = 0;
+    if let Some((gap_file, count)) = ended.gaps {
+        volume.close(gap_file).await.map_err(at)?;
+        if count == 0 {
+            let removed = remove(volume, &gaps_name(&ended.name)).await;
+            removed.map_err(at)?;
+        }
+        gaps = count;
+    }
+    volume.close(ended.file).await.map_err(at)?;
+    Ok(Segment {
+        length_bytes: ended.length_bytes,
+        gaps,
+        lost_bytes: ended.lost_bytes,
+        name: ended.name,
+    })
+}
