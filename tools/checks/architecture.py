@@ -6,11 +6,9 @@ import subprocess
 from pathlib import Path
 
 # A crate imports only from layers below its own (ARCHITECTURE.md, "The map"); tests may import anything.
-LAYERS = {"units": 0, "paths": 0, "blast": 0, "block": 0, "events": 0, "hwfs": 0, "statistics": 0, "nvme": 1, "volume": 1, "model": 2, "stream": 2, "coprocessor": 3, "linux": 4, "map": 4, "measure": 4, "devices": 5, "files": 6, "formats": 3, "live": 7, "recorder": 8, "serve": 8, "mount": 8, "bench": 8, "board": 8, "preload": 5, "cli": 10, "c": 11, "python": 12, "stripe": 1, "fabric": 2, "hybrid": 1, "export": 1, "nbd": 2, "virtio": 2}
+LAYERS = {"units": 0, "paths": 0, "blast": 0, "block": 0, "events": 0, "hwfs": 0, "statistics": 0, "nvme": 1, "volume": 1, "model": 2, "stream": 2, "coprocessor": 3, "linux": 4, "map": 4, "measure": 4, "devices": 5, "files": 6, "formats": 3, "live": 7, "recorder": 8, "serve": 8, "mount": 8, "bench": 8, "board": 8, "preload": 5, "straightway": 9, "cli": 10, "c": 10, "python": 11, "stripe": 1, "fabric": 2, "hybrid": 1, "export": 1, "nbd": 2, "virtio": 2}
 # Outside the layers: for tests, simulations and figures; no published crate depends on these.
 BESIDE = {"crash", "twin", "figures"}
-# The same inside the command: a module imports from its own layer and those below. Modules not named here may import anything.
-MODULES = {"verbs": 0, "arguments": 0, "open": 1}
 HEADING = re.compile(r'FORMAT\.md`?, (?:section )?"([^"\n]+)"')
 
 
@@ -39,17 +37,6 @@ def layers(packages):
                 yield f"crates/{name}: it depends on {other}, which is only for tests and figures"
             elif LAYERS.get(other, 0) >= LAYERS[name]:
                 yield f"crates/{name} (layer {LAYERS[name]}) imports {other} (layer {LAYERS.get(other)}): move it to a lower layer"
-
-
-def modules(root):
-    """Modules of the command that import from a layer above their own."""
-    source = root / "crates" / "cli" / "src"
-    for file in sorted(source.rglob("*.rs")):
-        module = file.relative_to(source).parts[0].removesuffix(".rs")
-        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
-            for other in re.findall(r"\bcrate::([a-z_]+)", line.split("//")[0]):
-                if MODULES.get(other, 0) > MODULES.get(module, 9):
-                    yield f"{file.relative_to(root)}:{number}: `{module}` imports `{other}`, which is above it"
 
 
 def headings(root, files):

@@ -9,7 +9,7 @@
 use crate::error::{self, Fault, Status, finish, keep_error, text, usage};
 use crate::handles::{self, Open};
 use crate::session::{Done, Session, Way};
-use cli::open::{Error, Options};
+use api::{Error, Options};
 use std::ffi::{CStr, c_char, c_void};
 
 /// An open device. It belongs to the thread that opened it. 0 is none.

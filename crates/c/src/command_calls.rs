@@ -10,7 +10,7 @@ use crate::error::{Status, finish, usage};
 use crate::handles;
 use crate::session::Session;
 use crate::volume_calls::check_memory;
-use cli::open::Command;
+use api::Command;
 use std::ffi::{c_char, c_void};
 
 /// A generic or vendor specific command (NVMe Base Specification, "Submission Queue Entry").

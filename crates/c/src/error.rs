@@ -1,6 +1,6 @@
 //! The last error of each thread, as C reads it.
 
-use cli::open::Error;
+use api::Error;
 use std::any::Any;
 use std::cell::RefCell;
 use std::ffi::{CStr, CString};

@@ -6,7 +6,7 @@
 use crate::error::{Fault, usage};
 use crate::mounted::Mounted;
 use crate::session::Session;
-use cli::open::{Map, Player, Recorder, VolumeFile};
+use api::{Map, Player, Recorder, VolumeFile};
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU32, Ordering};
 

@@ -8,7 +8,7 @@
 use crate::calls::{check_size, null, open, straightway_options, string};
 use crate::error::{Fault, Status, finish, keep_error, usage};
 use crate::handles::{self, Open};
-use cli::open::{Error, Map, MapOptions};
+use api::{Error, Map, MapOptions};
 use std::ffi::{c_char, c_void};
 use std::ops::Range;
 

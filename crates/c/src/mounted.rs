@@ -4,7 +4,7 @@
 //! and [`Mounted`] frees them after the volume.
 #![allow(unsafe_code)]
 
-use cli::open::{Error, OpenFile, Options, Volume, VolumeDevice, VolumeFile};
+use api::{Error, OpenFile, Options, Volume, VolumeDevice, VolumeFile};
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 

@@ -8,7 +8,7 @@
 use crate::calls::{check_size, null, open, straightway_options, string};
 use crate::error::{Fault, Status, finish, usage};
 use crate::handles::{self, Open};
-use cli::open::{PlayOptions, Player};
+use api::{PlayOptions, Player};
 use std::ffi::{c_char, c_void};
 use std::ptr;
 

@@ -9,7 +9,7 @@ use crate::calls::{check_size, null, open, straightway_options, string};
 use crate::error::{Fault, Status, finish, usage};
 use crate::handles::{self, Open};
 use crate::volume_calls::check_memory;
-use cli::open::{RecordOptions, Recorder};
+use api::{RecordOptions, Recorder};
 use std::ffi::{c_char, c_void};
 
 /// A recording in progress. It belongs to the thread that opened it. 0 is none.

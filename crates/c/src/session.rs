@@ -2,8 +2,8 @@
 
 use crate::error::{Fault, usage};
 use crate::memory::Memory;
+use api::{Command, Device, Error, Options};
 use block::{Completion, Geometry, Operation, Request};
-use cli::open::{Command, Device, Error, Options};
 use std::collections::VecDeque;
 
 /// How long one sleep of a wait lasts at most, in microseconds.

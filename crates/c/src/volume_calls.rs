@@ -9,7 +9,7 @@ use crate::calls::{check_size, null, open, options_of, straightway_options, stri
 use crate::error::{Fault, Status, finish, usage};
 use crate::handles::{self, Open};
 use crate::mounted::Mounted;
-use cli::open::{CreateOptions, Entry, FormatOptions, NewFile, Options, VolumeFile};
+use api::{CreateOptions, Entry, FormatOptions, NewFile, Options, VolumeFile};
 use std::ffi::{c_char, c_void};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -131,7 +131,7 @@ pub unsafe extern "C" fn straightway_resize(
             None => Options::default(),
         };
         let size_bytes = (volume_bytes != 0).then_some(volume_bytes);
-        let resized = cli::open::resize(name, &options, size_bytes)?;
+        let resized = api::resize(name, &options, size_bytes)?;
         if let Some(place) = after {
             *place = resized;
         }
@@ -154,7 +154,7 @@ pub unsafe extern "C" fn straightway_format(
             Some(given) => unsafe { format_options_of(given)? },
             None => FormatOptions::default(),
         };
-        Ok(cli::open::format(name, &options)?)
+        Ok(api::format(name, &options)?)
     })
 }
 
@@ -231,7 +231,7 @@ pub unsafe extern "C" fn straightway_volume_next(
         let cursor = cursor.ok_or_else(|| null("cursor"))?;
         let found = handles::with(volume, |mounted: &mut Mounted| {
             let found = mounted.volume().next_file(*cursor)?;
-            found.ok_or_else(|| Fault::Error(cli::open::Error::not_found("no further file")))
+            found.ok_or_else(|| Fault::Error(api::Error::not_found("no further file")))
         })?;
         fill_entry(entry, &found)?;
         *cursor = found.slot + 1;

@@ -247,11 +247,11 @@ fn the_example_stores_and_lists_files() {
     let program = compiled("examples/files.c", &SANITIZER);
     let folder = Folder::new("files");
     let image = folder.0.join("image");
-    let options = cli::open::FormatOptions {
+    let options = api::FormatOptions {
         size_bytes: Some(8 << 20),
-        ..cli::open::FormatOptions::default()
+        ..api::FormatOptions::default()
     };
-    cli::open::format(image.to_str().expect("text"), &options).expect("a volume");
+    api::format(image.to_str().expect("text"), &options).expect("a volume");
     let input = folder.0.join("input");
     std::fs::write(&input, vec![7u8; (2 << 20) + 5]).expect("an input");
     let store = |name| {

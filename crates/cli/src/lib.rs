@@ -6,7 +6,6 @@
 //! | `examples`, `manual` | examples for help, and the manual pages |
 //! | `verbs` | one file per verb |
 //! | `path` | from a drive to an open block device |
-//! | [`open`] | the same for programs that are not the command |
 //! | `transfer` | moving a range of its data |
 //! | `volume` | a mounted volume on a device |
 //! | `hardware` | a volume that a file system in hardware serves |
@@ -33,7 +32,6 @@ mod console;
 mod examples;
 mod manual;
 mod measuring;
-pub mod open;
 mod output;
 mod recording_options;
 mod verbs;

@@ -6,6 +6,7 @@
 //! | [`guard`] | who may write to it, and to files of the host |
 //! | [`path`] | opens it by one of the [`paths`] |
 //! | [`transfer`] | moves a range of its data |
+//! | [`command`] | generic commands to it |
 //! | [`facts`] | what it reports about itself |
 //! | [`failure`] | errors |
 //! | [`progress`], [`cancel`] | what an operation reports while it goes on, and how it is ended |
@@ -14,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cancel;
+pub mod command;
 mod context;
 pub mod drive;
 pub mod facts;

@@ -25,11 +25,13 @@
 pub mod archive;
 mod checksums;
 pub mod chunks;
+pub mod consent;
 pub mod contents;
 pub mod drain;
 pub mod fill;
 pub mod findings;
 pub mod flow;
+pub mod format;
 pub mod found;
 pub mod hardware;
 pub mod listing;
@@ -42,6 +44,7 @@ pub mod names;
 pub mod naming;
 mod owners;
 pub mod reports;
+pub mod resize;
 pub mod route;
 mod rules;
 #[cfg(test)]

@@ -1,9 +1,11 @@
 //! Names of files: which are valid, and the name of a replacement until it is complete.
 
 use crate::{Mounted, failed, shown};
-use devices::failure::Result;
+use devices::failure::{Failure, Result};
 use volume::{NAME_BYTES, Name};
 
+/// Bytes of a label.
+const LABEL_BYTES: usize = 32;
 /// The suffix of a replacement's name until it is complete.
 pub const UNFINISHED: &str = ".new~";
 /// Removes `old` and renames `new` to it.
@@ -46,6 +48,25 @@ pub fn check_name(name: &str) -> Result<()> {
             let what = format_args!("`{}`, {} bytes", shown(name), name.len()).to_string();
             Err(failed(what, error))
         }
+    }
+}
+
+/// Refuses a label that a volume cannot have.
+///
+/// # Errors
+/// It is too long, or has a control character.
+pub fn check_label(label: &str) -> Result<()> {
+    if label.len() > LABEL_BYTES {
+        let bytes = label.len();
+        let what = format!("the label has {bytes} bytes; at most {LABEL_BYTES} are allowed");
+        return Err(Failure::usage(what));
+    }
+    match label.chars().any(char::is_control) {
+        true => {
+            let what = format!("the label `{}` has a control character", shown(label));
+            Err(Failure::usage(what).hint("a label with letters, digits and spaces"))
+        }
+        false => Ok(()),
     }
 }
 

@@ -25,7 +25,7 @@ pub fn exception(py: Python<'_>, fault: &Fault) -> PyErr {
 
 /// The exception for a request that a device answered with an error.
 pub fn of_request(py: Python<'_>, error: block::Error) -> PyErr {
-    exception(py, &cli::open::Error::of_request("a request", error).into())
+    exception(py, &api::Error::of_request("a request", error).into())
 }
 
 fn made(py: Python<'_>, code: u8, what: &str, hint: &str) -> PyErr {

@@ -54,9 +54,9 @@ struct Given {
 }
 
 impl Given {
-    fn options(&self) -> cli::open::Options<'_> {
-        let usual = cli::open::Options::default();
-        cli::open::Options {
+    fn options(&self) -> api::Options<'_> {
+        let usual = api::Options::default();
+        api::Options {
             path: self.path.as_deref(),
             mode: self.mode.as_deref(),
             namespace: self.namespace_id,

@@ -6,7 +6,7 @@
 
 use crate::Given;
 use crate::error::exception;
-use cli::open::{Error, Map as Mapped, MapOptions};
+use api::{Error, Map as Mapped, MapOptions};
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;

@@ -1,7 +1,7 @@
 //! A playback in progress.
 
 use crate::{Given, detached};
-use cli::open::{PlayOptions, Player as Running};
+use api::{PlayOptions, Player as Running};
 use library::handles::{self, Open};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -83,7 +83,7 @@ impl Player {
             report.underruns,
             report.retries,
         );
-        let failed = |error: cli::open::Error| crate::error::exception(py, &error.into());
+        let failed = |error: api::Error| crate::error::exception(py, &error.into());
         Ok((counters, result.err().map(failed)))
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::memory::Borrowed;
 use crate::{Given, detached};
-use cli::open::{RecordOptions, Recorder as Running};
+use api::{RecordOptions, Recorder as Running};
 use library::handles::{self, Open};
 use pyo3::prelude::*;
 
@@ -13,7 +13,7 @@ pub struct Recorder(u64);
 /// Bytes, durable bytes, lost messages, lost bytes, gaps, misses, longest latency in us, most waiting blocks and bytes, retries.
 type Counters = (u64, u64, u64, u64, u64, u64, u64, u64, u64, u64);
 
-fn counters(recorder: &Running) -> Result<Counters, cli::open::Error> {
+fn counters(recorder: &Running) -> Result<Counters, api::Error> {
     let (report, lost_messages) = recorder.report()?;
     Ok((
         report.bytes,
@@ -118,7 +118,7 @@ impl Recorder {
             let result = recorder.finish();
             Ok((counters(&recorder)?, result))
         })?;
-        let failed = |error: cli::open::Error| crate::error::exception(py, &error.into());
+        let failed = |error: api::Error| crate::error::exception(py, &error.into());
         Ok((counted, result.err().map(failed)))
     }
 }

@@ -3,7 +3,7 @@
 use crate::error::exception;
 use crate::memory::Borrowed;
 use crate::{Given, detached};
-use cli::open::{CreateOptions, Entry, Error, FormatOptions, NewFile};
+use api::{CreateOptions, Entry, Error, FormatOptions, NewFile};
 use library::handles::{self, Open};
 use library::mounted::Mounted;
 use pyo3::prelude::*;
@@ -58,7 +58,7 @@ pub fn format(
         destroy_data,
         force,
     };
-    detached(py, || Ok(cli::open::format(name, &options)?))
+    detached(py, || Ok(api::format(name, &options)?))
 }
 
 /// Makes the volume on the device that the command calls `name` longer or shorter; its size then.
@@ -79,7 +79,7 @@ pub fn resize(
         ..Given::default()
     };
     detached(py, || {
-        Ok(cli::open::resize(name, &given.options(), volume_bytes)?)
+        Ok(api::resize(name, &given.options(), volume_bytes)?)
     })
 }
 
@@ -128,7 +128,7 @@ impl Volume {
     fn opened(
         &self,
         py: Python<'_>,
-        open: impl FnOnce(&Mounted) -> Result<cli::open::VolumeFile, Error> + Send,
+        open: impl FnOnce(&Mounted) -> Result<api::VolumeFile, Error> + Send,
     ) -> PyResult<File> {
         let volume = self.0;
         let handle = detached(py, move || {

@@ -1,7 +1,6 @@
 //! `straightway array DEVICE`: makes, shows and rebuilds stripes and mirrors.
 
 use crate::Context;
-use crate::verbs::format::random_identity;
 use block::Device;
 use clap::Args;
 use devices::SCHEMA_VERSION;
@@ -11,6 +10,7 @@ use devices::failure::{Exit, Failure, Result};
 use devices::guard::{Grant, Purpose};
 use devices::path::array::{self, OpenMember, OpenSet};
 use devices::path::{LARGEST_BLOCK_BYTES, OpenOptions};
+use files::format::random_identity;
 use schemars::JsonSchema;
 use serde::Serialize;
 use stripe::{ArrayKind, Label, create};

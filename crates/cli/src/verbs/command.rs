@@ -6,20 +6,17 @@
 use crate::Context;
 use clap::{Args, ValueEnum};
 use devices::SCHEMA_VERSION;
+use devices::command::{CommandQueue, DriveCommand, MOST_BYTES};
 use devices::drive::Drive;
 use devices::failure::{Exit, Failure, Result};
 use devices::guard::{FunctionLock, Grant, Outlet, Output, Purpose};
-use devices::path::handle::{ControllerHandle, only_namespace};
-use devices::path::namespace_of;
+use devices::path::handle::ControllerHandle;
 use devices::path::straight::{self, Needs};
-use nvme::{Direction, GenericCommand, GenericData};
+use nvme::{Direction, GenericCommand};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::path::PathBuf;
 use units::Size;
-
-/// The longest data of a command.
-const MOST_BYTES: u64 = 1 << 20;
 
 /// The queue that a command goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -111,141 +108,23 @@ fn byte(text: &str) -> std::result::Result<u8, String> {
     value.ok_or_else(|| "not an opcode such as 0x06".into())
 }
 
-/// The names of opcodes, and whether each leaves the drive and its data as they are (NVMe base and NVM command set
-/// specifications, "Opcodes").
-const ADMIN: &[(u8, &str, bool)] = &[
-    (0x02, "get-log-page", true),
-    (0x06, "identify", true),
-    (0x09, "set-features", false),
-    (0x0a, "get-features", true),
-    (0x0d, "namespace-management", false),
-    (0x10, "firmware-commit", false),
-    (0x11, "firmware-download", false),
-    (0x14, "device-self-test", false),
-    (0x15, "namespace-attachment", false),
-    (0x19, "directive-send", false),
-    (0x1a, "directive-receive", false),
-    (0x80, "format-nvm", false),
-    (0x81, "security-send", false),
-    (0x82, "security-receive", false),
-    (0x84, "sanitize", false),
-];
-const IO: &[(u8, &str, bool)] = &[
-    (0x00, "flush", true),
-    (0x01, "write", false),
-    (0x02, "read", true),
-    (0x04, "write-uncorrectable", false),
-    (0x05, "compare", true),
-    (0x08, "write-zeroes", false),
-    (0x09, "dataset-management", false),
-    (0x0c, "verify", true),
-    (0x0d, "reservation-register", false),
-    (0x0e, "reservation-report", true),
-    (0x11, "reservation-acquire", false),
-    (0x15, "reservation-release", false),
-];
-
-/// The first vendor specific opcodes.
-const ADMIN_VENDOR: u8 = 0xc0;
-const IO_VENDOR: u8 = 0x80;
-
 impl Command {
-    /// Its name, and whether it leaves the drive and its data as they are.
-    fn known(&self) -> (String, bool) {
-        let (table, vendor) = match self.queue {
-            Queue::Admin => (ADMIN, ADMIN_VENDOR),
-            Queue::Io => (IO, IO_VENDOR),
-        };
-        let found = table.iter().find(|(opcode, ..)| *opcode == self.opcode);
-        match (found, self.opcode) {
-            (Some((_, name, is_harmless)), _) => ((*name).to_owned(), *is_harmless),
-            (None, opcode) if opcode >= vendor => (format!("vendor-{opcode:02x}"), false),
-            (None, opcode) => (format!("opcode-{opcode:02x}"), false),
-        }
-    }
-
-    /// Refuses a command that the user did not name.
-    fn allowed(&self) -> Result<(String, bool)> {
-        let (name, is_harmless) = self.known();
-        if self.allow.as_deref() == Some(&*name) {
-            return Ok((name, is_harmless));
-        }
-        let what = match &self.allow {
-            Some(other) => format!("the command is `{name}`, not `{other}`"),
-            None => format!("the command `{name}` is refused unless it is named"),
-        };
-        let hint = match is_harmless {
-            true => format!("--allow {name}"),
-            false => {
-                format!("it may change the drive or its data: --allow {name} --destroy-data SERIAL")
-            }
-        };
-        Err(Failure::usage(what).hint(hint))
-    }
-
-    fn generic(&self) -> GenericCommand {
-        GenericCommand {
+    fn plain(&self) -> DriveCommand {
+        DriveCommand {
+            queue: match self.queue {
+                Queue::Admin => CommandQueue::Admin,
+                Queue::Io => CommandQueue::Io,
+            },
             opcode: self.opcode,
-            nsid: self.namespace.unwrap_or(0),
             dwords: [self.cdw10, self.cdw11, self.cdw12, self.cdw13],
+            namespace: self.namespace,
+            allow: self.allow.clone(),
         }
-    }
-
-    /// The longest data.
-    const fn most_bytes(&self) -> u64 {
-        match self.queue {
-            Queue::Admin => 4096,
-            Queue::Io => MOST_BYTES,
-        }
-    }
-
-    /// Refuses data of a wrong length.
-    fn check_len(&self, command: &GenericCommand, len: usize) -> Result<()> {
-        let most = self.most_bytes();
-        match command.direction() {
-            Direction::None if len == 0 => Ok(()),
-            Direction::ToController | Direction::FromController
-                if len > 0 && len as u64 <= most =>
-            {
-                Ok(())
-            }
-            Direction::None => Err(Failure::usage("this command has no data")),
-            Direction::Both => Err(Failure::unsupported(
-                "data in both directions is not supported",
-            )),
-            _ => Err(Failure::usage(format!(
-                "the data of this command has 1 to {most} bytes"
-            ))),
-        }
-    }
-
-    /// Sends it to a controller that is open; the data is in `bytes`, before or after. `may_change` if the user has permitted
-    /// changes of the drive.
-    ///
-    /// # Errors
-    /// The command is not allowed, or failed.
-    pub fn send_to(
-        &self,
-        drive: &Drive,
-        handle: &dyn ControllerHandle,
-        may_change: bool,
-        bytes: &mut [u8],
-    ) -> Result<Option<u32>> {
-        let (name, is_harmless) = self.allowed()?;
-        if !is_harmless && !may_change {
-            let what = format!("the command `{name}` may change the drive or its data");
-            return Err(
-                Failure::usage(what).hint("open the drive to write, with its serial number")
-            );
-        }
-        let command = self.generic();
-        self.check_len(&command, bytes.len())?;
-        self.send(drive, handle, command, bytes)
     }
 
     /// The data's bytes: those to send, or zeroes for those to receive.
     fn data(&self, command: &GenericCommand) -> Result<Vec<u8>> {
-        let most = self.most_bytes();
+        let most = self.plain().most_bytes();
         let bytes = match (command.direction(), &self.write, self.read) {
             (Direction::None, None, None) => Vec::new(),
             (Direction::ToController, Some(file), None) => {
@@ -269,7 +148,7 @@ impl Command {
                 return Err(Failure::usage(what).hint(hint));
             }
         };
-        self.check_len(command, bytes.len())?;
+        self.plain().check_len(command, bytes.len())?;
         Ok(bytes)
     }
 
@@ -278,8 +157,9 @@ impl Command {
     /// # Errors
     /// The command is not allowed, the drive is missing or in use, or the command failed.
     pub fn run(&self, context: &Context) -> Result<Exit> {
-        let (name, is_harmless) = self.allowed()?;
-        let command = self.generic();
+        let plain = self.plain();
+        let (name, is_harmless) = plain.allowed()?;
+        let command = plain.generic();
         let mut bytes = self.data(&command)?;
         let drive = Drive::find(&context.roots, &self.device)?;
         let output = match &self.output {
@@ -294,7 +174,7 @@ impl Command {
         let (handle, lock) = open(context, &drive)?;
         let result = grant
             .confirm(Some(handle.info().serial.as_str()))
-            .and_then(|()| self.send(&drive, handle.as_ref(), command, &mut bytes));
+            .and_then(|()| plain.send(&drive, handle.as_ref(), command, &mut bytes));
         let closed = handle.close();
         drop(lock);
         let result = result?;
@@ -318,41 +198,6 @@ impl Command {
         };
         context.console.report(self.json, &answer, Answer::text)?;
         Ok(Exit::Done)
-    }
-
-    fn send(
-        &self,
-        drive: &Drive,
-        handle: &dyn ControllerHandle,
-        command: GenericCommand,
-        bytes: &mut [u8],
-    ) -> Result<Option<u32>> {
-        let known = match self.queue {
-            Queue::Admin => command.admin_len(),
-            // The driver compares it with the namespace's blocks.
-            Queue::Io => command.io_len(0),
-        };
-        if handle.name() == "noiommu" && known.is_none() && !bytes.is_empty() {
-            return Err(Failure::unsupported(
-                "without an IOMMU the drive could access any memory, and the length of this command's data is not known",
-            )
-            .hint("enable the IOMMU; straightway doctor shows how"));
-        }
-        if self.queue == Queue::Io {
-            let named = match drive {
-                Drive::Nvme(resolved) => namespace_of(resolved, self.namespace)?,
-                _ => self.namespace,
-            };
-            let nsid = named.map_or_else(|| only_namespace(handle), Ok)?;
-            handle.generic_io(nsid, &command, bytes)?;
-            return Ok(None);
-        }
-        let data = match command.direction() {
-            Direction::ToController => GenericData::ToController(bytes),
-            Direction::FromController => GenericData::FromController(bytes),
-            Direction::None | Direction::Both => GenericData::None,
-        };
-        handle.generic(&command, data).map(Some)
     }
 }
 

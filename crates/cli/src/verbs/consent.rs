@@ -1,17 +1,15 @@
-//! What `format` and `wipe` have in common: arguments that say whose data may be lost, and what they protect.
+//! The arguments that say whose data may be lost, of `format` and `wipe`.
 
 use crate::Context;
 use clap::Args;
-use devices::drive::{Drive, ModelDrive};
-use devices::failure::{Failure, Result};
-use devices::guard::{Grant, Purpose};
-use files::{Route, Store, route};
+use devices::failure::Result;
+use devices::transfer::Route;
+use files::consent::Consent;
 use serde::Serialize;
-use std::fmt::Display;
 
 /// Whose data may be lost, by which path, and how it is reported.
 #[derive(Clone, Debug, Args)]
-pub struct Consent {
+pub struct ConsentArgs {
     /// The drive's serial number: its data will be lost
     #[arg(long, value_name = "SERIAL")]
     pub destroy_data: Option<String>,
@@ -29,53 +27,15 @@ pub struct Consent {
     pub json: bool,
 }
 
-impl Consent {
-    /// Opens the drive with memory for writes of this length; a dry run changes neither it nor its driver.
-    ///
-    /// # Errors
-    /// Permission is missing, the drive is in use or cannot be opened.
-    pub fn open(
-        &self,
-        context: &devices::Context,
-        drive: Drive,
-        memory_bytes: usize,
-    ) -> Result<Store> {
-        let purpose = self.purpose(&drive);
-        let io = self.route.with_buffers(memory_bytes as u64, 1);
-        let options =
-            route::open_options(&io, !self.dry_run).changing_no_driver_if(self.dry_run, &drive);
-        let grant = Grant::of(&context.roots, drive, purpose)?;
-        Store::granted(context, grant, &options)
-    }
-
-    /// The use of a drive whose data will be lost. A file needs no `--destroy-data`: its contents are checked, without changing
-    /// them.
-    fn purpose(&self, drive: &Drive) -> Purpose<'_> {
-        let given = self.destroy_data.as_deref();
-        match (drive, given) {
-            (_, None) if self.dry_run => Purpose::Read,
-            (drive, given) if drive.has_serial() || given.is_some() => Purpose::Destroy(given),
-            (Drive::Array(array), _) if array.drives().any(Drive::has_serial) => {
-                Purpose::Destroy(given)
-            }
-            _ => Purpose::Change,
+impl ConsentArgs {
+    /// Without the parser.
+    pub fn plain(&self) -> Consent {
+        Consent {
+            destroy_data: self.destroy_data.clone(),
+            force: self.force,
+            dry_run: self.dry_run,
+            route: self.route,
         }
-    }
-
-    /// Refuses a device that cannot be written, unless nothing will be.
-    ///
-    /// # Errors
-    /// It is read-only.
-    pub fn refuse_read_only(&self, store: &Store, doing: &str) -> Result<()> {
-        match store.opened.device.geometry().features.read_only && !self.dry_run {
-            true => Err(Failure::request(doing, block::Error::ReadOnly)),
-            false => Ok(()),
-        }
-    }
-
-    /// Whether the data of a file or a model may be lost; a drive is protected by its serial number.
-    pub const fn is_given(&self) -> bool {
-        self.force || self.destroy_data.is_some()
     }
 
     /// Prints the result.
@@ -93,18 +53,4 @@ impl Consent {
             false => context.console.print_outcome(&text(report)),
         }
     }
-}
-
-/// Whether a drive is a file, or a model whose data a file has.
-pub fn is_file(drive: &Drive) -> bool {
-    matches!(
-        drive,
-        Drive::File(_) | Drive::Model(ModelDrive { file: Some(_), .. })
-    )
-}
-
-/// The failure without consent: the drive holds `what`.
-pub fn refusal(drive: &Drive, what: impl Display) -> Failure {
-    Failure::usage(format!("{drive} holds {what}; nothing was done"))
-        .hint("--force, if its data may be lost")
 }

@@ -3,14 +3,12 @@
 use crate::Context;
 use clap::Args;
 use devices::SCHEMA_VERSION;
-use devices::failure::{Exit, Failure, Result};
+use devices::failure::{Exit, Result};
+use files::names::check_label;
 use files::reports::label_of;
 use files::{Route, Store, route, shown};
 use schemars::JsonSchema;
 use serde::Serialize;
-
-/// Bytes of a label.
-const LABEL_BYTES: usize = 32;
 
 /// Show or change the label of a volume.
 #[derive(Clone, Debug, Args)]
@@ -71,24 +69,5 @@ impl Label {
             false => {}
         }
         Ok(Exit::Done)
-    }
-}
-
-/// Refuses a label that a volume cannot have.
-///
-/// # Errors
-/// It is too long, or has a control character.
-pub fn check_label(label: &str) -> Result<()> {
-    if label.len() > LABEL_BYTES {
-        let bytes = label.len();
-        let what = format!("the label has {bytes} bytes; at most {LABEL_BYTES} are allowed");
-        return Err(Failure::usage(what));
-    }
-    match label.chars().any(char::is_control) {
-        true => {
-            let what = format!("the label `{}` has a control character", shown(label));
-            Err(Failure::usage(what).hint("a label with letters, digits and spaces"))
-        }
-        false => Ok(()),
     }
 }

@@ -142,7 +142,7 @@ verbs! {
     /// Show fio's results as a table, a report, JSON or CSV
     import Import reports measure::Comparison;
     /// Make an empty volume on a device
-    format Format reports format::Report;
+    format Format reports ::files::format::FormatReport;
     /// Remove a volume from a device
     wipe Wipe reports wipe::Wiped;
     /// Store files, folders or standard input in a volume
@@ -176,7 +176,7 @@ verbs! {
     /// Show or change the label of a volume
     label Label reports label::Labelled;
     /// Make a volume longer or shorter
-    resize Resize reports resize::Resized;
+    resize Resize reports ::files::resize::Resized;
     /// Give the free space of a volume back to the drive
     trim Trim reports trim::Trimmed;
     /// Check a volume, and repair what a scan can prove

@@ -1,12 +1,13 @@
 //! `straightway wipe DEVICE`: removes a volume.
 
 use crate::Context;
-use crate::verbs::consent::{Consent, is_file, refusal};
-use crate::verbs::format::Found;
+use crate::verbs::consent::ConsentArgs;
 use clap::Args;
 use devices::SCHEMA_VERSION;
 use devices::drive::Drive;
 use devices::failure::{Exit, Result};
+use files::consent::{is_file, refusal};
+use files::format::FoundSignature;
 use files::reports::uuid_text;
 use files::{Store, failed, found, shown};
 use schemars::JsonSchema;
@@ -33,7 +34,7 @@ pub struct Wipe {
     pub device: String,
     /// Whose data may be lost
     #[command(flatten)]
-    pub consent: Consent,
+    pub consent: ConsentArgs,
 }
 
 /// A removed volume.
@@ -50,7 +51,7 @@ pub struct Wiped {
     /// Its label; empty if it had none.
     pub label: String,
     /// What was zeroed, in this order.
-    pub wiped: Vec<Found>,
+    pub wiped: Vec<FoundSignature>,
     /// Nothing was written.
     pub dry_run: bool,
 }
@@ -62,7 +63,7 @@ impl Wipe {
     /// Permission is missing, there is no volume, or the device failed.
     pub fn run(&self, context: &Context) -> Result<Exit> {
         let drive = Drive::find(&context.roots, &self.device)?;
-        let mut store = self.consent.open(context, drive, MEMORY_BYTES)?;
+        let mut store = self.consent.plain().open(context, drive, MEMORY_BYTES)?;
         let wiped = self.wipe(&mut store);
         let wiped = store.close(wiped)?;
         self.consent.print(context, &wiped, Wiped::text)?;
@@ -70,8 +71,8 @@ impl Wipe {
     }
 
     fn wipe(&self, store: &mut Store) -> Result<Wiped> {
-        self.consent
-            .refuse_read_only(store, "removing the volume")?;
+        let consent = self.consent.plain();
+        consent.refuse_read_only(store, "removing the volume")?;
         let found = superblocks(store, false)?.map_err(|error| failed(&store.drive, error))?;
         let label = label(&found);
         if !self.consent.dry_run {
@@ -80,7 +81,7 @@ impl Wipe {
             let doing = format!("removing the volume of {}", store.drive);
             result.map_err(|error| failed(doing, error).and("a part of it may be left"))?;
         }
-        let wiped = found.addresses().map(|address| Found {
+        let wiped = found.addresses().map(|address| FoundSignature {
             what: found::VOLUME.to_owned(),
             offset_bytes: address,
             length_bytes: SUPERBLOCK_BYTES as u64,
@@ -98,7 +99,7 @@ impl Wipe {
 
     /// Refuses files and models without --force; a drive is protected by its serial number.
     fn refuse_a_file(&self, store: &Store, label: &str) -> Result<()> {
-        if self.consent.is_given() || !is_file(&store.drive) {
+        if self.consent.plain().is_given() || !is_file(&store.drive) {
             return Ok(());
         }
         let named = match label {

@@ -133,6 +133,12 @@ pub enum Mode {
 }
 
 impl Mode {
+    /// The mode of this name: `poll`, `interrupt` or `hybrid`.
+    pub fn named(name: &str) -> Option<Self> {
+        let mut all = [Self::Poll, Self::Interrupt, Self::Hybrid].into_iter();
+        all.find(|mode| mode.name() == name)
+    }
+
     fn name(self) -> String {
         format!("{self:?}").to_lowercase()
     }

@@ -1,6 +1,5 @@
-//! Open devices and volumes for programs that are not the command: the C library and others.
-//!
-//! The same names, paths, guards and errors as on the command line; no message, no signal handler.
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
 
 mod file;
 mod gatherer;
@@ -19,10 +18,9 @@ pub use player::{PlayOptions, PlayReport, Player};
 pub use recorder::{RecordOptions, Recorder};
 pub use volume::{FormatOptions, Volume, VolumeDevice, format, resize};
 
-use crate::verbs::{self, command::Queue};
 use block::{Buffer, Geometry};
-use clap::ValueEnum;
 use devices::Context;
+use devices::command::{CommandQueue, DriveCommand};
 use devices::drive::Drive;
 use devices::failure::{Exit, Failure};
 use devices::guard::{Grant, Purpose};
@@ -86,7 +84,7 @@ fn open_options(options: &Options<'_>) -> Result<OpenOptions, Failure> {
         None => PathChoice::AUTO,
     };
     let mode = match options.mode {
-        Some(name) => Some(Mode::from_str(name, false).map_err(|_| {
+        Some(name) => Some(Mode::named(name).ok_or_else(|| {
             Failure::usage(format!("`{name}` is no way to wait")).hint("poll, interrupt or hybrid")
         })?),
         None => None,
@@ -256,26 +254,15 @@ impl Device {
         command: &Command<'_>,
         bytes: &mut [u8],
     ) -> Result<Option<u32>, Error> {
-        let [cdw10, cdw11, cdw12, cdw13] = command.dwords;
-        let verb = verbs::command::Command {
-            device: String::new(),
+        let sent = DriveCommand {
             queue: match command.is_io {
-                true => Queue::Io,
-                false => Queue::Admin,
+                true => CommandQueue::Io,
+                false => CommandQueue::Admin,
             },
             opcode: command.opcode,
-            cdw10,
-            cdw11,
-            cdw12,
-            cdw13,
+            dwords: command.dwords,
             namespace: command.namespace,
-            read: None,
-            write: None,
-            output: None,
-            force: false,
             allow: command.name.map(str::to_owned),
-            destroy_data: None,
-            json: false,
         };
         let drive = self.grant.drive();
         let Some(handle) = self.opened.handle() else {
@@ -287,7 +274,7 @@ impl Device {
                 .hint("open an NVMe drive by a straight path, or model:SIZE")
                 .into());
         };
-        Ok(verb.send_to(drive, handle, self.writes, bytes)?)
+        Ok(sent.send_to(drive, handle, self.writes, bytes)?)
     }
 
     /// Closes the device, and returns a borrowed drive to its driver.

@@ -1,15 +1,15 @@
 //! A volume for programs that are not the command: opens, lists, renames and removes.
 
 use super::{Error, Options, VolumeFile, open_options, route_of};
-use crate::verbs::consent::Consent;
-use crate::verbs::format::Format;
-use crate::verbs::resize::Resize;
 use ::volume::layout::RECORD_SLOTS;
 use ::volume::{CreateOptions, Entry, NewFile, OpenFile, VolumeStatus};
 use devices::Context;
 use devices::failure::Failure;
 use devices::path::{OpenOptions, PathChoice};
 use devices::transfer::Route;
+use files::consent::Consent;
+use files::format::FormatSettings;
+use files::resize::ResizeSettings;
 use files::store::NODE_MEMORY_BYTES;
 use files::{Access, Mount, Store, failed, now_ns, shown};
 use units::Size;
@@ -38,7 +38,7 @@ pub struct FormatOptions<'a> {
 /// # Errors
 /// Permission is missing, the parameters do not suit the device, or the device failed.
 pub fn format(name: &str, options: &FormatOptions<'_>) -> Result<(), Error> {
-    let format = Format {
+    let format = FormatSettings {
         device: name.to_owned(),
         unit: options.unit_bytes.map(Size),
         node: None,
@@ -58,7 +58,6 @@ pub fn format(name: &str, options: &FormatOptions<'_>) -> Result<(), Error> {
                 cache: None,
                 latency_limit: None,
             },
-            json: false,
         },
     };
     match format.make(&Context::system()) {
@@ -74,12 +73,11 @@ pub fn format(name: &str, options: &FormatOptions<'_>) -> Result<(), Error> {
 /// Its files do not fit, something else has it open, or the device or the volume failed.
 pub fn resize(name: &str, options: &Options<'_>, size_bytes: Option<u64>) -> Result<u64, Error> {
     let given = open_options(options)?;
-    let resize = Resize {
+    let resize = ResizeSettings {
         device: name.to_owned(),
         size: size_bytes.map(Size),
         least: false,
         route: route_of(&given),
-        json: false,
     };
     match resize.make(&Context::system()) {
         Ok(resized) => Ok(resized.volume_bytes),
