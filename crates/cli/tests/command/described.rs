@@ -2,9 +2,12 @@
 
 use crate::formats::{SAMPLES, meta_of, put, record, refused};
 use crate::live::Take;
-use crate::support::{Folder, json, ok, run, stderr, volume};
+use crate::support::{Folder, command, json, ok, run, stderr, volume};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
+use std::io::{BufRead, BufReader};
 use std::ops::Range;
+use std::process::Stdio;
 
 /// Samples of four bytes that say their own place: the place of each second one.
 fn samples(count: u64) -> Vec<u8> {
@@ -74,6 +77,16 @@ fn capture_of(meta: &Value, sample: u64) -> &Value {
 /// Each sample of an export is described as in the recording: its index, its frequency and its annotations. `lost` is how many samples
 /// are missing before one.
 fn check(target: &str, original: &Value, lost: &dyn Fn(u64) -> u64) {
+    check_places(target, original, &|value| value, lost);
+}
+
+/// The same of samples whose values lead to their places in the recording.
+fn check_places(
+    target: &str,
+    original: &Value,
+    place_of: &dyn Fn(u64) -> u64,
+    lost: &dyn Fn(u64) -> u64,
+) {
     let data = std::fs::read(format!("{target}.sigmf-data")).unwrap();
     let meta = meta_of(&format!("{target}.sigmf-meta"));
     let captures = meta["captures"].as_array().unwrap();
@@ -95,7 +108,7 @@ fn check(target: &str, original: &Value, lost: &dyn Fn(u64) -> u64) {
     // Around each border, and some others.
     let places: Vec<u64> = data
         .chunks_exact(8)
-        .map(|bytes| base + u64::from_le_bytes(bytes.try_into().unwrap()))
+        .map(|bytes| base + place_of(u64::from_le_bytes(bytes.try_into().unwrap())))
         .collect();
     let all = |meta: &Value| {
         let both = ["captures", "annotations"].map(|key| meta[key].as_array().unwrap().clone());
@@ -106,8 +119,13 @@ fn check(target: &str, original: &Value, lost: &dyn Fn(u64) -> u64) {
         })
         .collect::<Vec<_>>()
     };
-    let (own, theirs) = (all(&meta), all(original));
-    let is_near = |sample: u64, all: &[u64]| all.iter().any(|one| one.abs_diff(sample) < 6);
+    let (mut own, mut theirs) = (all(&meta), all(original));
+    own.sort_unstable();
+    theirs.sort_unstable();
+    let is_near = |sample: u64, all: &[u64]| {
+        let at = all.partition_point(|one| *one + 6 <= sample);
+        all.get(at).is_some_and(|one| one.abs_diff(sample) < 6)
+    };
     let mut before = None;
     for (&place, at) in places.iter().zip((first..).step_by(2)) {
         let is_next = before.replace(place) == place.checked_sub(2);
@@ -260,6 +278,99 @@ fn segments_with_gaps_have_their_part_of_the_description() {
     ]);
     assert_eq!(report["sigmf"]["left_out_captures"], 5);
     assert_eq!(report["sigmf"]["left_out_annotations"], 8);
+}
+
+/// The same of a recording that drops blocks: each segment keeps its place, which counts them.
+#[test]
+fn segments_that_lost_blocks_have_their_part_of_the_description() {
+    let folder = Folder::new();
+    let device = format!("model:64M,file={},latency=5ms", folder.path("disk"));
+    volume(&folder, "disk", &[]);
+    let words = [
+        &[
+            "record", &device, "take", "--from", "pattern", "--rate", "8M",
+        ][..],
+        &["--policy", "drop", "--deadline", "60min", "--acknowledge"],
+        &["--block", "64K", "--buffers", "2", "--segment", "256K"],
+        &["--commit-bytes", "128K"],
+        &SAMPLES,
+    ]
+    .concat();
+    let mut child = command(&words);
+    let child = child.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = child.spawn().unwrap();
+    // However long it takes on this machine: enough for some segments.
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut durable = lines.map(|line| {
+        let line = line.unwrap();
+        let bytes = line.strip_prefix("durable ").unwrap().parse::<u64>();
+        bytes.unwrap()
+    });
+    assert!(durable.any(|bytes| bytes > 2 << 20));
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    durable.for_each(drop);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(7), "{}", stderr(&output));
+    let device = format!("file:{}", folder.path("disk"));
+    let files = json(&["ls", &device, "--json"])["files"].clone();
+    let has_samples = |file: &&Value| {
+        let name = file["name"].as_str().unwrap();
+        let last = name.bytes().next_back();
+        last.is_some_and(|last| last.is_ascii_digit()) && file["size_bytes"] != 0
+    };
+    let segments = files.as_array().unwrap().iter().filter(has_samples);
+    let segments: Vec<&str> = segments
+        .map(|file| file["name"].as_str().unwrap())
+        .collect();
+    assert!(segments.len() >= 3, "{segments:?}");
+    // Where each sample was in the source, in the order in which they are stored.
+    let (mut sources, mut borders) = (Vec::new(), Vec::new());
+    let part = folder.path("part");
+    for name in &segments {
+        ok(&["get", &device, name, &part, "--force"]);
+        let data = std::fs::read(&part).unwrap();
+        let values = data.chunks_exact(8);
+        sources.extend(values.map(|bytes| u64::from_le_bytes(bytes.try_into().unwrap())));
+        borders.push(sources.len() as u64 * 2);
+    }
+    assert!(
+        sources.last() > Some(&(sources.len() as u64 * 8)),
+        "blocks are lost"
+    );
+    let place_of = |value: u64| sources.binary_search(&value).unwrap() as u64 * 2;
+    let lost = |place: u64| sources[place as usize / 2] / 4 - place;
+    let mut meta = json!({
+        "global": {"core:datatype": "ci16_le", "core:version": "1.2.0", "core:sample_rate": 1_000_000},
+        "captures": [{"core:sample_start": 0, "core:frequency": 0}], "annotations": []});
+    for (at, border) in (1_u64..).zip(&borders[..borders.len() - 1]) {
+        let near = border - 20 * at..border + 30;
+        let captures = meta["captures"].as_array_mut().unwrap();
+        captures.push(json!({"core:sample_start": near.start, "core:frequency": at}));
+        let annotations = meta["annotations"].as_array_mut().unwrap();
+        let count = near.end - near.start + 40_000 * (at % 2);
+        let label = format!("over {at}");
+        annotations.push(json!({"core:sample_start": near.start, "core:sample_count": count, "core:label": label}));
+        annotations
+            .push(json!({"core:sample_start": near.end, "core:label": format!("from {at}")}));
+    }
+    ok(&["rm", &device, "take.sigmf-meta"]);
+    put(&device, "take.sigmf-meta", &text(&meta));
+    let target = folder.path("out");
+    let export = |words: &[&str]| {
+        let output = run(&[&["export", &device], words, &[&target, "--force"]].concat());
+        assert!(output.status.success(), "{words:?}: {}", stderr(&output));
+        check_places(&target, &meta, &place_of, &lost);
+    };
+    segments.iter().for_each(|name| export(&[name]));
+    export(&[segments[1], segments[2]]);
+    export(&[segments[0], segments[2]]);
+    export(&["take.0*"]);
+    // A segment that is missing has left its gaps.
+    ok(&["rm", &device, segments[1]]);
+    refused(&["export", &device, "take.0*", &target, "--force"], 7);
+    check_places(&target, &meta, &place_of, &lost);
+    refused(&["export", &device, segments[2], &target, "--force"], 7);
+    check_places(&target, &meta, &place_of, &lost);
 }
 
 /// A segment may end inside a sample whose size is no part of 4 KiB: the next one's samples begin behind its rest.
