@@ -78,6 +78,7 @@ def test_a_drive_that_pauses_after_many_writes():
     assert int(cycles) < 1.05 * int(words)
 
 
+@pytest.mark.shapes("serial")
 @pytest.mark.parametrize("serial,fastest", [(0, 2), (1, 2), (1, 1), (1, 0)])
 def test_deadlines_are_times_for_each_kind_of_command(serial, fastest):
     """Until the drive is ready, for a flush or a discard, and for data, the same at each rate of the link."""
@@ -172,6 +173,7 @@ def test_out_of_band_signals():
     parts("oob", str(SEED))
 
 
+@pytest.mark.shapes("host", always={"2"})
 @pytest.mark.parametrize("host,fastest,slowest,outcome", [
     (2, 2, 0, "ready rate 2"), (2, 1, 0, "ready rate 1"), (2, 0, 0, "ready rate 0"),  # the slower of the two
     (1, 2, 0, "ready rate 1"), (1, 0, 0, "ready rate 0"),

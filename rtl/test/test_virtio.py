@@ -79,6 +79,7 @@ def test_directed(name, what):
     run(name, what)
 
 
+@pytest.mark.repeated()
 def test_the_initialisation_of_the_specification(monkeypatch):
     """In cocotb, independent of the C++ driver: every step in its order, refused ones, requests, a reset."""
     assert cocotb_bench.run(monkeypatch, "virtio_sim", "virtio", "bench_virtio", BASE, core="virtio_sim") == 2
