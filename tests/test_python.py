@@ -1,45 +1,24 @@
-"""The Python module: its tests, its documentation's examples and its types are checked with an interpreter that has NumPy beside it, and
-on a drive it runs in the lab.
-
-They use the wheel that maturin builds, for which half of the crates are compiled once more with other features; or, in every other part of
-the runs (tools/suites/deal.py), the module as the crates' tests have built it.
-"""
+"""The Python module: its wheel is built, and its tests, its documentation's examples and its types are checked with an interpreter
+that has NumPy beside it. On a drive it runs in the lab."""
 
 import os
-import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
 
 from scripted import DRIVE, ROOT, guest
-from suites import rust
 
 PYTHON = ROOT / "build" / "wheel-venv" / "bin" / "python"
 UNPACKED = ROOT / "build" / "wheels" / "test" / "unpacked"
 CRATE = ROOT / "crates" / "python"
 
-pytestmark = pytest.mark.shapes("made")
 
-
-@pytest.fixture(autouse=True, scope="module", params=["wheel", "module"])
-def made(request):
-    if not PYTHON.exists():
-        pytest.skip("build/wheel-venv is not there; run: tools/setup wheel")
-    if request.param == "module":
-        programs, result = rust.build()
-        assert not result.failed, result.failed
-        shutil.rmtree(UNPACKED, ignore_errors=True)
-        shutil.copytree(CRATE / "python", UNPACKED)
-        shutil.copy(Path(programs[0][1]).parent / "libstraightway_python.so", UNPACKED / "straightway" / "_native.abi3.so")
-        return
+@pytest.fixture(autouse=True, scope="module")
+def wheel():
     done = subprocess.run([CRATE / "build", "--test"], capture_output=True, text=True)
     if done.returncode == 3:
         pytest.skip(done.stderr.strip())
     assert done.returncode == 0, done.stderr
-    (wheel,) = UNPACKED.parent.glob("*.whl")
-    # For every Python from 3.11.
-    assert "-cp311-abi3-" in wheel.name
 
 
 def run(*words, folder=CRATE):
@@ -64,6 +43,11 @@ def test_its_types_are_right():
     """Strictly, and the stub file against the module itself."""
     run("-m", "mypy", "python/straightway", "tests", "examples")
     run("-m", "mypy.stubtest", "straightway._native", "--mypy-config-file", "pyproject.toml", "--allowlist", "stubtest.txt")
+
+
+def test_the_wheel_is_for_every_python_from_3_11():
+    (wheel,) = (ROOT / "build" / "wheels" / "test").glob("*.whl")
+    assert "-cp311-abi3-" in wheel.name
 
 
 def test_the_example_stores_and_sums_an_array(tmp_path):
