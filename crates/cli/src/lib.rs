@@ -33,6 +33,7 @@ mod examples;
 mod manual;
 mod measuring;
 mod output;
+mod path_options;
 mod recording_options;
 mod verbs;
 mod working_set;

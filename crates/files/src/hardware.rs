@@ -10,7 +10,7 @@ use ::hwfs::{Board, Error, Front, Shape, Simulation, Status};
 use devices::Bar;
 use devices::cancel::Cancel;
 use devices::failure::{Exit, Failure, Result};
-use devices::transfer::{IoArgs, Route};
+use devices::transfer::{IoOptions, Route};
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Read, Write};
 use std::ops::Range;
@@ -58,7 +58,7 @@ pub fn refuse_route(route: &Route) -> Result<()> {
 ///
 /// # Errors
 /// One of them is given.
-pub fn refuse_io(io: &IoArgs) -> Result<()> {
+pub fn refuse_io(io: &IoOptions) -> Result<()> {
     refuse_route(&io.route)?;
     refuse(&[("--block-size and --queue-depth", !io.is_default())])
 }

@@ -64,7 +64,7 @@ pub use store::{Access, AnyVolume, Mount, Mounted, OPEN_FILES, Store};
 pub use units::shown;
 
 use devices::failure::Result;
-use devices::transfer::{IoArgs, Span};
+use devices::transfer::{IoOptions, Span};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The CRC32C of data, with the processor's instruction if it has one.
@@ -91,7 +91,7 @@ pub fn ns_of(time: SystemTime) -> u64 {
 ///
 /// # Errors
 /// The block size is invalid.
-pub fn pace(mounted: &Mounted<'_, '_>, io: &IoArgs) -> Result<Span> {
+pub fn pace(mounted: &Mounted<'_, '_>, io: &IoOptions) -> Result<Span> {
     let block = mounted.volume.geometry().block_size_bytes() as u64;
     let bytes = io.block_size.0;
     if bytes == 0 || bytes % block != 0 {

@@ -3,7 +3,7 @@
 use crate::{Mounted, Route, Store, failed, route};
 use devices::drive::Drive;
 use devices::failure::{Exit, Failure, Result};
-use devices::transfer::IoArgs;
+use devices::transfer::IoOptions;
 use devices::{Context, SCHEMA_VERSION};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -56,7 +56,7 @@ impl ResizeSettings {
     }
 
     /// Makes a plain file with a volume as long as SIZE, if it is shorter.
-    fn lengthen_file(&self, context: &Context, io: &IoArgs) -> Result<()> {
+    fn lengthen_file(&self, context: &Context, io: &IoOptions) -> Result<()> {
         let (Some(size), Some(path)) = (self.size, Drive::plain_file(&self.device)) else {
             return Ok(());
         };

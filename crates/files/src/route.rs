@@ -2,7 +2,7 @@
 
 use crate::store::NODE_MEMORY_BYTES;
 use devices::path::OpenOptions;
-use devices::transfer::{IoArgs, buffer_bytes};
+use devices::transfer::{IoOptions, buffer_bytes};
 use volume::layout::CHUNK_BYTES;
 
 /// The longest buffer: no path transfers more with one command.
@@ -12,7 +12,7 @@ pub const MAX_BUFFER_BYTES: u64 = 16 << 20;
 const CACHE_BYTES: usize = 32 << 20;
 
 /// The options of [`open_options`], and memory: to look a name up reads slots that other names need again.
-pub fn options_for_many(io: &IoArgs, write: bool) -> OpenOptions {
+pub fn options_for_many(io: &IoOptions, write: bool) -> OpenOptions {
     let mut options = open_options(io, write);
     if io.route.cache.is_none() {
         options.cache_bytes = CACHE_BYTES;
@@ -22,7 +22,7 @@ pub fn options_for_many(io: &IoArgs, write: bool) -> OpenOptions {
 
 /// The options for opening the path: memory for the buffers, two additional buffers and the
 /// volume's nodes, and queue entries for the volume's own requests.
-pub fn open_options(io: &IoArgs, write: bool) -> OpenOptions {
+pub fn open_options(io: &IoOptions, write: bool) -> OpenOptions {
     let options = io.open_options(write);
     // If checksums are verified, a buffer has at least a chunk.
     let bytes = io.block_size.0.clamp(1, MAX_BUFFER_BYTES);

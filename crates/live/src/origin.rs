@@ -9,7 +9,7 @@ use devices::Context;
 use devices::drive::Drive;
 use devices::failure::{Exit, Failure, Result};
 use devices::path::OpenOptions;
-use devices::transfer::IoArgs;
+use devices::transfer::IoOptions;
 use devices::transfer::pump::Sink;
 use files::drain::{Part, drain};
 use files::flow::Sums;
@@ -27,7 +27,7 @@ pub const HANDOVER: Duration = Duration::from_secs(30);
 pub struct Origin<'o, 'a> {
     context: &'o Context,
     device: &'o str,
-    io: &'o IoArgs,
+    io: &'o IoOptions,
     options: OpenOptions,
     /// The device, if it has a name while another process has it.
     pub drive: Option<&'o Drive>,
@@ -49,7 +49,7 @@ impl Origin<'_, '_> {
     pub fn with<T>(
         context: &Context,
         device: &str,
-        io: &IoArgs,
+        io: &IoOptions,
         options: OpenOptions,
         body: impl FnOnce(&Origin<'_, '_>) -> Result<T>,
     ) -> Result<T> {

@@ -54,7 +54,7 @@ pub struct Subject {
 #[derive(Clone, Copy, Debug, Args)]
 pub struct Asked {
     /// The path [default: the straight path, or the target's first]
-    #[arg(long, value_name = "PATH", value_parser = PathChoice::parser())]
+    #[arg(long, value_name = "PATH", value_parser = crate::path_options::path())]
     pub path: Option<PathChoice>,
     /// The operation
     #[arg(long, value_name = "OPERATION", value_parser = choices::operation(), default_value = "read")]

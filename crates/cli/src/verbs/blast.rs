@@ -3,6 +3,7 @@
 mod database;
 
 use crate::Context;
+use crate::path_options::IoArgs;
 use ::blast::{
     Alias, Counts, Hsp, Index, Options, Query, Scoring, Search, Significance, Size as DatabaseSize,
     Table, TwoHit, bits_text, e_value_text, name, queries,
@@ -11,7 +12,6 @@ use clap::Args;
 use database::Database;
 use devices::SCHEMA_VERSION;
 use devices::failure::{Exit, Failure, Result};
-use devices::transfer::IoArgs;
 use files::drain::{Part, drain};
 use files::flow::Sums;
 use files::hardware::{self, Files, Stop};

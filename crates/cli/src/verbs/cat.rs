@@ -1,10 +1,10 @@
 //! `straightway cat DEVICE NAME...`: files of a volume, one after the other, to standard output.
 
 use crate::Context;
+use crate::path_options::IoArgs;
 use clap::Args;
 use devices::failure::{Exit, Result};
 use devices::guard::{Outlet, output_of};
-use devices::transfer::IoArgs;
 use files::listing::FileEntry;
 use files::names::check_name;
 use files::route;

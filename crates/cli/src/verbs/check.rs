@@ -2,15 +2,16 @@
 //! right.
 
 use crate::Context;
+use crate::path_options::RouteArgs;
 use clap::Args;
 use devices::SCHEMA_VERSION;
 use devices::failure::{Exit, Result};
-use devices::transfer::IoArgs;
+use devices::transfer::IoOptions;
 use files::drain::{Part, drain};
 use files::flow::Sums;
 use files::listing::{FileEntry, Listing};
 use files::names::UNFINISHED;
-use files::{Access, Mounted, Route, Store, failed, findings, pace, route, shown};
+use files::{Access, Mounted, Store, failed, findings, pace, route, shown};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt::Write;
@@ -52,7 +53,7 @@ pub struct Check {
     pub read_data: bool,
     /// The path
     #[command(flatten)]
-    pub route: Route,
+    pub route: RouteArgs,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -132,7 +133,12 @@ impl Check {
         Ok(exit)
     }
 
-    fn check_opened(&self, context: &Context, store: &mut Store, io: &IoArgs) -> Result<Checked> {
+    fn check_opened(
+        &self,
+        context: &Context,
+        store: &mut Store,
+        io: &IoOptions,
+    ) -> Result<Checked> {
         let access = match self.repair {
             true => Access::Write,
             false => Access::Read,
@@ -150,7 +156,12 @@ impl Check {
         Ok(checked)
     }
 
-    fn check(&self, context: &Context, mounted: &Mounted<'_, '_>, io: &IoArgs) -> Result<Checked> {
+    fn check(
+        &self,
+        context: &Context,
+        mounted: &Mounted<'_, '_>,
+        io: &IoOptions,
+    ) -> Result<Checked> {
         let volume = mounted.volume;
         let failed_here = |error| failed(format_args!("checking {}", mounted.drive), error);
         let status = volume.status();
@@ -198,7 +209,7 @@ impl Check {
         &self,
         context: &Context,
         mounted: &Mounted<'_, '_>,
-        io: &IoArgs,
+        io: &IoOptions,
         listing: &Listing,
         checked: &mut Checked,
     ) -> Result<()> {

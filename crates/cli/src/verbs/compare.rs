@@ -34,7 +34,7 @@ pub struct Compare {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub threads: u16,
     /// Paths [default: all]
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = PathChoice::parser())]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = crate::path_options::path())]
     pub paths: Vec<PathChoice>,
 }
 

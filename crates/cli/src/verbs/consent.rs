@@ -1,9 +1,9 @@
 //! The arguments that say whose data may be lost, of `format` and `wipe`.
 
 use crate::Context;
+use crate::path_options::RouteArgs;
 use clap::Args;
 use devices::failure::Result;
-use devices::transfer::Route;
 use files::consent::Consent;
 use serde::Serialize;
 
@@ -21,7 +21,7 @@ pub struct ConsentArgs {
     pub dry_run: bool,
     /// The path
     #[command(flatten)]
-    pub route: Route,
+    pub route: RouteArgs,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -34,7 +34,7 @@ impl ConsentArgs {
             destroy_data: self.destroy_data.clone(),
             force: self.force,
             dry_run: self.dry_run,
-            route: self.route,
+            route: *self.route,
         }
     }
 

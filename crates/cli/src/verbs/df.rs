@@ -1,13 +1,14 @@
 //! `straightway df [DEVICE]...`: the space of volumes.
 
 use crate::Context;
+use crate::path_options::RouteArgs;
 use crate::verbs::list;
 use clap::Args;
 use devices::SCHEMA_VERSION;
 use devices::failure::{Exit, Result};
 use devices::path::PathChoice;
 use files::reports::VolumeReport;
-use files::{Route, Store, route, shown};
+use files::{Store, route, shown};
 use live::reader::Live;
 use measure::format::aligned;
 use schemars::JsonSchema;
@@ -26,7 +27,7 @@ pub struct Df {
     pub devices: Vec<String>,
     /// The path
     #[command(flatten)]
-    pub route: Route,
+    pub route: RouteArgs,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -118,7 +119,7 @@ impl Df {
                 volume: live.volume()?,
             });
         }
-        let mut route = self.route;
+        let mut route = *self.route;
         if self.devices.is_empty() && route.is_auto() {
             // A look at all drives takes none from its driver.
             route.path = PathChoice::SYNC;

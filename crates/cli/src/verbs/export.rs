@@ -9,12 +9,12 @@ mod segments;
 mod targets;
 
 use crate::Context;
+use crate::path_options::IoArgs;
 use crate::recording_options::FormatOption;
 use clap::Args;
 use description::{Description, Samples, dataset_of, describe};
 use devices::SCHEMA_VERSION;
 use devices::failure::{Exit, Failure, Result};
-use devices::transfer::IoArgs;
 use files::listing::FileEntry;
 use files::names::check_name;
 use files::tree::{choose, is_pattern, none_of};

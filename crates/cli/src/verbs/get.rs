@@ -5,6 +5,7 @@ mod many;
 mod tar;
 
 use crate::Context;
+use crate::path_options::IoArgs;
 use crate::verbs::put::{Report, Reported};
 use ::live::reader::Live;
 use clap::Args;
@@ -13,7 +14,6 @@ use devices::SCHEMA_VERSION;
 use devices::drive::Drive;
 use devices::failure::{Exit, Failure, Result};
 use devices::guard::{Outlet, Output, output_of, refuse_to_mix};
-use devices::transfer::IoArgs;
 use files::drain::{Part, drain};
 use files::flow::Sums;
 use files::hardware::{self, Files, Stop};

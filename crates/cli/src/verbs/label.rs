@@ -1,12 +1,13 @@
 //! `straightway label DEVICE [LABEL]`: shows or changes the label of a volume.
 
 use crate::Context;
+use crate::path_options::RouteArgs;
 use clap::Args;
 use devices::SCHEMA_VERSION;
 use devices::failure::{Exit, Result};
 use files::names::check_label;
 use files::reports::label_of;
-use files::{Route, Store, route, shown};
+use files::{Store, route, shown};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -19,7 +20,7 @@ pub struct Label {
     pub label: Option<String>,
     /// The path
     #[command(flatten)]
-    pub route: Route,
+    pub route: RouteArgs,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

@@ -1,6 +1,7 @@
 //! `straightway ls DEVICE`: the files of a volume.
 
 use crate::Context;
+use crate::path_options::RouteArgs;
 use clap::Args;
 use devices::SCHEMA_VERSION;
 use devices::failure::{Exit, Failure, Result};
@@ -8,7 +9,7 @@ use files::hardware::{self, Files};
 use files::listing::FileEntry;
 pub use files::listing::Listing;
 use files::tree::{choose, none_of};
-use files::{Access, Route, Store, route, shown};
+use files::{Access, Store, route, shown};
 use live::reader::Live;
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -35,7 +36,7 @@ pub struct Ls {
     pub help: Option<bool>,
     /// The path
     #[command(flatten)]
-    pub route: Route,
+    pub route: RouteArgs,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

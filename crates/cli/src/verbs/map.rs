@@ -1,6 +1,7 @@
 //! `straightway map DEVICE [NAME] -- COMMAND`: runs a command that sees a file of a volume, or the
 //! device, as a file that is mapped.
 
+use crate::path_options::RouteArgs;
 use crate::{Context, working_set};
 use clap::Args;
 use devices::SCHEMA_VERSION;
@@ -8,7 +9,7 @@ use devices::cancel::Cancel;
 use devices::drive::Drive;
 use devices::failure::{Exit, Failure, Result};
 use devices::guard::Output;
-use devices::transfer::{IoArgs, Route};
+use devices::transfer::IoOptions;
 use files::mapped::{Mapped, Mapping, Sums, is_rot, reason};
 use files::names::check_name;
 use files::{Store, route};
@@ -72,7 +73,7 @@ pub struct Map {
     pub queue_depth: u16,
     /// The path
     #[command(flatten)]
-    pub route: Route,
+    pub route: RouteArgs,
     /// Print JSON; what the command prints goes to standard error
     #[arg(long)]
     pub json: bool,
@@ -216,7 +217,7 @@ impl Map {
         })
     }
 
-    fn io(&self) -> IoArgs {
+    fn io(&self) -> IoOptions {
         self.route.with_buffers(self.page_size.0, self.queue_depth)
     }
 

@@ -1,9 +1,9 @@
 //! `straightway mount DEVICE FOLDER`: the files of a volume as a folder, for programs that know only ordinary files.
 
 use crate::Context;
+use crate::path_options::RouteArgs;
 use clap::Args;
 use devices::failure::{Exit, Result};
-use devices::transfer::Route;
 use mount::Settings;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -48,7 +48,7 @@ pub struct Mount {
     pub allow_other: bool,
     /// The path
     #[command(flatten)]
-    pub route: Route,
+    pub route: RouteArgs,
 }
 
 impl Mount {
@@ -64,7 +64,7 @@ impl Mount {
             no_fua: self.no_fua,
             commit_interval: self.commit_interval.0,
             allow_other: self.allow_other,
-            route: self.route,
+            route: *self.route,
         };
         settings.mount(context)?;
         Ok(Exit::Done)

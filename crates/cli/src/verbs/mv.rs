@@ -1,12 +1,13 @@
 //! `straightway mv DEVICE OLD NEW`: renames a file of a volume.
 
 use crate::Context;
+use crate::path_options::RouteArgs;
 use clap::Args;
 use devices::SCHEMA_VERSION;
 use devices::failure::{Exit, Result};
 use files::hardware::{self, Files};
 use files::names::check_name;
-use files::{Access, Route, Store, route, shown, warn_of_misfit};
+use files::{Access, Store, route, shown, warn_of_misfit};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -24,7 +25,7 @@ pub struct Mv {
     pub new: String,
     /// The path
     #[command(flatten)]
-    pub route: Route,
+    pub route: RouteArgs,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

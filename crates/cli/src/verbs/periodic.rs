@@ -36,7 +36,7 @@ pub struct Periodic {
     #[command(flatten)]
     pub subject: Subject,
     /// Paths [default: the straight path, or the target's first]
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = PathChoice::parser())]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = crate::path_options::path())]
     pub paths: Vec<PathChoice>,
     /// Bytes per firing
     #[arg(long, value_name = "SIZE", default_value = "256K")]

@@ -1,10 +1,10 @@
 //! `straightway play DEVICE NAME`: plays a file of a volume at a rate, each block when it is due.
 
 use crate::Context;
+use crate::path_options::RouteArgs;
 use clap::Args;
 use devices::failure::{Exit, Failure, Result};
 use devices::guard::refuse_to_mix;
-use devices::transfer::Route;
 use files::names::check_name;
 use files::shown;
 use recorder::place::{Place as End, To};
@@ -56,7 +56,7 @@ pub struct Play {
     pub no_verify: bool,
     /// The path
     #[command(flatten)]
-    pub route: Route,
+    pub route: RouteArgs,
     /// Print JSON (not with the data on standard output)
     #[arg(long)]
     pub json: bool,
@@ -83,7 +83,7 @@ impl Play {
             replay: self.replay,
             force: self.force,
             verify: !self.no_verify,
-            route: self.route,
+            route: *self.route,
         };
         let (report, failure) = settings.play(context)?;
         match self.json {

@@ -7,13 +7,14 @@ mod tar;
 pub use many::ManyReport;
 
 use crate::Context;
+use crate::path_options::IoArgs;
 use crate::recording_options::ChecksumArgs;
 use clap::Args;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use devices::SCHEMA_VERSION;
 use devices::drive::Drive;
 use devices::failure::{Exit, Failure, Result};
-use devices::transfer::{IoArgs, Moved, Span};
+use devices::transfer::{Moved, Span};
 use files::chunks::Chunks;
 use files::drain::{Part, drain};
 use files::fill::fill;

@@ -2,10 +2,10 @@
 
 use crate::Context;
 use crate::console::Console;
+use crate::path_options::RouteArgs;
 use crate::recording_options::{ChecksumArgs, FormatOption, PolicyOption, SegmentArgs, SigmfArgs};
 use clap::Args;
 use devices::failure::{Exit, Result};
-use devices::transfer::Route;
 use recorder::place::From;
 use recorder::record::{Policy, Settings};
 use recorder::recording::Acknowledge;
@@ -134,7 +134,7 @@ pub struct Record {
     pub no_fua: bool,
     /// The path
     #[command(flatten)]
-    pub route: Route,
+    pub route: RouteArgs,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -206,7 +206,7 @@ impl Record {
             checksums: self.checksums.plain(),
             acknowledge: self.acknowledge.then_some(print_durable as Acknowledge),
             no_fua: self.no_fua,
-            route: self.route,
+            route: *self.route,
         }
     }
 }

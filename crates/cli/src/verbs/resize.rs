@@ -1,9 +1,9 @@
 //! `straightway resize DEVICE [SIZE]`: makes a volume longer or shorter.
 
 use crate::Context;
+use crate::path_options::RouteArgs;
 use clap::Args;
 use devices::failure::{Exit, Result};
-use devices::transfer::Route;
 use files::resize::ResizeSettings;
 use units::{Size, rounded};
 
@@ -27,7 +27,7 @@ pub struct Resize {
     pub least: bool,
     /// The path
     #[command(flatten)]
-    pub route: Route,
+    pub route: RouteArgs,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -43,7 +43,7 @@ impl Resize {
             device: self.device.clone(),
             size: self.size,
             least: self.least,
-            route: self.route,
+            route: *self.route,
         };
         let resized = settings.make(context)?;
         let text = match resized.before_bytes == resized.volume_bytes {

@@ -1,6 +1,7 @@
 //! `straightway rm DEVICE NAME...`: removes files from a volume.
 
 use crate::Context;
+use crate::path_options::RouteArgs;
 use clap::Args;
 use devices::SCHEMA_VERSION;
 use devices::failure::{Exit, Result};
@@ -8,7 +9,7 @@ use files::hardware::{self, Files};
 use files::listing::Listing;
 use files::names::check_name;
 use files::tree::{choose, is_pattern};
-use files::{Access, Mounted, Route, Store, failed, route, shown};
+use files::{Access, Mounted, Store, failed, route, shown};
 use schemars::JsonSchema;
 use serde::Serialize;
 use volume::{Error, blocking};
@@ -26,7 +27,7 @@ pub struct Rm {
     pub names: Vec<String>,
     /// The path
     #[command(flatten)]
-    pub route: Route,
+    pub route: RouteArgs,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

@@ -2,6 +2,7 @@
 //! `--vhost-user SOCKET` as a virtual machine's, `--ublk` as a block device of this machine's kernel.
 
 use crate::Context;
+use crate::path_options::RouteArgs;
 use block::{Device, Geometry};
 use clap::{ArgGroup, Args};
 use devices::SCHEMA_VERSION;
@@ -11,7 +12,6 @@ use devices::guard::{Grant, Purpose};
 use devices::path::OpenOptions;
 use devices::path::handle::Recall;
 use devices::path::memory::Memory;
-use devices::transfer::Route;
 use export::Limits;
 use files::listing::refuse_unfinished;
 use files::store::NODE_MEMORY_BYTES;
@@ -94,7 +94,7 @@ pub struct Serve {
     pub queue_depth: u16,
     /// The path
     #[command(flatten)]
-    pub route: Route,
+    pub route: RouteArgs,
     /// Print JSON at the end
     #[arg(long)]
     pub json: bool,

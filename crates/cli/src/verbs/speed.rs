@@ -32,7 +32,7 @@ pub struct Speed {
     #[arg(long)]
     pub one: bool,
     /// Paths [default: the target's first, and memory]
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = PathChoice::parser())]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = crate::path_options::path())]
     pub paths: Vec<PathChoice>,
     /// Bytes per operation
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "4K")]

@@ -1,6 +1,7 @@
 //! `straightway stat DEVICE [NAME]`: the status of a volume, or of a file in it.
 
 use crate::Context;
+use crate::path_options::RouteArgs;
 use clap::Args;
 use devices::SCHEMA_VERSION;
 use devices::failure::{Exit, Result};
@@ -8,7 +9,7 @@ use files::hardware::{self, Files};
 use files::listing::FileEntry;
 use files::names::check_name;
 use files::reports::{FileReport, VolumeReport};
-use files::{Access, Route, Store, route, shown};
+use files::{Access, Store, route, shown};
 use live::reader::Live;
 use measure::format::{aligned, yes};
 use schemars::JsonSchema;
@@ -25,7 +26,7 @@ pub struct Stat {
     pub name: Option<String>,
     /// The path
     #[command(flatten)]
-    pub route: Route,
+    pub route: RouteArgs,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

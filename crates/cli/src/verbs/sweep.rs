@@ -42,7 +42,7 @@ pub struct Sweep {
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub threads: Vec<u16>,
     /// Paths [default: all, and memory]
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = PathChoice::parser())]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = crate::path_options::path())]
     pub paths: Vec<PathChoice>,
     /// Also measure the kernel's paths with fio, alternating with our own loop in each cell
     #[arg(long)]

@@ -1,13 +1,14 @@
 //! `straightway table DEVICE NAME FILE`: the translation table of a volume's file, for the window of `rtl/smmu`.
 
 use crate::Context;
+use crate::path_options::RouteArgs;
 use clap::Args;
 use devices::SCHEMA_VERSION;
 use devices::drive::Drive;
 use devices::failure::{Exit, Failure, Result};
 use devices::guard::{Outlet, output_of, refuse_to_mix};
 use files::names::check_name;
-use files::{Access, Mounted, Route, Store, failed, route, shown};
+use files::{Access, Mounted, Store, failed, route, shown};
 use map::{TableError, window_table};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -43,7 +44,7 @@ pub struct Table {
     pub force: bool,
     /// The path
     #[command(flatten)]
-    pub route: Route,
+    pub route: RouteArgs,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

@@ -1,10 +1,11 @@
 //! `straightway trim DEVICE`: gives the free space of a volume back to the drive.
 
 use crate::Context;
+use crate::path_options::RouteArgs;
 use clap::Args;
 use devices::SCHEMA_VERSION;
 use devices::failure::{Exit, Failure, Result};
-use files::{Mounted, Route, Store, failed, route};
+use files::{Mounted, Store, failed, route};
 use schemars::JsonSchema;
 use serde::Serialize;
 use units::{Size, counted, rounded};
@@ -25,7 +26,7 @@ pub struct Trim {
     pub minimum: Size,
     /// The path
     #[command(flatten)]
-    pub route: Route,
+    pub route: RouteArgs,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

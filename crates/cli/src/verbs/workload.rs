@@ -3,11 +3,12 @@
 use crate::Context;
 use crate::measuring::setup::request;
 use crate::output::{Saving, valid};
+use crate::path_options::RouteArgs;
 use bench::workload::{POOL_BYTES, files_of};
 use clap::Args;
 use devices::failure::{Exit, Failure, Result};
 use files::OPEN_FILES;
-use files::{Access, Route, Store as VolumeStore, route};
+use files::{Access, Store as VolumeStore, route};
 use measure::workload::{self as workloads, BUILT_IN, Folder, How, Store, Worked};
 use measure::{DeviceInfo, Environment, Host, Missing};
 use std::path::Path;
@@ -46,7 +47,7 @@ pub struct Workload {
     pub warm_up: Option<Time>,
     /// The path to the device of a volume
     #[command(flatten)]
-    pub route: Route,
+    pub route: RouteArgs,
     /// Determines sizes, offsets and order
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,

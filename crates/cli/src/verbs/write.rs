@@ -1,6 +1,7 @@
 //! `straightway write DEVICE --destroy-data SERIAL`: writes standard input or a file to a drive.
 
 use crate::Context;
+use crate::path_options::IoArgs;
 use crate::verbs::read::Report;
 use clap::Args;
 use devices::cancel::Cancel;
@@ -8,7 +9,7 @@ use devices::drive::Drive;
 use devices::failure::{Exit, Failure, Result};
 use devices::guard::{Grant, Purpose};
 use devices::path::{self, OpenOptions, Opened};
-use devices::transfer::{self, IoArgs, Moved};
+use devices::transfer::{self, Moved};
 use files::source::Source;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;

@@ -22,8 +22,6 @@ use crate::failure::{Failure, Result};
 use crate::guard::{FunctionLock, Grant};
 use block::Device;
 use borrow::Loan;
-use clap::ValueEnum;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use handle::{ControllerHandle, Recall};
 use held::Ends;
 use kernel::Nodes;
@@ -50,11 +48,6 @@ const AUTO: &str = "auto";
 /// The names of the straight path that require an IOMMU, or its absence.
 const WITH_IOMMU: [(&str, bool); 2] = [("vfio", true), ("noiommu", false)];
 
-/// The help text of `--path` for all verbs.
-pub const PATH_HELP: &str = "The path to the drive. auto: the straight path if it is \
-available, io_uring otherwise; pread and pwrite for a plain file. straightway, vfio and noiommu are \
-the straight path, with an IOMMU or without; sync is pread and pwrite through the page cache";
-
 /// The requested path: `auto`, or a name or an alias of the table of paths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathChoice(&'static str);
@@ -67,10 +60,9 @@ impl PathChoice {
     /// The page cache, through pread and pwrite.
     pub const SYNC: Self = Self("sync");
 
-    /// The values of `--path` and `--paths`.
-    pub fn parser() -> impl TypedValueParser<Value = Self> {
-        let names = std::iter::once(AUTO).chain(paths::names());
-        PossibleValuesParser::new(names).map(|name| Self::named(&name))
+    /// All names.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        std::iter::once(AUTO).chain(paths::names())
     }
 
     /// The path of this name.
@@ -81,7 +73,7 @@ impl PathChoice {
         match name == AUTO || paths::names().contains(&name) {
             true => Ok(Self::named(name)),
             false => {
-                let names: Vec<&str> = std::iter::once(AUTO).chain(paths::names()).collect();
+                let names: Vec<&str> = Self::names().collect();
                 Err(Failure::usage(format!("`{name}` is not a path"))
                     .hint(format!("one of {}", names.join(", "))))
             }
@@ -122,21 +114,22 @@ impl fmt::Display for PathChoice {
 }
 
 /// How completions are waited for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Poll until it arrives: fastest, but a processor spins
+    /// Poll until it arrives: fastest, but a processor spins.
     Poll,
-    /// Sleep until the drive interrupts
+    /// Sleep until the drive interrupts.
     Interrupt,
-    /// Poll for a short time, then sleep
+    /// Poll for a short time, then sleep.
     Hybrid,
 }
 
 impl Mode {
+    const ALL: [Self; 3] = [Self::Poll, Self::Interrupt, Self::Hybrid];
+
     /// The mode of this name: `poll`, `interrupt` or `hybrid`.
     pub fn named(name: &str) -> Option<Self> {
-        let mut all = [Self::Poll, Self::Interrupt, Self::Hybrid].into_iter();
-        all.find(|mode| mode.name() == name)
+        Self::ALL.into_iter().find(|mode| mode.name() == name)
     }
 
     fn name(self) -> String {
@@ -518,7 +511,7 @@ impl OpenOptions {
 fn waiting(kind: &'static Kind, mode: Option<Mode>) -> Result<&'static Kind> {
     let Some(mode) = mode else { return Ok(kind) };
     kind.waiting(mode.wait()).ok_or_else(|| {
-        let modes = Mode::value_variants().iter();
+        let modes = Mode::ALL.iter();
         let modes = modes.filter(|mode| kind.waiting(mode.wait()).is_some());
         let modes: Vec<String> = modes
             .map(|mode| format!("--mode {}", mode.name()))

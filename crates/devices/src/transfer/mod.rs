@@ -11,34 +11,27 @@ use crate::cancel::Cancel;
 use crate::failure::{Failure, Result};
 use crate::path::memory::Memory;
 use crate::path::straight::MAX_TRANSFER_BYTES;
-use crate::path::{Mode, OpenOptions, PATH_HELP, PathChoice};
+use crate::path::{Mode, OpenOptions, PathChoice};
 use block::Device;
 use blocks::Blocks;
-use clap::Args;
 use pump::{Fill, Finished, Job, Sink, drain, fill};
 use std::fmt::Display;
 use units::{Size, Time};
 
 /// Options for the path to the device.
-#[derive(Clone, Copy, Debug, Args)]
+#[derive(Clone, Copy, Debug)]
 pub struct Route {
-    /// The path to the drive
-    #[arg(long, value_name = "PATH", default_value = "auto", value_parser = PathChoice::parser(), help = PATH_HELP)]
+    /// The path to the drive.
     pub path: PathChoice,
-    /// How completions are waited for [default: as in the path's name]
-    #[arg(long, value_enum)]
+    /// How completions are waited for; as in the path's name if not given.
     pub mode: Option<Mode>,
-    /// The namespace, where DEVICE names a controller
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    /// The namespace of a controller.
     pub namespace: Option<u32>,
-    /// Gather small sequential accesses into large commands, and read ahead of small reads
-    #[arg(long)]
+    /// Whether small sequential accesses are gathered into large commands, and data is read ahead of small reads.
     pub hybrid: bool,
-    /// Keep reads of at most 64 KiB in this much memory
-    #[arg(long, value_name = "SIZE")]
+    /// Memory in which reads of at most 64 KiB are kept.
     pub cache: Option<Size>,
-    /// Keep the drive out of power states that delay a command longer, until the end; 0us keeps it awake
-    #[arg(long, value_name = "TIME")]
+    /// The drive is kept out of power states that delay a command longer, until the end.
     pub latency_limit: Option<Time>,
 }
 
@@ -49,8 +42,8 @@ impl Route {
     }
 
     /// Adds options for buffers.
-    pub const fn with_buffers(self, block_size_bytes: u64, queue_depth: u16) -> IoArgs {
-        IoArgs {
+    pub const fn with_buffers(self, block_size_bytes: u64, queue_depth: u16) -> IoOptions {
+        IoOptions {
             block_size: Size(block_size_bytes),
             queue_depth,
             route: self,
@@ -58,21 +51,18 @@ impl Route {
     }
 }
 
-/// The options of every verb that moves data.
-#[derive(Clone, Copy, Debug, Args)]
-pub struct IoArgs {
-    /// Bytes per operation; longer ones than the drive supports become several commands
-    #[arg(long, value_name = "SIZE", default_value = "1M")]
+/// How data is moved.
+#[derive(Clone, Copy, Debug)]
+pub struct IoOptions {
+    /// Bytes per operation; longer ones than the drive supports become several commands.
     pub block_size: Size,
-    /// Commands in flight, at most 64 on the straight path
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=4096))]
+    /// Commands in flight, at most 64 on the straight path.
     pub queue_depth: u16,
-    /// The path to the drive
-    #[command(flatten)]
+    /// The path to the drive.
     pub route: Route,
 }
 
-impl IoArgs {
+impl IoOptions {
     /// Whether block size and queue depth have their defaults.
     pub const fn is_default(&self) -> bool {
         self.block_size.0 == 1 << 20 && self.queue_depth == 8
