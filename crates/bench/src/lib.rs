@@ -2,7 +2,7 @@
 //!
 //! The drive is divided in two: ext4 has the first half, all other paths use the same range at the
 //! start of the second. So no path destroys what another one reads, and each uses the same offsets
-//! in a range of the same length. [`paths::KINDS`] is the table of paths; [`BenchHost`]
+//! in a range of the same length. [`KINDS`](::paths::KINDS) is the table of paths; [`BenchHost`]
 //! prepares what a group of paths needs.
 #![forbid(unsafe_code)]
 
