@@ -50,7 +50,7 @@ module fv_virtio_returns
   logic [15:0] taken_q, returned_q, entry, mask;
   logic        entry_owed_q, index_owed_q, told_q;
   logic [63:0] driver, device, size, place;
-  assign size   = 64'd1 << queue_q.size_log2;
+  assign size   = 64'(queue_q.mask) + 64'd1;
   assign mask   = 16'(size - 64'd1);
   assign entry  = returned_q & mask;
   assign driver = 64'(queue_q.driver);
@@ -68,7 +68,7 @@ module fv_virtio_returns
     started_q <= 1'b1;
     assume (rst_ni == started_q);
     if (!rst_ni) begin
-      assume ((queue_i.size_log2 <= 4'd1) && (queue_i.driver[46:12] == '0) && (queue_i.device[46:12] == '0) && !queue_i.driver[0] && (queue_i.device[1:0] == '0));
+      assume ((queue_i.mask <= 10'd1) && (queue_i.driver[46:12] == '0) && (queue_i.device[46:12] == '0) && !queue_i.driver[0] && (queue_i.device[1:0] == '0));
       queue_q      <= queue_i;
       features_q   <= features_i;
       open_q       <= 1'b0;

@@ -45,7 +45,7 @@ module fv_virtio_ring
   logic [15:0] returned_q, head_q, entry;
   logic        entry_owed_q, index_owed_q, told_q;
   logic [63:0] driver, device, size, place;
-  assign size   = 64'd1 << queue_q.size_log2;
+  assign size   = 64'(queue_q.mask) + 64'd1;
   assign entry  = returned_q & 16'(size - 64'd1);
   assign driver = 64'(queue_q.driver);
   assign device = 64'(queue_q.device);
@@ -62,7 +62,7 @@ module fv_virtio_ring
     started_q <= 1'b1;
     assume (rst_ni == started_q);
     if (!rst_ni) begin
-      assume ((queue_i.size_log2 <= 4'd1) && (queue_i.driver[46:12] == '0) && (queue_i.device[46:12] == '0) && !queue_i.driver[0] && (queue_i.device[1:0] == '0));
+      assume ((queue_i.mask <= 10'd1) && (queue_i.driver[46:12] == '0) && (queue_i.device[46:12] == '0) && !queue_i.driver[0] && (queue_i.device[1:0] == '0));
       queue_q      <= queue_i;
       features_q   <= features_i;
       open_q       <= 1'b0;

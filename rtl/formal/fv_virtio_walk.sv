@@ -50,7 +50,7 @@ module fv_virtio_walk
   logic in_ring, in_table;
   logic [63:0] place;
   assign place    = 64'(req.address);
-  assign in_ring  = (place >= 64'(queue_q.desc)) && (place + 64'd16 <= 64'(queue_q.desc) + (64'd16 << queue_q.size_log2)) &&
+  assign in_ring  = (place >= 64'(queue_q.desc)) && (place + 64'd16 <= 64'(queue_q.desc) + 64'd16 * (64'(queue_q.mask) + 64'd1)) &&
                     (place[3:0] == queue_q.desc[3:0]);
   assign in_table = named_q && (place >= table_q) && (place + 64'd16 <= table_q + 64'(table_bytes_q)) &&
                     ((place[3:0] - table_q[3:0]) == '0);
@@ -61,7 +61,7 @@ module fv_virtio_walk
     assume (rst_ni == started_q);
     if (!rst_ni) begin
       // A queue that the registers accept.
-      assume ((queue_i.size_log2 <= 4'd2) && (queue_i.desc[3:0] == '0) && (queue_i.desc[46:12] == '0));
+      assume (((queue_i.mask & (queue_i.mask + 10'd1)) == '0) && (queue_i.mask <= 10'd3) && (queue_i.desc[3:0] == '0) && (queue_i.desc[46:12] == '0));
       queue_q    <= queue_i;
       indirect_q <= indirect_i;
       busy_q     <= 1'b0;

@@ -36,26 +36,25 @@ module virtio_mem
   address_t    address_q;          // of the next burst
   words_t      issue_q, left_q;    // words not yet in a burst; not yet moved
   ahead_t      ahead_q;            // words in a burst that were not yet moved
+  logic        real_q;             // there is one
   logic [3:0]  bursts_q;           // write bursts without an answer
+  logic        more_q, some_q, end_q;  // `issue_q` is not 0; `left_q` is not; it is 1
   logic [BurstLog2-1:0] place_q;   // of the next word to move, between borders
   logic [3:0]  strobe_q;
 
   // --- Addresses -------------------------------------------------------------------------------
-  burst_words_t to_border, now;
+  burst_words_t border_q, now;  // words to the next border; of the next burst
   logic offer, offer_q, room, issued, whole;
 
-  assign to_border = burst_words_t'(1 << BurstLog2) - burst_words_t'(address_q[2+:BurstLog2]);
-  assign whole     = issue_q > words_t'(to_border);
-  assign now       = whole ? to_border : burst_words_t'(issue_q);
+  assign whole     = issue_q > words_t'(border_q);
+  assign now       = whole ? border_q : burst_words_t'(issue_q);
   // An offered address stays valid: while it is offered, neither limit can be reached.
   assign room      = (ahead_q <= ahead_t'(1 << BurstLog2)) & ((bursts_q[3:2] != '1) | offer_q);
-  assign offer     = busy_q & (issue_q != '0) & room & ~null_q;
+  assign offer     = busy_q & more_q & room & ~null_q;
   assign issued    = offer & (write_q ? axi_i.aw_ready : axi_i.ar_ready);
 
   // --- Words -----------------------------------------------------------------------------------
-  logic real_word, moved, moved_real, end_word;
-  assign real_word = ahead_q != '0;
-  assign end_word  = left_q == words_t'(1);
+  logic moved, moved_real;
 
   always_comb begin
     axi_o          = '0;
@@ -63,10 +62,10 @@ module virtio_mem
     axi_o.ar_valid = offer & ~write_q;
     axi_o.aw       = '{address: address_q, len: 8'(now - burst_words_t'(1)), size: 3'd2};
     axi_o.ar       = axi_o.aw;
-    axi_o.w_valid  = busy_q & write_q & real_word & (mem_i.w_valid | abort_i);
-    axi_o.w_last   = (place_q == '1) | end_word;
+    axi_o.w_valid  = busy_q & write_q & real_q & (mem_i.w_valid | abort_i);
+    axi_o.w_last   = (place_q == '1) | end_q;
     axi_o.b_ready  = 1'b1;
-    axi_o.r_ready  = busy_q & ~write_q & real_word & (mem_i.r_ready | abort_i);
+    axi_o.r_ready  = busy_q & ~write_q & real_q & (mem_i.r_ready | abort_i);
   end
   assign axi_write_data_o   = abort_i ? word_q : mem_i.w_data;
   assign axi_write_strobe_o = (abort_i & ~held_q) ? '0 : strobe_q;
@@ -74,13 +73,13 @@ module virtio_mem
 
   always_comb begin
     mem_o.ready   = ~busy_q;
-    mem_o.w_ready = busy_q & write_q & (left_q != '0) & (real_word ? axi_i.w_ready : null_q);
-    mem_o.r_valid = busy_q & ~write_q & (left_q != '0) & (real_word ? axi_i.r_valid : null_q);
-    mem_o.r_data  = real_word ? axi_read_data_i : '0;
-    mem_o.done    = busy_q & (left_q == '0) & (bursts_q == '0);
+    mem_o.w_ready = busy_q & write_q & some_q & (real_q ? axi_i.w_ready : null_q);
+    mem_o.r_valid = busy_q & ~write_q & some_q & (real_q ? axi_i.r_valid : null_q);
+    mem_o.r_data  = real_q ? axi_read_data_i : '0;
+    mem_o.done    = busy_q & ~some_q & (bursts_q == '0);
     mem_o.error   = error_q;
   end
-  assign moved_real = moved & real_word;
+  assign moved_real = moved & real_q;
   assign moved      = (mem_o.w_ready & (mem_i.w_valid | abort_i)) | (mem_o.r_valid & (mem_i.r_ready | abort_i));
 
   // --- State -----------------------------------------------------------------------------------
@@ -91,6 +90,7 @@ module virtio_mem
       offer_q  <= 1'b0;
       held_q   <= 1'b0;
       ahead_q  <= '0;
+      real_q   <= 1'b0;
       bursts_q <= '0;
     end else begin
       if (!busy_q) begin
@@ -103,6 +103,8 @@ module virtio_mem
       offer_q <= offer & ~issued;
       held_q  <= axi_o.w_valid & ~axi_i.w_ready & (~abort_i | held_q);
       ahead_q <= ahead_q + (issued ? ahead_t'(now) : '0) - (moved_real ? ahead_t'(1) : '0);
+      if (issued)                                       real_q <= 1'b1;
+      else if (moved_real && (ahead_q == ahead_t'(1))) real_q <= 1'b0;
       bursts_q <= bursts_q + 4'(issued & write_q) - 4'(axi_i.b_valid);
     end
   end
@@ -112,18 +114,27 @@ module virtio_mem
     if (!busy_q) begin
       write_q   <= mem_i.write;
       address_q <= address_t'(mem_i.address);
+      border_q  <= burst_words_t'(1 << BurstLog2) - burst_words_t'(mem_i.address[2+:BurstLog2]);
       issue_q   <= mem_i.words;
       left_q    <= mem_i.words;
+      more_q    <= mem_i.words != '0;
+      some_q    <= mem_i.words != '0;
+      end_q     <= mem_i.words == words_t'(1);
       place_q   <= mem_i.address[2+:BurstLog2];
       strobe_q  <= mem_i.strobe;
       error_q   <= mem_i.address[axi_pkg::AddressWidth];
     end else begin
       if (issued) begin
-        address_q <= address_q + (address_t'(now) << 2);
-        issue_q   <= issue_q - words_t'(now);
+        // Another burst begins at a border.
+        address_q <= {address_q[axi_pkg::AddressWidth-1:BurstLog2+2] + (axi_pkg::AddressWidth - BurstLog2 - 2)'(1), (BurstLog2 + 2)'(0)};
+        border_q  <= burst_words_t'(1 << BurstLog2);
+        more_q    <= whole;
+        issue_q   <= whole ? issue_q - words_t'(border_q) : '0;
       end
       if (moved) begin
         left_q  <= left_q - words_t'(1);
+        some_q  <= ~end_q;
+        end_q   <= left_q == words_t'(2);
         place_q <= place_q + BurstLog2'(1);
       end
       if ((axi_i.b_valid && axi_i.b_resp[1]) || (moved_real && !write_q && axi_i.r_resp[1])) error_q <= 1'b1;

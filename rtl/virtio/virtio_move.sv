@@ -60,17 +60,19 @@ module virtio_move
   logic [1:0]  load_q, load_d, position_q, position_d;  // position: the next byte of the stream's word
   logic [31:0] word_q, word_d;        // the stream's word, while bytes are moved
   bytes_t      step_q, step_d;        // bytes of this run
+  logic        none_q, none_d;        // `left_q` is 0
+  logic        ends_q;                // this run's bytes are the last: known before the run's end
 
   logic [BytesWidth-3:0] fits;  // words
   logic        in_words;
   logic [7:0]  byte_in, byte_out;
   logic [1:0]  lane;
   assign fits     = (left_q[BytesWidth-1:2] < length_q[BytesWidth-1:2]) ? left_q[BytesWidth-1:2] : length_q[BytesWidth-1:2];
-  assign in_words = (address_q[1:0] == '0) & (position_q == '0) & (fits != '0);
+  assign in_words = (address_q[1:0] == '0) & (position_q == '0) & (left_q[BytesWidth-1:2] != '0) & (length_q[BytesWidth-1:2] != '0);
   assign lane     = address_q[1:0];
   assign byte_in  = mem_i.r_data[8*lane+:8];
   assign byte_out = word_q[8*position_q+:8];
-  assign done_o   = (state_q == Pick) & (left_q == '0);
+  assign done_o   = (state_q == Pick) & none_q;
   assign error_o  = error_q;
   assign place_o  = {slot_q, address_q, length_q, position_q, error_q};
 
@@ -107,6 +109,7 @@ module virtio_move
     position_d = position_q;
     word_d     = word_q;
     step_d     = step_q;
+    none_d     = none_q;
     unique case (state_q)
       Idle: begin
         if (load_i) {slot_d, address_d, length_d, position_d, error_d} = place_i;
@@ -120,6 +123,7 @@ module virtio_move
           state_d = Pick;
           push_d  = push_i;
           left_d  = bytes_i;
+          none_d  = bytes_i == '0;
         end
       end
       Load: begin
@@ -137,7 +141,7 @@ module virtio_move
         load_d     = '0;
         bytewise_d = ~in_words;
         step_d     = in_words ? {fits, 2'b00} : bytes_t'(1);
-        if (left_q == '0)         state_d = Idle;
+        if (none_q)               state_d = Idle;
         else if (length_q == '0)  state_d = Load;
         else if (in_words)        state_d = Ask;
         else                      state_d = (push_q && (position_q == '0)) ? Take : Ask;
@@ -155,6 +159,7 @@ module virtio_move
           address_d = address_q + address_t'(step_q);
           length_d  = length_q - step_q;
           left_d    = left_q - step_q;
+          none_d    = ends_q;
           if (bytewise_q) position_d = position_q + 2'd1;
           if (bytewise_q && !push_q && ((position_q == '1) || (left_q == bytes_t'(1)))) state_d = Give;
         end
@@ -185,5 +190,7 @@ module virtio_move
     position_q <= position_d;
     word_q     <= word_d;
     step_q     <= step_d;
+    none_q     <= none_d;
+    ends_q     <= step_q == left_q;
   end
 endmodule

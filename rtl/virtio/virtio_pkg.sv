@@ -43,7 +43,7 @@ package virtio_pkg;
 
   // The driver's configuration of a queue.
   typedef struct packed {
-    logic [3:0] size_log2;
+    logic [9:0] mask;    // entries, a power of two, minus one
     address_t   desc;    // descriptor table
     address_t   driver;  // available ring
     address_t   device;  // used ring

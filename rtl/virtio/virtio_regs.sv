@@ -129,29 +129,37 @@ module virtio_regs
   assign irq_o      = irq_q != '0;
 
   // --- Writes --------------------------------------------------------------------------------------
-  logic write;
-  logic [31:0] data;
-  logic [5:0]  data_log2;
+  // A write is taken in one cycle and has its effect, and its answer, in the next.
+  logic write_q, take, strobed_q;
+  logic [11:0] address_q;
+  logic [31:0] data_q;
   logic        data_is_power;
-  assign write           = axil_i.aw_valid & axil_i.w_valid & ~b_valid_q & ~wait_q;
-  assign axil_o.aw_ready = write;
-  assign axil_o.w_ready  = write;
+  assign take            = axil_i.aw_valid & axil_i.w_valid & ~b_valid_q & ~wait_q & ~write_q;
+  assign axil_o.aw_ready = take;
+  assign axil_o.w_ready  = take;
   assign axil_o.b_valid  = b_valid_q;
   assign axil_o.b_resp   = axi_pkg::RespOkay;
-  assign data            = axil_i.w_data;
-  always_comb begin
-    data_log2     = '0;
-    data_is_power = 1'b0;
-    for (int unsigned i = 0; i <= $clog2(QueueSize); i++) begin
-      if (data == 32'(1 << i)) {data_log2, data_is_power} = {6'(i), 1'b1};
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) write_q <= 1'b0;
+    else         write_q <= take;
+  end
+  always_ff @(posedge clk_i) begin
+    if (take) begin
+      address_q <= axil_i.aw_address;
+      data_q    <= axil_i.w_data;
+      strobed_q <= axil_i.w_strobe == '1;
     end
+  end
+  always_comb begin
+    data_is_power = 1'b0;
+    for (int unsigned i = 0; i <= $clog2(QueueSize); i++) data_is_power |= data_q == 32'(1 << i);
   end
 
   function automatic logic [31:0] offered_word(logic [1:0] which);
     return which[1] ? '0 : which[0] ? offered[63:32] : offered[31:0];
   endfunction
   logic [31:0] unoffered;
-  assign unoffered = data & ~offered_word(driver_sel_q);
+  assign unoffered = data_q & ~offered_word(driver_sel_q);
 
   always_comb begin
     status_d       = status_q;
@@ -173,36 +181,36 @@ module virtio_regs
     failed         = broken_i & ~broken_q & ~reset_q;
     clear          = 1'b0;
 
-    if (write && (axil_i.w_strobe == '1) && (axil_i.aw_address[11:8] == '0)) begin
-      unique case ({1'b0, axil_i.aw_address[7:2]})
+    if (write_q && strobed_q && (address_q[11:8] == '0)) begin
+      unique case ({1'b0, address_q[7:2]})
         // Words other than 0 and 1 have no features.
-        RegDeviceFeaturesSel: features_sel_d = {data[31:1] != '0, data[0]};
-        RegDriverFeaturesSel: driver_sel_d = {data[31:1] != '0, data[0]};
+        RegDeviceFeaturesSel: features_sel_d = {data_q[31:1] != '0, data_q[0]};
+        RegDriverFeaturesSel: driver_sel_d = {data_q[31:1] != '0, data_q[0]};
         RegDriverFeatures: if (status_q[StatusDriver] && !status_q[StatusFeaturesOk]) begin
           excess_d[driver_sel_q[1] ? 2 : 32'(driver_sel_q[0])] = unoffered != '0;
           if (driver_sel_q == 2'd0) begin
-            features_d = '{flush: data[FeatureFlush], indirect: data[FeatureIndirect],
-                           event_index: data[FeatureEventIndex]};
+            features_d = '{flush: data_q[FeatureFlush], indirect: data_q[FeatureIndirect],
+                           event_index: data_q[FeatureEventIndex]};
           end
-          if (driver_sel_q == 2'd1) version_d = data[FeatureVersion1-32];
+          if (driver_sel_q == 2'd1) version_d = data_q[FeatureVersion1-32];
         end
-        RegQueueSel: sel_d = (data[31:16] != '0) ? '1 : data[15:0];
+        RegQueueSel: sel_d = (data_q[31:16] != '0) ? '1 : data_q[15:0];
         RegQueueNotify: begin
-          for (int unsigned i = 0; i < Queues; i++) kick_o[i] = data == 32'(i);
+          for (int unsigned i = 0; i < Queues; i++) kick_o[i] = data_q == 32'(i);
         end
-        RegInterruptAck: irq_d = irq_q & ~data[1:0];
+        RegInterruptAck: irq_d = irq_q & ~data_q[1:0];
         RegStatus: begin
-          if (data[7:0] == '0) clear = 1'b1;
+          if (data_q[7:0] == '0) clear = 1'b1;
           else begin
-            status_d = status_q | (data[7:0] & 8'h83);
-            if (data[StatusFeaturesOk] && status_d[StatusDriver] && version_q && (excess_q == '0)) begin
+            status_d = status_q | (data_q[7:0] & 8'h83);
+            if (data_q[StatusFeaturesOk] && status_d[StatusDriver] && version_q && (excess_q == '0)) begin
               status_d[StatusFeaturesOk] = 1'b1;
             end
-            if (data[StatusDriverOk] && status_d[StatusFeaturesOk]) status_d[StatusDriverOk] = 1'b1;
+            if (data_q[StatusDriverOk] && status_d[StatusFeaturesOk]) status_d[StatusDriverOk] = 1'b1;
           end
         end
         RegQueueReady: if (sel_there) begin
-          if (!data[0]) ready_d[sel] = 1'b0;
+          if (!data_q[0]) ready_d[sel] = 1'b0;
           else if (!sel_ready && status_q[StatusFeaturesOk]) begin
             ready_d[sel] = sized_q[sel];
             begin_o[sel] = 1'b1;
@@ -211,35 +219,35 @@ module virtio_regs
         end
         default: if (sel_there && !sel_ready && status_q[StatusFeaturesOk]) begin
           setup = 1'b1;
-          unique case ({1'b0, axil_i.aw_address[7:2]})
+          unique case ({1'b0, address_q[7:2]})
             RegQueueNum: begin
-              setup_d.size_log2 = 4'(data_log2);
-              sized_d[sel]      = data_is_power;
-              failed           |= ~data_is_power;
+              setup_d.mask  = data_q[9:0] - 10'd1;
+              sized_d[sel]  = data_is_power;
+              failed       |= ~data_is_power;
             end
             RegDescLow: begin
-              setup_d.desc[31:0] = {data[31:4], 4'd0};
-              failed            |= data[3:0] != '0;
+              setup_d.desc[31:0] = {data_q[31:4], 4'd0};
+              failed            |= data_q[3:0] != '0;
             end
             RegDescHigh: begin
-              setup_d.desc[axi_pkg::AddressWidth-1:32] = data[15:0];
-              failed |= data[31:16] != '0;
+              setup_d.desc[axi_pkg::AddressWidth-1:32] = data_q[15:0];
+              failed |= data_q[31:16] != '0;
             end
             RegDriverLow: begin
-              setup_d.driver[31:0] = {data[31:1], 1'b0};
-              failed              |= data[0];
+              setup_d.driver[31:0] = {data_q[31:1], 1'b0};
+              failed              |= data_q[0];
             end
             RegDriverHigh: begin
-              setup_d.driver[axi_pkg::AddressWidth-1:32] = data[15:0];
-              failed |= data[31:16] != '0;
+              setup_d.driver[axi_pkg::AddressWidth-1:32] = data_q[15:0];
+              failed |= data_q[31:16] != '0;
             end
             RegDeviceLow: begin
-              setup_d.device[31:0] = {data[31:2], 2'd0};
-              failed              |= data[1:0] != '0;
+              setup_d.device[31:0] = {data_q[31:2], 2'd0};
+              failed              |= data_q[1:0] != '0;
             end
             RegDeviceHigh: begin
-              setup_d.device[axi_pkg::AddressWidth-1:32] = data[15:0];
-              failed |= data[31:16] != '0;
+              setup_d.device[axi_pkg::AddressWidth-1:32] = data_q[15:0];
+              failed |= data_q[31:16] != '0;
             end
             default: setup = 1'b0;
           endcase
@@ -263,7 +271,7 @@ module virtio_regs
       sized_d        = '0;
       irq_d          = '0;
     end
-    b_valid_d = (b_valid_q & ~axil_i.b_ready) | (write & ~clear) | (wait_q & quiet_i);
+    b_valid_d = (b_valid_q & ~axil_i.b_ready) | (write_q & ~clear) | (wait_q & quiet_i);
   end
 
   // --- Reads ---------------------------------------------------------------------------------------

@@ -77,7 +77,7 @@ module virtio_request
   localparam int unsigned Coarser  = (BlockSizeLog2 > 9) ? BlockSizeLog2 - 9 : 0;   // sectors in a block, log2
 
   typedef enum logic [3:0] {
-    Idle, Header, Decide, Range, Judge, Request, Data, Drain, Response, Id, Status, Done, Park
+    Idle, Header, Decide, Range, Judge, Piece, Request, Data, Drain, Response, Id, Status, Done, Park
   } state_e;
   typedef enum logic [2:0] {DoRead, DoWrite, DoFlush, DoRanges, DoId, DoNothing} do_e;
 
@@ -94,24 +94,48 @@ module virtio_request
   logic [2:0]  id_q, id_d;
 
   // --- The header and the ranges: sectors to blocks ------------------------------------------------
-  logic [63:0] sector;
-  logic [63+Finer:0] wide;
-  bytes_t room, payload, data;
-  logic   sector_bad, count_bad, data_bad, whole;
-  logic [31+Finer:0] count_wide;
+  // What is wrong with them is known a cycle after the last word, in Decide and Judge, and with the chain's lengths two cycles after it.
+  typedef logic [63:0] sector_t;
+  typedef logic [63+Finer:0] wide_t;
+  typedef logic [31+Finer:0] count_wide_t;
+  function automatic wide_t blocks_of(sector_t sector);
+    return (wide_t'(sector) << Finer) >> Coarser;
+  endfunction
+  function automatic logic is_bad(sector_t sector);
+    wide_t wide;
+    wide = blocks_of(sector);
+    return (wide[63+Finer:LbaWidth] != '0) | ((sector & 64'((1 << Coarser) - 1)) != '0);
+  endfunction
+  function automatic logic is_uneven(bytes_t bytes);  // not some whole blocks
+    return (bytes[UnitLog2-1:0] != '0) | (bytes == '0);
+  endfunction
 
-  assign room       = chain_i.writable - bytes_t'(1);
-  assign payload    = chain_i.readable - bytes_t'(16);
-  assign sector     = (state_q == Decide) ? {words_q[3], words_q[2]} : {words_q[1], words_q[0]};
-  assign wide       = ((64 + Finer)'(sector) << Finer) >> Coarser;
-  assign sector_bad = (wide[63+Finer:LbaWidth] != '0) | ((sector & 64'((1 << Coarser) - 1)) != '0);
-  assign count_wide = ((32 + Finer)'(words_q[2]) << Finer) >> Coarser;
-  assign count_bad  = (count_wide[31+Finer:CountWidth] != '0) | ((words_q[2] & 32'((1 << Coarser) - 1)) != '0);
-  assign data       = (do_q == DoRead) ? room : payload;
-  assign data_bad   = (data[UnitLog2-1:0] != '0) | (data == '0);
+  sector_t header_sector, range_sector;
+  bytes_t  room_q, payload_q, data;
+  count_wide_t count_wide;
+  logic    header_bad_q, range_bad_q, unknown_flag_q, room_uneven_q, payload_uneven_q, no_room_q, ranges_uneven_q, data_bad, whole;
+
+  assign header_sector = {words_q[3], words_q[2]};
+  assign range_sector  = {words_q[1], words_q[0]};
+  assign count_wide    = (count_wide_t'(words_q[2]) << Finer) >> Coarser;
+  assign data          = (do_q == DoRead) ? room_q : payload_q;
+  assign data_bad      = (do_q == DoRead) ? room_uneven_q : payload_uneven_q;
+  always_ff @(posedge clk_i) begin
+    room_q           <= chain_i.writable - bytes_t'(1);
+    payload_q        <= chain_i.readable - bytes_t'(16);
+    room_uneven_q    <= is_uneven(room_q);
+    payload_uneven_q <= is_uneven(payload_q);
+    no_room_q        <= room_q == '0;
+    ranges_uneven_q  <= (payload_q[3:0] != '0) | (payload_q == '0);
+    header_bad_q     <= is_bad(header_sector);
+    range_bad_q      <= is_bad(range_sector) | (count_wide[31+Finer:CountWidth] != '0) |
+                        ((words_q[2] & 32'((1 << Coarser) - 1)) != '0);
+    // Section 5.2.6.2: only write zeroes has a flag (unmap), which permits but does not require anything.
+    unknown_flag_q   <= (words_q[3][31:1] != '0) | (words_q[3][0] & (op_q == OpDiscard));
+  end
   // The next request's share of the remaining blocks. Ranges are never split.
-  assign whole      = (blocks_d < geometry_i.max_transfer_blocks) | (do_d == DoRanges);
-  assign piece      = (op_d == OpFlush) ? '0 : whole ? blocks_d : geometry_i.max_transfer_blocks;
+  assign whole      = (blocks_q < geometry_i.max_transfer_blocks) | (do_q == DoRanges);
+  assign piece      = (op_q == OpFlush) ? '0 : whole ? blocks_q : geometry_i.max_transfer_blocks;
 
   // --- The disk ------------------------------------------------------------------------------------
   logic moves, in_data_state, draining, is_id, good, filled;
@@ -152,8 +176,11 @@ module virtio_request
   assign context_o  = {do_q, op_q, status_q[1:0], first_q, lba_q, blocks_q, piece_q, rest_q};
   // The bytes written without a gap from the first writable one: after an error at most the status.
   assign good       = status_q == BlkOk;
-  assign filled     = (room == '0) | (good & ((do_q == DoRead) | ((do_q == DoId) & (room <= bytes_t'(20)))));
-  assign used_len_o = chain_i.too_long ? '0 : filled ? 32'(chain_i.writable) : (good && (do_q == DoId)) ? 32'd20 : '0;
+  assign filled     = no_room_q | (good & ((do_q == DoRead) | ((do_q == DoId) & (room_q <= bytes_t'(20)))));
+  // Settled in Status, before Done.
+  always_ff @(posedge clk_i) begin
+    used_len_o <= chain_i.too_long ? '0 : filled ? 32'(chain_i.writable) : (good && (do_q == DoId)) ? 32'd20 : '0;
+  end
   assign slot_o     = push_o ? slot_t'(chain_i.first_writable) : '0;
 
   always_comb begin
@@ -241,19 +268,19 @@ module virtio_request
         end
       end
       Decide: begin
-        lba_d    = lba_t'(wide);
+        lba_d    = lba_t'(blocks_of(header_sector));
         blocks_d = count_t'(data >> BlockSizeLog2);
-        rest_d   = payload;
+        rest_d   = payload_q;
         unique case (do_q)
           DoRead, DoWrite: begin
-            state_d = Request;
-            if (data_bad || sector_bad) {status_d, state_d} = {BlkIoError, Status};
+            state_d = Piece;
+            if (data_bad || header_bad_q) {status_d, state_d} = {BlkIoError, Status};
           end
-          DoFlush:  state_d = Request;
-          DoId:     state_d = (room == '0) ? Status : Id;
+          DoFlush:  state_d = Piece;
+          DoId:     state_d = no_room_q ? Status : Id;
           DoRanges: begin
             state_d = Range;
-            if ((payload[3:0] != '0) || (payload == '0)) {status_d, state_d} = {BlkIoError, Status};
+            if (ranges_uneven_q) {status_d, state_d} = {BlkIoError, Status};
           end
           default:  state_d = Status;
         endcase
@@ -269,14 +296,16 @@ module virtio_request
         end
       end
       Judge: begin
-        lba_d    = lba_t'(wide);
+        lba_d    = lba_t'(blocks_of(range_sector));
         blocks_d = count_t'(count_wide);
-        state_d  = Request;
-        if (sector_bad || count_bad) {status_d, state_d} = {BlkIoError, Status};
-        // Section 5.2.6.2: only write zeroes has a flag (unmap), which permits but does not require anything.
-        if ((words_q[3][31:1] != '0) || (words_q[3][0] && (op_q == OpDiscard))) begin
-          {status_d, state_d} = {BlkUnsupported, Status};
-        end
+        state_d  = Piece;
+        if (range_bad_q)    {status_d, state_d} = {BlkIoError, Status};
+        if (unknown_flag_q) {status_d, state_d} = {BlkUnsupported, Status};
+      end
+      Piece: begin
+        piece_d = piece;
+        state_d = Request;
+        if (Parallel) {again_d, state_d} = {1'b1, Park};
       end
       Request: if (dev_i.req_ready) begin
         last_d  = words_t'(piece_q) << (BlockSizeLog2 - 2);
@@ -305,11 +334,11 @@ module virtio_request
         if (status_q == BlkOk) status_d = status_of(dev_i.rsp.status);
         state_d = Status;
         if (status_d == BlkOk) begin
-          if (moves && (blocks_d != '0))                       state_d = Request;
+          if (moves && (blocks_q != piece_q))                  state_d = Piece;
           else if ((do_q == DoRanges) && (op_q != OpFlush) && (rest_q != '0)) state_d = Range;
           else if (!flush_i && geometry_i.volatile_write_cache && ((op_q == OpWrite) || (op_q == OpWriteZeroes))) begin
             op_d    = OpFlush;
-            state_d = Request;
+            state_d = Piece;
           end
         end
       end
@@ -317,7 +346,7 @@ module virtio_request
         push_o  = 1'b1;
         seek_o  = ~begun_q;
         move_o  = ~begun_q;
-        bytes_o = (room < bytes_t'(20)) ? room : bytes_t'(20);
+        bytes_o = (room_q < bytes_t'(20)) ? room_q : bytes_t'(20);
         begun_d = 1'b1;
         if (in_ready_i) id_d = id_q + 3'd1;
         if (begun_q && moved_i) begin
@@ -336,10 +365,6 @@ module virtio_request
       Done: if (!Parallel || returned_i) state_d = Idle;
       default: state_d = Idle;
     endcase
-    if ((state_d == Request) && (state_q != Request)) begin
-      piece_d = piece;
-      if (Parallel && (state_q != Idle)) {again_d, state_d} = {1'b1, Park};
-    end
     if (abort_i) begin
       unique case (state_q)
         Idle: begin

@@ -91,15 +91,16 @@ module virtio_ring
   end
 
   // --- Accesses ----------------------------------------------------------------------------------
-  logic [15:0] mask, size, entry, value, waiting;
+  logic [15:0] mask, size, entry, value, waiting_q;
   logic [19:0] offset;
   logic        in_device, is_write, memory, upper_q;
-  assign mask    = 16'((17'd1 << queue_i.size_log2) - 17'd1);
-  assign size    = mask + 16'd1;
+  assign mask    = 16'(queue_i.mask);
+  assign size    = ~mask & {mask[14:0], 1'b1};  // mask + 1
   assign entry   = ((state_q == Used) ? given : next) & mask;
   // The field that was read last. No other field is read between a chain's head and its walk.
   assign value   = upper_q ? word_q[31:16] : word_q[15:0];
-  assign waiting = value - next;
+  // Valid in Judge: the field arrived at least two cycles before.
+  always_ff @(posedge clk_i) waiting_q <= value - next;
   assign head_o  = value;
 
   always_comb begin
@@ -118,15 +119,17 @@ module virtio_ring
     endcase
   end
 
-  reach_t place;
-  assign place = {1'b0, in_device ? queue_i.device : queue_i.driver} + reach_t'(offset);
+  // The address is computed in the first cycle of a state: the sum is not in the way of the access.
+  reach_t place_q;
+  logic   placed_q;
+  always_ff @(posedge clk_i) place_q <= {1'b0, in_device ? queue_i.device : queue_i.driver} + reach_t'(offset);
 
   always_comb begin
     mem_o = '0;
     if (memory) begin
-      mem_o.valid   = ~asked_q;
+      mem_o.valid   = placed_q & ~asked_q;
       mem_o.write   = is_write;
-      mem_o.address = {place[axi_pkg::AddressWidth:2], 2'b00};
+      mem_o.address = {place_q[axi_pkg::AddressWidth:2], 2'b00};
       mem_o.words   = (state_q == Used) ? words_t'(2) : words_t'(1);
       mem_o.r_ready = 1'b1;
       mem_o.w_valid = is_write;
@@ -168,8 +171,8 @@ module virtio_ring
       Index: if (finished) state_d = Judge;
       Judge: begin
         // Section 2.7.13.3: at most as many entries as the ring has.
-        if (waiting > size) state_d = Broken;
-        else if (waiting != '0)          state_d = Head;
+        if (waiting_q > size) state_d = Broken;
+        else if (waiting_q != '0)        state_d = Head;
         else if (features_i.event_index && !armed_q) begin
           // Requests a notification, then checks again, because an entry may have been added before.
           armed_d = 1'b1;
@@ -219,6 +222,7 @@ module virtio_ring
       queue_q  <= '0;
       kicked_q <= '0;
       asked_q  <= 1'b0;
+      placed_q <= 1'b0;
       turn_q   <= '0;
     end else begin
       if (state_q == Start) turn_q <= queue_q;
@@ -226,6 +230,7 @@ module virtio_ring
       queue_q  <= queue_d;
       kicked_q <= kicked_d;
       asked_q  <= asked_d;
+      placed_q <= memory & (state_d == state_q);
     end
   end
 
@@ -233,7 +238,7 @@ module virtio_ring
     armed_q  <= armed_d;
     second_q <= second_d;
     if (memory && !is_write && asked_q && mem_i.r_valid) word_q <= mem_i.r_data;
-    if (memory && !is_write) upper_q <= place[1];
+    if (memory && !is_write) upper_q <= place_q[1];
     for (int unsigned i = 0; i < Queues; i++) begin
       if (begin_i[i])                                  next_q[i] <= '0;
       else if ((Parallel ? state_q == Start : advance) && (queue_q == queue_index_t'(i))) next_q[i] <= next_q[i] + 16'd1;

@@ -54,15 +54,18 @@ module virtio_walk
   logic [15:0] next_q;
 
   reach_t place, last;
-  logic [31:0] behind;
+  logic [31:0] behind_q;
   logic   is_table, too_long;
   bytes_t total;
   assign place    = {1'b0, table_q} + reach_t'({index_q, 4'd0});
-  assign behind   = length_q - 32'd1;
-  assign last     = address_q + reach_t'(behind);
   assign is_table = flags_q[FlagIndirect];
   // The new total of the segment's direction.
-  assign total    = (flags_q[FlagWrite] ? chain_q.writable : chain_q.readable) + bytes_t'(length_q[BytesWidth-2:0]);
+  // The sums are there in Check: the length arrived at least three cycles before, the flags two.
+  always_ff @(posedge clk_i) begin
+    behind_q <= length_q - 32'd1;
+    last     <= address_q + reach_t'(behind_q);
+    total    <= (flags_q[FlagWrite] ? chain_q.writable : chain_q.readable) + bytes_t'(length_q[BytesWidth-2:0]);
+  end
   assign too_long = (length_q[31:BytesWidth-1] != '0) | total[BytesWidth-1];
 
   assign chain_o = chain_q;
@@ -97,7 +100,7 @@ module virtio_walk
       Idle: if (start_i) begin
         state_d   = Ask;
         table_d   = queue_i.desc;
-        entries_d = 17'd1 << queue_i.size_log2;
+        entries_d = 17'(queue_i.mask) + 17'd1;
         index_d   = head_i;
         slot_d    = '0;
         nested_d  = 1'b0;
