@@ -28,6 +28,7 @@ module fv_tags
 
   // The proof follows one arbitrary tag.
   logic started_q, open_q, full_q, named_q, ends;
+  logic was_open_q;  // the answer about a tag is there a cycle later
   logic [31:0] taken_q, complete_q;
   initial started_q = 1'b0;
   assign ends = (rsp_valid & rsp_ready_i & (rsp_tag == mark_q)) | (drop_i & (any_tag == mark_q));
@@ -39,6 +40,7 @@ module fv_tags
       mark_q     <= any_tag_i;
       open_q     <= 1'b0;
       named_q    <= 1'b0;
+      was_open_q <= 1'b0;
       taken_q    <= '0;
       complete_q <= '0;
     end else begin
@@ -58,7 +60,8 @@ module fv_tags
       if (drop_i && (any_tag == mark_q))    a_dropped_once: assert (open_q);
       if (open_q)                           a_known: assert (any);
       if (named_q)                          a_not_forgotten: assert (rsp_valid);
-      a_open: assert (look_open == (open_q && !full_q));
+      a_open: assert (look_open == was_open_q);
+      was_open_q <= open_q && !full_q;
       if (done_valid_i && done_i[mark_q] && open_q && !full_q) a_told: assert (wrong);
 
       if (ends) begin

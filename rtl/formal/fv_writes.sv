@@ -31,6 +31,8 @@ module fv_writes
   logic       now_tag_q, started_q, alone_q, sink_q;
   logic [2:0] still_q;                // cycles in which no word of the host is taken and none is offered
   initial started_q = 1'b0;
+  logic       took_q, tag_q;  // in the last cycle
+  always_ff @(posedge clk_i) {took_q, tag_q} <= {take_i, start_tag_i};
 
   sata_writes #(.Words(2), .WordsLog2(0), .Places(2)) dut (
     .clk_i, .rst_ni, .count_i(16'(count_i)), .room_o(room), .take_i, .take_tag_i(tag_t'(take_tag_i)), .take_start_i,
@@ -55,6 +57,8 @@ module fv_writes
     end else begin
       // The command layer and the host.
       assume (!take_i || (room && !open_q[take_tag_i] && (count_i != '0)));
+      // A setup names its tag before it begins, and none begins in the cycle after a request was taken.
+      assume (!start_i || ((start_tag_i == tag_q) && !took_q));
       assume (!take_start_i || (take_i && (open_q == '0)));
       assume (!start_i || (open_q[start_tag_i] && !active_q));
       assume (!sent_i || (active_q && (left_word_q == words_q[now_q])));

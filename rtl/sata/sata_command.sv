@@ -72,7 +72,8 @@ module sata_command
 );
   localparam int unsigned WordsLog2  = BlockSizeLog2 - 2;
   localparam int unsigned WordsWidth = 16 + WordsLog2;
-  localparam int unsigned FrameWords = 2048;  // the longest data FIS
+  localparam int unsigned FrameLog2  = 11;
+  localparam int unsigned FrameWords = 1 << FrameLog2;  // the longest data FIS
   localparam int unsigned ReadDepth  = 512;
   // After HOLD the drive may send 20 more dwords, and those in flight in both directions.
   localparam int unsigned Slack      = 96;
@@ -91,6 +92,12 @@ module sata_command
 
   state_e state_q, state_d;
   kind_e  kind_q, kind_d;
+  // The next request waits here, so that neither the host's nor the gate's logic is in the way of a command's. It is owned: it ends
+  // as all others do when the drive is lost.
+  req_t   slot_q;
+  logic   slot_valid_q, slot_take, slot_open;
+  logic   aged_q, room_q;        // it was there in the last cycle, too, and then its data fitted; they still do, as only it takes room
+  logic   settle_q, settled_q;   // in a sweep: `any_tag_q` is there, and in the next cycle the answer about it
   req_t   req_q, req_d;
   logic   queued_q, queued_d;    // the command is, or was last, a queued one
   logic   pending_q, pending_d;  // a request that is not queued has no response yet
@@ -167,9 +174,9 @@ module sata_command
   logic [11:0] frame_q;
 
   // If a write ends early, the words that the host still has to send are dropped.
-  logic writes_room, write_take, sink, sink_word, sunk, setup_write, writes_clear, full, use_queue, may_take;
+  logic writes_room, write_take, sink, sink_word, sunk, setup_write, writes_clear, full, use_queue;
   assign sink       = (state_q == SFinish) & (words_q != '0) & ~read_q;
-  assign write_take = may_take & host_i.req_valid & (host_i.req.op == OpWrite);
+  assign write_take = slot_take & (slot_q.op == OpWrite);
   if (Ncq) begin : gen_writes
     // No reading ahead after a write has ended: the next write may be taken in the cycle after its response.
     logic leaves, dropped;
@@ -177,8 +184,8 @@ module sata_command
     assign sink_word = 1'b0;
     assign sunk      = sink & dropped;
     sata_writes #(.Words(WriteWords), .WordsLog2(WordsLog2)) u_writes (
-      .clk_i, .rst_ni, .count_i(host_i.req.count[15:0]), .room_o(writes_room), .take_i(write_take),
-      .take_tag_i(host_i.req.tag), .take_start_i(~use_queue), .valid_i(host_i.write_valid), .ready_o(dev_o.write_ready),
+      .clk_i, .rst_ni, .count_i(slot_q.count[15:0]), .room_o(writes_room), .take_i(write_take),
+      .take_tag_i(slot_q.tag), .take_start_i(~use_queue), .valid_i(host_i.write_valid), .ready_o(dev_o.write_ready),
       .data_i(write_data_i), .sink_i(sweep_q | sink), .dropped_o(dropped), .clear_i(writes_clear), .start_i(setup_write),
       .start_tag_i(fis_second_i[4:0]), .active_i(leaves), .sent_i(full & ~read_q), .valid_o(give_valid),
       .ready_i(give_ready), .data_o(give)
@@ -196,7 +203,8 @@ module sata_command
   end
 
   // A drive may fail a command that it has just asked for data: the frame is still sent, with the words that are available.
-  logic trim_odd, is_trim, fed;
+  logic trim_odd, is_trim, fed, frame_is_long;
+  logic [15:0] look_count;  // of the tag in a setup
   logic [15:0] trim_count;
   assign is_trim      = Trim & (kind_q == KTrim);
   assign fed          = transfer_q & (state_q != SFinish) & (state_q != SRespond);
@@ -216,8 +224,8 @@ module sata_command
       if (data_start_o) begin
         sending_q <= 1'b1;
         if (is_trim)                             frame_q <= 12'd128;
-        else if (words_d > words_t'(FrameWords)) frame_q <= 12'(FrameWords);
-        else                                     frame_q <= 12'(words_d);
+        else if (frame_is_long)                  frame_q <= 12'(FrameWords);
+        else                                     frame_q <= got_setup ? 12'(look_count) << WordsLog2 : 12'(words_q);
       end else if (sent_word) begin
         frame_q <= frame_q - 12'd1;
       end
@@ -225,20 +233,23 @@ module sata_command
     end
   end
 
+  // A setup's words are not in `words_q` yet.
+  assign frame_is_long = got_setup ? look_count[15:FrameLog2-WordsLog2] != '0 : words_q[WordsWidth-1:FrameLog2] != '0;
+
   // --- The queue -----------------------------------------------------------------------------------------------------
   logic take, wrong, any, drop, ended_valid, ended_ready, look_open, look_read;
-  tag_t look_tag, any_tag, ended_tag;
-  logic [15:0] look_count;
+  tag_t look_tag, any_tag, any_tag_q, ended_tag;
 
   // The drive ends commands by Set Device Bits until one fails. With the queued error log it discards the rest: it sends Set Device Bits
   // with all bits before the log (Serial ATA 3.5, 11.15, DFPDMAQ14), which ends no command well.
   logic ends;
   assign ends     = got_bits & (kind_q != KLog) & ~sweep_q;
-  assign look_tag = (state_q == SSweep) ? any_tag : fis_second_i[4:0];
+  always_ff @(posedge clk_i) any_tag_q <= any_tag;
+  assign look_tag = (state_q == SSweep) ? any_tag_q : fis_second_i[4:0];
   if (Ncq) begin : gen_tags
     sata_tags u_tags (
-      .clk_i, .rst_ni, .take_i(take), .take_tag_i(host_i.req.tag), .take_read_i(host_i.req.op == OpRead),
-      .take_count_i(host_i.req.count[15:0]), .look_tag_i(look_tag), .look_open_o(look_open), .look_read_o(look_read),
+      .clk_i, .rst_ni, .take_i(take), .take_tag_i(slot_q.tag), .take_read_i(slot_q.op == OpRead),
+      .take_count_i(slot_q.count[15:0]), .look_tag_i(look_tag), .look_open_o(look_open), .look_read_o(look_read),
       .look_count_o(look_count), .full_i(full), .full_tag_i(transfer_tag_q), .done_valid_i(ends),
       .done_i(fis_second_i), .wrong_o(wrong), .any_o(any), .any_tag_o(any_tag), .drop_i(drop), .drop_tag_i(rsp_q.tag),
       .rsp_valid_o(ended_valid), .rsp_tag_o(ended_tag), .rsp_ready_i(ended_ready)
@@ -272,10 +283,11 @@ module sata_command
   typedef logic [TimerWidth-1:0] timer_t;
   cycles_t cycles_q;
   timer_t  timer_q, limit;
+  cycles_t last_q;  // of a millisecond
   logic    tick;
   logic overdue, progress, host_waits, waiting, stuck_q;
   assign waiting    = (state_q == SSignature) | (state_q == SIssue) | (state_q == SAck) | (state_q == SWait) |
-                      (((state_q == SReady) & (any | transfer_q | sending_q)));
+                      (((state_q == SReady) & (any | transfer_q | sending_q | slot_valid_q)));
   // A word that no command requested is not progress; otherwise a frame whose end was lost would never be overdue.
   assign progress   = fis_valid_i | (word_valid_i & word_wanted_o) | sent_word;
   // After the last word of a frame the drive must answer.
@@ -283,10 +295,18 @@ module sata_command
                       (told_q & ~host_i.rsp_ready);
   assign limit      = !ready_q ? timer_t'(SignatureMs) :
                       ((kind_q == KFlush) || (kind_q == KTrim)) ? timer_t'(FlushMs) : timer_t'(DataMs);
-  assign tick       = cycles_q == (cycles_t'(ClockKhz) << rate_i) - cycles_t'(1);
+  assign tick       = cycles_q == last_q;
   // The frame must have been under way for half of that time: a frame that began later is not the cause.
-  assign escape_o   = tick & (timer_q == timer_t'(DataMs / 4)) & stuck_q;
-  assign overdue    = timer_q >= limit;
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      escape_o <= 1'b0;
+      overdue  <= 1'b0;
+    end else begin
+      escape_o <= tick & (timer_q == timer_t'(DataMs / 4)) & stuck_q;
+      overdue  <= (timer_q >= limit) & waiting & ~progress & ~host_waits;
+    end
+  end
+  always_ff @(posedge clk_i) last_q <= (cycles_t'(ClockKhz) << rate_i) - cycles_t'(1);
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       cycles_q <= '0;
@@ -341,17 +361,17 @@ module sata_command
              {device_fua, 7'h40, lba[23:0]}, {feature, command, 8'h80, FisRegH2D}};
   end
   // X_RDY is sent while the request is being taken; the FIS is needed two cycles later at the earliest.
-  assign cmd_valid_o = ((state_q == SIssue) & ~sending_q & ~(queued_q & transfer_q)) | (could_take & host_i.req_valid);
+  assign cmd_valid_o = ((state_q == SIssue) & ~sending_q & ~(queued_q & transfer_q)) | could_take;
 
   // --- The next state ----------------------------------------------------------------------------------------------------
   logic lost;
-  assign use_queue = Ncq & queue & ((host_i.req.op == OpRead) | (host_i.req.op == OpWrite));
-  // The link sends nothing while a FIS ends, so `could_take` does not depend on it.
-  assign could_take = (state_q == SReady) & ready_q & ~receiving_i & ~sending_q & ~transfer_q &
-                      (use_queue | (~any & ~told_q)) & (writes_room | (host_i.req.op != OpWrite));
-  assign may_take   = could_take & ~fis_valid_i;
-  assign dev_o.req_ready = may_take;
-  assign take      = may_take & host_i.req_valid & use_queue;
+  assign use_queue = Ncq & queue & ((slot_q.op == OpRead) | (slot_q.op == OpWrite));
+  // While a FIS ends it is still being received.
+  assign could_take = (state_q == SReady) & ready_q & ~receiving_i & ~sending_q & ~transfer_q & slot_valid_q & aged_q &
+                      (use_queue | (~any & ~told_q)) & (room_q | (slot_q.op != OpWrite));
+  assign slot_open = ready_q & ~sweep_q & ~slot_valid_q;
+  assign dev_o.req_ready = slot_open;
+  assign take      = could_take & use_queue;
   assign reset_o   = state_q == SReset;
   assign lost      = ~up_i & (state_q != SDown) & (state_q != SReset) & ~sweep_q;
 
@@ -382,6 +402,7 @@ module sata_command
     setup_write    = 1'b0;
     writes_clear   = 1'b0;
     drop           = 1'b0;
+    slot_take      = 1'b0;
 
     // Words of the transfer under way.
     if (fifo_push || (sent_word && fed && !is_trim)) words_d = words_q - words_t'(1);
@@ -472,12 +493,13 @@ module sata_command
           ready_d      = 1'b1;
           generation_d = generation_q + 4'd1;
         end
-        if (may_take && host_i.req_valid) begin
-          req_d    = host_i.req;
+        if (could_take) begin
+          slot_take = 1'b1;
+          req_d    = slot_q;
           queued_d = use_queue;
           state_d  = SIssue;
           bad_d    = 1'b0;
-          unique case (host_i.req.op)
+          unique case (slot_q.op)
             OpRead:  kind_d = KRead;
             OpWrite: kind_d = KWrite;
             OpFlush: kind_d = KFlush;
@@ -485,10 +507,10 @@ module sata_command
           endcase
           if (!use_queue) begin
             pending_d      = 1'b1;
-            transfer_d     = (host_i.req.op == OpRead) | (host_i.req.op == OpWrite);
-            read_d         = host_i.req.op == OpRead;
-            transfer_tag_d = host_i.req.tag;
-            words_d        = transfer_d ? words_t'(host_i.req.count) << WordsLog2 : '0;
+            transfer_d     = (slot_q.op == OpRead) | (slot_q.op == OpWrite);
+            read_d         = slot_q.op == OpRead;
+            transfer_tag_d = slot_q.tag;
+            words_d        = transfer_d ? words_t'(slot_q.count) << WordsLog2 : '0;
           end
         end
       end
@@ -496,16 +518,26 @@ module sata_command
         ready_d = 1'b0;
         if (!up_i) state_d = SSweep;
       end
-      // First the current transfer, then the other requests.
-      SSweep: if (!ended_valid && !told_q) begin
+      // First the current transfer, then the other requests, at last the one that waits, unless it can still be sent.
+      SSweep: if (!ended_valid && !told_q && settled_q) begin
         if (pending_q || transfer_q) begin
           rsp_d.tag = pending_q ? req_q.tag : transfer_tag_q;
           state_d   = SFinish;
         end else if (any) begin
-          rsp_d.tag = any_tag;
+          rsp_d.tag = any_tag_q;
           read_d         = look_read;
-          transfer_tag_d = any_tag;
+          transfer_tag_d = any_tag_q;
           words_d        = look_open ? words_t'(look_count) << WordsLog2 : '0;
+          state_d        = SFinish;
+        end else if (slot_valid_q && !(ready_q && up_i)) begin
+          slot_take      = 1'b1;
+          req_d          = slot_q;
+          pending_d      = 1'b1;
+          rsp_d.tag      = slot_q.tag;
+          transfer_d     = (slot_q.op == OpRead) | (slot_q.op == OpWrite);
+          read_d         = slot_q.op == OpRead;
+          transfer_tag_d = slot_q.tag;
+          words_d        = transfer_d ? words_t'(slot_q.count) << WordsLog2 : '0;
           state_d        = SFinish;
         end else begin
           sweep_d      = 1'b0;
@@ -542,7 +574,7 @@ module sata_command
         rsp_d   = ending(StatusDevice, DetailProtocol);
         state_d = SReset;
       end
-      if (host_i.cancel && (pending_q || any)) begin
+      if (host_i.cancel && (pending_q || any || slot_valid_q)) begin
         rsp_d   = ending(StatusAborted, '0);
         state_d = SReset;
       end
@@ -564,6 +596,10 @@ module sata_command
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
+      slot_valid_q <= 1'b0;
+      aged_q       <= 1'b0;
+      settle_q     <= 1'b0;
+      settled_q    <= 1'b0;
       signed_q     <= 1'b0;
       state_q      <= SDown;
       kind_q       <= KIdentify;
@@ -578,6 +614,10 @@ module sata_command
       words_q      <= '0;
       read_q       <= 1'b0;
     end else begin
+      slot_valid_q <= slot_open ? host_i.req_valid : slot_valid_q & ~slot_take;
+      aged_q       <= slot_valid_q & ~slot_take;
+      settle_q     <= (state_q == SSweep) & ~ended_valid;
+      settled_q    <= (state_q == SSweep) & settle_q;
       signed_q     <= up_i & (signed_q | got_register);
       state_q      <= state_d;
       kind_q       <= kind_d;
@@ -595,6 +635,8 @@ module sata_command
   end
 
   always_ff @(posedge clk_i) begin
+    if (slot_open) slot_q <= host_i.req;
+    room_q         <= writes_room;
     req_q          <= req_d;
     rsp_q          <= rsp_d;
     transfer_tag_q <= transfer_tag_d;

@@ -47,7 +47,7 @@ module sata_link
   input  logic        escape_i     // end the current frame by SYNC
 );
   typedef enum logic [3:0] {
-    LIdle, LSendRdy, LSof, LData, LCrc, LEof, LWait, LRcvRdy, LRcv, LGood, LBad, LPmDeny, LEscape
+    LIdle, LSendRdy, LSof, LData, LCrc, LEof, LWait, LRcvRdy, LRcv, LJudge, LGood, LBad, LPmDeny, LEscape
   } state_e;
   typedef enum logic [3:0] {
     PNone, PSync, PXrdy, PRrdy, PSof, PEof, PRok, PRerr, PWtrm, PHold, PPmReq, PHolda, PRip, PPmNak, POther
@@ -58,8 +58,10 @@ module sata_link
   (* fsm_encoding = "none" *) state_e state_q, state_d;
 
   // --- The received dword: a primitive, a data word (PNone), or one to ignore (ALIGN) ----------------------
-  prim_e now, prim, last_q;
-  logic  is_align, is_cont, cont_q, word_seen;
+  // Decoding takes a cycle of its own: `rx_prim` is on the line now, `prim` belongs to `state_q`.
+  prim_e now, rx_prim, prim, last_q;
+  logic  rx_align, is_align, is_cont, cont_q, word_seen, hold_seen, damaged;
+  logic [31:0] rx_word_q;
 
   always_comb begin
     unique case (rx_i.word.data)
@@ -75,13 +77,12 @@ module sata_link
       PmReqP, PmReqS: now = PPmReq;
       default:        now = POther;
     endcase
-    is_align = rx_i.word.k & ~rx_i.bad & (rx_i.word.data == Align);
+    rx_align = rx_i.word.k & ~rx_i.bad & (rx_i.word.data == Align);
     is_cont  = rx_i.word.k & ~rx_i.bad & (rx_i.word.data == Cont);
     // A damaged word may have been data or a primitive. In a frame it counts as data, so that the CRC fails.
-    if (is_cont || (cont_q && (rx_i.bad || !rx_i.word.k))) prim = last_q;
-    else if (rx_i.bad || !rx_i.word.k)                     prim = PNone;
-    else                                                   prim = now;
-    word_seen = (prim == PNone) & ~is_align;
+    if (is_cont || (cont_q && (rx_i.bad || !rx_i.word.k))) rx_prim = last_q;
+    else if (rx_i.bad || !rx_i.word.k)                     rx_prim = PNone;
+    else                                                   rx_prim = now;
   end
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
@@ -91,11 +92,35 @@ module sata_link
     end else if (!up_i) begin
       last_q <= PSync;
       cont_q <= 1'b0;
-    end else if (!is_align) begin
-      last_q <= prim;
+    end else if (!rx_align) begin
+      last_q <= rx_prim;
       if (is_cont)                           cont_q <= 1'b1;
       else if (rx_i.word.k && !rx_i.bad)     cont_q <= 1'b0;
     end
+  end
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      prim      <= PSync;
+      is_align  <= 1'b0;
+      word_seen <= 1'b0;
+      hold_seen <= 1'b0;
+    end else if (!up_i) begin
+      prim      <= PSync;
+      is_align  <= 1'b0;
+      word_seen <= 1'b0;
+      hold_seen <= 1'b0;
+    end else begin
+      prim      <= rx_prim;
+      is_align  <= rx_align;
+      word_seen <= (rx_prim == PNone) & ~rx_align;
+      // A received ALIGN leaves the last primitive in effect.
+      hold_seen <= rx_align ? (last_q == PHold) : (rx_prim == PHold);
+    end
+  end
+  always_ff @(posedge clk_i) begin
+    rx_word_q <= rx_i.word.data;
+    damaged   <= rx_i.bad;
   end
 
   // --- Two ALIGN in 256 dwords ---------------------------------------------------------------------------
@@ -109,10 +134,13 @@ module sata_link
   end
 
   // --- The state belongs to the last word sent; with the word received now it determines the next -----------
-  logic last_sent_q, held_q, good, bad_q, sends, one_shot;
+  logic last_sent_q, held_q, good, good_q, bad_q, going, sends, one_shot;
   logic [31:0] crc_q, word_q;  // `crc_q` is that of the words before `word_q`
 
   assign good = held_q & (crc_q == word_q) & ~bad_q & ~rx_refuse_i;
+
+  // The comparison takes a cycle: after EOF the state is LJudge once.
+  always_ff @(posedge clk_i) good_q <= good;
 
   always_comb begin
     state_d = state_q;
@@ -145,11 +173,12 @@ module sata_link
         else if (prim != PXrdy) state_d = LIdle;
       end
       LRcv: begin
-        if (prim == PEof)       state_d = good ? LGood : LBad;
+        if (prim == PEof)       state_d = LJudge;
         else if (prim == PWtrm) state_d = LBad;  // the EOF was lost
         else if (prim == PSync) state_d = LIdle;
         else if (escape_i)      state_d = LEscape;
       end
+      LJudge:      state_d = good_q ? LGood : LBad;
       LGood, LBad: if ((prim == PSync) || (prim == PXrdy)) state_d = LIdle;
       LPmDeny:     if (prim != PPmReq) state_d = LIdle;
       LEscape:     if ((prim == PSync) || (prim == PXrdy)) state_d = LIdle;
@@ -165,20 +194,20 @@ module sata_link
   end
 
   // --- Sending ----------------------------------------------------------------------------------------------
-  logic hold_seen, take, send_crc, filler, same;
+  logic take, send_crc, filler, same;
   prim_e symbol, sent_q;   // the primitive to send, and the one sent last
   logic [1:0]  repeats_q;  // 0: once so far, 1: twice, 2: after CONT
   scramble_t   scrambler_q;  // the word is computed a cycle ahead: it is not in the way of what is sent
   logic        is_data;
 
-  // A received ALIGN leaves the last primitive in effect.
-  assign hold_seen  = is_align ? (last_q == PHold) : (prim == PHold);
-  assign sends      = (state_d == LData) & ~align & up_i;
+  // These are `state_d == LData` and `state_d == LCrc` while no ALIGN is sent, without the other states' logic.
+  assign going      = (prim != PSync) & ~escape_i & ~align & up_i;
+  assign sends      = going & ((state_q == LSof) | ((state_q == LData) & ~last_sent_q));
   // After CONT a data word would be taken for filler, so the primitive is repeated first.
   assign filler     = repeats_q[1];
   assign tx_ready_o = sends & ~hold_seen & ~last_sent_q & ~filler;
   assign take       = tx_ready_o & tx_valid_i;
-  assign send_crc   = (state_d == LCrc) & ~align;
+  assign send_crc   = going & (state_q == LData) & last_sent_q;
   assign is_data    = take | send_crc;
 
   always_comb begin
@@ -189,6 +218,7 @@ module sata_link
       LEof:     symbol = PEof;
       LWait:    symbol = PWtrm;
       LRcvRdy:  symbol = PRrdy;
+      LJudge:   symbol = PRip;
       LRcv:     symbol = !rx_room_i ? PHold : (hold_seen ? PHolda : PRip);
       LGood:    symbol = PRok;
       LBad:     symbol = PRerr;
@@ -281,8 +311,8 @@ module sata_link
   assign rx_start_o = (state_q == LRcvRdy) & (state_d == LRcv);
   assign rx_valid_o = rx_word & held_q;
   assign rx_data_o  = word_q;
-  assign rx_end_o   = (state_q == LRcv) & (state_d != LRcv);
-  assign rx_good_o  = state_d == LGood;
+  assign rx_end_o   = ((state_q == LRcv) & (state_d != LRcv) & (state_d != LJudge)) | (state_q == LJudge);
+  assign rx_good_o  = (state_q == LJudge) & good_q & up_i;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
@@ -299,10 +329,10 @@ module sata_link
         bad_q  <= 1'b0;
       end else if (rx_word) begin
         held_q <= 1'b1;
-        bad_q  <= bad_q | rx_i.bad;
+        bad_q  <= bad_q | damaged;
       end
     end
   end
 
-  always_ff @(posedge clk_i) if (rx_word) word_q <= rx_i.word.data ^ scrambler_q.word;
+  always_ff @(posedge clk_i) if (rx_word) word_q <= rx_word_q ^ scrambler_q.word;
 endmodule

@@ -35,20 +35,30 @@ module sata_tags
   output tag_t         rsp_tag_o,
   input  logic         rsp_ready_i
 );
+  function automatic logic [2:0] lowest(logic [7:0] bits);
+    lowest = '0;
+    for (int unsigned i = 8; i > 0; i--) if (bits[i-1]) lowest = 3'(i - 1);
+  endfunction
+
   logic [NumTags-1:0] taken_q, full_q, ended_q, read_q, pick;
   logic [15:0] count_q [NumTags];
 
-  assign look_open_o  = taken_q[look_tag_i] & ~full_q[look_tag_i];
-  assign look_read_o  = read_q[look_tag_i];
-  assign look_count_o = count_q[look_tag_i];
+  always_ff @(posedge clk_i) begin
+    look_open_o  <= taken_q[look_tag_i] & ~full_q[look_tag_i];
+    look_read_o  <= read_q[look_tag_i];
+    look_count_o <= count_q[look_tag_i];
+  end
   assign wrong_o      = done_valid_i & (|(done_i & taken_q & ~full_q));
   assign any_o        = |taken_q;
   assign rsp_valid_o  = |ended_q;
   assign pick         = rsp_valid_o ? ended_q : taken_q;
 
+  // The lowest of them, by groups of eight.
   always_comb begin
     rsp_tag_o = '0;
-    for (int unsigned i = 0; i < NumTags; i++) if (pick[NumTags-1-i]) rsp_tag_o = tag_t'(NumTags - 1 - i);
+    for (int unsigned group = NumTags / 8; group > 0; group--) begin
+      if (pick[8*(group-1)+:8] != '0) rsp_tag_o = {(TagWidth - 3)'(group - 1), lowest(pick[8*(group-1)+:8])};
+    end
   end
   assign any_tag_o = rsp_tag_o;
 

@@ -62,12 +62,24 @@ module sata_transport
   logic [2:0] index_q;     // of the command's dword
   logic       taken;
 
-  assign tx_frame_o    = data_q | cmd_valid_i;
+  // A cycle late, but never for a frame that has ended, or while one is received: what it asks for may change then.
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) tx_frame_o <= 1'b0;
+    else         tx_frame_o <= (data_q | cmd_valid_i) & ~tx_end_i & ~cmd_sent_o & ~receiving_o;
+  end
   assign taken         = tx_valid_o & tx_ready_i;
   assign data_ready_o  = is_data_q & begun_q & tx_ready_i;
-  assign data_sent_o   = tx_end_i & is_data_q;
-  assign data_failed_o = tx_sent_i != SentOk;
-  assign cmd_sent_o    = tx_end_i & ~is_data_q & (tx_sent_i == SentOk);
+  // The end of a frame is told a cycle later.
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      data_sent_o <= 1'b0;
+      cmd_sent_o  <= 1'b0;
+    end else begin
+      data_sent_o <= tx_end_i & is_data_q;
+      cmd_sent_o  <= tx_end_i & ~is_data_q & (tx_sent_i == SentOk);
+    end
+  end
+  always_ff @(posedge clk_i) data_failed_o <= tx_sent_i != SentOk;
 
   always_comb begin
     tx_valid_o = 1'b1;
@@ -87,8 +99,8 @@ module sata_transport
       begun_q   <= 1'b0;
       index_q   <= '0;
     end else begin
-      if (data_start_i)               data_q <= 1'b1;
-      else if (data_sent_o || !up_i)  data_q <= 1'b0;
+      if (data_start_i)                             data_q <= 1'b1;
+      else if ((tx_end_i && is_data_q) || !up_i)    data_q <= 1'b0;
       // The kind of frame can change until its first word was sent.
       if (tx_end_i || !up_i) begin
         begun_q   <= 1'b0;
@@ -108,7 +120,7 @@ module sata_transport
   logic [7:0]  type_q;
   logic [1:0]  at_q;      // words so far, at most two
   logic [11:0] more_q;    // words after those: at most 2,047 in a data FIS
-  logic        is_known, refuse_q, receiving_q;
+  logic        is_known, refuse_q, receiving_q, ended_q;
 
   assign is_known = (rx_data_i[7:0] == FisRegD2H) | (rx_data_i[7:0] == FisActivate) | (rx_data_i[7:0] == FisSetup) |
                     (rx_data_i[7:0] == FisData) | (rx_data_i[7:0] == FisPioSetup) | (rx_data_i[7:0] == FisSetBits);
@@ -116,11 +128,21 @@ module sata_transport
   assign type_q       = fis_first_o[7:0];
   assign fis_type_o   = type_q;
   assign rx_refuse_o  = refuse_q;
-  assign fis_valid_o  = rx_end_i & rx_good_i;
   assign word_valid_o = rx_valid_i & (at_q != '0) & (type_q == FisData);
   assign word_o       = rx_data_i;
-  assign data_bad_o   = rx_end_i & ~rx_good_i & (at_q != '0) & (type_q == FisData);
-  assign receiving_o  = receiving_q;
+  // The end of a FIS is told a cycle later, when its words are in registers; until then it is being received.
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      fis_valid_o <= 1'b0;
+      data_bad_o  <= 1'b0;
+      ended_q     <= 1'b0;
+    end else begin
+      fis_valid_o <= rx_end_i & rx_good_i;
+      data_bad_o  <= rx_end_i & ~rx_good_i & (at_q != '0) & (type_q == FisData);
+      ended_q     <= rx_end_i;
+    end
+  end
+  assign receiving_o  = receiving_q | ended_q;
   assign rx_escape_o  = receiving_q & more_q[11];
 
   always_ff @(posedge clk_i or negedge rst_ni) begin

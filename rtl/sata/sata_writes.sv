@@ -33,7 +33,7 @@ module sata_writes
   input  logic        clear_i,      // all writes have ended; no word is outstanding
 
   input  logic        start_i,      // this write's data leave next
-  input  tag_t        start_tag_i,
+  input  tag_t        start_tag_i,  // from the cycle before on
   input  logic        active_i,     // they are leaving
   input  logic        sent_i,       // they have left
   output logic        valid_o,
@@ -76,7 +76,7 @@ module sata_writes
   assign tail   = tail_q + pointer_t'(length);
   assign room_o = ~alone_q & (fits ? ((next_q - first_q) != (PlaceWidth + 1)'(Places)) & (pointer_t'(length) <= Whole - used)
                                    : (next_q == first_q) & (owed_q == '0));
-  assign place  = place_of_q[start_tag_i];
+  always_ff @(posedge clk_i) place <= place_of_q[start_tag_i];
   assign start  = starts_q[place];
 
   // --- In --------------------------------------------------------------------------------------
