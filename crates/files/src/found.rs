@@ -1,7 +1,7 @@
 //! The existing content of a device: a volume, or something else that should not be overwritten
 //! unasked.
 //!
-//! Magic numbers at their offsets, of the table in [`magics`](super::magics), and what libblkid finds in
+//! Magic numbers at their offsets, of the table in `magics`, and what libblkid finds in
 //! the same bytes, where this machine has it: it compares more than a number, and newer versions know new
 //! owners. A format wipes these offsets, as `wipefs` does: other tools would mount, check or repair a file
 //! system whose superblock survives.

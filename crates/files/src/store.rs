@@ -222,7 +222,7 @@ impl Store {
         }
     }
 
-    /// The signatures of other owners on the device, which has a volume; see [`owners`].
+    /// The signatures of other owners on the device, which has a volume; see `owners`.
     ///
     /// # Errors
     /// The volume cannot be mounted, or the device failed.

@@ -194,7 +194,7 @@ pub struct Moved {
     pub requests: u64,
 }
 
-/// The size of all buffers of [`read`] and [`write`], in bytes.
+/// The size of all buffers of [`read()`] and [`write()`], in bytes.
 pub fn buffer_bytes(operation_bytes: u64, depth: u16, max_transfer_bytes: usize) -> usize {
     let piece = (max_transfer_bytes as u64).min(operation_bytes).max(512);
     let piece = piece.next_multiple_of(4096);
