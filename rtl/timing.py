@@ -48,6 +48,10 @@ GOALS = {
     "virtio_blk": Goal(9, 99, 10, 100),
     "hwfs_32": Goal(17, 35, 12, 80),
     "smmu": Goal(19, 36, 12, 80),
+    "timer_1k": Goal(9, 80, None, 120),
+    "route_router": Goal(4, 219, None, 125),
+    "route_switch": Goal(3, 139, None, 125),
+    "blastn": Goal(9, 58, None, 88),
 }
 
 
