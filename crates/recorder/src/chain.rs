@@ -36,6 +36,8 @@ pub struct Segments<'s, 'a> {
     pub files: Files<'s, 'a>,
     /// When each ends.
     pub limit: Limit,
+    /// What a ring may take of the volume; `None` if it is none.
+    pub ring_bytes: Option<u64>,
     /// The first.
     pub first: Open,
 }
@@ -44,6 +46,8 @@ pub struct Segments<'s, 'a> {
 pub struct Turn<'s, 'a> {
     files: Files<'s, 'a>,
     limit: Limit,
+    /// What a ring may take of the volume.
+    ring_bytes: Option<u64>,
     /// The length of the whole recording, if it is known.
     total_bytes: Option<u64>,
     /// The current file, and the one before it until it has ended.
@@ -83,6 +87,7 @@ impl<'s, 'a> Turn<'s, 'a> {
         let Segments {
             files,
             limit,
+            ring_bytes,
             first,
         } = segments;
         let Open { name, file, gaps } = first;
@@ -90,6 +95,7 @@ impl<'s, 'a> Turn<'s, 'a> {
         let turn = Self {
             files,
             limit,
+            ring_bytes,
             total_bytes,
             names: [(name, file, gap_file), (String::new(), file, None)],
             bytes: 0,
@@ -114,6 +120,12 @@ impl<'s, 'a> Turn<'s, 'a> {
             }
             (Limit::Time(_), None) => false,
         }
+    }
+
+    /// Whether the current file is over, and has a quarter of the ring already.
+    fn is_long(&self, len: u64, arrival: u64, clock: &TscClock) -> bool {
+        let most = self.ring_bytes.map_or(u64::MAX, |bytes| bytes / 4);
+        self.bytes >= most && self.is_over(len, arrival, clock)
     }
 
     /// Begins to make the next file when it will be needed soon, with the space that it will need. `ending_bytes`: of the file
@@ -201,9 +213,11 @@ impl<'c, 'r, 's, 'a> Chain<'c, 'r, 's, 'a> {
         let _ = self.now().give_back(buffer);
     }
 
-    /// Whether a block of `len` should wait for space or for the next file, if its source can. [`step`](Chain::step) brings both
-    /// nearer; without either to come the block is not held.
-    pub fn holds(&mut self, len: u64) -> bool {
+    /// Whether a block of `len` should wait for space or for the next file. [`step`](Chain::step) brings both nearer; without either
+    /// to come the block is not held. A source that cannot wait fills the other buffers meanwhile, so its block is held only where
+    /// a file that got it might be left without space for it, and could then neither be left behind nor removed: on a full
+    /// volume, or in a file that is over and has a quarter of the ring.
+    pub fn holds(&mut self, len: u64, can_wait: bool) -> bool {
         let (ending_bytes, now) = (self.ending_bytes(), self.now());
         let can_change = self.upkeeps[1 - self.now].is_none();
         let Some(turn) = &mut self.turn else {
@@ -213,6 +227,9 @@ impl<'c, 'r, 's, 'a> Chain<'c, 'r, 's, 'a> {
             return false;
         }
         let arrival = self.clock.ticks();
+        if !can_wait && !now.is_full() && !turn.is_long(len, arrival, &self.clock) {
+            return false;
+        }
         turn.fills_volume = now.is_full() && turn.files.has_none_whole();
         turn.prepare(arrival, &self.clock, ending_bytes);
         if !can_change || turn.files.is_busy() {
@@ -357,7 +374,13 @@ impl<'c, 'r, 's, 'a> Chain<'c, 'r, 's, 'a> {
         }
         turn.fills_volume =
             turn.is_ring() && self.recorders[self.now].is_full() && turn.files.has_none_whole();
-        if can_change && turn.is_over(len, arrival, &self.clock) && turn.files.is_ready() {
+        // A block that was held is over by now, whenever it arrived.
+        let has_no_space = turn.is_ring() && !self.recorders[self.now].has_space_for(len);
+        let at = match has_no_space {
+            true => self.clock.ticks(),
+            false => arrival,
+        };
+        if can_change && turn.is_over(len, at, &self.clock) && turn.files.is_ready() {
             // Nothing could be removed for a file that is left behind without the space for its last blocks: it is the oldest.
             if !turn.is_ring() || self.recorders[self.now].has_space_for(0) {
                 self.change();

@@ -271,7 +271,7 @@ impl Recording {
                 bar.set_message(status(&chain.report(), self.buffers.unwrap_or(BUFFERS)));
             }
             lend(|| chain.take(), ends.idle);
-            let is_held = self.can_wait && chain.holds(self.plan.block_bytes as u64);
+            let is_held = chain.holds(self.plan.block_bytes as u64, self.can_wait);
             let received = match is_held {
                 true => Err(TryRecvError::Empty),
                 false => ends.blocks.try_recv(),

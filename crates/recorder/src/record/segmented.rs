@@ -79,6 +79,7 @@ impl Settings {
         let target = Target::Segments(Box::new(Segments {
             files,
             limit,
+            ring_bytes,
             first,
         }));
         let recording = self.recording(total_bytes, ring_bytes);
