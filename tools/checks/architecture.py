@@ -39,6 +39,19 @@ def layers(packages):
                 yield f"crates/{name} (layer {LAYERS[name]}) imports {other} (layer {LAYERS.get(other)}): move it to a lower layer"
 
 
+def unnamed(root, packages):
+    """Crates that the README's table of components or ARCHITECTURE.md's map does not name."""
+    table = (root / "README.md").read_text(encoding="utf-8").split("## Components")[-1].split("\n\n## ")[0]
+    page = (root / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    for package in packages:
+        folder = Path(package["manifest_path"]).parent
+        if package["source"] is None and folder.parent == root / "crates":
+            if f"`{folder.name}`" not in table:
+                yield f"README.md: the table of components does not name `{folder.name}`"
+            if f"`crates/{folder.name}`" not in page:
+                yield f"ARCHITECTURE.md: the map does not name `crates/{folder.name}`"
+
+
 def headings(root, files):
     """Places that name a heading which FORMAT.md does not have."""
     known = set(re.findall(r"^#+ (.+)$", (root / "FORMAT.md").read_text(encoding="utf-8"), re.M))
