@@ -2,25 +2,14 @@
 //!
 //! | module | contents |
 //! | --- | --- |
-//! | `arguments`, `units`, `drive` | the command line, sizes and times, DEVICE |
-//! | `examples`, `manual` | examples for help, and the manual pages |
+//! | `arguments`, `examples`, `manual` | the command line, examples for help, and the manual pages |
 //! | `verbs` | one file per verb |
-//! | `path` | from a drive to an open block device |
-//! | `transfer` | moving a range of its data |
-//! | `volume` | a mounted volume on a device |
-//! | `hardware` | a volume that a file system in hardware serves |
-//! | `serve` | a device or a file as a disk of others: Network Block Device, vhost-user, ublk |
-//! | `mapped` | a file of a volume, or a device, as memory |
-//! | `live` | what a recording answers to other processes |
-//! | `stream` | the sources of recordings and the sinks of playbacks |
-//! | `formats` | recordings as files that other tools open |
-//! | `bench` | every path, prepared for measuring |
-//! | `output` | the results of a run |
-//! | `mount` | the files of a volume as a folder |
-//! | `facts`, `guard` | a drive's properties; its protection |
-//! | `selftest` | the steps of `selftest`, and data that explains its own defects |
-//! | `survey` | the report of `doctor --report` |
-//! | `console`, `signals`, `failure` | messages, Ctrl-C, exit codes |
+//! | `path_options`, `recording_options`, `choices` | options that several verbs have |
+//! | `measuring`, `output` | what the verbs that measure have in common; the results of a run |
+//! | `working_set` | the ranges of a mapped file that a run had in memory |
+//! | `console` | messages and results |
+//!
+//! The verbs fill the plain settings of the libraries below (`devices`, `files`, `recorder` and others) and print what these return.
 //!
 //! Data goes to standard output, everything else to standard error. Nothing is changed on a drive
 //! unless `--destroy-data` names its serial number, and a drive is always returned to its driver.

@@ -14,6 +14,11 @@
 //! Nothing is changed on a drive unless its serial number was named, and a drive is always returned to its driver.
 #![forbid(unsafe_code)]
 
+/// The example of the crate's page, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 pub mod cancel;
 pub mod command;
 mod context;

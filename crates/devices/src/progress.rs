@@ -4,12 +4,12 @@ use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
 
-/// Learns what operations report. A program that has nobody to tell needs none.
+/// Learns what operations report. Optional.
 pub trait Listener: Send + Sync {
     /// A line: a warning, or what was chosen.
     fn say(&self, line: &str);
 
-    /// Something begins that reports how much of `total` is done; `None` if nobody looks.
+    /// Something begins that reports how much of `total` is done; `None` if it is not shown.
     fn meter(&self, shape: Shape, total: Option<u64>) -> Option<Box<dyn Meter>>;
 }
 
@@ -84,12 +84,12 @@ pub struct Bar {
 }
 
 impl Bar {
-    /// One that nobody sees.
+    /// One that is not shown.
     pub fn hidden() -> Self {
         Self::default()
     }
 
-    /// Whether nobody sees it.
+    /// Whether it is not shown.
     pub fn is_hidden(&self) -> bool {
         self.meter.is_none()
     }

@@ -5,6 +5,11 @@
 
 #![forbid(unsafe_code)]
 
+/// The example of the crate's page, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 /// Paths of one group need the same driver, and the drive in the same state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {

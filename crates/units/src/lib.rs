@@ -4,6 +4,11 @@
 
 #![forbid(unsafe_code)]
 
+/// The example of the crate's page, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod names;
 
 pub use names::shown;
