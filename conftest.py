@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The distribution of tests over pytest's workers (`tools/test`), and reports of their guests and costs.
 
 An idle worker takes the next test in the order of tools/suites/order.py. The tests of a file with a module fixture

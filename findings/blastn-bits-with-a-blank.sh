@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 # blastn's tabular output (-outfmt 6) puts a blank in front of a bit score between 99.9 and 100: " 99". Below it prints one digit after
 # the point (99.6), above it none (100), so a column may be compared or joined as text everywhere but there.
 # Package: ncbi-blast+ 2.12.0+ds-3+b1 (Debian 12).

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 # blastn's bits and E-values depend on the letters of the whole query, also where nothing is aligned: 30 bases that are written as R, 150 bases
 # behind an alignment, change its bits and its E-value; the same bases written as N do not.
 # Package: ncbi-blast+ 2.12.0+ds-3+b1 (Debian 12).

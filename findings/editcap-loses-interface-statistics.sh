@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 # editcap and mergecap copy a pcapng file without its interface statistics block: the number of packets that the interface received and
 # dropped (isb_ifdrop) is gone from the copy, with exit status 0 and no word. A packet's own drop count (epb_dropcount) is kept. A recorder
 # whose losses should survive these tools writes them into the options of the packets too.

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 # The readers of MCAP's own project disagree about a chunk that is compressed in several frames, as both formats allow: the one in TypeScript
 # reads all frames of Zstandard and the first one of LZ4, the one in Python the first one of either; each reports a wrong checksum for the
 # rest, or, without a checksum, fewer messages. A writer whose files should be read everywhere compresses a chunk in one frame.

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 # nbdcopy --request-size sends requests of that size also to a server that has announced a smaller maximum (NBD_INFO_BLOCK_SIZE), which
 # nbdinfo shows, and ends with the server's "Invalid argument". With its default size the same copy succeeds.
 # Packages: nbdkit 1.32.5-1, libnbd-bin 1.14.2-1, libnbd0 1.14.2-1 (Debian 12).

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 # QEMU's ide-hd announces native command queuing with 32 places (IDENTIFY DEVICE words 75 and 76), but has no READ LOG EXT: the command by
 # which a host learns which queued command failed (log page 10h), and the only one that a drive takes after such an error, is aborted.
 # It goes on without that. A drive with a queue must have the page, and general purpose logging, word 84 bit 5 (SATA-IO, Unified Test

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Builds the coprocessor's firmware and prints the size of each of its sections.
 
 The Rust toolchain is rustup's with the target, or Debian's with its library sources.

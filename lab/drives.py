@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The --drive options: from text to QEMU's block back ends and NVMe devices.
 
 A drive is one controller (`nvme`) with one or more namespaces (`nvme-ns`), each with a back end of

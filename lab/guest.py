@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """One run of a guest: its folder, its job, QEMU's life, and the streams on their way to the caller.
 
 The guest's three serial ports are connected sockets, so nothing of a run has a name that another run

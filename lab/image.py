@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The files that a lab guest boots: the kernel that tools/setup unpacked and an initramfs made for it.
 
 Both are cached in build/lab/cache under a name that contains a hash of their inputs, and written

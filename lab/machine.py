@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The virtual machine: from settings to QEMU's command line.
 
 This only builds arguments: nothing is started, and no file is written.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The options of lab/run: parses arguments to a machine. The tests' guests that stay up take the same options."""
 
 import argparse

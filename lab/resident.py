@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """A guest that stays up: it boots once, then runs one command after the other, each with fresh drives.
 
 Drives are plugged into root ports before a command and unplugged after it. What else a command may leave in the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The coprocessor's machine: QEMU's riscv `virt` with three memories, one of them a file.
 
 The first is the coprocessor's own. The second is the window, shared with the host through a file.

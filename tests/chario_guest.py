@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Runs a script in a lab guest whose first drive is at CharIO's driver.
 
 Besides what `scripted` gives, the script has $NODE, $COUNTERS (its folder), `chario_load WORDS...` and `to_chario`, which

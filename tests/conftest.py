@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Lets the tests import `scripted` and the code that they share with the figures; ends their guests."""
 
 import os

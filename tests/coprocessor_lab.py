@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The coprocessor in the lab, for its tests: started, read, commanded, stopped.
 
 A start is repeated once, and counted, when the emulator itself was ended by a signal before the firmware's first word.

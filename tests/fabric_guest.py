@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Runs in a guest: a network that holds what was sent on the connections of a moment and delivers it later, between `serve --nbd` of a remote
 namespace and its target; and the clients of that server.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Runs a script in a guest of its own whose drive the host unplugs and plugs in again while the script runs.
 
 The script requests it with the functions `unplug` and `plug`; both return immediately, because what the drive does then is

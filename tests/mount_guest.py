@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Checks every rule and every errno of docs/mount.md in a folder that is mounted with --write. Runs in a guest, as root.
 
     python3 mount_guest.py FOLDER [--allow-other]  all checks but those below; leaves the folder empty

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Writes in a mounted folder until it is killed, and prints "NAME AMOUNT" when something is durable: the size of a file that is
 appended to, and the version of `save`, which is replaced by a rename.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The guests that stay up for the tests of one process: one for each kind of machine, booted when it is first needed.
 
 After each test its guest is cleaned and looked at (lab/resident.py). One that crashed, hung, warned or is dirty is

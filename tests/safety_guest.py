@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Runs in a lab guest: tries every verb that can write on every kind of target, and prints the tables as Markdown.
 
 A refusal counts only with the reason of its column in the message, and with every byte of the target as it was.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Runs a script in a lab guest: in one that stays up and gets fresh drives (`guest`), or in one of its own
 (`own_guest`). The script sees the command as $S, the first drive's PCI address as $BDF, and these functions:
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Tests of other files on 64-bit Arm: the same scripts in guests with an SMMUv3 and without, on Debian's two kernels, with the
 command that tools/cross built. `make test-arm64` runs all that can run there.
 

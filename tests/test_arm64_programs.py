@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """What other programs get on 64-bit Arm: the Python module's wheel, fio's engine and the static command, each built by its own script
 and run in a guest. Part of `make test-arm64`."""
 

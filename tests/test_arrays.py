@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Stripes and mirrors of emulated drives, by the command: volumes, recordings, a member that leaves and returns, and what is
 refused.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The instructions of crates/block/src/barrier.rs, as assemblers of the machines that have them understand them.
 
 The literals are assembled and disassembled: what the processor gets is what the module's table names, for 64-bit Arm, and for

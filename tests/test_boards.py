@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """`selftest`, `doctor --report`, `--latency-limit` and a shared interrupt line, on emulated drives, in guests of the pool.
 
 Own guests: the test of the line, because the slot of the drive decides which line it has.

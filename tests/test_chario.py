@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """CharIO: the file interface, the data, the controllers that it must support.
 
 Own guests: QEMU adds no second namespace, and no zoned one, to a guest that is up.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """CharIO when drives fail, processes die and callers are hostile, on the stock and the RT kernel.
 
 Own guests: one has its drive unplugged amid a command, as the lab itself does it between commands.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """`straightway compare` over every path, on a real kernel and an emulated drive."""
 
 import json

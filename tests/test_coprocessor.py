@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The storage coprocessor on QEMU's riscv machine: the self-test against what the host wrote, every
 verb through the ring, and files through the coprocessor's own volume.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """A coprocessor and its clients when something is missing, wrong, hostile or dead."""
 
 # partner: QEMU's riscv machine | machine

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Storage as memory for a bare application on the coprocessor's second hart: what it loads is what the drive has, what it
 stores and syncs is what the drive gets, and what is not its own is refused.
 

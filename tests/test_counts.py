@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The figures that repeat exactly gate every change: instructions, code size, commands."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Every path reads the data that any other path wrote, byte for byte.
 
 Own guests: QEMU adds no second namespace to a guest that is up.

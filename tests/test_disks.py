@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Block devices that are not NVMe drives: SATA, virtio, a RAM disk and a loop device, measured and used by the same verbs.
 
 Own guests: the pool's slots are for NVMe drives. One guest serves every test here.

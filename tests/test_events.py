@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Stamps of events in a real kernel: CharIO's own points, the node that user space reads, `trace --timer` and `timeline`."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """What `export` makes of recordings that lack something, or that others made, in readers and checkers which nobody of this project wrote:
 they read the original too, where it is a file, and their two answers are compared."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The NVMe/TCP initiator against Linux's target (nvmet-tcp): files, names that are refused, four targets as stripes, and a
 mirror whose remote machine dies amid a recording and comes back.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The NVMe/TCP initiator and Linux's target (nvmet-tcp) when the network, the path or the namespace is lost: old writes, idle servers, states of
 the path, another namespace. On Debian's kernel, and on the newest of its backports and of Debian 13's.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Drives that fail, processes that die, and users without permission, on a real kernel.
 
 Own guests: QEMU adds no drive with virtual functions, zones or metadata to a guest that is up.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """fio's engine over libstraightway: fio's numbers and ours agree, what it writes is verified, errors say what to do."""
 
 # partner: fio | program

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The firmware's stack: the maximum that the code can need fits into its section."""
 
 import shutil

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """What `export` makes of recordings, in readers of other languages: of MCAP's own project in TypeScript, and of gopacket in Go.
 
 tests/readers pins them; `tools/setup readers` installs and builds them, as `make test-all` does.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The power fails during recordings of samples and of a robot's messages: at each moment the export opens in the readers of the
 formats' own projects, and holds everything that was acknowledged.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """GStreamer's element over libstraightway: what a pipeline sends is in the recording, and errors end the pipeline with a reason."""
 
 # partner: GStreamer | program

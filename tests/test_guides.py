@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Each guide of docs/guides, followed to the letter: its indented lines are one script."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Hybrid direct I/O on a real kernel and an emulated drive: the paths that gather, and `--hybrid` through a power-off."""
 
 # partner: Linux | host kernel

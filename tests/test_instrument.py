@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """`sweep`, `trace`, `periodic` and `explain` on a real kernel and an emulated drive.
 
 Own guests: one whose clock counts instructions begins with that (--icount).

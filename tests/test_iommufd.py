@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """VFIO without groups: a function is opened by its own node, and iommufd lets it reach memory. Tests of other files, and of what differs, on
 a kernel that has only this. `make test-iommufd` builds the kernel and runs them.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """A drive and a volume's file as memory, in user space over VFIO, with the faults of Debian's kernel."""
 
 # partner: Linux | host kernel

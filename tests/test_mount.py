@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The files of a volume on a drive as a folder: what ordinary programs read and write over the straight path."""
 
 # partner: Linux | host kernel

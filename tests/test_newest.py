@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Tests of other files, and of `straightway serve --ublk`, on the newest kernel that Debian offers for this release (its backports)."""
 
 # partner: Linux | host kernel

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The Debian packages of tools/packages: what they contain, that dpkg installs and removes them in a folder, that lintian finds
 nothing in them, and that DKMS builds CharIO from its package for the lab's kernels."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The page of partners: a mark that names nobody, a partner without a test and a claim without a clause are told."""
 
 from checks import partners

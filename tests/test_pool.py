@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The pool of guests: remains of a command are removed before the next, what cannot be undone is reported, guests that fail
 are replaced.
 

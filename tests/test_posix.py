@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """pjdfstest, FreeBSD's suite for POSIX file systems in its Rust version, over a folder that `mount --write` shows.
 
 Every case passes but those of `DOES_NOT_APPLY`, which need what a volume does not have (docs/mount.md)."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The power fails while files are written, by a recording and through a folder: QEMU is killed, and what its drive had in a volatile write
 cache is lost, kept or torn. Everything that was acknowledged must be there.
 

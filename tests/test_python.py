@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The Python module: its wheel is built, and its tests, its documentation's examples and its types are checked with an interpreter
 that has NumPy beside it. On a drive it runs in the lab."""
 

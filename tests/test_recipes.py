@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The recipes of Buildroot and Yocto (packaging/) without their trees: GNU make expands Buildroot's and runs its install steps; the
 shell runs Yocto's. Their versions, licences, options and kernel configuration are those of the sources."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The reports, rendered by a browser: nothing overflows, plots have data, axes and a legend; in light and dark.
 
 The runs are on memory and on the model controller, so no virtual machine is needed. Screenshots are left in

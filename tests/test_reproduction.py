@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The judges of tools/reproduction: runs in which the thesis is right, and runs in which it is wrong, get those verdicts."""
 
 import sys

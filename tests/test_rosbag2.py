@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """rosbag2's storage plug-in without ROS: what it records on a volume is a bag that the rosbags package reads, also after the recorder
 was killed; and it reads its recordings itself. Built with the sanitizers."""
 

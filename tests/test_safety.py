@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The tables of docs/safety.md, made by trying every cell in a guest. `SAFETY_WRITE=1` writes the results.
 
 Own guests: arrays, mappings and partitions are made of the drive, and md's module cannot be unloaded again. One guest makes

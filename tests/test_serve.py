@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """A drive that `straightway serve` takes from its driver, as a block device of Debian's kernel by the kernel's own client (nbd-client),
 and as the disk of a virtual machine.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """`straightway sustain`: all arrivals during a freeze of the file system see it, and the drive is returned to its driver."""
 
 import csv

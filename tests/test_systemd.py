@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The unit that records: a systemd of its own, in namespaces of the guest, starts what `make install` has put into a folder."""
 
 # partner: systemd | program

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Drives that are unplugged amid a recording, by every kind of path: the durable size is reported, and the drive comes back
 with its data.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """A volume on an emulated NVMe drive: every path gets the files that any other path puts, and every verb agrees."""
 
 # partner: QEMU's nvme | drive

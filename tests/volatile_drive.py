@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """A drive with a volatile write cache, for QEMU, that logs the order of all operations.
 
 QEMU reaches it over NBD (a Unix socket; `lab/run --drive nbd=PATH`). One thread serves each

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Names the shared library's interface, so that a program finds the one that it was built for.
 
 fn main() {

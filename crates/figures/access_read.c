@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 /*
  * Reads 4 KiB of a device or a file, one after another. For `make figures ONLY=access`.
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Links with the memory map of the board in the environment variable BOARD.
 
 fn main() {

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The plugin that counts instructions between markers (count.c): built when it is needed."""
 
 import subprocess

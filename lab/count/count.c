@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 /*
  * A QEMU plugin that counts the instructions a guest executes between two markers.
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 /*
  * The markers of lab/count: put them around what is to be counted. Without the plugin they do nothing.
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 /*
  * Counts a whole command: all that the guest executes until its end, in one pair of markers.
  *

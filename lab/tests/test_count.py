@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """lab/run --count.
 
 Own guests: lab/run's own options are tested.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """lab/run against real guests: build/venv/bin/pytest lab/tests.
 
 Own guests: lab/run itself is tested, and it boots one each time. One boot shows several things where that is possible, and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """One guest of lab/run, and everything that README.md promises about it.
 
 Own guests: lab/run itself is tested. This one serves every test here.

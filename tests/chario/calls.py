@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The file interface, call by call. Runs in a guest with an empty drive at CharIO's driver."""
 
 import errno

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """CharIO's ioctls for the tests that run in a guest: the layouts of kernel/chario/chario.h."""
 
 import ctypes

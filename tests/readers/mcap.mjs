@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Prints the messages of an MCAP file as the readers of @mcap/core find them: usage: node mcap.mjs FOLDER stream|index FILE
 // FOLDER has the packages of package-lock.json. A line for each message: its topic, its time and its data in hex; then a line with counts.
 

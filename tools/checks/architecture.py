@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Rules between files: which module may import which, headings that comments name, and packages."""
 
 import json

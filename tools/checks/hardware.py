@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Rules of the hardware's files: each says its licence in its first two lines, and each folder of cores says what is in it."""
 
 # How a comment begins, by the file's suffix.

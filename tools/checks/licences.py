@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Licences of dependencies: those of crates, which are linked into what is shipped, and those of Python packages, which only tests run."""
 
 import re

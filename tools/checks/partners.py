@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The page of partners (docs/partners.md): the marks in the tests, and what tests/partners.toml knows of each partner.
 
 A mark is a comment line above a test, or above the imports of a file for all of its tests:

@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The areas of tools/figures, and their common code."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Access for everyone: what a read costs by each way, and many small files.
 
 Files: 10,000 of 4 KiB into a volume and back, beside `cp -r` to ext4. Both are timed in one guest, round after round, each on a drive of its own and on a new file system or volume; the copies to ext4

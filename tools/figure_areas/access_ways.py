@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """What a read of 4 KiB costs by each way of access: instructions in the lab, user and kernel, of all processes that take part.
 
 All read the same device, one block after another: one in memory that answers within the call (null_blk), so that nothing waits and the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The nucleotide search: instructions and rates of the software's scans beside NCBI's blastn, in one run on one machine; and the core in
 hardware: bases a cycle behind the file system core, cycles in which it stalled that, sizes."""
 

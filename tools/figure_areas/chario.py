@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The figures of CharIO: instructions per call, predictability, rates compared with the kernel's paths.
 
 Three lab runs. `counts` boots with the counting plugin and one CPU; `predictability` reads and writes

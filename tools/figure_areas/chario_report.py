@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The report of CharIO's figures, one HTML file: predictability as box plots, then every figure.
 
 The thesis's figures 4.5 and 4.6 are the two upper panels: interrupts of each call of 64 MiB, by path. Below

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Arrays and remote drives.
 
 Stripes: simulated drives, each with one command at a time and a fixed time for it, so that the drives are the limit; the figures

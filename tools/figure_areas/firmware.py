@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The storage coprocessor: sizes (firmware_sizes.py) and instructions, which repeat exactly, and rates, which do not."""
 
 import re

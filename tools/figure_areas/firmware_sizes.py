@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The bytes of what runs without an operating system: the coprocessor's firmware, and the driver alone (firmware/footprint)."""
 
 import os

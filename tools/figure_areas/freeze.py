@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """A file system frozen under a schedule of arrivals: how it is frozen, and the expected response times.
 
 As a program it freezes: freeze.py FOLDER waits until straightway says (in FOLDER/err) that it measures and has a file

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Hybrid direct I/O by the side of the page cache and of direct I/O: rates, and the counts behind them.
 
 Every cell of sequential reads and writes of 4 KiB to 16 MiB, of a block device and of a file on ext4, with the flush at the end

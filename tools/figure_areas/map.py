@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Storage as memory: what a load costs whose page is in no memory yet, by a map and by the kernel's own.
 
 Instructions in the lab, on Debian's kernel with one CPU, by the counting plugin; processor time on this machine, in paired rounds. A

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Storage as memory in the coprocessor's firmware: what a fault costs, in the lab. It repeats exactly."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Storage as memory: rates and latencies of a map of a file, by the side of the kernel's own paths to the same file.
 
 All of a round follows each other in one boot, and a figure is the median of the rounds' ratios, so that what the machine is busy

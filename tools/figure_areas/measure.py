@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The measuring verbs: their overhead, what they report of a stall, how much of a request they explain.
 
 Instructions, allocations and system calls of the timed path come from Callgrind, on a device that does

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The driver: instructions, sizes, and 4 KiB reads in the lab compared with the kernel's paths."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """docs/figures.md: page.template, filled with the latest measured values.
 
 docs/figures.json keeps those values, so that a run of one area changes that area's numbers and no other. In the template

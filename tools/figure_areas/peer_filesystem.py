@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Runs the workload of crates/figures/examples/volume_io on a kernel file system.
 
 Runs as root in the lab: `peer_filesystem.py KIND DEVICE LARGE_MIB`, KIND being ext4 or ext2. DEVICE is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Counts instructions on processors that this machine does not have: firmware/count in QEMU's user mode, with lab/count's plug-in."""
 
 import shutil

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Recorders beside each other: how fast each takes a stream, and what waits for it at a fixed rate.
 
 One guest with a drive for the volume, one for the ext4 of the others and one for other programs, round after round, first with nothing

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Runs recorders in a guest, round after round, and prints a line of JSON for each run: recorders_guest.py ROUNDS.
 
 The source has a device's buffer of any size: a block is produced when it is due, and waits there until the recorder takes it. The

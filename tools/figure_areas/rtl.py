@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The hardware: what rtl/figures.py, rtl/hwfs_figures.py, rtl/sata_figures.py, rtl/virtio_figures.py, rtl/smmu_figures.py,
 rtl/link_figures.py, rtl/aoe_figures.py, rtl/system_figures.py and rtl/timing.py measure."""
 

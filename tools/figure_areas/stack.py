@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The deepest stack of a RISC-V program, from its machine code: each function's frame and the calls
 between them. No run is needed, and nothing is guessed: a call through a register may go to every function
 that is never called directly, and a program with recursion is reported as unbounded."""

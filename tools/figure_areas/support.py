@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Common code of all areas: the figures so far, running commands, building examples, Callgrind."""
 
 import operator

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Instructions of an event: the ring and the mapped device in user space, swt_event() in the kernel, and tracefs's own beside them.
 
 One guest that counts instructions. A count is the median of a hundred events, less the markers around them; interrupts of the

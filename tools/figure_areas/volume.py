@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Volumes: instructions of a data request, commands and bytes of the work, sizes; and in the lab
 the same work compared with kernel file systems, and the rates of whole files."""
 

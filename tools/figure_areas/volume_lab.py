@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Volumes in the lab: the drive's commands, compared with kernel file systems; and rates of whole files."""
 
 import json

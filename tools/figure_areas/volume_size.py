@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The code of firmware/footprint on a 32-bit RISC-V core."""
 
 import os

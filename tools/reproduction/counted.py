@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Repeats requests between the markers of lab/count, and saves what each took: instructions, commands and bytes.
 
 Guests with the counting plugin and one processor. `requests` are single calls, `bulk` is a transfer from an empty cache to

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Claims of the thesis, and what our runs say to each.
 
 A claim is judged by one function, which reads the runs' JSON and returns a Finding: what we found, whether it agrees (True,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Writes docs/reproduce.md, and keeps the verdicts so that a later run names those that changed."""
 
 import json

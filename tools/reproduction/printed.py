@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The numbers that the thesis prints, and ours beside them.
 
 The thesis measures a board (tables 3.2, 4.1 to 4.4) and a server (3.1), ours is emulated: what can be compared is which is larger, and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The claims of the thesis's sections 3.6 to 3.9 and appendices E.2 and E.3: single requests, periodic tasks, applications."""
 
 from . import printed

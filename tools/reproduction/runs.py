@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The measurements: which guest runs which commands, and where their JSON is."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The claims of the thesis's sections 3.3 to 3.5 and appendix E.1, and of the paper: speed, processor time, copying."""
 
 from .evidence import (

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The claims of the thesis's chapter 4: CharIO, the driver in user space, and the coprocessor."""
 
 from . import printed

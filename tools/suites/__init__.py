@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The test suites that `tools/test` runs: how each is started, and how its results are counted."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The programs that guests with 64-bit Arm run, and the tests that run there."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """How long a randomised test may search: STRAIGHTWAY_BUDGET, as in the Rust tests (`crash::Budget`)."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Which cells of a table of tests a run takes: a test on each of several kernels, machines or widths is one cell for each of them.
 
 The cells of a dimension are dealt into four parts, and a run of all tests takes the part that the number of commits chooses, so that four

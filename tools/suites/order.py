@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Which test runs next, and on which worker: from the costs of the last run.
 
 Owns the file of costs: processor time, the kind of guest and the time of each test, from the last run (build/test), or

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Runs a program, with its output shown immediately or stored for a failure report, and its cost."""
 
 import contextlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The selection of packages with which cargo builds the programs that tests and figures run.
 
 One for all of them: cargo compiles a dependency again for each selection of packages that needs other features of it.

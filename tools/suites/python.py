@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The tests that pytest runs: all suites in one run, counted from its report file, not from its output."""
 
 import os

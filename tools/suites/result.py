@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The results of a suite, and the report at the end of a run: a table, the slowest tests, one line that counts them all."""
 
 import json

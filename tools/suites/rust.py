@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The crates' tests. cargo builds them; this runs the programs, two per processor at a time: many tests wait.
 
 cargo runs one test program after the other, and each waits for its slowest test.

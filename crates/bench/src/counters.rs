@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Commands and interrupts, counted at the drive.
 //!
 //! Commands are those that the drive itself counts in its health log: of all namespaces, after any

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The file system on the first half of the drive, and the data that all paths read before they
 //! write.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Runs fio on the same cell as our closed loop.
 
 use super::Bench;

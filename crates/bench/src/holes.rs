@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A file with holes cannot measure the drive: the file system answers reads of a hole without the
 //! drive, and allocates space when a hole is written.
 

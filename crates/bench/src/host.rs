@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The machine: its settings, and which driver has the drive.
 
 use super::Bench;

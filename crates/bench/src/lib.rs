@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Prepares every path for measuring.
 //!
 //! The drive is divided in two: ext4 has the first half, all other paths use the same range at the

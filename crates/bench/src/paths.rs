@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A path for `measure`: opened by `devices::path` on the resources of the bench.
 
 use super::OrMissing;

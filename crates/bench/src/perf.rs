@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! perf as a sampler of the whole machine.
 //!
 //! perf is started with its events disabled, and enabled over a pipe with an acknowledgement: so

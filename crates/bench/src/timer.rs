@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Stamps of requests by a profiling timer, or by the processor's counter, instead of the kernel's events.
 //!
 //! The application's points go to the timer's registers or to a ring of this thread. CharIO's points come from its module: from

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The kernel's events, through a separate instance of tracefs.
 //!
 //! An instance has its own buffer and switches, so no other tracing is disturbed; it is removed at

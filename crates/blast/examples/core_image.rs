@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! For the bench of `rtl/blastn`: what a processor writes into the core for the queries, and the hits that it shall find in a stream.
 //!
 //! `core_image QUERY.fasta STREAM ENTRIES_LOG2 BUCKET_LOG2 [MASK [PAIRS]]` prints a line `present`, `directory`, `entries`, `mask` and `positions` with

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! NCBI's files of a nucleotide database, as `makeblastdb` writes them: the index (`.nin`), the packed sequences (`.nsq`), and the
 //! alias of a database of several volumes (`.nal`).
 

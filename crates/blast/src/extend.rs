@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! From seeds to ungapped alignments: one extension a diagonal, as `blastn -ungapped` makes them.
 
 use crate::{Seed, Subject, Table, WORD};

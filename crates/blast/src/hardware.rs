@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The table as the core `rtl/blastn` takes it, and what the core's hits mean.
 
 use crate::table::BESIDE;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The list of masked bases for the core `rtl/blastn`: those between the sequences of a database, and the ambiguous ones.
 
 use crate::{Error, Index, Span, Subject, ambiguities};

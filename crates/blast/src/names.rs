@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The name of a sequence from its entry in the headers' file (`.nhr`): a Blast-def-line-set of NCBI's ASN.1 (`blastdb.asn`, `seqloc.asn`) in
 //! BER with lengths that are not stated.
 

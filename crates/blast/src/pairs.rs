@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The two-hit filter of the core `rtl/blastn`: its model.
 
 use crate::WORD;

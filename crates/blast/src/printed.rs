@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Bits and E-values as the tables of `blastn` have them (`-outfmt 6`, version 2.12).
 
 /// The bits of a score: with a digit behind the point up to 99.9, above without, cut off and not rounded.

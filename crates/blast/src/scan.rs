@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The seed scan: a look-up of eight bases at every byte of a packed sequence, and the exact comparison of the bases beside it.
 //!
 //! Every eleven bases have eight that begin at a byte, so nothing is missed.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The search in a database as the bytes of its sequences arrive.
 
 use crate::extend::Extender;

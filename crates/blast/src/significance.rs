@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! How often chance makes an alignment with a score: the statistics of Karlin and Altschul (1990) for ungapped alignments of a query with
 //! random bases, each with a probability of a quarter.
 

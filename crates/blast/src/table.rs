@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The table of the queries' words: which words of eight bases occur in them, and where.
 
 use crate::{Error, LOOKUP, Query};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Every alignment of NCBI's `blastn -ungapped` is found, with its ends, in databases that its `makeblastdb` wrote. Without these programs
 //! (`tools/setup blast`) the tests say SKIPPED. STRAIGHTWAY_SEED repeats a run.
 #![allow(clippy::unwrap_used)]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Both scans against a search for equal words of eleven bases in all places, with ambiguous bases, several queries and pieces of
 //! any length. STRAIGHTWAY_SEED repeats a run.
 #![allow(clippy::unwrap_used)]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The barriers between a processor, memory, and a device or another processor that is not in its cluster.
 //!
 //! `core`'s fences order what threads of one system see (on Arm, its inner shareable domain). A PCIe device, or a coprocessor in

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Blocking calls, as loops over submit and poll.
 //!
 //! Each call needs the device to itself: it refuses to start while other requests are

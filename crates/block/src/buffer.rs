@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Buffers whose type says who owns them.
 //!
 //! A [`Buffer`] is a unique handle to a range of memory. It is moved into a request and moved back

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Time, as a device's deadline needs it.
 
 /// A monotonic clock that is cheap enough to read for each request.

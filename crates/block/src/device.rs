@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The interface that every path to storage has.
 
 use crate::{Completion, Geometry, Refused, Request};

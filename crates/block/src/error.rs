@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What can go wrong with a request, and what its owner can do about it.
 
 use core::fmt;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a device is: its size, its limits, and what it can do.
 
 use crate::{Error, Operation};

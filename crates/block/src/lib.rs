@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The one block interface.
 //!
 //! Every path to storage in Straightway is a [`Device`]: submit a [`Request`], later poll a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A RAM disk: the simplest device, and the one to compare others with.
 
 use crate::{Completion, Device, Error, Features, Geometry, Operation, Refused, Request};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A model checker for the pairs of `block::barrier` and for the doorbell gate of `nvme`: every execution of each protocol on a
 //! processor that reorders whatever it may, then the same with each barrier left out, which must find a bad execution.
 //!

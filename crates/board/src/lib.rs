@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a machine and its NVMe drives are, and whether they work.
 //!
 //! | module | contents |

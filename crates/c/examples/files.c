@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Stores standard input as a file of a volume, then lists the volume: cc files.c $(pkg-config --cflags --libs straightway)
 //
 //     files DEVICE NAME      for example: files nvme0n1 log, after straightway format

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Reads a device with many requests in flight: cc queue.c $(pkg-config --cflags --libs straightway)
 //
 //     queue DEVICE      for example: queue nvme0n1, queue ram:64M

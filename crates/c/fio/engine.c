@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 /*
  * An I/O engine of fio over libstraightway: each job has a queue of its own to a device, or a file of a volume.
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // straightwaysink: a GStreamer element that records what it gets as a file of a volume, with libstraightway.
 //
 // A recorder belongs to one thread, and GStreamer starts, feeds and stops an element from several. So a thread of the element has

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // libstraightway: the straight path to a drive. Generated from crates/c by its test; do not edit.
 //
 // A call returns a straightway_status; straightway_error() and straightway_hint() have the reason as text. A handle belongs to the

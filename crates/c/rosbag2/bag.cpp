@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Records messages from standard input as bag files on a volume, and reads them; the storage plug-in without ROS. See README.md.
 
 #include <iostream>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // A rosbag2 bag file as a recording of a volume: a stream of MCAP in ROS 2's profile, with libstraightway. Needs no ROS.
 //
 // libstraightway's handles belong to one thread, and rosbag2 calls a storage from several. So each recording has a thread of its own.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The storage plug-in `straightway` of rosbag2 (ROS 2 Jazzy) over recording.hpp. See README.md, also for what was not tried.
 
 #include <yaml-cpp/yaml.h>

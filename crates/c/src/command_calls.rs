@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The function of `straightway.h` for a drive's own commands.
 //!
 //! `unsafe` is here for what C passes: pointers that must be valid, as the header says of each.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The last error of each thread, as C reads it.
 
 use api::Error;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The open devices, volumes and files of each thread.
 //!
 //! A handle is a number: this thread's, its place in the table and the place's generation. One that was closed, that another

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `libstraightway`: devices and volumes of the command for programs in C. The header is `include/straightway.h`.
 //!
 //! | module | contents |

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The memory of an open device's buffers: what C may give to a request.
 //!
 //! `unsafe` is only in [`Memory::lend`]: it hands out part of a buffer, and the list of lent parts keeps each byte with one request.

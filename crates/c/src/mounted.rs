@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A mounted volume, and what it borrows: the device and the table of open files.
 //!
 //! `unsafe` is here because a handle lives as long as C wants, and a volume no longer than its borrow: both are on the heap,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! An open device: its memory and its requests in flight.
 
 use crate::error::{Fault, usage};

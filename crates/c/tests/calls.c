@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Every call, and every wrong use that the header names. Exits with 0 if all is as it should be.
 
 #include <pthread.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // What the tests in C check with.
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The header is the library's, and programs in C that use it run clean under the address sanitizer and valgrind.
 #![allow(clippy::panic)]
 

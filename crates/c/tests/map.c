@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Maps: a file and a device as memory, to load from and to store to. `map FOLDER` works in images there.
 
 #define _POSIX_C_SOURCE 200809L

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Playbacks: the blocks of a file, in order and not before they are due. `play FOLDER` works in images there.
 
 #define _POSIX_C_SOURCE 200809L

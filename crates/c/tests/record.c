@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Recordings: what was kept is in the file, and what was not is counted. `record FOLDER` works in images there.
 
 #define _POSIX_C_SOURCE 200809L

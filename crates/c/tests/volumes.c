@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Volumes: every call, and every wrong use that the header names. `volumes FOLDER` works in images there.
 
 #include <pthread.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The command line. Help, completions and manual pages come from here.
 
 use crate::examples;

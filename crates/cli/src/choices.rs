@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Values of options that are one of a few names.
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What the user sees: data on standard output, everything else on standard error.
 
 use devices::failure::{Failure, Result};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The groups of the verbs, and examples of each, for help and manual pages: read from
 //! `examples.txt`.
 //!

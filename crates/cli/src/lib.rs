@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The `straightway` command: one tool for every path to an NVMe drive.
 //!
 //! | module | contents |

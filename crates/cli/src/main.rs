@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The `straightway` command; its code is in the library of this crate.
 #![forbid(unsafe_code)]
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Manual pages, generated from the parser: one for the command, one for each verb.
 
 use crate::examples;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The results of a run: text or JSON on standard output, and a folder of files.
 //!
 //! Standard output is written first, so that a full disk loses no result. Each file passes the

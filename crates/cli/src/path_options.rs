@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The options of paths and of moving data, for the parser.
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The options of recordings, for the parser.
 
 use clap::{Args, ValueEnum};

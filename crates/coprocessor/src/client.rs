@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The main CPU's side: a session with the coprocessor, commands in and completions out.
 //!
 //! A session owns one client's page of the window. It never has more commands in flight than

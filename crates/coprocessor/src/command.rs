@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Commands and completions: the bytes in the rings, decoded once and checked on arrival
 //! (`docs/coprocessor.md`, "Commands").
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The drive behind the coprocessor as a block device of the main CPU.
 //!
 //! Data lies in the session's part of the window: a buffer that is not in it is refused.

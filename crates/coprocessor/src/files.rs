@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Files of the volume behind the coprocessor, for the main CPU.
 //!
 //! Commands on metadata are calls that wait. Data moves with several commands in flight:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The header: information about the coprocessor, the drive, and each client's grant.
 
 use block::{Features, Geometry};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The layout of the shared window (`docs/coprocessor.md`, "The window"). All numbers are
 //! little-endian; offsets are in bytes.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The storage coprocessor's command interface: rings in shared memory between the main CPU and a
 //! processor that owns the drive. `docs/coprocessor.md` has every byte.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The crate's only module with `unsafe`: the shared window, which both sides read and write.
 //!
 //! Every access is one volatile instruction, or a copy made of them, inside bounds that were

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The parameters of a stream when it begins, and the report at its end: two tables in the client's
 //! data (`docs/coprocessor.md`, "Record and play").
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A playback through the coprocessor, for the main CPU: the coprocessor reads ahead into blocks in
 //! the session's part of the window and delivers each when it is due.
 

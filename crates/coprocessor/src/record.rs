@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A recording through the coprocessor, for the main CPU: the producer fills blocks in the
 //! session's part of the window, and the drive reads them there.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Status codes: converts every error of `block` and `volume`, and those of the interface itself,
 //! to two numbers and back (`docs/coprocessor.md`, "Status codes").
 

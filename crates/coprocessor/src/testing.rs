@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! For the unit tests: a window in ordinary memory.
 
 use crate::memory::Window;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Blocks over the ring: the same bytes as without it, and nothing beyond a client's grant.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

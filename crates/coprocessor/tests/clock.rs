@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Reading a timer on a bus, especially that of an emulated machine, costs more than the rest of an
 //! iteration of the main loop: it is read only when something has to be timed.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The coprocessor's service and a volume on a machine whose drive does not see the cache, as the firmware would run on it: the
 //! window's data and the volume's nodes go straight to the drive, so that the driver's cache operations are all there are. It works,
 //! and fails as soon as one of them is left out.

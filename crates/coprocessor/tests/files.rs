@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Files over the ring: what a client reads is what a client wrote, and the volume agrees.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A hostile client: random words in its page and its rings, for a bounded time. The coprocessor
 //! keeps running, serves an honest client beside it, and writes nowhere except where it may.
 //!

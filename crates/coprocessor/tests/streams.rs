@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Record and play over the ring: what is played is what was recorded, misses and gaps are counted
 //! correctly, and what was acknowledged survives clients and power.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Measures crash states per second: listed, and opened, read and written.
 //!
 //! Usage: `cargo run --release -p straightway-crash --example rate`

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The budget of a randomised or exhaustive search.
 
 use std::time::{Duration, Instant};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A command in logs, rules and violations: an operation without its buffer.
 
 use block::Operation;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The configuration of a [`CrashDisk`](crate::CrashDisk): its limits, its features, and how it
 //! completes requests.
 

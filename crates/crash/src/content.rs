@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One block's content, shared between images, with its hash computed once.
 
 use std::sync::Arc;

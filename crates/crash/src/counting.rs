@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A wrapper for any device that counts its commands.
 
 use crate::command::Command;

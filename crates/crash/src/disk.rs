@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A drive with a volatile write cache, whose power can be cut at any command.
 //!
 //! A change takes effect when it completes: reads that complete later see it. It is durable when a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A wrapper for any device that injects faults according to rules.
 //!
 //! A command with a fault is answered here, or passed on with a change: another address, a part of

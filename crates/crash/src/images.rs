@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The images that a power cut may leave.
 //!
 //! Each block that pending writes address is chosen independently: it has its durable version, that

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Block devices that fail on purpose, for tests of everything above `block`.
 //!
 //! * [`Medium`]: what survives a power cut. A sparse image, cloned at no cost, with a hash.

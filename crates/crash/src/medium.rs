@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What survives a power cut: the blocks of a device.
 //!
 //! A [`Medium`] is a value. Clones share their blocks, so keeping every image of a test costs

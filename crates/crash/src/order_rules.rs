@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The rules of flush order, and their violations.
 
 use crate::command::Command;

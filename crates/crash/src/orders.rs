@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A wrapper for any device that checks the order of writes and flushes.
 //!
 //! It never changes the requests. Whatever the device below keeps or loses, a change counts as not

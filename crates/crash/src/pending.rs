@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The volatile write cache: what was written and may not survive.
 //!
 //! A write is pending from its submission until it is durable. Completed writes are in order of

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Which commands fail, and how: the rules of a [`Faulty`](crate::Faulty) device, and the handle
 //! through which a test changes them and sees their effects.
 

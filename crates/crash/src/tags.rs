@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A wrapper's own tags, by which it recognises each completion; the submitter's tags are restored.
 
 use block::Tag;

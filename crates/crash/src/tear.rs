@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Torn blocks: part of one version and part of another, in words of 8 bytes.
 //!
 //! Only words in which the two versions differ are mixed, so that a tear never equals one of them

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Helpers that the tests share.
 
 use block::Buffer;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A sparse array of blocks that is cloned at no cost.
 //!
 //! A tree of 16-way nodes, with a height fixed by the number of blocks. Clones share nodes; a

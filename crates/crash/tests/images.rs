@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Compares the listed images with an independent model of what a power cut may leave.
 #![allow(clippy::unwrap_used, clippy::panic)]
 

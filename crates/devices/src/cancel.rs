@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Ctrl-C and similar signals: the first requests an orderly end, the second ends the process
 //! immediately.
 

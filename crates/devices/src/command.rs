@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Generic and vendor specific commands, by the straight path.
 //!
 //! Each is refused unless it is named, and each that may change the drive or its data also unless that was permitted. What the driver

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What every operation needs.
 
 use crate::{Bar, Cancel, Progress};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The meaning of the user's DEVICE: an NVMe drive, another block device, or a substitute for one.
 
 mod array;

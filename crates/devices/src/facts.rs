@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Everything that a drive reports about itself, from the straight path or through the kernel's
 //! driver.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! From a name to an open, guarded block device.
 //!
 //! | module | contents |

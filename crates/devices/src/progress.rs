@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What an operation reports while it goes on: lines, and how much is done.
 
 use std::cell::Cell;

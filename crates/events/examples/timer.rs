@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Stamps events with a profiling timer that streams them to memory, and saves the dump.
 //!
 //!     timer TIMER MEMORY ADDRESS COUNT DUMP

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The profiling timer `rtl/timer`: its registers, and events through them.
 
 use crate::Recorder;

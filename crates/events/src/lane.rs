@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Lanes of events: their bytes, and the timeline of several.
 //!
 //! A dump is a sequence of lanes. A lane is a page that describes it and `capacity` records of 16 bytes, little-endian; a record

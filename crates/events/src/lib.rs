@@ -1,4 +1,5 @@
 #![doc = include_str!("../README.md")]
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 #![deny(unsafe_code)]
 
 mod device;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Mapped memory, the cursor that writes events into it, and the processor's counter.
 #![allow(unsafe_code)]
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The events of a kernel module: the node that its `event.c` makes (`/dev/chario-events`).
 
 use crate::lane::{Lane, parse};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A ring of events in memory, stamped by the processor's counter.
 //!
 //! "Ring" as in a buffer that is cleared and used again: it does not wrap, because the first events of a run are those that

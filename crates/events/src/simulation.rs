@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A verilated timer behind a socket.
 
 use crate::device::Registers;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The tags that this project stamps, and the names of tags.
 
 use std::collections::HashMap;

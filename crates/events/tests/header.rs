@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The C header: what it stores is a dump, and it writes the timer's registers.
 #![allow(clippy::unwrap_used, clippy::panic)]
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The requests of all connections on one device's queue.
 //!
 //! Each client may hold a fixed share of the buffers, so one that does not read its answers stops only itself. A request takes

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A request under way: its buffers, the commands that it consists of, and its answer.
 
 use crate::{Command, Request};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The requests of several clients on one block device's queue, without a protocol and without I/O of its own.
 //!
 //! | module | contents |

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Submission queue entries (NVMe base specification, "Common Command Format"; NVMe over Fabrics, "Fabrics command set").
 
 use crate::FabricError;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The log of a discovery subsystem: which subsystems a target has, and where.
 
 use crate::pdu::{u16_at, u64_at};

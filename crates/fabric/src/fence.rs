@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! When the commands of a lost association have ended at the target: not before may a changed block be written again.
 //!
 //! NVMe base specification 2.1, 9.6 "Communication Loss Handling". A controller whose host has fallen silent gives up the association when its Keep

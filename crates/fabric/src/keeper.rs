@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The administration connection of an association, on which the host must not fall silent.
 
 use crate::command::{Command, opcode};

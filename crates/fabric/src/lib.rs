@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! An NVMe/TCP initiator: a namespace of a remote target as a [`block::Device`].
 //!
 //! * [`ByteStream`] and [`Connect`]: what it needs from the platform. With sockets: `straightway-linux`.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! How to connect, and what a path to a namespace is worth.
 
 use crate::FabricError;

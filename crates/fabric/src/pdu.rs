@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The headers of protocol data units (NVMe/TCP transport specification, "PDU definitions").
 
 use crc::{CRC_32_ISCSI, Crc, Table};

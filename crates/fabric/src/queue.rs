@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One connection of NVMe/TCP: commands out, data both ways, responses in.
 
 use crate::command::Command;

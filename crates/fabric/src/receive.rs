@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Takes PDUs apart as their bytes arrive, in pieces of any length.
 
 use crate::pdu::{

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! An association with a remote controller, and one of its namespaces as a device.
 
 use crate::command::Command;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What the initiator needs from the platform: reliable byte streams that do not block.
 
 use crate::{FabricError, KeepAlive, Keeper};

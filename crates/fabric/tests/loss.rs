@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What follows the loss of an association, against a target in memory whose network holds what was sent and delivers it late, and whose controllers
 //! end as late as the specification allows.
 #![allow(clippy::unwrap_used, clippy::panic)]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A coprocessor's drive and files from the command line, for the lab's tests and figures.
 //!
 //! `coprocessor WINDOW put NAME FILE | get NAME FILE | ls | rm NAME | grow NAME | rate read|write [look] |

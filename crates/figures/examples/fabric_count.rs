@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Arrays and remote drives in counts: for `make figures ONLY=fabric`.
 //!
 //! `fabric_count stripes` prints a line `DRIVES TICKS LEAST MOST`: how long simulated drives take, each of which serves one command at a time

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Accesses of one size by one path, one at a time: what `make figures ONLY=hybrid` runs in the lab.
 //!
 //! `hybrid_io FILE DISK PATH read|write sequential|random BYTES TOTAL` moves TOTAL bytes of FILE, a

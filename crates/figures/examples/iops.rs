@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Random 4 KiB reads at queue depth 32 over the kernel's fastest paths and the straight one, in
 //! one boot: what `make figures ONLY=nvme` runs in the lab. It only reads.
 //!

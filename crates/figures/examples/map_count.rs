@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a random access to 4 KiB costs whose data is in no memory yet: for `make figures ONLY=map`.
 //!
 //! `map_count WAY CALLS` does so many, each between the markers of lab/count; `map_count time CALLS ROUNDS`

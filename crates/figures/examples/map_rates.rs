@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What loads from a map achieve, by the side of the kernel's own paths to the same file: for `make figures
 //! ONLY=map`. The map's device is io_uring, with O_DIRECT.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A tar archive, read from a file or a stream: its members in their order (POSIX pax, ustar, GNU's long names).
 //!
 //! The crate `tar` decodes the headers. Its own reader is not used, because its entries share their position and cannot be read from

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Whether a new file has checksums: by the user's option, or otherwise by the volume's format.
 
 /// What is asked for a new file. By default it has checksums if the volume does.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! CRC32C of each 64 KiB of a stream: a put compares the checksums of its source with those of the
 //! data that it reads back, and a get compares those of the data with the stored ones.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Whose data may be lost: what making a volume and wiping signatures have in common.
 
 use crate::{Route, Store, route};

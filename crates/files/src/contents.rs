@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Whether a plain file has any data.
 
 use devices::cancel::Cancel;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Reads a file into a stream. The bytes are never copied. If checksums are verified, or the device
 //! itself keeps this thread busy, another thread verifies the data and writes it to the sink.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Stores a stream in a file: one thread reads the source into the device's buffers, this thread
 //! keeps the device busy. The bytes are never copied.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The findings of a check as text. Damage of consecutive nodes is merged into one line.
 
 use crate::shown;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A file as one end of a transfer: data is written to it or read from it, with many buffers in
 //! flight.
 //!

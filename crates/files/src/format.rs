@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Makes an empty volume, after all that a device holds was looked at.
 
 use crate::consent::{Consent, refusal};

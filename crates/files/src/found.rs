@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The existing content of a device: a volume, or something else that should not be overwritten
 //! unasked.
 //!

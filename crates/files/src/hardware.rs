@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `hwfs:PATH`: a volume that a file system in hardware serves.
 //!
 //! Such a drive has files and no blocks. The verbs that it supports call [`path_of`] with their

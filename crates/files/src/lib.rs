@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A volume on the device that the user named: opens, locks, mounts and releases it.
 //!
 //! | module | contents |

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The files of a volume, as they are listed.
 
 use super::{AnyVolume, Mounted, findings, shown};

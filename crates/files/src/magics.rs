@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The magic numbers of other owners of a device, at their offsets: file systems, partition tables, swap
 //! space, encrypted volumes, and parts of RAIDs and volume groups.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A file of a volume, or a whole device, as memory that is served until its user drops the map.
 
 use crate::listing::refuse_unfinished;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Transfers between buffers and files of a volume, many of them under way.
 
 use super::AnyVolume;

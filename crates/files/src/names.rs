@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Names of files: which are valid, and the name of a replacement until it is complete.
 
 use crate::{Mounted, failed, shown};

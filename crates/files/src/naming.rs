@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Names of files that have no place in a folder.
 
 use devices::Context;

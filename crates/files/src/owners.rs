@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Other owners of a device that has a volume: their signatures where no file of the volume has bytes.
 //!
 //! A partition table, a volume group or a file system that was made on a device leaves the second

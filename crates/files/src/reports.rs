@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What is reported of a volume, and of a file in it.
 
 use super::listing::{FileEntry, Listing};

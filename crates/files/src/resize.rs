@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Makes a volume longer or shorter.
 
 use crate::{Mounted, Route, Store, failed, route};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The path of a verb on a volume, and the memory that it needs.
 
 use crate::store::NODE_MEMORY_BYTES;

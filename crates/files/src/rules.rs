@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Signatures that a number at one place does not make: a rule does.
 //!
 //! At a device's beginning those whose number is short, or at one of many places. At its end those that name the device they were written

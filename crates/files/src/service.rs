@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The thread that has mounted a volume: it has many operations of other threads under way at the same time.
 
 use super::AnyVolume;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The source of a put: a file, standard input, or a file in an archive, read directly into the caller's buffers.
 
 use crate::{ns_of, shown};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A device with a volume, opened by its name; and the mount.
 //!
 //! A store owns the path and its lock. Each [`Store::mount`] lends the volume its device, its nodes

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Many files at once: the files of folders and their names on a volume, and the names that patterns choose.
 //!
 //! A volume has no folders. The name of a file in a folder is its path from the folder's own name on, so a `/` in a name stands for

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Waiting among operations that are polled in turn by one thread.
 
 use std::cell::Cell;

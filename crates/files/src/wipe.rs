@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Finds signatures at the two ends of a device, and wipes them.
 
 use crate::found::{Ends, HEAD_BYTES, Signature, TAIL_BYTES};

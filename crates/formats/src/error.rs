@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What is wrong with a recording or its description.
 
 use std::fmt;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The companion of a recording, `NAME.gaps`, as `record --policy drop` writes it.
 
 use crate::error::{FormatError, Result};

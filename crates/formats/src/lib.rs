@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Recordings as files that other tools open: what is stored beside a recording, and what the export makes of both.
 //!
 //! | module | contents |

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The formats, and what describes a recording of samples.
 
 use crate::samples::{Datatype, Hertz};

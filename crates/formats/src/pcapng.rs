@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! pcapng: datagrams with their arrival times, as Wireshark and tcpdump read them.
 //!
 //! A recording's blocks are lost, committed and cut into segments as a whole, so each of them is a whole file by itself: a section

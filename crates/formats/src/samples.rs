@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Samples of a radio, as an option names them.
 
 use std::fmt;

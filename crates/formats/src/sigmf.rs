@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The metadata of a recording of samples, as SigMF defines it.
 //!
 //! `NAME.sigmf-meta` is durable before the first sample, so that a power cut at any moment leaves samples that are described. It

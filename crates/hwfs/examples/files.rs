@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `files SOCKET ls`, `put NAME FILE`, `get NAME FILE`, `rm NAME`: on the verilated core behind
 //! that socket.
 

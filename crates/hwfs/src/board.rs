@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 use std::io;
 
 /// Access to a front: its registers, its interrupt, and a buffer in memory that its DMA can reach.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Where a request goes: into a line, out of a line, straight through, or to wait.
 
 use crate::border::Direction;

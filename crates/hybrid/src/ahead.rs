@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Reading ahead of a sequential reader.
 
 use crate::border::Direction;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The border between small accesses and large ones.
 //!
 //! For each power of two it keeps the time of a direct command, and beside it the time of a line's

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Ranges of bytes on a device of blocks.
 
 use block::{Buffer, Device, Error, blocking};

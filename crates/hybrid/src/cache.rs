@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A cache of short reads: a [`block::Device`] over any other.
 //!
 //! Reads of at most [`Cache::most_bytes`] are copied into lines when they complete, and later reads of

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The device: requests in, completions out, and the commands for lines.
 
 use crate::border::{Border, Direction};

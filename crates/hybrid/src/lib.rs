@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Hybrid direct I/O: a [`block::Device`] over any other.
 //!
 //! Small sequential accesses are gathered: writes are copied into a *line* (a large buffer) and written

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One line: a large buffer that gathers writes, or was read ahead.
 
 use block::{Buffer, Error, Lent};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! All lines, and what is in the way of a request.
 
 use crate::line::{Line, State};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The measurement of the border when the device is opened. It only reads.
 
 use crate::border::Direction;

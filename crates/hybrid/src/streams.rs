@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Which accesses continue an earlier one.
 
 /// How many streams of each direction are followed at a time.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Requests that wait for a line, in the order of their submission.
 
 use block::{Operation, Request};

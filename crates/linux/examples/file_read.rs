@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Reads the first 4 KiB of a file or a block device.
 //!
 //! `cargo run --example file_read -- Cargo.lock`

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Reads the first block of a drive in user space, then gives the drive back to its kernel driver.
 //!
 //! `cargo run --example vfio_read -- nvme0n1`, as root, on a machine with an IOMMU. Nothing is

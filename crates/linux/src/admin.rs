@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Admin commands through the kernel's NVMe driver: identify and log pages.
 //!
 //! Needs `CAP_SYS_ADMIN` on Linux before 6.2. Works on `/dev/nvme0` and on a namespace's nodes.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Borrowing a controller from its driver, and giving it back.
 //!
 //! The change goes through `driver_override`, which lasts no longer than until it is undone or the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What libblkid finds on a device, where this machine has it. It is loaded at run time; a program that is
 //! linked statically has none.
 

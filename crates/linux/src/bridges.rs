@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Whether the bridges above a PCI function pass on its accesses to memory.
 //!
 //! A bridge forwards a request from below only while the bus master bit of its own command register is set (PCI-to-PCI bridge

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One file by two paths: a request that is alone is a plain call, several at a time go through io_uring.
 //!
 //! A ring takes two system calls and a wake-up for a request that nothing overlaps with; pread and pwrite

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! CharIO: a namespace as a character device, `/dev/chardiskXnY` (docs/chario.md).
 //!
 //! The driver is synchronous: it splits and queues a call of any length, and returns when all of it

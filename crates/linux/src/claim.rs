@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The right to use a file or a device, which everything that opens one for writing demands.
 //!
 //! Only this module makes a [`Claim`], after every reason for refusal was checked, and nothing is

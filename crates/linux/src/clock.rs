@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Time for deadlines and latencies, read without a system call where that is sound.
 //!
 //! The processor's counter is used if its ticks have constant length and the counters of all

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Whether a PCI function sees the processors' caches, decided before any memory is given to it.
 //!
 //! Memory that a program maps is cached. Where PCIe does not snoop the caches, a device reads old data from memory, and dirty lines

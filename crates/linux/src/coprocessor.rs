@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A storage coprocessor, controlled through a file that is shared memory: an emulated machine's
 //! RAM, a PCI function's memory in sysfs, or a UIO device on a board.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The processors' frequency, pinned temporarily through the kernel's cpufreq.
 //!
 //! A frequency is pinned by setting the governor's minimum and maximum to it, which every governor

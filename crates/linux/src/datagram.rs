@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Datagrams with what the kernel knows of each: when it arrived, to which address it was sent, and how many were dropped before it.
 
 use crate::sys::datagram as sys;

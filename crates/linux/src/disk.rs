@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Block devices of the kernel that are not namespaces of an NVMe drive on PCI: SATA and USB disks, SD cards and eMMC, virtio,
 //! loop devices, RAM disks, and partitions of them.
 //!

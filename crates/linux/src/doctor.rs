@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Checks what this machine has and lacks for each path.
 //!
 //! It opens no drive and changes nothing.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Errors of opening a path: what failed, why, and a hint.
 //!
 //! Requests on an open path fail with [`block::Error`]; this is for everything before that.

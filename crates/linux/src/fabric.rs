@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! NVMe/TCP over sockets.
 
 mod keeper;

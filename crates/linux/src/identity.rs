@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The identity of a drive. An address or a name refers to whatever is plugged in: after a drive is
 //! replaced, `/dev/nvme0n1` is another one.
 

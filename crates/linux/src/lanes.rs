@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Two io_urings as one: requests that a polled ring cannot handle go through a second, ordinary
 //! ring.
 //!

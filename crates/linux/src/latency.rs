@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What the power states of a drive at the kernel's driver may delay a command by, limited for a while.
 //!
 //! The driver has an attribute for it, `power/pm_qos_latency_tolerance_us` (Linux, Documentation/ABI/testing/sysfs-devices-power),

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The Linux side of every path to a drive.
 //!
 //! | path | type | interrupts | what it needs | feature |

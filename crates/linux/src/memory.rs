@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Memory for buffers: the host's own, or memory that a device can reach too.
 
 use crate::sys::arena::{Arena, PAGE_BYTES};

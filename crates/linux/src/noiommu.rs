@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A PCI function in user space without an IOMMU: sysfs for its registers, huge pages for its
 //! memory.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! NVMe commands through the kernel's driver, without its block layer: io_uring on `/dev/ngXnY`.
 //!
 //! The kernel makes the command of `struct nvme_uring_cmd` and adds the buffer's addresses; it

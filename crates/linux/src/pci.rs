@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! NVMe controllers on the PCI bus, as sysfs shows them.
 //!
 //! Only reads; nothing here opens a device.

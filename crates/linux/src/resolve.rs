@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Resolves a name from the user to a drive.
 
 use crate::pci::{self, Controller, KernelName, PciAddress};

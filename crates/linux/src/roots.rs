@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The locations of the kernel's files: the real ones, or a tree made for a test.
 
 use std::path::{Path, PathBuf};

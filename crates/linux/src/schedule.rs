@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Real-time priority for the calling thread.
 
 use crate::sys::sched;

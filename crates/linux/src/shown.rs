@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Waits for the namespaces of a controller that was given back to the kernel's driver, which finds
 //! them in the background, one after another, while the next program expects them all.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Shared code of the paths of depth 1: the state of their one request, and errors of system calls.
 //!
 //! A request waits here until `kick` or `poll` runs it; its completion waits until `poll` takes it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The records of borrowed devices: one small file for each, written before its driver changes.
 //!
 //! A record names the process that borrowed the device, so that the next run can tell a running

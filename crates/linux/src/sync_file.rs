@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The plainest path: pread and pwrite on a file or a block device.
 //!
 //! One request at a time; it runs inside `kick` or `poll`, which therefore sleep as long as the

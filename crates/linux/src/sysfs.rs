@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Reading and writing the kernel's small text files.
 
 use crate::{Error, Result};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Opening a file or a block device, and its capabilities.
 
 use crate::sys::ioctl;

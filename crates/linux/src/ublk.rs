@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A block device of Linux whose requests this process serves: its ublk driver (Linux 6.6 and later, module `ublk_drv`).
 //!
 //! Requests come in an io_uring; their data is copied by pread and pwrite (UBLK_F_USER_COPY), from and to any memory. The node

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A board with the file system in hardware (`rtl/hwfs_axi`), through a UIO device: its registers, its interrupt, and a
 //! buffer in memory that its DMA reaches.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! io_uring on a file or a block device, bypassing the page cache.
 //!
 //! Each `kick` starts everything that was submitted with one system call; completions are read from

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The recording's socket: a thread waits for readers, and each has a thread that passes its requests on.
 
 use super::{Answer, Ask, address, former_name, identity, is_trusted};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The answers to readers, on the thread that has mounted the volume: one at a time, beside the recording.
 
 use super::door::Letter;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A volume that another process records on: what that one answers to `ls`, `stat`, `df`, `get`, `cat` and `export`.
 //!
 //! A volume has one writer, which alone knows what is in flight. So the readers ask it: the process that records listens at a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The files of a volume that a verb only reads: mounted here, or answered by the process that records on it.
 //!
 //! What is read of a file ends where the file ended when it was found. When the recording ends, the rest is read from the volume.

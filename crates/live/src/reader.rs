@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a verb asks a recording that another process makes.
 
 use super::{Answer, Ask, Data, LINE_BYTES, READ_BYTES, address, former_name, identity, stranger};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A file of a volume as a block device: its blocks are the file's, wherever they are.
 
 use crate::grow::{FileSize, Growth};

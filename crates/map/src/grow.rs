@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Growing a mapped file: what is stored past its end is appended, in order and without holes, and
 //! becomes part of the file when its user says so.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Pages that have just come for a thread and keep their memory, so that the thread has its page before another fault
 //! takes the memory.
 //!

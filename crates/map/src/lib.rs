@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A range of a block device, or a file of a volume, as memory: an application loads and stores, and the device is read and
 //! written behind it, by the kernel's userfaultfd.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A map that is served by the thread that uses it: no other thread is woken, and the device is polled
 //! where the page is needed.
 

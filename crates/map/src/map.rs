@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A map and the loop that serves it.
 //!
 //! The device stays on the thread that opened it: that thread runs the [`Server`], and any other

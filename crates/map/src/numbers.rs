@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Hashing of page numbers.
 
 use std::hash::{BuildHasherDefault, Hasher};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The states of a map's pages, and which page makes space for another. No memory and no device is
 //! touched here: each answer says what its caller does.
 //!

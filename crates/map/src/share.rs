@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One map for several processes: each has a mapping of the same memory, and the server serves the
 //! faults of all.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The memory of a map as its pager sees it: pages that appear, disappear and are protected.
 
 use std::io;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The translation table of a volume's file for the window of `rtl/smmu` (its README, "Tables and contexts"): hardware reads the
 //! file by loads, with no software on the way.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Memory of a map that another device reaches by itself, by DMA.
 
 use crate::error::{Error, Result};

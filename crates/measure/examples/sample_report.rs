@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Writes the report, the JSON and the table of a comparison on a simulated machine.
 //!
 //! `cargo run -p straightway-measure --example sample_report [FOLDER]`

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The access to measure: operation, pattern and block size, and the resulting offsets.
 
 use crate::random::{Quick, Random};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Which path to use: for each access the fastest, as a multiple of an ordinary program's speed.
 
 use crate::access::{Access, Operation, Pattern};

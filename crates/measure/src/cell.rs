@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One cell: a closed loop of operations against one device.
 //!
 //! Each slot of the queue has one operation in flight; when it is done the slot starts the next. A

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Runs the plan over the paths.
 //!
 //! Only one path is open and only one group's driver is bound at a time. In all cases (a missing

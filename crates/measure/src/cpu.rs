@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The whole system's processor time, from `/proc/stat`.
 //!
 //! Work for a request is done in system calls, interrupt handlers, soft interrupts and kernel

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Additional threads: each has its own device and its own closed loop.
 //!
 //! All threads of a cell do the same operations on the same path. Each uses only its own part of

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Results as CSV: a line of names, then a line for each result.
 
 use crate::schema::PathResult;

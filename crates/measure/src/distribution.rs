@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The box plot of a set of times.
 
 use crate::tail::of_sorted;

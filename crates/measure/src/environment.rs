@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The environment that the figures depend on besides the path, recorded before and after.
 //!
 //! A run in which a setting changed has effectively compared two machines, and is marked invalid

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What limits a path, and the experiment that shows it.
 //!
 //! A high processor load or a busy device is a suspicion. It becomes a statement only if an

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Which path wins, and where this is uncertain.
 //!
 //! A path is *level* with the leader if their 95 % intervals overlap. Without intervals (too few

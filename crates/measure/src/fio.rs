@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! fio's results: read from its JSON, and compared with ours.
 //!
 //! fio uses the same kernel paths as our own closed loop. In a closed loop over a path that fio

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A call tree as a flame graph: each function is as wide as its share of samples, with its callees
 //! above it.
 

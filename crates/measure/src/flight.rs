@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Operations in flight: the common part of closed and open loops.
 //!
 //! Each slot has a buffer of one block. If the device accepts a whole block and has a queue entry

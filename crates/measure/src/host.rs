@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The machine that the measurement runs on: its clock, its processor time, its driver bindings.
 //!
 //! Everything that a comparison needs from the outside world goes through [`Host`], so that a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Interrupt counts, from `/proc/interrupts`.
 //!
 //! A line is `NUMBER: count-per-processor... chip hardware-number action, action`. The kernel's

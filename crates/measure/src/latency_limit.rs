@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The limit of what a drive's autonomous power state transitions may delay a command by.
 
 use schemars::JsonSchema;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Measures what each path to a drive costs, why, and whether it meets a deadline.
 //!
 //! A [`Path`] is one way to access the drive (through a file system, the block layer, a user-space

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! An open loop: operations arrive by the clock, whether or not the device keeps up.
 //!
 //! A closed loop waits while the device stalls, and so submits nothing at exactly the time that

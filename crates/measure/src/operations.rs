@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The operations of one loop: their offsets, and the [`Flight`] that submits them.
 
 use crate::access::{Access, Offsets};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Whether other programs were busy during a measurement.
 //!
 //! A figure from a busy machine says as much about the other programs as about the drive. Every

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A path: one way to access the drive.
 //!
 //! The command implements [`Path`] for all its paths (through a file system, through the block

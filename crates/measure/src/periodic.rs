@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A periodic task: every period it transfers one buffer, at a priority and under a load.
 //!
 //! Each cell is an open loop with one operation in flight, so a firing that waits for the one

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The order of the measurements.
 //!
 //! Machines warm up, drives fill their caches, the load varies. If one path were measured after

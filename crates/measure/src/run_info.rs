@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The record of every run: where, when and under which conditions it was measured.
 //!
 //! A run in which the environment changed or other programs were busy is not valid.

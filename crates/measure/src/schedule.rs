@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! When the operations of an open loop are due.
 
 /// The maximum number of arrivals that a run records; 16 bytes each, and 8 more while it is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The comparison as JSON, from which everything else (table, report, other tools) is made. Keys
 //! include their units; integral values are integers; unknown values are null.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The state of a running comparison: which path is open, which group's driver is bound, what was
 //! measured.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a comparison measures, and for how long.
 
 use crate::access::{Access, Operation, Pattern};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! How each path depends on the processor's speed.
 //!
 //! The same cells are measured at several speeds. The time of an operation is split into a part

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The split of times, on series with known parts.
 
 use super::*;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The environment of a loop: an open path with its prepared group and allocated buffers.
 //!
 //! [`on_stage`] and [`Open::with`] undo what they did, whatever the result of the work between: the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Summarises the rounds of one cell as its line in the results.
 
 use crate::access::Access;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Whether a path sustains a rate with a deadline.
 //!
 //! Blocks arrive by the clock ([`crate::open_loop`]). A block that is not done by its deadline,

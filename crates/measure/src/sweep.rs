@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A sweep: comparisons at several queue depths, optionally with fio.
 
 use crate::findings::{Merit, Win, win};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The table for the terminal: plain text, aligned, best path first.
 
 use crate::access::Access;

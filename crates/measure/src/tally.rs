@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The results of a loop, and the errors that prevent it from running.
 
 use block::Error;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Service times as counted on the timed path: a table, indexed by a shift.
 //!
 //! The bounds are those of the histogram that they are converted to, so nothing is rounded twice.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The whole comparison, over simulated paths and over a real RAM disk.
 // Helpers unwrap too: a failed unwrap is a failed test.
 #![allow(clippy::unwrap_used)]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Admin commands (NVMe base specification 1.4, "Admin Command Set").
 
 use crate::command::{Command, Outcome, admin, status};

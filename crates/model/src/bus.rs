@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The controller's access to memory: blocked, and counted, while it is isolated or removed.
 
 use crate::memory::BusMemory;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Real or virtual time.
 
 use std::sync::atomic::{AtomicU64, Ordering};

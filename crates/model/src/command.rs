@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A submission queue entry as fields, and the status codes of its completion (NVMe base
 //! specification 1.4, "Submission Queue Entry" and "Status Field Definition").
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The configuration of a model controller.
 
 use std::path::PathBuf;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The controller's state and its registers (NVMe base specification 1.4, "Controller Registers"
 //! and "Controller Initialization").
 

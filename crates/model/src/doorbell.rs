@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Doorbells, rung through registers or left in shadow buffers (NVMe base specification 1.4,
 //! "Submission Queue y Tail Doorbell" and "Updating Controller Doorbell Registers using a Shadow
 //! Doorbell Buffer").

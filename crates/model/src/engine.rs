@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! From a submission queue entry to its completion, and the faults on the way.
 
 use crate::command::{Command, Outcome, admin, status};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Fault rules: when a fault occurs, and what it does.
 //!
 //! A [`Rule`] selects the events that count ([`On`]), the ones at which the fault occurs ([`When`])

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Features (NVMe base specification 1.4, "Feature Specific Information").
 
 use std::collections::BTreeMap;

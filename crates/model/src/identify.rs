@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Identify pages (NVMe base specification 1.4, "Identify command").
 
 use crate::command::{Command, Outcome, status};

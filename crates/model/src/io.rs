@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The NVM command set (NVMe base specification 1.4, "NVM Command Set").
 
 use nvme::Quirks;

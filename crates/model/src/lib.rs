@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A model NVMe controller in memory.
 //!
 //! [`Model`] is what a driver needs from a machine (`nvme::Registers`, `nvme::Dma` and

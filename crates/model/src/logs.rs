@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Asynchronous events and log pages (NVMe base specification 1.4, "Asynchronous Event Request
 //! command" and "Get Log Page command").
 

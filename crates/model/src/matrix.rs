@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The whole matrix of faults, for tests and for the table in the documents.
 
 use crate::command::admin;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Memory on a modelled bus. The crate's only module with `unsafe`.
 //!
 //! The host gets [`Buffer`]s; the controller gets bus addresses, and each of its accesses is

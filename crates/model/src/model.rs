@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The handle: a controller behind a lock, as a driver's platform.
 
 use std::io;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A namespace: blocks in a store, behind a volatile write cache.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Power states and autonomous transitions (NVMe base specification 1.4, "Power Management").
 //!
 //! The controller changes its state when an I/O command arrives: it computes where its table would have taken it since the

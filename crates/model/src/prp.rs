@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Walking physical region pages (NVMe base specification 1.4, "Physical Region Page Entry and
 //! List").
 

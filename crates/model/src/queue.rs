@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Queues, and what is posted to them (NVMe base specification 1.4, "Submission Queue & Completion
 //! Queue Definition").
 

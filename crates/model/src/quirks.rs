@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The defects of [`Quirks`], played: each hurts a driver that does not work around it.
 
 use nvme::Quirks;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Pseudo-random numbers from a seed: SplitMix64.
 
 /// A generator; equal seeds give equal sequences.

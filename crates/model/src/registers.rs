@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Register offsets and fields (NVMe base specification 1.4, "Controller Registers").
 
 use crate::config::Config;

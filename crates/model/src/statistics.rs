@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A controller's counters: for tests, figures and the health log.
 
 /// Counters since the model was made.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Where a namespace's bytes are kept.
 
 use std::fmt;

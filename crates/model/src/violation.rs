@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Violations by the host: recorded, never performed.
 
 use std::fmt;

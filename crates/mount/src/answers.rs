@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Answers to reads: the kernel copies their data during the call, on a thread of its own, so that the device has its next requests.
 
 use super::asks::Data;

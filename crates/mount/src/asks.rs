@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The requests to the thread that has mounted the volume, and the errors that the kernel gets.
 
 use super::tree::{Number, Tree};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The volume's files, as the kernel uses them: what the operations on them share.
 
 use super::answers::Answers;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The kernel's requests. Names, attributes and folders are answered from the tree; the rest goes to the service.
 
 use super::asks::{Answer, Ask, Change, Place, Renaming, Space};

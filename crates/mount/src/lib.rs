@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The files of a volume as a folder of this machine, by FUSE.
 //!
 //! | module | contents |

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Mounts a volume's files, and unmounts them.
 
 use crate::asks::Ask;

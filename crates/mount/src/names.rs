@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Names that change: files that are made, removed and renamed. Each change is durable when it is answered.
 //!
 //! A volume removes and renames no file that is open. So an open file that is renamed is closed for a moment, and one whose name is

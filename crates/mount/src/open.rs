@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Open files of a mounted volume. All who have opened a file share the volume's one: it is open to write if any of them writes.
 
 use super::tail::Writer;

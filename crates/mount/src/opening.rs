@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Opening and closing files, and reads.
 
 use super::files::{Done, Files, MOVE_BYTES};

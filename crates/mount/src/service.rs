@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The thread that has mounted the volume: it has many of the kernel's requests under way.
 
 use super::asks::{Ask, Space, errno};

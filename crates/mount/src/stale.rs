@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Pages of the kernel's cache that a write past the cache has made stale.
 //!
 //! A file that is open to read and write bypasses the page cache, because only then the kernel refuses to

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The end of a file that is written: what the volume does not have yet.
 //!
 //! A volume takes whole blocks at a file's end, programs write bytes. The bytes of a last block that is not full stay in memory: the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The volume's flat names as folders and files: `a/b` is the file `b` in the folder `a`.
 
 use files::naming::misfit;

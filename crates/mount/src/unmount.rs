@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The end of a mount: its folder is removed although programs may still use it.
 //!
 //! A program keeps the files that it has open, and its current folder: they are served until it lets go of them, and the kernel then

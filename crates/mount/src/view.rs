@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What the kernel sees of the tree: attributes, and folders, which are only there.
 
 use super::files::MOVE_BYTES;

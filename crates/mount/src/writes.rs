@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What programs have written and the volume does not have yet.
 //!
 //! The end of each file that is written ([`Writer`]) is in memory, at most [`MOVE_BYTES`] of it and what one write adds, until there is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The options of the fixed newstyle handshake (proto.md, "Option types"): each has one reply or several, and leaves the
 //! session in the handshake, in transmission or at its end.
 

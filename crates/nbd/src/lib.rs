@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A server of the [Network Block Device protocol] over any [`block::Device`], without I/O of its own.
 //!
 //! | module | contents |

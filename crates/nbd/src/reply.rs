@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The replies to requests that the device has ended.
 
 use crate::wire::{self, Errno, chunk};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One connection as the protocol sees it: bytes in, requests and replies out, no I/O.
 //!
 //! Owns what a client has agreed on and the part of a message that has arrived; never more of it than [`MAX_HELD_BYTES`]. A

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The protocol's numbers, and the encoders of replies. All integers are big-endian (proto.md, "Protocol phases").
 
 /// First bytes of a server: "NBDMAGIC".

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Writes the fault matrix as a table: `docs/faults.md`.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used)]
 

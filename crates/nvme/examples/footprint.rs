@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Every entry point of the driver, once, over a platform that is only volatile memory: what
 //! `make figures ONLY=nvme` measures the size of. It is never run against a drive.
 

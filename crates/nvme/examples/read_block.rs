@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Reads a block of a drive: here a model in memory, which needs no hardware.
 
 use straightway_model::{BusMemory, Config, Model};

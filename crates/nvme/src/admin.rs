@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The admin queue: one command at a time, and event requests that wait in the controller.
 
 use crate::command::{Command, admin};

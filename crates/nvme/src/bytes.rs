@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Little-endian fields out of a page. A field past the end reads as zero, so a parser never
 //! panics on a short page.
 

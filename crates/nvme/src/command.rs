@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Commands as the controller reads them (NVMe base specification, "Submission Queue Entry").
 
 use crate::memory::Sqe;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A controller from enable to shutdown (NVMe base specification, "Controller Initialization").
 
 use block::Buffer;

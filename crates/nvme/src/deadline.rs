@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Deadlines for the waits of slow paths.
 
 use block::Clock;

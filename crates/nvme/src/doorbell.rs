@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Doorbells: locked out during a reset, and shadowed in memory where the controller reads them
 //! there (NVMe base specification, "Doorbell Buffer Config command").
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Encodes requests as commands (NVM command set, "I/O Commands").
 
 use block::{Buffer, Error, Geometry, Operation};

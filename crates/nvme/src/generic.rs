@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Commands that the driver does not interpret: generic and vendor specific ones (NVMe base specification, "Opcodes").
 //!
 //! A controller accesses as much memory as a command tells it to, whatever the driver meant. So data that does not match the

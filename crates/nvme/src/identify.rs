@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Identify data structures, parsed once at the edge (NVMe base specification, "Identify").
 
 use crate::bytes::{array_at, u8_at, u16_at, u32_at, u64_at};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Run-time queries and settings of a controller: namespaces, log pages, features, events.
 
 use crate::admin::Admin;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The I/O path: `submit` encodes a command, `kick` rings one doorbell for all of them, `poll`
 //! reads one word of memory.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The memory that the driver needs, as const functions: the caller provides it.
 
 /// Bytes of a submission queue entry (CC.IOSQES = 6).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! An NVMe driver without an operating system, an allocator or locks on the I/O path.
 //!
 //! It runs unchanged in user space over VFIO, without an IOMMU, and in firmware. The machine is

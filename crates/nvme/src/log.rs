@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Log pages (NVMe base specification, "Get Log Page").
 
 use crate::bytes::{array_at, u8_at, u16_at, u32_at, u64_at, u128_at};

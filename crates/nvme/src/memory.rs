@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The crate's only module with `unsafe`: memory that the controller also writes, and the lock
 //! around the admin queue.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Opens a controller and its queues with memory from an allocator.
 //!
 //! [`Controller::enable`] and [`QueuePair::create`] take memory that the caller has sized and

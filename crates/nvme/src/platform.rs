@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What the driver needs from the machine: two small traits, and a clock.
 //!
 //! [`Registers`] is the controller's function on the bus: its registers and its interrupts.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Power states and autonomous transitions between them (NVMe base specification, "Power Management").
 //!
 //! A controller that enters a non-operational state by itself when it is idle answers the next command late by its entry and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Physical region pages (NVMe base specification, "PRP Entry and PRP List").
 //!
 //! PRP1 is where the data starts, at any dword. If the rest fits one more page, PRP2 is that page;

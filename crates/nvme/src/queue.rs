@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! An I/O queue pair from creation to deletion: its rings, its slots and its PRP lists.
 //!
 //! What happens per request is in `io`; what happens when a command is overdue, in `service`.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Which controllers have which quirk.
 //!
 //! Facts that Linux's driver had to learn, by PCI identifiers or Identify data. An entry says

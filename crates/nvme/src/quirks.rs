@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Quirks: known defects of controllers, and what the driver does about each.
 //!
 //! A quirk is found by the function's PCI identifiers before the controller is enabled, by Identify data afterwards, or named

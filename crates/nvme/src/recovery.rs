@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Recovery: abort, then delete the queue, then reset the controller, then give it up.
 //!
 //! A queue pair calls these from its slow path, when a command is overdue. Each step is bounded by

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The controller's registers (NVMe base specification, "Controller Properties").
 
 use crate::platform::Registers;

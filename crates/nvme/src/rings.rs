@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A queue pair's two rings, and how much of them the doorbells have published.
 //!
 //! The functions on the I/O path are inlined: they do not depend on the platform, so a firmware

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A queue pair's slow path: deadlines, recovery, and reporting every outstanding command.
 
 use core::ops::Deref;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Which commands are outstanding: each has a slot from submission to its one report.
 //!
 //! A command's identifier is its slot's index and a generation, so that a duplicate or late

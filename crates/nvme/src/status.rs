@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Status codes (NVMe base specification, "Status Field"; NVM command set, "Status Codes").
 
 use core::fmt;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Waiting for completions: by polling, by interrupt, or by polling first.
 
 use core::ops::Deref;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! When a queue pair's slow path runs, and which commands it found overdue.
 
 /// Empty polls between two deadline checks; each reads the clock and checks one slot.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The paths that exist: one table, [`KINDS`], from which every name, property and help text comes.
 //!
 //! No property is derived from the spelling of a name. A new path needs a row here and the code

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The C library's functions that this one replaces.
 //!
 //! A function with a variable number of arguments has all that it may get here: on Linux's calling

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The file: its name, its descriptors, and its bytes, which are those of a shared map.
 //!
 //! A descriptor of it is one of an empty file in memory with the same size, sealed and opened to write:

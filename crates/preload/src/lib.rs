@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A library for `LD_PRELOAD`, by which an unchanged program opens a shared map as a file.
 //!
 //! | module | contents |

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The C library's own functions, behind the ones of `calls`.
 #![allow(unsafe_code)]
 

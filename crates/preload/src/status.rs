@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What `stat` and `lseek` say of the file: that of its shape, with data from end to end.
 //!
 //! The shape has no data, and its mode lets no one read it: `cp` would make a hole of it.

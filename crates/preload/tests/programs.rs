@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Programs that nobody here wrote open a shared map as a file.
 #![allow(clippy::panic)]
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Stores an array of samples in a volume, and reads it back into memory that NumPy uses without a copy: samples.py DEVICE"""
 
 import sys

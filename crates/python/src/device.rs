@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! An open device.
 
 use crate::error::{exception, of_request};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! An error of the library as an exception of `straightway`.
 
 use library::error::{Fault, Status};

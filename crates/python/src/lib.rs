@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `straightway._native`: devices and volumes for Python. The package around it is in `python/straightway`.
 //!
 //! | module | contents |

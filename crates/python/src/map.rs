@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A file of a volume, or a device, as memory that Python's objects share.
 //!
 //! `unsafe` is here for the buffer protocol: what it lends stays mapped as long as a view of it exists, because a map with views is

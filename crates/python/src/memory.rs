@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A device's memory as a buffer of Python, and Python's buffers as memory.
 //!
 //! `unsafe` is here for the buffer protocol: what it lends is memory that stays mapped as long as the object that lends it.

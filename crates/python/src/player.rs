@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A playback in progress.
 
 use crate::{Given, detached};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A recording in progress.
 
 use crate::memory::Borrowed;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A mounted volume and its files.
 
 use crate::error::exception;

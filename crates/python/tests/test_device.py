@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """A device: calls that wait, requests, memory, and what is refused."""
 
 import asyncio

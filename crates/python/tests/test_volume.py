@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """A volume as a mapping of names to file objects, and what is refused."""
 
 import io

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A recording's recorders: one, or two that take turns from segment to segment.
 
 use crate::producer::Loss;

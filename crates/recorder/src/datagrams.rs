@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Sends datagrams at a rate, so that a block is not a burst that overflows a receiver's buffer.
 
 use std::io::ErrorKind;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Datagrams that the kernel dropped because its buffer was full: the last column of
 //! `/proc/net/udp`, in the line with the socket's inode.
 

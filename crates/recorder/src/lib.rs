@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Recording and playing: a stream's source or sink has a separate thread, so that the volume never
 //! waits for a pipe or a network.
 //!

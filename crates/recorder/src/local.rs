@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A volume mounted by this process, for streams.
 
 use crate::Streamed;

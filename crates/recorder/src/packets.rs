@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Datagrams as a recording of packets with their arrival times.
 
 use crate::drops;

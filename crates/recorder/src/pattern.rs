@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Bytes that encode their own offset: each aligned group of eight bytes is its offset,
 //! little-endian. Missing, duplicated or misplaced data is detected immediately.
 

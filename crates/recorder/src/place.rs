@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The source or the sink of a stream, as the user writes it.
 
 use std::path::PathBuf;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A playback from its settings: a file of a volume, at a rate, each block when it is due.
 
 use crate::place::{Place as End, To};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The thread that fills a recording's buffers on time.
 //!
 //! A pattern and a plain file are always ready: block n arrives at the time given by the rate, and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One recording on a volume mounted by this process: its threads, and the loop between them.
 
 use crate::Streamed;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A volume mounted by a storage coprocessor, and its streams: this processor fills and empties
 //! blocks in the shared memory. The coprocessor handles deadlines, commits and the drive.
 

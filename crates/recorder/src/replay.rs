@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Recorded packets as datagrams, sent with the distances at which they arrived.
 
 use crate::{WAIT, datagrams};

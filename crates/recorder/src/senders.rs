@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The senders of a `tcp://` source, one after another.
 
 use crate::losses::Tally;

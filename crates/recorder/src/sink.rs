@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The sink of a playback, and the thread that writes to it.
 
 use crate::datagrams::Datagrams;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Open sources of a recording.
 
 use crate::losses::Tally;

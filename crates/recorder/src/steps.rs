@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! How far the wall clock was set between two datagrams.
 //!
 //! The kernel stamps a datagram by the wall clock, which is set forward and back (settimeofday(2), a step of NTP). The clock that counts

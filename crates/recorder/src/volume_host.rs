@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The owner of the volume during a stream: this process or a coprocessor.
 
 use crate::Streamed;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The address of a server: TCP, or a Unix socket.
 
 use devices::failure::{Exit, Failure, Result};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A device, or a file of a volume, given to others as a disk: what every way has in common.
 //!
 //! One thread owns the device and everything that clients see. While the device is idle it sleeps in poll(2) for them; while

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a series of measurements says, and with what certainty.
 //!
 //! Rounds of one measurement are a time series: neighbours resemble each other, so the usual intervals are too narrow. Each

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Seeded randomness: the same seed gives the same figures on every machine.
 
 use rand_chacha::ChaCha8Rng;

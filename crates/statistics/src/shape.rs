@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The shape of a set of times: density, and the tail as a complementary distribution.
 //!
 //! The density is a kernel estimate over the logarithm of time, and shows a shape only: where the

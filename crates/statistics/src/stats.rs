@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Means and their confidence intervals.
 //!
 //! Rounds of one cell are a short time series, not independent draws: a drive that is collecting

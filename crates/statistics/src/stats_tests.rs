@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 use super::*;
 
 /// A series with mean 100 whose neighbours are correlated by `rho`; 0 is independent draws.

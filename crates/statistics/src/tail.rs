@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The tail of a series in time: percentiles, and how rare a miss is.
 //!
 //! Latencies come in bursts: a stall delays a hundred consecutive requests, and a hundred such

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Whether a result was still changing while it was measured.
 //!
 //! A drive that warms up, throttles or runs out of clean blocks changes from round to round in one

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The end of the warm-up in a series.
 //!
 //! The first operations fill caches, page tables and the drive's own tables. Their number is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! An open file of a volume: reads and appends of any length, through buffers that the device reaches.
 
 use super::{Error, Volume};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Messages gathered into blocks.
 //!
 //! The program adds messages, from its thread; a thread of the library hands in what has waited long enough, so that a slow

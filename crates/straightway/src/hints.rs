@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Hints for programs: options of the command in the words of the library.
 //!
 //! A hint that is a command to run stays: the user can run it beside the program.

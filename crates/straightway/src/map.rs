@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A file of a volume, or a device, as memory of a program that is not the command: served by a thread of the library.
 
 use super::thread::{Thread, joined, spawn};

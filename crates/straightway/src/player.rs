@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A playback of a file to a program: blocks at their time, read ahead by a thread of the library.
 
 use super::thread::{Thread, joined, spawn};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A recording of what a program hands in: messages or blocks with their arrival times, written by a thread of the library.
 
 use super::gatherer::{Full, Gatherer, Refused};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The threads of the library, each with a device of its own.
 
 use super::Error;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A volume for programs that are not the command: opens, lists, renames and removes.
 
 use super::{Error, Options, VolumeFile, open_options, route_of};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Records 20 blocks of 64 KiB into a file of a volume on a RAM disk, with a deadline for each.
 
 use std::pin::pin;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Gaps in a recording, and the file that names them.
 //!
 //! The companion file has a line of 64 bytes for each gap: four numbers, right-aligned, with a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! From one file to the next without a pause: two recorders take turns, and share one set of buffers.
 //!
 //! While the old recorder's last blocks are written and made durable, the new one's first blocks are already

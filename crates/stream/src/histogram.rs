@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Latencies in buckets of powers of two, counted without loss and without memory.
 
 /// Buckets of a [`Histogram`].

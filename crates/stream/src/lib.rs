@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Recording and playing files of a volume at a fixed rate, with every deadline counted.
 //!
 //! * [`Recorder`]: a ring of buffers between a producer with its own clock and the drive. Space is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! When the n-th block is due at a fixed rate, without drift.
 
 /// The times at which blocks of one size are due at a rate.

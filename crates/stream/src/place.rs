@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A place in a ring: one block, from the moment its buffer is filled until it is empty again.
 
 use block::{Buffer, Device};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Playing: from a file to a consumer that wants each block at its time.
 
 use core::cell::{RefCell, RefMut};

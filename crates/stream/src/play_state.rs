@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A playback's ring: blocks being read, ready, and with the consumer.
 //!
 //! The ring is strict: `issued >= submitted >= ready >= delivered >= returned`, and block n is in

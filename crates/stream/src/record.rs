@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Recording: from a producer with its own clock to a file, through a ring of buffers.
 
 use core::cell::{Cell, RefCell, RefMut};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A recording's ring and its counters: where each block is, and what is submitted next.
 //!
 //! The ring is strict: blocks leave it in order of arrival. Four counters that only grow describe

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A stream's counters, as plain values.
 
 use crate::Histogram;

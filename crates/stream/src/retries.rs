@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Pieces that failed and wait to be submitted again, each at most a bounded number of times.
 
 use block::Buffer;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A recording's metadata work: reserving ahead, looking up the map, writing gap lines, making the
 //! size durable. One operation at a time, in one future.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A recording on a full volume whose caller can free space, or cannot.
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Playbacks on a drive with a speed, on simulated time.
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 

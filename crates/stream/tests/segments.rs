@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A recording that goes on from file to file, on a drive with a speed and on simulated time.
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 

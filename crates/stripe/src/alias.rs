@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One buffer for the same write on several members.
 //!
 //! This is the crate's only module with `unsafe`.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A member's label: which array it is part of, and what a mirror remembers between uses.
 //!
 //! | offset | size | field (little endian) |

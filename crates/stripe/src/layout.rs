@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Where a block of a striped array lies: as in `rtl/raid0/raid_split.sv`.
 
 use crate::MOST_MEMBERS;

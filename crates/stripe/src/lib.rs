@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Several block devices as one [`Device`](block::Device): striped ([`Striped`], RAID-0) or as copies
 //! ([`Mirror`], RAID-1), over members of any kind.
 //!

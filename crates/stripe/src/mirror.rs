@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A mirror (RAID-1).
 
 use crate::label::{ArrayKind, Label, MirrorState};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The labels of all members: written, read, and compared before an array is used.
 
 use crate::label::{ArrayKind, LABEL_BYTES, Label, MirrorState};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A striped array (RAID-0).
 
 use crate::layout::Layout;

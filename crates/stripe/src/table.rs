@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A fixed table of what is in progress, and rings of its indices.
 
 /// A ring of up to `N` indices.

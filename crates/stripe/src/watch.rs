@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What happens to an array's members, for its owner.
 
 use block::Error;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Mirrors: against a plain model while members fail and return, across power cuts, and the bounds of a rebuild.
 #![allow(clippy::unwrap_used, clippy::panic)]
 

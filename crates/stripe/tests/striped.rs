@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Striped arrays against a plain model, with every error on every member, and the layout of the hardware.
 #![allow(clippy::unwrap_used, clippy::panic)]
 

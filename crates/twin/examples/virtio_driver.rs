@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A virtio-blk driver that was not written for this device: the crate `virtio-drivers`, over the
 //! registers of the verilated core.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The twin for C and C++: `rtl/sim/twin.hpp` declares the same functions.
 //!
 //! `unsafe` is only here, for arguments from C that Rust cannot check: pointers with lengths, and

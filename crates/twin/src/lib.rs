@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The software's volume as a twin for simulations of the hardware: the same operations in one
 //! process, on a disk in memory that can lose its power at any write or flush.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A volume, its disk and its open files.
 //!
 //! [`Twin`] owns all of them. Mounting builds the volume from its parts and unmounting takes it

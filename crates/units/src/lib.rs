@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Sizes, times and names as the user writes and reads them.
 //!
 //! Sizes are [`Size`], times [`Time`]. A unit is never guessed: `4q` is an error, and so is a time without a unit.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Names as a terminal shows them.
 
 /// Characters that a terminal does not show, or that change the order of others: Unicode's bidirectional controls (UAX #9, 2),

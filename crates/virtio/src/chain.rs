@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A driver's request (5.2.6): 16 bytes that say what it does, its data, and a byte for its status, in a chain of descriptors that may
 //! divide them anywhere (2.7.4). Everything is read from the driver's memory once, and then checked.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a driver sees: the features (5.2.3), and the configuration space (5.2.4), whose integers are little-endian.
 
 use block::Geometry;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The device's side of virtio-blk (Virtual I/O Device specification 1.2, 5.2 "Block Device") over any [`block::Device`], without a
 //! transport of its own.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The virtqueues of one driver (2.7, "Split Virtqueues"), between its memory and the engine.
 
 use crate::chain::{Asked, Broken, Chain, DONE, FAILED, UNSUPPORTED};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Writes the table of `docs/bit-rot.md`.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used)]
 

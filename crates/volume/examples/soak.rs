@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A long crash search: random runs from every start, on every core, until STATES states were seen.
 //!
 //! Usage: `soak [STATES] [SEED]`; the seed is printed; give it again to repeat a run.

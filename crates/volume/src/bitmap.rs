@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The allocation bitmap of a group: a bit a unit, set when it is in use. `FORMAT.md`, "Bitmap".
 
 use crate::bytes::{get_u32, get_u64, put, put_u32, put_u64};

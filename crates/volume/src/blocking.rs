@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Blocking calls: a future run to its end, and whole transfers.
 //!
 //! Data requests must not be outstanding when one of these begins, because their events would have

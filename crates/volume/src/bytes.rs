@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Little-endian fields of a node, without panics: a field past the end reads as zero and is not
 //! written. Offsets come from [`crate::layout`], so neither happens.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Checking a volume: every slot, every leaf, every bit. Reads all metadata.
 
 use block::Device;

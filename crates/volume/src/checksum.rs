@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! CRC32C (Castagnoli), the one checksum of the format: over nodes, names and data.
 //!
 //! A node's checksum covers the volume's identity, the node's byte address and the node itself

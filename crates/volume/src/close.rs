@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Closing a file.
 
 use core::future::{Future, poll_fn};

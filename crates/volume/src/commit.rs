@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Making appended data part of the file. `FORMAT.md`, "Operations" and "Sync".
 
 use core::future::{Future, poll_fn};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Making several small files in one operation, so that they share its flushes. `FORMAT.md`,
 //! "Operations".
 

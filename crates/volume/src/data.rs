@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Data: straight between the caller's buffer and the device, one command a call.
 
 use block::{Buffer, Device, Operation, Request};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Giving free space back to the device (NVMe's Deallocate, ATA's TRIM). `FORMAT.md`, "Operations".
 
 use block::Device;

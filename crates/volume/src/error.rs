@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Errors, and what to do about them.
 
 use core::fmt;

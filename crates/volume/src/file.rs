@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The table of open files: what an append or a read needs, so that neither reads metadata.
 
 use crate::Error;

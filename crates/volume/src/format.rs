@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Making a volume.
 
 use block::{Buffer, Device, Geometry};

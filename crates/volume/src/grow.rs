@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The end of a file's map, and adding an extent to it.
 
 use block::Device;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The volume's state, and how one metadata operation at a time moves nodes.
 //!
 //! A metadata operation is a future. It never polls the device: [`Volume::poll`] does, returns data

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The on-disk layout: the offsets of `FORMAT.md`, and the arithmetic of a volume's regions. A test
 //! compares these constants with the table in that document.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Named files on a raw block device: one format for software, firmware and hardware, safe at
 //! every power cut. `FORMAT.md` has every byte and the argument for every ordering.
 //!

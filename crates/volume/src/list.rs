@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Queries: files, space, the volume itself.
 
 use block::Device;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Maps a file's units to the volume's: at most two leaves under the slot.
 
 use core::future::Future;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Finding a name: its two buckets, eight slots each, as many slots per read as the memory holds.
 
 use block::Device;

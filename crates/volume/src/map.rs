@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A file's map: extents, index entries and the leaves that hold them. `FORMAT.md`, "File map".
 //!
 //! Units of a file are counted from 0, checksum units included. An entry may be longer than what

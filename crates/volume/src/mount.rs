@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Mounting and unmounting.
 
 use block::{Buffer, Device, Lent, Operation as Request, blocking as device};

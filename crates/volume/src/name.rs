@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! File names: 1 to 64 bytes of UTF-8, and the two buckets that a name may be in.
 
 use crate::layout::Shape;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The orderings that the protocol relies on, each with its name and its argument, so that a test
 //! can remove each one and see a power cut break the volume. `FORMAT.md`, "Rules of change".
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Reading a pair: the newest valid member wins. `FORMAT.md`, rules R1 to R4.
 
 use core::future::Future;

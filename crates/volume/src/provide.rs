@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Supplies what a transfer waits for: space, the map, room for checksums. Also handles a lack of
 //! space: give back what is unused, then retry.
 

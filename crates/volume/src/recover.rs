@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Completing or undoing, at mount, the one operation that a power cut may have left half-way.
 //! `FORMAT.md`, "Recovery".
 

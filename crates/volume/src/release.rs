@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Giving units back, from the end of a file's map. `FORMAT.md`, "Operations".
 
 use block::Device;

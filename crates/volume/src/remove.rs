@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Removing files, and giving their units back.
 
 use core::future::Future;

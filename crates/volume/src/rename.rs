@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Renaming: the file moves to a slot of its new name's buckets. `FORMAT.md`, "Operations".
 
 use block::Device;

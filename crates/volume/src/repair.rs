@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Repairs what a check can prove. Nothing here touches data, a slot that cannot be read, or the
 //! only valid copy of anything.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Reserving space: the one operation that allocates, always ahead of the data.
 //! `FORMAT.md`, "Operations".
 

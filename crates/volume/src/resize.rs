@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Making a volume longer or shorter. `FORMAT.md`, "Resize".
 
 use block::Device;

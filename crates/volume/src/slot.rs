@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A file slot: name, size, and the root of the file's map. `FORMAT.md`, "File slot".
 //!
 //! The header is decoded into a plain value; the map entries stay in the node's bytes.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The device requests of an operation, in order: barriers, reads and writes. An operation makes
 //! its list in one go, and one loop executes it, so the code that submits, waits and retries exists
 //! only once.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Checksums of data: CRC32C of each 64 KiB of a file, kept in checksum units of the file's own
 //! map. `FORMAT.md`, "Checksums of data".
 //!

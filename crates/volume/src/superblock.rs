@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The superblock: a pair, far apart, with the volume's shape and the one operation record.
 //! `FORMAT.md`, "Superblock".
 

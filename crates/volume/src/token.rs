@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Access to node SLOT, checked by the compiler: the buffer that holds the current slot.
 //!
 //! The types are zero-sized: they cost nothing at run time.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Moving a file's bytes: one buffer to or from one file, in as many device commands as it takes.
 //!
 //! A [`Transfer`] lends pieces of its buffer to the device, splits one where the volume returns

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Visiting every unit that a file owns, its leaves included.
 
 use block::Device;

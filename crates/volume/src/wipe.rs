@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Removing a volume: its two superblocks, and nothing else.
 
 use block::{Buffer, Device};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Links the application for its place in a context's addresses.
 
 fn main() {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What the contexts' pages are stored on: ranges of the drive, or files of its volume.
 
 use core::sync::atomic::{AtomicU64, Ordering};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The firmware's configuration from the machine's description: its window, the memory that the
 //! drive may reach, which drive to use, and the mode. Every fixed number of a board is here or in
 //! its linker script.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The self-test and the benchmark: sequential reads and writes of the whole drive, eight commands
 //! of 128 KiB in flight, without the ring. What is read is compared with what the main CPU wrote by
 //! another path, and vice versa.

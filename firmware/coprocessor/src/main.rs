@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The storage coprocessor: an NVMe drive and the volume on it, served to a main CPU through shared
 //! memory (`docs/coprocessor.md`). No operating system, no heap, one loop.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Storage as memory: serves the faults of the application on the second hart
 //! (`docs/coprocessor.md`, "Mapped storage").
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The firmware's memory: sections whose sizes are fixed here, each handed out once.
 
 use core::ptr::NonNull;

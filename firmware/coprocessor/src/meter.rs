@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Measures serving: counts the instructions of the main loop's iterations that made progress, and
 //! logs them when the last client has detached. Empty without the feature `check`.
 

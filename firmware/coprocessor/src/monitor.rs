@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The second hart: runs the contexts in U-mode on their page tables, one at a time, and turns their
 //! faults and calls into requests to the first hart.
 //!

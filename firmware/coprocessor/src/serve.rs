@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The main loop: serves clients' commands until power-off.
 
 use core::convert::Infallible;

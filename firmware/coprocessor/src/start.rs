@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! From reset to `main`: one hart runs, the others wait forever (with the feature `mapped` the second
 //! one waits to be woken, see `monitor`); sets up the stack, cleared memory,
 //! and the trap handler for the watchdog's timer and every fault.

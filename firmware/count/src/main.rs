@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `crates/figures/examples/driver_count` for other processors: a program of Linux without a library, which QEMU runs in user mode.
 //!
 //! It counts each scenario once, one after the other, without arguments: BURSTS has their order and lengths.

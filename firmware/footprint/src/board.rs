@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A board: registers and a timer at fixed addresses, identity-mapped memory.
 
 use core::ptr::{NonNull, read_volatile, write_volatile};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Every entry point of `volume`, with names, options and buffers that the compiler cannot see
 //! through.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Every entry point of the driver and of volumes, once, on a bare machine. It is linked and
 //! measured, never run.
 #![no_std]

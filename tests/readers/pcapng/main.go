@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 // Prints the packets of a pcapng file as gopacket's reader finds them, a line of JSON for each, and a last one with what the
 // interfaces' statistics count: usage: pcapng FILE
 package main

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The operations on a volume's files, many of them under way.
 //!
 //! Threads that have the same file open share the volume's, one to read and one to write.

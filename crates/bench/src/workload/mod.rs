@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A workload's files on a volume.
 //!
 //! A volume has one user at a time, so the workload's threads send their operations to the thread

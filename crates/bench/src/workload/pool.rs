@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Buffers for the operations under way.
 
 use block::Buffer;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The thread that has mounted the volume of a workload.
 
 use super::Letter;

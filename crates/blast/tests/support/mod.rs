@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! For the tests of this crate.
 
 /// The seed of a randomised test: `STRAIGHTWAY_SEED`, or a new one, which is printed.

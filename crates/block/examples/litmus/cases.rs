@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Litmus tests of the barriers that are between two processors of one system as well: two threads do their part of a protocol at
 //! the same time, many times, with its barriers and without. With them the outcome that they forbid must never be seen. Without them it
 //! may be, if the processor reorders; then the rounds could have shown it.

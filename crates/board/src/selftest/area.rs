@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The tested range of a device: what each of its blocks should have, and transfers that are checked against that.
 
 use super::pattern::{Damage, Pattern};

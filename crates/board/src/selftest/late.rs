@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Commands that are late on purpose. The driver's deadline is so short that the drive misses it; what the driver then does (Abort,
 //! deleting the queue, a reset) must end each command once, and leave a drive that works and memory that stays as it is.
 

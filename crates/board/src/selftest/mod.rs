@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Tests a drive and the board around it: bounded, over every path that the host has, with data that explains its own defects.
 
 mod area;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Data whose every line of 64 bytes says which block, pass and place it belongs to, so that a wrong block explains itself.
 //!
 //! A line has seven words of noise from the seed, the block, the pass and the line's place, and one word with the block and the

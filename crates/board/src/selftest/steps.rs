@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The steps on one open path, in order.
 
 use super::area::{Area, Fault, MARGIN_BYTES, Span};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A device with one defect each, over the model controller: every one is found and named.
 
 use super::*;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a check of this machine found, as it is printed and reported.
 
 use linux::doctor::{Check, State};

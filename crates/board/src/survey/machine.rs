@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The machine around the drives: kernel, processor, pages, the firmware's description, limits, modules, the kernel's log.
 
 use super::reader::Reader;

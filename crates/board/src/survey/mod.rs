@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What `doctor --report` writes: everything about a machine and its NVMe drives that helps to answer a question about them.
 //!
 //! It only reads: files of the kernel, and Identify commands to drives that the kernel's NVMe driver holds. A drive on another

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The drives' PCI functions and the bridges above them, from sysfs: identifiers, link, errors, interrupts.
 
 use super::reader::Reader;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Reads the kernel's small files, and records each one that could not be read.
 
 use schemars::JsonSchema;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Reads by every path that leads to a drive, and whether all of them read the same.
 
 use block::blocking;

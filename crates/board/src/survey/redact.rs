@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Removes what identifies a machine, its network, its users or its drives from a report.
 //!
 //! Every string of the report passes through here as the last step, so a new item of the report needs no care of its own. A

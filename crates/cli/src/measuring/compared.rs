@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Comparisons by a bench: the common options and output of all verbs that make one.
 
 use super::setup::Ready;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Makes a bench from the user's options: which drive, whether it may be destroyed, how much of it.
 
 use crate::choices;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `straightway array DEVICE`: makes, shows and rebuilds stripes and mirrors.
 
 use crate::Context;

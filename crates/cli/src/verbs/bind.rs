@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `straightway bind DEVICE`: binds a drive to vfio-pci, to CharIO or to no driver, until
 //! `release`.
 

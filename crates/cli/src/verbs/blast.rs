@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `straightway blast DEVICE DATABASE QUERY`: a nucleotide search in a BLAST database on a volume, or in a folder.
 
 mod database;

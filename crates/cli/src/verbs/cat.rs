@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `straightway cat DEVICE NAME...`: files of a volume, one after the other, to standard output.
 
 use crate::Context;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `straightway check DEVICE`: checks a volume, and repairs damage if the repair can be proved
 //! right.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `straightway command DEVICE QUEUE OPCODE`: a generic or vendor specific command, by the straight path.
 //!
 //! Each command is refused unless the user names it (`--allow NAME`), and each that may change the drive or its data also unless

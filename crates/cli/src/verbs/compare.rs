@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `straightway compare DEVICE`: measures what each path to a drive costs.
 
 use crate::Context;

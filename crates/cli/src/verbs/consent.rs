@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The arguments that say whose data may be lost, of `format` and `wipe`.
 
 use crate::Context;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `straightway cp DEVICE NAME COPY`: copies a file within a volume.
 
 use crate::Context;

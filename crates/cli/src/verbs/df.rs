@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `straightway df [DEVICE]...`: the space of volumes.
 
 use crate::Context;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `straightway doctor [DEVICE]`: what this machine supports, what is missing, and how to fix it; `--report FILE` writes a report
 //! for a question about a board.
 

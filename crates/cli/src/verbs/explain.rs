@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `straightway explain DEVICE|RUN.json`: finds what limits a path, and confirms it by experiments.
 
 use crate::Context;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `straightway export DEVICE NAME... FILE`: a recording as files that other tools open.
 
 mod description;

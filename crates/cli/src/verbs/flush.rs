@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `straightway flush DEVICE NAME ADDRESS`: a window of physical memory back to a file of a volume.
 
 use crate::Context;

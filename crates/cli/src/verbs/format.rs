@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `straightway format DEVICE`: creates an empty volume.
 
 use crate::Context;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `straightway get DEVICE NAME [FILE]`: a file of a volume to a file or standard output; `get DEVICE NAME... FOLDER` several.
 
 mod live;

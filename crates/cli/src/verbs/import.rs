@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `straightway import FILE`: results of fio as a table, a report, JSON and CSV.
 
 use crate::Context;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `straightway info DEVICE`: everything that a drive reports about itself.
 
 use crate::Context;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `straightway label DEVICE [LABEL]`: shows or changes the label of a volume.
 
 use crate::Context;

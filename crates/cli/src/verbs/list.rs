@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `straightway list`: the drives in sysfs, what uses them and what is on them.
 
 use crate::Context;

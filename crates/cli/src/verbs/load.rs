@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `straightway load DEVICE NAME ADDRESS`: a file of a volume into a window of physical memory.
 //!
 //! CharIO moves the data between the drive and the window, in which an accelerator or another processor finds it; the main

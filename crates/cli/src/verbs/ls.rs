@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `straightway ls DEVICE`: the files of a volume.
 
 use crate::Context;

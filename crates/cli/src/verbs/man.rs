@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `straightway man [DIR]`.
 
 use crate::{Context, arguments, manual};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `straightway map DEVICE [NAME] -- COMMAND`: runs a command that sees a file of a volume, or the
 //! device, as a file that is mapped.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `straightway mv DEVICE OLD NEW`: renames a file of a volume.
 
 use crate::Context;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `straightway periodic DEVICE`: a periodic task with several priorities, loads and paths.
 
 use crate::Context;

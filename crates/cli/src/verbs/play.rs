@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `straightway play DEVICE NAME`: plays a file of a volume at a rate, each block when it is due.
 
 use crate::Context;

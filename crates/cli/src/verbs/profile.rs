@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `straightway profile DEVICE`: which functions take the processor's time.
 
 use crate::Context;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `straightway put DEVICE FILE [NAME]`: stores a file or standard input in a volume; `put DEVICE FILE...` files and folders.
 
 mod many;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `straightway read DEVICE`: reads a range of a drive to standard output, a file or a checksum.
 
 use crate::Context;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `straightway record DEVICE NAME`: records a stream into a volume, at its rate, with deadlines.
 
 use crate::Context;

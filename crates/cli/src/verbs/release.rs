@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `straightway release DEVICE`: returns a drive to the driver that it had.
 
 use crate::Context;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `straightway resize DEVICE [SIZE]`: makes a volume longer or shorter.
 
 use crate::Context;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `straightway rm DEVICE NAME...`: removes files from a volume.
 
 use crate::Context;

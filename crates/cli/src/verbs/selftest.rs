@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `straightway selftest DEVICE --destroy-data SERIAL`: tests a drive in a new board.
 
 use crate::Context;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `straightway serve DEVICE [NAME]`: a device, or a file of a volume, as a disk of others: `--nbd ADDRESS` as a Network Block Device,
 //! `--vhost-user SOCKET` as a virtual machine's, `--ublk` as a block device of this machine's kernel.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `straightway speed DEVICE|RUN.json...`: how each path depends on the processor's speed.
 
 use crate::Context;

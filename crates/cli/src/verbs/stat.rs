@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `straightway stat DEVICE [NAME]`: the status of a volume, or of a file in it.
 
 use crate::Context;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `straightway sustain DEVICE`: tests whether a path sustains a rate within a deadline.
 
 use crate::Context;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `straightway sweep DEVICE`: measures every path over block sizes, patterns, operations and
 //! depths.
 

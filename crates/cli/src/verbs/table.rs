@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `straightway table DEVICE NAME FILE`: the translation table of a volume's file, for the window of `rtl/smmu`.
 
 use crate::Context;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `straightway trace DEVICE`: where the time of each request goes.
 
 use crate::Context;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `straightway trim DEVICE`: gives the free space of a volume back to the drive.
 
 use crate::Context;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `straightway wipe DEVICE`: removes a volume.
 
 use crate::Context;

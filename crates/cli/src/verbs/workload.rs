@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `straightway workload NAME PLACE`: a simulated application on a file system, or on a volume.
 
 use crate::Context;

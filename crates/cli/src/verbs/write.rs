@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `straightway write DEVICE --destroy-data SERIAL`: writes standard input or a file to a drive.
 
 use crate::Context;

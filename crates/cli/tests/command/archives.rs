@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Archives: `put --tar` of what tar makes, and `get --tar` for tar to read.
 
 use crate::support::{Folder, json, ok, refused, run, run_with_input, stderr, volume};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Arrays of plain files.
 
 use crate::support::{Folder, get, json, noise, ok, refused, run, schema_names_all_keys, stderr};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `blast` on volumes and in folders, with a database of two sequences whose bytes are made here, as makeblastdb writes them.
 
 use crate::support::{

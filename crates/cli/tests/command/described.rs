@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What describes a recording's samples follows them into an export of some of its segments.
 
 use crate::formats::{SAMPLES, meta_of, put, record, refused};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What an export leaves out, or cannot have, is named and counted, and the exit status shows it.
 
 use crate::formats::{SAMPLES, mcap, mcap_record, meta_of, put, record, refused};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Recordings as files that other tools open.
 
 use crate::live::Take;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `command`: what is sent, and what is refused.
 
 use crate::support::{Folder, run, stderr, stdout};

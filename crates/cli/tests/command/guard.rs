@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What the command must never overwrite: files, its own source, a volume that another process has.
 
 use crate::support::{Folder, code, command, run, run_with_input, stderr};

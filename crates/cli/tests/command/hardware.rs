@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `hwfs:PATH`: which verbs such a drive supports, and what is refused without hardware.
 //! `rtl/test/test_hwfs_axi.py` runs the command on the verilated core.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The verbs that measure, as a user runs them: on memory, a file and the model controller.
 
 use crate::support::{Folder, command, measured, run, schema_names_all_keys, stderr, stdout};

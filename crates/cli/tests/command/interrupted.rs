@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Writers of a volume that conflict with another, are interrupted, or are killed.
 
 use crate::support::{

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What other processes see of a volume on which one records.
 
 use crate::formats::{SAMPLES, mcap};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The command's tests that run it. In one program, because linking takes longer than most of them.
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 

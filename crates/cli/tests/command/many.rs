@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Many files at once: `put` of folders, `get`, `ls` and `rm` with patterns.
 
 use crate::support::{Folder, code, command, json, ok, refused, run, stderr, volume};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Commands that read a file of a volume, or a device, through memory.
 
 use crate::support::{

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The files of a volume as a folder: ordinary programs read and write them.
 
 use crate::support::{Folder, code, command, json, noise, run, stderr, stdout};

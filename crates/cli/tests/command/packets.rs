@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Datagrams recorded with their arrival times, opened by tcpdump, and sent again.
 
 use crate::support::{Folder, code, command, json, ok, refused, stderr, stdout, volume};

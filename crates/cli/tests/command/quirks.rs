@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What `info` reports of a drive's quirks and power states, and `--latency-limit`.
 
 use crate::support::{json, ok, refused, run, stderr};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Recordings of samples: their times and blocks.
 
 use crate::formats::{SAMPLES, meta_of_file, record};

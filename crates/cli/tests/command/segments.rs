@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Recordings in segments, and rings of them, as a user runs them, on files.
 //!
 //! A busy machine may make a segment longer; it never makes one incomplete. So the tests compare what the segments hold.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Samples and messages of one sender after another.
 
 use crate::formats::{SAMPLES, mcap, mcap_record, meta_of, record};

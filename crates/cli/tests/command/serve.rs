@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A device and files of volumes as network block devices: a client of a few lines, and the tools that others use.
 
 use crate::support::{Folder, command, noise, ok, refused, schema_names_all_keys, volume};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Signatures on a device before a format: reported, wiped as wipefs does, and never changed by a
 //! command that is refused. Also how other tools recognise a volume.
 

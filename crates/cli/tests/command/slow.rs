@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Recordings of streams that fill no block in the time after which they shall be durable.
 
 use crate::interrupted::interrupt;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `record` and `play` as a user runs them, on files.
 
 use crate::support::{

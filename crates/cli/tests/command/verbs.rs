@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The command as a user runs it, on files, memory and the model controller: no drive, no root.
 
 use crate::support::{

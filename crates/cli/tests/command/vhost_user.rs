@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A device as a virtual machine's disk: a front end of rust-vmm with memory and a queue of its own.
 
 use crate::serve::Server;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Volumes on plain files and on the model controller.
 
 use crate::support::{

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The coprocessor's file entries (`docs/coprocessor.md`, "Entries").
 
 use volume::Name;

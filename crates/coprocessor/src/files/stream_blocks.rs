@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Streams of the coprocessor, command by command: beginning, blocks, end.
 
 use block::{Buffer, Clock};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The mailbox between the application's hart and the coprocessor's: one request and its answer.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};

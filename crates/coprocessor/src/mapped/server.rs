@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The frames: which page is in which, and which one makes space for another.
 //!
 //! ```text

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Page tables of a context (RISC-V privileged architecture, "Sv39: Page-Based 39-bit
 //! Virtual-Memory System").
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! An application's hart that walks the tables, with a translation cache that only an answer empties,
 //! beside the server: every state that they can reach together.
 

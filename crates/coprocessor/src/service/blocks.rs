@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Commands on blocks: from the ring to the drive's queue and back.
 
 use block::{Clock, Completion, Device, Operation, Request};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Commands that move a file's data: begun, submitted in order, answered when they have completed.
 
 use block::{Buffer, Clock, Device};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Commands on files of the volume: the coprocessor keeps the volume, clients keep numbers of open
 //! files. Several clients at the same time; each file that is open for writing has one writer.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Commands that look up or change metadata. One runs at a time, in one future that the caller
 //! pins; data keeps flowing in the meantime.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The coprocessor's side: sessions, and the commands that move blocks.
 //!
 //! The caller's loop calls [`Service::step`] with the drive's queue while clients work with blocks;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A client's playback: [`stream::Player`] reads ahead into the ring in the client's data, and each
 //! block is delivered when it is due.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A client's recording: its blocks are passed to [`stream::Recorder`] in place, and answered when
 //! their places are empty again.
 //!

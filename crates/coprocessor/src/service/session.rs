@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One client's session in the coprocessor: all state that decisions depend on is here, in its own
 //! memory. What the client writes is read once, checked, and not trusted otherwise.
 

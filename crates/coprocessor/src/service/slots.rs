@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The active streams, and their clients' requests.
 
 use volume::{Event, File};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Open files and active commands: clients' files, data commands, waiting commands.
 
 use volume::{Error, File, NAME_BYTES};

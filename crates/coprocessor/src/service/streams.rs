@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Record and play: clients' stream commands, checked and passed to the futures that run the
 //! streams. A stream has exclusive use of one of its client's files, whose number identifies the
 //! stream.

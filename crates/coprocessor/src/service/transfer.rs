@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A command that moves data between a client and a file: the volume's transfer, the requester, and
 //! what it waits for.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A window in ordinary memory, a coprocessor that serves a RAM disk in a thread, and a client that
 //! writes arbitrary words.
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used)]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `stripe:SIZE,DEVICE,...` and `mirror:DEVICE,...`: several devices as one.
 
 use super::Drive;

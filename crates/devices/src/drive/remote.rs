@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `tcp://HOST[:PORT]/NQN[?OPTIONS]`: a namespace of an NVMe/TCP target.
 
 use crate::failure::{Failure, Result};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Errors as the user reads them, and exit codes; those of a volume in `volume`.
 
 pub mod volume;

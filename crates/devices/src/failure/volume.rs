@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The volume's errors, in the words and the exit codes of the command.
 
 use crate::failure::{Exit, Failure};

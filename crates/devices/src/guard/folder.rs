@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A folder to which a verb writes several files: a report, the manual pages.
 //!
 //! Each of the files is an [`Output`]: refused if another file has its name, unless `--force` is

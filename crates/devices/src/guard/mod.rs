@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The guard: every write target passes through this module.
 //!
 //! | permission | created by | required by |

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The required value of `--destroy-data`.
 //!
 //! A drive is named by its serial number; a disk without one and a file, whether it is a disk itself or a model

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A local file or stream that a verb writes to.
 //!
 //! | existing target | without `--force` | with it |

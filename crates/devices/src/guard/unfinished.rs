@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The temporary file that becomes an output when it is complete.
 //!
 //! Its name is `.NAME.straightway-PID-N`, and its maker holds flock(2) on it. A command that was killed leaves it without a lock; the next

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Writes to pipes, terminals and sockets that a signal ends, although the other end is not read.
 //!
 //! A write of a blocking descriptor returns when all of it is taken, and signal handlers restart it. So every descriptor that can

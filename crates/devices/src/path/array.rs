@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Opens an array: each member by its own path, with memory that all of them can reach.
 
 use crate::drive::{ArrayDrive, ArrayShape, Drive};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Restores a drive's original driver and the machine's other settings on exit.
 //!
 //! A drive that `straightway bind` or its owner prepared is used and left as it is; any other is

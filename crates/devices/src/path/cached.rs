@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Short reads kept in memory over an open path: `--cache`.
 
 use crate::failure::{Failure, Result};

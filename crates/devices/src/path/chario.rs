@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The path through CharIO's driver.
 
 use crate::failure::{Failure, Result};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Hybrid direct I/O over an open path: `--hybrid`, and the paths that gather.
 
 use crate::failure::{Failure, Result};

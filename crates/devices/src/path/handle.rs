@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! An opened controller of any kind: a VFIO function, a function without an IOMMU, a model.
 
 use crate::failure::{Failure, Result};

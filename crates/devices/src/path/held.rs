@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The order in which a borrowed drive is released: first everything open on it is closed, then it
 //! is returned.
 //!

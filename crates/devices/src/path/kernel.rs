@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The paths through the kernel, to a drive or to a file; and memory.
 
 use crate::failure::{Failure, Result};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Which paths a drive has, and which of them a choice means.
 
 use super::PathChoice;

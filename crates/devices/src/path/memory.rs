@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Memory for buffers: each path can access a different kind of memory.
 
 use crate::failure::{Failure, Result};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Opens the block device of a drive by the requested path.
 
 pub mod array;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `--latency-limit`: what a drive's power states may delay a command by, on each path that can set it.
 //!
 //! The straight path's driver sets the feature itself (`nvme::Options::latency_limit_us`). The kernel's driver does so by its

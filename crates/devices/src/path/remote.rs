@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Opens a namespace of an NVMe/TCP target.
 
 use crate::drive::RemoteDrive;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The straight path: our driver on a controller of our own.
 //!
 //! [`Controlled`] owns the controller, the memory that it reaches and the loan of the function from

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A controller that fails in any step of its start is closed before its loan ends.
 
 use super::*;

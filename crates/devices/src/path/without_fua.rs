@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A device whose force unit access is not used: some drives, and some emulated ones, accept the
 //! flag and ignore it. Writes that need it are followed by a flush instead.
 

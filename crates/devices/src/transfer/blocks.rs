@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A range of a device as one end of a transfer: each piece is one request.
 
 use crate::transfer::pump::{End, Finished, Piece, State};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Moves a range of a device to or from a stream, with several requests in flight.
 //!
 //! The user sets the length of an operation; an operation longer than the device's largest transfer

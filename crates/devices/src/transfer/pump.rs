@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Moves a stream to or from a device in order, with many pieces in flight. The bytes are never
 //! copied.
 //!

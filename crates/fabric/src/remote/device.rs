@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Requests on an association.
 
 use super::{Clock, Command, Completion, Connect, FabricError, Geometry, Payload, Remote};

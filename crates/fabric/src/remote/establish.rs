@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Making an association: connections, identities, limits.
 
 use super::{Established, Remote};

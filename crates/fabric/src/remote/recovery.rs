@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What follows the loss of an association: it is given up, and made again; what it had not answered waits, goes again, or ends.
 //!
 //! | command | after the loss |

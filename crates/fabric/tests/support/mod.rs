@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A target in memory, written from the specification alone: it answers as its bytes arrive, in pieces of chosen lengths, and changes its answers as a test wants.
 #![allow(dead_code)]
 

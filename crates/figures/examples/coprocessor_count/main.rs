@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Counts the main CPU's instructions of a command over the ring, for `make figures ONLY=firmware`.
 //!
 //! The coprocessor's side runs between the counted parts, in the same process, over a RAM disk. Run

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Counts the driver's instructions per request, for `make figures ONLY=nvme`.
 //!
 //! Callgrind counts between two markers and writes a dump after each pair, so that every burst is

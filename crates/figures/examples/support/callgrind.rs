@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Markers that Callgrind understands (Valgrind manual, "Client requests"); on Arm and RISC-V those of QEMU's plug-in
 //! (`lab/count/marker.h`). Plain no-ops elsewhere.
 

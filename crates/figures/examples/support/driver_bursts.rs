@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The reads whose instructions are counted, between markers: by Callgrind on this machine (`driver_count`), by QEMU on others
 //! (`firmware/count`).
 //!

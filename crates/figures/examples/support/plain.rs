@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A drive whose registers and queues are plain memory, so that only the driver is counted.
 //!
 //! It answers admin commands immediately. I/O doorbells only store the index: `answer`, called by

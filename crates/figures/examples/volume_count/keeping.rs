@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The plain drive with contents: a volume must be able to read what it wrote.
 
 use std::cell::{Cell, RefCell};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Counts the instructions of data requests to a volume, and of the same requests to the driver
 //! alone, for `make figures ONLY=volume`.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Counts a volume's commands to a drive: `make figures ONLY=volume` runs it in the lab, where the
 //! drive's own trace is read too, and on memory, where every count repeats exactly.
 //!

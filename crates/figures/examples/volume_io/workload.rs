@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The same work on any device, phase by phase.
 
 use block::{Buffer, Device};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Streams that break a rule of MCAP 1.0: what can be found is in the file, and what is left out is counted.
 
 use super::Rebuilt;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The schemas and channels of a stream, collected from wherever they are in it: those that a gap has taken from the beginning are often
 //! repeated at the end, before the indexes.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Streams in any order that MCAP 1.0 allows, whole, cut and with a gap, beside the Rust reader of the format's own project: it judges what
 //! the stream has, and reads what is made of it.
 

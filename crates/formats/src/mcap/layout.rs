@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The bytes of MCAP: records of an opcode, a length and a content, all little-endian.
 
 use std::borrow::Cow;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! MCAP, the container of ROS 2's bags, read as far as a stream goes and written whole.
 
 mod definitions;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A whole MCAP file from a stream that may end anywhere, and of which parts may be missing.
 //!
 //! Whole chunks, attachments and metadata are copied as they are. Messages outside of chunks, and those of a chunk that ends early,

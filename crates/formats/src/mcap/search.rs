@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The next record behind bytes that are missing.
 //!
 //! Nothing marks where a record begins, so a place is taken for one if what follows fits together: a chunk, or an attachment, whose

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 use super::layout::{Chunk, Fields, MAGIC, Making, Record, op, records};
 use super::unpack::{Unpacked, unpack};
 use super::{Definitions, Rebuild, Rebuilt};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The records of a chunk, as far as they can be unpacked.
 
 use super::layout::{Chunk, Fields};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Writes chunks, their indexes and the summary of an MCAP file, in one pass.
 
 use super::Rebuilt;

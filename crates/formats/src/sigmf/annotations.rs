@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Which samples an annotation is of ("Annotation Segment Objects"), when samples before, between or behind them are left out.
 
 use super::start_of;

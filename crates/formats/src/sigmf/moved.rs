@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The metadata of a part of the samples: of a later segment, or of those beside segments that are missing.
 
 use super::{Base, HEADER, Metadata, annotations, begin_of, index_of, place, start_of};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Tests the library on a simulated front: its behaviour with faulty hardware. The verilated
 //! hardware is in `rtl/test/test_hwfs_axi.py`.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Random requests, several in flight, on devices that complete in any order and fail, against a model.
 //!
 //! The model knows for each block which contents a read may return: the newest completed write, and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What the tests share: buffers, a seed, a clock that they move, and a hybrid over a crash disk.
 #![allow(dead_code, clippy::unwrap_used)]
 

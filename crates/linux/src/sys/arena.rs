@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Buffers over memory that one owner maps and unmaps.
 //!
 //! A device may be using a buffer even if its handle was dropped, so memory with a buffer that was

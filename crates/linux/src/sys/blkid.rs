@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! libblkid by `dlopen`: no program needs it to start, and one that is linked statically never has it.
 #![allow(unsafe_code)]
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Requests of CharIO's driver (kernel/chario/chario.h).
 #![allow(unsafe_code)]
 

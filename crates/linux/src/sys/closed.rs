@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Which of the standard descriptors were closed when the program started.
 //!
 //! Rust's runtime opens `/dev/null` in their place before `main`, after which a closed input looks like an empty one. So this looks

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A coprocessor's window, mapped; and the lock that reserves a client's page for one process.
 #![allow(unsafe_code)]
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The processor's time counter and its properties.
 #![allow(unsafe_code)]
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The calls behind `datagram`.
 #![allow(unsafe_code)]
 

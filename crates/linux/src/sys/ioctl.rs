@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Requests of the block layer (linux/fs.h) and of the NVMe driver (linux/nvme_ioctl.h).
 #![allow(unsafe_code)]
 

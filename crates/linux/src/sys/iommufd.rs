@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! iommufd's requests (linux/iommufd.h), and those that bring a device of VFIO to it (linux/vfio.h).
 #![allow(unsafe_code)]
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Mapped memory: anonymous for buffers, of a file for a device's registers.
 #![allow(unsafe_code)]
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The only modules that access the kernel and the hardware with `unsafe`, with the reason for
 //! each:
 //!

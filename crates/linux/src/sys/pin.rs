@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Pages of another owner that stay where they are, while a device has their physical addresses.
 //!
 //! A pipe that was given pages (vmsplice) holds a reference to each, so the kernel neither frees nor moves

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Requests in an io_uring.
 //!
 //! The ring owns each request, its buffer included, from `start` until its completion is polled, so

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Requests to a file or a block device, as io_uring submissions.
 #![allow(unsafe_code)]
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Requests as NVMe commands in io_uring submissions (`struct nvme_uring_cmd`).
 #![allow(unsafe_code)]
 

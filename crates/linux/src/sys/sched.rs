@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The calling thread's scheduling policy, which rustix does not set.
 #![allow(unsafe_code)]
 

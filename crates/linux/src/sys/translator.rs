@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Who translates a device's addresses at VFIO: a container, or iommufd.
 #![allow(unsafe_code)]
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Commands of Linux's ublk driver (`include/uapi/linux/ublk_cmd.h`) in io_urings: the kernel reads and writes the memory that a
 //! control command names until it is completed.
 #![allow(unsafe_code)]

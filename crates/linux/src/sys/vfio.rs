@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! VFIO's requests (linux/vfio.h): containers, groups and devices.
 #![allow(unsafe_code)]
 

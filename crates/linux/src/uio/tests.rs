@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The device and its interrupt are played: a plain file, and a socket.
 
 use super::*;

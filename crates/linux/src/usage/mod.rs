@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Who is using a block device or a file.
 //!
 //! | use | where it is found |

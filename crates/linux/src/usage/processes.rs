@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Which processes have a device or a file open.
 
 use super::{FileId, Use};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The kernel's tables: mounts, swap, the layers of block devices, loop devices.
 
 use super::Use;

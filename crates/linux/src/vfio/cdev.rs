@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A function by its own node and an address space of iommufd, opened with a clear error for each thing
 //! that is missing.
 

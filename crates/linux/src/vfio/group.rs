@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A function by VFIO's groups: a container with the function's IOMMU group in it, opened with a clear
 //! error for each thing that is missing.
 

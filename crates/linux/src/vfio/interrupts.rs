@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Interrupts as eventfds.
 //!
 //! Linux before 6.5 cannot add MSI-X vectors once some are enabled, so all of them are enabled as

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The usable bus addresses behind an IOMMU: `VFIO_IOMMU_TYPE1_INFO_CAP_IOVA_RANGE`.
 //!
 //! The kernel's list already excludes addresses that are too wide for the IOMMU and the window for

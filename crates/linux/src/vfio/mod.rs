@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A PCI function in user space behind an IOMMU: VFIO.
 //!
 //! [`Function`] is a platform for the NVMe driver. It owns the register space, the interrupts and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! VFIO's request for the device: it is being unplugged, removed or unbound, and the kernel waits.
 //!
 //! The process that wants the device hangs until every descriptor is closed, so a request must be

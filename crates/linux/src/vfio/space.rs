@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The bus addresses of a function, and the memory behind them, by either of VFIO's two ways.
 
 use super::iova;

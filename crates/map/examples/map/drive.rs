@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Maps a drive in user space, or a file of the volume on it, and writes the memory to standard
 //! output: the system call that writes touches pages that are not there yet.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a map does, in one program: each command is a file of this folder.
 //!
 //! `cargo run --release -p straightway-map --example map -- drive DEVICE [FILE [CAPACITY]]`

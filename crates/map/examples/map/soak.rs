@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Random loads and stores in a map of a RAM disk, each compared with a copy, and a sync now and
 //! then, with each way to find stores and to serve faults: `map soak [ROUNDS]`; `STRAIGHTWAY_SEED` repeats it.
 //! With `short` instead of ROUNDS the kernel refuses memory for a while, by vm.overcommit_memory, in the whole machine.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Threads that load and store in maps whose devices fail at random and whose memory holds a part: each
 //! access ends, memory stays within its limit, and the disk has every store that was made.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Loads and stores whose SIGBUS is their result: its handler steps over the instruction and says so in a register.
 #![allow(unsafe_code)]
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Copies between two drives without a copy by the processor: a range of one drive is memory, and the
 //! other drive reads it, or writes to it, by itself.
 //!

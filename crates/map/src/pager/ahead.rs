@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Reads that no thread waits for: read-ahead, prefetched ranges, and pages that are pinned.
 //!
 //! A range that is read ahead has a marker in its middle: a page that has its content and no mapping.

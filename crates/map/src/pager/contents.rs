@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Which pages a store has changed, where the kernel cannot tell: without write protection a thread
 //! that has touched a page may have stored to it, so each touch counts as a store, and a page is
 //! written only if its content is not what the device has.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A lane's own part: its device, what ends there, and what is done without the lock.
 
 use super::{Job, Lane, Pager, Shared, Slot};

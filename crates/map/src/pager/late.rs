@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Accesses, syncs and pins that have waited for too long.
 
 use super::sync::Sync;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Serves the page faults of a map from a device: one loop that never waits inside.
 //!
 //! Every fault is answered by [`Pages`]; what its answer says is done to the [`Space`] or asked of

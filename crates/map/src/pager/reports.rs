@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a map's users can ask for without waiting for its pager.
 
 use crate::error::{Error, Failure, Result};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What all lanes of a map have: its memory, and what is decided by one of them at a time.
 
 use super::{Ahead, Contents, Core, Counters, HOLD_US, Limits, Range, Reports, Shared};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A sync: the pages that are dirty when it begins are written, then the device is flushed.
 
 use super::{FLUSH, Pager};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The kernel's interface, linux/userfaultfd.h.
 
 use rustix::ioctl::opcode;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Other processes that have the map: each sends the userfaultfd of its own mapping of the same memory.
 //!
 //! A process connects to the socket, gets the memory and its sizes ([`Hello`]), maps it, and answers

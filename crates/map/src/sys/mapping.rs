@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Memory whose faults a userfaultfd reports: the mapping, and what the kernel is asked to do with it.
 //!
 //! The memory is a file (memfd) as long as the map. Several processes can have a mapping of it, each

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The only module with `unsafe`: memory that the kernel lets this process serve the faults of.
 
 mod abi;

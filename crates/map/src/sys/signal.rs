@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Faults as signals: a thread that touches a page of its own map gets SIGBUS, and serves the page in
 //! the signal's handler.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Shared memory whose faults come to this process, by userfaultfd.
 //!
 //! The memory is a file in memory (memfd) as long as the map. A page's content is copied into it from

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a user says of the future: read-ahead, prefetched and pinned ranges, memory given back.
 
 use super::{MEDIUM, PAGE, blocks, disk, is_served, load, permitted, store, value, with_map};

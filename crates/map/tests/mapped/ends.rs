@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What ends an access, a map or its process otherwise than well: a device that does not answer, a fork,
 //! an exec, a kill, and more errors than the kernel has regions for.
 

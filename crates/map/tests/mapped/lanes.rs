@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Maps with several queues: several threads that serve, or several that each serve themselves.
 
 use super::{MEDIUM, PAGE, blocks, buffers, is_served, load, permitted, seed, value};

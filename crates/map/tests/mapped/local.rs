@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Maps that are served by their own thread, in the handler of its signal.
 
 use super::{MEDIUM, PAGE, blocks, buffers, disk, permitted, seed, value};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Maps over a RAM disk and over faulty devices, with real page faults.
 
 mod advice;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Power cuts: what a sync has acknowledged is in every image that a cut may leave, and nothing is that
 //! was never stored.
 

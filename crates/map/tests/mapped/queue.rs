@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Several queues of one disk, each of which is a device: for the tests, and for the example `map storm`.
 
 use block::{Completion, Device, Geometry, RamDisk, Refused, Request};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One map in several processes. Here each is a mapping of this process, which the kernel and the
 //! server cannot tell from another's; tests in the lab have real ones.
 

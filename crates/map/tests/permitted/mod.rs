@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What this machine lets a process serve.
 #![allow(dead_code)] // each program that has this module uses a part of it
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The program for `make figures ONLY=measure`: counts the instructions of the measuring loops on
 //! the timed path.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The report of every run: one self-contained page, and the same as text.
 //!
 //! A page has a head, an answer, sections of charts and tables, and a foot that describes the

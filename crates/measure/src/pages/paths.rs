@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What each path costs: the report of a comparison, and of a sweep, which is several comparisons
 //! with other depths and threads.
 

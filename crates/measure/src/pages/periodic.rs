@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A task that transfers a block every period.
 
 use super::{Page, Report, Section};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Where the processor's time goes: shares by kind, a flame graph, functions, calls.
 
 use super::{Page, Report, Section, Table};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! How each path depends on the processor's speed: rates over speeds, and the split of times.
 
 use super::{Page, Report, Section};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Whether a path keeps up with a rate.
 
 use super::{Page, Report, Section, Table, within};

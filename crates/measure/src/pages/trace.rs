@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Where a request's time goes.
 
 use super::{Page, Report, Section};

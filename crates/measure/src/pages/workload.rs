@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What an application would see.
 
 use super::{Page, Report, Section};

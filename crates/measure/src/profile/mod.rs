@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Which functions take the processor's time: samples of stacks, taken by perf.
 //!
 //! The whole machine is sampled, because a path's work is also done in interrupts and in the

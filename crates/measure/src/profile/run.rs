@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Takes a profile: runs a closed loop on one path under a sampler.
 
 use super::stacks::Stack;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Parses stacks as printed by `perf script -F comm,ip,sym,dso`.
 
 /// One function of a stack.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Stacks are parsed, classified and counted.
 
 use super::stacks::parse;

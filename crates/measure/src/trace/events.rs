@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Parses the events of tracefs.
 //!
 //! With the `mono` trace clock an event has the time of `CLOCK_MONOTONIC`, like our own stamps:

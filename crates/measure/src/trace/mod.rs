@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Where the time of each request goes.
 //!
 //! One operation at a time is stamped before and after its submission, at the start of the poll

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The parts of a request's time.
 //!
 //! From the application's call to its return each instant belongs to one part, determined by the

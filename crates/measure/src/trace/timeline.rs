@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Dumps of events as a timeline, and as the parts of requests.
 
 use super::events::{Event, What};

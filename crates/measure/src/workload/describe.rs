@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A workload's description in TOML: sets of files, semaphores, and groups of threads with steps.
 //!
 //! Operations have Filebench's meaning. A thread has numbered files: `open` and `create` put one

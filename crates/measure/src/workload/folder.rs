@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A workload's files in a folder of a file system.
 
 use super::store::{Named, Session, Store, Use};

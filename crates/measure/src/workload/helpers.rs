@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Asynchronous writes of a thread: helpers write for it, as those of POSIX AIO do.
 
 use super::describe::{Op, Step};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Simulated applications: their description in TOML, and their results.
 //!
 //! A workload has sets of files and groups of threads; each thread does its group's steps in turn.

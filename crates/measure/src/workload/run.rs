@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Runs a workload on a store.
 //!
 //! The files are created first, and the page cache is emptied; then come the warm-up and the runs,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Semaphores between the threads of a workload.
 
 use std::sync::{Condvar, Mutex};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The files of a workload: how many, how long, which of them exist, and which are in use.
 
 use super::describe::{Amount, FileSet, Table, Workload};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What all threads of a run share: the files, the time, and how operations are counted.
 
 use super::describe::{Op, Step, Workload};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The interface of a workload to the place of its files.
 
 use std::fmt;

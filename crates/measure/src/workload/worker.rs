@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One thread of a workload: its rounds, its steps, and its files.
 
 use super::describe::{Group, Op, Step};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A simulated host and simulated paths: a virtual clock, and costs from a table.
 //!
 //! The same settings give the same comparison to the last digit, in milliseconds, on any machine.

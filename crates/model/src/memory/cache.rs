@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Memory that the controller and the host see differently until the host's cache is cleaned or invalidated.
 //!
 //! The host's buffers are its cache, which holds every line from the start: dirty since it was written, stale since the controller

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Admin and I/O commands of a healthy controller, and their error statuses.
 
 use super::*;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Each kind of fault has its documented effect.
 
 use super::*;

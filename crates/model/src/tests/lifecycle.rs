@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Enable, disable, shutdown, removal; doorbells and registers used wrongly.
 
 use super::*;

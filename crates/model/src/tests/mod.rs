@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The model driven by hand: registers, queue entries and doorbells, without a driver.
 
 mod commands;

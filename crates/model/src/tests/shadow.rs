@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Shadow doorbells: the model reads them, and asks for the register writes that it needs.
 
 use super::*;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The client's side: messages, a server that is driven without sockets, and a parser of replies.
 
 use std::fmt;

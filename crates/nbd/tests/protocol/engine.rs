@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Several clients on one device: shares, clients that go away, and devices that fail.
 
 use crate::client::{DISK_BYTES, PIECE_BYTES, disk, engine, limits};

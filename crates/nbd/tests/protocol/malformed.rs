@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Clients that do not follow the protocol: they get its errors, and the server keeps its memory.
 
 use crate::client::{self, Conversation, Talk, export, talk, talk_in};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The driver on a machine whose device does not see the cache: it works, and fails as soon as one of its cache operations is
 //! left out. The operations are found by their place in the source, so that a new one is tested too.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Controllers of every configuration that the specification allows, and their run-time queries.
 
 use crate::support::{Bench, DEPTH, Ends, Outcome, Queue, config, options};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The fault matrix: whatever the drive does, the driver does not hang, panic, access memory
 //! outside its buffers, or lose or duplicate a completion.
 

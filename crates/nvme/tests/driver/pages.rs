@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Systems with pages of 4, 16 and 64 KiB, each anywhere on the bus, and controllers whose smallest page is one of these: every list
 //! of pages is in the controller's, which is never larger than the system's.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Each quirk on a model that has it: the driver works, and the same driver that does not know the quirk fails. Both runs
 //! differ in [`Options::quirks`] only.
 

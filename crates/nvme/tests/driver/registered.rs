@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! CharIO's registered memory on a machine whose device does not see the cache: what the kernel's module does before and after each
 //! transfer (`kernel/chario/registered.c`), in a model, under a user side that uses several buffers of one registration as
 //! `linux::Chario` does. It works, and fails as soon as one of the operations is left out, comes at another time, or is of another range.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Fuzzing of every structure that is read from the device: random pages, and good pages with
 //! random damage. Nothing may panic, loop forever, or return a value out of its documented range.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Several threads, each with its own queue pair, on one controller in real time, while commands
 //! hang and the controller is reset under all of them.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Runs the driver over the model controller with one fault, and records the outcome of every
 //! request. Used by the fault matrix's tests and by the example that writes its table.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The straight path to a drive, and volumes on it.
 
 A device has any name that the command takes: `nvme0n1`, a PCI address, a file, `ram:64M`. Its memory is lent to Python by the buffer

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The exceptions of `straightway`."""
 
 from enum import IntEnum

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Playbacks of files at a rate."""
 
 from collections.abc import Iterator

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Types of arguments."""
 
 from typing import TYPE_CHECKING, Any, Protocol

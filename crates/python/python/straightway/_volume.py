@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Volumes as mappings of names to file objects."""
 
 import io

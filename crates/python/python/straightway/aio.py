@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """A device's requests for asyncio.
 
 >>> import asyncio, straightway

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What `record` stores beside a recording, or asks of its source, so that `export` can make a file for other tools of it.
 //!
 //! The stream itself is stored unchanged in every format but pcapng, in which datagrams become packets. Commits do not fall on borders of MCAP's chunks: a commit covers whole

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a recording gets its blocks from.
 
 use super::Settings;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The files of a recording: made or continued, recorded into, closed.
 
 use super::feed::Feed;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A recording from its settings: which files it makes, from what, and what became of it.
 //!
 //! | module | contents |

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Samples and messages of one `tcp://` sender after another: each is a recording of its own, which begins in the next segment.
 //!
 //! What another sender sends begins with its own header, or at a sample of its own, so it cannot go on in the middle of a file. While none

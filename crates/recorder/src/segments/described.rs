@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The descriptions of a recording's segments.
 //!
 //! A description holds for its segment and those behind it, up to the next one that has one. Before a segment is removed the next one

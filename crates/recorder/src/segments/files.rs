@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The files of a recording in segments: the next one is made, and the oldest ones are removed, while data flows.
 //!
 //! Each of these operations is a future of the volume that is polled beside the data, one at a time.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A recording in segments: files of a size or a duration, of which the oldest are removed if it is a ring.
 //!
 //! | module | contents |

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Which files of a ring are removed before the next one is made.
 
 /// What the files that are not whole yet have or will have.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What is known of a segment that has ended.
 
 use schemars::JsonSchema;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Where a segment is in its recording, as the volume keeps it in the file's number for applications (FORMAT.md, `app_tag`).
 //!
 //! Lengths of segments vary, and one that is removed takes its length with it. The tag says how much of the recording lies before a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The names of a recording's files: `camera-%Y%m%d-%H%M%S`, `take.%n`.
 
 use devices::failure::{Failure, Result};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One connection of a server: its socket, its session, and what it still has to send.
 
 use super::tls::Certificates;

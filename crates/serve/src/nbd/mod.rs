@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Sockets in front of [`nbd`]'s sessions.
 
 mod client;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The place of TLS in a library that was built without it.
 
 use crate::address::Socket;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! TLS of a server: its certificate, and the connections that are encrypted with it.
 //!
 //! Both sides have certificates of one authority, as nbdkit and qemu-nbd expect them: a client without one is refused during the

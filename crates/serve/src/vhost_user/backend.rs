@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The messages of vhost-user ("Front-end message types"), as far as a disk needs them, on a machine's rings.
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};

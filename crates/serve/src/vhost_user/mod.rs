@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A virtual machine's disk by vhost-user: a Unix socket on which the machine's emulator sends its memory and the places of its
 //! virtqueues, in front of [`virtio::Rings`].
 //!

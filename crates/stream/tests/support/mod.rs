@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A drive with a simulated speed, on a clock that only the test advances; a producer; a volume.
 #![allow(dead_code, missing_docs, clippy::unwrap_used, clippy::panic)]
 

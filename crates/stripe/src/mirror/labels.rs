@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The labels of a mirror in use: what they say on the members, and what they should say.
 
 use super::{LABEL_TAG, Mirror, bits, label_lba, label_len};

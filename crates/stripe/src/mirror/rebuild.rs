@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Makes members equal, one piece at a time.
 
 use super::{COPY_TAG, Mirror, bits};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What the tests of arrays share: buffers, seeds, and a plain model of a device's content.
 #![allow(dead_code)]
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A driver with a queue of 16 entries in its memory.
 
 use straightway_virtio::block::{Buffer, Device, RamDisk, blocking};

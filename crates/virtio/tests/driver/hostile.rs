@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Drivers that put anything into their tables and rings: the disk outside of well-formed writes stays as it is, and no buffer is lost.
 
 use crate::driver::{

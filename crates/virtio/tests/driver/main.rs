@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Drivers of virtio-blk with memory of their own, over a RAM disk: each request, wrong ones, and hostile ones at random.
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Long seeded runs: random operations, one at a time and two in parallel, with power cuts in
 //! between, continuing from one of the images that a cut left.
 

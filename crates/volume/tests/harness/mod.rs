@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The crash search: a model of what a volume promised (`oracle`), a device that stops at each
 //! change (`probe`), the possible operations (`ops`), and what every image must show (`search`).
 #![allow(dead_code)]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The operations on the model's files: each reports to the oracle what is in progress before it
 //! begins, and what is promised once it has returned.
 

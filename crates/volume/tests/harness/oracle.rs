@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What the volume promised: for each file, what it may show after a power cut now.
 //!
 //! A file's byte is a function of the file's incarnation, its offset and the number of the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Other owners of a device: what they write over a superblock, and that nothing is written over them.
 
 use block::Device;

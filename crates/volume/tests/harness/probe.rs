@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A device that calls back at each change: after a write, discard or flush was submitted, when a
 //! power cut finds it outstanding.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The effects of bit rot: each structure, each field, each copy; the table of `docs/bit-rot.md`.
 
 use std::collections::BTreeSet;

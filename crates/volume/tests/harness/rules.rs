@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The orders that `FORMAT.md` requires, checked at each write: by address (`rules`), and by
 //! content where the address is not enough (`ContentRules`).
 

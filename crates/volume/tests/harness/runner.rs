@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A run: a start image, operations one after another or two in parallel, the search at each
 //! change.
 

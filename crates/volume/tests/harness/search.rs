@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What every image that a power cut may leave must show, and the counting of images.
 
 use std::cell::RefCell;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Every sequence of operations up to a length, from every start.
 
 use std::cell::RefCell;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Start images: tiny volumes, made once and cloned. Nodes and blocks of 256 bytes, so that a slot
 //! has 7 entries and a leaf 12, and a file of 150 units needs every level of the map.
 

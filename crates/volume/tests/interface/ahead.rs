@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a stream needs of a volume that is nearly full, or whose drive fails temporarily.
 
 use crate::support::{buffer, files, make, memory, mount};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Checksums that are stored while a file grows: without a flush, and without effect until the
 //! commit that covers their data.
 

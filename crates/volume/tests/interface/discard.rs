@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Free space that is given back to the device, and the label.
 
 use crate::support::{buffer, files, filled, free, make, memory, mount};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Files on a volume without faults: what every caller relies on.
 
 use crate::support::{buffer, files, filled, free, make, memory, mount};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `FORMAT.md` and the constants of the code agree.
 
 use straightway_volume::layout::{self, bitmap, leaf, node, slot, superblock};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Several small files in one operation.
 
 use crate::support::{buffer, files, filled, free, make, memory};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a writer reserved and did not use: given back after it died, kept where requested.
 
 use crate::support::{files, filled, free, make, memory, mount};

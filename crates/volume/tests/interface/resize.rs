@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A volume that is made longer and shorter.
 
 use crate::support::{buffer, files, filled, free, make, memory, mount};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! How much memory a mounted volume takes.
 
 use block::Device;

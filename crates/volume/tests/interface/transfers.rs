@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Transfers: one engine that moves a file's bytes, and the supply of the metadata that it needs.
 
 use std::collections::VecDeque;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Operations that run at the same time take turns.
 
 use crate::support::{files, make, memory, mount};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The table in `docs/bit-rot.md` matches the actual effects of bit rot.
 
 use crate::harness::rot;

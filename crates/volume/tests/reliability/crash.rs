@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The power is cut everywhere: every sequence of up to three operations over two files, then long
 //! seeded runs, one operation at a time and two in parallel.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Errors, short transfers, refusals, time-outs and removal at each n-th command, once and
 //! permanently: every operation ends, buffers come back, and once the device works again nothing
 //! acknowledged is lost, whether the power stays on or is cut then.

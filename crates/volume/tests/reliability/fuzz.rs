@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Forged images: fields of nodes changed at random, with corrected checksums. Nothing panics or
 //! hangs, and each operation submits a bounded number of device commands.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Whatever fails, nothing acknowledged is lost: power cuts, device errors, rot and forged images.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used)]
 

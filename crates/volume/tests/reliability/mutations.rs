@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Mutation tests of the protocol: with each barrier left out, and with each other deliberate
 //! violation, the crash search must find a failure. A barrier whose removal goes unnoticed would be
 //! superfluous. A run of all tests takes a quarter of them (`crash::is_taken`).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A device that another owner has, and a volume on it: what is refused, what is recovered, and how a
 //! volume is removed.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Regression tests: each failed before its bug was fixed.
 
 use std::cell::RefCell;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The power is cut everywhere while a volume is made longer and shorter.
 
 use std::cell::RefCell;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! An independent reader: decodes a volume from the offsets of `FORMAT.md`, without any code of the
 //! library (not even its checksum), so that what the library writes is compared with the document
 //! and not with itself. It reads everything (maps, bitmaps, leaves) and reports contradictions.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A volume on a test medium: memory that is given back, and short names for its operations.
 #![allow(dead_code, clippy::unwrap_used)]
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What an application asks of the coprocessor (`docs/coprocessor.md`, "Mapped storage"); the only
 //! `unsafe`.
 

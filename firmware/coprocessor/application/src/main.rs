@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Programs for a context of the storage coprocessor, which the tests and figures run: each loads from
 //! and stores to its window of mapped storage, and reports numbers in the log.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The drive's queue, with what the board knows better than the drive. A separate crate, because
 //! the code on the path of every command is built for speed here and everything else for size.
 #![no_std]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The machine's device tree (Devicetree specification, "Flattened Devicetree Format"): reads the
 //! few properties that the firmware needs, and keeps nothing of the rest.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The coprocessor's machine: its device tree, log, timer and root complex.
 #![no_std]
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The machine as a platform for `nvme`: a drive's registers, identity-mapped memory, a timer; and
 //! the watchdog.
 

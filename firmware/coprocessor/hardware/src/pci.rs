@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The root complex through ECAM (PCI Express base specification, "Enhanced Configuration Access
 //! Mechanism"): finds each function behind each bridge, and assigns bus addresses to the NVMe
 //! controllers.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Wakes the other of two harts, and sleeps until this one is woken (RISC-V ACLINT specification,
 //! "Machine-level Software Interrupt Device").
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The log: words and numbers on the UART (16550), without the weight of `core::fmt`.
 
 use core::sync::atomic::{AtomicUsize, Ordering};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What describes the samples of a recording, and of which of them which file has what.
 
 use super::recording::{Recording, companion_of, gaps_of};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! MCAP: the messages of a recording's segments, in one file.
 
 use super::Export;

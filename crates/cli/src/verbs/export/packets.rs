@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The packets of an exported recording, and what it shows of those that were cut off or lost.
 
 use formats::pcapng::Unpacker;

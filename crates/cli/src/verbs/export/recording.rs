@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The recording that is exported: its segments, and what is missing within and between them.
 
 use super::segments::{MissingSegments, StoredNames, before_first, between};

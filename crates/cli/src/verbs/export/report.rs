@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What an export reports.
 
 use super::packets::PacketsExported;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Which segments of a recording an export has, and which are missing, by the numbers in their names and by what each keeps of its place
 //! in the recording.
 

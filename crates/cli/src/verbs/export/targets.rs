@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The files of an export: the data, and for some formats a description of it.
 
 use crate::Context;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `get` of a file on a volume that another process records on; with `--follow` until nothing more is written to it.
 //!
 //! What is committed comes from the recording's process. When that ends, the rest is read from the volume itself.

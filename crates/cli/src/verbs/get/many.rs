@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `get` of several files: of names, of patterns, or of all.
 //!
 //! A `/` in a name is a folder, which is made. Nothing is fetched if a name or a pattern chooses no file, or a local file exists.

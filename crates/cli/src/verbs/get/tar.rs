@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `get --tar`: files as one archive.
 
 use super::Get;

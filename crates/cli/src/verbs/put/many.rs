@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `put` of several files and of folders.
 //!
 //! Every name is checked before the first file is stored. If one file fails, those before it are whole and durable, and the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Small files of one `put` or archive: several at a time, so that they share the flushes of one operation of the volume.
 
 use super::{ManyReport, Put, Report};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Runs the command as a user does.
 #![allow(dead_code, missing_docs, clippy::unwrap_used)]
 

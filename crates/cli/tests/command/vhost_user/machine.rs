@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A front end of rust-vmm as a virtual machine with memory and a queue of its own. The tests' and that of a figure.
 
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
