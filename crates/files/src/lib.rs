@@ -20,10 +20,12 @@
 //! | `wipe` | finding signatures on a device, and wiping them before a format |
 //! | `service`, `moves`, `turns` | operations of other threads on a mounted volume, many under way |
 //! | `hardware` | a volume that a file system in hardware serves |
+//! | `blast` | a nucleotide search in a BLAST database |
 //! | `mapped` | a file of a volume, or a device, as memory |
 #![forbid(unsafe_code)]
 
 pub mod archive;
+pub mod blast;
 mod checksums;
 pub mod chunks;
 pub mod consent;

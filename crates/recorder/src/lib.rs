@@ -6,6 +6,7 @@
 //! | --- | --- |
 //! | `record` | a recording from its settings |
 //! | `play` | a playback from its settings |
+//! | `export` | a recording as files that other tools open |
 //! | `place` | parses `stdin`, `udp://ADDR:PORT` and so on |
 //! | `source` | open sources |
 //! | `producer` | the thread that fills buffers at a rate |
@@ -26,6 +27,7 @@
 pub mod chain;
 pub mod datagrams;
 pub mod drops;
+pub mod export;
 mod local;
 pub mod losses;
 pub mod packets;

@@ -2,6 +2,7 @@
 //! The recording that is exported: its segments, and what is missing within and between them.
 
 use super::segments::{MissingSegments, StoredNames, before_first, between};
+use crate::segments::files::gaps_name;
 use devices::Bar;
 use devices::failure::{Failure, Result};
 use files::listing::FileEntry;
@@ -9,7 +10,6 @@ use files::names::check_name;
 use files::{failed, shown};
 use formats::gaps::{self, MAX_GAPS_BYTES};
 use live::origin::Origin;
-use recorder::segments::files::gaps_name;
 use stream::Gap;
 use volume::Error;
 
@@ -110,7 +110,7 @@ pub fn gaps_of(origin: &Origin<'_, '_>, entry: &FileEntry) -> Result<Vec<Gap>> {
     let companion = gaps_name(&entry.name);
     let lines = companion_of(origin, &companion, MAX_GAPS_BYTES)?;
     gaps::parse(&companion, &lines.unwrap_or_default(), entry.size_bytes)
-        .map_err(recorder::format_failed)
+        .map_err(crate::format_failed)
 }
 
 /// A small file beside the recording, if there is one.

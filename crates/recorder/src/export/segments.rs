@@ -2,8 +2,8 @@
 //! Which segments of a recording an export has, and which are missing, by the numbers in their names and by what each keeps of its place
 //! in the recording.
 
+use crate::segments::tag::Tag;
 use files::listing::FileEntry;
-use recorder::segments::tag::Tag;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! MCAP: the messages of a recording's segments, in one file.
 
-use super::Export;
+use super::ExportSettings;
 use super::recording::Recording;
 use super::report::Exported;
 use super::segments::{MissingReason, MissingSegments, Numbered, StoredNames, tag_of};
 use super::targets::Targets;
-use crate::Context;
+use crate::format_failed;
+use devices::Context;
 use devices::failure::{Exit, Failure, Result};
 use files::shown;
 use formats::FormatError;
 use formats::mcap::{Definitions, MAGIC, Rebuild};
 use live::origin::Origin;
-use recorder::format_failed;
 use std::iter::Peekable;
 use std::vec::IntoIter;
 
@@ -112,7 +112,7 @@ impl Feed {
     }
 }
 
-impl Export {
+impl ExportSettings {
     /// Whether the first segment begins in the middle of a stream: it is a later one.
     fn begins_inside(
         &self,

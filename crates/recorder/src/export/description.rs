@@ -3,6 +3,8 @@
 
 use super::recording::{Recording, companion_of, gaps_of};
 use super::segments::{MissingReason, MissingSegments, Numbered, StoredNames, tag_of};
+use crate::format_failed;
+use crate::segments::files::gaps_name;
 use devices::failure::{Failure, Result};
 use files::listing::FileEntry;
 use files::names::unfinished_name;
@@ -12,8 +14,6 @@ use formats::sigmf::{
     Completed, DATA, MAX_META_BYTES, META, Metadata, meta_name, segment_meta_name,
 };
 use live::origin::Origin;
-use recorder::format_failed;
-use recorder::segments::files::gaps_name;
 use std::ops::{Range, RangeInclusive};
 use std::path::Path;
 use stream::Gap;

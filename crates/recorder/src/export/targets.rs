@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The files of an export: the data, and for some formats a description of it.
 
-use crate::Context;
+use devices::Context;
 use devices::cancel::Cancel;
 use devices::drive::Drive;
 use devices::failure::{Failure, Result};

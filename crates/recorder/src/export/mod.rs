@@ -1,0 +1,412 @@
+//! A recording as files that other tools open: raw bytes, SigMF, MCAP or pcapng.
+//!
+//! | module | contents |
+//! | --- | --- |
+//! | `recording` | the segments, and what is missing within and between them |
+//! | `segments` | the numbers in the names of segments |
+//! | `description` | what describes the samples |
+//! | `messages` | MCAP's messages, in one file |
+//! | `packets` | what pcapng shows of packets that were cut off or lost |
+//! | `targets` | the files that are written |
+//! | `report` | what was exported |
+
+mod description;
+mod messages;
+mod packets;
+mod recording;
+mod report;
+mod segments;
+mod targets;
+
+use crate::segments::files::GAPS;
+use description::{Description, Samples, dataset_of, describe};
+use devices::failure::{Failure, Result};
+use devices::transfer::IoOptions;
+use devices::{Context, SCHEMA_VERSION};
+use files::listing::FileEntry;
+use files::names::check_name;
+use files::tree::{choose, is_pattern, none_of};
+use files::{failed, route, shown};
+use formats::Format;
+use formats::gaps;
+use formats::mcap::MAGIC;
+use formats::pcapng;
+use formats::sigmf::{DATA, META, meta_name};
+use live::origin::Origin;
+use packets::Packets;
+use recording::Recording;
+use report::RawGaps;
+use segments::{Numbered, StoredNames, tag_of};
+use sha2::{Digest, Sha512};
+use std::path::PathBuf;
+use std::time::Instant;
+use targets::Targets;
+use units::micros;
+use volume::Error;
+
+pub use packets::PacketsExported;
+pub use report::{Exported, SigmfExported};
+pub use segments::{MissingReason, MissingSegments};
+
+/// What is exported, as what, and to which file.
+#[derive(Clone, Debug)]
+pub struct ExportSettings {
+    /// The name of the device with the volume.
+    pub device: String,
+    /// The recording's name in the volume, or those of its segments, or patterns.
+    pub names: Vec<String>,
+    /// The file to write, without `.sigmf-data` or `.sigmf-meta`.
+    pub file: PathBuf,
+    /// The format; the recording's own if `None`.
+    pub format: Option<Format>,
+    /// Whether existing files are replaced.
+    pub force: bool,
+    /// The path to the device, and how bytes are moved.
+    pub io: IoOptions,
+}
+
+impl ExportSettings {
+    /// Exports the recording. The files appear under their names when they are complete.
+    ///
+    /// # Errors
+    /// The device, the volume, the recording or a target failed.
+    pub fn export(&self, context: &Context) -> Result<Exported> {
+        self.names.iter().try_for_each(|name| check_name(name))?;
+        if self.file.as_os_str() == "-" {
+            return Err(Failure::usage("an export needs the name of a file")
+                .hint("straightway get DEVICE NAME - writes the bytes to standard output"));
+        }
+        let options = route::open_options(&self.io, false);
+        Origin::with(context, &self.device, &self.io, options, |origin| {
+            context.say(format_args!("path: {}", origin.path()));
+            let began = Instant::now();
+            let listed = origin.files()?.into_iter().map(|file| file.name);
+            let stored = StoredNames::of(listed);
+            let names = self.segments(origin, &stored)?;
+            let mut exported = self.export_from(context, origin, &stored, &names)?;
+            exported.elapsed_us = micros(began.elapsed());
+            Ok(exported)
+        })
+    }
+
+    /// The names, with those that patterns fit, and with those of the samples that SigMF's names stand for.
+    fn segments(&self, origin: &Origin<'_, '_>, stored: &StoredNames) -> Result<Vec<String>> {
+        if !self.names.iter().any(|name| is_pattern(name)) {
+            let names = self.names.iter();
+            let names = names.map(|name| samples_of(origin, stored, name));
+            return names.collect();
+        }
+        let is_companion = |name: &str| name.ends_with(META) || name.ends_with(GAPS);
+        let mut all: Vec<&str> = stored.names().collect();
+        all.retain(|name| !is_companion(name) || self.names.iter().any(|word| word == name));
+        let mut found: Vec<String> = Vec::new();
+        for word in &self.names {
+            let (chosen, idle) = choose(std::slice::from_ref(word), &all)?;
+            if !idle.is_empty() {
+                return Err(none_of(&idle, &self.device).and("nothing was exported"));
+            }
+            let mut chosen: Vec<String> = chosen.into_iter().map(str::to_owned).collect();
+            segments::sort(&mut chosen);
+            found.append(&mut chosen);
+        }
+        Ok(found)
+    }
+
+    fn export_from(
+        &self,
+        context: &Context,
+        origin: &Origin<'_, '_>,
+        stored: &StoredNames,
+        names: &[String],
+    ) -> Result<Exported> {
+        let recording = Recording::find(origin, stored, names)?;
+        let asked = self.format;
+        let description = match asked {
+            None | Some(Format::Sigmf) => describe(origin, stored, &recording)?,
+            Some(_) => None,
+        };
+        let format = match asked {
+            Some(format) => format,
+            None if description.is_some() => Format::Sigmf,
+            None => self.format_of(context, origin, stored, &recording)?,
+        };
+        self.check_file(&recording, format)?;
+        let targets = Targets::check(context, origin.drive, &self.file, format, self.force)?;
+        let mut exported = Self::report(origin, &recording, format);
+        if exported
+            .missing_segments
+            .first()
+            .is_none_or(|one| one.offset_bytes > 0)
+        {
+            let missing = description
+                .as_ref()
+                .and_then(|described| described.missing.clone());
+            exported.missing_segments.splice(0..0, missing);
+        }
+        let all = (stored, &recording);
+        match format {
+            Format::Raw | Format::Pcapng => {
+                self.raw(context, origin, &recording, targets, &mut exported)?;
+            }
+            Format::Sigmf => {
+                self.sigmf(context, origin, all, description, targets, &mut exported)?
+            }
+            Format::Mcap => self.mcap(context, origin, all, targets, &mut exported)?,
+        }
+        for missing in &exported.missing_segments {
+            context.say(format_args!(
+                "`{}`: {}",
+                shown(recording.name()),
+                missing.text()
+            ));
+        }
+        Ok(exported)
+    }
+
+    /// The recording's format, if no description shows it: that of its first bytes, or that it was recorded in.
+    fn format_of(
+        &self,
+        context: &Context,
+        origin: &Origin<'_, '_>,
+        stored: &StoredNames,
+        recording: &Recording,
+    ) -> Result<Format> {
+        let of_bytes = |begin: &[u8]| match begin {
+            begin if begin.len() > 1 && MAGIC.starts_with(begin) => Format::Mcap,
+            begin if begin.starts_with(&pcapng::MAGIC) => Format::Pcapng,
+            _ => Format::Raw,
+        };
+        let mut format = of_bytes(&self.begin_of(context, origin, recording)?);
+        let numbered = Numbered::of(recording.name());
+        if let (Format::Raw, Some(numbered)) = (format, numbered) {
+            let first = recording.segments.first();
+            format = match first.and_then(|entry| tag_of(entry, numbered.number)) {
+                Some(tag) => tag.format,
+                // A segment of an older version: the first one shows it.
+                None if numbered.number > 1 && stored.has(&numbered.name_of(1)) => {
+                    let names = [numbered.name_of(1)];
+                    let first = Recording::find(origin, stored, &names)?;
+                    match of_bytes(&self.begin_of(context, origin, &first)?) {
+                        Format::Mcap => Format::Mcap,
+                        _ => Format::Raw,
+                    }
+                }
+                None => Format::Raw,
+            };
+        }
+        match format {
+            Format::Raw if recording.size_bytes < MAGIC.len() as u64 && self.named().is_some() => {
+                let what = format!("`{}` has no whole record yet", shown(recording.name()));
+                Err(Failure::other(what).hint("straightway get fetches its bytes, if any"))
+            }
+            format => Ok(format),
+        }
+    }
+
+    /// The format that the name of the file says.
+    fn named(&self) -> Option<Format> {
+        let extension = self.file.extension()?.to_str()?.to_ascii_lowercase();
+        match extension.as_str() {
+            "mcap" => Some(Format::Mcap),
+            "pcapng" => Some(Format::Pcapng),
+            "sigmf" | "sigmf-data" | "sigmf-meta" => Some(Format::Sigmf),
+            _ => None,
+        }
+    }
+
+    /// Refuses a file whose name says another format, unless `--format raw` asks for it.
+    fn check_file(&self, recording: &Recording, format: Format) -> Result<()> {
+        let is_asked = self.format == Some(Format::Raw);
+        let Some(named) = self.named().filter(|named| *named != format && !is_asked) else {
+            return Ok(());
+        };
+        let (file, name) = (self.file.display(), shown(recording.name()));
+        let named = named.name();
+        Err(match (self.format, format) {
+            (None, Format::Raw) => Failure::usage(format!(
+                "{file} has the name of {named}, but nothing shows that `{name}` is that"
+            ))
+            .hint(format!("--format {named}, or --format raw for its bytes")),
+            (None, format) => Failure::usage(format!(
+                "{file} has the name of {named}, but `{name}` is {}; nothing was exported",
+                format.name()
+            ))
+            .hint("a FILE with another name, or --format raw for its bytes"),
+            (Some(format), _) => Failure::usage(format!(
+                "{file} has the name of {named}, but --format is {}; nothing was exported",
+                format.name()
+            ))
+            .hint(format!("a FILE with another name, or --format {named}")),
+        })
+    }
+
+    /// The first bytes, by which a format is known.
+    fn begin_of(
+        &self,
+        context: &Context,
+        origin: &Origin<'_, '_>,
+        recording: &Recording,
+    ) -> Result<Vec<u8>> {
+        let mut begin = Vec::new();
+        let longest = MAGIC.len().max(pcapng::MAGIC.len()) as u64;
+        let len = recording.size_bytes.min(longest);
+        self.read_all(context, origin, recording, len, &mut |data| {
+            begin.extend_from_slice(data);
+            Ok(())
+        })?;
+        Ok(begin)
+    }
+
+    fn report(origin: &Origin<'_, '_>, recording: &Recording, format: Format) -> Exported {
+        let missing = recording.missing_before.iter().chain(&recording.missing);
+        Exported {
+            schema_version: SCHEMA_VERSION,
+            device: origin.device(),
+            path: origin.path().to_owned(),
+            name: recording.name().to_owned(),
+            segments: recording.segments.len() as u64,
+            format: format.name(),
+            files: Vec::new(),
+            length_bytes: recording.size_bytes,
+            gaps: recording.gaps.len() as u64,
+            lost_bytes: gaps::lost_bytes(&recording.gaps),
+            missing_segments: missing.cloned().collect(),
+            verified: recording.segments.iter().all(FileEntry::has_checksums),
+            elapsed_us: 0,
+            sigmf: None,
+            mcap: None,
+            pcapng: None,
+        }
+    }
+
+    /// Reads the first `len` bytes of the segments, one after the other.
+    fn read_all(
+        &self,
+        context: &Context,
+        origin: &Origin<'_, '_>,
+        recording: &Recording,
+        len: u64,
+        sink: &mut (dyn FnMut(&[u8]) -> Result<()> + Send),
+    ) -> Result<()> {
+        let bar = context.bytes_bar(Some(len));
+        let mut left = len;
+        for entry in &recording.segments {
+            let len = left.min(entry.size_bytes);
+            origin.read(entry, len, &bar, sink)?;
+            left -= len;
+        }
+        bar.finish_and_clear();
+        Ok(())
+    }
+
+    fn raw(
+        &self,
+        context: &Context,
+        origin: &Origin<'_, '_>,
+        recording: &Recording,
+        targets: Targets,
+        exported: &mut Exported,
+    ) -> Result<()> {
+        let size_bytes = recording.size_bytes;
+        let mut files = targets.open(&context.cancel)?;
+        let mut packets = (exported.format == Format::Pcapng.name()).then(Packets::default);
+        self.read_all(context, origin, recording, size_bytes, &mut |data| {
+            if let Some(packets) = &mut packets {
+                packets.take(data);
+            }
+            files.data.take(data)
+        })?;
+        exported.pcapng = packets.and_then(Packets::counts);
+        let gaps = RawGaps::of(recording, &exported.missing_segments);
+        let described = gaps.map(|gaps| serde_json::to_vec_pretty(&gaps).unwrap_or_default());
+        exported.files = files.finish(described.as_deref())?;
+        Ok(())
+    }
+
+    fn sigmf(
+        &self,
+        context: &Context,
+        origin: &Origin<'_, '_>,
+        (stored, recording): (&StoredNames, &Recording),
+        description: Option<Description>,
+        targets: Targets,
+        exported: &mut Exported,
+    ) -> Result<()> {
+        let name = recording.name();
+        let Some(description) = description else {
+            let meta = meta_name(name);
+            check_name(&meta)?;
+            let why = failed(format_args!("opening `{}`", shown(&meta)), Error::NotFound);
+            return Err(why.hint(format!(
+                "describe the samples: straightway put {} FILE '{meta}', or --format raw",
+                self.device
+            )));
+        };
+        let samples = Samples::of(origin, stored, recording, description)?;
+        if samples.count == 0 {
+            // Readers map the file of the samples, which must not be empty.
+            let what = format!("`{}` has no whole sample yet", shown(name));
+            return Err(Failure::other(what).hint("straightway get fetches its bytes, if any"));
+        }
+        let dataset = targets.data_name();
+        // Before anything is read: a gap in the middle of a sample is refused.
+        samples.complete(name, &dataset, "")?;
+        let mut files = targets.open(&context.cancel)?;
+        let mut digest = Sha512::new();
+        let bar = context.bytes_bar(Some(samples.length_bytes()));
+        for (entry, part) in recording.segments.iter().zip(&samples.parts) {
+            let mut skipped_bytes = part.start;
+            origin.read(entry, part.end, &bar, &mut |data| {
+                let now = skipped_bytes.min(data.len() as u64);
+                skipped_bytes -= now;
+                let data = data.get(now as usize..).unwrap_or_default();
+                digest.update(data);
+                files.data.take(data)
+            })?;
+        }
+        bar.finish_and_clear();
+        let sha512: String = digest
+            .finalize()
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        let (metadata, completed) = samples.complete(name, &dataset, &sha512)?;
+        exported.files = files.finish(Some(&metadata.to_bytes()))?;
+        exported.sigmf = Some(SigmfExported {
+            samples: samples.count,
+            captures: completed.captures as u64,
+            cut_bytes: recording.size_bytes - samples.length_bytes() - samples.skipped_bytes(),
+            skipped_bytes: samples.skipped_bytes(),
+            left_out_captures: completed.left_out as u64,
+            left_out_annotations: completed.left_out_annotations as u64,
+            differs_from_digest: samples.differ_from(&sha512),
+            sha512,
+        });
+        Ok(())
+    }
+}
+
+/// The name of the file that has the samples, where the volume has SigMF's pair of files and this name is that of the pair, or of the
+/// metadata.
+fn samples_of(origin: &Origin<'_, '_>, stored: &StoredNames, name: &str) -> Result<String> {
+    let base = name.strip_suffix(META).unwrap_or(name);
+    if stored.has(name) && base == name {
+        return Ok(name.to_owned());
+    }
+    let pair = format!("{base}{DATA}");
+    if stored.has(&pair) {
+        return Ok(pair);
+    }
+    let meta = meta_name(base);
+    let dataset = match stored.has(&meta) {
+        true => dataset_of(origin, &meta)?,
+        false => None,
+    };
+    let folder = base.rfind('/').map_or("", |end| &base[..=end]);
+    let dataset = dataset.map(|dataset| format!("{folder}{dataset}"));
+    Ok(match dataset.filter(|dataset| stored.has(dataset)) {
+        Some(dataset) => dataset,
+        None if stored.has(base) => base.to_owned(),
+        None => name.to_owned(),
+    })
+}
