@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A nucleotide search in a BLAST database on a volume, in a folder, or in a file system of hardware.
 
 mod database;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A recording as files that other tools open: raw bytes, SigMF, MCAP or pcapng.
 //!
 //! | module | contents |
