@@ -107,12 +107,11 @@ fn make(block: &Path, len_bytes: u64) -> Result<()> {
     let package = "e2fsprogs; or exclude ext4 with --paths";
     let output = command.output();
     let output = output.map_err(|error| Failure::tool("mkfs.ext4", package, &error))?;
-    match output.status.success() {
-        true => Ok(()),
-        false => {
-            let said = String::from_utf8_lossy(&output.stderr);
-            Err(Failure::other(format!("mkfs.ext4: {}", said.trim())).hint("dmesg"))
-        }
+    if output.status.success() {
+        Ok(())
+    } else {
+        let said = String::from_utf8_lossy(&output.stderr);
+        Err(Failure::other(format!("mkfs.ext4: {}", said.trim())).hint("dmesg"))
     }
 }
 

@@ -133,9 +133,10 @@ impl Path for BenchPath {
 
     fn open(&mut self) -> Result<Box<dyn Device>, Missing> {
         let opened = self.open_now().or_missing()?.aligned();
-        let opened = match self.kind.gathers {
-            true => opened.gathered().or_missing()?,
-            false => opened,
+        let opened = if self.kind.gathers {
+            opened.gathered().or_missing()?
+        } else {
+            opened
         };
         self.memory = Some(opened.memory);
         self.twin = opened.twin;

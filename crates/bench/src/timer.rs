@@ -40,9 +40,10 @@ impl Timer {
     /// There is no timer, the counter cannot be used, or the module stamps nothing.
     pub fn new(roots: &Roots, path: &Path, is_chario: bool) -> Result<Self> {
         let is_counter = path == Path::new(COUNTER);
-        let recorder = match is_counter {
-            true => counter()?,
-            false => device(path)?,
+        let recorder = if is_counter {
+            counter()?
+        } else {
+            device(path)?
         };
         let module = match (is_chario, is_counter) {
             (true, true) => Some(roots.dev.join("chario-events")),
@@ -122,9 +123,10 @@ fn device(path: &Path) -> Result<Box<dyn Recorder>> {
     };
     let kind = fs::metadata(path).map_err(|error| failed(&error))?;
     let boxed = |recorder: io::Result<Box<dyn Recorder>>| recorder.map_err(|error| failed(&error));
-    boxed(match kind.file_type().is_socket() {
-        true => Simulation::connect(path).and_then(all_lines),
-        false => Window::open(path).and_then(all_lines),
+    boxed(if kind.file_type().is_socket() {
+        Simulation::connect(path).and_then(all_lines)
+    } else {
+        Window::open(path).and_then(all_lines)
     })
 }
 

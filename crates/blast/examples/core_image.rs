@@ -124,9 +124,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let found = image
             .found(base.parse()?, entry.parse()?)
             .ok_or("an entry that the table does not have")?;
-        let word = match found.is_checked {
-            true => Some(found.word),
-            false => sequences.confirm(&table, &found)?,
+        let word = if found.is_checked {
+            Some(found.word)
+        } else {
+            sequences.confirm(&table, &found)?
         };
         if let Some((base, position)) = word {
             println!("found {base} {position}");

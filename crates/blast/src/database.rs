@@ -240,9 +240,10 @@ impl Alias {
                 _ => return Err(Error::AliasWord(word.to_owned())),
             }
         }
-        match alias.volumes.is_empty() {
-            true => Err(Error::Alias),
-            false => Ok(alias),
+        if alias.volumes.is_empty() {
+            Err(Error::Alias)
+        } else {
+            Ok(alias)
         }
     }
 }

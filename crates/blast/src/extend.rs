@@ -62,9 +62,10 @@ impl Hsp {
     pub const fn ends(&self) -> [u32; 4] {
         let last = self.length - 1;
         let (query, subject) = (self.query_first + 1, self.subject_first + 1);
-        match self.is_minus {
-            false => [query, query + last, subject, subject + last],
-            true => [query, query + last, subject + last, subject],
+        if self.is_minus {
+            [query, query + last, subject + last, subject]
+        } else {
+            [query, query + last, subject, subject + last]
         }
     }
 }
@@ -183,9 +184,10 @@ impl Extender {
                 query: strand.query,
                 subject: ordinal,
                 is_minus: strand.is_minus,
-                query_first: match strand.is_minus {
-                    false => query_first,
-                    true => query.len() as u32 - query_first - part.length,
+                query_first: if strand.is_minus {
+                    query.len() as u32 - query_first - part.length
+                } else {
+                    query_first
                 },
                 subject_first: subject_first + part.first,
                 length: part.length,

@@ -85,9 +85,10 @@ pub fn queries(text: &[u8]) -> Result<Vec<Query>, Error> {
             }
         }
     }
-    match all.iter().any(|query| !query.bases.is_empty()) {
-        true => Ok(all),
-        false => Err(wrong(0, "there is no sequence with bases".to_owned())),
+    if all.iter().any(|query| !query.bases.is_empty()) {
+        Ok(all)
+    } else {
+        Err(wrong(0, "there is no sequence with bases".to_owned()))
     }
 }
 

@@ -147,9 +147,10 @@ mod tests {
         let mut head = *entries.next().unwrap();
         for _ in 0..words {
             let here = head >> 17 != 0 && past == head >> 17;
-            let bits = match here {
-                true => head as u16,
-                false => u16::from(rest).wrapping_neg(),
+            let bits = if here {
+                head as u16
+            } else {
+                u16::from(rest).wrapping_neg()
             };
             masked.extend((0..16).map(|at| bits >> (15 - at) & 1 == 1));
             if here {
@@ -173,9 +174,10 @@ mod tests {
             let most = random.usize(2..70);
             let (mut at, mut entries) = (0, Vec::new());
             loop {
-                let step = match far && random.u8(..4) == 0 {
-                    true => random.usize(..1_400_000),
-                    false => random.usize(..most),
+                let step = if far && random.u8(..4) == 0 {
+                    random.usize(..1_400_000)
+                } else {
+                    random.usize(..most)
                 };
                 let (first, end) = (at + random.usize(..most), at + step);
                 if first.max(end) >= expected.len() {

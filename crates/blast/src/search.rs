@@ -116,9 +116,10 @@ impl<'a> Search<'a> {
             .sum::<u64>();
         self.seeds.clear();
         let seeds = &mut self.seeds;
-        match self.options.is_scalar {
-            true => scan_scalar(self.table, &subject, &mut |seed| seeds.push(seed)),
-            false => scan(self.table, &subject, &mut |seed| seeds.push(seed)),
+        if self.options.is_scalar {
+            scan_scalar(self.table, &subject, &mut |seed| seeds.push(seed))
+        } else {
+            scan(self.table, &subject, &mut |seed| seeds.push(seed))
         }
         self.counts.seeds += self.seeds.len() as u64;
         for &seed in &self.seeds {
@@ -139,12 +140,13 @@ impl<'a> Search<'a> {
     /// # Errors
     /// [`Error::Truncated`]: not all sequences have arrived.
     pub fn finish(self) -> Result<(Vec<Hsp>, Counts), Error> {
-        match self.ordinal == self.index.len() {
-            true => Ok((self.found, self.counts)),
-            false => Err(Error::Truncated {
+        if self.ordinal == self.index.len() {
+            Ok((self.found, self.counts))
+        } else {
+            Err(Error::Truncated {
                 found_bytes: self.at,
                 expected_bytes: self.index.size_bytes(),
-            }),
+            })
         }
     }
 }

@@ -121,9 +121,10 @@ impl Significance {
         let (mut length, mut most) = (0, query_bases);
         while length < most {
             let middle = length + (most - length).div_ceil(2);
-            match takes(middle) {
-                true => length = middle,
-                false => most = middle - 1,
+            if takes(middle) {
+                length = middle
+            } else {
+                most = middle - 1
             }
         }
         let (query, bases) = rest(length);
@@ -160,9 +161,10 @@ fn lambda(walk: &[(i32, f64)]) -> f64 {
         if middle <= low || middle >= high {
             return low;
         }
-        match mean(middle) < 1.0 {
-            true => low = middle,
-            false => high = middle,
+        if mean(middle) < 1.0 {
+            low = middle
+        } else {
+            high = middle
         }
     }
 }
@@ -173,9 +175,10 @@ fn series(walk: &[(i32, f64)], lambda: f64) -> f64 {
     let lowest = walk.iter().map(|(score, _)| *score).min().unwrap_or(0);
     let highest = walk.iter().map(|(score, _)| *score).max().unwrap_or(0);
     // Where the walk goes up or down by one step only, blastn has a formula without a series.
-    let (least, most) = match lowest == -1 || highest == 1 {
-        true => (1e-13, 1000),
-        false => (LEAST_TERM, MOST_TERMS),
+    let (least, most) = if lowest == -1 || highest == 1 {
+        (1e-13, 1000)
+    } else {
+        (LEAST_TERM, MOST_TERMS)
     };
     // The chance of each end, from the lowest on.
     let mut chances = vec![1.0];

@@ -69,16 +69,17 @@ impl Table {
         for (query, sequence) in (0..).zip(queries) {
             for is_minus in [false, true] {
                 let first = table.bases.len() as u32;
-                match is_minus {
-                    false => table.bases.extend(&sequence.bases),
+                if is_minus {
                     // The four bits in reverse order are the complement.
-                    true => table.bases.extend(
+                    table.bases.extend(
                         sequence
                             .bases
                             .iter()
                             .rev()
                             .map(|base| base.reverse_bits() >> 4),
-                    ),
+                    )
+                } else {
+                    table.bases.extend(&sequence.bases)
                 }
                 let end = table.bases.len() as u32;
                 table.strands.push(Strand {

@@ -162,9 +162,10 @@ fn has_word(row: &Row, queries: &[(String, Vec<u8>)], subjects: &[(String, Vec<u
     let [query_first, query_last, from, to] = row.2.map(|end| end as usize);
     let query = of(queries, &row.0)[query_first - 1..query_last].to_vec();
     let whole = of(subjects, &row.1);
-    let subject = match from <= to {
-        true => whole[from - 1..to].to_vec(),
-        false => reverse(&whole[to - 1..from]),
+    let subject = if from <= to {
+        whole[from - 1..to].to_vec()
+    } else {
+        reverse(&whole[to - 1..from])
     };
     let equal: Vec<bool> = query
         .iter()

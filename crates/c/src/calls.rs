@@ -465,11 +465,12 @@ pub(crate) fn null(what: &str) -> Fault {
 
 /// A structure of a program that was built for another version of the library.
 pub(crate) fn check_size(name: &str, given: usize, known: usize) -> Result<(), Fault> {
-    match given == known {
-        true => Ok(()),
-        false => Err(usage(
+    if given == known {
+        Ok(())
+    } else {
+        Err(usage(
             format!("struct {name} has the size {given}, and {known} in this version"),
             "set its size by sizeof; build the program with this version's straightway.h",
-        )),
+        ))
     }
 }

@@ -154,9 +154,10 @@ pub fn with_file<T>(
         let (at, volume_at) = (table.find(handle)?, table.find(volume)?);
         // Two places, as a handle of one generation is of one kind.
         let (low, high) = table.places.split_at_mut(at.max(volume_at));
-        let (file, volume) = match at < volume_at {
-            true => (&mut low[at], &high[0]),
-            false => (&mut high[0], &low[volume_at]),
+        let (file, volume) = if at < volume_at {
+            (&mut low[at], &high[0])
+        } else {
+            (&mut high[0], &low[volume_at])
         };
         match (&mut file.open, &volume.open) {
             (Some(Open::File(file, _)), Some(Open::Volume(volume))) => use_it(volume, file),

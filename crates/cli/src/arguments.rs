@@ -83,12 +83,13 @@ fn complete(verb: Command) -> Command {
             .get_default_values()
             .iter()
             .any(|value| value.is_empty());
-        match is_value && !argument.is_positional() {
+        if is_value && !argument.is_positional() {
             // The error for `--size -1` explains what a size is; it does not suggest `-- -1`.
-            true => argument
+            argument
                 .allow_negative_numbers(true)
-                .hide_default_value(is_blank),
-            false => argument,
+                .hide_default_value(is_blank)
+        } else {
+            argument
         }
     })
 }
@@ -134,9 +135,10 @@ fn with_examples(verb: Command) -> Command {
 /// indented lines is left unchanged.
 fn flow(text: &str) -> String {
     let paragraphs = text.split("\n\n").map(|paragraph| {
-        match paragraph.lines().any(|line| line.starts_with(' ')) {
-            true => paragraph.to_owned(),
-            false => paragraph.lines().collect::<Vec<_>>().join(" "),
+        if paragraph.lines().any(|line| line.starts_with(' ')) {
+            paragraph.to_owned()
+        } else {
+            paragraph.lines().collect::<Vec<_>>().join(" ")
         }
     });
     paragraphs.collect::<Vec<_>>().join("\n\n")

@@ -58,10 +58,7 @@ impl Console {
     /// # Errors
     /// Standard output was closed.
     pub fn print_outcome(&self, text: &str) -> Result<()> {
-        match self.quiet {
-            true => Ok(()),
-            false => self.print(text),
-        }
+        if self.quiet { Ok(()) } else { self.print(text) }
     }
 
     /// Prints JSON on standard output.

@@ -160,9 +160,10 @@ fn synopsis(verb: &Command) -> String {
             .get_num_args()
             .is_some_and(|count| count.max_values() > 1);
         word += if many { " ..." } else { "" };
-        let _ = match argument.is_required_set() {
-            true => write!(text, "\n{word}"),
-            false => write!(text, "\n[{word}]"),
+        let _ = if argument.is_required_set() {
+            write!(text, "\n{word}")
+        } else {
+            write!(text, "\n[{word}]")
         };
     }
     text + "\n"
@@ -171,11 +172,12 @@ fn synopsis(verb: &Command) -> String {
 /// Escapes text for roff.
 fn escaped(text: &str) -> String {
     let text = text.replace('\\', "\\\\").replace('-', "\\-");
-    let lines = text
-        .lines()
-        .map(|line| match line.starts_with(['.', '\'']) {
-            true => format!("\\&{line}"),
-            false => line.to_owned(),
-        });
+    let lines = text.lines().map(|line| {
+        if line.starts_with(['.', '\'']) {
+            format!("\\&{line}")
+        } else {
+            line.to_owned()
+        }
+    });
     lines.collect::<Vec<_>>().join("\n")
 }

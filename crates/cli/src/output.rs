@@ -122,12 +122,13 @@ impl Saving {
                 _ => failure,
             }
         })?;
-        match context.cancel.is_set() {
-            true => Err(Failure::interrupted(
+        if context.cancel.is_set() {
+            Err(Failure::interrupted(
                 "interrupted; the results so far are marked as incomplete, and everything \
                  borrowed was returned",
-            )),
-            false => Ok(()),
+            ))
+        } else {
+            Ok(())
         }
     }
 
@@ -154,9 +155,10 @@ impl Saving {
 /// # Errors
 /// The reasons why the run is not valid.
 pub fn valid(run: &RunInfo) -> Result<()> {
-    match run.valid {
-        true => Ok(()),
-        false => Err(Failure::invalid(&run.invalid_reasons)),
+    if run.valid {
+        Ok(())
+    } else {
+        Err(Failure::invalid(&run.invalid_reasons))
     }
 }
 
@@ -185,11 +187,12 @@ pub fn load(file: &str, kinds: &[&str]) -> Result<serde_json::Value> {
     }
     // Older comparisons do not have a kind.
     let kind = value["kind"].as_str().unwrap_or("compare");
-    match kinds.contains(&kind) {
-        true => Ok(value),
-        false => Err(wrong(format!(
+    if kinds.contains(&kind) {
+        Ok(value)
+    } else {
+        Err(wrong(format!(
             "a run of {kind}, not of {}",
             kinds.join(" or ")
-        ))),
+        )))
     }
 }

@@ -97,9 +97,10 @@ impl<C: Clock> CoprocessorDisk<C> {
         let at = |buffer: &Buffer| {
             let offset = buffer.address().wrapping_sub(self.data.0);
             let is_inside = offset <= self.data.1 && buffer.len() <= self.data.1 - offset;
-            match is_inside {
-                true => Ok((offset as u32, buffer.len() as u32)),
-                false => Err(Error::BufferUnreachable),
+            if is_inside {
+                Ok((offset as u32, buffer.len() as u32))
+            } else {
+                Err(Error::BufferUnreachable)
             }
         };
         let flags = |fua: bool| if fua { FLAG_FUA } else { 0 };
@@ -324,9 +325,10 @@ impl<C: Clock> Device for CoprocessorDisk<C> {
         if let Some(completion) = self.take() {
             return Some(completion);
         }
-        match self.client.is_gone() {
-            true => self.end_one(),
-            false => None,
+        if self.client.is_gone() {
+            self.end_one()
+        } else {
+            None
         }
     }
 

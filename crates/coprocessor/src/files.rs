@@ -97,9 +97,10 @@ impl<C: Clock> FilesClient<C> {
         };
         let is_good = files.scratch.len() >= ENTRY_BYTES.max(NAME_BYTES)
             && files.offset_of(&files.scratch).is_some();
-        match is_good {
-            true => Ok(files),
-            false => Err(Failure::Block(block::Error::BufferUnreachable)),
+        if is_good {
+            Ok(files)
+        } else {
+            Err(Failure::Block(block::Error::BufferUnreachable))
         }
     }
 
@@ -428,9 +429,10 @@ impl<C: Clock> FilesClient<C> {
         if let Some(moved) = self.moved.iter_mut().find_map(Option::take) {
             return Some(moved);
         }
-        match self.client.is_gone() {
-            true => self.end_one(),
-            false => None,
+        if self.client.is_gone() {
+            self.end_one()
+        } else {
+            None
         }
     }
 

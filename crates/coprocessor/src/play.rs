@@ -162,9 +162,10 @@ impl Playing {
             *held = Some(block);
         }
         self.returned += 1;
-        match self.is_over {
-            true => Ok(()),
-            false => self.ask(client),
+        if self.is_over {
+            Ok(())
+        } else {
+            self.ask(client)
         }
     }
 
@@ -192,9 +193,10 @@ impl Playing {
     /// The blocks that belong to the caller alone again.
     pub fn into_blocks<C: Clock>(self, client: &FilesClient<C>) -> [Option<Buffer>; STREAM_PLACES] {
         let is_released = client.is_released() || (self.is_over && self.answered == self.asked);
-        match is_released {
-            true => self.held,
-            false => [const { None }; STREAM_PLACES],
+        if is_released {
+            self.held
+        } else {
+            [const { None }; STREAM_PLACES]
         }
     }
 }

@@ -122,9 +122,10 @@ fn transfer(
     let read = blocking::read(device, lba, buffer);
     read.result.map_err(|error| error.to_string())?;
     let is_same = |(index, found): (usize, &u8)| *found == byte(round, index);
-    match read.buffer.iter().enumerate().all(is_same) {
-        true => Ok(()),
-        false => Err(format!("round {round}, {len} bytes: other data")),
+    if read.buffer.iter().enumerate().all(is_same) {
+        Ok(())
+    } else {
+        Err(format!("round {round}, {len} bytes: other data"))
     }
 }
 

@@ -378,9 +378,10 @@ impl Device for Gate {
     }
 
     fn poll(&mut self) -> Option<Completion> {
-        match self.is_shut.load(Ordering::Relaxed) {
-            true => None,
-            false => self.inner.poll(),
+        if self.is_shut.load(Ordering::Relaxed) {
+            None
+        } else {
+            self.inner.poll()
         }
     }
 

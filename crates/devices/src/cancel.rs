@@ -30,9 +30,10 @@ impl Cancel {
     pub fn listen() -> Self {
         let cancel = Self::default();
         let flag = || Arc::clone(&cancel.is_set);
-        let signals = match is_service() {
-            true => &SIGNALS_OF_SERVICE[..],
-            false => &SIGNALS[..],
+        let signals = if is_service() {
+            &SIGNALS_OF_SERVICE[..]
+        } else {
+            &SIGNALS[..]
         };
         if is_service() {
             let _ = signal_hook::flag::register(SIGHUP, Arc::new(AtomicBool::new(false)));

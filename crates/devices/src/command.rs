@@ -103,11 +103,10 @@ impl DriveCommand {
             Some(other) => format!("the command is `{name}`, not `{other}`"),
             None => format!("the command `{name}` is refused unless it is named"),
         };
-        let hint = match is_harmless {
-            true => format!("--allow {name}"),
-            false => {
-                format!("it may change the drive or its data: --allow {name} --destroy-data SERIAL")
-            }
+        let hint = if is_harmless {
+            format!("--allow {name}")
+        } else {
+            format!("it may change the drive or its data: --allow {name} --destroy-data SERIAL")
         };
         Err(Failure::usage(what).hint(hint))
     }

@@ -64,8 +64,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         Path::new(dump),
         count.parse()?,
     );
-    match std::fs::metadata(timer)?.file_type().is_socket() {
-        true => run(Simulation::connect(timer)?, memory, address, count, dump),
-        false => run(Window::open(timer)?, memory, address, count, dump),
+    if std::fs::metadata(timer)?.file_type().is_socket() {
+        run(Simulation::connect(timer)?, memory, address, count, dump)
+    } else {
+        run(Window::open(timer)?, memory, address, count, dump)
     }
 }

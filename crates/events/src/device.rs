@@ -185,9 +185,10 @@ impl<R: Registers> Device<R> {
             streaming: status & STREAMING != 0,
             stored: self.registers.read(register::STORED)?,
             lost: self.registers.read(register::LOST)?,
-            written: match self.shape.streams {
-                true => self.registers.read(register::WRITTEN)?,
-                false => 0,
+            written: if self.shape.streams {
+                self.registers.read(register::WRITTEN)?
+            } else {
+                0
             },
         })
     }
@@ -223,9 +224,10 @@ impl<R: Registers> Device<R> {
         if !self.shape.streams || address % 16 != 0 {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
-                match self.shape.streams {
-                    true => "the memory of a stream begins at a multiple of 16",
-                    false => "this timer was built without a stream (parameter Stream)",
+                if self.shape.streams {
+                    "the memory of a stream begins at a multiple of 16"
+                } else {
+                    "this timer was built without a stream (parameter Stream)"
                 },
             ));
         }

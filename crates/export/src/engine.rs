@@ -203,9 +203,10 @@ impl Engine {
         }
         let done = std::mem::take(&mut self.done);
         for answer in done {
-            match answer.client == client {
-                true => self.give_back(answer),
-                false => self.done.push_back(answer),
+            if answer.client == client {
+                self.give_back(answer)
+            } else {
+                self.done.push_back(answer)
             }
         }
     }

@@ -214,9 +214,10 @@ impl<S: ByteStream, const DEPTH: usize> Queue<S, DEPTH> {
     pub(crate) fn is_overdue(&self, now: u64, most: u64, retries: u64) -> bool {
         let mut slots = self.slots.iter().flatten();
         slots.any(|slot| {
-            let most = match slot.is_retried {
-                true => most.saturating_add(retries),
-                false => most,
+            let most = if slot.is_retried {
+                most.saturating_add(retries)
+            } else {
+                most
             };
             slot.path_status == 0 && now.saturating_sub(slot.since) > most
         })
@@ -466,13 +467,14 @@ impl<S: ByteStream, const DEPTH: usize> Queue<S, DEPTH> {
                     put(&mut header, 10, &ttag.to_le_bytes());
                     put(&mut header, 12, &offset.to_le_bytes());
                     put(&mut header, 16, &len.to_le_bytes());
-                    slot.next = match is_last {
-                        true => Next::Nothing,
-                        false => Next::Data {
+                    slot.next = if is_last {
+                        Next::Nothing
+                    } else {
+                        Next::Data {
                             ttag,
                             offset: offset + len,
                             left: left - len,
-                        },
+                        }
                     };
                     (DATA_BYTES, offset as usize, len as usize)
                 }
@@ -713,9 +715,10 @@ impl<S: ByteStream, const DEPTH: usize> Queue<S, DEPTH> {
             received_bytes: slot.received,
             is_short: slot.direction == Direction::In && slot.received < slot.len,
             value,
-            status: match slot.is_corrupt {
-                true => TRANSIENT_TRANSPORT,
-                false => status,
+            status: if slot.is_corrupt {
+                TRANSIENT_TRANSPORT
+            } else {
+                status
             },
         })
     }

@@ -166,9 +166,12 @@ impl Receiver {
             return Ok(8);
         }
         let header = Header::parse(&self.header);
-        let protocol = |what| match is_ready {
-            true => Err(FabricError::Protocol(what)),
-            false => Err(FabricError::Initialization(what)),
+        let protocol = |what| {
+            if is_ready {
+                Err(FabricError::Protocol(what))
+            } else {
+                Err(FabricError::Initialization(what))
+            }
         };
         let length = usize::from(header.header_bytes);
         let expected = match header.kind {
@@ -192,9 +195,10 @@ impl Receiver {
                 kind::C2H_TERM => bytes >= whole && header.bytes <= MOST_TERM_BYTES,
                 _ => bytes == whole,
             };
-        match is_legal {
-            true => Ok(whole),
-            false => protocol("a PDU whose length is not that of its type"),
+        if is_legal {
+            Ok(whole)
+        } else {
+            protocol("a PDU whose length is not that of its type")
         }
     }
 
@@ -309,9 +313,10 @@ impl Receiver {
         slot.received += count as u32;
         incoming.left -= count;
         if incoming.left == 0 {
-            self.part = match incoming.has_digest {
-                true => Part::Digest,
-                false => Part::Header,
+            self.part = if incoming.has_digest {
+                Part::Digest
+            } else {
+                Part::Header
             };
         }
         Ok(true)

@@ -299,9 +299,10 @@ fn pass(
         let mut moved = false;
         while let (true, Some(buffer)) = (lba < end, free.pop()) {
             let fua = false;
-            let operation = match write {
-                true => Operation::Write { lba, buffer, fua },
-                false => Operation::Read { lba, buffer },
+            let operation = if write {
+                Operation::Write { lba, buffer, fua }
+            } else {
+                Operation::Read { lba, buffer }
             };
             let request = Request { tag: 0, operation };
             device.submit(request).map_err(|refused| refused.error)?;
@@ -315,11 +316,12 @@ fn pass(
             moved = true;
         }
         if !moved {
-            match poll {
-                true => std::thread::yield_now(),
+            if poll {
+                std::thread::yield_now()
+            } else {
                 // A client that only polls takes a processor from the emulated machine, which needs
                 // two.
-                false => device.wait(WAIT_US),
+                device.wait(WAIT_US)
             }
         }
     }

@@ -53,9 +53,10 @@ struct Work {
 impl Work {
     fn offset(&self, turn: u64) -> u64 {
         let places = SPAN_BYTES / self.bytes as u64;
-        let place = match self.is_random {
-            true => (turn.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 17) % places,
-            false => turn % places,
+        let place = if self.is_random {
+            (turn.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 17) % places
+        } else {
+            turn % places
         };
         self.first_byte + place * self.bytes as u64
     }
@@ -72,9 +73,10 @@ fn plain(file: &str, flags: OFlags, work: &Work, buffer: &mut [u8]) {
         while done < work.bytes {
             let at = work.offset(turn) + done as u64;
             let part = &mut buffer[done..work.bytes];
-            let moved = match work.is_write {
-                true => rustix::io::pwrite(file.as_fd(), part, at),
-                false => rustix::io::pread(file.as_fd(), part, at),
+            let moved = if work.is_write {
+                rustix::io::pwrite(file.as_fd(), part, at)
+            } else {
+                rustix::io::pread(file.as_fd(), part, at)
             };
             done += moved.unwrap();
         }
@@ -96,21 +98,23 @@ fn device(device: &mut impl Device, work: &Work, mut buffer: Buffer) -> Buffer {
     for turn in 0..work.count {
         let lba = work.offset(turn) >> geometry.block_size_log2;
         if buffer.len() > geometry.max_transfer_bytes() {
-            let outcome = match work.is_write {
-                true => blocking::write(device, lba, buffer, false),
-                false => blocking::read(device, lba, buffer),
+            let outcome = if work.is_write {
+                blocking::write(device, lba, buffer, false)
+            } else {
+                blocking::read(device, lba, buffer)
             };
             outcome.result.unwrap();
             buffer = outcome.buffer;
             continue;
         }
-        let operation = match work.is_write {
-            true => Operation::Write {
+        let operation = if work.is_write {
+            Operation::Write {
                 lba,
                 buffer,
                 fua: false,
-            },
-            false => Operation::Read { lba, buffer },
+            }
+        } else {
+            Operation::Read { lba, buffer }
         };
         device.submit(Request { tag: 0, operation }).unwrap();
         device.kick();

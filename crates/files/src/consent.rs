@@ -54,9 +54,10 @@ impl Consent {
     /// # Errors
     /// It is read-only.
     pub fn refuse_read_only(&self, store: &Store, doing: &str) -> Result<()> {
-        match store.opened.device.geometry().features.read_only && !self.dry_run {
-            true => Err(Failure::request(doing, block::Error::ReadOnly)),
-            false => Ok(()),
+        if store.opened.device.geometry().features.read_only && !self.dry_run {
+            Err(Failure::request(doing, block::Error::ReadOnly))
+        } else {
+            Ok(())
         }
     }
 

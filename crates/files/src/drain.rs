@@ -78,9 +78,10 @@ fn drain_open(
     let geometry = mounted.volume.geometry();
     let compares = part.sums != Sums::Ignored;
     // Each buffer has whole chunks, so that each chunk can be verified.
-    let align = match compares {
-        false => geometry.block_size_bytes() as u64,
-        true => CHUNK_BYTES,
+    let align = if compares {
+        CHUNK_BYTES
+    } else {
+        geometry.block_size_bytes() as u64
     };
     let first = part.offset_bytes / align * align;
     let end = (part.offset_bytes + part.length_bytes).next_multiple_of(align);
@@ -134,9 +135,10 @@ fn deliver(
         sink(wanted)?;
         drained.bytes += wanted.len() as u64;
     }
-    match good < data.len() as u64 {
-        true => Err(rot(part.name, full.offset_bytes + good)),
-        false => Ok(()),
+    if good < data.len() as u64 {
+        Err(rot(part.name, full.offset_bytes + good))
+    } else {
+        Ok(())
     }
 }
 

@@ -23,9 +23,10 @@ const fn common(finding: &Finding) -> Option<(Common, u32)> {
 }
 
 fn words((nodes, is_damage): Common, first: u32, last: u32) -> String {
-    match is_damage {
-        true => format!("{nodes} {first} to {last} are damaged"),
-        false => format!("{nodes} {first} to {last} each have one invalid copy; the other is used"),
+    if is_damage {
+        format!("{nodes} {first} to {last} are damaged")
+    } else {
+        format!("{nodes} {first} to {last} each have one invalid copy; the other is used")
     }
 }
 

@@ -99,9 +99,10 @@ impl<'v, 'a> Flow<'v, 'a> {
     pub fn append(mounted: &Mounted<'v, 'a>, file: File) -> CommandResult<Self> {
         let status = mounted.volume.file_status(file);
         let status = status.map_err(|error| failed(mounted.drive, error))?;
-        let sums = match status.checksums {
-            true => SumsFrom::Data,
-            false => SumsFrom::Nowhere,
+        let sums = if status.checksums {
+            SumsFrom::Data
+        } else {
+            SumsFrom::Nowhere
         };
         Ok(Self {
             stored_bytes: status.appended_bytes,

@@ -111,12 +111,13 @@ impl Made<'_> {
     /// Restores the original state of a file that cannot be used.
     fn undo(&self) {
         // Only the failure that led here is reported.
-        let _ = match self.is_new {
-            true => std::fs::remove_file(self.path),
-            false => File::options()
+        let _ = if self.is_new {
+            std::fs::remove_file(self.path)
+        } else {
+            File::options()
                 .write(true)
                 .open(self.path)
-                .and_then(|file| file.set_len(0)),
+                .and_then(|file| file.set_len(0))
         };
     }
 }
@@ -331,13 +332,14 @@ impl FormatSettings {
             _ => None,
         };
         let names = found::names(found);
-        let what = match names.is_empty() {
-            false => names.join(", "),
-            true => match file {
+        let what = if names.is_empty() {
+            match file {
                 // Data without a known signature, such as a photograph.
                 Some(path) if has_data(path, cancel)? => "data".to_owned(),
                 _ => return Ok(()),
-            },
+            }
+        } else {
+            names.join(", ")
         };
         Err(refusal(&store.drive, what))
     }

@@ -301,9 +301,10 @@ impl<'a, T> Moving<'a, T> {
         &mut self,
         move_all: impl FnOnce(&mut T, &Stop<'_>) -> Result<usize>,
     ) -> io::Result<usize> {
-        let moved = match self.stop.cancel.is_set() {
-            true => Err(Failure::interrupted("interrupted")),
-            false => move_all(self.end, self.stop),
+        let moved = if self.stop.cancel.is_set() {
+            Err(Failure::interrupted("interrupted"))
+        } else {
+            move_all(self.end, self.stop)
         };
         match moved {
             Ok(bytes) => {
@@ -336,12 +337,13 @@ impl Read for Moving<'_, Source<'_>> {
     fn read(&mut self, data: &mut [u8]) -> io::Result<usize> {
         let filled = self.step(|source, stop| {
             let filled = source.fill(data, stop.cancel.flag())?;
-            match filled < data.len() && source.len_bytes.is_some() {
-                true => Err(Failure::other(format!(
+            if filled < data.len() && source.len_bytes.is_some() {
+                Err(Failure::other(format!(
                     "reading {}: the file became shorter",
                     source.name.display()
-                ))),
-                false => Ok(filled),
+                )))
+            } else {
+                Ok(filled)
             }
         })?;
         if let Some(sums) = &mut self.sums {

@@ -109,9 +109,10 @@ impl FileEntry {
     /// # Errors
     /// The file is not whole.
     pub fn refuse_unfinished(&self) -> Result<()> {
-        match self.unfinished {
-            true => Err(unfinished(&self.name, self.size_bytes)),
-            false => Ok(()),
+        if self.unfinished {
+            Err(unfinished(&self.name, self.size_bytes))
+        } else {
+            Ok(())
         }
     }
 

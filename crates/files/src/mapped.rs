@@ -61,9 +61,10 @@ impl Mapping<'_> {
     ) -> Result<T> {
         match self.name {
             Some(name) => {
-                let access = match self.options.writable {
-                    true => Access::Write,
-                    false => Access::Read,
+                let access = if self.options.writable {
+                    Access::Write
+                } else {
+                    Access::Read
                 };
                 store.mount(access, |mounted| self.serve_file(mounted, name, user))
             }
@@ -91,14 +92,19 @@ impl Mapping<'_> {
         let doing = || format!("mapping `{}`", shown(name));
         let entry = mounted.run(doing(), volume.find(name))?;
         refuse_unfinished(&entry)?;
-        let file = match is_writable {
-            true => mounted.run(doing(), volume.open_to_write(name))?,
-            false => mounted.run(doing(), volume.open(name))?,
+        let file = if is_writable {
+            mounted.run(doing(), volume.open_to_write(name))?
+        } else {
+            mounted.run(doing(), volume.open(name))?
         };
-        let sums = match entry.checksums {
-            false => Sums::None,
-            true if (self.options.page_bytes as u64) < CHUNK_BYTES => Sums::Ignored,
-            true => Sums::Verified,
+        let sums = if entry.checksums {
+            if (self.options.page_bytes as u64) < CHUNK_BYTES {
+                Sums::Ignored
+            } else {
+                Sums::Verified
+            }
+        } else {
+            Sums::None
         };
         let device = match sums {
             Sums::Verified if !is_writable => FileDevice::verifying(volume, file),
@@ -164,9 +170,10 @@ pub fn is_rot(error: block::Error) -> bool {
 
 /// Why a page could not be read or written.
 pub fn reason(error: block::Error) -> String {
-    match is_rot(error) {
-        true => "the data does not match its checksum".to_owned(),
-        false => error.to_string(),
+    if is_rot(error) {
+        "the data does not match its checksum".to_owned()
+    } else {
+        error.to_string()
     }
 }
 
@@ -186,10 +193,7 @@ pub fn failed(error: map::Error) -> Failure {
                 offset_bytes,
                 error,
             } => {
-                let exit = match is_rot(error) {
-                    true => Exit::Rot,
-                    false => Exit::No,
-                };
+                let exit = if is_rot(error) { Exit::Rot } else { Exit::No };
                 let reason = reason(error);
                 Failure::new(exit, format!("byte {offset_bytes} could not be read: {reason}"))
             }

@@ -28,13 +28,12 @@ pub fn unfinished_name(name: &str) -> String {
     }
     let unfinished = format!("{}{UNFINISHED}", name.get(..end).unwrap_or_default());
     // The longest name may end so itself.
-    match unfinished == name {
-        true => {
-            let first = if name.starts_with('+') { '-' } else { '+' };
-            let rest = unfinished.chars().skip(1);
-            std::iter::once(first).chain(rest).collect()
-        }
-        false => unfinished,
+    if unfinished == name {
+        let first = if name.starts_with('+') { '-' } else { '+' };
+        let rest = unfinished.chars().skip(1);
+        std::iter::once(first).chain(rest).collect()
+    } else {
+        unfinished
     }
 }
 
@@ -62,12 +61,11 @@ pub fn check_label(label: &str) -> Result<()> {
         let what = format!("the label has {bytes} bytes; at most {LABEL_BYTES} are allowed");
         return Err(Failure::usage(what));
     }
-    match label.chars().any(char::is_control) {
-        true => {
-            let what = format!("the label `{}` has a control character", shown(label));
-            Err(Failure::usage(what).hint("a label with letters, digits and spaces"))
-        }
-        false => Ok(()),
+    if label.chars().any(char::is_control) {
+        let what = format!("the label `{}` has a control character", shown(label));
+        Err(Failure::usage(what).hint("a label with letters, digits and spaces"))
+    } else {
+        Ok(())
     }
 }
 

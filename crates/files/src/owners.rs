@@ -30,9 +30,10 @@ pub fn signatures(store: &mut Store, shape: &Shape, cancel: &Cancel) -> Result<V
     let units_end = shape.data_start() + shape.unit_count() * shape.unit_bytes();
     // What a volume that was made shorter has left behind it is old data.
     let is_whole = size_bytes.saturating_sub(units_end) <= shape.unit_bytes().max(TAIL_BYTES);
-    let tail_at = match is_whole {
-        true => units_end.max(size_bytes.saturating_sub(TAIL_BYTES)),
-        false => size_bytes,
+    let tail_at = if is_whole {
+        units_end.max(size_bytes.saturating_sub(TAIL_BYTES))
+    } else {
+        size_bytes
     };
     let tail_at = tail_at.next_multiple_of(block).min(size_bytes);
     // Not into the tables, where nothing but a volume's own superblock can have these bytes.

@@ -291,10 +291,11 @@ mod tests {
             }),
             (SIZE - 65_536, MD, |bytes, size| {
                 put(bytes, SIZE - 65_536, magics::MD_MAGIC);
-                let kib = match size == SIZE {
+                let kib = if size == SIZE {
                     // As far as to a chunk of 512 KiB.
-                    true => (size >> 10) as u32 - 512,
-                    false => (size >> 11) as u32,
+                    (size >> 10) as u32 - 512
+                } else {
+                    (size >> 11) as u32
                 };
                 put(bytes, SIZE - 65_536 + 32, &kib.to_le_bytes());
             }),

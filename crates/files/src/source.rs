@@ -86,15 +86,17 @@ impl<'a> Source<'a> {
     /// It cannot be opened, or is a directory.
     pub fn open(path: &Path) -> Result<Self> {
         let is_stdin = path == Path::new("-");
-        let name = match is_stdin {
-            true => PathBuf::from("standard input"),
-            false => path.to_owned(),
+        let name = if is_stdin {
+            PathBuf::from("standard input")
+        } else {
+            path.to_owned()
         };
-        let opened = match is_stdin {
+        let opened = if is_stdin {
             // The descriptor itself: the library's buffer would copy.
-            true => standard_input(),
+            standard_input()
+        } else {
             // A FIFO's writer is waited for as its bytes are, not in open(2), which no signal ends.
-            false => File::options().read(true).custom_flags(NO_WAIT).open(path),
+            File::options().read(true).custom_flags(NO_WAIT).open(path)
         };
         let file = opened.map_err(|error| Failure::io("opening", &name, &error))?;
         let data = file
@@ -151,13 +153,14 @@ impl<'a> Source<'a> {
                 let want = data.len().min(usize::try_from(*left).unwrap_or(usize::MAX));
                 let filled = archive.fill(data.get_mut(..want).unwrap_or_default(), stop)?;
                 *left -= filled as u64;
-                return match filled == want {
-                    true => Ok(filled),
-                    false => Err(Failure::other(format!(
+                return if filled == want {
+                    Ok(filled)
+                } else {
+                    Err(Failure::other(format!(
                         "{} ends in the middle of `{}`",
                         archive.name.display(),
                         shown(&self.name.to_string_lossy())
-                    ))),
+                    )))
                 };
             }
         };

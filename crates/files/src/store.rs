@@ -91,9 +91,10 @@ impl Store {
     /// # Errors
     /// The drive is in use, or cannot be opened.
     pub fn of(context: &Context, drive: Drive, options: &OpenOptions) -> Result<Self> {
-        let purpose = match options.write {
-            true => Purpose::Change,
-            false => Purpose::Read,
+        let purpose = if options.write {
+            Purpose::Change
+        } else {
+            Purpose::Read
         };
         Self::granted(context, Grant::of(&context.roots, drive, purpose)?, options)
     }
@@ -242,9 +243,10 @@ impl Store {
         options: &OpenOptions,
         body: impl FnOnce(&Mounted<'_, '_>) -> Result<T>,
     ) -> Result<T> {
-        let access = match options.write {
-            true => Access::Write,
-            false => Access::Read,
+        let access = if options.write {
+            Access::Write
+        } else {
+            Access::Read
         };
         let mut store = Self::open(context, name, options)?;
         let result = store.mount(access, body);
@@ -341,9 +343,10 @@ impl Mounted<'_, '_> {
         if access == Access::Write && status.read_only {
             return Err(failed(self.drive, Error::ReadOnly));
         }
-        match access == Access::Write && !status.clean {
-            true => self.reclaim().map_err(|error| failed(doing(), error)),
-            false => Ok(()),
+        if access == Access::Write && !status.clean {
+            self.reclaim().map_err(|error| failed(doing(), error))
+        } else {
+            Ok(())
         }
     }
 }

@@ -38,13 +38,12 @@ impl Tree {
                 let failure = Failure::io("opening", path, &error);
                 failure.and("nothing was stored")
             })?;
-            match data.is_dir() {
+            if data.is_dir() {
                 // `.` and `..` have no name of their own.
-                true => tree.add_folder(path, path.file_name().map(PathBuf::from))?,
-                false => {
-                    let name = path.file_name().map(PathBuf::from).unwrap_or_default();
-                    tree.add(path.clone(), &name)?;
-                }
+                tree.add_folder(path, path.file_name().map(PathBuf::from))?
+            } else {
+                let name = path.file_name().map(PathBuf::from).unwrap_or_default();
+                tree.add(path.clone(), &name)?;
             }
         }
         Ok(tree)

@@ -149,9 +149,10 @@ impl<'b> Packer<'b> {
         if original > room && !is_exact && self.packets > 0 {
             return Added::No;
         }
-        let captured = match is_exact {
-            true => original,
-            false => original.min(room),
+        let captured = if is_exact {
+            original
+        } else {
+            original.min(room)
         };
         let padded = captured.next_multiple_of(4);
         self.frame(PACKET, frame + padded, |packer| {
@@ -174,9 +175,10 @@ impl<'b> Packer<'b> {
             }
         });
         self.packets += 1;
-        match captured == original {
-            true => Added::Whole,
-            false => Added::Cut,
+        if captured == original {
+            Added::Whole
+        } else {
+            Added::Cut
         }
     }
 
@@ -413,11 +415,12 @@ impl Unpacker {
                     .any(|kind| link == Some(u32::from(*kind)))
                     && block.get(16..21) == Some(&[9, 0, 1, 0, NANOSECONDS]);
                 self.has_interface = true;
-                match is_ours {
-                    true => Ok(None),
-                    false => Err(Bad(
+                if is_ours {
+                    Ok(None)
+                } else {
+                    Err(Bad(
                         "its packets do not begin with IP, or its times are not ns",
-                    )),
+                    ))
                 }
             }
             Some(PACKET) => {

@@ -71,9 +71,10 @@ impl FromStr for Hertz {
         let is_plain =
             mantissa.bytes().all(is_digit) && exponent.bytes().all(|byte| byte.is_ascii_digit());
         let value: f64 = number.parse().map_err(|_| wrong())?;
-        match is_plain && (value * factor).is_finite() {
-            true => Ok(Self(value * factor)),
-            false => Err(wrong()),
+        if is_plain && (value * factor).is_finite() {
+            Ok(Self(value * factor))
+        } else {
+            Err(wrong())
         }
     }
 }

@@ -44,9 +44,10 @@ pub fn segment_meta_name(segment: &str) -> String {
 
 /// A number as JSON has it: whole where it is whole.
 fn number(value: f64) -> Value {
-    match value.fract() == 0.0 && value < 9e15 {
-        true => json!(value as u64),
-        false => json!(value),
+    if value.fract() == 0.0 && value < 9e15 {
+        json!(value as u64)
+    } else {
+        json!(value)
     }
 }
 
@@ -193,9 +194,10 @@ impl Metadata {
             }
         }
         let has_list = |key: &str| metadata.document.get(key).is_none_or(Value::is_array);
-        match has_list("captures") && has_list("annotations") {
-            true => Ok(metadata),
-            false => Err(foreign("`captures` or `annotations` is not a list")),
+        if has_list("captures") && has_list("annotations") {
+            Ok(metadata)
+        } else {
+            Err(foreign("`captures` or `annotations` is not a list"))
         }
     }
 
@@ -234,9 +236,10 @@ impl Metadata {
         let bases = bases.map(|(_, one)| Base {
             start: start_of(one),
             // The specification's default.
-            index: match is_unplaced(one) {
-                true => None,
-                false => index_of(one).or(Some(start_of(one))),
+            index: if is_unplaced(one) {
+                None
+            } else {
+                index_of(one).or(Some(start_of(one)))
             },
             begin_ns: begin_of(one),
         });
@@ -481,9 +484,10 @@ impl Metadata {
         self.global_mut(|global| {
             global.insert("core:sha512".into(), json!(sha512));
             global.remove("core:metadata_only");
-            match has_others {
-                true => global.insert("core:dataset".into(), json!(dataset)),
-                false => global.remove("core:dataset"),
+            if has_others {
+                global.insert("core:dataset".into(), json!(dataset))
+            } else {
+                global.remove("core:dataset")
             };
             global
                 .entry("core:version")

@@ -144,9 +144,10 @@ impl<B: Board> Front<B> {
         let [version, open_files, block_log2, name_bytes] =
             self.board.read(register::SHAPE)?.to_le_bytes();
         let is_ready = self.board.read(register::STATUS)? & READY != 0;
-        let block_count = match is_ready {
-            true => Some(self.read_pair(register::DISK)?),
-            false => None,
+        let block_count = if is_ready {
+            Some(self.read_pair(register::DISK)?)
+        } else {
+            None
         };
         Ok(Shape {
             version,

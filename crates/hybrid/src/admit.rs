@@ -51,9 +51,10 @@ impl<D: Device, C: Clock, const LINES: usize, const DEPTH: usize> Hybrid<D, C, L
                     Operation::Write { lba, buffer, .. } => {
                         let (lba, blocks) = (*lba, (buffer.len() >> size) as u32);
                         let is_small = blocks < self.border.blocks(Direction::Write);
-                        match is_small {
-                            true => self.gather(waiting, lba, blocks),
-                            false => self.straight(waiting),
+                        if is_small {
+                            self.gather(waiting, lba, blocks)
+                        } else {
+                            self.straight(waiting)
                         }
                     }
                     _ => self.straight(waiting),
@@ -140,9 +141,10 @@ impl<D: Device, C: Clock, const LINES: usize, const DEPTH: usize> Hybrid<D, C, L
         }
         if new_lines > 0 && !self.has_room(new_lines, open) {
             // With every line failed there is nothing to wait for.
-            return match self.lines.is_writing() || self.lines.copies > self.clean_lines() {
-                true => Ok(Some(waiting)),
-                false => self.straight(waiting),
+            return if self.lines.is_writing() || self.lines.copies > self.clean_lines() {
+                Ok(Some(waiting))
+            } else {
+                self.straight(waiting)
             };
         }
         self.lines.invalidate(lba, blocks);

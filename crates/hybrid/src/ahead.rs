@@ -54,12 +54,11 @@ impl<D: Device, C: Clock, const LINES: usize, const DEPTH: usize> Hybrid<D, C, L
         if let Some(line) = self.lines.all.get_mut(index) {
             line.blocks = ((end - lba) as u32).min(window);
         }
-        match self.submit_line(index, Direction::Read) {
-            true => self.lines.all.get(index).map(crate::line::Line::end),
-            false => {
-                self.lines.set(index, State::Free);
-                None
-            }
+        if self.submit_line(index, Direction::Read) {
+            self.lines.all.get(index).map(crate::line::Line::end)
+        } else {
+            self.lines.set(index, State::Free);
+            None
         }
     }
 }

@@ -137,9 +137,10 @@ impl Border {
         if times.line == 0 {
             return;
         }
-        let line = match overlaps {
-            true => times.line.max(copy),
-            false => times.line + copy,
+        let line = if overlaps {
+            times.line.max(copy)
+        } else {
+            times.line + copy
         };
         let before = times.border_blocks;
         let mut border = 0;
@@ -154,9 +155,10 @@ impl Border {
             let gathered = line.saturating_mul(blocks) / line_blocks;
             // An eighth in favour of the side where the size is, or noise would move the border.
             let is_small = blocks < u64::from(before);
-            let is_better = match is_small {
-                true => gathered - gathered / 8 < direct,
-                false => gathered < direct - direct / 8,
+            let is_better = if is_small {
+                gathered - gathered / 8 < direct
+            } else {
+                gathered < direct - direct / 8
             };
             if !is_better {
                 break;

@@ -130,9 +130,10 @@ impl<D: Device> Bytes<D> {
     /// Gives itself back while a partial block is kept.
     #[allow(clippy::result_large_err)]
     pub fn into_device(self) -> Result<D, Self> {
-        match self.partial.to > self.partial.from {
-            true => Err(self),
-            false => Ok(self.device),
+        if self.partial.to > self.partial.from {
+            Err(self)
+        } else {
+            Ok(self.device)
         }
     }
 
@@ -171,9 +172,10 @@ impl<D: Device> Bytes<D> {
         place.copy_from_slice(data);
         self.partial.from = self.partial.from.min(skip);
         self.partial.to = self.partial.to.max(skip + data.len());
-        match self.partial.from == 0 && self.partial.to == buffer.len() {
-            true => self.end_partial(),
-            false => Ok(()),
+        if self.partial.from == 0 && self.partial.to == buffer.len() {
+            self.end_partial()
+        } else {
+            Ok(())
         }
     }
 

@@ -490,15 +490,16 @@ impl<D: Device, C: Clock, const LINES: usize, const DEPTH: usize> Hybrid<D, C, L
             let Some(waiting) = self.waiting.take(index) else {
                 continue;
             };
-            let left = match self.waiting.holds_back(kept, &waiting.request, size) {
-                true => Some(waiting),
-                false => match self.admit(waiting) {
+            let left = if self.waiting.holds_back(kept, &waiting.request, size) {
+                Some(waiting)
+            } else {
+                match self.admit(waiting) {
                     Ok(left) => left,
                     Err(refused) => {
                         self.complete(refused.request, Err(refused.error));
                         None
                     }
-                },
+                }
             };
             if let Some(waiting) = left {
                 self.waiting.keep(kept, waiting);
@@ -527,9 +528,10 @@ impl<D: Device, C: Clock, const LINES: usize, const DEPTH: usize> Device
 
     fn submit(&mut self, request: Request) -> Result<(), Refused> {
         let is_full = self.outstanding() >= usize::from(self.geometry.queue_depth);
-        let stream = match is_full {
-            true => None,
-            false => self.note(&request.operation),
+        let stream = if is_full {
+            None
+        } else {
+            self.note(&request.operation)
         };
         let mark = self.lines.sequence;
         let left = if !is_full && self.goes_straight(&request.operation, stream) {
@@ -548,9 +550,10 @@ impl<D: Device, C: Clock, const LINES: usize, const DEPTH: usize> Device
             let waiting = Waiting::new(request, stream, mark);
             let count = self.waiting.len();
             let size = self.geometry.block_size_log2;
-            match count > 0 && self.waiting.holds_back(count, &waiting.request, size) {
-                true => Some(waiting),
-                false => self.admit(waiting)?,
+            if count > 0 && self.waiting.holds_back(count, &waiting.request, size) {
+                Some(waiting)
+            } else {
+                self.admit(waiting)?
             }
         };
         if let Some(waiting) = left {

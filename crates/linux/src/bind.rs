@@ -249,9 +249,10 @@ fn borrow(roots: &Roots, address: PciAddress, driver: Option<&str>) -> Result<Bi
     };
     record.save(&folder)?;
     // A device that was prepared for its user, who may not be root, stays that way.
-    let changed = match controller.driver.as_deref() == driver {
-        true => Ok(()),
-        false => change_driver(roots, address, driver, Some(driver.unwrap_or(NO_DRIVER))),
+    let changed = if controller.driver.as_deref() == driver {
+        Ok(())
+    } else {
+        change_driver(roots, address, driver, Some(driver.unwrap_or(NO_DRIVER)))
     };
     drop(claims);
     if let Err(error) = changed {

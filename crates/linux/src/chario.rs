@@ -128,9 +128,10 @@ impl Chario {
 
     fn open_plain(claim: &Claim, options: &CharioOptions) -> Result<Self> {
         let path = claim.path();
-        let flags = match claim.is_to_write() {
-            true => OFlags::EXCL,
-            false => OFlags::empty(),
+        let flags = if claim.is_to_write() {
+            OFlags::EXCL
+        } else {
+            OFlags::empty()
         };
         let descriptor = claim.open(flags).map_err(|error| match error {
             Errno::BUSY => in_use(path),

@@ -118,17 +118,19 @@ impl Claim {
 
     /// Opens what was claimed, with the claim's access.
     pub(crate) fn open(&self, flags: OFlags) -> rustix::io::Result<OwnedFd> {
-        let access = match self.0.write {
-            true => OFlags::RDWR,
-            false => OFlags::RDONLY,
+        let access = if self.0.write {
+            OFlags::RDWR
+        } else {
+            OFlags::RDONLY
         };
         let flags = flags | access | OFlags::CLOEXEC;
         let descriptor = rustix::fs::open(&self.0.path, flags, Mode::empty())?;
         let stat = rustix::fs::fstat(descriptor.as_fd())?;
-        match (stat.st_dev, stat.st_ino) == self.0.identity {
-            true => Ok(descriptor),
+        if (stat.st_dev, stat.st_ino) == self.0.identity {
+            Ok(descriptor)
+        } else {
             // The name refers to something else by now.
-            false => Err(Errno::STALE),
+            Err(Errno::STALE)
         }
     }
 }
@@ -248,16 +250,14 @@ fn lock_device(
 }
 
 fn claim_file(roots: &Roots, path: &Path, write: bool) -> Result<File> {
-    let access = match write {
-        true => OFlags::RDWR,
-        false => OFlags::RDONLY,
-    };
+    let access = if write { OFlags::RDWR } else { OFlags::RDONLY };
     let opened = rustix::fs::open(path, access | OFlags::CLOEXEC, Mode::empty());
     let file = File::from(opened.map_err(|error| Error::io("opening", path, error))?);
     let name = path.display().to_string();
-    let operation = match write {
-        true => FlockOperation::NonBlockingLockExclusive,
-        false => FlockOperation::NonBlockingLockShared,
+    let operation = if write {
+        FlockOperation::NonBlockingLockExclusive
+    } else {
+        FlockOperation::NonBlockingLockShared
     };
     let id = FileId::of(path);
     let nodes = id.map(|id| file_nodes(path, id));
@@ -292,14 +292,15 @@ fn claim_character_device(
     if let Some(rest) = name.strip_prefix("ng") {
         let block = format!("nvme{rest}");
         let path = roots.dev.join(&block);
-        return match write {
-            true => write_block_device(roots, &path, &block),
+        return if write {
+            write_block_device(roots, &path, &block)
+        } else {
             // A user who may use passthrough may lack permission to open the block device.
-            false => match read_block_device(roots, &path) {
+            match read_block_device(roots, &path) {
                 Ok(file) => Ok(Some(file)),
                 Err(error @ Error::InUse { .. }) => Err(error),
                 Err(_) => Ok(None),
-            },
+            }
         };
     }
     if write {

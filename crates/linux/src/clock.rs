@@ -115,9 +115,10 @@ struct Facts {
 impl Facts {
     fn source(&self) -> ClockSource {
         let sound = self.invariant && self.kernel_offers_it.unwrap_or(true);
-        match sound || self.tcg {
-            true => ClockSource::Counter,
-            false => ClockSource::Kernel,
+        if sound || self.tcg {
+            ClockSource::Counter
+        } else {
+            ClockSource::Kernel
         }
     }
 }

@@ -215,9 +215,10 @@ impl Coprocessor {
     /// # Errors
     /// Those of [`attach`].
     pub fn open(path: &Path, options: CoprocessorOptions) -> Result<Self> {
-        let access = match options.write {
-            true => Access::WriteBlocks,
-            false => Access::ReadBlocks,
+        let access = if options.write {
+            Access::WriteBlocks
+        } else {
+            Access::ReadBlocks
         };
         let session = attach(path, access, 0)?;
         let header = session.client.header();

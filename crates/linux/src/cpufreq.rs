@@ -50,9 +50,10 @@ impl Cpufreq {
                 folder,
             });
         }
-        match policies.is_empty() {
-            true => Err(io::ErrorKind::NotFound.into()),
-            false => Ok(Self { policies }),
+        if policies.is_empty() {
+            Err(io::ErrorKind::NotFound.into())
+        } else {
+            Ok(Self { policies })
         }
     }
 

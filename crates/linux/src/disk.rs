@@ -112,9 +112,10 @@ impl Disk {
     /// The device of this node and this folder of sysfs.
     fn at(node: PathBuf, folder: PathBuf) -> Option<Self> {
         let name = sysfs::name_of(&folder)?;
-        let whole = match folder.join("partition").exists() {
-            true => folder.parent()?.to_owned(),
-            false => folder.clone(),
+        let whole = if folder.join("partition").exists() {
+            folder.parent()?.to_owned()
+        } else {
+            folder.clone()
         };
         let disk = sysfs::name_of(&whole)?;
         let text = |file: &str| {
@@ -152,10 +153,11 @@ impl Disk {
                 .filter_map(rest)
                 .any(|rest| !rest.is_empty() && is_number(rest))
         })?;
-        Some(match name.starts_with("ata") {
+        Some(if name.starts_with("ata") {
             // The controller's, which its ports share.
-            true => "ahci".to_owned(),
-            false => name.to_owned(),
+            "ahci".to_owned()
+        } else {
+            name.to_owned()
         })
     }
 

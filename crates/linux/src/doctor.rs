@@ -61,9 +61,10 @@ pub fn examine(roots: &Roots) -> Vec<Check> {
         iommu(roots),
         vfio_module(roots, "vfio-pci", "bus/pci/drivers/vfio-pci"),
     ];
-    match has_groups(roots) {
-        true => checks.extend(vfio_container(roots)),
-        false => checks.push(iommufd(roots)),
+    if has_groups(roots) {
+        checks.extend(vfio_container(roots))
+    } else {
+        checks.push(iommufd(roots))
     }
     checks.extend([
         locked_memory(roots),
@@ -73,9 +74,10 @@ pub fn examine(roots: &Roots) -> Vec<Check> {
         poll_queues(roots),
     ]);
     checks.extend(controllers(roots));
-    match has_groups(roots) {
-        true => checks.extend(groups(roots)),
-        false => checks.extend(vfio_nodes(roots)),
+    if has_groups(roots) {
+        checks.extend(groups(roots))
+    } else {
+        checks.extend(vfio_nodes(roots))
     }
     checks.extend(stale(roots));
     checks
@@ -108,9 +110,10 @@ fn iommu(roots: &Roots) -> Check {
 
 fn vfio_module(roots: &Roots, module: &'static str, place: &str) -> Check {
     let name = format!("module {module}");
-    match roots.sys.join(place).exists() {
-        true => Check::new(name, State::Ok, "loaded"),
-        false => Check::new(name, State::Warning, "not loaded").hint(format!("modprobe {module}")),
+    if roots.sys.join(place).exists() {
+        Check::new(name, State::Ok, "loaded")
+    } else {
+        Check::new(name, State::Warning, "not loaded").hint(format!("modprobe {module}"))
     }
 }
 
@@ -356,32 +359,34 @@ fn below_a_filter(roots: &Roots, controller: &pci::Controller) -> Option<Check> 
 fn coherent(roots: &Roots, controller: &pci::Controller) -> Check {
     let name = format!("coherence {}", controller.address);
     let found = coherence::of(roots, controller.address);
-    match found.is_coherent {
-        true => Check::new(name, State::Ok, found.why),
-        false => Check::new(
+    if found.is_coherent {
+        Check::new(name, State::Ok, found.why)
+    } else {
+        Check::new(
             name,
             State::Warning,
             format!("not coherent: {}; no VFIO, no no-IOMMU", found.why),
         )
-        .hint("CharIO works: --path chario; so do the kernel's paths"),
+        .hint("CharIO works: --path chario; so do the kernel's paths")
     }
 }
 
 fn stale(roots: &Roots) -> Vec<Check> {
     let tell = |(address, pid, alive): (pci::PciAddress, u32, bool)| {
         let name = format!("borrowed {address}");
-        match alive {
-            true => Check::new(
+        if alive {
+            Check::new(
                 name,
                 State::Ok,
                 format!("by process {pid}, which is running"),
-            ),
-            false => Check::new(
+            )
+        } else {
+            Check::new(
                 name,
                 State::Warning,
                 format!("by process {pid}, which is dead"),
             )
-            .hint("straightway release DEVICE"),
+            .hint("straightway release DEVICE")
         }
     };
     bind::borrowed(roots).into_iter().map(tell).collect()

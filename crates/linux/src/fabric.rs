@@ -123,12 +123,13 @@ impl Tcp {
         let host = host.trim_start_matches('[').trim_end_matches(']');
         let found = (host, port).to_socket_addrs();
         let addresses: Vec<_> = found.map_err(|error| missing(error.to_string()))?.collect();
-        match addresses.is_empty() {
-            true => Err(missing("the host has no address".to_owned())),
-            false => Ok(Self {
+        if addresses.is_empty() {
+            Err(missing("the host has no address".to_owned()))
+        } else {
+            Ok(Self {
                 addresses,
                 on_event: None,
-            }),
+            })
         }
     }
 

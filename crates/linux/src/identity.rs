@@ -76,17 +76,16 @@ impl Identity {
             return Ok(());
         };
         let given = [hex(&nguid), hex(&eui64)];
-        match given.iter().any(|given| given == before) {
-            true => Ok(()),
-            false => {
-                let [nguid, eui64] = given;
-                let shown = if before.len() == nguid.len() {
-                    nguid
-                } else {
-                    eui64
-                };
-                Err(another(address, before, &shown))
-            }
+        if given.iter().any(|given| given == before) {
+            Ok(())
+        } else {
+            let [nguid, eui64] = given;
+            let shown = if before.len() == nguid.len() {
+                nguid
+            } else {
+                eui64
+            };
+            Err(another(address, before, &shown))
         }
     }
 

@@ -28,16 +28,15 @@ impl<E: Encode + Clone> Lanes<E> {
         setup: &Setup,
         chunk_bytes: u64,
     ) -> io::Result<Self> {
-        let side = match setup.poll {
-            true => {
-                let ordinary = Setup {
-                    poll: false,
-                    memory: None,
-                    ..setup.clone()
-                };
-                Some(Ring::new(encode.clone(), &ordinary)?)
-            }
-            false => None,
+        let side = if setup.poll {
+            let ordinary = Setup {
+                poll: false,
+                memory: None,
+                ..setup.clone()
+            };
+            Some(Ring::new(encode.clone(), &ordinary)?)
+        } else {
+            None
         };
         Ok(Self {
             geometry: Geometry {

@@ -171,9 +171,10 @@ pub(crate) fn anonymous(len: usize) -> Result<Mapping> {
 }
 
 fn align(bytes: usize) -> usize {
-    match bytes.is_power_of_two() {
-        true => bytes.max(PAGE_BYTES),
-        false => PAGE_BYTES,
+    if bytes.is_power_of_two() {
+        bytes.max(PAGE_BYTES)
+    } else {
+        PAGE_BYTES
     }
 }
 

@@ -80,9 +80,10 @@ impl SyncFile {
                 fua,
             } => {
                 let zeroed = self.write_zeroes(lba, block_count);
-                let result = match fua {
-                    true => zeroed.and_then(|()| self.flush()),
-                    false => zeroed,
+                let result = if fua {
+                    zeroed.and_then(|()| self.flush())
+                } else {
+                    zeroed
                 };
                 (result, None)
             }
@@ -112,14 +113,13 @@ impl SyncFile {
         let mut done = 0;
         while let Some(rest) = data.get(done..).filter(|rest| !rest.is_empty()) {
             let at = offset + done as u64;
-            let moved = match fua {
-                true => {
-                    let slices = [IoSlice::new(rest)];
-                    let flags = ReadWriteFlags::DSYNC;
-                    rustix::io::pwritev2(&self.target.descriptor, &slices, at, flags)
-                }
+            let moved = if fua {
+                let slices = [IoSlice::new(rest)];
+                let flags = ReadWriteFlags::DSYNC;
+                rustix::io::pwritev2(&self.target.descriptor, &slices, at, flags)
+            } else {
                 // For the kernel it costs less than a vector of one part.
-                false => rustix::io::pwrite(&self.target.descriptor, rest, at),
+                rustix::io::pwrite(&self.target.descriptor, rest, at)
             };
             done += moved_bytes(moved, done)?;
         }
@@ -132,9 +132,10 @@ impl SyncFile {
 
     fn discard(&self, lba: u64, block_count: u32) -> std::result::Result<(), block::Error> {
         let (offset, len) = (self.offset(lba), self.offset(u64::from(block_count)));
-        match self.target.is_block_device {
-            true => ioctl::discard(&self.target.descriptor, offset, len).map_err(io_error),
-            false => self.allocate(FallocateFlags::PUNCH_HOLE, offset, len),
+        if self.target.is_block_device {
+            ioctl::discard(&self.target.descriptor, offset, len).map_err(io_error)
+        } else {
+            self.allocate(FallocateFlags::PUNCH_HOLE, offset, len)
         }
     }
 
@@ -143,9 +144,10 @@ impl SyncFile {
         if self.target.is_block_device {
             return ioctl::zero_out(&self.target.descriptor, offset, len).map_err(io_error);
         }
-        let how = match self.target.zero_by_hole {
-            true => FallocateFlags::PUNCH_HOLE,
-            false => FallocateFlags::ZERO_RANGE,
+        let how = if self.target.zero_by_hole {
+            FallocateFlags::PUNCH_HOLE
+        } else {
+            FallocateFlags::ZERO_RANGE
         };
         self.allocate(how, offset, len)
     }
@@ -213,9 +215,10 @@ mod tests {
     fn file(tree: &Tree, len: u64, write: bool) -> SyncFile {
         let path = tree.path().join("disk");
         std::fs::File::create(&path).unwrap().set_len(len).unwrap();
-        let claim = match write {
-            true => Claim::to_write(&tree.roots(), &path),
-            false => Claim::to_read(&tree.roots(), &path),
+        let claim = if write {
+            Claim::to_write(&tree.roots(), &path)
+        } else {
+            Claim::to_read(&tree.roots(), &path)
         };
         SyncFile::open(&claim.unwrap()).unwrap()
     }

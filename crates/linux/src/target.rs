@@ -51,9 +51,10 @@ impl Target {
             write: claim.is_to_write(),
             direct,
         };
-        let flags = match direct {
-            true => OFlags::DIRECT,
-            false => OFlags::empty(),
+        let flags = if direct {
+            OFlags::DIRECT
+        } else {
+            OFlags::empty()
         };
         let descriptor = claim.open(flags).map_err(|error| match error {
             Errno::INVAL if direct => Error::Unsupported {
@@ -63,9 +64,10 @@ impl Target {
             },
             error => Error::io("opening", path, error),
         })?;
-        let geometry = match is_block_device {
-            true => block_device_geometry(path, &descriptor, mode)?,
-            false => file_geometry(path, &descriptor, mode)?,
+        let geometry = if is_block_device {
+            block_device_geometry(path, &descriptor, mode)?
+        } else {
+            file_geometry(path, &descriptor, mode)?
         };
         if geometry.block_count == 0 {
             // A block device without blocks has been refused above.
@@ -90,9 +92,10 @@ impl Target {
     /// that a write finds no space and a read no data, as at the end of a file.
     #[cold]
     pub(crate) fn cause(&self, error: block::Error) -> block::Error {
-        match self.is_block_device && matches!(ioctl::size_bytes(&self.descriptor), Ok(0)) {
-            true => block::Error::Gone,
-            false => error,
+        if self.is_block_device && matches!(ioctl::size_bytes(&self.descriptor), Ok(0)) {
+            block::Error::Gone
+        } else {
+            error
         }
     }
 }
@@ -162,9 +165,10 @@ pub(crate) fn one_command_bytes(queue: Option<&Path>, file: &str) -> u64 {
 fn file_geometry(path: &Path, descriptor: &OwnedFd, mode: OpenMode) -> Result<Geometry> {
     let stat = rustix::fs::fstat(descriptor);
     let stat = stat.map_err(|source| Error::io("asking the size of", path, source))?;
-    let block_bytes = match mode.direct {
-        true => direct_align_bytes(descriptor).unwrap_or(FILE_BLOCK_BYTES),
-        false => FILE_BLOCK_BYTES,
+    let block_bytes = if mode.direct {
+        direct_align_bytes(descriptor).unwrap_or(FILE_BLOCK_BYTES)
+    } else {
+        FILE_BLOCK_BYTES
     };
     let features = Features {
         volatile_write_cache: true,

@@ -118,11 +118,12 @@ impl Ublk {
         added.map_err(|source| failed("adding a device by", &path, source))?;
         let number = word(&info, 12);
         let granted = u64::from(word(&info, 24));
-        let begun = match granted & FLAGS == FLAGS {
-            true => begin(roots, &mut control, number, disk),
-            false => Err(unsupported(
+        let begun = if granted & FLAGS == FLAGS {
+            begin(roots, &mut control, number, disk)
+        } else {
+            Err(unsupported(
                 "the kernel's ublk driver cannot copy data by pread (Linux 6.6)",
-            )),
+            ))
         };
         match begun {
             Ok(queue) => Ok(Self {

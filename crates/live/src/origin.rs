@@ -147,9 +147,10 @@ impl Origin<'_, '_> {
                     offset_bytes: at,
                     length_bytes: len - at,
                     size_bytes: entry.size_bytes,
-                    sums: match entry.has_checksums() {
-                        true => Sums::Stored,
-                        false => Sums::Ignored,
+                    sums: if entry.has_checksums() {
+                        Sums::Stored
+                    } else {
+                        Sums::Ignored
                     },
                     past_rot: false,
                     pace: pace(mounted, self.io)?,
@@ -209,8 +210,9 @@ impl Origin<'_, '_> {
 /// The user cancelled.
 pub fn pause(context: &Context) -> Result<()> {
     std::thread::sleep(LOOK);
-    match context.cancel.is_set() {
-        true => Err(Failure::interrupted("interrupted")),
-        false => Ok(()),
+    if context.cancel.is_set() {
+        Err(Failure::interrupted("interrupted"))
+    } else {
+        Ok(())
     }
 }

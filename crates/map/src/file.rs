@@ -161,11 +161,12 @@ impl<'v, 'a, D: Device> FileDevice<'v, 'a, D> {
         let expected = sums.get(first..).unwrap_or_default();
         let chunks = data.chunks(CHUNK_BYTES as usize);
         let mut both = chunks.zip(expected);
-        match both.all(|(chunk, &sum)| crc32c::crc32c(chunk) == sum) {
-            true => Ok(()),
-            false => Err(Error::Os {
+        if both.all(|(chunk, &sum)| crc32c::crc32c(chunk) == sum) {
+            Ok(())
+        } else {
+            Err(Error::Os {
                 errno: libc::EBADMSG,
-            }),
+            })
         }
     }
 

@@ -80,9 +80,10 @@ impl Hold {
         }
         let asks_again = self.lost.contains(&(page, thread));
         self.lost.retain(|&(_, other)| other != thread);
-        self.hold_us = match asks_again {
-            true => (2 * self.hold_us).min(MOST * self.least_us),
-            false => (self.hold_us - self.hold_us / 4).max(self.least_us),
+        self.hold_us = if asks_again {
+            (2 * self.hold_us).min(MOST * self.least_us)
+        } else {
+            (self.hold_us - self.hold_us / 4).max(self.least_us)
         };
         note(&mut self.asked, (page, thread));
     }

@@ -366,9 +366,12 @@ impl<D: Device + 'static> Thread<D> {
         }
         let has_moved = self.help()?;
         if !has_moved {
-            self.with_lane(|lane, _| match lane.is_busy() {
-                true => lane.wait(POLL_US),
-                false => std::thread::sleep(Duration::from_micros(POLL_US.into())),
+            self.with_lane(|lane, _| {
+                if lane.is_busy() {
+                    lane.wait(POLL_US)
+                } else {
+                    std::thread::sleep(Duration::from_micros(POLL_US.into()))
+                }
             });
         }
         Ok(has_moved)
@@ -415,10 +418,7 @@ impl<D: Device + 'static> Thread<D> {
                 let helps = self.local.options.writable && is_possible;
                 return is_possible && (!helps || self.help().is_ok());
             }
-            let moved = moved.and_then(|moved| match moved {
-                true => Ok(true),
-                false => self.turn_or_wait(),
-            });
+            let moved = moved.and_then(|moved| if moved { Ok(true) } else { self.turn_or_wait() });
             if io::Result::is_err(&moved) {
                 return false;
             }

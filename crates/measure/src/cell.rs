@@ -69,9 +69,10 @@ impl ClosedLoop {
         duration_ns: u64,
         cancel: &AtomicBool,
     ) -> Tally {
-        match self.operations.prepare(device.geometry()) {
-            true => self.serve::<true>(device, clock, duration_ns, cancel),
-            false => self.serve::<false>(device, clock, duration_ns, cancel),
+        if self.operations.prepare(device.geometry()) {
+            self.serve::<true>(device, clock, duration_ns, cancel)
+        } else {
+            self.serve::<false>(device, clock, duration_ns, cancel)
         }
     }
 

@@ -107,9 +107,10 @@ impl Unit {
 /// `10 µs` for `10.0 µs`: a tick label omits insignificant digits.
 fn plain(text: &str) -> String {
     let (number, unit) = text.split_once(' ').unwrap_or((text, ""));
-    let number = match number.contains('.') {
-        true => number.trim_end_matches('0').trim_end_matches('.'),
-        false => number,
+    let number = if number.contains('.') {
+        number.trim_end_matches('0').trim_end_matches('.')
+    } else {
+        number
     };
     format!("{number} {unit}").trim_end().to_owned()
 }
@@ -159,9 +160,10 @@ impl Axis {
         }
         let log = may_be_log && least.is_finite() && most / least >= 10.0;
         let decade = |exponent: f64| 10f64.powf(exponent);
-        let range = match log {
-            true => [decade(least.log10().floor()), decade(most.log10().ceil())],
-            false => [0.0, most],
+        let range = if log {
+            [decade(least.log10().floor()), decade(most.log10().ceil())]
+        } else {
+            [0.0, most]
         };
         Self {
             range: Some(range),
@@ -240,9 +242,10 @@ impl Scale {
         if !scale.low.is_finite() {
             (scale.low, scale.high) = (1.0, 10.0);
         }
-        match axis.log {
-            true => scale.round_to_thirds_of_decades(),
-            false => scale.round_to_steps(),
+        if axis.log {
+            scale.round_to_thirds_of_decades()
+        } else {
+            scale.round_to_steps()
         }
         scale
     }
@@ -281,9 +284,10 @@ impl Scale {
     }
 
     fn at(&self, value: f64) -> f64 {
-        let share = match self.log {
-            true => (value.max(self.low) / self.low).ln() / (self.high / self.low).ln(),
-            false => (value - self.low) / (self.high - self.low),
+        let share = if self.log {
+            (value.max(self.low) / self.low).ln() / (self.high / self.low).ln()
+        } else {
+            (value - self.low) / (self.high - self.low)
         };
         // A single value has no scale: it is in the middle.
         let share = if share.is_nan() { 0.5 } else { share };
@@ -304,9 +308,10 @@ fn x_axis(svg: &mut Svg, scale: &Scale, axis: &Axis, bottom: f64) {
     let is_given = !axis.ticks.is_empty();
     for value in &scale.ticks {
         let x = scale.at(*value);
-        match is_given {
-            true => svg.path("axis", &format!("M{x:.1} {bottom}v5")),
-            false => svg.path("grid", &format!("M{x:.1} {TOP}V{bottom}")),
+        if is_given {
+            svg.path("axis", &format!("M{x:.1} {bottom}v5"))
+        } else {
+            svg.path("grid", &format!("M{x:.1} {TOP}V{bottom}"))
         }
     }
     for (x, label) in labels(scale, axis) {
@@ -492,13 +497,15 @@ pub(crate) fn stacks(title: &str, rows: &[(String, Vec<(usize, f64)>)], names: &
     }
     for (index, (name, parts)) in rows.iter().enumerate() {
         let y = TOP + row_height * index as f64;
-        let (bar_y, height) = match is_dense {
-            true => (y + 2.0, 11.0),
-            false => (y + 19.0, 18.0),
+        let (bar_y, height) = if is_dense {
+            (y + 2.0, 11.0)
+        } else {
+            (y + 19.0, 18.0)
         };
-        match is_dense {
-            true => svg.text("", LEFT - 6.0, y + 11.0, "end", name),
-            false => svg.text("label", 4.0, y + 13.0, "start", name),
+        if is_dense {
+            svg.text("", LEFT - 6.0, y + 11.0, "end", name)
+        } else {
+            svg.text("label", 4.0, y + 13.0, "start", name)
         }
         let mut from = 0.0;
         for (style, ns) in parts {
@@ -528,17 +535,21 @@ pub(crate) fn styles(names: &[&str]) -> Vec<usize> {
     let is_ours = |name: &str| paths::named(name).is_some_and(Kind::is_ours);
     let any_ours = names.iter().any(|name| is_ours(name));
     let (mut colours, mut greys) = (0.., GREY..);
-    let style = |name: &&str| match !any_ours || is_ours(name) {
-        true => colours.next(),
-        false => greys.next(),
+    let style = |name: &&str| {
+        if !any_ours || is_ours(name) {
+            colours.next()
+        } else {
+            greys.next()
+        }
     };
     names.iter().filter_map(style).collect()
 }
 
 pub(crate) fn class(style: usize) -> String {
-    match style < GREY {
-        true => format!("s{}", style % COLOURS),
-        false => "rest".to_owned(),
+    if style < GREY {
+        format!("s{}", style % COLOURS)
+    } else {
+        "rest".to_owned()
     }
 }
 

@@ -276,9 +276,10 @@ fn judge(trials: &Trials<'_>, environment: &Environment) -> (Limit, bool, String
         };
     }
     let limit = suspicion(cpu, polls);
-    let reason = match polls {
-        true => "too few trials: a path that polls is always busy".to_owned(),
-        false => format!("a suspicion, from {cpu:.0} % of a core: too few trials to confirm it"),
+    let reason = if polls {
+        "too few trials: a path that polls is always busy".to_owned()
+    } else {
+        format!("a suspicion, from {cpu:.0} % of a core: too few trials to confirm it")
     };
     (limit, false, reason)
 }

@@ -85,9 +85,10 @@ pub fn parse(text: &str) -> Result<(String, Vec<Job>), FioError> {
             let own = options.get(key).and_then(Value::as_str);
             own.or_else(|| global.get(key).and_then(Value::as_str))
         };
-        let pattern = match option("rw").unwrap_or("read").starts_with("rand") {
-            true => Pattern::Random,
-            false => Pattern::Sequential,
+        let pattern = if option("rw").unwrap_or("read").starts_with("rand") {
+            Pattern::Random
+        } else {
+            Pattern::Sequential
         };
         let cpu = |key| job.get(key).and_then(Value::as_f64).unwrap_or(0.0);
         for (operation, key) in [(Operation::Read, "read"), (Operation::Write, "write")] {

@@ -73,9 +73,10 @@ fn draw(svg: &mut Svg, node: &Node, all: u64, x: f64, y: f64, scale: f64) {
     svg.raw("</rect>");
     let letters = ((width - 6.0) / LETTER) as usize;
     if letters >= 3 {
-        let shown: String = match node.name.chars().count() > letters {
-            true => node.name.chars().take(letters - 1).chain(['…']).collect(),
-            false => node.name.clone(),
+        let shown: String = if node.name.chars().count() > letters {
+            node.name.chars().take(letters - 1).chain(['…']).collect()
+        } else {
+            node.name.clone()
         };
         svg.text("frame", x + 3.0, y + 13.0, "start", &shown);
     }

@@ -40,9 +40,10 @@ pub fn share(share: f64) -> String {
         p if p < 0.001 => format!("{percent:.1e} %"),
         _ => {
             let text = figure(percent);
-            let text = match text.contains('.') {
-                true => text.trim_end_matches('0').trim_end_matches('.'),
-                false => text.as_str(),
+            let text = if text.contains('.') {
+                text.trim_end_matches('0').trim_end_matches('.')
+            } else {
+                text.as_str()
             };
             format!("{text} %")
         }
@@ -128,9 +129,10 @@ pub fn aligned<R: AsRef<[String]>>(rows: &[R], left: usize) -> String {
         let mut line = String::new();
         for (column, (text, width)) in row.as_ref().iter().zip(&widths).enumerate() {
             // Writing to a String cannot fail.
-            let _ = match column < left {
-                true => write!(line, "{text:width$}  "),
-                false => write!(line, "{text:>width$}  "),
+            let _ = if column < left {
+                write!(line, "{text:width$}  ")
+            } else {
+                write!(line, "{text:>width$}  ")
             };
         }
         table += line.trim_end();

@@ -74,9 +74,10 @@ impl OpenLoop {
         cancel: &AtomicBool,
     ) -> OpenRun {
         let mut served = Served::new(schedule);
-        match self.operations.prepare(device.geometry()) {
-            true => self.serve::<true>(device, clock, cancel, &mut served),
-            false => self.serve::<false>(device, clock, cancel, &mut served),
+        if self.operations.prepare(device.geometry()) {
+            self.serve::<true>(device, clock, cancel, &mut served)
+        } else {
+            self.serve::<false>(device, clock, cancel, &mut served)
         }
         served.into_run(self.operations.access.block_size_bytes)
     }
@@ -171,9 +172,10 @@ impl OpenLoop {
     /// Waits for a completion or an arrival that can begin, whichever comes first, and reads the
     /// clock.
     fn wait(&self, device: &mut dyn Device, clock: &dyn Clock, next_ns: u64) -> u64 {
-        let wait_ns = match self.operations.flight.has_idle() {
-            true => next_ns.min(WAIT_NS),
-            false => WAIT_NS,
+        let wait_ns = if self.operations.flight.has_idle() {
+            next_ns.min(WAIT_NS)
+        } else {
+            WAIT_NS
         };
         if self.operations.flight.outstanding() > 0 {
             device.wait((wait_ns / 1000) as u32);
@@ -278,9 +280,10 @@ impl Served {
     /// Computes the durations from the stamps. Arrivals that never started are recorded with a
     /// lower bound if the device did not keep up, and omitted if the user ended the run.
     fn into_run(mut self, block_size_bytes: u64) -> OpenRun {
-        let arrived = match self.tally.cancelled || is_gone(&self.tally) {
-            true => self.begun,
-            false => self.schedule.due(self.now_ns.wrapping_sub(self.start_ns)),
+        let arrived = if self.tally.cancelled || is_gone(&self.tally) {
+            self.begun
+        } else {
+            self.schedule.due(self.now_ns.wrapping_sub(self.start_ns))
         };
         for series in [&mut self.begun_ns, &mut self.ended_ns] {
             series.truncate(arrived as usize);
@@ -332,9 +335,10 @@ impl Served {
             backlog = (index + 1).saturating_sub(done as u64);
             peak = peak.max(backlog);
         }
-        match arrived == self.schedule.count {
-            true => (peak, backlog),
-            false => (peak, arrived.saturating_sub(ended.len() as u64)),
+        if arrived == self.schedule.count {
+            (peak, backlog)
+        } else {
+            (peak, arrived.saturating_sub(ended.len() as u64))
         }
     }
 }

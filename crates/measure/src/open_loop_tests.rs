@@ -88,9 +88,10 @@ impl Device for Server {
         }
         let (_, Request { tag, operation }) = self.queue.pop_front()?;
         self.seen += 1;
-        let result = match self.seen > self.fail_from {
-            true => Err(Error::Gone),
-            false => Ok(()),
+        let result = if self.seen > self.fail_from {
+            Err(Error::Gone)
+        } else {
+            Ok(())
         };
         Some(Completion {
             tag,

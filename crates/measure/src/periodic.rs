@@ -193,9 +193,10 @@ pub fn periodic(
         };
         let name = path.name().to_owned();
         let lasting = cell.synchronous && cell.operation == Operation::Write;
-        let with = match lasting {
-            true => format!("{name}, synchronous writes"),
-            false => name.clone(),
+        let with = if lasting {
+            format!("{name}, synchronous writes")
+        } else {
+            name.clone()
         };
         if missing
             .iter()

@@ -232,9 +232,10 @@ pub fn sustain(
         })
     };
     let counted = schedule(question.duration)?;
-    let before = match question.warm_up.is_zero() {
-        true => None,
-        false => Some(schedule(question.warm_up)?),
+    let before = if question.warm_up.is_zero() {
+        None
+    } else {
+        Some(schedule(question.warm_up)?)
     };
     let mut info = RunInfo::begin("sustain", host, request);
     let (depth, run) = on_stage(host, path, |open| {
@@ -407,9 +408,10 @@ fn needed_arrivals(arrivals: u64, misses: f64, burstiness: f64, tolerated: f64) 
     let (mut low, mut high) = (n / 2.0, n);
     for _ in 0..20 {
         let middle = (low + high) / 2.0;
-        match tells(middle) {
-            true => high = middle,
-            false => low = middle,
+        if tells(middle) {
+            high = middle
+        } else {
+            low = middle
         }
     }
     Some(high.ceil())

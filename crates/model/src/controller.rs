@@ -197,9 +197,12 @@ impl Controller {
             return;
         }
         let enabled = self.cc & CC_ENABLE != 0;
-        let halves = |old: u64, low: bool| match low {
-            true => old & !0xffff_ffff | u64::from(value),
-            false => old & 0xffff_ffff | u64::from(value) << 32,
+        let halves = |old: u64, low: bool| {
+            if low {
+                old & !0xffff_ffff | u64::from(value)
+            } else {
+                old & 0xffff_ffff | u64::from(value) << 32
+            }
         };
         match offset {
             INTMS => self.interrupt_mask |= value,

@@ -351,9 +351,12 @@ impl fmt::Display for On {
 
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ending = |abortable| match abortable {
-            true => "an abort ends it",
-            false => "an abort does not end it",
+        let ending = |abortable| {
+            if abortable {
+                "an abort ends it"
+            } else {
+                "an abort does not end it"
+            }
         };
         match *self {
             Kind::NeverComplete { abortable } => {

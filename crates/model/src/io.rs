@@ -156,9 +156,10 @@ impl Controller {
             let cached = self.features.write_cache();
             let excess = u64::from(self.config.quirks.has(Quirks::NO_DEALLOCATE));
             for (lba, count) in ranges() {
-                let count = match namespace.has(lba, count + excess) {
-                    true => count + excess,
-                    false => count,
+                let count = if namespace.has(lba, count + excess) {
+                    count + excess
+                } else {
+                    count
                 };
                 let zeroed = namespace.zero(lba, count, cached);
                 zeroed.map_err(|_| status::WRITE_FAULT)?;

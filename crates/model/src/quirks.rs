@@ -18,9 +18,10 @@ const TEMPERATURE_THRESHOLD: u32 = 4;
 impl Config {
     /// NOIOB: the boundary, unless a quirk keeps it in the vendor's part only.
     pub(crate) fn boundary_noiob(&self) -> u16 {
-        match self.quirks.has(Quirks::STRIPE) {
-            true => 0,
-            false => self.boundary_blocks,
+        if self.quirks.has(Quirks::STRIPE) {
+            0
+        } else {
+            self.boundary_blocks
         }
     }
 
@@ -28,9 +29,10 @@ impl Config {
     pub(crate) fn stripe_pages_log2(&self) -> u8 {
         let block_log2 = self.namespaces.first().map_or(9, |one| one.block_size_log2);
         let bytes = u32::from(self.boundary_blocks) << (block_log2 & 15);
-        match self.quirks.has(Quirks::STRIPE) {
-            true => (bytes >> self.min_page_shift).checked_ilog2().unwrap_or(0) as u8,
-            false => 0,
+        if self.quirks.has(Quirks::STRIPE) {
+            (bytes >> self.min_page_shift).checked_ilog2().unwrap_or(0) as u8
+        } else {
+            0
         }
     }
 }
@@ -91,9 +93,10 @@ impl Controller {
         let last = command.lba() + command.block_count() - 1;
         let crosses = command.lba().checked_div(boundary) != last.checked_div(boundary);
         self.statistics.boundary_crossings += u64::from(crosses);
-        match self.has_quirk(Quirks::SHORT_TRANSFERS) && len > SHORT_TRANSFER_BYTES {
-            true => Err(status::DATA_TRANSFER),
-            false => Ok(()),
+        if self.has_quirk(Quirks::SHORT_TRANSFERS) && len > SHORT_TRANSFER_BYTES {
+            Err(status::DATA_TRANSFER)
+        } else {
+            Ok(())
         }
     }
 

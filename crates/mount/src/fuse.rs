@@ -288,9 +288,10 @@ impl Filesystem for Folder {
         let appends = OFlags::from_bits_retain(flags.0 as u32).contains(OFlags::APPEND);
         // A page that was stored to through a map has its own place.
         let is_mapped = write_flags.contains(WriteFlags::FUSE_WRITE_CACHE);
-        let place = match appends && !is_mapped {
-            true => Place::End,
-            false => Place::At(offset),
+        let place = if appends && !is_mapped {
+            Place::End
+        } else {
+            Place::At(offset)
         };
         let len = data.len() as u32;
         let (stale, number) = (self.stale.clone(), number(inode));
@@ -312,16 +313,18 @@ impl Filesystem for Folder {
         _: LockOwner,
         reply: ReplyEmpty,
     ) {
-        match handle != READS {
-            true => self.ask(Ask::Commit(number(inode), false, ends(reply))),
-            false => reply.ok(),
+        if handle != READS {
+            self.ask(Ask::Commit(number(inode), false, ends(reply)))
+        } else {
+            reply.ok()
         }
     }
 
     fn fsync(&self, _: &Request, inode: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        match self.view.is_writable {
-            true => self.ask(Ask::Commit(number(inode), true, ends(reply))),
-            false => reply.ok(),
+        if self.view.is_writable {
+            self.ask(Ask::Commit(number(inode), true, ends(reply)))
+        } else {
+            reply.ok()
         }
     }
 
@@ -340,12 +343,11 @@ impl Filesystem for Folder {
         mode: i32,
         reply: ReplyEmpty,
     ) {
-        match mode == KEEP_SIZE {
-            true => {
-                let end = offset.saturating_add(length);
-                self.ask(Ask::Reserve(number(inode), end, ends(reply)));
-            }
-            false => reply.error(Errno::EOPNOTSUPP),
+        if mode == KEEP_SIZE {
+            let end = offset.saturating_add(length);
+            self.ask(Ask::Reserve(number(inode), end, ends(reply)));
+        } else {
+            reply.error(Errno::EOPNOTSUPP)
         }
     }
 
@@ -390,9 +392,10 @@ impl Filesystem for Folder {
             }
             true
         });
-        match is_folder {
-            true => reply.ok(),
-            false => reply.error(Errno::ENOTDIR),
+        if is_folder {
+            reply.ok()
+        } else {
+            reply.error(Errno::ENOTDIR)
         }
     }
 

@@ -74,9 +74,10 @@ impl Settings {
         }
         let path = store.opened.name.clone();
         context.say(format_args!("path: {path}"));
-        let access = match self.write {
-            true => Access::Write,
-            false => Access::Read,
+        let access = if self.write {
+            Access::Write
+        } else {
+            Access::Read
         };
         let done = store.mount_for(access, OPEN_FILES, |mounted| self.serve(context, mounted));
         store.close(done)
@@ -173,9 +174,10 @@ impl Settings {
     fn options(&self) -> fuser::Config {
         let mut config = fuser::Config::default();
         config.mount_options = vec![
-            match self.write {
-                true => MountOption::RW,
-                false => MountOption::RO,
+            if self.write {
+                MountOption::RW
+            } else {
+                MountOption::RO
             },
             MountOption::NoSuid,
             MountOption::NoDev,
@@ -208,9 +210,10 @@ impl Settings {
 
     /// The command that unmounts the folder.
     fn unmounts(&self) -> String {
-        let command = match rustix::process::geteuid().is_root() {
-            true => "umount",
-            false => "fusermount3 -u",
+        let command = if rustix::process::geteuid().is_root() {
+            "umount"
+        } else {
+            "fusermount3 -u"
         };
         format!("{command} {}", self.folder.display())
     }

@@ -18,9 +18,10 @@ use fuser::Errno;
 /// # Errors
 /// It is too long.
 pub fn check_name(name: &str) -> Result<(), Errno> {
-    match name.len() > NAME_BYTES {
-        true => Err(Errno::ENAMETOOLONG),
-        false => Ok(()),
+    if name.len() > NAME_BYTES {
+        Err(Errno::ENAMETOOLONG)
+    } else {
+        Ok(())
     }
 }
 

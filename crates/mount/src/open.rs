@@ -70,9 +70,10 @@ impl Open {
     /// Counts one more who has opened it, or one less.
     pub(super) fn count(&self, writes: bool, one: i32) {
         let mut uses = self.uses.get();
-        let count = match writes {
-            true => &mut uses.writes,
-            false => &mut uses.reads,
+        let count = if writes {
+            &mut uses.writes
+        } else {
+            &mut uses.reads
         };
         *count = count.saturating_add_signed(one);
         self.uses.set(uses);

@@ -33,13 +33,15 @@ impl Files<'_, '_, '_> {
             return Ok(());
         }
         let name = self.name(number)?;
-        let file = match writes {
-            true => self.mounted.volume.open_to_write(&name).await?,
-            false => self.mounted.volume.open(&name).await?,
+        let file = if writes {
+            self.mounted.volume.open_to_write(&name).await?
+        } else {
+            self.mounted.volume.open(&name).await?
         };
-        let writer = match writes {
-            true => Some(self.writer_or_close(file).await?),
-            false => None,
+        let writer = if writes {
+            Some(self.writer_or_close(file).await?)
+        } else {
+            None
         };
         self.insert(number, file, writer, writes);
         Ok(())
@@ -54,17 +56,14 @@ impl Files<'_, '_, '_> {
     /// Opens the volume's file again, which is closed.
     pub(super) async fn reopen(&self, number: Number, open: &Open, writes: bool) -> Done<()> {
         let name = self.name(number)?;
-        match writes {
-            true => {
-                let file = self.mounted.volume.open_to_write(&name).await?;
-                let writer = self.writer_or_close(file).await?;
-                open.file.set(file);
-                open.writer.replace(Some(writer));
-            }
-            false => {
-                open.file.set(self.mounted.volume.open(&name).await?);
-                open.writer.replace(None);
-            }
+        if writes {
+            let file = self.mounted.volume.open_to_write(&name).await?;
+            let writer = self.writer_or_close(file).await?;
+            open.file.set(file);
+            open.writer.replace(Some(writer));
+        } else {
+            open.file.set(self.mounted.volume.open(&name).await?);
+            open.writer.replace(None);
         }
         Ok(())
     }

@@ -102,9 +102,10 @@ impl Writer {
         let rest = self.tail.get(whole..).unwrap_or_default().to_vec();
         let mut data = std::mem::replace(&mut self.tail, rest);
         let held = std::mem::take(&mut self.held);
-        match all {
-            true => self.held = self.tail.len(),
-            false => data.truncate(whole),
+        if all {
+            self.held = self.tail.len()
+        } else {
+            data.truncate(whole)
         }
         self.start += whole as u64;
         Some(Batch { data, held })

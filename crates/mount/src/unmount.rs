@@ -57,9 +57,10 @@ fn by_helper(folder: &Path) -> io::Result<Unmounted> {
     if run(&["-u", "-q"])? {
         return Ok(Unmounted::Idle);
     }
-    match run(&["-u", "-q", "-z"])? {
-        true => Ok(Unmounted::Busy),
-        false => Err(io::Error::other("fusermount3 -u failed")),
+    if run(&["-u", "-q", "-z"])? {
+        Ok(Unmounted::Busy)
+    } else {
+        Err(io::Error::other("fusermount3 -u failed"))
     }
 }
 

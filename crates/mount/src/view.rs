@@ -37,9 +37,10 @@ impl View {
 
     /// How long the kernel may keep a file's attributes.
     pub(super) fn kept(&self) -> Duration {
-        match self.is_writable {
-            true => KEPT_IF_WRITTEN,
-            false => KEPT,
+        if self.is_writable {
+            KEPT_IF_WRITTEN
+        } else {
+            KEPT
         }
     }
 
@@ -86,9 +87,10 @@ impl View {
         let is_mode = mode.is_none_or(|mode| mode & 0o7777 == u32::from(attributes.perm));
         let is_owner = uid.is_none_or(|uid| uid == attributes.uid)
             && gid.is_none_or(|gid| gid == attributes.gid);
-        match is_owner && (is_mode || !self.is_shared) {
-            true => Ok(()),
-            false => Err(Errno::EPERM),
+        if is_owner && (is_mode || !self.is_shared) {
+            Ok(())
+        } else {
+            Err(Errno::EPERM)
         }
     }
 

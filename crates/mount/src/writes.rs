@@ -90,12 +90,11 @@ impl Files<'_, '_, '_> {
             Place::At(offset) if offset < end => {
                 let new_end = offset.saturating_add(data.len() as u64).max(end);
                 self.make_room(open, new_end).await?;
-                return match self.with_writer(open, |writer| writer.write_over(offset, data))? {
-                    true => {
-                        self.show(number, open);
-                        Ok(())
-                    }
-                    false => Err(Error::Unsupported),
+                return if self.with_writer(open, |writer| writer.write_over(offset, data))? {
+                    self.show(number, open);
+                    Ok(())
+                } else {
+                    Err(Error::Unsupported)
                 };
             }
             Place::At(offset) => {
@@ -180,18 +179,15 @@ impl Files<'_, '_, '_> {
         data.copy_from_slice(piece);
         padding.fill(0);
         let provide = async |need| volume.provide(file, need).await;
-        let (buffer, appended) = match merged {
-            true => {
-                self.moves
-                    .append_merged(file, buffer, piece.len(), provide)
-                    .await
-            }
-            false => {
-                let way = Direction::Append;
-                self.moves
-                    .run(file, way, 0, buffer, piece.len(), provide)
-                    .await
-            }
+        let (buffer, appended) = if merged {
+            self.moves
+                .append_merged(file, buffer, piece.len(), provide)
+                .await
+        } else {
+            let way = Direction::Append;
+            self.moves
+                .run(file, way, 0, buffer, piece.len(), provide)
+                .await
         };
         self.give_back(buffer);
         appended
@@ -217,9 +213,10 @@ impl Files<'_, '_, '_> {
                 .as_ref()
                 .is_some_and(|writer| end.min(writer.end()) > committed)
         };
-        match needs {
-            true => self.commit_inside(open, false).await,
-            false => Ok(()),
+        if needs {
+            self.commit_inside(open, false).await
+        } else {
+            Ok(())
         }
     }
 
@@ -239,10 +236,11 @@ impl Files<'_, '_, '_> {
         let open = self.opened(number)?;
         let _inside = open.gate.enter().await;
         let is_written = open.writer.borrow().is_some();
-        match is_written {
-            true => self.commit_inside(&open, durable).await,
+        if is_written {
+            self.commit_inside(&open, durable).await
+        } else {
             // Who wrote it has closed it, which made it durable.
-            false => Ok(()),
+            Ok(())
         }
     }
 
@@ -258,9 +256,10 @@ impl Files<'_, '_, '_> {
         if let Some(ns) = modified {
             volume.set_modified(file, ns)?;
         }
-        let committed = match durable {
-            true => volume.sync(file).await,
-            false => volume.commit(file).await,
+        let committed = if durable {
+            volume.sync(file).await
+        } else {
+            volume.commit(file).await
         };
         put_out?;
         if let Some(writer) = open.writer.borrow_mut().as_mut() {

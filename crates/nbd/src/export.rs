@@ -44,17 +44,15 @@ impl Export {
     /// The smallest unit of a request, as it is announced: a byte where nothing is written, because a read of a part of a block
     /// reads the block.
     pub const fn minimum_bytes(&self) -> u32 {
-        match self.read_only {
-            true => 1,
-            false => self.block_bytes,
-        }
+        if self.read_only { 1 } else { self.block_bytes }
     }
 
     /// The unit that costs nothing extra.
     pub const fn preferred_bytes(&self) -> u32 {
-        match self.block_bytes > 4096 {
-            true => self.block_bytes,
-            false => 4096,
+        if self.block_bytes > 4096 {
+            self.block_bytes
+        } else {
+            4096
         }
     }
 

@@ -215,12 +215,11 @@ impl Session {
             return (input.len(), Event::More);
         };
         let mut held = std::mem::take(&mut self.held);
-        let event = match held.is_empty() {
-            true => then(self, rest),
-            false => {
-                held.extend(rest);
-                then(self, &held)
-            }
+        let event = if held.is_empty() {
+            then(self, rest)
+        } else {
+            held.extend(rest);
+            then(self, &held)
         };
         (missing, event)
     }
@@ -271,12 +270,13 @@ impl Session {
         let (Some(wire::OPTION_MAGIC), Some(code), Some(len)) = (magic, code, len) else {
             return self.close(End::NotNbd);
         };
-        self.state = match len as usize <= MAX_HELD_BYTES {
-            true => State::OptionData {
+        self.state = if len as usize <= MAX_HELD_BYTES {
+            State::OptionData {
                 code,
                 len: len as usize,
-            },
-            false => State::OptionSkip { code, left: len },
+            }
+        } else {
+            State::OptionSkip { code, left: len }
         };
         Event::Message
     }
@@ -316,9 +316,10 @@ impl Session {
             }
             Err(Refusal(errno, why)) => {
                 let needs_chunk = matches!(raw.kind, command::READ | command::BLOCK_STATUS);
-                match needs_chunk && self.agreed.structured {
-                    true => wire::put_error_chunk(out, raw.cookie, errno, why),
-                    false => wire::put_simple(out, raw.cookie, errno as u32),
+                if needs_chunk && self.agreed.structured {
+                    wire::put_error_chunk(out, raw.cookie, errno, why)
+                } else {
+                    wire::put_simple(out, raw.cookie, errno as u32)
                 }
                 Event::Refused
             }
@@ -360,13 +361,15 @@ impl Raw {
     }
 
     fn check(&self, export: &Export, agreed: Agreed) -> Result<Request, Refusal> {
-        let fua = match export.read_only {
-            true => 0,
-            false => command_flag::FUA,
+        let fua = if export.read_only {
+            0
+        } else {
+            command_flag::FUA
         };
-        let df = match agreed.structured {
-            true => command_flag::DF,
-            false => 0,
+        let df = if agreed.structured {
+            command_flag::DF
+        } else {
+            0
         };
         let (command, flags) = match self.kind {
             command::READ => (Command::Read, fua | df),

@@ -130,9 +130,10 @@ impl<P: Platform> Controller<P> {
             return Err(failed(error, platform, memory));
         }
         let page_bytes = 1 << page_shift;
-        let needed_bytes = match options.shadow_doorbells {
-            true => controller_memory_bytes(page_bytes),
-            false => controller_memory_bytes_without_shadows(page_bytes),
+        let needed_bytes = if options.shadow_doorbells {
+            controller_memory_bytes(page_bytes)
+        } else {
+            controller_memory_bytes_without_shadows(page_bytes)
         };
         let error = Error::Memory { needed_bytes };
         let shared = match Shared::new(memory, &platform, page_bytes) {
@@ -205,27 +206,30 @@ impl<P: Platform> Controller<P> {
     pub fn max_transfer_bytes(&self) -> usize {
         let shift = self.capabilities.min_page_shift;
         let max_bytes = self.info.max_transfer_bytes(shift);
-        match self.quirks().has(Quirks::SHORT_TRANSFERS) {
-            true => max_bytes.min(SHORT_TRANSFER_BYTES),
-            false => max_bytes,
+        if self.quirks().has(Quirks::SHORT_TRANSFERS) {
+            max_bytes.min(SHORT_TRANSFER_BYTES)
+        } else {
+            max_bytes
         }
     }
 
     /// The quirks that apply to the controller.
     #[inline(always)]
     pub fn quirks(&self) -> Quirks {
-        match self.platform.is_any_drive() {
-            true => self.quirks,
-            false => Quirks::NONE,
+        if self.platform.is_any_drive() {
+            self.quirks
+        } else {
+            Quirks::NONE
         }
     }
 
     /// Transfers that cross a multiple of this many bytes are slower, on every namespace, which NOIOB does not say
     /// ([`Quirks::STRIPE`]); 0 if there is no such boundary.
     pub fn stripe_bytes(&self) -> u32 {
-        match self.quirks().has(Quirks::STRIPE) {
-            true => self.stripe_bytes,
-            false => 0,
+        if self.quirks().has(Quirks::STRIPE) {
+            self.stripe_bytes
+        } else {
+            0
         }
     }
 

@@ -66,9 +66,10 @@ impl<P: Platform> Controller<P> {
         let ready_us = u64::from(self.capabilities.ready_timeout_ms) * 1000;
         // Abort, two deletions; a reset: disable (waits for RDY twice), enable, five commands;
         // two creations; and another reset when these fail.
-        let delay_us = match self.quirks().has(Quirks::READY_DELAY) {
-            true => READY_DELAY_US,
-            false => 0,
+        let delay_us = if self.quirks().has(Quirks::READY_DELAY) {
+            READY_DELAY_US
+        } else {
+            0
         };
         let reset_us = 3 * ready_us + delay_us + 6 * self.options.admin_timeout_us;
         3 * self.options.admin_timeout_us + 2 * reset_us + 4 * self.options.admin_timeout_us

@@ -261,10 +261,11 @@ fn map_part(len: size_t, protection: c_int, flags: c_int, offset: off_t) -> Resu
 
 fn slice<'a>(parts: *const iovec, count: c_int) -> &'a [iovec] {
     let count = usize::try_from(count).unwrap_or(0);
-    match parts.is_null() {
-        true => &[],
+    if parts.is_null() {
+        &[]
+    } else {
         // SAFETY: the caller passes so many parts to the C library's function.
-        false => unsafe { std::slice::from_raw_parts(parts, count) },
+        unsafe { std::slice::from_raw_parts(parts, count) }
     }
 }
 
@@ -326,9 +327,10 @@ fn duplicate(fd: c_int, to: c_int, flags: c_int) -> Result<i64, Errno> {
 fn is_meant(folder: c_int, path: *const c_char, flags: c_int) -> bool {
     // SAFETY: a path ends with a zero; Linux 6.11 takes a null pointer as an empty one.
     let is_empty = path.is_null() || unsafe { *path == 0 };
-    match is_empty && flags & libc::AT_EMPTY_PATH != 0 {
-        true => file::is_open(folder),
-        false => file::is_at_itself(folder, path, flags & libc::AT_SYMLINK_NOFOLLOW == 0),
+    if is_empty && flags & libc::AT_EMPTY_PATH != 0 {
+        file::is_open(folder)
+    } else {
+        file::is_at_itself(folder, path, flags & libc::AT_SYMLINK_NOFOLLOW == 0)
     }
 }
 

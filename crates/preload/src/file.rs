@@ -62,9 +62,10 @@ pub fn is_at(folder: c_int, path: *const libc::c_char) -> bool {
 
 /// The same for a call that does not follow a link at the end of the path.
 pub fn is_at_itself(folder: c_int, path: *const libc::c_char, follows: bool) -> bool {
-    let flags = match follows {
-        true => libc::O_PATH,
-        false => libc::O_PATH | libc::O_NOFOLLOW,
+    let flags = if follows {
+        libc::O_PATH
+    } else {
+        libc::O_PATH | libc::O_NOFOLLOW
     };
     is_named(folder, path) || is_descriptor(folder, path, flags)
 }
@@ -397,10 +398,11 @@ pub fn map_part(
     if protection & !libc::PROT_READ != 0 {
         return Err(libc::EACCES);
     }
-    match end.is_some_and(|end| end as u64 <= most) {
+    if end.is_some_and(|end| end as u64 <= most) {
         // SAFETY: the part is inside the map.
-        true => Ok(unsafe { map.as_ptr().as_ptr().add(offset as usize).cast() }),
-        false => Err(libc::ENXIO),
+        Ok(unsafe { map.as_ptr().as_ptr().add(offset as usize).cast() })
+    } else {
+        Err(libc::ENXIO)
     }
 }
 
@@ -421,9 +423,10 @@ pub fn remap(address: *const c_void, len: usize, flags: c_int) -> Result<i64, Er
     let offset = (address as usize).wrapping_sub(map.as_ptr().as_ptr() as usize);
     let most = map.len_bytes() + map.tail_bytes() as u64;
     let end = offset.checked_add(len).filter(|&end| end as u64 <= most);
-    match flags & !libc::MREMAP_MAYMOVE == 0 && len > 0 {
-        false => Err(libc::EINVAL),
-        true => end.map(|_| address as i64).ok_or(libc::ENOMEM),
+    if flags & !libc::MREMAP_MAYMOVE == 0 && len > 0 {
+        end.map(|_| address as i64).ok_or(libc::ENOMEM)
+    } else {
+        Err(libc::EINVAL)
     }
 }
 
@@ -438,9 +441,10 @@ pub fn resolved(space: *mut libc::c_char) -> Result<i64, Errno> {
     }
     // SAFETY: the caller's space has PATH_MAX bytes; new memory has the name's.
     unsafe {
-        let to = match space.is_null() {
-            true => libc::malloc(len).cast(),
-            false => space,
+        let to = if space.is_null() {
+            libc::malloc(len).cast()
+        } else {
+            space
         };
         if to.is_null() {
             return Err(libc::ENOMEM);

@@ -39,9 +39,10 @@ pub fn open(mode: *const c_char) -> Result<*mut FILE, Errno> {
     if mode.first() != Some(&b'r') || mode.contains(&b'+') {
         return Err(libc::EACCES);
     }
-    let fd = file::open(match mode.contains(&b'e') {
-        true => libc::O_CLOEXEC,
-        false => 0,
+    let fd = file::open(if mode.contains(&b'e') {
+        libc::O_CLOEXEC
+    } else {
+        0
     })?;
     on(fd).inspect_err(|_| {
         close_descriptor(fd);

@@ -153,9 +153,10 @@ impl Map {
                 "views of the map's memory exist: release them, or delete the arrays that have them, before it is closed",
             ));
         }
-        match self.is_closed.swap(true, Ordering::Relaxed) {
-            true => Ok(()),
-            false => self.with(py, |map| map.close()),
+        if self.is_closed.swap(true, Ordering::Relaxed) {
+            Ok(())
+        } else {
+            self.with(py, |map| map.close())
         }
     }
 

@@ -236,10 +236,11 @@ impl<'c, 'r, 's, 'a> Chain<'c, 'r, 's, 'a> {
         if !can_change || turn.files.is_busy() {
             return true;
         }
-        match turn.is_over(len, arrival, &self.clock) {
-            true => turn.files.is_ready() && !now.has_space_for(0),
+        if turn.is_over(len, arrival, &self.clock) {
+            turn.files.is_ready() && !now.has_space_for(0)
+        } else {
             // It is being reserved, or freed.
-            false => !now.is_full() || !turn.files.has_none_whole(),
+            !now.is_full() || !turn.files.has_none_whole()
         }
     }
 
@@ -292,9 +293,12 @@ impl<'c, 'r, 's, 'a> Chain<'c, 'r, 's, 'a> {
         let is_two = self.upkeeps[1 - self.now].is_some();
         while let Some(event) = self.mounted.volume.poll() {
             let left = now.accept(event);
-            let left = left.and_then(|event| match is_two {
-                true => before.accept(event),
-                false => Some(event),
+            let left = left.and_then(|event| {
+                if is_two {
+                    before.accept(event)
+                } else {
+                    Some(event)
+                }
             });
             if let Some(event) = left {
                 others(event);
@@ -349,9 +353,10 @@ impl<'c, 'r, 's, 'a> Chain<'c, 'r, 's, 'a> {
         };
         // The earlier bytes first: the later ones are nothing without them.
         let first = if before.wants_space() { before } else { now };
-        match has_freed {
-            true => first.space_was_freed(),
-            false => first.no_space_left(),
+        if has_freed {
+            first.space_was_freed()
+        } else {
+            first.no_space_left()
         }
     }
 
@@ -377,9 +382,10 @@ impl<'c, 'r, 's, 'a> Chain<'c, 'r, 's, 'a> {
             turn.is_ring() && self.recorders[self.now].is_full() && turn.files.has_none_whole();
         // A block that was held is over by now, whenever it arrived.
         let has_no_space = turn.is_ring() && !self.recorders[self.now].has_space_for(len);
-        let at = match has_no_space {
-            true => self.clock.ticks(),
-            false => arrival,
+        let at = if has_no_space {
+            self.clock.ticks()
+        } else {
+            arrival
         };
         if can_change && turn.is_over(len, at, &self.clock) && turn.files.is_ready() {
             // Nothing could be removed for a file that is left behind without the space for its last blocks: it is the oldest.

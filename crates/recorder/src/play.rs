@@ -71,9 +71,10 @@ impl PlaySettings {
             End::File(path) => Some(path.as_path()),
             _ => None,
         };
-        let output = match self.to.0 == End::Standard || path.is_some() {
-            true => output_of(&context.roots, Some(&drive), path, self.force)?,
-            false => None,
+        let output = if self.to.0 == End::Standard || path.is_some() {
+            output_of(&context.roots, Some(&drive), path, self.force)?
+        } else {
+            None
         };
         self.play_from(context, drive, Goal::Place(output))
     }

@@ -48,9 +48,10 @@ pub fn writer_ended() -> Failure {
 impl Playing {
     /// Bytes of a block: checksums are verified in whole chunks.
     pub const fn block_bytes(&self, verify: bool) -> u64 {
-        match verify {
-            true => self.block_bytes.next_multiple_of(CHUNK_BYTES),
-            false => self.block_bytes,
+        if verify {
+            self.block_bytes.next_multiple_of(CHUNK_BYTES)
+        } else {
+            self.block_bytes
         }
     }
 

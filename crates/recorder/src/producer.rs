@@ -150,9 +150,10 @@ pub fn produce(
         tally,
         told: Cell::new(0),
     };
-    let why = match producer.source.is_always_ready() {
-        true => producer.run_scheduled(begin, stop),
-        false => producer.run_live(&|| stop() || is_late()),
+    let why = if producer.source.is_always_ready() {
+        producer.run_scheduled(begin, stop)
+    } else {
+        producer.run_live(&|| stop() || is_late())
     };
     let why = why.map(|why| match why {
         Why::Stopped if !stop() && is_late() => Why::Length,
@@ -196,9 +197,10 @@ impl Producer<'_> {
     fn next_len(&self) -> usize {
         let left = self.plan.total_bytes.unwrap_or(u64::MAX) - self.produced_bytes;
         let block_bytes = self.plan.block_bytes as u64;
-        let used = match self.source.has_borders() {
-            true => 0,
-            false => self.produced_bytes % block_bytes,
+        let used = if self.source.has_borders() {
+            0
+        } else {
+            self.produced_bytes % block_bytes
         };
         left.min(block_bytes - used) as usize
     }

@@ -255,9 +255,10 @@ impl Recording {
                     offset_bytes: durable_bytes,
                     error: block::Error::Gone,
                 };
-                return Ok(match is_recalled {
-                    true => result.and(Err(gone)),
-                    false => result,
+                return Ok(if is_recalled {
+                    result.and(Err(gone))
+                } else {
+                    result
                 });
             }
             if looked.elapsed() >= WAIT {
@@ -273,9 +274,10 @@ impl Recording {
             }
             lend(|| chain.take(), ends.idle);
             let is_held = chain.holds(self.plan.block_bytes as u64, self.can_wait);
-            let received = match is_held {
-                true => Err(TryRecvError::Empty),
-                false => ends.blocks.try_recv(),
+            let received = if is_held {
+                Err(TryRecvError::Empty)
+            } else {
+                ends.blocks.try_recv()
             };
             let message = match received {
                 Ok(message) => Some(message),

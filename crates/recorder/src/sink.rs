@@ -144,9 +144,10 @@ impl Sink {
 }
 
 fn connected(address: &str) -> std::io::Result<UdpSocket> {
-    let any = match address.starts_with('[') {
-        true => "[::]:0",
-        false => "0.0.0.0:0",
+    let any = if address.starts_with('[') {
+        "[::]:0"
+    } else {
+        "0.0.0.0:0"
     };
     let socket = UdpSocket::bind(any)?;
     socket.connect(address)?;

@@ -94,10 +94,11 @@ impl Source {
                 if kind.is_dir() {
                     return Err(Failure::usage(format!("{} is a directory", path.display())));
                 }
-                match kind.is_file() {
-                    true => Ok(Self::File(file, path.clone())),
+                if kind.is_file() {
+                    Ok(Self::File(file, path.clone()))
+                } else {
                     // A pipe, a terminal, a character device.
-                    false => Ok(Self::Stream(Box::new(file), path.display().to_string())),
+                    Ok(Self::Stream(Box::new(file), path.display().to_string()))
                 }
             }
             Place::Udp(address) => {
@@ -114,9 +115,10 @@ impl Source {
             }
             Place::Tcp(address) => {
                 let (listener, stream) = accept(address, stop)?;
-                Ok(match is_once {
-                    true => Self::Stream(Box::new(stream), address.clone()),
-                    false => Self::Senders(Senders::new(listener, stream), address.clone()),
+                Ok(if is_once {
+                    Self::Stream(Box::new(stream), address.clone())
+                } else {
+                    Self::Senders(Senders::new(listener, stream), address.clone())
                 })
             }
         }
@@ -324,10 +326,13 @@ impl Source {
             Self::File(file, _) => file.read(data),
             // Whole blocks only.
             Self::Packets(_) => Err(ErrorKind::Unsupported.into()),
-            Self::Stream(stream, _) => match is_readable(stream.as_ref())? {
-                true => stream.read(data),
-                false => Err(ErrorKind::WouldBlock.into()),
-            },
+            Self::Stream(stream, _) => {
+                if is_readable(stream.as_ref())? {
+                    stream.read(data)
+                } else {
+                    Err(ErrorKind::WouldBlock.into())
+                }
+            }
             Self::Senders(senders, _) => senders.read(data, &short()),
             Self::Udp {
                 socket,

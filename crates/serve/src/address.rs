@@ -27,9 +27,10 @@ impl FromStr for Address {
 
     fn from_str(text: &str) -> std::result::Result<Self, String> {
         if let Some(path) = text.strip_prefix("unix:") {
-            return match path.is_empty() {
-                true => Err("unix: needs a path".to_owned()),
-                false => Ok(Self::Unix(path.into())),
+            return if path.is_empty() {
+                Err("unix: needs a path".to_owned())
+            } else {
+                Ok(Self::Unix(path.into()))
             };
         }
         if text.contains('/') {

@@ -238,9 +238,10 @@ impl<F: Front> Server<F> {
     fn wait<D: Device>(&mut self, device: &mut D, more: bool) -> Result<()> {
         let is_busy = device.outstanding() > 0;
         let more = more || (!is_busy && self.front.may_not_sleep());
-        let timeout = match more || is_busy {
-            true => Duration::ZERO,
-            false => LOOK,
+        let timeout = if more || is_busy {
+            Duration::ZERO
+        } else {
+            LOOK
         };
         let timeout = Timespec {
             tv_sec: 0,

@@ -117,9 +117,10 @@ impl VolumeFile {
             };
             data = stage.take(data);
             let is_full = stage.body_bytes == stage.body.len();
-            let written = match is_full {
-                true => stage.write(&mounted, self.file),
-                false => Ok(()),
+            let written = if is_full {
+                stage.write(&mounted, self.file)
+            } else {
+                Ok(())
             };
             self.keep(stage, mounted.memory, written)
                 .map_err(|error| failed(&self.name, error))?;

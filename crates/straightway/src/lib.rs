@@ -189,9 +189,10 @@ impl Device {
     fn open_by(name: &str, options: &Options<'_>) -> Result<Self, Failure> {
         let context = Context::system();
         let drive = Drive::find(&context.roots, name)?;
-        let purpose = match options.write {
-            true => Purpose::Destroy(options.destroy_data),
-            false => Purpose::Read,
+        let purpose = if options.write {
+            Purpose::Destroy(options.destroy_data)
+        } else {
+            Purpose::Read
         };
         let grant = Grant::of(&context.roots, drive, purpose)?;
         let options = open_options(options)?;
@@ -256,9 +257,10 @@ impl Device {
         bytes: &mut [u8],
     ) -> Result<Option<u32>, Error> {
         let sent = DriveCommand {
-            queue: match command.is_io {
-                true => CommandQueue::Io,
-                false => CommandQueue::Admin,
+            queue: if command.is_io {
+                CommandQueue::Io
+            } else {
+                CommandQueue::Admin
             },
             opcode: command.opcode,
             dwords: command.dwords,

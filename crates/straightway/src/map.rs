@@ -186,9 +186,10 @@ impl Map {
         let failure = self.failures.pop_front()?;
         let offset = failure.offset_bytes;
         let what = format!("byte {offset}: {}", reason(failure.error));
-        let error = match is_rot(failure.error) {
-            true => Failure::new(Exit::Rot, what),
-            false => Failure::request(format_args!("byte {offset}"), failure.error),
+        let error = if is_rot(failure.error) {
+            Failure::new(Exit::Rot, what)
+        } else {
+            Failure::request(format_args!("byte {offset}"), failure.error)
         };
         let error = error.about(&self.device).into();
         Some(MapFailure {
@@ -217,13 +218,12 @@ impl Map {
 
     /// The range, if the file has it: the map may have more.
     fn within(&self, bytes: Range<u64>) -> Result<Range<u64>, Error> {
-        match bytes.start <= bytes.end && bytes.end <= self.size_bytes {
-            true => Ok(bytes),
-            false => {
-                let (start, size) = (bytes.start, self.size_bytes);
-                let what = format!("the range from byte {start} does not fit: it has {size}");
-                Err(Error::usage(what).hint("a range within its size"))
-            }
+        if bytes.start <= bytes.end && bytes.end <= self.size_bytes {
+            Ok(bytes)
+        } else {
+            let (start, size) = (bytes.start, self.size_bytes);
+            let what = format!("the range from byte {start} does not fit: it has {size}");
+            Err(Error::usage(what).hint("a range within its size"))
         }
     }
 

@@ -140,9 +140,10 @@ impl Recorder {
             size: (record.total_bytes > 0).then_some(Size(record.total_bytes)),
             from: Source(Place::Standard),
             once: false,
-            policy: match record.drops {
-                true => Policy::Drop,
-                false => Policy::Stop,
+            policy: if record.drops {
+                Policy::Drop
+            } else {
+                Policy::Stop
             },
             commit_bytes: Size(64 << 20),
             commit_ms: record.commit_ms,

@@ -15,11 +15,10 @@ impl<T> Thread<T> {
     /// # Errors
     /// This is a child of the process that has it, where it never does anything.
     pub fn check(&self) -> Result<(), Error> {
-        match self.process == std::process::id() {
-            true => Ok(()),
-            false => {
-                Err(Error::usage("it belongs to the process before the fork").hint("use it there"))
-            }
+        if self.process == std::process::id() {
+            Ok(())
+        } else {
+            Err(Error::usage("it belongs to the process before the fork").hint("use it there"))
         }
     }
 }

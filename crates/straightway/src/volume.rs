@@ -108,9 +108,10 @@ impl VolumeDevice {
             )
             .hint("omit it; a format needs it"));
         }
-        let access = match options.write {
-            true => Access::Write,
-            false => Access::Read,
+        let access = if options.write {
+            Access::Write
+        } else {
+            Access::Read
         };
         let given = open_options(options)?;
         let options = OpenOptions {
@@ -189,9 +190,10 @@ impl Volume<'_> {
         let mounted = self.mount.mounted();
         let volume = mounted.volume;
         let doing = format_args!("opening `{}`", shown(name));
-        let file = match appends {
-            true => mounted.run(doing, volume.open_to_write(name))?,
-            false => mounted.run(doing, volume.open(name))?,
+        let file = if appends {
+            mounted.run(doing, volume.open_to_write(name))?
+        } else {
+            mounted.run(doing, volume.open(name))?
         };
         Ok(VolumeFile::new(name, file, appends))
     }

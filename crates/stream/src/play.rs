@@ -86,9 +86,10 @@ impl<'r, 'v, D: Device, C: Clock> Player<'r, 'v, D, C> {
         let status = volume.file_status(file).map_err(closed)?;
         let device_block = geometry.block_size_bytes();
         let verify = options.verify && status.checksums;
-        let unit = match verify {
-            true => device_block.max(CHUNK_BYTES as usize),
-            false => device_block,
+        let unit = if verify {
+            device_block.max(CHUNK_BYTES as usize)
+        } else {
+            device_block
         };
         let mut lengths = places
             .iter()

@@ -151,9 +151,10 @@ impl PlayState<'_> {
             return;
         };
         let again = matches!(error, volume::Error::Device(error) if error.error().is_retryable());
-        let buffer = match again && !self.stopped {
-            true => self.retries.failed(offset_bytes, event.tag, buffer),
-            false => Some(buffer),
+        let buffer = if again && !self.stopped {
+            self.retries.failed(offset_bytes, event.tag, buffer)
+        } else {
+            Some(buffer)
         };
         let Some(buffer) = buffer else { return };
         place.give_back(buffer);

@@ -283,9 +283,10 @@ impl<'r> RecordState<'r> {
         error: volume::Error,
     ) -> Option<block::Buffer> {
         let again = matches!(error, volume::Error::Device(error) if error.error().is_retryable());
-        let buffer = match again && !self.broken {
-            true => self.retries.failed(offset_bytes, tag, buffer)?,
-            false => buffer,
+        let buffer = if again && !self.broken {
+            self.retries.failed(offset_bytes, tag, buffer)?
+        } else {
+            buffer
         };
         self.fail(Error::at(offset_bytes, error));
         Some(buffer)

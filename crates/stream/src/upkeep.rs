@@ -147,11 +147,13 @@ impl<D: Device, C: Clock> Recorder<'_, '_, D, C> {
         let to_come = state.end_offset.saturating_sub(status.appended_bytes);
         let want = limits.low_water_bytes.saturating_add(limits.reserve_bytes);
         let waiting = state.next_offset.saturating_sub(status.appended_bytes);
-        let want = match state.ending {
-            true => waiting,
+        let want = if state.ending {
+            waiting
+        } else if limits.waits_for_space {
             // What arrived beyond the expected end is followed by more.
-            false if limits.waits_for_space => want.min(to_come).max(2 * waiting),
-            false => want.min(to_come).max(waiting),
+            want.min(to_come).max(2 * waiting)
+        } else {
+            want.min(to_come).max(waiting)
         };
         match state.need {
             // Until the caller has freed some; commits go on.
@@ -169,9 +171,10 @@ impl<D: Device, C: Clock> Recorder<'_, '_, D, C> {
         if state.ending && state.done == state.handed && state.held == Held::No {
             return Poll::Ready(Job::End);
         }
-        let low = match limits.waits_for_space {
-            true => limits.low_water_bytes.min(to_come).max(waiting),
-            false => limits.low_water_bytes.min(to_come),
+        let low = if limits.waits_for_space {
+            limits.low_water_bytes.min(to_come).max(waiting)
+        } else {
+            limits.low_water_bytes.min(to_come)
         };
         if !state.ending && !state.full && status.reserved_bytes < low {
             return Poll::Ready(Job::Reserve {
@@ -242,9 +245,10 @@ impl<D: Device, C: Clock> Recorder<'_, '_, D, C> {
             self.state().space = Space::Wanted;
             poll_fn(|_| {
                 let state = self.state();
-                match state.space == Space::Wanted && !state.broken {
-                    true => Poll::Pending,
-                    false => Poll::Ready(()),
+                if state.space == Space::Wanted && !state.broken {
+                    Poll::Pending
+                } else {
+                    Poll::Ready(())
                 }
             })
             .await;
@@ -299,9 +303,12 @@ impl<D: Device, C: Clock> Recorder<'_, '_, D, C> {
 /// Yields once, so that the device's completions are processed first.
 async fn yield_once() {
     let mut first = true;
-    poll_fn(|_| match core::mem::replace(&mut first, false) {
-        true => Poll::Pending,
-        false => Poll::Ready(()),
+    poll_fn(|_| {
+        if core::mem::replace(&mut first, false) {
+            Poll::Pending
+        } else {
+            Poll::Ready(())
+        }
     })
     .await;
 }

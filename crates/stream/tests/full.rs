@@ -45,12 +45,11 @@ fn recorded(frees: bool) -> (Result<(), Error>, Vec<u8>) {
             let status = volume.file_status(file).unwrap();
             assert!(!recorder.has_space_for(BLOCK as u64));
             assert!(status.appended_bytes < block * BLOCK as u64);
-            match frees {
-                true => {
-                    blocking::run(&volume, volume.remove("other")).unwrap();
-                    recorder.space_was_freed();
-                }
-                false => recorder.no_space_left(),
+            if frees {
+                blocking::run(&volume, volume.remove("other")).unwrap();
+                recorder.space_was_freed();
+            } else {
+                recorder.no_space_left()
             }
         }
         match recorder.take() {

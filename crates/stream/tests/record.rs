@@ -42,9 +42,10 @@ fn run(speed: Speed, ring: usize, producer: &Producer, drop: bool) -> (Recorded,
     let recorded = record(&volume, &time, &mut ring, &OPTIONS, producer, "a", drop);
     assert!(ring.into_iter().all(|place| place.into_buffer().is_some()));
     let data = contents(&volume, "a");
-    let gaps = match drop {
-        true => contents(&volume, "a.gaps"),
-        false => Vec::new(),
+    let gaps = if drop {
+        contents(&volume, "a.gaps")
+    } else {
+        Vec::new()
     };
     assert_eq!(volume.unmount().result, Ok(()));
     (recorded, data, gaps)

@@ -247,14 +247,12 @@ where
     /// What the labels should say.
     const fn state(&self) -> MirrorState {
         MirrorState {
-            current: match self.is_resync {
-                true => self.live | self.targets,
-                false => self.live,
+            current: if self.is_resync {
+                self.live | self.targets
+            } else {
+                self.live
             },
-            rebuilding: match self.is_resync {
-                true => 0,
-                false => self.targets,
-            },
+            rebuilding: if self.is_resync { 0 } else { self.targets },
             is_dirty: self.labels.is_dirty(),
             rebuilt_blocks: self.rebuild.position(),
         }
@@ -399,9 +397,10 @@ where
             let Some(index) = self.waiting.pop() else {
                 return;
             };
-            match self.advance(index) {
-                true => self.settle(index),
-                false => self.waiting.push(index),
+            if self.advance(index) {
+                self.settle(index)
+            } else {
+                self.waiting.push(index)
             }
         }
     }
@@ -409,9 +408,10 @@ where
     /// Decides what becomes of a request that has nothing left to submit.
     fn settle(&mut self, index: usize) {
         // While members are made equal after a crash, each of them is as good as the one that is read.
-        let good = match self.is_resync {
-            true => self.in_use(),
-            false => self.live,
+        let good = if self.is_resync {
+            self.in_use()
+        } else {
+            self.live
         };
         let Some(parent) = self.table.get_mut(index) else {
             return;

@@ -270,9 +270,10 @@ where
             let Some(index) = self.waiting.pop() else {
                 return;
             };
-            match self.advance(index) {
-                true => self.submitted(index),
-                false => self.waiting.push(index),
+            if self.advance(index) {
+                self.submitted(index)
+            } else {
+                self.waiting.push(index)
             }
         }
     }

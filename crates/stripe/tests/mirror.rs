@@ -112,11 +112,11 @@ fn random_requests_give_what_a_plain_disk_gives_while_members_fail_and_return() 
             let faults: Vec<_> = faulty.iter().map(Faulty::faults).collect();
             let mut mirror = assemble(faulty.into_iter().map(Some).collect(), true, ()).unwrap();
             let mut lost = random.usize(0..count);
-            match random.bool() {
-                true => rebuild(&mut mirror),
+            if random.bool() {
+                rebuild(&mut mirror);
+            } else if mirror.live() == 1 << lost {
                 // While one member alone is up to date, only another may fail.
-                false if mirror.live() == 1 << lost => lost = (lost + 1) % count,
-                false => {}
+                lost = (lost + 1) % count;
             }
             let error = Error::Nvme { status: 0x280 };
             let fault = match random.u32(0..4) {

@@ -66,13 +66,14 @@ fn random_requests_in_flight_give_what_a_plain_disk_gives() {
                     drain(&mut array, |one| check_one(one, &mut expected, &mut busy));
                     model[bytes].fill(0);
                     let (lba, block_count) = (lba as u64, count as u32);
-                    let operation = match random.bool() {
-                        true => Operation::Discard { lba, block_count },
-                        false => Operation::WriteZeroes {
+                    let operation = if random.bool() {
+                        Operation::Discard { lba, block_count }
+                    } else {
+                        Operation::WriteZeroes {
                             lba,
                             block_count,
                             fua: true,
-                        },
+                        }
                     };
                     (operation, None)
                 }

@@ -28,9 +28,10 @@ pub fn shown(name: &str) -> String {
     let mut text = String::new();
     for letter in name.chars() {
         let is_unseen = |(first, last): &(char, char)| (*first..=*last).contains(&letter);
-        match letter.is_control() || UNSEEN.iter().any(is_unseen) {
-            true => text.extend(letter.escape_default()),
-            false => text.push(letter),
+        if letter.is_control() || UNSEEN.iter().any(is_unseen) {
+            text.extend(letter.escape_default())
+        } else {
+            text.push(letter)
         }
     }
     text

@@ -258,19 +258,22 @@ fn segments(
         if len == 0 {
             continue;
         }
-        let (list, access) = match descriptor.is_write_only() {
-            true => (&mut writable, Permissions::Write),
-            false if writable.is_empty() => (&mut readable, Permissions::Read),
-            false => return Err(Broken::Chain),
+        let (list, access) = if descriptor.is_write_only() {
+            (&mut writable, Permissions::Write)
+        } else if writable.is_empty() {
+            (&mut readable, Permissions::Read)
+        } else {
+            return Err(Broken::Chain);
         };
         if !memory.check_range(start, len as usize, access) {
             return Err(Broken::Chain);
         }
         list.push(Segment { start, len });
     }
-    match is_cut {
-        true => Err(Broken::Chain),
-        false => Ok((readable, writable)),
+    if is_cut {
+        Err(Broken::Chain)
+    } else {
+        Ok((readable, writable))
     }
 }
 

@@ -362,9 +362,10 @@ impl<D: Device> Volume<'_, D> {
             if sound {
                 continue;
             }
-            findings.add(match overwritten {
-                true => Finding::Overwritten { address },
-                false => Finding::OneCopy(Node::Superblock),
+            findings.add(if overwritten {
+                Finding::Overwritten { address }
+            } else {
+                Finding::OneCopy(Node::Superblock)
             });
             if repair {
                 self.repair_superblocks(findings).await?;

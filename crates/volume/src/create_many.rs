@@ -180,9 +180,10 @@ impl<D: Device> Volume<'_, D> {
             }
             let mut state = self.state();
             let bytes = state.node(WORK);
-            let found = match bitmap::free_units(bytes) >= want {
-                true => bitmap::find(bytes, want, 1),
-                false => None,
+            let found = if bitmap::free_units(bytes) >= want {
+                bitmap::find(bytes, want, 1)
+            } else {
+                None
             };
             if let Some(start) = found {
                 // From here on the bitmap in memory is ahead of the device.
@@ -325,9 +326,10 @@ impl<D: Device> State<'_, D> {
         checksums: bool,
     ) -> Slot {
         let crc32c = self.crc32c;
-        let last_op = match self.is_mutated(Mutation::NoOpNumber) {
-            true => place.last_op,
-            false => op_seq,
+        let last_op = if self.is_mutated(Mutation::NoOpNumber) {
+            place.last_op
+        } else {
+            op_seq
         };
         let bytes = self.node_mut(SPARE);
         if let Ok(name) = NameRef::new(file.name) {

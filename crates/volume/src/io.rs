@@ -166,9 +166,10 @@ impl<D: Device> State<'_, D> {
                 let buffer = lent.lend(at.len as usize);
                 self.io = Io::InFlight(node as u8, lent);
                 let fua = step.is_write_through();
-                match step.is_read() {
-                    true => Operation::Read { lba, buffer },
-                    false => Operation::Write { lba, buffer, fua },
+                if step.is_read() {
+                    Operation::Read { lba, buffer }
+                } else {
+                    Operation::Write { lba, buffer, fua }
                 }
             }
         };

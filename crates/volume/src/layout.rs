@@ -257,9 +257,10 @@ impl Shape {
 
     /// Units at the start of a group that hold its bitmap.
     pub const fn bitmap_units(&self, group: u32) -> u64 {
-        match (group as u64) < self.table_group_count() {
-            true => 0,
-            false => self.pair_units(),
+        if (group as u64) < self.table_group_count() {
+            0
+        } else {
+            self.pair_units()
         }
     }
 

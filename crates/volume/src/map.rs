@@ -54,9 +54,10 @@ impl Extent {
     pub(crate) fn take_data(&mut self, checksums: bool) -> Self {
         let at = self.logical % (SPAN_UNITS + 1);
         let skipped = u64::from(checksums && at == 0);
-        let to_the_next = match checksums {
-            true => SPAN_UNITS + 1 - at,
-            false => u64::MAX,
+        let to_the_next = if checksums {
+            SPAN_UNITS + 1 - at
+        } else {
+            u64::MAX
         };
         let end = u64::from(self.len).min(to_the_next);
         let taken = Self {

@@ -306,9 +306,10 @@ fn may_be_written(
             return Err(Error::Overwritten);
         }
     }
-    match superblock.seq < SEQ_END / 2 - SEQ_RESERVE {
-        true => Ok(()),
-        false => Err(Error::SequenceEnd),
+    if superblock.seq < SEQ_END / 2 - SEQ_RESERVE {
+        Ok(())
+    } else {
+        Err(Error::SequenceEnd)
     }
 }
 

@@ -42,9 +42,10 @@ impl<'n> NameRef<'n> {
     #[inline(never)]
     pub(crate) fn new(name: &'n str) -> Result<Self, Error> {
         let bytes = name.as_bytes();
-        match bytes.is_empty() || bytes.len() > NAME_BYTES || bytes.contains(&0) {
-            true => Err(Error::BadName),
-            false => Ok(Self(name)),
+        if bytes.is_empty() || bytes.len() > NAME_BYTES || bytes.contains(&0) {
+            Err(Error::BadName)
+        } else {
+            Ok(Self(name))
         }
     }
 

@@ -95,10 +95,13 @@ impl Pair {
         match self {
             Pair::Slot(_) => (SLOT, SPARE),
             Pair::Bitmap(_) => (WORK, SPARE),
-            Pair::Leaf { work_is_free, .. } => match work_is_free {
-                true => (SPARE, WORK),
-                false => (SPARE, SPARE),
-            },
+            Pair::Leaf { work_is_free, .. } => {
+                if *work_is_free {
+                    (SPARE, WORK)
+                } else {
+                    (SPARE, SPARE)
+                }
+            }
         }
     }
 }
@@ -147,11 +150,14 @@ impl<D: Device> State<'_, D> {
     pub(crate) fn check_age(&self, which: usize) -> Result<(), Error> {
         let bytes = self.node(which);
         let newer = get_u64(bytes, node::LAST_OP) > self.superblock.seq;
-        match self.read_only {
-            true => Ok(()),
-            false if newer => Err(Error::StaleSuperblock),
-            false if !has_numbers(get_u64(bytes, node::SEQ)) => Err(Error::SequenceEnd),
-            false => Ok(()),
+        if self.read_only {
+            Ok(())
+        } else if newer {
+            Err(Error::StaleSuperblock)
+        } else if !has_numbers(get_u64(bytes, node::SEQ)) {
+            Err(Error::SequenceEnd)
+        } else {
+            Ok(())
         }
     }
 }
@@ -189,9 +195,10 @@ impl<D: Device> Future for Load<'_, '_, D> {
         let (into, second) = this.pair.nodes();
         if matches!(this.look, Look::AtMemory | Look::AtDevice) {
             let is_there = state.forget(&this.pair);
-            this.look = match is_there && this.look == Look::AtMemory {
-                true => Look::Done,
-                false => Look::A,
+            this.look = if is_there && this.look == Look::AtMemory {
+                Look::Done
+            } else {
+                Look::A
             };
             if this.look == Look::Done {
                 state.remember(&this.pair);

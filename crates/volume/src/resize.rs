@@ -214,9 +214,10 @@ impl<D: Device> Volume<'_, D> {
 
 /// The units that the group at the nearer end gains or loses, if that end is inside a group.
 fn moving(old: &Shape, new: &Shape) -> Option<Run> {
-    let (near, far) = match new.unit_count() < old.unit_count() {
-        true => (new.unit_count(), old.unit_count()),
-        false => (old.unit_count(), new.unit_count()),
+    let (near, far) = if new.unit_count() < old.unit_count() {
+        (new.unit_count(), old.unit_count())
+    } else {
+        (old.unit_count(), new.unit_count())
     };
     let group_end = near.next_multiple_of(old.group_units());
     let len = far.min(group_end) - near;

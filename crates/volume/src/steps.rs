@@ -117,9 +117,10 @@ impl Steps {
 
     fn add(&mut self, step: Step) {
         let count = self.0 >> COUNT_SHIFT;
-        *self = match count < STEPS {
-            true => Self((self.0 | u32::from(step.0) << (count * STEP_BITS)) + ONE_MORE),
-            false => Self::OVERFLOWED,
+        *self = if count < STEPS {
+            Self((self.0 | u32::from(step.0) << (count * STEP_BITS)) + ONE_MORE)
+        } else {
+            Self::OVERFLOWED
         };
     }
 

@@ -107,9 +107,10 @@ fn find(device: &mut dyn Device, memory: &mut Option<Buffer>) -> Result<Superblo
         |one: &Member, other: &Member| one.has_magic || other.rank > 0 && one.uuid == other.uuid;
     let found_a = owns(&a, &b).then_some(0);
     let found_b = owns(&b, &a).then_some(SUPERBLOCK_B);
-    let (addresses, newest) = match a.rank > b.rank {
-        true => ([found_b, found_a], a),
-        false => ([found_a, found_b], b),
+    let (addresses, newest) = if a.rank > b.rank {
+        ([found_b, found_a], a)
+    } else {
+        ([found_a, found_b], b)
     };
     let is_valid = newest.rank > 0;
     match addresses {

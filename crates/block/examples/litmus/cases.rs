@@ -83,9 +83,10 @@ fn count(seen: &[Vec<u32>; 2], is_forbidden: impl Fn(u32, u32, u32) -> bool) -> 
 /// The barrier, or only the compiler's.
 #[inline(always)]
 fn order<const WITH: bool>(barrier: fn()) {
-    match WITH {
-        true => barrier(),
-        false => compiler_fence(Ordering::SeqCst),
+    if WITH {
+        barrier()
+    } else {
+        compiler_fence(Ordering::SeqCst)
     }
 }
 

@@ -169,9 +169,10 @@ pub fn run(
                     size_bytes = (area.blocks() * area.block_bytes()) as u64;
                 }
                 // Memory is empty when it is opened again.
-                match is_kept {
-                    true => first = first.or(Some(*choice)),
-                    false => area = None,
+                if is_kept {
+                    first = first.or(Some(*choice))
+                } else {
+                    area = None
                 }
             }
         }

@@ -296,9 +296,12 @@ fn shown(page: &[u8], secrets: &[std::ops::Range<usize>], with_serials: bool) ->
         .rposition(|(at, byte)| *byte != 0 && !is_secret(at));
     let bytes = page.iter().enumerate().take(end.map_or(0, |end| end + 1));
     bytes
-        .map(|(at, byte)| match is_secret(at) && *byte != 0 {
-            true => "--".to_owned(),
-            false => format!("{byte:02x}"),
+        .map(|(at, byte)| {
+            if is_secret(at) && *byte != 0 {
+                "--".to_owned()
+            } else {
+                format!("{byte:02x}")
+            }
         })
         .collect()
 }

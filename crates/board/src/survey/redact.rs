@@ -67,9 +67,10 @@ fn replace(text: &str, secret: &str, placeholder: &str) -> String {
         let is_inner = |next: Option<char>| next.is_some_and(char::is_alphanumeric);
         let is_word = !is_inner(before) && !is_inner(tail.chars().next());
         done += head;
-        done += match is_word || secret.len() >= SUBSTRING_BYTES {
-            true if !in_proc => placeholder,
-            _ => secret,
+        done += if !in_proc && (is_word || secret.len() >= SUBSTRING_BYTES) {
+            placeholder
+        } else {
+            secret
         };
         before = secret.chars().next_back();
         rest = tail;

@@ -125,11 +125,13 @@ impl Check {
             (true, false) => Exit::Rot,
             (true, true) => Exit::Done,
         };
-        match self.json {
-            true => context.console.json(&checked)?,
+        if self.json {
+            context.console.json(&checked)?;
+        } else if exit == Exit::Done {
+            context.console.print_outcome(&checked.text())?;
+        } else {
             // Damage is reported even with --quiet.
-            false if exit == Exit::Done => context.console.print_outcome(&checked.text())?,
-            false => context.console.print(&checked.text())?,
+            context.console.print(&checked.text())?;
         }
         Ok(exit)
     }
@@ -140,9 +142,10 @@ impl Check {
         store: &mut Store,
         io: &IoOptions,
     ) -> Result<Checked> {
-        let access = match self.repair {
-            true => Access::Write,
-            false => Access::Read,
+        let access = if self.repair {
+            Access::Write
+        } else {
+            Access::Read
         };
         let owners = store.other_owners(&context.cancel)?;
         let mut checked = store.mount(access, |mounted| self.check(context, mounted, io))?;
@@ -172,20 +175,20 @@ impl Check {
         let mut scratch = vec![0; scratch_bytes as usize];
         let mut findings = Vec::new();
         let mut report = |finding: Finding| findings.push(finding);
-        let first = match self.repair {
-            true => volume::blocking::run(volume, volume.repair(&mut scratch, &mut report)),
-            false => volume::blocking::run(volume, volume.check(&mut scratch, &mut report)),
+        let first = if self.repair {
+            volume::blocking::run(volume, volume.repair(&mut scratch, &mut report))
+        } else {
+            volume::blocking::run(volume, volume.check(&mut scratch, &mut report))
         };
         let first = first.map_err(failed_here)?;
         // The state after the repair decides.
-        let last = match self.repair {
-            true => {
-                mounted.reclaim().map_err(failed_here)?;
-                let mut ignore = |_| {};
-                let again = volume.check(&mut scratch, &mut ignore);
-                volume::blocking::run(volume, again).map_err(failed_here)?
-            }
-            false => first,
+        let last = if self.repair {
+            mounted.reclaim().map_err(failed_here)?;
+            let mut ignore = |_| {};
+            let again = volume.check(&mut scratch, &mut ignore);
+            volume::blocking::run(volume, again).map_err(failed_here)?
+        } else {
+            first
         };
         let listing = Listing::read(mounted)?;
         let name = |slot| {

@@ -167,9 +167,10 @@ impl Command {
             Some(file) => Some(Output::check(&context.roots, file, self.force, None)?),
             None => None,
         };
-        let purpose = match is_harmless {
-            true => Purpose::Read,
-            false => Purpose::Destroy(self.destroy_data.as_deref()),
+        let purpose = if is_harmless {
+            Purpose::Read
+        } else {
+            Purpose::Destroy(self.destroy_data.as_deref())
         };
         let grant = Grant::of(&context.roots, drive.clone(), purpose)?;
         let (handle, lock) = open(context, &drive)?;

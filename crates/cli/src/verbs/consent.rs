@@ -49,9 +49,10 @@ impl ConsentArgs {
         report: &R,
         text: impl FnOnce(&R) -> String,
     ) -> Result<()> {
-        match self.json {
-            true => context.console.json(report),
-            false => context.console.print_outcome(&text(report)),
+        if self.json {
+            context.console.json(report)
+        } else {
+            context.console.print_outcome(&text(report))
         }
     }
 }

@@ -127,9 +127,10 @@ impl Cp {
                 offset_bytes,
                 length_bytes: PART_BYTES.min(entry.size_bytes - offset_bytes),
                 size_bytes: entry.size_bytes,
-                sums: match entry.checksums {
-                    true => Sums::Stored,
-                    false => Sums::Ignored,
+                sums: if entry.checksums {
+                    Sums::Stored
+                } else {
+                    Sums::Ignored
                 },
                 past_rot: false,
                 pace,

@@ -91,22 +91,22 @@ impl Df {
                 Err(failure) => return Err(failure),
             }
         }
-        match self.json {
-            true => context.console.json(&volumes)?,
-            false => {
-                if volumes.volumes.is_empty() && volumes.closed.is_empty() {
-                    context.say("no drive of this machine has a Straightway volume");
+        if self.json {
+            context.console.json(&volumes)?
+        } else {
+            if volumes.volumes.is_empty() && volumes.closed.is_empty() {
+                context.say("no drive of this machine has a Straightway volume");
+            }
+            for one in &volumes.closed {
+                // Most reasons begin with the device.
+                if one.reason.contains(&one.device) {
+                    context.say(&one.reason)
+                } else {
+                    context.say(format_args!("{}: {}", one.device, one.reason))
                 }
-                for one in &volumes.closed {
-                    // Most reasons begin with the device.
-                    match one.reason.contains(&one.device) {
-                        true => context.say(&one.reason),
-                        false => context.say(format_args!("{}: {}", one.device, one.reason)),
-                    }
-                }
-                if !volumes.volumes.is_empty() {
-                    context.console.print(&volumes.table())?;
-                }
+            }
+            if !volumes.volumes.is_empty() {
+                context.console.print(&volumes.table())?;
             }
         }
         Ok(Exit::Done)

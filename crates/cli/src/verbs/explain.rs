@@ -54,17 +54,19 @@ impl Explain {
     /// Permission is missing, the path is not available, or the file is not a readable run.
     pub fn run(&self, context: &Context) -> Result<Exit> {
         self.subject.saving.check(context, "explain")?;
-        let explained = match self.subject.device.ends_with(".json") {
-            true => self.read(&self.subject.device)?,
-            false => self.measure(context)?,
+        let explained = if self.subject.device.ends_with(".json") {
+            self.read(&self.subject.device)?
+        } else {
+            self.measure(context)?
         };
         self.subject.saving.leave(context, &explained, &[])?;
         valid(&explained.run)?;
-        match explained.explanations.iter().all(|one| one.confirmed) {
-            true => Ok(Exit::Done),
-            false => Err(Failure::inconclusive("a limit was not confirmed").hint(
+        if explained.explanations.iter().all(|one| one.confirmed) {
+            Ok(Exit::Done)
+        } else {
+            Err(Failure::inconclusive("a limit was not confirmed").hint(
                 "more --rounds or a longer --cell-duration; from a run: straightway explain DEVICE",
-            )),
+            ))
         }
     }
 
@@ -95,10 +97,11 @@ impl Explain {
             explain(&results, name, access, depth, &run.environment_before)
         });
         let explanations: Vec<_> = explanations.collect();
-        match explanations.is_empty() {
-            true => Err(Failure::usage("the run has no such result")
-                .hint("another --path, --operation, --pattern or --block")),
-            false => Ok(Explained { run, explanations }),
+        if explanations.is_empty() {
+            Err(Failure::usage("the run has no such result")
+                .hint("another --path, --operation, --pattern or --block"))
+        } else {
+            Ok(Explained { run, explanations })
         }
     }
 

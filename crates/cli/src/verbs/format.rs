@@ -91,20 +91,23 @@ fn text(report: &FormatReport) -> String {
             );
         }
     }
-    let made = match report.dry_run {
-        true => "would wipe that and make",
-        false => "made",
+    let made = if report.dry_run {
+        "would wipe that and make"
+    } else {
+        "made"
     };
-    let files = match report.slots == report.slots_before_refusal {
-        true => format!("{} files", report.slots),
-        false => format!(
+    let files = if report.slots == report.slots_before_refusal {
+        format!("{} files", report.slots)
+    } else {
+        format!(
             "up to {} files (above about {} a new name may be refused)",
             report.slots, report.slots_before_refusal
-        ),
+        )
     };
-    let checksums = match report.checksums {
-        true => "files get checksums",
-        false => "no checksums",
+    let checksums = if report.checksums {
+        "files get checksums"
+    } else {
+        "no checksums"
     };
     let _ = writeln!(
         text,

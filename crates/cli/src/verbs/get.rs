@@ -116,9 +116,10 @@ impl Get {
             let (report, is_cut) =
                 self.get_while_recording(context, live, name, target.as_deref())?;
             let exit = Self::tell(context, self.json, report)?;
-            return match is_cut {
-                true => Err(live::cut(name)),
-                false => Ok(exit),
+            return if is_cut {
+                Err(live::cut(name))
+            } else {
+                Ok(exit)
             };
         }
         let drive = Drive::find(&context.roots, &self.device)?;
@@ -150,9 +151,10 @@ impl Get {
     }
 
     fn tell(context: &Context, json: bool, report: Report) -> Result<Exit> {
-        let compared = match report.verified {
-            true => "",
-            false => "; not verified: the file has no checksums",
+        let compared = if report.verified {
+            ""
+        } else {
+            "; not verified: the file has no checksums"
         };
         Reported::One(report).tell(context, json, "fetched", compared)
     }
@@ -260,9 +262,10 @@ impl Get {
             offset_bytes: self.offset.0,
             length_bytes,
             size_bytes: entry.size_bytes,
-            sums: match entry.has_checksums() {
-                true => Sums::Stored,
-                false => Sums::Ignored,
+            sums: if entry.has_checksums() {
+                Sums::Stored
+            } else {
+                Sums::Ignored
             },
             past_rot: false,
             pace: pace(mounted, &self.io)?,
@@ -318,13 +321,16 @@ impl Get {
 
 /// The file to create; None means standard output.
 fn target_of(name: &str, target: Option<&Path>) -> Result<Option<PathBuf>> {
-    let here = || match name.contains('/') || [".", ".."].contains(&name) {
-        true => Err(Failure::usage(format!(
-            "`{}` cannot be the name of a local file",
-            shown(name)
-        ))
-        .hint("straightway get DEVICE NAME FILE")),
-        false => Ok(PathBuf::from(name)),
+    let here = || {
+        if name.contains('/') || [".", ".."].contains(&name) {
+            Err(Failure::usage(format!(
+                "`{}` cannot be the name of a local file",
+                shown(name)
+            ))
+            .hint("straightway get DEVICE NAME FILE"))
+        } else {
+            Ok(PathBuf::from(name))
+        }
     };
     match target {
         None => here().map(Some),

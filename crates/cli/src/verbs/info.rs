@@ -164,10 +164,7 @@ fn of_nvme(context: &Context, resolved: &Resolved) -> Result<Facts> {
 
 fn power_lines(power: &PowerFacts, line: &mut impl FnMut(&str, String)) {
     for (index, state) in power.states.iter().enumerate() {
-        let kind = match state.operational {
-            true => "",
-            false => ", no I/O",
-        };
+        let kind = if state.operational { "" } else { ", no I/O" };
         let watts = f64::from(state.max_power_mw) / 1000.0;
         let (entry, exit) = (state.entry_latency_us, state.exit_latency_us);
         let text = format!("up to {watts} W, entered in {entry} us, left in {exit} us{kind}");

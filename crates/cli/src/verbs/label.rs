@@ -62,13 +62,11 @@ impl Label {
                 label,
             })
         })?;
-        match self.json {
-            true => context.console.json(&labelled)?,
-            false if self.label.is_none() => {
-                let line = format!("{}\n", shown(&labelled.label));
-                context.console.print(&line)?;
-            }
-            false => {}
+        if self.json {
+            context.console.json(&labelled)?
+        } else if self.label.is_none() {
+            let line = format!("{}\n", shown(&labelled.label));
+            context.console.print(&line)?;
         }
         Ok(Exit::Done)
     }

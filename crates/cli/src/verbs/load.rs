@@ -187,14 +187,15 @@ impl Place {
     /// # Errors
     /// Standard output was closed.
     pub fn tell(&self, context: &Context, moved: &Moved, done: &str) -> Result<Exit> {
-        match self.json {
-            true => context.console.json(moved)?,
-            false => context.say(format_args!(
+        if self.json {
+            context.console.json(moved)?
+        } else {
+            context.say(format_args!(
                 "{done} `{}`: {} at {:#x}",
                 shown(&moved.name),
                 Size(moved.length_bytes),
                 moved.address
-            )),
+            ))
         }
         Ok(Exit::Done)
     }

@@ -59,9 +59,10 @@ fn text(listing: &Listing, long: bool, human_readable: bool) -> String {
     let mut text = String::new();
     for file in &listing.files {
         if long {
-            let size = match human_readable {
-                true => rounded(file.size_bytes),
-                false => file.size_bytes.to_string(),
+            let size = if human_readable {
+                rounded(file.size_bytes)
+            } else {
+                file.size_bytes.to_string()
             };
             // Writing to a String cannot fail.
             let _ = write!(
@@ -115,11 +116,12 @@ impl Ls {
         if !self.names.is_empty() {
             self.select(&mut listing)?;
         }
-        match self.json {
-            true => context.console.json(&listing)?,
-            false => context
+        if self.json {
+            context.console.json(&listing)?
+        } else {
+            context
                 .console
-                .print(&text(&listing, self.long, self.human_readable))?,
+                .print(&text(&listing, self.long, self.human_readable))?
         }
         if listing.damaged.is_empty() {
             return Ok(Exit::Done);

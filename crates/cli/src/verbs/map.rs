@@ -236,9 +236,10 @@ impl Map {
             }
         };
         let folder = at.parent().unwrap_or(Path::new(""));
-        let folder = match folder.as_os_str().is_empty() {
-            true => Path::new("."),
-            false => folder,
+        let folder = if folder.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            folder
         };
         let folder = folder
             .canonicalize()
@@ -328,10 +329,7 @@ impl Map {
             (None, Some(ended)) if is_interrupted => Err(Failure::interrupted(ended)),
             (None, Some(ended)) => Err(Failure::other(ended)),
             (Some(page), ended) => {
-                let exit = match is_rotten {
-                    true => Exit::Rot,
-                    false => Exit::No,
-                };
+                let exit = if is_rotten { Exit::Rot } else { Exit::No };
                 let what = format!(
                     "byte {} of {} could not be read: {}{}",
                     page.offset_bytes,

@@ -75,8 +75,9 @@ impl Mount {
 /// An interval that is not empty.
 fn interval(text: &str) -> std::result::Result<Time, String> {
     let time: Time = text.parse()?;
-    match time.0 < LEAST_INTERVAL {
-        true => Err("an interval is at least 10ms".to_owned()),
-        false => Ok(time),
+    if time.0 < LEAST_INTERVAL {
+        Err("an interval is at least 10ms".to_owned())
+    } else {
+        Ok(time)
     }
 }

@@ -87,10 +87,10 @@ impl Play {
             route: *self.route,
         };
         let (report, failure) = settings.play(context)?;
-        match self.json {
-            true => context.console.json(&report)?,
-            false if failure.is_none() => report.say(&context.progress, &self.device),
-            false => {}
+        if self.json {
+            context.console.json(&report)?
+        } else if failure.is_none() {
+            report.say(&context.progress, &self.device)
         }
         match failure {
             Some(failure) => Err(failure.and(format_args!(

@@ -74,14 +74,15 @@ impl Profile {
         let files = [("callgraph.dot", profiled.to_dot())];
         self.subject.saving.leave(context, &profiled, &files)?;
         valid(&profiled.run)?;
-        match profiled.shares.busy_samples >= FEWEST_SAMPLES {
-            true => Ok(Exit::Done),
-            false => Err(Failure::inconclusive(format!(
+        if profiled.shares.busy_samples >= FEWEST_SAMPLES {
+            Ok(Exit::Done)
+        } else {
+            Err(Failure::inconclusive(format!(
                 "{} samples of busy processors are too few for shares: {FEWEST_SAMPLES} are \
                      needed",
                 profiled.shares.busy_samples
             ))
-            .hint("a longer --duration, or a higher --frequency")),
+            .hint("a longer --duration, or a higher --frequency"))
         }
     }
 }

@@ -260,10 +260,7 @@ impl Put {
             if replaced && has(&unfinished) {
                 return Err(is_taken(&unfinished));
             }
-            let stored = match replaced {
-                true => unfinished.as_str(),
-                false => name,
-            };
+            let stored = if replaced { unfinished.as_str() } else { name };
             let mut sums = self.verify.then(Chunks::default);
             let (length_bytes, requests) = files.put(stored, source, sums.as_mut(), &stop)?;
             let mut elapsed = began.elapsed();
@@ -293,12 +290,14 @@ impl Put {
 
     /// The file's name in the volume.
     fn name(&self, file: &Path, name: Option<&Path>) -> Result<String> {
-        let own =
-            || match file == Path::new("-") {
-                true => Err(Failure::usage("standard input has no name")
-                    .hint("straightway put DEVICE - NAME")),
-                false => Ok(file.file_name().map(Path::new)),
-            };
+        let own = || {
+            if file == Path::new("-") {
+                Err(Failure::usage("standard input has no name")
+                    .hint("straightway put DEVICE - NAME"))
+            } else {
+                Ok(file.file_name().map(Path::new))
+            }
+        };
         let name = match (&self.explicit_name, name) {
             (Some(_), Some(name)) => {
                 let what = format!("{} and --name are two names", name.display());
@@ -337,10 +336,7 @@ impl Put {
             }
         };
         let unfinished = unfinished_name(name);
-        let stored = match replaces {
-            true => unfinished.as_str(),
-            false => name,
-        };
+        let stored = if replaces { unfinished.as_str() } else { name };
         let checksums = self.has_checksums(mounted)?;
         match mounted.find(&unfinished)?.filter(|_| self.force) {
             Some(left) if left.app_tag == UNFINISHED_TAG => {
@@ -442,19 +438,20 @@ impl Put {
         let filled = fill(mounted, file, pace, &mut read, &bar, &context.cancel);
         bar.finish_and_clear();
         // The signal can arrive a little after the end of the stream that it made.
-        let filled = filled.and_then(|filled| match is_cut() {
-            true => Err(Failure::interrupted("interrupted")),
-            false => Ok(filled),
+        let filled = filled.and_then(|filled| {
+            if is_cut() {
+                Err(Failure::interrupted("interrupted"))
+            } else {
+                Ok(filled)
+            }
         });
         volume.set_time(source.modified_ns.unwrap_or_else(now_ns));
-        let filled = match filled.is_ok() || self.keep_partial {
-            true => {
-                let marked = volume.set_app_tag(file, 0);
-                let marked =
-                    marked.map_err(|error| failed(format_args!("`{}`", shown(name)), error));
-                filled.and_then(|filled| marked.map(|()| filled))
-            }
-            false => filled,
+        let filled = if filled.is_ok() || self.keep_partial {
+            let marked = volume.set_app_tag(file, 0);
+            let marked = marked.map_err(|error| failed(format_args!("`{}`", shown(name)), error));
+            filled.and_then(|filled| marked.map(|()| filled))
+        } else {
+            filled
         };
         let closing = format!("making `{}` durable", shown(name));
         let closed = mounted.run(closing, volume.close(file));

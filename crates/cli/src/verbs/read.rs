@@ -97,9 +97,10 @@ impl Read {
         }
         let drive = Drive::find_and_say(context, &self.device)?;
         let path = self.output.as_deref();
-        let output = match to_stdout || path.is_some() {
-            true => output_of(&context.roots, Some(&drive), path, self.force)?,
-            false => None,
+        let output = if to_stdout || path.is_some() {
+            output_of(&context.roots, Some(&drive), path, self.force)?
+        } else {
+            None
         };
         let grant = Grant::of(&context.roots, drive, Purpose::Read)?;
         let mut opened = path::open(context, &grant, &self.io.open_options(false))?;

@@ -160,27 +160,26 @@ impl Record {
             report.say(&context.progress, gaps.as_deref());
             Ok(())
         };
-        Ok(match settings.record(context, &mut each)? {
-            true => Exit::Done,
-            false => Exit::Late,
+        Ok(if settings.record(context, &mut each)? {
+            Exit::Done
+        } else {
+            Exit::Late
         })
     }
 
     fn run_rehearsal(&self, context: &Context, settings: &Settings, time: Time) -> Result<Exit> {
         let (mut report, found) = settings.rehearse(context, time)?;
-        match self.json {
-            true => {
-                report.rehearsal = Some(found);
-                context.console.json(&report)?;
-            }
-            false => {
-                let verdict = report.verdict(&found);
-                context.console.print_outcome(&format!("{verdict}\n"))?;
-            }
+        if self.json {
+            report.rehearsal = Some(found);
+            context.console.json(&report)?;
+        } else {
+            let verdict = report.verdict(&found);
+            context.console.print_outcome(&format!("{verdict}\n"))?;
         }
-        Ok(match report.is_good() {
-            true => Exit::Done,
-            false => Exit::Late,
+        Ok(if report.is_good() {
+            Exit::Done
+        } else {
+            Exit::Late
         })
     }
 

@@ -47,24 +47,26 @@ impl Resize {
             route: *self.route,
         };
         let resized = settings.make(context)?;
-        let text = match resized.before_bytes == resized.volume_bytes {
-            true => format!(
+        let text = if resized.before_bytes == resized.volume_bytes {
+            format!(
                 "{} has {} bytes already: {} free\n",
                 resized.device,
                 resized.volume_bytes,
                 rounded(resized.free_bytes)
-            ),
-            false => format!(
+            )
+        } else {
+            format!(
                 "resized {} from {} to {} bytes: {} free\n",
                 resized.device,
                 resized.before_bytes,
                 resized.volume_bytes,
                 rounded(resized.free_bytes)
-            ),
+            )
         };
-        match self.json {
-            true => context.console.json(&resized)?,
-            false => context.console.print_outcome(&text)?,
+        if self.json {
+            context.console.json(&resized)?
+        } else {
+            context.console.print_outcome(&text)?
         }
         Ok(Exit::Done)
     }

@@ -58,9 +58,10 @@ impl Rm {
             Some(path) => {
                 hardware::refuse_route(&self.route)?;
                 Files::with(&self.device, path, Access::Write, |files| {
-                    let names = match self.has_pattern() {
-                        true => self.expanded(files.list()?.into_iter().map(|entry| entry.name))?,
-                        false => self.names.clone(),
+                    let names = if self.has_pattern() {
+                        self.expanded(files.list()?.into_iter().map(|entry| entry.name))?
+                    } else {
+                        self.names.clone()
                     };
                     remove_each(&names, |name| files.remove(name))
                 })?
@@ -88,12 +89,11 @@ impl Rm {
     }
 
     fn remove(&self, mounted: &Mounted<'_, '_>) -> Result<Removed> {
-        let names = match self.has_pattern() {
-            true => {
-                let files = Listing::read(mounted)?.files.into_iter();
-                self.expanded(files.map(|file| file.name))?
-            }
-            false => self.names.clone(),
+        let names = if self.has_pattern() {
+            let files = Listing::read(mounted)?.files.into_iter();
+            self.expanded(files.map(|file| file.name))?
+        } else {
+            self.names.clone()
         };
         let removed = remove_each(&names, |name| {
             match blocking::run(mounted.volume, mounted.volume.remove(name)) {
@@ -134,9 +134,10 @@ fn remove_each(names: &[String], mut remove: impl FnMut(&str) -> Result<bool>) -
         missing: Vec::new(),
     };
     for name in names {
-        match remove(name)? {
-            true => removed.removed.push(name.clone()),
-            false => removed.missing.push(name.clone()),
+        if remove(name)? {
+            removed.removed.push(name.clone())
+        } else {
+            removed.missing.push(name.clone())
         }
     }
     Ok(removed)

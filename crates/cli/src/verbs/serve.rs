@@ -176,9 +176,10 @@ impl Serve {
         context.say(format_args!("path: {}", store.opened.name));
         let report = match &self.name {
             Some(name) => {
-                let access = match self.write {
-                    true => Access::Write,
-                    false => Access::Read,
+                let access = if self.write {
+                    Access::Write
+                } else {
+                    Access::Read
                 };
                 store.mount(access, |mounted| {
                     self.serve_file(context, mounted, name, certificates)
@@ -269,19 +270,22 @@ impl Serve {
             );
             return Err(Failure::unsupported(what).hint("omit --write"));
         }
-        let file = match self.write {
-            true => mounted.run(doing(), mounted.volume.open_to_write(name))?,
-            false => mounted.run(doing(), mounted.volume.open(name))?,
+        let file = if self.write {
+            mounted.run(doing(), mounted.volume.open_to_write(name))?
+        } else {
+            mounted.run(doing(), mounted.volume.open(name))?
         };
-        let device = match is_verified {
-            true => FileDevice::verifying(mounted.volume, file),
-            false => FileDevice::new(mounted.volume, file, self.write),
+        let device = if is_verified {
+            FileDevice::verifying(mounted.volume, file)
+        } else {
+            FileDevice::new(mounted.volume, file, self.write)
         };
         let served = match device {
             Ok(mut device) => {
-                let size_bytes = match self.write {
-                    true => device.geometry().size_bytes(),
-                    false => device.size_bytes(),
+                let size_bytes = if self.write {
+                    device.geometry().size_bytes()
+                } else {
+                    device.size_bytes()
                 };
                 self.serve(
                     context,
@@ -445,9 +449,10 @@ impl Serve {
 }
 
 fn announcement(export: &Export, uri: &str) -> String {
-    let access = match export.read_only {
-        true => "read-only",
-        false => "for reading and writing",
+    let access = if export.read_only {
+        "read-only"
+    } else {
+        "for reading and writing"
     };
     let size = Size(export.size_bytes);
     format!("serving {size} {access} at {uri}")

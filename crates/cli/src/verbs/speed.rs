@@ -58,19 +58,21 @@ impl Speed {
             return Err(Failure::usage("only runs can be joined: name .json files")
                 .hint("straightway speed A.json B.json"));
         }
-        let speeds = match first.ends_with(".json") {
-            true => self.join()?,
-            false => self.measure(context)?,
+        let speeds = if first.ends_with(".json") {
+            self.join()?
+        } else {
+            self.measure(context)?
         };
         let files = [("speed.csv", speeds.to_csv())];
         self.subject.saving.leave(context, &speeds, &files)?;
         valid(&speeds.run)?;
-        match self.one || speeds.speeds() > 1 {
-            true => Ok(Exit::Done),
-            false => Err(Failure::inconclusive(
+        if self.one || speeds.speeds() > 1 {
+            Ok(Exit::Done)
+        } else {
+            Err(Failure::inconclusive(
                 "there is only one speed, so nothing can be concluded about others",
             )
-            .hint("--one at each of two speeds, then straightway speed A.json B.json")),
+            .hint("--one at each of two speeds, then straightway speed A.json B.json"))
         }
     }
 
@@ -94,12 +96,13 @@ impl Speed {
     }
 
     fn measure(&self, context: &Context) -> Result<Speeds> {
-        let cpufreq = match self.one {
-            true => None,
-            false => Some(Cpufreq::new(&context.roots).map_err(|error| {
+        let cpufreq = if self.one {
+            None
+        } else {
+            Some(Cpufreq::new(&context.roots).map_err(|error| {
                 Failure::unsupported(format!("this machine's frequency cannot be set: {error}"))
                     .hint("--one at each of two speeds, then straightway speed A.json B.json")
-            })?),
+            })?)
         };
         let ready = self.subject.ready(
             context,

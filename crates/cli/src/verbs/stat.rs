@@ -203,8 +203,9 @@ impl Status {
 
 /// Whether a file changes no more.
 fn is_final(entry: &FileEntry) -> String {
-    match entry.unfinished {
-        true => "no: the beginning of a file, of which a put was interrupted".to_owned(),
-        false => yes(entry.is_final),
+    if entry.unfinished {
+        "no: the beginning of a file, of which a put was interrupted".to_owned()
+    } else {
+        yes(entry.is_final)
     }
 }

@@ -43,9 +43,10 @@ impl Timeline {
             lanes.extend(read);
         }
         let shown = timeline::Timeline::new(&lanes, &names, self.events);
-        match self.json {
-            true => context.console.json(&shown)?,
-            false => context.console.print(&shown.text())?,
+        if self.json {
+            context.console.json(&shown)?
+        } else {
+            context.console.print(&shown.text())?
         }
         Ok(Exit::Done)
     }

@@ -65,9 +65,10 @@ impl Trim {
             rounded(trimmed.free_bytes),
             counted(trimmed.ranges, "range")
         );
-        match self.json {
-            true => context.console.json(&trimmed)?,
-            false => context.console.print_outcome(&text)?,
+        if self.json {
+            context.console.json(&trimmed)?
+        } else {
+            context.console.print_outcome(&text)?
         }
         Ok(Exit::Done)
     }

@@ -118,9 +118,10 @@ impl Wipe {
 fn superblocks(store: &mut Store, zero: bool) -> Result<std::result::Result<Superblocks, Error>> {
     let memory = store.opened.memory.allocate(MEMORY_BYTES)?;
     let device = &mut store.opened.device.as_mut();
-    let (result, memory) = match zero {
-        true => volume::wipe(device, memory),
-        false => find_superblocks(device, memory),
+    let (result, memory) = if zero {
+        volume::wipe(device, memory)
+    } else {
+        find_superblocks(device, memory)
     };
     if let Some(memory) = memory {
         store.opened.memory.give_back(memory);
@@ -140,9 +141,10 @@ impl Wiped {
             "" => String::new(),
             label => format!(" `{}`", shown(label)),
         };
-        let done = match self.dry_run {
-            true => "would remove",
-            false => "removed",
+        let done = if self.dry_run {
+            "would remove"
+        } else {
+            "removed"
         };
         let mut text = format!("{done} the volume{named} of {}:", self.device);
         for (index, one) in self.wiped.iter().enumerate() {

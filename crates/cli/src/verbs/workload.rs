@@ -69,9 +69,10 @@ impl Host for Machine {
     }
 
     fn drop_caches(&mut self) -> std::result::Result<(), Missing> {
-        match self.has_cache {
-            true => bench::drop_caches(),
-            false => Ok(()),
+        if self.has_cache {
+            bench::drop_caches()
+        } else {
+            Ok(())
         }
     }
 }
@@ -102,9 +103,10 @@ impl Workload {
         self.saving.make_folder()?;
         context.say(format_args!("{}: {}", workload.name, workload.about));
         let folder = Path::new(&self.place);
-        let worked = match folder.is_dir() {
-            true => self.in_folder(context, &workload, folder)?,
-            false => self.on_volume(context, &workload)?,
+        let worked = if folder.is_dir() {
+            self.in_folder(context, &workload, folder)?
+        } else {
+            self.on_volume(context, &workload)?
         };
         self.saving.leave(context, &worked, &[])?;
         valid(&worked.run)?;

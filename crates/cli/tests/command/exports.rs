@@ -162,10 +162,7 @@ fn messages_behind_a_missing_segment_are_exported() {
         let device = volume(&folder, "disk", &[]);
         let stream = mcap(messages);
         let begin = stream.len() - messages as usize * MESSAGE;
-        let stream = match has_end {
-            true => ended(stream),
-            false => stream,
-        };
+        let stream = if has_end { ended(stream) } else { stream };
         let segments = take(&device, &["--format", "mcap"], &stream);
         // Messages that are whole in these bytes of the stream.
         let whole = |from: usize, to: usize| {

@@ -240,9 +240,10 @@ fn a_report_replaces_an_earlier_one_of_its_verb_and_nothing_else() {
             .replace("FOLDER", &folder.path(""))
             .replace("FIO", &fio);
         let mut words: Vec<String> = text.split(' ').map(str::to_owned).collect();
-        match words[0] == "man" {
-            true => words.push(place.to_owned()),
-            false => words.extend(["--output".to_owned(), place.to_owned()]),
+        if words[0] == "man" {
+            words.push(place.to_owned())
+        } else {
+            words.extend(["--output".to_owned(), place.to_owned()])
         }
         words
     };

@@ -139,15 +139,12 @@ fn the_first_request_ends_a_write_that_nobody_reads() {
     ];
     for words in commands {
         for is_socket in [false, true] {
-            let (mut reader, output): (Box<dyn Read>, Stdio) = match is_socket {
-                false => {
-                    let (reader, writer) = std::io::pipe().unwrap();
-                    (Box::new(reader), writer.into())
-                }
-                true => {
-                    let (reader, writer) = UnixStream::pair().unwrap();
-                    (Box::new(reader), OwnedFd::from(writer).into())
-                }
+            let (mut reader, output): (Box<dyn Read>, Stdio) = if is_socket {
+                let (reader, writer) = UnixStream::pair().unwrap();
+                (Box::new(reader), OwnedFd::from(writer).into())
+            } else {
+                let (reader, writer) = std::io::pipe().unwrap();
+                (Box::new(reader), writer.into())
             };
             let mut child = command(words)
                 .stdout(output)
@@ -613,9 +610,10 @@ fn a_result_that_standard_output_does_not_take_is_an_error() {
         (">&-", "Bad file descriptor"),
         ("1</dev/null", "Bad file descriptor"),
     ];
-    match std::path::Path::new("/dev/full").exists() {
-        true => outputs.push((">/dev/full", "No space left on device")),
-        false => println!("SKIPPED: this machine has no /dev/full"),
+    if std::path::Path::new("/dev/full").exists() {
+        outputs.push((">/dev/full", "No space left on device"))
+    } else {
+        println!("SKIPPED: this machine has no /dev/full")
     }
     for (output, why) in outputs {
         for words in [

@@ -34,12 +34,13 @@ fn same(one: &Path, other: &Path) {
     assert_eq!(names(one), names(other), "{}", other.display());
     for name in names(one) {
         let (one, other) = (one.join(&name), other.join(&name));
-        match one.is_dir() {
-            true => same(&one, &other),
-            false => assert!(
+        if one.is_dir() {
+            same(&one, &other)
+        } else {
+            assert!(
                 fs::read(one).unwrap() == fs::read(&other).unwrap(),
                 "{other:?}"
-            ),
+            )
         }
     }
 }

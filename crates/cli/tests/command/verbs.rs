@@ -689,9 +689,10 @@ fn a_file_with_holes_is_not_measured() {
 fn a_path_with_a_colon_or_in_shared_memory_is_a_file() {
     let folder = Folder::new();
     let mut all = vec![folder.path("rec-12:30.img")];
-    match std::path::Path::new("/dev/shm").is_dir() {
-        true => all.push(format!("/dev/shm/straightway-{}.img", std::process::id())),
-        false => println!("SKIPPED in part: this machine has no /dev/shm"),
+    if std::path::Path::new("/dev/shm").is_dir() {
+        all.push(format!("/dev/shm/straightway-{}.img", std::process::id()))
+    } else {
+        println!("SKIPPED in part: this machine has no /dev/shm")
     }
     for path in &all {
         let made = run(&["format", path, "--size", "1M"]);

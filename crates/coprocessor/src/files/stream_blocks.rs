@@ -30,9 +30,10 @@ impl<C: Clock> FilesClient<C> {
     ) -> Result<u64, Failure> {
         let table = order.encode();
         // The report of its end also needs an entry.
-        let data_offset = match self.scratch.len() < REPORT_BYTES {
-            true => None,
-            false => self.offset_of(&self.scratch),
+        let data_offset = if self.scratch.len() < REPORT_BYTES {
+            None
+        } else {
+            self.offset_of(&self.scratch)
         };
         let data_offset = data_offset.ok_or(Failure::Block(block::Error::BufferUnreachable))?;
         if let Some(place) = self.scratch.get_mut(..ORDER_BYTES) {

@@ -237,9 +237,10 @@ impl<'m> Server<'m> {
         self.resident += 1;
         self.counts.most_resident = self.counts.most_resident.max(self.resident);
         (frame.context, frame.page) = (context, page);
-        let (state, rights) = match is_store {
-            true => (State::Dirty, READ | WRITE | DIRTY),
-            false => (State::Clean, READ),
+        let (state, rights) = if is_store {
+            (State::Dirty, READ | WRITE | DIRTY)
+        } else {
+            (State::Clean, READ)
         };
         frame.state = state;
         entry.store(leaf(address, rights), Ordering::Relaxed);

@@ -45,9 +45,10 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
         let free = state.commands.iter().position(Option::is_none);
         let free = free.ok_or(block::Error::Busy)?;
         let tag = free as u16;
-        let transfer = match is_append {
-            true => Transfer::append(handle.file, buffer, len, tag),
-            false => Transfer::read(handle.file, command.argument, buffer, len, tag),
+        let transfer = if is_append {
+            Transfer::append(handle.file, buffer, len, tag)
+        } else {
+            Transfer::read(handle.file, command.argument, buffer, len, tag)
         };
         if let Some(place) = state.commands.get_mut(free) {
             *place = Some(DataCommand::new(asker, index as u8, transfer, verify));

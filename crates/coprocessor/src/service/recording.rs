@@ -150,9 +150,10 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
         }
         let Some(buffer) = recorder.take() else {
             // It may be handed in again, unless the recording accepts no more.
-            return Err(match recorder.has_ended() {
-                true => Code::StreamEnded.into(),
-                false => block::Error::Busy.into(),
+            return Err(if recorder.has_ended() {
+                Code::StreamEnded.into()
+            } else {
+                block::Error::Busy.into()
             });
         };
         let (_, seen) = self.times(block.seen_at);

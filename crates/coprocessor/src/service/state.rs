@@ -160,9 +160,10 @@ impl State {
     /// The same, if no stream works on it.
     pub(super) fn free_handle(&self, client: u8, number: u64) -> Result<(usize, Handle), Code> {
         let (index, handle) = self.handle(client, number)?;
-        match handle.has_stream {
-            true => Err(Code::StreamBusy),
-            false => Ok((index, handle)),
+        if handle.has_stream {
+            Err(Code::StreamBusy)
+        } else {
+            Ok((index, handle))
         }
     }
 

@@ -267,9 +267,10 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
                 self.tell(start, block.id, Code::StreamEnded.into(), 0, false);
             }
             let Some(command) = self.end_of(index) else {
-                return match self.is_orphan(start) {
-                    true => Poll::Ready(()),
-                    false => Poll::Pending,
+                return if self.is_orphan(start) {
+                    Poll::Ready(())
+                } else {
+                    Poll::Pending
                 };
             };
             let mut table = [0; REPORT_BYTES];

@@ -163,16 +163,18 @@ impl Failure {
     pub fn about(mut self, device: &str) -> Self {
         if let Some(hint) = &mut self.hint {
             let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-:,=@+".contains(c);
-            let named = match !device.is_empty() && device.chars().all(is_plain) {
-                true => device.to_owned(),
-                false => format!("'{}'", device.replace('\'', "'\\''")),
+            let named = if !device.is_empty() && device.chars().all(is_plain) {
+                device.to_owned()
+            } else {
+                format!("'{}'", device.replace('\'', "'\\''"))
             };
             let mut parts = hint.split("DEVICE");
             let mut done = parts.next().unwrap_or_default().to_owned();
             for part in parts {
-                done += match done.ends_with([':', ',']) {
-                    true => "DEVICE",
-                    false => &named,
+                done += if done.ends_with([':', ',']) {
+                    "DEVICE"
+                } else {
+                    &named
                 };
                 done += part;
             }

@@ -137,9 +137,10 @@ impl Grant {
         writes: bool,
         named: Option<&str>,
     ) -> Result<Self> {
-        let purpose = match writes || named.is_some() {
-            true => Purpose::Destroy(named),
-            false => Purpose::Read,
+        let purpose = if writes || named.is_some() {
+            Purpose::Destroy(named)
+        } else {
+            Purpose::Read
         };
         let mut grant = Self::of(roots, drive, purpose)?;
         if let Drive::Nvme(resolved) = &grant.drive {
@@ -200,20 +201,20 @@ pub fn refuse_source(
     name: &Path,
 ) -> Result<()> {
     let data = source.map_err(|error| Failure::io("opening", name, &error))?;
-    match is_part_of(roots, drive, &data) {
-        true => {
-            let name = name.display();
-            let what = format!("the source {name} is {drive} itself; nothing was done");
-            Err(Failure::usage(what).hint("name another source"))
-        }
-        false => Ok(()),
+    if is_part_of(roots, drive, &data) {
+        let name = name.display();
+        let what = format!("the source {name} is {drive} itself; nothing was done");
+        Err(Failure::usage(what).hint("name another source"))
+    } else {
+        Ok(())
     }
 }
 
 fn claim_file(roots: &Roots, path: &Path, write: bool) -> Result<Claim> {
-    Ok(match write {
-        true => Claim::to_write(roots, path)?,
-        false => Claim::to_read(roots, path)?,
+    Ok(if write {
+        Claim::to_write(roots, path)?
+    } else {
+        Claim::to_read(roots, path)?
     })
 }
 

@@ -89,13 +89,14 @@ fn refusal(drive: &Drive, name: Option<&str>) -> Failure {
 }
 
 fn check_serial(given: &str, serial: &str) -> Result<()> {
-    match given.trim() == serial.trim() {
-        true => Ok(()),
-        false => Err(Failure::usage(format!(
+    if given.trim() == serial.trim() {
+        Ok(())
+    } else {
+        Err(Failure::usage(format!(
             "--destroy-data names `{given}`, and the drive's serial number is `{serial}`; \
              nothing was done"
         ))
-        .hint("make sure that it is the drive you mean; see: straightway list")),
+        .hint("make sure that it is the drive you mean; see: straightway list"))
     }
 }
 
@@ -105,12 +106,13 @@ fn check_file(drive: &Drive, path: &Path, given: Option<&str>) -> Result<()> {
         return Err(refusal(drive, Some(&written)));
     };
     let name = path.file_name().map(|name| name.to_string_lossy());
-    match given == written || name.is_some_and(|name| name == given) {
-        true => Ok(()),
-        false => Err(Failure::usage(format!(
+    if given == written || name.is_some_and(|name| name == given) {
+        Ok(())
+    } else {
+        Err(Failure::usage(format!(
             "--destroy-data names `{given}`, and the file is `{written}`; nothing was done"
         ))
-        .hint(format!("--destroy-data {written}"))),
+        .hint(format!("--destroy-data {written}")))
     }
 }
 

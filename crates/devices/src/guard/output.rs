@@ -282,12 +282,13 @@ fn name_new(from: &Path, to: &Path) -> std::io::Result<()> {
 fn refuse_standard_output(roots: &Roots, source: &Drive) -> Result<()> {
     let descriptor = std::io::stdout().as_fd().try_clone_to_owned();
     let data = descriptor.map(File::from).and_then(|file| file.metadata());
-    match data.is_ok_and(|data| is_part_of(roots, source, &data)) {
-        true => Err(Failure::usage(format!(
+    if data.is_ok_and(|data| is_part_of(roots, source, &data)) {
+        Err(Failure::usage(format!(
             "standard output is {source} itself; nothing was done"
         ))
-        .hint("redirect it to another file")),
-        false => Ok(()),
+        .hint("redirect it to another file"))
+    } else {
+        Ok(())
     }
 }
 
@@ -353,10 +354,11 @@ pub fn refuse_to_mix(json: bool, instead: &str) -> Result<()> {
         let what = "--json and the data would mix on standard output";
         return Err(Failure::usage(what).hint(instead));
     }
-    match std::io::stdout().is_terminal() {
-        true => Err(Failure::usage("the data would go to the terminal")
-            .hint(format!("redirect it, or {instead}"))),
-        false => Ok(()),
+    if std::io::stdout().is_terminal() {
+        Err(Failure::usage("the data would go to the terminal")
+            .hint(format!("redirect it, or {instead}")))
+    } else {
+        Ok(())
     }
 }
 

@@ -139,10 +139,11 @@ fn remove_left(path: &Path) -> Result<()> {
     flock(&file, FlockOperation::NonBlockingLockExclusive)?;
     let own = file.metadata()?;
     let named = std::fs::symlink_metadata(path)?;
-    match (named.dev(), named.ino()) == (own.dev(), own.ino()) {
+    if (named.dev(), named.ino()) == (own.dev(), own.ino()) {
         // Under the lock: whoever makes a file of this name looks whether it still has it.
-        true => std::fs::remove_file(path),
-        false => Ok(()),
+        std::fs::remove_file(path)
+    } else {
+        Ok(())
     }
 }
 

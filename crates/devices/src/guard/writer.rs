@@ -183,9 +183,10 @@ impl Writer {
 }
 
 fn interrupted(cancel: &Cancel) -> Result<()> {
-    match cancel.is_set() {
-        true => Err(Failure::interrupted("interrupted")),
-        false => Ok(()),
+    if cancel.is_set() {
+        Err(Failure::interrupted("interrupted"))
+    } else {
+        Ok(())
     }
 }
 

@@ -238,13 +238,12 @@ pub fn open(
             let first = set.members.iter().flatten().next();
             let shift = first.map_or(9, |member| member.geometry().block_size_log2);
             let stripe_blocks = (stripe_bytes >> shift) as u32;
-            let data_blocks = match has_labels {
-                true => check_labels(array, &set, ArrayKind::Striped { stripe_blocks })?,
-                false => {
-                    let members = set.members.iter().flatten();
-                    let sizes = members.map(|member| member.geometry().block_count);
-                    sizes.min().unwrap_or_default()
-                }
+            let data_blocks = if has_labels {
+                check_labels(array, &set, ArrayKind::Striped { stripe_blocks })?
+            } else {
+                let members = set.members.iter().flatten();
+                let sizes = members.map(|member| member.geometry().block_count);
+                sizes.min().unwrap_or_default()
             };
             let members: Vec<OpenMember> = set.members.into_iter().flatten().collect();
             let striped: Striped<_, _, _, DEPTH> =

@@ -56,9 +56,10 @@ pub fn open(
             Ok(Opened::new(kind, Box::new(device), buffers))
         }
         _ => {
-            let device = match kind.is_buffered {
-                true => SyncFile::open(claim)?,
-                false => SyncFile::open_direct(claim)?,
+            let device = if kind.is_buffered {
+                SyncFile::open(claim)?
+            } else {
+                SyncFile::open_direct(claim)?
             };
             let again = |error| Failure::io("opening again", claim.path(), &error);
             let twin = device.twin().map_err(again)?;

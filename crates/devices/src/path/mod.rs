@@ -71,13 +71,12 @@ impl PathChoice {
     /// # Errors
     /// No path has it.
     pub fn by_name(name: &str) -> Result<Self> {
-        match name == AUTO || paths::names().contains(&name) {
-            true => Ok(Self::named(name)),
-            false => {
-                let names: Vec<&str> = Self::names().collect();
-                Err(Failure::usage(format!("`{name}` is not a path"))
-                    .hint(format!("one of {}", names.join(", "))))
-            }
+        if name == AUTO || paths::names().contains(&name) {
+            Ok(Self::named(name))
+        } else {
+            let names: Vec<&str> = Self::names().collect();
+            Err(Failure::usage(format!("`{name}` is not a path"))
+                .hint(format!("one of {}", names.join(", "))))
         }
     }
 
@@ -323,10 +322,11 @@ impl Opened {
     /// Gathered data could not be written, or the drive could not be returned to its driver.
     pub fn close(mut self) -> Result<()> {
         // The end of the process would lose it.
-        let flushed = match self.gathers && self.writes {
-            true => block::blocking::flush(self.device.as_mut())
-                .map_err(|error| Failure::request("writing gathered data", error)),
-            false => Ok(()),
+        let flushed = if self.gathers && self.writes {
+            block::blocking::flush(self.device.as_mut())
+                .map_err(|error| Failure::request("writing gathered data", error))
+        } else {
+            Ok(())
         };
         drop(self.device);
         let closed = self.loan.end().and_then(|()| match self.handle {
@@ -456,9 +456,10 @@ fn open_unaligned(context: &Context, grant: &Grant, options: &OpenOptions) -> Re
         }
         Drive::File(path) => {
             // Behind the page cache there is nothing to gather.
-            let usual = match options.hybrid {
-                true => "file-io_uring",
-                false => "file-buffered",
+            let usual = if options.hybrid {
+                "file-io_uring"
+            } else {
+                "file-buffered"
             };
             through_kernel(path, kind_in("a file", usual)?)
         }
@@ -497,13 +498,14 @@ impl OpenOptions {
 
     /// Refuses to gather in front of a cache that does the same.
     fn refuse_page_cache(&self, kind: &Kind) -> Result<()> {
-        match self.hybrid && kind.is_buffered {
-            true => Err(Failure::usage(format!(
+        if self.hybrid && kind.is_buffered {
+            Err(Failure::usage(format!(
                 "{} goes through the page cache, which gathers already",
                 kind.name
             ))
-            .hint("omit --hybrid or --path")),
-            false => Ok(()),
+            .hint("omit --hybrid or --path"))
+        } else {
+            Ok(())
         }
     }
 }
@@ -546,9 +548,10 @@ fn open_nvme(
     };
     let is_at_chario = resolved.controller.driver.as_deref() == Some(linux::bind::CHARIO);
     let named = options.path.kind(|kind| kind.group != Group::Plain);
-    let usual = match is_at_chario {
-        true => "chario",
-        false => "straightway-hybrid",
+    let usual = if is_at_chario {
+        "chario"
+    } else {
+        "straightway-hybrid"
     };
     let Some(kind) = named.or_else(|| paths::named(usual)) else {
         return Err(Failure::unsupported(usual));

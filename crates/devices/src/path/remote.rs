@@ -85,10 +85,11 @@ pub fn connected(
             .map(|one| format!("tcp://{}:{}/{}", one.address, one.port, one.nqn))
             .collect();
         let what = format!("tcp://{}:{} names no subsystem", drive.host, drive.port);
-        return Err(match names.is_empty() {
-            true => Failure::missing(format!("{what}, and the target offers this host none"))
-                .hint("allow this host at the target"),
-            false => Failure::usage(what).hint(format!("one of {}", names.join(", "))),
+        return Err(if names.is_empty() {
+            Failure::missing(format!("{what}, and the target offers this host none"))
+                .hint("allow this host at the target")
+        } else {
+            Failure::usage(what).hint(format!("one of {}", names.join(", ")))
         });
     }
     wanted.subsystem_nqn = fabric::Name::new(&drive.nqn).map_err(failed)?;

@@ -277,9 +277,10 @@ fn job<'j>(
 
 /// Adds to a failure how much was moved before it.
 pub fn before(failure: Failure, bytes: u64) -> Failure {
-    match failure.is_silent() {
-        true => failure,
-        false => failure.and(format_args!("{bytes} bytes were moved before")),
+    if failure.is_silent() {
+        failure
+    } else {
+        failure.and(format_args!("{bytes} bytes were moved before"))
     }
 }
 

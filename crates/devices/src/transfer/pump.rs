@@ -150,14 +150,14 @@ fn ended(doing: &str) -> Failure {
 }
 
 fn receive<T>(from: &Receiver<T>, waits: bool) -> std::result::Result<T, TryRecvError> {
-    match waits {
-        false => from.try_recv(),
-        true => from
-            .recv_timeout(Duration::from_micros(u64::from(WAIT_US)))
+    if waits {
+        from.recv_timeout(Duration::from_micros(u64::from(WAIT_US)))
             .map_err(|error| match error {
                 std::sync::mpsc::RecvTimeoutError::Timeout => TryRecvError::Empty,
                 std::sync::mpsc::RecvTimeoutError::Disconnected => TryRecvError::Disconnected,
-            }),
+            })
+    } else {
+        from.try_recv()
     }
 }
 
@@ -264,20 +264,23 @@ pub fn drain(
         }
         let _ = finished.buffer.map(|buffer| idle_to.send(buffer));
     };
-    let moved = allocated.and_then(|()| match is_beside {
-        false => pump(end, &mut job, &mut next, &mut take),
-        true => thread::scope(|scope| {
-            let (full_to, full) = channel::<Finished>();
-            let thread = scope.spawn(move || full.into_iter().for_each(take));
-            let mut give = |finished| {
-                if full_to.send(finished).is_err() {
-                    has_failed.store(true, Ordering::Relaxed);
-                }
-            };
-            let moved = pump(end, &mut job, &mut next, &mut give);
-            drop(full_to);
-            thread.join().map_err(|_| ended("writing")).and(moved)
-        }),
+    let moved = allocated.and_then(|()| {
+        if is_beside {
+            thread::scope(|scope| {
+                let (full_to, full) = channel::<Finished>();
+                let thread = scope.spawn(move || full.into_iter().for_each(take));
+                let mut give = |finished| {
+                    if full_to.send(finished).is_err() {
+                        has_failed.store(true, Ordering::Relaxed);
+                    }
+                };
+                let moved = pump(end, &mut job, &mut next, &mut give);
+                drop(full_to);
+                thread.join().map_err(|_| ended("writing")).and(moved)
+            })
+        } else {
+            pump(end, &mut job, &mut next, &mut take)
+        }
     });
     job.give_back(idle.try_iter());
     // The sink's failure caused the device's end to stop early.

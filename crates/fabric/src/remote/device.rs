@@ -126,14 +126,18 @@ impl<C: Connect, K: Clock, const DEPTH: usize, const QUEUES: usize> Remote<C, K,
     pub(super) fn complete(&self, done: Done) -> Completion {
         let buffer = done.buffer;
         let status = Status(done.status);
-        let result = match status.is_success() {
-            true if done.is_short => Err(Error::ShortTransfer {
-                done_bytes: done.received_bytes,
-            }),
-            true => Ok(()),
-            false => Err(Error::Nvme {
+        let result = if status.is_success() {
+            if done.is_short {
+                Err(Error::ShortTransfer {
+                    done_bytes: done.received_bytes,
+                })
+            } else {
+                Ok(())
+            }
+        } else {
+            Err(Error::Nvme {
                 status: done.status,
-            }),
+            })
         };
         Completion {
             tag: done.tag,

@@ -54,9 +54,10 @@ pub(crate) fn run<S: crate::ByteStream, K: Clock, const N: usize>(
             ..
         }) = queue.poll()
         {
-            let result = match Status(status).is_success() {
-                true => Ok(value),
-                false => Err(FabricError::Status { what, status }),
+            let result = if Status(status).is_success() {
+                Ok(value)
+            } else {
+                Err(FabricError::Status { what, status })
             };
             return (buffer, result);
         }
@@ -238,34 +239,32 @@ impl<C: Connect, K: Clock, const DEPTH: usize, const QUEUES: usize> Remote<C, K,
         )?;
         let bytes: &[u8] = page.as_deref().ok_or(FabricError::Memory)?;
         let namespace = NamespaceInfo::parse(nsid, bytes).map_err(FabricError::Unusable)?;
-        let uuid = match version >= VERSION_1_3 {
-            true => {
-                let command = identify(nsid, cns::DESCRIPTORS);
-                let what = "Identify (descriptors)";
-                match read_page(&mut admin, clock, options, what, command, page) {
-                    Ok(()) => uuid_of(page.as_deref().unwrap_or_default()),
-                    // A controller that does not have them.
-                    Err(FabricError::Status { .. }) => [0; 16],
-                    Err(error) => return Err(error),
-                }
+        let uuid = if version >= VERSION_1_3 {
+            let command = identify(nsid, cns::DESCRIPTORS);
+            let what = "Identify (descriptors)";
+            match read_page(&mut admin, clock, options, what, command, page) {
+                Ok(()) => uuid_of(page.as_deref().unwrap_or_default()),
+                // A controller that does not have them.
+                Err(FabricError::Status { .. }) => [0; 16],
+                Err(error) => return Err(error),
             }
-            false => [0; 16],
+        } else {
+            [0; 16]
         };
-        let ana = match has_ana {
-            true => {
-                let dwords = [ANA_LOG | 1023 << 16];
-                let command = Command::new(opcode::GET_LOG, 0xffff_ffff, &dwords);
-                read_page(
-                    &mut admin,
-                    clock,
-                    options,
-                    "reading the ANA log",
-                    command,
-                    page,
-                )?;
-                ana_of(page.as_deref().unwrap_or_default(), nsid)
-            }
-            false => Ana::Unreported,
+        let ana = if has_ana {
+            let dwords = [ANA_LOG | 1023 << 16];
+            let command = Command::new(opcode::GET_LOG, 0xffff_ffff, &dwords);
+            read_page(
+                &mut admin,
+                clock,
+                options,
+                "reading the ANA log",
+                command,
+                page,
+            )?;
+            ana_of(page.as_deref().unwrap_or_default(), nsid)
+        } else {
+            Ana::Unreported
         };
         let count = options.queues.clamp(1, QUEUES as u16);
         let wanted = u32::from(count - 1);

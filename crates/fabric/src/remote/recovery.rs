@@ -66,9 +66,10 @@ impl<C: Connect, K: Clock, const DEPTH: usize, const QUEUES: usize> Remote<C, K,
 
     /// Gives up the association: takes what has arrived, discards what has not been sent, and parks what is not answered.
     fn abandon(&mut self, error: FabricError) {
-        let wait = match error == CLOSED {
-            true => self.clock.ticks_from_us(CLOSE_US),
-            false => 0,
+        let wait = if error == CLOSED {
+            self.clock.ticks_from_us(CLOSE_US)
+        } else {
+            0
         };
         let until = self.clock.ticks().saturating_add(wait);
         let (mut is_in_doubt, mut is_closed) = (false, self.options.trusts_close);

@@ -93,9 +93,10 @@ impl Target {
 fn deliver_held(target: &Rc<RefCell<Target>>, now: u64) {
     let due = {
         let mut target = target.borrow_mut();
-        match now >= target.delivered_at {
-            true => std::mem::take(&mut target.network),
-            false => Vec::new(),
+        if now >= target.delivered_at {
+            std::mem::take(&mut target.network)
+        } else {
+            Vec::new()
         }
     };
     for mut stream in due {

@@ -38,13 +38,14 @@ struct Page([u8; 4096]);
 #[inline(always)]
 fn submit(device: &mut CoprocessorDisk<Still>, write: bool, lba: u64, buffer: &mut Option<Buffer>) {
     if let Some(buffer) = buffer.take() {
-        let operation = match write {
-            true => Operation::Write {
+        let operation = if write {
+            Operation::Write {
                 lba,
                 buffer,
                 fua: false,
-            },
-            false => Operation::Read { lba, buffer },
+            }
+        } else {
+            Operation::Read { lba, buffer }
         };
         device
             .submit(Request { tag: 1, operation })

@@ -164,13 +164,16 @@ impl Job<'_> {
     fn requests(&self, round: u64, span: u64) -> Vec<Wanted> {
         let len = self.len as u64;
         let number = |index| round * self.depth as u64 + index;
-        let wanted = |index| match self.reads {
-            true => Wanted::Read {
-                at: number(index) * 7919 * len % span,
-            },
-            false => Wanted::Write {
-                at: number(index) * len % span,
-            },
+        let wanted = |index| {
+            if self.reads {
+                Wanted::Read {
+                    at: number(index) * 7919 * len % span,
+                }
+            } else {
+                Wanted::Write {
+                    at: number(index) * len % span,
+                }
+            }
         };
         (0..self.depth as u64).map(wanted).collect()
     }
@@ -183,9 +186,10 @@ impl Job<'_> {
     }
 
     fn in_file(&self, volume: &Files<'_, '_>, drive: &Keeping, pool: &mut Vec<Buffer>) {
-        let reserve_bytes = match self.reads {
-            true => READ_SPAN,
-            false => self.rounds * (self.depth * self.len) as u64,
+        let reserve_bytes = if self.reads {
+            READ_SPAN
+        } else {
+            self.rounds * (self.depth * self.len) as u64
         };
         let options = CreateOptions {
             reserve_bytes,

@@ -181,11 +181,10 @@ impl SearchSettings {
 
     fn queries(&self) -> Result<Vec<Query>> {
         let mut text = Vec::new();
-        let read = match self.query.as_os_str() == "-" {
-            true => standard_input().and_then(|mut input| input.read_to_end(&mut text)),
-            false => {
-                std::fs::File::open(&self.query).and_then(|mut file| file.read_to_end(&mut text))
-            }
+        let read = if self.query.as_os_str() == "-" {
+            standard_input().and_then(|mut input| input.read_to_end(&mut text))
+        } else {
+            std::fs::File::open(&self.query).and_then(|mut file| file.read_to_end(&mut text))
         };
         read.map_err(|error| Failure::io("reading", &self.query, &error))?;
         queries(&text).map_err(|error| self.wrong_queries(&error))
@@ -335,9 +334,10 @@ impl SearchSettings {
             search.take(bytes).map_err(damaged)
         })?;
         let (found, counts) = search.finish().map_err(damaged)?;
-        let headers = match found.is_empty() {
-            true => Vec::new(),
-            false => self.whole(context, place, &file("nhr"))?,
+        let headers = if found.is_empty() {
+            Vec::new()
+        } else {
+            self.whole(context, place, &file("nhr"))?
         };
         let named = |hsp: &Hsp| {
             let at = (hsp.subject - first) as usize;
@@ -356,14 +356,13 @@ impl SearchSettings {
     fn whole(&self, context: &Context, place: &Place<'_, '_, '_>, name: &str) -> Result<Vec<u8>> {
         let mut all = Vec::new();
         self.read(context, place, name, &mut |bytes| {
-            match all.len() + bytes.len() <= MOST_BYTES as usize {
-                true => all.extend_from_slice(bytes),
-                false => {
-                    return Err(Failure::usage(format!(
-                        "`{}` is longer than any of a database",
-                        shown(name)
-                    )));
-                }
+            if all.len() + bytes.len() <= MOST_BYTES as usize {
+                all.extend_from_slice(bytes)
+            } else {
+                return Err(Failure::usage(format!(
+                    "`{}` is longer than any of a database",
+                    shown(name)
+                )));
             }
             Ok(())
         })?;
@@ -403,9 +402,10 @@ impl SearchSettings {
                     offset_bytes: 0,
                     length_bytes,
                     size_bytes: length_bytes,
-                    sums: match entry.checksums {
-                        true => Sums::Stored,
-                        false => Sums::Ignored,
+                    sums: if entry.checksums {
+                        Sums::Stored
+                    } else {
+                        Sums::Ignored
                     },
                     past_rot: false,
                     pace: pace(mounted, &self.io)?,

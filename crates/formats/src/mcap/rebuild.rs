@@ -376,22 +376,20 @@ impl<S: FnMut(&[u8]) -> Result<()>> Rebuild<S> {
             }
             op::ATTACHMENT => {
                 self.flush()?;
-                match is_attachment(record.content) {
-                    true => self.writer.attachment(record),
-                    false => {
-                        self.rebuilt.damaged_records += 1;
-                        Ok(())
-                    }
+                if is_attachment(record.content) {
+                    self.writer.attachment(record)
+                } else {
+                    self.rebuilt.damaged_records += 1;
+                    Ok(())
                 }
             }
             op::METADATA => {
                 self.flush()?;
-                match is_metadata(record.content) {
-                    true => self.writer.metadata(record),
-                    false => {
-                        self.rebuilt.damaged_records += 1;
-                        Ok(())
-                    }
+                if is_metadata(record.content) {
+                    self.writer.metadata(record)
+                } else {
+                    self.rebuilt.damaged_records += 1;
+                    Ok(())
                 }
             }
             op::MESSAGE_INDEX..=op::SUMMARY_OFFSET => Ok(()),
@@ -599,9 +597,10 @@ impl<S: FnMut(&[u8]) -> Result<()>> Rebuild<S> {
             return Ok(());
         };
         self.gathered.gather(&record);
-        match self.gathered.len() >= GATHERED_BYTES {
-            true => self.flush(),
-            false => Ok(()),
+        if self.gathered.len() >= GATHERED_BYTES {
+            self.flush()
+        } else {
+            Ok(())
         }
     }
 

@@ -173,9 +173,10 @@ fn whole_chunk(record: &Record<'_>) -> Look {
         // Without a checksum its records must fill it.
         Unpacked::Whole(bytes) | Unpacked::InFrames(bytes) if chunk.crc == 0 => {
             let filled: usize = records(&bytes).map(|record| record.whole.len()).sum();
-            match filled == bytes.len() {
-                true => Look::Certain,
-                false => Look::No,
+            if filled == bytes.len() {
+                Look::Certain
+            } else {
+                Look::No
             }
         }
         Unpacked::Whole(_) | Unpacked::InFrames(_) => Look::Certain,

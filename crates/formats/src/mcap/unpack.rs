@@ -31,10 +31,14 @@ pub fn unpack(chunk: &Chunk<'_>) -> Unpacked {
         _ => return Unpacked::Unknown,
     };
     let is_whole = is_good && chunk.is_whole && bytes.len() as u64 == chunk.unpacked_bytes;
-    match is_whole && (chunk.crc == 0 || crc32fast::hash(&bytes) == chunk.crc) {
-        true if frames > 1 => Unpacked::InFrames(bytes),
-        true => Unpacked::Whole(bytes),
-        false => Unpacked::Part(bytes),
+    if is_whole && (chunk.crc == 0 || crc32fast::hash(&bytes) == chunk.crc) {
+        if frames > 1 {
+            Unpacked::InFrames(bytes)
+        } else {
+            Unpacked::Whole(bytes)
+        }
+    } else {
+        Unpacked::Part(bytes)
     }
 }
 

@@ -115,9 +115,10 @@ impl<S: FnMut(&[u8]) -> Result<()>> Writer<S> {
 
     /// The same with a header of our own, if nothing is written yet.
     pub fn begin_without_header(&mut self) -> Result<()> {
-        match self.has_begun {
-            true => Ok(()),
-            false => self.begin(&Making::new(op::HEADER).counted(b"").counted(LIBRARY).end()),
+        if self.has_begun {
+            Ok(())
+        } else {
+            self.begin(&Making::new(op::HEADER).counted(b"").counted(LIBRARY).end())
         }
     }
 

@@ -36,18 +36,17 @@ fn script(disk: &CrashDisk, seed: u64, forgets: bool) -> Allowed {
         let fua = random.u8(..) < 12;
         let most = if random.u8(..) < 30 { 12 } else { 4 };
         let blocks = random.usize(1..=most).min((BLOCKS - at) as usize);
-        let operation = match is_flush {
-            true => Operation::Flush,
-            false => {
-                let data = buffer(blocks * BLOCK, step);
-                for place in &mut allowed[at as usize..][..blocks] {
-                    place.insert(step);
-                }
-                Operation::Write {
-                    lba: at,
-                    buffer: data,
-                    fua,
-                }
+        let operation = if is_flush {
+            Operation::Flush
+        } else {
+            let data = buffer(blocks * BLOCK, step);
+            for place in &mut allowed[at as usize..][..blocks] {
+                place.insert(step);
+            }
+            Operation::Write {
+                lba: at,
+                buffer: data,
+                fua,
             }
         };
         if is_flush && forgets {

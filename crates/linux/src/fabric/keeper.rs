@@ -94,13 +94,14 @@ impl Keeper for KeeperThread {
     }
 
     fn failure(&self) -> Option<FabricError> {
-        match self.shared.has_failed.load(Ordering::Acquire) {
-            true => *self
+        if self.shared.has_failed.load(Ordering::Acquire) {
+            *self
                 .shared
                 .failure
                 .lock()
-                .unwrap_or_else(PoisonError::into_inner),
-            false => None,
+                .unwrap_or_else(PoisonError::into_inner)
+        } else {
+            None
         }
     }
 }

@@ -110,9 +110,10 @@ unsafe impl Encode for FileEncoder {
                 },
                 0,
             ) => {
-                let mode = match self.0.zero_by_hole {
-                    true => libc::FALLOC_FL_PUNCH_HOLE,
-                    false => libc::FALLOC_FL_ZERO_RANGE,
+                let mode = if self.0.zero_by_hole {
+                    libc::FALLOC_FL_PUNCH_HOLE
+                } else {
+                    libc::FALLOC_FL_ZERO_RANGE
                 };
                 self.allocate(mode, *lba, *block_count, registered)
             }
@@ -130,11 +131,12 @@ unsafe impl Encode for FileEncoder {
             Operation::Read { buffer, .. } | Operation::Write { buffer, .. } => buffer.len(),
             _ => return Ok(()),
         };
-        match moved == asked {
-            true => Ok(()),
-            false => Err(self.0.cause(Error::ShortTransfer {
+        if moved == asked {
+            Ok(())
+        } else {
+            Err(self.0.cause(Error::ShortTransfer {
                 done_bytes: moved as u32,
-            })),
+            }))
         }
     }
 

@@ -161,15 +161,16 @@ unsafe impl Encode for NvmeEncoder {
             len => registered.buffer(command.address, len),
         };
         let bytes = self.bytes(&command);
-        Some(match registered.file {
-            true => opcode::UringCmd80::new(Fixed(0), NVME_URING_CMD_IO)
+        Some(if registered.file {
+            opcode::UringCmd80::new(Fixed(0), NVME_URING_CMD_IO)
                 .cmd(bytes)
                 .buf_index(index)
-                .build(),
-            false => opcode::UringCmd80::new(Fd(self.descriptor.as_raw_fd()), NVME_URING_CMD_IO)
+                .build()
+        } else {
+            opcode::UringCmd80::new(Fd(self.descriptor.as_raw_fd()), NVME_URING_CMD_IO)
                 .cmd(bytes)
                 .buf_index(index)
-                .build(),
+                .build()
         })
     }
 

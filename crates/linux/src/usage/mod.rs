@@ -286,9 +286,10 @@ fn with_partitions(roots: &Roots, name: &str) -> Vec<String> {
 /// The disk of a partition.
 fn whole_disk(roots: &Roots, name: &str) -> Option<String> {
     let folder = sysfs::canonical(&roots.sys.join("class/block").join(name));
-    match folder.join("partition").exists() {
-        true => sysfs::name_of(folder.parent()?),
-        false => None,
+    if folder.join("partition").exists() {
+        sysfs::name_of(folder.parent()?)
+    } else {
+        None
     }
 }
 

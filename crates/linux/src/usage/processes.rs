@@ -96,9 +96,10 @@ pub(crate) fn holders(roots: &Roots, nodes: &[(Node, String)], writers_alone: bo
             let one = Use::Open {
                 device: device.clone(),
                 pid,
-                command: match is_this {
-                    true => "this command's standard streams".to_owned(),
-                    false => sysfs::text(&folder.join("comm")).unwrap_or_default(),
+                command: if is_this {
+                    "this command's standard streams".to_owned()
+                } else {
+                    sysfs::text(&folder.join("comm")).unwrap_or_default()
                 },
                 writes,
             };

@@ -98,12 +98,13 @@ fn owned_or_not_isolated(roots: &Roots, address: PciAddress, group: u32) -> Erro
     let is_other = |(device, driver): &(String, Option<String>)| {
         *device != address.to_string() && driver.as_deref() == Some(VFIO_PCI)
     };
-    match isolation::members(roots, group).iter().any(is_other) {
-        true => Error::GroupBusy {
+    if isolation::members(roots, group).iter().any(is_other) {
+        Error::GroupBusy {
             group,
             node: roots.dev.join("vfio/devices/*"),
-        },
-        false => isolation::no_interrupt_remapping("iommufd"),
+        }
+    } else {
+        isolation::no_interrupt_remapping("iommufd")
     }
 }
 

@@ -92,12 +92,13 @@ fn open_group(roots: &Roots, number: u32, address: PciAddress) -> Result<File> {
 fn check_viable(roots: &Roots, number: u32, group: &File) -> Result<()> {
     let viable = sys::group_is_viable(group);
     let path = node(roots, number);
-    match viable.map_err(|source| Error::io("asking the state of", &path, source))? {
-        true => Ok(()),
-        false => Err(Error::GroupNotViable {
+    if viable.map_err(|source| Error::io("asking the state of", &path, source))? {
+        Ok(())
+    } else {
+        Err(Error::GroupNotViable {
             group: number,
             others: isolation::others(roots, number),
-        }),
+        })
     }
 }
 

@@ -73,10 +73,7 @@ impl Interrupts {
         let Some(event) = self.eventfds.get(usize::from(vector)) else {
             return false;
         };
-        let descriptor = match enabled {
-            true => event.as_raw_fd(),
-            false => -1,
-        };
+        let descriptor = if enabled { event.as_raw_fd() } else { -1 };
         let done = sys::set_eventfds(device, self.kind, u32::from(vector), &[descriptor]);
         matches!(done, Ok(0))
     }

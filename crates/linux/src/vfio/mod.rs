@@ -72,9 +72,10 @@ fn open(roots: &Roots, address: PciAddress) -> Result<(AddressSpace, OwnedFd)> {
         Some(_) => has_groups(roots) && group::node(roots, group).exists(),
         None => has_groups(roots),
     };
-    match is_by_group {
-        true => group::open(roots, address, group),
-        false => cdev::open(roots, address, group),
+    if is_by_group {
+        group::open(roots, address, group)
+    } else {
+        cdev::open(roots, address, group)
     }
 }
 
@@ -366,10 +367,11 @@ impl Registers for Function {
         if !self.interrupts.set(&self.device, vector, enabled) {
             return Err(InterruptRefused);
         }
-        match line && enabled {
-            true => self.set_command(0, COMMAND_INTX_DISABLE),
-            false => Ok(()),
-        }
+        (if line && enabled {
+            self.set_command(0, COMMAND_INTX_DISABLE)
+        } else {
+            Ok(())
+        })
         .map_err(|_| InterruptRefused)
     }
 

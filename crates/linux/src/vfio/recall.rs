@@ -46,9 +46,10 @@ impl Recall {
         let watched = Arc::clone(&shared);
         let watch = move || watched.wait();
         let name = thread::Builder::new().name("straightway-recall".into());
-        let watcher = match is_watched {
-            true => name.spawn(watch).ok(),
-            false => None,
+        let watcher = if is_watched {
+            name.spawn(watch).ok()
+        } else {
+            None
         };
         Self { shared, watcher }
     }

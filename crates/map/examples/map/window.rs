@@ -110,9 +110,10 @@ pub fn main(arguments: &[String]) -> Result<()> {
     let has_iommu = std::fs::read_dir("/sys/kernel/iommu_groups")?
         .next()
         .is_some();
-    match has_iommu {
-        true => copy::<vfio::Function>(&roots, mapped, other, len_bytes, is_in),
-        false => copy::<noiommu::Function>(&roots, mapped, other, len_bytes, is_in),
+    if has_iommu {
+        copy::<vfio::Function>(&roots, mapped, other, len_bytes, is_in)
+    } else {
+        copy::<noiommu::Function>(&roots, mapped, other, len_bytes, is_in)
     }
 }
 
@@ -187,9 +188,10 @@ fn move_by<F: Function>(
         let bytes =
             unsafe { std::slice::from_raw_parts_mut(start.as_ptr().wrapping_add(offset), piece) };
         let (buffer, lba) = (Buffer::from_static(bytes), (offset / block) as u64);
-        let result = match is_in {
-            true => blocking::read(&mut queue, lba, buffer).result,
-            false => blocking::write(&mut queue, lba, buffer, false).result,
+        let result = if is_in {
+            blocking::read(&mut queue, lba, buffer).result
+        } else {
+            blocking::write(&mut queue, lba, buffer, false).result
         };
         result?;
     }

@@ -211,9 +211,10 @@ impl<D: Device, S: Space> Pager<'_, D, S> {
             let Some((fault, since_us)) = self.core.waiting.pop_front() else {
                 break;
             };
-            match self.serve(fault)? {
-                true => has_moved = true,
-                false => self.core.waiting.push_back((fault, since_us)),
+            if self.serve(fault)? {
+                has_moved = true
+            } else {
+                self.core.waiting.push_back((fault, since_us))
             }
         }
         has_moved |= self.end_late()?;

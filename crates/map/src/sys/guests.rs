@@ -227,9 +227,10 @@ impl Guests {
         let has_callers = is_ready();
         let mut joined = Vec::new();
         for socket in std::mem::take(&mut self.joining) {
-            match is_ready() {
-                true => joined.extend(join(socket)),
-                false => self.joining.push(socket),
+            if is_ready() {
+                joined.extend(join(socket))
+            } else {
+                self.joining.push(socket)
             }
         }
         let (len, page_bytes) = (self.len, self.page_bytes);

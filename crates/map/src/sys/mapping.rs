@@ -72,9 +72,10 @@ impl Region {
     }
 
     fn protection(&self) -> ProtFlags {
-        match self.is_writable {
-            true => ProtFlags::READ | ProtFlags::WRITE,
-            false => ProtFlags::READ,
+        if self.is_writable {
+            ProtFlags::READ | ProtFlags::WRITE
+        } else {
+            ProtFlags::READ
         }
     }
 }

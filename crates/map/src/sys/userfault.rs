@@ -115,9 +115,10 @@ impl Userfault {
             tv_sec: (timeout_us / 1_000_000) as i64,
             tv_nsec: (timeout_us % 1_000_000) as i64 * 1000,
         };
-        let others = match is_main {
-            true => self.guests().files(),
-            false => Vec::new(),
+        let others = if is_main {
+            self.guests().files()
+        } else {
+            Vec::new()
         };
         let (mut has_faults, mut has_calls) = (true, true);
         let slept = if others.is_empty() {
@@ -147,9 +148,10 @@ impl Userfault {
 
     /// The counter by which a lane is woken for something else than a fault.
     fn calls(&self, is_main: bool) -> &OwnedFd {
-        match is_main {
-            true => &self.region().wakeup,
-            false => &self.help,
+        if is_main {
+            &self.region().wakeup
+        } else {
+            &self.help
         }
     }
 

@@ -89,9 +89,10 @@ impl Section {
     fn text(&self) -> String {
         let tables = self.tables.iter().filter(|table| !table.folded);
         let tables: Vec<String> = tables.map(Table::text).collect();
-        match tables.is_empty() {
-            true => String::new(),
-            false => format!("{}\n{}\n", self.title, tables.join("\n")),
+        if tables.is_empty() {
+            String::new()
+        } else {
+            format!("{}\n{}\n", self.title, tables.join("\n"))
         }
     }
 }
@@ -255,9 +256,10 @@ fn within(ns: u64, ci95: Option<[u64; 2]>) -> String {
 fn data_uri(svg: &str) -> String {
     let mut uri = String::from("data:image/svg+xml,");
     for byte in svg.bytes() {
-        match byte.is_ascii_alphanumeric() || b" /=:.,;-_".contains(&byte) {
-            true => uri.push(char::from(byte)),
-            false => uri.push_str(&format!("%{byte:02X}")),
+        if byte.is_ascii_alphanumeric() || b" /=:.,;-_".contains(&byte) {
+            uri.push(char::from(byte))
+        } else {
+            uri.push_str(&format!("%{byte:02X}"))
         }
     }
     uri

@@ -92,9 +92,10 @@ fn in_flight(threads: u16, depth: u16) -> String {
 }
 
 fn sure(win: &Win) -> &'static str {
-    match win.certain {
-        true => "",
-        false => " (too few rounds to be sure)",
+    if win.certain {
+        ""
+    } else {
+        " (too few rounds to be sure)"
     }
 }
 
@@ -163,9 +164,10 @@ impl Paths<'_> {
                 .collect();
             sections.push(section);
         }
-        let bars = match has_intervals {
-            true => "Bars show the 95 % confidence interval over rounds",
-            false => "Too few rounds were measured for confidence intervals",
+        let bars = if has_intervals {
+            "Bars show the 95 % confidence interval over rounds"
+        } else {
+            "Too few rounds were measured for confidence intervals"
         };
         let bars = format!("{bars}; dashed lines poll: a core spins while the drive works.");
         let idle = self
@@ -372,21 +374,23 @@ fn card(comparison: &Comparison, (operation, pattern): Kind) -> Card {
 /// Block sizes, the leader of each, and its lead.
 fn finding(win: &Win, unit: &str) -> [String; 3] {
     let [from, to] = [win.from_bytes, win.to_bytes].map(size);
-    let (sizes, figures, at_least) = match from == to {
-        true => (from, figure(win.highest), ""),
-        false => (
+    let (sizes, figures, at_least) = if from == to {
+        (from, figure(win.highest), "")
+    } else {
+        (
             format!("{from} – {to}"),
             format!("{} – {}", figure(win.lowest), figure(win.highest)),
             "at least ",
-        ),
+        )
     };
     let mut more = format!("{figures} {unit}");
     if !win.level.is_empty() {
         more += "; level with each other";
     } else if let Some(lead) = win.lead {
-        more += &match lead >= 1.0 {
-            true => format!("; {at_least}{:.1} times the next", lead + 1.0),
-            false => format!("; {at_least}{:.1}\u{a0}% ahead of the next", lead * 100.0),
+        more += &if lead >= 1.0 {
+            format!("; {at_least}{:.1} times the next", lead + 1.0)
+        } else {
+            format!("; {at_least}{:.1}\u{a0}% ahead of the next", lead * 100.0)
         };
     }
     if !win.certain {
@@ -497,12 +501,13 @@ impl Sweep {
             }
         );
         if let Some(win) = self.winner(Merit::Speed) {
-            let level = match win.level.is_empty() {
-                true => format!("{} was the fastest", win.leader),
-                false => format!(
+            let level = if win.level.is_empty() {
+                format!("{} was the fastest", win.leader)
+            } else {
+                format!(
                     "{} were the fastest and level with each other: their intervals overlap",
                     leaders(&win)
-                ),
+                )
             };
             let (mib_s, ci95) = Merit::Speed.of(first.best);
             text += &format!(

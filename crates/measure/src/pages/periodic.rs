@@ -106,9 +106,10 @@ fn row(cell: &PeriodicCell) -> Vec<String> {
         duration(plot.max_ns),
         plot.outliers.to_string(),
         cell.overruns.to_string(),
-        match bands.is_empty() {
-            true => "—".to_owned(),
-            false => bands.join("; "),
+        if bands.is_empty() {
+            "—".to_owned()
+        } else {
+            bands.join("; ")
         },
     ]
 }

@@ -89,9 +89,10 @@ impl Speed {
                 duration(one.work_ns.max(0.0) as u64),
                 duration(one.rest_ns.max(0.0) as u64),
                 share(one),
-                match one.misfit > MISFIT {
-                    true => format!("NO: off by {:.0} %", 100.0 * one.misfit),
-                    false => "yes".to_owned(),
+                if one.misfit > MISFIT {
+                    format!("NO: off by {:.0} %", 100.0 * one.misfit)
+                } else {
+                    "yes".to_owned()
                 },
             ]
         });

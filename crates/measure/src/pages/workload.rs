@@ -7,9 +7,10 @@ use crate::workload::{OpResult, Worked};
 
 impl Report for Worked {
     fn page(&self) -> Page<'_> {
-        let how = match self.direct {
-            true => "bypassing the page cache",
-            false => "through the page cache",
+        let how = if self.direct {
+            "bypassing the page cache"
+        } else {
+            "through the page cache"
         };
         let title = format!("{} on {}, {how}", self.workload, self.folder);
         let mut page = Page::new(&self.run, title, self.lede());

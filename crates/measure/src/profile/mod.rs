@@ -261,11 +261,14 @@ impl Building {
         let deep = stack.frames.len() > DEEPEST;
         for (from_inside, frame) in stack.frames.iter().enumerate().rev() {
             let from_outside = stack.frames.len() - 1 - from_inside;
-            let name = match deep && from_inside >= DEEPEST / 2 && from_outside >= DEEPEST / 2 {
+            let is_middle = deep && from_inside >= DEEPEST / 2 && from_outside >= DEEPEST / 2;
+            let name = if !is_middle {
+                &frame.function
+            } else if from_outside == DEEPEST / 2 {
                 // The first function of the middle represents all of them.
-                true if from_outside == DEEPEST / 2 => "...",
-                true => continue,
-                false => &frame.function,
+                "..."
+            } else {
+                continue;
             };
             place = place.children.entry(name.to_owned()).or_default();
             place.samples += 1;

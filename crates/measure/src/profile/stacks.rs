@@ -70,9 +70,10 @@ fn frame(line: &str) -> Option<Frame> {
     }
     let file = object.rsplit('/').next().unwrap_or(object);
     Some(Frame {
-        function: match known {
-            true => function.to_owned(),
-            false => format!("in {file}"),
+        function: if known {
+            function.to_owned()
+        } else {
+            format!("in {file}")
         },
         in_kernel,
     })

@@ -114,9 +114,12 @@ fn requests(recorded: &Recorded) -> Vec<Split> {
             }
         }
     }
-    let split = |stamps: &Stamps| match has_calls {
-        true => by_events(stamps, &recorded.events, true),
-        false => by_stamps(stamps),
+    let split = |stamps: &Stamps| {
+        if has_calls {
+            by_events(stamps, &recorded.events, true)
+        } else {
+            by_stamps(stamps)
+        }
     };
     stamps.iter().map(split).collect()
 }
@@ -133,9 +136,10 @@ impl Timeline {
             lane: lanes
                 .get(stamp.lane)
                 .map_or(String::new(), |lane| lane.name.clone()),
-            name: match stamp.event.is_line {
-                true => format!("line {}", stamp.event.tag),
-                false => names.of(stamp.event.tag),
+            name: if stamp.event.is_line {
+                format!("line {}", stamp.event.tag)
+            } else {
+                names.of(stamp.event.tag)
             },
             tag: stamp.event.tag,
             is_line: stamp.event.is_line,

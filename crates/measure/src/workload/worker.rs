@@ -207,9 +207,10 @@ impl<'w> Worker<'w, '_> {
             is_open: false,
             len_bytes: 0,
         };
-        let how = match self.writes(number) {
-            true => Use::Write,
-            false => Use::Read,
+        let how = if self.writes(number) {
+            Use::Write
+        } else {
+            Use::Read
         };
         match self.session.open(number, held.named(), how) {
             Ok(len_bytes) => {

@@ -126,9 +126,10 @@ fn check_generic(controller: &Controller<&Model>) -> Result<(), String> {
     let mut found = [0; 256];
     let into = GenericData::FromController(&mut found);
     controller.generic(&get, into).map_err(text)?;
-    match found == table {
-        true => Ok(()),
-        false => Err("the table came back as another".into()),
+    if found == table {
+        Ok(())
+    } else {
+        Err("the table came back as another".into())
     }
 }
 
@@ -163,9 +164,10 @@ fn check_discard(memory: &BusMemory, queue: &mut impl Device) -> Result<(), Stri
     let discard = Operation::Discard { lba, block_count };
     blocking::command(queue, discard).map_err(|error| error.to_string())?;
     let read = blocking::read(queue, lba, memory.allocate(4096).unwrap());
-    match read.buffer.iter().all(|byte| *byte == 0) {
-        true => Ok(()),
-        false => Err("discarded blocks have data".into()),
+    if read.buffer.iter().all(|byte| *byte == 0) {
+        Ok(())
+    } else {
+        Err("discarded blocks have data".into())
     }
 }
 

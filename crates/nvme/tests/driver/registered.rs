@@ -216,9 +216,10 @@ fn fill(buffer: &mut [u8], seed: usize) {
 
 fn expect(buffer: &[u8], seed: usize, what: &str) -> Result<(), String> {
     let is_right = |(index, byte): (usize, &u8)| *byte == (index / 7 + 31 * seed + 1) as u8;
-    match buffer.iter().enumerate().all(is_right) {
-        true => Ok(()),
-        false => Err(format!("{what}: other data")),
+    if buffer.iter().enumerate().all(is_right) {
+        Ok(())
+    } else {
+        Err(format!("{what}: other data"))
     }
 }
 

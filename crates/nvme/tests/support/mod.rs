@@ -94,9 +94,10 @@ impl Bench {
         action: impl FnOnce(&mut Queue<'_>) -> R,
     ) -> Result<R, String> {
         let page = Controller::page_bytes_of(&self.model).map_err(|e| e.to_string())?;
-        let len = match options.shadow_doorbells {
-            true => controller_memory_bytes(page),
-            false => controller_memory_bytes_without_shadows(page),
+        let len = if options.shadow_doorbells {
+            controller_memory_bytes(page)
+        } else {
+            controller_memory_bytes_without_shadows(page)
         };
         let memory = self.contiguous(len, page);
         let controller = match Controller::enable(self.model.clone(), memory, options) {

@@ -148,9 +148,10 @@ fn placed(
     let before = Before::of(origin, stored, numbered, number..=numbered.number - 1)?;
     let Some(tag) = tag_of(entry, numbered.number) else {
         // A segment of an older version: all of those before it must be there.
-        return Ok(match before.are_stored {
-            true => before.skip(metadata),
-            false => (metadata.somewhere(), 0),
+        return Ok(if before.are_stored {
+            before.skip(metadata)
+        } else {
+            (metadata.somewhere(), 0)
         });
     };
     let begin_bytes = match before.begin_bytes {
@@ -160,9 +161,12 @@ fn placed(
         None => metadata.first_index().saturating_mul(sample_bytes),
     };
     let all_bytes = tag.offset_bytes.checked_sub(begin_bytes);
-    let all_bytes = all_bytes.filter(|all_bytes| match before.are_stored {
-        true => *all_bytes == before.size_bytes + before.lost_bytes,
-        false => *all_bytes >= before.size_bytes + before.lost_bytes,
+    let all_bytes = all_bytes.filter(|all_bytes| {
+        if before.are_stored {
+            *all_bytes == before.size_bytes + before.lost_bytes
+        } else {
+            *all_bytes >= before.size_bytes + before.lost_bytes
+        }
     });
     Ok(match all_bytes {
         Some(all_bytes) => Before {

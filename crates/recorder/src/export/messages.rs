@@ -45,9 +45,10 @@ impl Feed {
         let mut marks: Vec<(u64, Mark)> = Vec::new();
         marks.extend(restarts.iter().map(|at| (*at, Mark::Restart)));
         let missing = recording.missing.iter().map(|missing| {
-            let mark = match missing.is_restart {
-                true => Mark::MissingRestart,
-                false => Mark::Missing,
+            let mark = if missing.is_restart {
+                Mark::MissingRestart
+            } else {
+                Mark::Missing
             };
             (missing.offset_bytes, mark)
         });
@@ -151,9 +152,10 @@ impl ExportSettings {
                 .splice(0..0, all_before(stored, name));
         }
         let is_whole = !is_inside && recording.missing.is_empty() && recording.gaps.is_empty();
-        let known = match is_whole {
-            true => Vec::new(),
-            false => self.definitions(context, origin, (stored, recording), is_inside)?,
+        let known = if is_whole {
+            Vec::new()
+        } else {
+            self.definitions(context, origin, (stored, recording), is_inside)?
         };
         let mut feed = Feed::of(recording);
         let mut files = targets.open(&context.cancel)?;
@@ -269,9 +271,10 @@ fn all_before(stored: &StoredNames, name: &str) -> Option<MissingSegments> {
         last,
         offset_bytes: 0,
         missing_bytes: None,
-        reason: match are_stored {
-            true => MissingReason::NotNamed,
-            false => MissingReason::NotStored,
+        reason: if are_stored {
+            MissingReason::NotNamed
+        } else {
+            MissingReason::NotStored
         },
         is_restart: false,
     })

@@ -399,9 +399,10 @@ fn samples_of(origin: &Origin<'_, '_>, stored: &StoredNames, name: &str) -> Resu
         return Ok(pair);
     }
     let meta = meta_name(base);
-    let dataset = match stored.has(&meta) {
-        true => dataset_of(origin, &meta)?,
-        false => None,
+    let dataset = if stored.has(&meta) {
+        dataset_of(origin, &meta)?
+    } else {
+        None
     };
     let folder = base.rfind('/').map_or("", |end| &base[..=end]);
     let dataset = dataset.map(|dataset| format!("{folder}{dataset}"));

@@ -68,9 +68,10 @@ fn without_times(text: &str) -> String {
         let is_date = digits.starts_with("19") || digits.starts_with("20");
         is_behind_date |= is_date && matches!(len, 4 | 8 | 14);
         masked += before;
-        masked += match is_behind_date && len % 2 == 0 {
-            true => "#",
-            false => digits,
+        masked += if is_behind_date && len % 2 == 0 {
+            "#"
+        } else {
+            digits
         };
         rest = after;
     }
@@ -187,9 +188,10 @@ impl StoredNames {
 
     fn reason(&self, of: &Numbered, first: u64, last: u64) -> MissingReason {
         let stored = self.segments(of, first..=last).len() as u64;
-        match stored > last - first {
-            true => MissingReason::NotNamed,
-            false => MissingReason::NotStored,
+        if stored > last - first {
+            MissingReason::NotNamed
+        } else {
+            MissingReason::NotStored
         }
     }
 }

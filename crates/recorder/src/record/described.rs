@@ -61,12 +61,11 @@ impl Settings {
                 check_name(&meta_name(&self.name)).map_err(|failure| {
                     failure.and("with --format sigmf, NAME.sigmf-meta must also be a valid name")
                 })?;
-                match self.append {
+                if self.append {
                     // What it goes on with may say it.
-                    true => Ok(()),
-                    false => {
-                        self.check_samples(&Metadata::new(&self.sigmf, 0).map_err(format_failed)?)
-                    }
+                    Ok(())
+                } else {
+                    self.check_samples(&Metadata::new(&self.sigmf, 0).map_err(format_failed)?)
                 }
             }
             Format::Mcap if self.segments.keep.is_some() => refused(
@@ -123,12 +122,13 @@ impl Settings {
         };
         // Whole units of all devices, too.
         let unit = 4096 * metadata.sample_bytes;
-        match self.block.0 % metadata.sample_bytes == 0 || unit > self.block.0 {
-            true => self,
-            false => Self {
+        if self.block.0 % metadata.sample_bytes == 0 || unit > self.block.0 {
+            self
+        } else {
+            Self {
                 block: Size(self.block.0 - self.block.0 % unit),
                 ..self
-            },
+            }
         }
     }
 
@@ -155,9 +155,10 @@ impl Settings {
     ) -> Result<()> {
         let companion = gaps_name(&self.name);
         let is_stream = self.format == Format::Mcap && begin_bytes > 0;
-        match is_stream || last_offset(context, host, &companion)? > begin_bytes {
-            true => add_line(host, &companion, &stream::restart_line(begin_bytes)),
-            false => Ok(()),
+        if is_stream || last_offset(context, host, &companion)? > begin_bytes {
+            add_line(host, &companion, &stream::restart_line(begin_bytes))
+        } else {
+            Ok(())
         }
     }
 
@@ -213,14 +214,11 @@ impl Settings {
             return Err(Failure::usage(what).hint("record under another NAME"));
         }
         let companion = gaps_name(&self.name);
-        let lost_bytes = match check_name(&companion).is_ok() && host.exists(&companion)? {
-            true => {
-                let lines = read_small(context, host, &companion, MAX_GAPS_BYTES)?;
-                gaps::lost_bytes(
-                    &gaps::parse(&companion, &lines, begin_bytes).map_err(format_failed)?,
-                )
-            }
-            false => 0,
+        let lost_bytes = if check_name(&companion).is_ok() && host.exists(&companion)? {
+            let lines = read_small(context, host, &companion, MAX_GAPS_BYTES)?;
+            gaps::lost_bytes(&gaps::parse(&companion, &lines, begin_bytes).map_err(format_failed)?)
+        } else {
+            0
         };
         let (sample, lost) = (begin_bytes / sample_bytes, lost_bytes / sample_bytes);
         metadata
@@ -251,16 +249,17 @@ impl Settings {
                 let mut begin = [0; MAGIC.len()];
                 let len = file.read_at(&mut begin, 0);
                 let len = len.map_err(|error| Failure::io("reading", &path, &error))?;
-                match begin
+                if begin
                     .get(..len)
                     .is_some_and(|begin| MAGIC.starts_with(begin))
                 {
-                    true => Ok(Source::File(file, path)),
-                    false => Err(Failure::usage(format!(
+                    Ok(Source::File(file, path))
+                } else {
+                    Err(Failure::usage(format!(
                         "reading {}: {NOT_MCAP}; nothing was recorded",
                         path.display()
                     ))
-                    .hint("record without --format")),
+                    .hint("record without --format"))
                 }
             }
             Source::Stream(stream, name) => {
@@ -297,12 +296,13 @@ impl Settings {
         (report, failure): (RecordedFile, Option<Failure>),
     ) -> (RecordedFile, Option<Failure>) {
         let is_empty = self.format == Format::Mcap && report.counted.length_bytes == 0;
-        let failure = failure.map(
-            |failure| match is_empty && host.remove(&self.name).is_ok() {
-                true => failure.and("nothing was recorded"),
-                false => failure,
-            },
-        );
+        let failure = failure.map(|failure| {
+            if is_empty && host.remove(&self.name).is_ok() {
+                failure.and("nothing was recorded")
+            } else {
+                failure
+            }
+        });
         (report, failure)
     }
 

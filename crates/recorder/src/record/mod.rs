@@ -126,12 +126,13 @@ impl Settings {
             return Err(Failure::usage("%n is the number of a segment")
                 .hint("record in segments with --segment SIZE, or write %%n"));
         }
-        let example = match is_one {
-            true => template.name(Duration::from_nanos(now_ns()), 0),
+        let example = if is_one {
+            template.name(Duration::from_nanos(now_ns()), 0)
+        } else {
             // The longest number for a long time.
-            false => template
+            template
                 .numbered()
-                .name(Duration::from_nanos(now_ns()), 9_999_999),
+                .name(Duration::from_nanos(now_ns()), 9_999_999)
         };
         let named = Self {
             name: example,
@@ -177,10 +178,10 @@ impl Settings {
             return self.record_each_sender(context, address, each);
         }
         let is_raw = self.format == Format::Raw;
-        let remote = match self.no_fua || self.append || !is_raw || self.segments.segment.is_some()
-        {
-            true => None,
-            false => RemoteVolume::open(context, &drive, self.route, self.block, self.buffers)?,
+        let remote = if self.no_fua || self.append || !is_raw || self.segments.segment.is_some() {
+            None
+        } else {
+            RemoteVolume::open(context, &drive, self.route, self.block, self.buffers)?
         };
         let (report, failure) = match remote {
             Some(mut remote) => self.record_bytes(context, &mut remote, RemoteVolume::NAME)?,
@@ -324,12 +325,14 @@ impl Settings {
         source: &Source,
     ) -> Result<()> {
         let stop = || context.cancel.is_set() || host.is_recalled();
-        match source.wait_ready(&stop)? {
-            true => Ok(()),
-            false if host.is_recalled() => Err(unplugged(host)),
-            false => Err(Failure::interrupted(
+        if source.wait_ready(&stop)? {
+            Ok(())
+        } else if host.is_recalled() {
+            Err(unplugged(host))
+        } else {
+            Err(Failure::interrupted(
                 "interrupted before the first sample came; nothing was recorded",
-            )),
+            ))
         }
     }
 
@@ -337,9 +340,12 @@ impl Settings {
         let stop = || context.cancel.is_set() || host.is_recalled();
         // What another sender sent would begin inside a sample, or as another stream: in segments each begins its own.
         let is_once = self.once || self.format != Format::Raw;
-        Source::open(&self.from.0, is_once, &stop).map_err(|failure| match host.is_recalled() {
-            true => unplugged(host),
-            false => failure,
+        Source::open(&self.from.0, is_once, &stop).map_err(|failure| {
+            if host.is_recalled() {
+                unplugged(host)
+            } else {
+                failure
+            }
         })
     }
 
@@ -352,9 +358,12 @@ impl Settings {
         let stop = || context.cancel.is_set() || host.is_recalled();
         let address = self.address_of_senders().unwrap_or_default();
         let sender = next_sender(listener, address, &stop);
-        sender.map_err(|failure| match host.is_recalled() {
-            true => unplugged(host),
-            false => failure,
+        sender.map_err(|failure| {
+            if host.is_recalled() {
+                unplugged(host)
+            } else {
+                failure
+            }
         })
     }
 

@@ -268,32 +268,25 @@ impl<'s, 'a> Files<'s, 'a> {
         let Some(count) = self.to_remove(coming) else {
             return;
         };
-        let gap_buffer = match self.making.has_gaps {
-            true => {
-                let bytes = self.mounted.volume.geometry().block_size_bytes();
-                match self.mounted.memory.allocate(bytes) {
-                    Ok(buffer) => Some(buffer),
-                    Err(failure) => {
-                        self.failure = Some(failure);
-                        return;
-                    }
+        let gap_buffer = if self.making.has_gaps {
+            let bytes = self.mounted.volume.geometry().block_size_bytes();
+            match self.mounted.memory.allocate(bytes) {
+                Ok(buffer) => Some(buffer),
+                Err(failure) => {
+                    self.failure = Some(failure);
+                    return;
                 }
             }
-            false => None,
+        } else {
+            None
         };
         let since_1970 = Duration::from_nanos(now_ns());
         let name = self.making.template.name(since_1970, self.number);
         let options = CreateOptions {
-            reserve_bytes: match self.is_bare {
-                true => 0,
-                false => coming.next_bytes,
-            },
+            reserve_bytes: if self.is_bare { 0 } else { coming.next_bytes },
             checksums: self.making.checksums,
             // Where a later one begins is known when the one before it has ended.
-            app_tag: match self.has_begun {
-                true => 0,
-                false => self.tag_at(0),
-            },
+            app_tag: if self.has_begun { 0 } else { self.tag_at(0) },
         };
         let has_gaps = self.making.has_gaps;
         let oldest = self.oldest(&name);
@@ -308,9 +301,10 @@ impl<'s, 'a> Files<'s, 'a> {
     /// The whole files that may be removed; `name` is made next.
     fn oldest(&self, name: &str) -> Oldest {
         Oldest {
-            whole: match self.is_ring() {
-                true => self.whole.iter().cloned().collect(),
-                false => Vec::new(),
+            whole: if self.is_ring() {
+                self.whole.iter().cloned().collect()
+            } else {
+                Vec::new()
             },
             next: self.open.front().map_or(name, String::as_str).to_owned(),
             descriptions: self.descriptions.clone(),

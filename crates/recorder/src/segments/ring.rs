@@ -33,9 +33,10 @@ pub fn to_remove(
         total = total.saturating_sub(bytes);
         count += 1;
     }
-    match total > keep_bytes && coming.ending_bytes > 0 {
-        true => None,
-        false => Some(count),
+    if total > keep_bytes && coming.ending_bytes > 0 {
+        None
+    } else {
+        Some(count)
     }
 }
 

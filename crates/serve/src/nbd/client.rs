@@ -209,17 +209,16 @@ impl Client {
         };
         let space = engine.space(key);
         let held = self.input.get(self.taken..).unwrap_or_default();
-        let count = match held.is_empty() {
-            false => {
-                let count = held.len().min(space.len());
-                space[..count].copy_from_slice(&held[..count]);
-                self.taken += count;
-                count
-            }
-            true => match read(&mut self.socket, space, &mut self.readable)? {
+        let count = if held.is_empty() {
+            match read(&mut self.socket, space, &mut self.readable)? {
                 None => return Ok(false),
                 Some(count) => count,
-            },
+            }
+        } else {
+            let count = held.len().min(space.len());
+            space[..count].copy_from_slice(&held[..count]);
+            self.taken += count;
+            count
         };
         engine.filled(key, count);
         self.session.take_payload(count as u32);
@@ -273,9 +272,10 @@ impl Client {
                 }
                 sent = 0;
             }
-            let written = match slices.is_empty() {
-                true => socket.flush().map(|()| 0),
-                false => socket.write_vectored(&slices),
+            let written = if slices.is_empty() {
+                socket.flush().map(|()| 0)
+            } else {
+                socket.write_vectored(&slices)
             };
             match written {
                 Ok(0) if slices.is_empty() && socket.wants_output() => self.writable = false,

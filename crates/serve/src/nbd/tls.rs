@@ -28,9 +28,10 @@ impl Certificates {
     pub fn load(folder: &Path) -> Result<Self> {
         let wrong = |path: &Path, why: &dyn Display| {
             let what = format!("reading {}: {why}", path.display());
-            let exit = match path.exists() {
-                true => Exit::Usage,
-                false => Exit::NotFound,
+            let exit = if path.exists() {
+                Exit::Usage
+            } else {
+                Exit::NotFound
             };
             Failure::new(exit, what)
                 .hint("--tls FOLDER with ca-cert.pem, server-cert.pem and server-key.pem")

@@ -104,9 +104,10 @@ fn without_waiting(file: File) -> Result<File> {
 }
 
 fn unless(is_wrong: bool) -> Result<()> {
-    match is_wrong {
-        true => Err(Error::InvalidParam),
-        false => Ok(()),
+    if is_wrong {
+        Err(Error::InvalidParam)
+    } else {
+        Ok(())
     }
 }
 

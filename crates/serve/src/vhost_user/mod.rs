@@ -277,11 +277,13 @@ impl Machine {
         let there = rustix::io::ioctl_fionread(&self.stream).unwrap_or_default();
         let is_whole = len == HEAD_BYTES && there >= (HEAD_BYTES + body) as u64;
         let is_over = state.intersects(PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR);
-        match is_whole {
-            true if state.contains(PollFlags::OUT) => Next::Message,
+        if is_whole && state.contains(PollFlags::OUT) {
+            Next::Message
+        } else if !is_whole && is_over {
             // Nothing more will come.
-            false if is_over => Next::End,
-            _ => Next::Part,
+            Next::End
+        } else {
+            Next::Part
         }
     }
 
@@ -295,9 +297,10 @@ impl Machine {
         let mut backend = self.lock();
         let told = backend.notify();
         drop(backend);
-        match told.is_err() || self.is_broken {
-            true => Life::Lost,
-            false => Life::Open,
+        if told.is_err() || self.is_broken {
+            Life::Lost
+        } else {
+            Life::Open
         }
     }
 

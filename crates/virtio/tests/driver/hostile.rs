@@ -105,9 +105,10 @@ fn a_request_that_changes_at_random_has_a_status_or_ends_the_session() {
         let parts = [crate::Part::writable(DATA, 1024)];
         let chain = driver.request(&head(random.u32(..2), random.u64(..64)), &parts);
         // One bit of its descriptors, or of its head.
-        let at = match random.bool() {
-            true => TABLE + random.u64(..48),
-            false => 0x4000 + random.u64(..16),
+        let at = if random.bool() {
+            TABLE + random.u64(..48)
+        } else {
+            0x4000 + random.u64(..16)
         };
         let byte = driver.load(at, 1)[0] ^ 1 << random.u8(..8);
         driver.store(at, &[byte]);

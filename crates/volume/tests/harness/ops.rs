@@ -341,9 +341,10 @@ async fn create_many<D: Device>(
         .collect();
     let made = volume.create_many(&new, checksums).await?.files;
     for (index, &file) in absent.iter().enumerate() {
-        match index < made {
-            true => context.done(file),
-            false => context.undo(file),
+        if index < made {
+            context.done(file)
+        } else {
+            context.undo(file)
         }
     }
     Ok(())

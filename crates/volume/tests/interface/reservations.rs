@@ -31,9 +31,10 @@ fn on(disk: Disk, is_killed: bool, read_only: bool, body: impl FnOnce(&Mounted<'
         .map_err(|e| e.0)
         .unwrap();
     body(&volume);
-    let unmounted = match is_killed {
-        true => volume.abandon(),
-        false => volume.unmount(),
+    let unmounted = if is_killed {
+        volume.abandon()
+    } else {
+        volume.unmount()
     };
     unmounted.result.unwrap();
     unmounted.memory.into_iter().flatten().for_each(free);

@@ -79,9 +79,12 @@ fn a_torn_a_rotted_and_an_erased_superblock_are_recovered() {
         let mut random = fastrand::Rng::with_seed(crate::harness::seed("torn"));
         for _ in 0..64 {
             // Pieces of 8 bytes from either write, in any order.
-            let pick = |at: usize| match random.bool() {
-                true => now[at..at + 8].to_vec(),
-                false => then[at..at + 8].to_vec(),
+            let pick = |at: usize| {
+                if random.bool() {
+                    now[at..at + 8].to_vec()
+                } else {
+                    then[at..at + 8].to_vec()
+                }
             };
             blocks.push((0..NODE).step_by(8).flat_map(pick).collect());
         }

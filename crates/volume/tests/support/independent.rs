@@ -61,9 +61,10 @@ impl Regions {
 
     /// The addresses of the two members of a group's bitmap.
     pub fn bitmap_at(&self, group: u64) -> [u64; 2] {
-        match group < self.table_groups {
-            true => self.bitmaps_at.map(|at| at + group * self.node as u64),
-            false => self.leaf_at(group * self.group_units),
+        if group < self.table_groups {
+            self.bitmaps_at.map(|at| at + group * self.node as u64)
+        } else {
+            self.leaf_at(group * self.group_units)
         }
     }
 }

@@ -61,9 +61,10 @@ impl Get {
         if self.follow {
             return refused("--follow is for one file, by its name");
         }
-        match self.offset.0 != 0 || self.length.is_some() {
-            true => refused("--offset and --length are for one file"),
-            false => Ok(()),
+        if self.offset.0 != 0 || self.length.is_some() {
+            refused("--offset and --length are for one file")
+        } else {
+            Ok(())
         }
     }
 
@@ -151,13 +152,15 @@ impl Get {
                     continue;
                 }
             };
-            match std::fs::symlink_metadata(&path).is_ok() {
-                true if self.skip_existing => report.skipped.push(file.name.clone()),
-                true => {
+            if std::fs::symlink_metadata(&path).is_ok() {
+                if self.skip_existing {
+                    report.skipped.push(file.name.clone())
+                } else {
                     output(&path)?;
                     todo.push((file, path));
                 }
-                false => todo.push((file, path)),
+            } else {
+                todo.push((file, path))
             }
         }
         let bar = context.bytes_bar(None);

@@ -193,9 +193,10 @@ impl Put {
         if self.explicit_name.is_some() {
             return refused("--name names one file, and there are several");
         }
-        match paths.iter().any(|path| path == Path::new("-")) {
-            true => refused("standard input has no name, so it cannot be one of several files"),
-            false => Ok(()),
+        if paths.iter().any(|path| path == Path::new("-")) {
+            refused("standard input has no name, so it cannot be one of several files")
+        } else {
+            Ok(())
         }
     }
 

@@ -77,9 +77,10 @@ impl Put {
                 bar.set_position(report.length_bytes);
             }
             self.store_batch(&silent, mounted, &mut batch, &mut report, left)?;
-            match report.files.is_empty() && report.skipped.is_empty() && differ.is_empty() {
-                true => Err(Failure::other(format!("{} has no files", archive.name()))),
-                false => archive.finish(),
+            if report.files.is_empty() && report.skipped.is_empty() && differ.is_empty() {
+                Err(Failure::other(format!("{} has no files", archive.name())))
+            } else {
+                archive.finish()
             }
         };
         let stored = stored();
@@ -96,12 +97,11 @@ impl Put {
         let ends_twice = stored.map_err(|failure| {
             let done = counted(report.files.len() as u64, "file");
             let failure = failure.and(format_args!("stored of the archive, whole: {done}"));
-            match differ.is_empty() {
-                true => failure,
-                false => {
-                    let names = some(differ.iter().map(|(name, _)| name.as_str()));
-                    failure.and(format_args!("not stored: {names}"))
-                }
+            if differ.is_empty() {
+                failure
+            } else {
+                let names = some(differ.iter().map(|(name, _)| name.as_str()));
+                failure.and(format_args!("not stored: {names}"))
             }
         })?;
         if !ends_twice {
@@ -164,12 +164,11 @@ impl Put {
             && let Some(found) = mounted.find(&name)?
         {
             let is_whole = found.app_tag != UNFINISHED_TAG;
-            match is_whole && found.size_bytes == member.len_bytes {
-                true => report.skipped.push(name),
-                false => {
-                    let failure = unlike(&name, found.size_bytes, member.len_bytes);
-                    differ.push((name, failure));
-                }
+            if is_whole && found.size_bytes == member.len_bytes {
+                report.skipped.push(name)
+            } else {
+                let failure = unlike(&name, found.size_bytes, member.len_bytes);
+                differ.push((name, failure));
             }
             return Ok(());
         }
