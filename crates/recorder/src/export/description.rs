@@ -341,9 +341,10 @@ impl Samples {
         if let Some(meta) = described_by(origin, stored, &entry.name)? {
             return Ok(Some((read(origin, &meta)?, 0)));
         }
-        let (Some(missing), Some(numbered)) =
-            (recording.missing_at(at_bytes), Numbered::of(&entry.name))
-        else {
+        let Some(numbered) = Numbered::of(&entry.name) else {
+            return Ok(None);
+        };
+        let Some(missing) = recording.missing_before(numbered.number, at_bytes) else {
             return Ok(None);
         };
         let numbers = missing.first..=missing.last;

@@ -82,10 +82,13 @@ impl Recording {
             .map_or("", |entry| entry.name.as_str())
     }
 
-    /// What is missing where the segment at this byte begins.
-    pub fn missing_at(&self, offset_bytes: u64) -> Option<&MissingSegments> {
-        let mut behind = self.missing.iter();
-        behind.rfind(|missing| missing.offset_bytes == offset_bytes)
+    /// What is missing right before the segment of this number, which begins at this byte. Segments that lost all of their blocks
+    /// begin where the next one does.
+    pub fn missing_before(&self, number: u64, offset_bytes: u64) -> Option<&MissingSegments> {
+        let is_it = |missing: &&MissingSegments| {
+            missing.offset_bytes == offset_bytes && missing.last.checked_add(1) == Some(number)
+        };
+        self.missing.iter().find(is_it)
     }
 
     /// Adds segments that are missing at the end of the others: a gap, if it is known how long they were.
@@ -144,4 +147,32 @@ pub fn companion_of(
         Ok(())
     })?;
     Ok(Some(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::export::segments::MissingReason;
+
+    #[test]
+    fn what_is_missing_before_a_segment_without_blocks_is_not_missing_before_the_next_one() {
+        let missing = |number| MissingSegments {
+            first: number,
+            last: number,
+            offset_bytes: 100,
+            missing_bytes: Some(64),
+            reason: MissingReason::NotStored,
+            is_restart: false,
+        };
+        let recording = Recording {
+            missing: vec![missing(2), missing(4)],
+            ..Recording::default()
+        };
+        // 1 has 100 bytes, 3 and 5 have none.
+        for (number, expected) in [(1, None), (3, Some(2)), (5, Some(4)), (6, None)] {
+            let found = recording.missing_before(number, 100);
+            assert_eq!(found.map(|missing| missing.first), expected, "{number}");
+        }
+        assert_eq!(recording.missing_before(3, 0), None);
+    }
 }
