@@ -42,7 +42,7 @@ help:
 	@echo "make setup      install what all of these need"
 
 setup:
-	@tools/setup base lab lab-aarch64 aarch64 backports trixie chario fio gstreamer packages riscv blast mkfs instrument python wheel rtl
+	@tools/setup base tests check lab lab-aarch64 aarch64 backports trixie chario fio gstreamer packages riscv blast mkfs instrument python wheel rtl
 
 build:
 	@tools/setup base
@@ -128,13 +128,13 @@ install-c:
 	    >$(DESTDIR)$(LIBDIR)/pkgconfig/straightway.pc
 
 demo:
-	@tools/setup base lab chario
+	@tools/setup base tests lab chario
 	@cargo build --release --locked -p straightway-cli -p straightway-preload
 	@tools/demo
 
 test:
 	@tools/space
-	@tools/setup base lab lab-aarch64 aarch64 backports trixie chario fio gstreamer packages riscv blast mkfs instrument python wheel rtl
+	@tools/setup base tests lab lab-aarch64 aarch64 backports trixie chario fio gstreamer packages riscv blast mkfs instrument python wheel rtl
 	@tools/test $(ONLY)
 
 # Every cell of each dimension (tools/suites/deal.py), of which `make test` takes a quarter; and place and route.
@@ -143,11 +143,11 @@ test-all:
 	@STRAIGHTWAY_CELLS=all STRAIGHTWAY_PLACE=1 $(MAKE) --no-print-directory test
 
 test-fast:
-	@tools/setup base
+	@tools/setup base tests
 	@tools/test rust
 
 soak:
-	@tools/setup base
+	@tools/setup base tests
 	cargo run --release --locked -p straightway-volume --example soak -- $(STATES) $(SEED)
 	@tools/setup rtl
 	build/venv/bin/python rtl/sata_soak.py $(or $(LIVES),1000) $(SEED)
@@ -157,28 +157,28 @@ soak:
 	tools/tsan
 
 test-rtl:
-	@tools/setup base rtl
+	@tools/setup base tests rtl
 	@tools/test rtl proofs
 
 # In emulated machines with an SMMUv3 and without, on Debian's two kernels for arm64.
 test-arm64:
-	@tools/setup base lab lab-aarch64 aarch64 backports chario fio-aarch64 static-aarch64 python wheel
+	@tools/setup base tests lab lab-aarch64 aarch64 backports chario fio-aarch64 static-aarch64 python wheel
 	STRAIGHTWAY_ARCH=aarch64 tools/test arm64
 
 # In emulated machines whose kernel has iommufd and the devices' own nodes, and no groups.
 test-iommufd:
-	@tools/setup base lab iommufd python
+	@tools/setup base tests lab iommufd python
 	tools/test iommufd
 
 figures:
-	@tools/setup base lab chario fio gstreamer python riscv wheel rtl
+	@tools/setup base tests lab chario fio gstreamer python riscv wheel rtl
 	@tools/figures $(ONLY)
 
 # The thesis's figures and tables, repeated (about an hour); ONLY="sweep,counts" takes a part. Writes docs/reproduce.md.
 reproduce:
-	@tools/setup base lab chario instrument
+	@tools/setup base tests lab chario instrument
 	@tools/reproduce $(if $(ONLY),--only $(ONLY))
 
 check:
-	@tools/setup base python
+	@tools/setup base check python
 	@tools/check

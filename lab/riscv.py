@@ -9,8 +9,6 @@ start); the firmware parks all but the first.
 
 import os
 import shutil
-import socket
-import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 

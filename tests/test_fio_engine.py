@@ -4,7 +4,6 @@
 # partner: fio | program
 
 import json
-import os
 import shutil
 import statistics
 import subprocess

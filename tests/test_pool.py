@@ -10,7 +10,6 @@ import os
 import shutil
 import socket
 import threading
-import time
 
 import pytest
 

@@ -108,7 +108,7 @@ async def what_does_not_fit_is_counted_and_replaces_nothing(dut):
     registers, model = await begin(dut)
     await registers.write(LINES, (1 << len(dut.lines)) - 1)
     await registers.write(CONTROL, RECORD)
-    for turn in range(12):
+    for _ in range(12):
         # All lines at once, too often for the groups; then more events than the buffer holds.
         for _ in range(12):
             dut.lines.value = (1 << len(dut.lines)) - 1

@@ -198,7 +198,8 @@ async def reads_and_checks_every_byte(dut):
     assert (found["bytes_moved"], found["mismatches"]) == (40 * block, 0)
     await core.run(RANDOM_READ, file_bytes=size, block_bytes=block, count=10, seed=9, align_log2=7)
     assert all(command[3] % 128 == 0 for command in core.commands[1:-1])
-    for core.spoil in (0, size - 1, core.random.randrange(size)):
+    for place in (0, size - 1, core.random.randrange(size)):
+        core.spoil = place
         found = await core.run(READ, file_bytes=size, block_bytes=block, seed=9)
         assert (found["mismatches"], found["errors"]) == (1, 0)
     core.spoil = None

@@ -144,7 +144,7 @@ def scatter(image, name, size, piece):
         taken |= (1 << count) - 1 << first
     for group in range(-(-units // (4 * node))):
         mine = taken >> group * 4 * node & (1 << 4 * node) - 1
-        for member, table in enumerate((bitmap_a, bitmap_b)):
+        for table in (bitmap_a, bitmap_b):
             at = table + group * node
             bare = bytearray(image[at:at + node])
             put(bare, 4, 0, 4)

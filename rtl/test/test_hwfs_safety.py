@@ -41,8 +41,9 @@ def verbs(device, source):
     }  # fmt: skip
 
 
-NO_BLOCKS = {verb: (4, "has files, not blocks") for verb in
-             ("write", "format", "wipe", "record", "check --repair", "workload", "compare", "sustain", "bind")}  # fmt: skip
+NO_BLOCKS = dict.fromkeys(
+    ("write", "format", "wipe", "record", "check --repair", "workload", "compare", "sustain", "bind"), (4, "has files, not blocks")
+)
 TAKEN = {"put: the name exists": (9, "exists"), "mv: the name exists": (9, "exists")}
 
 

@@ -5,7 +5,6 @@ STRAIGHTWAY_SEED=... repeats a run; STRAIGHTWAY_CUTS sets the number of cuts (0:
 """
 
 import random
-import subprocess
 import sys
 from pathlib import Path
 

@@ -143,7 +143,7 @@ def test_a_short_way_over_a_slot_that_rots(program, tmp_path):
     """One member of the slot that a put uses is damaged after the mount. If the other member has the same contents, this has no
     effect; if it has those of the previous file, the slot is damaged."""
     fresh = hw.make_volume(tmp_path / "v")
-    used = volume_with(tmp_path / "u", {name: b"x" * 700 for name in ("first", "third")})
+    used = volume_with(tmp_path / "u", dict.fromkeys(("first", "third"), b"x" * 700))
     hw.command("rm", used, "first", "third")
     for image, allowed in ((fresh, {hw.OK}), (used, {hw.OK, hw.CORRUPT})):
         script = hw.Session(program, tmp_path, image)

@@ -9,7 +9,6 @@ machine. Times are the lab's, whose drive and processors are emulated: a row tha
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import comb
-from statistics import mean as average
 
 COUNTS, TIME = "counts", "the lab's time"
 KIB, MIB = 1 << 10, 1 << 20

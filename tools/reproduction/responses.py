@@ -2,7 +2,9 @@
 """The claims of the thesis's sections 3.6 to 3.9 and appendices E.2 and E.3: single requests, periodic tasks, applications."""
 
 from . import printed
-from .evidence import BOTH, KERNEL, KIB, SPEEDS, TIME, WHERE, Claim, Finding, Row, all_of, average, most_of, pairs_hold, quantile, ratios, requests, several_peaks, size, traces
+from statistics import mean as average
+
+from .evidence import BOTH, KERNEL, KIB, SPEEDS, TIME, WHERE, Claim, Finding, Row, all_of, pairs_hold, quantile, ratios, requests, several_peaks, size, traces
 
 PERIODIC = ("periodic", "periodic-10")
 APPLICATIONS = ("webserver", "fileserver", "varmail", "videoserver", "netsfs", "webproxy", "oltp")
