@@ -212,7 +212,8 @@ fn times_destinations_and_losses_are_those_of_the_kernel() {
     wait_for_queue(port, true);
     signal(Signal::STOP);
     let distance = Duration::from_millis(30);
-    for _ in 0..4 {
+    // Linux stamps what arrives from a moment after the first socket asked for it (a deferred work): not the first one, on a busy machine.
+    for _ in 0..5 {
         send(b"in time");
         std::thread::sleep(distance);
     }
@@ -239,7 +240,7 @@ fn times_destinations_and_losses_are_those_of_the_kernel() {
         serde_json::json!({"packets": packets.len(), "cut_packets": 1, "lost_packets": dropped})
     );
     assert_eq!(by_kernel, dropped);
-    assert_eq!((arrived, delivered), (12_006, packets.len() as u64));
+    assert_eq!((arrived, delivered), (12_007, packets.len() as u64));
     assert_eq!(arrived, by_kernel + delivered);
     let behind = packets.last().unwrap();
     assert_eq!((behind.original, behind.dropped), (20 + 8 + 6, dropped));
@@ -247,7 +248,7 @@ fn times_destinations_and_losses_are_those_of_the_kernel() {
         packets.iter().map(|packet| packet.dropped).sum::<u64>(),
         dropped
     );
-    for pair in packets[..5].windows(2) {
+    for pair in packets[1..6].windows(2) {
         let passed = Duration::from_nanos(pair[1].time_ns - pair[0].time_ns);
         assert!(passed >= distance, "{passed:?}");
     }
