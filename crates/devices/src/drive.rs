@@ -12,6 +12,7 @@ use crate::failure::{Exit, Failure, Result};
 use linux::Roots;
 use linux::disk::Disk;
 use linux::resolve::{Resolved, resolve};
+#[cfg(feature = "drives")]
 use nvme::PciId;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -54,6 +55,7 @@ pub struct ModelDrive {
     /// How long it takes to leave the power state that it idles into; none if zero.
     pub idle: Duration,
     /// The PCI identifiers of a controller whose quirks it has; the model's own otherwise.
+    #[cfg(feature = "drives")]
     pub pci_id: Option<PciId>,
 }
 
@@ -245,6 +247,7 @@ fn regular_file(path: &str, must_exist: bool) -> Result<PathBuf> {
     }
 }
 
+#[cfg(feature = "drives")]
 /// `144d:a821`.
 fn parse_pci_id(name: &str, text: &str) -> Result<PciId> {
     let digits = |part: &str| match part.len() {
@@ -270,6 +273,7 @@ fn parse_model(name: &str, words: &str) -> Result<ModelDrive> {
         file: None,
         latency: Duration::ZERO,
         idle: Duration::ZERO,
+        #[cfg(feature = "drives")]
         pci_id: None,
     };
     let time_of = |time: &str| -> Result<Duration> {
@@ -282,6 +286,7 @@ fn parse_model(name: &str, words: &str) -> Result<ModelDrive> {
             Some(("file", path)) => drive.file = Some(regular_file(path, false)?),
             Some(("latency", time)) => drive.latency = time_of(time)?,
             Some(("idle", time)) => drive.idle = time_of(time)?,
+            #[cfg(feature = "drives")]
             Some(("pci", id)) => drive.pci_id = Some(parse_pci_id(name, id)?),
             _ => {
                 return Err(Failure::usage(format!(

@@ -18,13 +18,16 @@ use nvme::{
     ControllerInfo, ErrorEntry, FirmwareSlots, NamespaceInfo, PciId, PowerState, PowerStates,
     Quirks, Smart, Status, Transitions,
 };
+#[cfg(feature = "reports")]
 use schemars::JsonSchema;
+#[cfg(feature = "reports")]
 use serde::Serialize;
 use std::fs::File;
 use std::path::Path;
 
 /// What a drive reports about itself.
-#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "reports", derive(Serialize, JsonSchema))]
 pub struct Facts {
     /// Version of this schema: 2.
     pub schema_version: u32,
@@ -66,7 +69,8 @@ pub struct Facts {
 }
 
 /// What is known of an association with a remote controller.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "reports", derive(Serialize, JsonSchema))]
 pub struct AssociationFacts {
     /// Keep Alive Timeout in effect.
     pub keep_alive_ms: u32,
@@ -83,7 +87,8 @@ pub struct AssociationFacts {
 }
 
 /// A known defect of the drive.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "reports", derive(Serialize, JsonSchema))]
 pub struct QuirkFacts {
     /// Its name.
     pub name: String,
@@ -94,7 +99,8 @@ pub struct QuirkFacts {
 }
 
 /// Power states and the transitions between them.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "reports", derive(Serialize, JsonSchema))]
 pub struct PowerFacts {
     /// The states, state 0 first.
     pub states: Vec<PowerStateFacts>,
@@ -105,7 +111,8 @@ pub struct PowerFacts {
 }
 
 /// A power state.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "reports", derive(Serialize, JsonSchema))]
 pub struct PowerStateFacts {
     /// Largest power; 0 if not reported.
     pub max_power_mw: u32,
@@ -144,7 +151,8 @@ fn quirk_facts(quirks: Quirks) -> Vec<QuirkFacts> {
 
 /// A controller's limits. Values that only its registers have are null if the kernel's driver holds
 /// it.
-#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "reports", derive(Serialize, JsonSchema))]
 pub struct LimitFacts {
     /// Longest transfer of one command (MDTS); null if unlimited.
     pub max_transfer_bytes: Option<u64>,
@@ -169,7 +177,8 @@ pub struct LimitFacts {
 }
 
 /// Optional features.
-#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "reports", derive(Serialize, JsonSchema))]
 pub struct FeatureFacts {
     /// A power cut loses written data that has not been flushed.
     pub volatile_write_cache: bool,
@@ -182,7 +191,8 @@ pub struct FeatureFacts {
 }
 
 /// A namespace and the properties of a queue on it.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "reports", derive(Serialize, JsonSchema))]
 pub struct NamespaceFacts {
     /// The namespace's identifier (NSID).
     pub namespace: u32,
@@ -205,7 +215,8 @@ pub struct NamespaceFacts {
 }
 
 /// Health.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "reports", derive(Serialize, JsonSchema))]
 #[allow(missing_docs)]
 pub struct SmartFacts {
     pub critical_warning: u8,
@@ -226,7 +237,8 @@ pub struct SmartFacts {
 }
 
 /// One entry of the error log.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "reports", derive(Serialize, JsonSchema))]
 pub struct ErrorFacts {
     /// Number of the error.
     pub count: u64,
@@ -245,7 +257,8 @@ pub struct ErrorFacts {
 }
 
 /// Firmware slots.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "reports", derive(Serialize, JsonSchema))]
 pub struct FirmwareFacts {
     /// The running slot.
     pub active_slot: u8,

@@ -14,6 +14,11 @@
 //!
 //! Nothing is changed on a drive unless its serial number was named, and a drive is always returned to its driver.
 #![forbid(unsafe_code)]
+// Paths share code: without the drive stack some of it is unused.
+#![cfg_attr(
+    not(feature = "drives"),
+    allow(dead_code, unused_imports, unused_variables)
+)]
 
 /// The example of the crate's page, compiled and run.
 #[cfg(doctest)]
@@ -21,14 +26,18 @@
 struct Readme;
 
 pub mod cancel;
+#[cfg(feature = "drives")]
 pub mod command;
 mod context;
 pub mod drive;
+#[cfg(feature = "drives")]
 pub mod facts;
 pub mod failure;
 pub mod guard;
 pub mod path;
 pub mod progress;
+#[cfg(feature = "signals")]
+mod signals;
 pub mod transfer;
 
 pub use cancel::Cancel;

@@ -11,7 +11,9 @@ use devices::cancel::Cancel;
 use devices::drive::{Drive, ModelDrive};
 use devices::failure::{Failure, Result};
 use devices::{Context, SCHEMA_VERSION};
+#[cfg(feature = "reports")]
 use schemars::JsonSchema;
+#[cfg(feature = "reports")]
 use serde::Serialize;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -51,8 +53,9 @@ pub struct FormatSettings {
 }
 
 /// The result of a format.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-#[schemars(rename = "Report")]
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "reports", derive(Serialize, JsonSchema))]
+#[cfg_attr(feature = "reports", schemars(rename = "Report"))]
 pub struct FormatReport {
     /// Version of this schema: 2.
     pub schema_version: u32,
@@ -90,8 +93,9 @@ pub struct FormatReport {
 }
 
 /// A signature found on the device.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-#[schemars(rename = "Found")]
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "reports", derive(Serialize, JsonSchema))]
+#[cfg_attr(feature = "reports", schemars(rename = "Found"))]
 pub struct FoundSignature {
     /// What the signature belongs to.
     pub what: String,

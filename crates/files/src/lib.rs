@@ -24,7 +24,9 @@
 //! | `mapped` | a file of a volume, or a device, as memory |
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "archives")]
 pub mod archive;
+#[cfg(feature = "blast")]
 pub mod blast;
 mod checksums;
 pub mod chunks;
@@ -36,11 +38,13 @@ pub mod findings;
 pub mod flow;
 pub mod format;
 pub mod found;
+#[cfg(feature = "drives")]
 pub mod hardware;
 pub mod listing;
 mod magics;
 #[cfg(test)]
 mod makers;
+#[cfg(feature = "map")]
 pub mod mapped;
 pub mod moves;
 pub mod names;

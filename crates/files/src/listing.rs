@@ -4,7 +4,9 @@
 use super::{AnyVolume, Mounted, findings, shown};
 use devices::SCHEMA_VERSION;
 use devices::failure::{Failure, Result};
+#[cfg(feature = "reports")]
 use schemars::JsonSchema;
+#[cfg(feature = "serde")]
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, UNIX_EPOCH};
 use units::rounded;
@@ -33,7 +35,9 @@ fn unfinished(name: &str, size_bytes: u64) -> Failure {
 }
 
 /// The files of a volume.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
+#[cfg_attr(feature = "reports", derive(JsonSchema))]
 pub struct Listing {
     /// Version of this schema: 2.
     pub schema_version: u32,
@@ -44,7 +48,9 @@ pub struct Listing {
 }
 
 /// A file.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
+#[cfg_attr(feature = "reports", derive(JsonSchema))]
 pub struct FileEntry {
     /// Its name.
     pub name: String,
@@ -61,14 +67,15 @@ pub struct FileEntry {
     /// The application's number for the file; null on `hwfs:`.
     pub app_tag: Option<u64>,
     /// No process has it open to write; false for the segments of a recording that is under way which are not complete.
-    #[serde(rename = "final", default = "is_usual")]
+    #[cfg_attr(feature = "serde", serde(rename = "final", default = "is_usual"))]
     pub is_final: bool,
     /// It is the beginning of a file: a put was killed, or the power failed.
-    #[serde(default)]
+    #[cfg_attr(feature = "serde", serde(default))]
     pub unfinished: bool,
 }
 
 /// What another version of the command, which does not say it, means.
+#[cfg(feature = "serde")]
 const fn is_usual() -> bool {
     true
 }
@@ -89,6 +96,7 @@ impl FileEntry {
         }
     }
 
+    #[cfg(feature = "drives")]
     /// Converts an entry from a file system in hardware.
     pub fn of_hardware(entry: ::hwfs::Entry) -> Self {
         Self {

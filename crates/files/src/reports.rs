@@ -4,7 +4,9 @@
 use super::listing::{FileEntry, Listing};
 use super::{AnyVolume, Mounted, shown};
 use devices::failure::Result;
+#[cfg(feature = "reports")]
 use schemars::JsonSchema;
+#[cfg(feature = "serde")]
 use serde::{Deserialize, Serialize};
 use volume::layout::{MAJOR, MINOR};
 use volume::{Error, FileExtent};
@@ -13,7 +15,9 @@ use volume::{Error, FileExtent};
 const MOST_EXTENTS: u64 = 1_000_000;
 
 /// A volume.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
+#[cfg_attr(feature = "reports", derive(JsonSchema))]
 pub struct VolumeReport {
     /// The identity, 32 hexadecimal digits.
     pub uuid: String,
@@ -46,10 +50,12 @@ pub struct VolumeReport {
 }
 
 /// A file.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
+#[cfg_attr(feature = "reports", derive(JsonSchema))]
 pub struct FileReport {
     /// The entry, as printed by `ls`.
-    #[serde(flatten)]
+    #[cfg_attr(feature = "serde", serde(flatten))]
     pub entry: FileEntry,
     /// Number of extents; 1 if it is contiguous. At most a million are counted. Null on `hwfs:`.
     pub extents: Option<u64>,
@@ -63,7 +69,9 @@ pub struct FileReport {
 }
 
 /// A run of a file's data on the device.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
+#[cfg_attr(feature = "reports", derive(JsonSchema))]
 pub struct ExtentReport {
     /// Its first byte in the file.
     pub offset_bytes: u64,
@@ -112,6 +120,7 @@ impl VolumeReport {
 }
 
 impl FileReport {
+    #[cfg(feature = "drives")]
     /// What a file system in hardware tells of a file.
     pub fn of_hardware(entry: ::hwfs::Entry) -> Self {
         Self {

@@ -6,7 +6,9 @@ use devices::drive::Drive;
 use devices::failure::{Exit, Failure, Result};
 use devices::transfer::IoOptions;
 use devices::{Context, SCHEMA_VERSION};
+#[cfg(feature = "reports")]
 use schemars::JsonSchema;
+#[cfg(feature = "reports")]
 use serde::Serialize;
 use std::fs::File;
 use units::Size;
@@ -26,7 +28,8 @@ pub struct ResizeSettings {
 }
 
 /// The result.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "reports", derive(Serialize, JsonSchema))]
 pub struct Resized {
     /// Version of this schema: 2.
     pub schema_version: u32,

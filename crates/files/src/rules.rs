@@ -45,10 +45,15 @@ fn jffs2(ends: &Ends) -> Option<Signature> {
     Some(Signature::new(at, 4, JFFS2))
 }
 
-/// CRC-32 as flash has it: from zero, and not inverted.
+/// CRC-32 as flash has it: from zero, and not inverted. Only headers are long enough for a bit at a time.
 fn plain_crc32(bytes: &[u8]) -> u32 {
-    // The crate starts from all ones and inverts; both cancel out against as many zeroes, because the sum is linear.
-    crc32fast::hash(bytes) ^ crc32fast::hash(&vec![0; bytes.len()])
+    const POLYNOMIAL: u32 = 0xedb8_8320;
+    bytes.iter().fold(0, |crc, byte| {
+        (0..8).fold(crc ^ u32::from(*byte), |crc, _| {
+            let feedback = if crc & 1 == 1 { POLYNOMIAL } else { 0 };
+            crc >> 1 ^ feedback
+        })
+    })
 }
 
 /// A label of BSD: its number twice, 132 bytes apart (sys/disklabel.h, `d_magic` and `d_magic2`), in the order of either processor, in the

@@ -56,6 +56,7 @@ impl FormatError {
         Self::new(FormatErrorKind::Damaged, what)
     }
 
+    #[cfg(feature = "mcap")]
     pub(crate) fn unsupported(what: impl Into<String>) -> Self {
         Self::new(FormatErrorKind::Unsupported, what)
     }

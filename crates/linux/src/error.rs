@@ -3,6 +3,7 @@
 //!
 //! Requests on an open path fail with [`block::Error`]; this is for everything before that.
 
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -32,11 +33,10 @@ impl Kind {
 }
 
 /// Why a path could not be opened.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
     /// The name does not have the form of a device name.
-    #[error("`{name}` names no device: {why}")]
     BadName {
         /// The name as the user wrote it.
         name: String,
@@ -44,7 +44,6 @@ pub enum Error {
         why: &'static str,
     },
     /// There is no such device.
-    #[error("there is no device `{name}`: {why}")]
     NoSuchDevice {
         /// The name as the user wrote it.
         name: String,
@@ -52,7 +51,6 @@ pub enum Error {
         why: String,
     },
     /// The file has no block.
-    #[error("{} has {len_bytes} bytes, less than a block of {block_bytes}", .path.display())]
     TooShort {
         /// The file.
         path: PathBuf,
@@ -62,7 +60,6 @@ pub enum Error {
         block_bytes: u64,
     },
     /// The device exists but is not an NVMe controller on the PCI bus.
-    #[error("`{name}` is not an NVMe controller on the PCI bus: {why}")]
     NotPciNvme {
         /// The name as the user wrote it.
         name: String,
@@ -70,7 +67,6 @@ pub enum Error {
         why: String,
     },
     /// The device is in use.
-    #[error("{device} is in use: {}", .reasons.join("; "))]
     InUse {
         /// The device.
         device: String,
@@ -78,13 +74,11 @@ pub enum Error {
         reasons: Vec<String>,
     },
     /// The device was set read-only, as `blockdev --setro` does.
-    #[error("{device} is set read-only")]
     ReadOnly {
         /// The device.
         device: String,
     },
     /// No coprocessor serves a drive there.
-    #[error("{name}: {why}")]
     NoCoprocessor {
         /// The name as the user wrote it.
         name: String,
@@ -94,7 +88,6 @@ pub enum Error {
         lacks_volume: bool,
     },
     /// Another of our processes has borrowed the device and is still running.
-    #[error("{device} was taken by process {pid}, which is still running")]
     Owned {
         /// The device's address.
         device: String,
@@ -102,7 +95,6 @@ pub enum Error {
         pid: u32,
     },
     /// The device does not have the driver that the path needs.
-    #[error("{device} is bound to {}, not to vfio-pci", .driver.as_deref().unwrap_or("no driver"))]
     NotBound {
         /// The device's address.
         device: String,
@@ -110,7 +102,6 @@ pub enum Error {
         driver: Option<String>,
     },
     /// A kernel module is missing and could not be loaded.
-    #[error("the kernel module {module} is not loaded: {why}")]
     NoModule {
         /// Its name.
         module: &'static str,
@@ -118,7 +109,6 @@ pub enum Error {
         why: String,
     },
     /// The kernel did not give the device to the driver.
-    #[error("{device} did not bind to {driver}: it has {}", .found.as_deref().unwrap_or("no driver"))]
     BindFailed {
         /// The device's address.
         device: String,
@@ -128,13 +118,11 @@ pub enum Error {
         found: Option<String>,
     },
     /// No IOMMU translates the device's addresses.
-    #[error("{device} is not in an IOMMU group: the machine has no IOMMU, or it is disabled")]
     NoIommu {
         /// The device's address.
         device: String,
     },
     /// An IOMMU translates the device's addresses, so that physical ones mean nothing to it.
-    #[error("an IOMMU translates the addresses of {device} (its group's type is {group_type})")]
     IommuActive {
         /// The device's address.
         device: String,
@@ -142,7 +130,6 @@ pub enum Error {
         group_type: String,
     },
     /// The device does not see the processors' caches, so that user space must not give it memory.
-    #[error("{device} is not coherent with the processors' caches: {why}")]
     NotCoherent {
         /// The device's address.
         device: String,
@@ -150,7 +137,6 @@ pub enum Error {
         why: String,
     },
     /// A device of the same IOMMU group has a driver that is not VFIO's.
-    #[error("IOMMU group {group} cannot be used: it also holds {}", .others.join(", "))]
     GroupNotViable {
         /// The group's number.
         group: u32,
@@ -158,7 +144,6 @@ pub enum Error {
         others: Vec<String>,
     },
     /// Another process has the group, or a device of it, open.
-    #[error("IOMMU group {group} is open in another process")]
     GroupBusy {
         /// The group's number.
         group: u32,
@@ -166,7 +151,6 @@ pub enum Error {
         node: PathBuf,
     },
     /// Access was denied.
-    #[error("no permission: {doing} {}", .path.display())]
     NotPermitted {
         /// The attempted operation.
         doing: &'static str,
@@ -176,7 +160,6 @@ pub enum Error {
         hint: String,
     },
     /// The limit of locked memory is too low.
-    #[error("{needed_bytes} bytes must be locked in memory, and RLIMIT_MEMLOCK is {limit_bytes}")]
     LockLimit {
         /// The bytes that this path locks.
         needed_bytes: u64,
@@ -184,13 +167,11 @@ pub enum Error {
         limit_bytes: u64,
     },
     /// There is not enough memory.
-    #[error("no memory for {bytes} bytes of buffers")]
     NoMemory {
         /// The requested length, in bytes.
         bytes: usize,
     },
     /// The memory for buffers is exhausted.
-    #[error("no run of {bytes} bytes is free in this memory of {total_bytes} bytes")]
     MemoryFull {
         /// The requested length, in bytes.
         bytes: usize,
@@ -198,7 +179,6 @@ pub enum Error {
         total_bytes: usize,
     },
     /// No range of bus addresses is long enough.
-    #[error("the IOMMU has no free range of {needed_bytes} bytes; usable: {}", ranges(.usable))]
     NoBusAddresses {
         /// The requested length, in bytes.
         needed_bytes: u64,
@@ -206,7 +186,6 @@ pub enum Error {
         usable: Vec<(u64, u64)>,
     },
     /// Too few huge pages are reserved.
-    #[error("{needed_pages} huge pages of 2 MiB are needed, and {free_pages} are free")]
     NoHugePages {
         /// How many this path needs.
         needed_pages: usize,
@@ -214,7 +193,6 @@ pub enum Error {
         free_pages: usize,
     },
     /// The path is not supported on this machine.
-    #[error("{what} cannot be used here: {why}")]
     Unsupported {
         /// The path or its part.
         what: &'static str,
@@ -224,7 +202,7 @@ pub enum Error {
         hint: Option<String>,
     },
     /// A namespace is of a kind, or has a format, that cannot be used.
-    #[error("namespace {nsid} cannot be used: {why}")]
+    #[cfg(feature = "nvme")]
     Namespace {
         /// Its identifier.
         nsid: u32,
@@ -232,13 +210,11 @@ pub enum Error {
         why: nvme::Unsupported,
     },
     /// The device does not answer: its registers read as all ones.
-    #[error("{device} does not answer: its registers read as all ones")]
     Silent {
         /// The device's address.
         device: String,
     },
     /// The device answered a command with an error.
-    #[error("{doing}: {source}")]
     Device {
         /// The attempted operation.
         doing: &'static str,
@@ -246,7 +222,6 @@ pub enum Error {
         source: block::Error,
     },
     /// An error of the operating system that no other variant explains.
-    #[error("{doing} {}: {source}", .path.display())]
     Io {
         /// The attempted operation.
         doing: &'static str,
@@ -255,6 +230,127 @@ pub enum Error {
         /// The underlying error.
         source: io::Error,
     },
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::BadName { name, why } => write!(f, "`{name}` names no device: {why}"),
+            Self::NoSuchDevice { name, why } => write!(f, "there is no device `{name}`: {why}"),
+            Self::TooShort {
+                path,
+                len_bytes,
+                block_bytes,
+            } => write!(
+                f,
+                "{} has {len_bytes} bytes, less than a block of {block_bytes}",
+                path.display()
+            ),
+            Self::NotPciNvme { name, why } => write!(
+                f,
+                "`{name}` is not an NVMe controller on the PCI bus: {why}"
+            ),
+            Self::InUse { device, reasons } => {
+                write!(f, "{device} is in use: {}", reasons.join("; "))
+            }
+            Self::ReadOnly { device } => write!(f, "{device} is set read-only"),
+            Self::NoCoprocessor { name, why, .. } => write!(f, "{name}: {why}"),
+            Self::Owned { device, pid } => write!(
+                f,
+                "{device} was taken by process {pid}, which is still running"
+            ),
+            Self::NotBound { device, driver } => write!(
+                f,
+                "{device} is bound to {}, not to vfio-pci",
+                driver.as_deref().unwrap_or("no driver")
+            ),
+            Self::NoModule { module, why } => {
+                write!(f, "the kernel module {module} is not loaded: {why}")
+            }
+            Self::BindFailed {
+                device,
+                driver,
+                found,
+            } => write!(
+                f,
+                "{device} did not bind to {driver}: it has {}",
+                found.as_deref().unwrap_or("no driver")
+            ),
+            Self::NoIommu { device } => write!(
+                f,
+                "{device} is not in an IOMMU group: the machine has no IOMMU, or it is disabled"
+            ),
+            Self::IommuActive { device, group_type } => write!(
+                f,
+                "an IOMMU translates the addresses of {device} (its group's type is {group_type})"
+            ),
+            Self::NotCoherent { device, why } => write!(
+                f,
+                "{device} is not coherent with the processors' caches: {why}"
+            ),
+            Self::GroupNotViable { group, others } => write!(
+                f,
+                "IOMMU group {group} cannot be used: it also holds {}",
+                others.join(", ")
+            ),
+            Self::GroupBusy { group, .. } => {
+                write!(f, "IOMMU group {group} is open in another process")
+            }
+            Self::NotPermitted { doing, path, .. } => {
+                write!(f, "no permission: {doing} {}", path.display())
+            }
+            Self::LockLimit {
+                needed_bytes,
+                limit_bytes,
+            } => write!(
+                f,
+                "{needed_bytes} bytes must be locked in memory, and RLIMIT_MEMLOCK is {limit_bytes}"
+            ),
+            Self::NoMemory { bytes } => write!(f, "no memory for {bytes} bytes of buffers"),
+            Self::MemoryFull { bytes, total_bytes } => write!(
+                f,
+                "no run of {bytes} bytes is free in this memory of {total_bytes} bytes"
+            ),
+            Self::NoBusAddresses {
+                needed_bytes,
+                usable,
+            } => write!(
+                f,
+                "the IOMMU has no free range of {needed_bytes} bytes; usable: {}",
+                ranges(usable)
+            ),
+            Self::NoHugePages {
+                needed_pages,
+                free_pages,
+            } => write!(
+                f,
+                "{needed_pages} huge pages of 2 MiB are needed, and {free_pages} are free"
+            ),
+            Self::Unsupported { what, why, .. } => write!(f, "{what} cannot be used here: {why}"),
+            #[cfg(feature = "nvme")]
+            Self::Namespace { nsid, why } => write!(f, "namespace {nsid} cannot be used: {why}"),
+            Self::Silent { device } => write!(
+                f,
+                "{device} does not answer: its registers read as all ones"
+            ),
+            Self::Device { doing, source } => write!(f, "{doing}: {source}"),
+            Self::Io {
+                doing,
+                path,
+                source,
+            } => write!(f, "{doing} {}: {source}", path.display()),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Device { source, .. } => Some(source),
+            Self::Io { source, .. } => Some(source),
+            _ => None,
+        }
+    }
 }
 
 fn ranges(usable: &[(u64, u64)]) -> String {
@@ -295,8 +391,9 @@ impl Error {
             | Error::NoBusAddresses { .. }
             | Error::NoHugePages { .. }
             | Error::NoMemory { .. }
-            | Error::Namespace { .. }
             | Error::Unsupported { .. } => Kind::Unsupported,
+            #[cfg(feature = "nvme")]
+            Error::Namespace { .. } => Kind::Unsupported,
             _ => Kind::Missing,
         }
     }
@@ -375,6 +472,7 @@ impl Error {
                 needed_pages.saturating_sub(*free_pages)
             ),
             Error::Unsupported { hint, .. } => hint.clone()?,
+            #[cfg(feature = "nvme")]
             Error::Namespace { nsid, why } => namespace_hint(*nsid, *why)?,
             Error::Silent { device } => format!(
                 "echo 1 > /sys/bus/pci/devices/{device}/remove; echo 1 > /sys/bus/pci/rescan"
@@ -403,6 +501,7 @@ impl Error {
 }
 
 /// The hint for a namespace that cannot be used.
+#[cfg(feature = "nvme")]
 pub fn namespace_hint(nsid: u32, why: nvme::Unsupported) -> Option<String> {
     match why {
         nvme::Unsupported::Metadata | nvme::Unsupported::BlockSize => Some(format!(
@@ -416,6 +515,7 @@ pub fn namespace_hint(nsid: u32, why: nvme::Unsupported) -> Option<String> {
     }
 }
 
+#[cfg(feature = "nvme")]
 impl From<nvme::Error> for Error {
     /// The error for a namespace, from its identify data.
     fn from(error: nvme::Error) -> Self {

@@ -34,8 +34,11 @@
 )]
 
 /// The crates that it builds on: the block interface, and the driver for drives in user space.
-pub use {block, nvme};
+pub use block;
+#[cfg(feature = "nvme")]
+pub use nvme;
 
+#[cfg(feature = "nvme")]
 pub mod admin;
 pub mod bind;
 pub mod blkid;
@@ -64,7 +67,7 @@ pub mod latency;
 mod memory;
 #[cfg(feature = "vfio")]
 pub mod noiommu;
-#[cfg(feature = "io-uring")]
+#[cfg(all(feature = "io-uring", feature = "nvme"))]
 mod passthrough;
 pub mod pci;
 pub mod resolve;
@@ -95,9 +98,11 @@ pub use claim::{Claim, can_be_taken};
 pub use clock::{ClockSource, TscClock};
 #[cfg(feature = "coprocessor")]
 pub use coprocessor::Coprocessor;
-pub use error::{Error, Kind, Result, namespace_hint, permission_hint};
+#[cfg(feature = "nvme")]
+pub use error::namespace_hint;
+pub use error::{Error, Kind, Result, permission_hint};
 pub use memory::{DmaMemory, HostMemory};
-#[cfg(feature = "io-uring")]
+#[cfg(all(feature = "io-uring", feature = "nvme"))]
 pub use passthrough::Passthrough;
 pub use roots::Roots;
 pub use schedule::RealTime;

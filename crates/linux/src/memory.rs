@@ -147,6 +147,7 @@ impl DmaMemory {
     }
 }
 
+#[cfg(feature = "nvme")]
 impl nvme::Allocate for DmaMemory {
     fn allocate_dma(&self, len_bytes: usize, align_bytes: usize) -> Option<Buffer> {
         self.aligned_to(align_bytes).allocate(len_bytes).ok()

@@ -134,6 +134,7 @@ impl Controller {
     }
 
     /// Its vendor and device identifiers, by which quirks are looked up.
+    #[cfg(feature = "nvme")]
     pub const fn pci_id(&self) -> nvme::PciId {
         nvme::PciId {
             vendor: self.vendor,

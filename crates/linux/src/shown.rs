@@ -2,9 +2,8 @@
 //! Waits for the namespaces of a controller that was given back to the kernel's driver, which finds
 //! them in the background, one after another, while the next program expects them all.
 
+use crate::Roots;
 use crate::pci::{Controller, PciAddress};
-use crate::{Roots, admin};
-use std::fs::File;
 use std::time::{Duration, Instant};
 
 /// How long the kernel's driver may take.
@@ -47,11 +46,7 @@ fn has_all(roots: &Roots, controller: &Controller, with_character: bool) -> bool
             }
         })
     };
-    let ask = || {
-        let node = roots.dev.join(controller.kernel_name.as_ref()?);
-        admin::active_namespaces(&File::open(node).ok()?).ok()
-    };
-    match ask() {
+    match asked(roots, controller) {
         Some(list) => list.into_iter().all(is_shown),
         // If the controller cannot be asked, trust the kernel's list.
         None => {
@@ -59,4 +54,17 @@ fn has_all(roots: &Roots, controller: &Controller, with_character: bool) -> bool
             all.all(|one| has_node(&one.block)) && !controller.namespaces.is_empty()
         }
     }
+}
+
+/// The active namespaces, if the controller can be asked.
+#[cfg(feature = "nvme")]
+fn asked(roots: &Roots, controller: &Controller) -> Option<Vec<u32>> {
+    let node = roots.dev.join(controller.kernel_name.as_ref()?);
+    crate::admin::active_namespaces(&std::fs::File::open(node).ok()?).ok()
+}
+
+/// Without NVMe's structures it cannot.
+#[cfg(not(feature = "nvme"))]
+fn asked(_: &Roots, _: &Controller) -> Option<Vec<u32>> {
+    None
 }

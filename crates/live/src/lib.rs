@@ -27,7 +27,6 @@ use files::listing::Listing;
 use files::reports::{FileReport, VolumeReport};
 use linux::resolve::Resolved;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::MetadataExt;
@@ -160,13 +159,18 @@ fn former_name(name: &str) -> Option<String> {
 
 /// The socket of a recording on what has this identity.
 fn address(identity: &str) -> io::Result<SocketAddr> {
-    let digest = Sha256::digest(identity.as_bytes());
-    let digits: String = digest
-        .iter()
-        .take(16)
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
-    SocketAddr::from_abstract_name(format!("straightway/live/{digits}"))
+    let hash = hash(identity.as_bytes());
+    SocketAddr::from_abstract_name(format!("straightway/live/{hash:032x}"))
+}
+
+/// FNV-1a of 128 bits: short enough for a socket's name. Who listens there is asked for its user, so a hash that somebody else can
+/// also make does no harm.
+fn hash(bytes: &[u8]) -> u128 {
+    const OFFSET: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
+    const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
+    bytes.iter().fold(OFFSET, |hash, byte| {
+        (hash ^ u128::from(*byte)).wrapping_mul(PRIME)
+    })
 }
 
 /// Whether the other end is root's or this user's.

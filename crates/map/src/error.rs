@@ -1,21 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What can go wrong with a map.
 
+use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
 /// Why a map could not be made, or has ended.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
     /// The range or the options are not possible; nothing was mapped.
-    #[error("{0}")]
     Options(&'static str),
     /// The kernel does not let this process serve page faults; nothing was mapped.
-    #[error("userfaultfd: {0}; {hint}", hint = refusal_hint(.0))]
     NotPermitted(io::Error),
     /// A system call failed.
-    #[error("{doing}: {error}")]
     System {
         /// What was tried.
         doing: &'static str,
@@ -23,7 +21,6 @@ pub enum Error {
         error: io::Error,
     },
     /// Stores could not be written; they are kept in memory, and the next sync tries again.
-    #[error("{pages} pages could not be written, the first at byte {offset_bytes}: {error}")]
     Unwritten {
         /// Number of pages.
         pages: usize,
@@ -33,7 +30,6 @@ pub enum Error {
         error: block::Error,
     },
     /// A page that was to be pinned could not be read.
-    #[error("byte {offset_bytes} of the map could not be read: {error}")]
     Unread {
         /// Offset of the page in the map.
         offset_bytes: u64,
@@ -41,21 +37,63 @@ pub enum Error {
         error: block::Error,
     },
     /// The device did not make completed writes durable.
-    #[error("the device's flush failed: {0}")]
     Flush(block::Error),
     /// The device has ended nothing of this within [`Options::call_deadline`](crate::Options::call_deadline).
-    #[error("{0} takes longer than its deadline: the device does not answer")]
     Late(&'static str),
     /// A map was to be shared where another server shares one, or where another file is.
-    #[error("{} exists: another server shares a map there, or it is no socket; choose another path", .0.display())]
     Exists(PathBuf),
     /// No server shares a map there.
-    #[error("no server shares a map at {}: it has not begun or has ended", .0.display())]
     NoServer(PathBuf),
     /// The pager has ended, so accesses are errors.
-    #[error("the map's pager has ended")]
     Ended,
 }
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Options(value) => write!(f, "{value}"),
+            Self::NotPermitted(error) => write!(
+                f,
+                "userfaultfd: {error}; {hint}",
+                hint = refusal_hint(error)
+            ),
+            Self::System { doing, error } => write!(f, "{doing}: {error}"),
+            Self::Unwritten {
+                pages,
+                offset_bytes,
+                error,
+            } => write!(
+                f,
+                "{pages} pages could not be written, the first at byte {offset_bytes}: {error}"
+            ),
+            Self::Unread {
+                offset_bytes,
+                error,
+            } => write!(
+                f,
+                "byte {offset_bytes} of the map could not be read: {error}"
+            ),
+            Self::Flush(value) => write!(f, "the device's flush failed: {value}"),
+            Self::Late(value) => write!(
+                f,
+                "{value} takes longer than its deadline: the device does not answer"
+            ),
+            Self::Exists(value) => write!(
+                f,
+                "{} exists: another server shares a map there, or it is no socket; choose another path",
+                value.display()
+            ),
+            Self::NoServer(value) => write!(
+                f,
+                "no server shares a map at {}: it has not begun or has ended",
+                value.display()
+            ),
+            Self::Ended => f.write_str("the map's pager has ended"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
 
 /// What to do where the kernel refuses userfaultfd with `error`.
 pub fn refusal_hint(error: &io::Error) -> &'static str {

@@ -3,6 +3,7 @@
 //! file by loads, with no software on the way.
 
 use block::Device;
+use std::fmt;
 use std::ops::RangeInclusive;
 use volume::{FileExtent, Volume, blocking};
 
@@ -16,37 +17,63 @@ const WRITABLE: u32 = 1 << 29;
 const MOST_NUMBERS: u64 = 1 << 29;
 
 /// Why a file has no table. Nothing was changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TableError {
     /// The volume or its device.
-    #[error(transparent)]
-    Volume(#[from] volume::Error),
+    Volume(volume::Error),
     /// The hardware has no pages of this size, or the device's blocks are larger.
-    #[error(
-        "pages of {0} bytes: the window has 4, 8, 16, 32 or 64 KiB, at least a block of the device"
-    )]
     PageSize(u64),
     /// A window has at least a page.
-    #[error("the file is empty")]
     Empty,
     /// Stores of hardware would leave the checksums as they were.
-    #[error("the file has checksums, so it is mapped to read only")]
     Checksums,
     /// The file's page there is not a page of the device.
-    #[error(
-        "the page at byte {offset_bytes} of the file does not begin at a page of the device, or is not whole"
-    )]
     Unaligned {
         /// First byte of the page in the file.
         offset_bytes: u64,
     },
     /// The file has more pages than a window, or one of them lies where no entry reaches.
-    #[error("the file has more than 2^28 pages, or one after the device's first 2^29")]
     TooFar,
     /// No memory for the table.
-    #[error("no memory for {0} entries")]
     Memory(u64),
+}
+
+impl fmt::Display for TableError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Volume(error) => error.fmt(f),
+            Self::PageSize(value) => write!(
+                f,
+                "pages of {value} bytes: the window has 4, 8, 16, 32 or 64 KiB, at least a block of the device"
+            ),
+            Self::Empty => f.write_str("the file is empty"),
+            Self::Checksums => f.write_str("the file has checksums, so it is mapped to read only"),
+            Self::Unaligned { offset_bytes } => write!(
+                f,
+                "the page at byte {offset_bytes} of the file does not begin at a page of the device, or is not whole"
+            ),
+            Self::TooFar => f.write_str(
+                "the file has more than 2^28 pages, or one after the device's first 2^29",
+            ),
+            Self::Memory(value) => write!(f, "no memory for {value} entries"),
+        }
+    }
+}
+
+impl From<volume::Error> for TableError {
+    fn from(error: volume::Error) -> Self {
+        Self::Volume(error)
+    }
+}
+
+impl std::error::Error for TableError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Volume(error) => error.source(),
+            _ => None,
+        }
+    }
 }
 
 /// The table of the file `name` with pages of `page_bytes`: an entry for each page, which hardware reads

@@ -27,6 +27,7 @@
 pub mod chain;
 pub mod datagrams;
 pub mod drops;
+#[cfg(feature = "export")]
 pub mod export;
 mod local;
 pub mod losses;

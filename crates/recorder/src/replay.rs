@@ -5,14 +5,17 @@ use crate::{WAIT, datagrams};
 use devices::cancel::Cancel;
 use devices::failure::{Failure, Result};
 use formats::pcapng::{Bad, Moment, Unpacker};
+#[cfg(feature = "reports")]
 use schemars::JsonSchema;
+#[cfg(feature = "reports")]
 use serde::Serialize;
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 use units::micros;
 
 /// What was sent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "reports", derive(Serialize, JsonSchema))]
 pub struct Replayed {
     /// Datagrams that were sent.
     pub datagrams: u64,

@@ -5,14 +5,17 @@ use crate::replay::Replayed;
 use crate::segments::segment::Segment;
 use devices::Progress;
 use files::shown;
+#[cfg(feature = "reports")]
 use schemars::JsonSchema;
+#[cfg(feature = "reports")]
 use serde::Serialize;
 use std::time::Duration;
 use stream::{Histogram, RecordReport};
 use units::{counted, exact, rounded};
 
 /// Latencies in powers of two.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "reports", derive(Serialize, JsonSchema))]
 pub struct Bucket {
     /// Upper bound (exclusive); null for the last bucket.
     pub below_us: Option<u64>,
@@ -34,7 +37,8 @@ pub fn buckets(histogram: &Histogram) -> Vec<Bucket> {
 }
 
 /// The counters of a stream.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "reports", derive(Serialize, JsonSchema))]
 pub struct Counted {
     /// Version of this schema: 2.
     pub schema_version: u32,
@@ -118,10 +122,11 @@ impl Counted {
 }
 
 /// A recording.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "reports", derive(Serialize, JsonSchema))]
 pub struct RecordedFile {
     /// The common counters.
-    #[serde(flatten)]
+    #[cfg_attr(feature = "reports", serde(flatten))]
     pub counted: Counted,
     /// Where it begins in the file: 0, or with --append the size that the file had.
     pub begin_bytes: u64,
@@ -156,7 +161,8 @@ pub struct RecordedFile {
 }
 
 /// What a rehearsal found besides the counters of its recording, which was removed.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "reports", derive(Serialize, JsonSchema))]
 pub struct Rehearsal {
     /// Whether every block was written in time.
     pub holds: bool,
@@ -295,10 +301,11 @@ pub fn status(report: &RecordReport, buffers: u16) -> String {
 }
 
 /// A playback.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "reports", derive(Serialize, JsonSchema))]
 pub struct PlayedFile {
     /// The common counters.
-    #[serde(flatten)]
+    #[cfg_attr(feature = "reports", serde(flatten))]
     pub counted: Counted,
     /// Blocks that had not been read when they were due.
     pub underruns: u64,

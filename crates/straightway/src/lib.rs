@@ -3,24 +3,34 @@
 #![forbid(unsafe_code)]
 
 mod file;
+#[cfg(feature = "recorder")]
 mod gatherer;
 mod hints;
+#[cfg(feature = "map")]
 mod map;
+#[cfg(feature = "recorder")]
 mod player;
+#[cfg(feature = "recorder")]
 mod recorder;
+#[cfg(any(feature = "map", feature = "recorder"))]
 mod thread;
 mod volume;
 
+#[cfg(feature = "recorder")]
 pub use ::stream::RecordReport;
 pub use ::volume::{CreateOptions, Entry, NewFile, OpenFile, VolumeStatus};
 pub use file::VolumeFile;
+#[cfg(feature = "map")]
 pub use map::{Map, MapFailure, MapOptions};
+#[cfg(feature = "recorder")]
 pub use player::{PlayOptions, PlayReport, Player};
+#[cfg(feature = "recorder")]
 pub use recorder::{RecordOptions, Recorder};
 pub use volume::{FormatOptions, Volume, VolumeDevice, format, resize};
 
 use block::{Buffer, Geometry};
 use devices::Context;
+#[cfg(feature = "drives")]
 use devices::command::{CommandQueue, DriveCommand};
 use devices::drive::Drive;
 use devices::failure::{Exit, Failure};
@@ -63,6 +73,7 @@ impl Default for Options<'_> {
     }
 }
 
+#[cfg(feature = "drives")]
 /// A command for [`Device::command`].
 #[derive(Clone, Copy, Debug)]
 pub struct Command<'a> {
@@ -134,6 +145,7 @@ impl Error {
     }
 
     /// The library failed without a reason that the user could act on.
+    #[cfg(any(feature = "map", feature = "recorder"))]
     fn other(what: impl Into<String>) -> Self {
         Failure::other(what).into()
     }
@@ -173,6 +185,7 @@ impl std::error::Error for Error {}
 pub struct Device {
     opened: Opened,
     /// The permission, and the locks that belong to it.
+    #[cfg_attr(not(feature = "drives"), expect(dead_code, reason = "it is held"))]
     grant: Grant,
     writes: bool,
 }
@@ -245,6 +258,7 @@ impl Device {
         self.opened.memory.give_back(buffer);
     }
 
+    #[cfg(feature = "drives")]
     /// Sends a command that the driver does not interpret, and waits for its end; requests in flight stay so. Its data is in
     /// `bytes`, before or after, as bits 1:0 of the opcode say. Returns dword 0 of an admin command's completion.
     ///
@@ -296,7 +310,8 @@ mod tests {
 
     #[test]
     fn what_was_written_is_read() {
-        for name in ["ram:1M", "model:1M"] {
+        let drive = cfg!(feature = "drives").then_some("model:1M");
+        for name in drive.into_iter().chain(["ram:1M"]) {
             let write = true;
             let mut device = Device::open(
                 name,
@@ -318,6 +333,17 @@ mod tests {
             assert!(read.buffer.iter().all(|&byte| byte == 7));
             device.give_back(read.buffer);
             device.close().unwrap();
+        }
+    }
+
+    #[cfg(not(feature = "drives"))]
+    #[test]
+    fn without_the_drive_stack_a_drive_is_refused() {
+        for name in ["model:1M", "tcp://127.0.0.1/nqn.2026-11.test:a"] {
+            let error = Device::open(name, &Options::default()).err().unwrap();
+            assert_eq!(error.code, 4);
+            assert!(error.what.contains("no drive stack"), "{}", error.what);
+            assert!(error.hint.unwrap().contains("the feature `drives`"));
         }
     }
 

@@ -206,8 +206,9 @@ impl Failure {
         let failed = |what| Self::other(what).hint(ERROR_LOG);
         match error {
             block::Error::Nvme { status } => {
-                let answer = nvme::Status(status);
-                failed(format!("{doing}: the drive answered {answer}"))
+                #[cfg(feature = "drives")]
+                let status = nvme::Status(status);
+                failed(format!("{doing}: the drive answered {status}"))
             }
             // The kernel gives a drive that was removed no length.
             block::Error::ShortTransfer { done_bytes: 0 } => {
@@ -336,6 +337,7 @@ impl From<linux::Error> for Failure {
     }
 }
 
+#[cfg(feature = "drives")]
 impl From<nvme::Error> for Failure {
     fn from(error: nvme::Error) -> Self {
         let exit = match error {

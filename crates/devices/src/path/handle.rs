@@ -44,6 +44,11 @@ pub trait ControllerHandle {
     /// The controller's identify data.
     fn info(&self) -> &ControllerInfo;
 
+    /// The controller's serial number.
+    fn serial(&self) -> String {
+        self.info().serial.as_str().to_owned()
+    }
+
     /// Its limits.
     ///
     /// # Errors
@@ -138,9 +143,13 @@ pub trait ControllerHandle {
 /// notice. Drives on paths through a kernel driver are never recalled: nothing waits for their
 /// descriptors.
 #[derive(Clone, Copy)]
-pub struct Recall<'r>(pub(super) Option<&'r dyn ControllerHandle>);
+pub struct Recall<'r>(Option<&'r dyn ControllerHandle>);
 
-impl Recall<'_> {
+impl<'r> Recall<'r> {
+    pub(super) fn of(handle: Option<&'r dyn ControllerHandle>) -> Self {
+        Self(handle)
+    }
+
     /// Whether the drive must be closed now. This costs one load, so it can be called in a loop.
     pub fn is_requested(self) -> bool {
         self.0.is_some_and(ControllerHandle::is_recalled)

@@ -5,11 +5,13 @@ use crate::failure::{Failure, Result};
 use crate::path::memory::Memory;
 use crate::path::{Opened, gathered, namespace_of};
 use block::RamDisk;
+#[cfg(feature = "drives")]
+use linux::Passthrough;
 use linux::disk::Disk;
 use linux::identity::Identity;
 use linux::pci::Controller;
 use linux::resolve::Resolved;
-use linux::{CallOrRing, Claim, HostMemory, Passthrough, RingOptions, Roots, SyncFile, Uring};
+use linux::{CallOrRing, Claim, HostMemory, RingOptions, Roots, SyncFile, Uring};
 use paths::{Carrier, Kind};
 use std::path::{Path, PathBuf};
 
@@ -51,6 +53,7 @@ pub fn open(
             let device = Uring::open(claim, &options)?;
             Ok(Opened::new(kind, Box::new(device), buffers))
         }
+        #[cfg(feature = "drives")]
         Carrier::Passthrough => {
             let device = open_passthrough(roots, claim, options)?;
             Ok(Opened::new(kind, Box::new(device), buffers))
@@ -160,6 +163,7 @@ impl Nodes {
     }
 }
 
+#[cfg(feature = "drives")]
 /// Opens passthrough with registered memory, or without it if this kernel refuses that.
 fn open_passthrough(
     roots: &Roots,

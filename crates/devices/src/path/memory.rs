@@ -4,6 +4,7 @@
 use crate::failure::{Failure, Result};
 use block::Buffer;
 use linux::{DmaMemory, HostMemory};
+#[cfg(feature = "drives")]
 use model::BusMemory;
 
 /// Memory for buffers; a clone is another handle to it.
@@ -14,6 +15,7 @@ pub enum Memory {
     /// Memory that a drive accesses by DMA.
     Dma(DmaMemory),
     /// Memory that a model controller accesses.
+    #[cfg(feature = "drives")]
     Bus(BusMemory),
 }
 
@@ -26,6 +28,7 @@ impl Memory {
         match self {
             Self::Host(memory) => Ok(memory.allocate(len)?),
             Self::Dma(memory) => Ok(memory.allocate(len)?),
+            #[cfg(feature = "drives")]
             Self::Bus(memory) => memory
                 .allocate(len)
                 .ok_or_else(|| Failure::usage(format!("no {len} contiguous bytes are free"))),
@@ -40,6 +43,7 @@ impl Memory {
         match self {
             Self::Host(memory) => Self::Host(memory.aligned_to(align_bytes)),
             Self::Dma(memory) => Self::Dma(memory.aligned_to(align_bytes)),
+            #[cfg(feature = "drives")]
             // A controller requires dwords.
             bus @ Self::Bus(_) => bus,
         }
@@ -54,6 +58,7 @@ impl Memory {
         match self {
             Self::Host(memory) => Ok(memory.aligned_to(page_bytes).allocate(len)?),
             Self::Dma(memory) => Ok(memory.aligned_to(page_bytes).allocate(len)?),
+            #[cfg(feature = "drives")]
             Self::Bus(memory) => memory
                 .allocate_contiguous(len, page_bytes)
                 .ok_or_else(|| Failure::usage(format!("no {len} contiguous bytes are free"))),
@@ -65,6 +70,7 @@ impl Memory {
         let _ = match self {
             Self::Host(memory) => memory.give_back(buffer),
             Self::Dma(memory) => memory.give_back(buffer),
+            #[cfg(feature = "drives")]
             Self::Bus(memory) => memory.give_back(buffer),
         };
     }

@@ -4,16 +4,25 @@
 pub mod array;
 pub mod borrow;
 pub mod cached;
+#[cfg(feature = "drives")]
 pub mod chario;
+#[cfg(feature = "drives")]
 pub mod coprocessor;
 pub mod gathered;
+#[cfg(feature = "drives")]
+pub mod handle;
+#[cfg(not(feature = "drives"))]
+#[path = "no_handle.rs"]
 pub mod handle;
 pub mod held;
 pub mod kernel;
 mod kinds;
 pub mod memory;
+#[cfg(feature = "drives")]
 pub mod power;
+#[cfg(feature = "drives")]
 pub mod remote;
+#[cfg(feature = "drives")]
 pub mod straight;
 pub mod without_fua;
 
@@ -31,15 +40,22 @@ use linux::latency::Tolerance;
 use linux::resolve::Resolved;
 use linux::{HostMemory, Roots, SyncFile};
 use memory::Memory;
+#[cfg(feature = "drives")]
 use nvme::{CompletionMode, Quirks};
 use paths::{Carrier, Group, Kind, Wait};
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
+#[cfg(feature = "drives")]
 use straight::Needs;
 
+#[cfg(feature = "drives")]
 /// Number of polls before a hybrid wait sleeps.
 const HYBRID_LOOKS: u32 = 2_000;
+
+/// The longest transfer of one command of the straight path, even if the drive allows more: this keeps the PRP lists of a whole
+/// queue small.
+pub const MAX_TRANSFER_BYTES: usize = 4 << 20;
 
 /// The largest block size that any path supports.
 pub const LARGEST_BLOCK_BYTES: usize = 64 << 10;
@@ -145,6 +161,7 @@ impl Mode {
     }
 }
 
+#[cfg(feature = "drives")]
 /// Converts the mode to the driver's type.
 const fn completion(wait: Wait) -> CompletionMode {
     match wait {
@@ -290,8 +307,7 @@ impl Opened {
         if let Some(serial) = &self.reported_serial {
             return Some(serial.clone());
         }
-        let handle = self.handle.as_ref()?;
-        Some(handle.info().serial.as_str().to_owned())
+        self.handle.as_ref().map(|handle| handle.serial())
     }
 
     /// The controller, if this process drives it.
@@ -301,7 +317,7 @@ impl Opened {
 
     /// The device, and a watch that reports whether the machine recalls the drive.
     pub fn parts(&mut self) -> (&mut (dyn Device + 'static), Recall<'_>) {
-        (self.device.as_mut(), Recall(self.handle.as_deref()))
+        (self.device.as_mut(), Recall::of(self.handle.as_deref()))
     }
 
     /// Closes the path after a transfer, whose error is reported before one of closing.
@@ -362,6 +378,12 @@ pub fn open(context: &Context, grant: &Grant, options: &OpenOptions) -> Result<O
     };
     let mut opened = open_unaligned(context, grant, &options)?.aligned();
     if let (Some(limit_us), None) = (options.latency_limit_us, &opened.handle) {
+        #[cfg(not(feature = "drives"))]
+        {
+            let _ = limit_us;
+            return opened.close_after(Err(without_drives(grant.drive())));
+        }
+        #[cfg(feature = "drives")]
         match power::limit_path(&context.roots, grant.drive(), &opened.name, limit_us) {
             Ok(tolerance) => opened.tolerance = tolerance,
             Err(failure) => return opened.close_after(Err(failure)),
@@ -425,6 +447,11 @@ fn open_unaligned(context: &Context, grant: &Grant, options: &OpenOptions) -> Re
         kernel::open(roots, &claim, kind, options.queue_depth, memory, gathers)
     };
     match drive {
+        #[cfg(not(feature = "drives"))]
+        Drive::Nvme(_) | Drive::Model(_) | Drive::Coprocessor(_) | Drive::Remote(_) => {
+            Err(without_drives(drive))
+        }
+        #[cfg(feature = "drives")]
         Drive::Nvme(resolved) => open_nvme(roots, grant, resolved, options),
         Drive::Disk(disk) => {
             let kind = kind_in("this block device", "io_uring")?;
@@ -433,6 +460,7 @@ fn open_unaligned(context: &Context, grant: &Grant, options: &OpenOptions) -> Re
                 _ => through_kernel(&disk.node, kind),
             }
         }
+        #[cfg(feature = "drives")]
         Drive::Model(model) => {
             let kind = options.kind_in("a model controller", "straightway-hybrid", |kind| {
                 drive.has(kind) && options.path.behind_iommu().is_none()
@@ -440,6 +468,7 @@ fn open_unaligned(context: &Context, grant: &Grant, options: &OpenOptions) -> Re
             let handle = straight::open_model(model, Needs::of(options))?;
             on_handle(handle, options.namespace.unwrap_or(1), kind)
         }
+        #[cfg(feature = "drives")]
         Drive::Coprocessor(path) => {
             let kind = kind_in("a coprocessor's drive", "coprocessor-hybrid")?;
             coprocessor::open(path, kind, options.write)
@@ -450,6 +479,7 @@ fn open_unaligned(context: &Context, grant: &Grant, options: &OpenOptions) -> Re
             let kind = kind.ok_or_else(|| Failure::unsupported(paths::ARRAY))?;
             array::open(context, grant, array, kind, options)
         }
+        #[cfg(feature = "drives")]
         Drive::Remote(remote) => {
             let kind = options.kind_in("a remote target", paths::REMOTE, |kind| drive.has(kind))?;
             remote::open(context, remote, kind, options)
@@ -468,6 +498,13 @@ fn open_unaligned(context: &Context, grant: &Grant, options: &OpenOptions) -> Re
             kernel::open_ram(*bytes, 0, kind, HostMemory::new(options.buffer_bytes)?)
         }
     }
+}
+
+/// The error of a drive that this build has no driver for.
+#[cfg(not(feature = "drives"))]
+fn without_drives(drive: &Drive) -> Failure {
+    Failure::unsupported(format!("{drive}: this build has no drive stack"))
+        .hint("build it with the feature `drives`, or name a file or a block device")
 }
 
 impl OpenOptions {
@@ -533,6 +570,7 @@ fn refuse_namespace(options: &OpenOptions, what: &str) -> Result<()> {
     }
 }
 
+#[cfg(feature = "drives")]
 fn open_nvme(
     roots: &Roots,
     grant: &Grant,
@@ -593,6 +631,7 @@ fn needs_a_measurement(kind: &Kind) -> Failure {
     .hint("straightway compare; or mount it, and name a file on it")
 }
 
+#[cfg(feature = "drives")]
 /// Falls back to the kernel's driver if the straight path is not available and that driver holds
 /// the drive.
 fn or_kernel(
@@ -626,6 +665,7 @@ fn or_kernel(
     }
 }
 
+#[cfg(feature = "drives")]
 /// Refuses a partition on a path that supports only whole namespaces.
 fn refuse_partition(resolved: &Resolved, who: &str) -> Result<()> {
     match &resolved.partition {
@@ -637,6 +677,7 @@ fn refuse_partition(resolved: &Resolved, who: &str) -> Result<()> {
     }
 }
 
+#[cfg(feature = "drives")]
 fn open_straight(
     roots: &Roots,
     resolved: &Resolved,
@@ -684,6 +725,7 @@ pub fn namespace_of(resolved: &Resolved, requested: Option<u32>) -> Result<Optio
     }
 }
 
+#[cfg(feature = "drives")]
 fn on_handle(handle: Box<dyn ControllerHandle>, nsid: u32, kind: &Kind) -> Result<Opened> {
     let opened = open_queue(handle.as_ref(), nsid, kind)?;
     Ok(Opened {
@@ -693,6 +735,7 @@ fn on_handle(handle: Box<dyn ControllerHandle>, nsid: u32, kind: &Kind) -> Resul
     })
 }
 
+#[cfg(feature = "drives")]
 /// Opens a queue of a controller that this process already drives.
 ///
 /// # Errors
@@ -702,6 +745,7 @@ pub fn open_queue(handle: &dyn ControllerHandle, nsid: u32, kind: &Kind) -> Resu
     Ok(Opened::new(kind, device, handle.memory().clone()))
 }
 
+#[cfg(feature = "drives")]
 /// Opens a queue for another thread, with the buffers of the same memory.
 ///
 /// # Errors

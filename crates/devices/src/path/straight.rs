@@ -29,9 +29,7 @@ use units::Time;
 
 /// Maximum number of outstanding requests of a queue.
 pub const DEPTH: usize = 64;
-/// The longest transfer of one command, even if the drive allows more: this keeps the PRP lists of
-/// a whole queue small.
-pub const MAX_TRANSFER_BYTES: usize = 4 << 20;
+pub use super::MAX_TRANSFER_BYTES;
 /// Queues that a controller has at least: one in use, and one that its successor is created beside.
 const LEAST_QUEUES: u16 = 2;
 

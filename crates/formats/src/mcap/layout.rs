@@ -3,8 +3,8 @@
 
 use std::borrow::Cow;
 
-/// The first and the last bytes of a file.
-pub const MAGIC: [u8; 8] = [0x89, b'M', b'C', b'A', b'P', b'0', b'\r', b'\n'];
+pub use super::MAGIC;
+
 /// Bytes before a record's content.
 pub const PREFIX_BYTES: usize = 9;
 

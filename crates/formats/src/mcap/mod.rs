@@ -1,29 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! MCAP, the container of ROS 2's bags, read as far as a stream goes and written whole.
 
+#[cfg(feature = "mcap")]
 mod definitions;
+#[cfg(feature = "mcap")]
 #[allow(missing_docs, reason = "the names are the specification's")]
 mod layout;
+#[cfg(feature = "mcap")]
 mod rebuild;
+#[cfg(feature = "mcap")]
 mod search;
+#[cfg(feature = "mcap")]
 mod unpack;
+#[cfg(feature = "mcap")]
 mod writer;
 
 #[cfg(test)]
+#[cfg(feature = "mcap")]
 mod damaged;
 #[cfg(test)]
+#[cfg(feature = "mcap")]
 mod foreign;
 #[cfg(test)]
+#[cfg(feature = "mcap")]
 mod tests;
 
+#[cfg(feature = "mcap")]
 pub use definitions::Definitions;
-pub use layout::MAGIC;
+#[cfg(feature = "mcap")]
 pub use rebuild::Rebuild;
 
+#[cfg(feature = "mcap")]
 use schemars::JsonSchema;
+#[cfg(feature = "mcap")]
 use serde::Serialize;
 
+/// The first and the last bytes of a file.
+pub const MAGIC: [u8; 8] = [0x89, b'M', b'C', b'A', b'P', b'0', b'\r', b'\n'];
+
 /// What became of a stream.
+#[cfg(feature = "mcap")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Rebuilt {
     /// Whether the stream had its end.
@@ -66,6 +82,7 @@ pub struct Rebuilt {
     pub data_matches: Option<bool>,
 }
 
+#[cfg(feature = "mcap")]
 impl Rebuilt {
     /// Whether nothing was found that a file could have.
     pub const fn is_empty(&self) -> bool {

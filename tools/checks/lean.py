@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""What a program that uses a library compiles: trees of crates that may not grow unnoticed."""
+
+import subprocess
+
+# Lines of `cargo tree -p straightway-c -e normal --prefix none | sort -u`.
+MOST_OF_C = 60
+# Crates that volumes on files do without.
+DRIVE_STACK = {"nvme", "model", "fabric", "coprocessor", "hwfs", "recorder", "live", "map"}
+# Crates whose code runs in the compiler, or that only reports need.
+NOT_IN_A_LIBRARY = {"clap", "fuser", "nix", "rustls", "schemars", "signal-hook", "tar"}
+
+
+def tree(root, *arguments):
+    """The lines of cargo's tree, each once."""
+    command = ["cargo", "tree", "--locked", "--offline", "-e", "normal", "--prefix", "none", *arguments]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)
+    return sorted({line for line in done.stdout.splitlines() if line})
+
+
+def trees(root):
+    """Trees that have what they should not."""
+    of_c = tree(root, "-p", "straightway-c")
+    if len(of_c) > MOST_OF_C:
+        yield f"crates/c: its tree has {len(of_c)} lines, more than {MOST_OF_C}: put what is new behind a feature (tools/checks/lean.py)"
+    least = tree(root, "-p", "straightway", "--no-default-features")
+    for who, lines, refused in (("c", of_c, NOT_IN_A_LIBRARY), ("straightway without features", least, NOT_IN_A_LIBRARY | DRIVE_STACK)):
+        names = {line.split(" ")[0].removeprefix("straightway-") for line in lines}
+        for name in sorted(names & refused):
+            yield f"crates/{who}: {name} is in its tree: put it behind a feature"
