@@ -6,6 +6,7 @@ out/test-reports for inspection."""
 
 import html
 import json
+import re
 import shutil
 import subprocess
 
@@ -53,8 +54,12 @@ addEventListener("load", () => {
     };
   });
   const pictures = [...document.images].map(image => image.naturalWidth);
+  const shown = [...document.querySelectorAll(".scroll")].filter(box => !box.closest("details:not([open])"));
+  const cut = shown.filter(box => box.scrollWidth > box.clientWidth + 1).map(box => box.closest("section").querySelector("h2").textContent);
+  const bottom = (name) => document.querySelector(name)?.getBoundingClientRect().bottom;
+  const first = document.querySelector("svg.plot")?.getBoundingClientRect().top;
   const paper = getComputedStyle(document.body).backgroundColor;
-  parent.postMessage(JSON.stringify({wide, plots, pictures, paper}), "*");
+  parent.postMessage(JSON.stringify({wide, plots, pictures, paper, cut, first, answer: bottom(".answer")}), "*");
 });
 </script>"""
 FRAME = """<!doctype html><body style="margin:0"><pre id="seen"></pre>
@@ -106,9 +111,11 @@ def join_with_a_slower_one(folder):
     assert subprocess.run(command, capture_output=True).returncode in (0, 5)
 
 
-def look(report, width, *options):
-    """The browser's view of the report in a frame of this width."""
+def look(report, width, *options, is_printed=False):
+    """The browser's view of the report in a frame of this width, or of what it prints on paper of this width."""
     page = (report / "report.html").read_text()
+    if is_printed:
+        page = page.replace("@media print {", "@media all {")
     assert "<script" not in page and "http" not in page.replace("http://www.w3.org", ""), "one offline file, no script"
     probed, frame = report / "probed.html", report / f"frame-{width}.html"
     probed.write_text(page.replace("</head>", PROBE + "</head>"))
@@ -135,6 +142,26 @@ def test_nothing_overflows_and_plots_are_whole(report, width):
     assert seen["paper"] == "rgb(251, 250, 247)"
     if report.name == "sweep":
         assert seen["pictures"] and all(seen["pictures"]), "the picture that was made elsewhere is not shown"
+
+
+# A page of A4 between Chromium's margins, in the pixels of CSS.
+PAPER_WIDTH = 718
+# A reader's first look at a page.
+FIRST_SCREEN = 900
+
+
+def test_the_answer_and_a_chart_are_in_the_first_screen_and_nothing_is_cut(report):
+    if report.name != "compare":
+        pytest.skip("this is about compare's report")
+    for width in 1280, 390:
+        seen = look(report, width)
+        assert 0 < seen["answer"] < seen["first"] < FIRST_SCREEN, (width, seen["answer"], seen["first"])
+        assert width < 1280 or not seen["cut"], seen["cut"]
+    assert not look(report, PAPER_WIDTH, is_printed=True)["cut"]
+    paper = report / "report.pdf"
+    chromium("--no-pdf-header-footer", f"--print-to-pdf={paper}", (report / "report.html").as_uri())
+    pages = re.findall(rb"/Type\s*/Page\b", paper.read_bytes())
+    assert 0 < len(pages) <= 6, len(pages)
 
 
 @pytest.mark.shapes("report")

@@ -1,51 +1,83 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which path to use: for each access the fastest, as a multiple of an ordinary program's speed.
+//! Which path to use: for each access the fastest that is shown to be faster than an ordinary program's, or that one.
 
 use crate::access::{Access, Operation, Pattern};
-use crate::findings::{Merit, Win, ranked, win};
-use crate::format::figure;
+use crate::findings::{Merit, is_level, paired, ranked, win};
+use crate::format::capital;
 use crate::schema::{Ci95, Comparison, PathResult};
-use crate::stats;
+use crate::summary::rounded;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::fmt;
 
-/// Maximum number of names in a sentence.
-const NAMES: usize = 4;
+/// Maximum number of names in a sentence or a cell.
+const NAMES: usize = 3;
 
-/// A speed relative to a baseline.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Times<'a> {
-    /// The baseline.
-    pub baseline: &'a str,
-    /// Ratio of the means over rounds.
-    pub ratio: f64,
-    /// Its interval, from rounds of both paths taken in pairs.
-    pub ci95: Ci95,
+/// What to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Take this path: it is faster than the baseline, or none was measured.
+    Take,
+    /// Stay with the baseline: no path is shown to be faster.
+    Stay,
+    /// The run is not valid, or its times are an emulator's.
+    CannotTell,
 }
 
-/// A recommended path, and those level with it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Choice<'a> {
-    /// The winner, and its criterion.
-    pub win: Win,
-    /// The winner's speed as a multiple; `None` if no baseline was measured, or it is the winner.
-    pub times: Option<Times<'a>>,
+/// A recommended path.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Pick {
+    /// What to do.
+    pub verdict: Verdict,
+    /// The path to take or to stay with.
+    pub path: String,
+    /// Others that are level with it, the one with the highest mean first: the interval of the ratio, from rounds of both paths taken
+    /// in pairs, contains 1.
+    pub level: Vec<String>,
+    /// An ordinary program's path, to which speeds are compared; null if none was measured.
+    pub baseline: Option<String>,
+    /// The path with the highest mean.
+    pub fastest: String,
+    /// The path's speed as a multiple of the baseline's; of `fastest` if the path is the baseline.
+    pub times_baseline: Option<f64>,
+    /// Its 95 % interval, from rounds of both paths taken in pairs; null with too few rounds.
+    pub times_baseline_ci95: Ci95,
 }
 
 /// The recommendation for one access.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Advice<'a> {
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Advice {
     /// The access.
+    #[serde(flatten)]
     pub access: Access,
-    /// The fastest of all.
-    pub fastest: Choice<'a>,
-    /// The fastest on which no processor spins, if it is another path.
-    pub asleep: Option<Choice<'a>>,
-    /// The one that moves the most data for its processor time.
-    pub leanest: Win,
+    /// Among all paths.
+    pub any: Pick,
+    /// Among those on which no processor spins; null if none of them was measured.
+    pub without_spinning: Option<Pick>,
+    /// Those that move the most data for their processor time; empty if nothing can be told.
+    pub leanest: Vec<String>,
+}
+
+/// Why no path can be recommended by its times.
+fn doubt(comparison: &Comparison) -> Option<String> {
+    let run = &comparison.run;
+    let invalid = run.invalid_reasons.first();
+    invalid
+        .map(|reason| format!("the run is not valid: {reason}"))
+        .or_else(|| (!run.valid).then(|| "the run is not valid".to_owned()))
+}
+
+fn is_emulated(comparison: &Comparison) -> bool {
+    let run = &comparison.run;
+    run.device.emulated(&run.environment_before).is_some()
 }
 
 /// The recommendations for each access of a comparison. Memory is not a path to a drive, so it is
 /// excluded.
-pub fn advise(comparison: &Comparison) -> Vec<Advice<'_>> {
+pub fn advise(comparison: &Comparison) -> Vec<Advice> {
+    let is_unknown = doubt(comparison).is_some() || is_emulated(comparison);
+    let seed = comparison.run.seed;
     let mut all = Vec::new();
     for access in comparison.accesses() {
         let results = |merit| {
@@ -60,159 +92,299 @@ pub fn advise(comparison: &Comparison) -> Vec<Advice<'_>> {
         let baseline = paths::baseline(&names);
         let mut named = by_speed.iter().copied();
         let baseline = named.find(|one| Some(one.path.as_str()) == baseline);
-        let choose = |results: &[&PathResult]| {
-            let first = results.first()?;
-            Some(Choice {
-                win: win(results, Merit::Speed)?,
-                times: baseline.and_then(|base| times(first, base, comparison.run.seed)),
-            })
+        let judged = |results: &[&PathResult]| {
+            let mut pick = pick(results, baseline, seed)?;
+            if is_unknown {
+                pick.verdict = Verdict::CannotTell;
+            }
+            Some(pick)
         };
         let quiet: Vec<&PathResult> = by_speed.iter().copied().filter(|one| !one.polls).collect();
-        let leanest = win(&results(Merit::Efficiency), Merit::Efficiency);
-        let (Some(fastest), Some(leanest)) = (choose(&by_speed), leanest) else {
+        let Some(any) = judged(&by_speed) else {
             continue;
         };
+        let leanest = win(&results(Merit::Efficiency), Merit::Efficiency, None);
+        let leanest = leanest.filter(|_| !is_unknown).map(|win| {
+            let best = std::iter::once(win.leader).chain(win.level);
+            best.collect()
+        });
         all.push(Advice {
             access,
-            asleep: choose(&quiet).filter(|quiet| quiet.win.leader != fastest.win.leader),
-            fastest,
-            leanest,
+            any,
+            without_spinning: judged(&quiet),
+            leanest: leanest.unwrap_or_default(),
         });
     }
     all
 }
 
-fn times<'a>(result: &PathResult, baseline: &'a PathResult, seed: u64) -> Option<Times<'a>> {
-    if result.path == baseline.path || baseline.throughput_mib_s <= 0.0 {
-        return None;
-    }
-    // Both were measured in the same rounds: a disturbance affects both.
-    let pairs = result.samples.iter().filter_map(|ours| {
-        let mut samples = baseline.samples.iter();
-        let theirs = samples.find(|theirs| theirs.round == ours.round)?;
-        Some((ours.throughput_mib_s, theirs.throughput_mib_s))
-    });
-    let (ours, theirs): (Vec<f64>, Vec<f64>) = pairs.unzip();
-    Some(Times {
-        baseline: &baseline.path,
-        ratio: result.throughput_mib_s / baseline.throughput_mib_s,
-        ci95: stats::ratio_interval(&ours, &theirs, f64::MIN_POSITIVE, seed),
+/// The path to take among `results`, which are sorted: best first.
+fn pick(results: &[&PathResult], baseline: Option<&PathResult>, seed: u64) -> Option<Pick> {
+    let fastest = *results.first()?;
+    let times = |result: &PathResult| paired(result, baseline?, seed);
+    let is_faster = |result: &PathResult| times(result).is_some_and(|[low, _]| low > 1.0);
+    let shown = results.iter().copied().find(|result| is_faster(result));
+    let (verdict, path) = match (shown, baseline) {
+        (Some(path), _) => (Verdict::Take, path),
+        (None, Some(baseline)) => (Verdict::Stay, baseline),
+        (None, None) => (Verdict::Take, fastest),
+    };
+    let others = results.iter().copied().filter(|one| one.path != path.path);
+    let level = others.filter(|other| is_level(path, other, seed));
+    let compared = if verdict == Verdict::Stay {
+        fastest
+    } else {
+        path
+    };
+    let base_mib_s = baseline.map_or(0.0, |one| one.throughput_mib_s);
+    let is_other = baseline.is_some_and(|one| one.path != compared.path) && base_mib_s > 0.0;
+    Some(Pick {
+        verdict,
+        path: path.path.clone(),
+        level: level.map(|one| one.path.clone()).collect(),
+        baseline: baseline.map(|one| one.path.clone()),
+        fastest: fastest.path.clone(),
+        times_baseline: is_other.then(|| rounded(compared.throughput_mib_s / base_mib_s)),
+        times_baseline_ci95: is_other
+            .then(|| times(compared))
+            .flatten()
+            .map(|ends| ends.map(rounded)),
     })
 }
 
-impl std::fmt::Display for Times<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{:.2} times {}", self.ratio, self.baseline)?;
-        match self.ci95 {
-            Some([low, high]) => write!(f, " (95 %: {low:.2} to {high:.2})"),
-            None => Ok(()),
+/// At most [`NAMES`] names, and the number of the others.
+fn few(names: &[String]) -> String {
+    let shown = names.get(..names.len().min(NAMES)).unwrap_or_default();
+    match (names.len() - shown.len(), shown.split_last()) {
+        (0, Some((last, rest))) if !rest.is_empty() => format!("{} and {last}", rest.join(", ")),
+        (0, _) => shown.concat(),
+        (1, _) => format!("{} and 1 other", shown.join(", ")),
+        (more, _) => format!("{} and {more} others", shown.join(", ")),
+    }
+}
+
+impl Pick {
+    /// `2.34 times block-direct (95 %: 0.95 to 5.00)`.
+    fn times(&self) -> Option<String> {
+        let (ratio, baseline) = (self.times_baseline?, self.baseline.as_ref()?);
+        Some(match self.times_baseline_ci95 {
+            Some([low, high]) => {
+                format!("{ratio:.2} times {baseline} (95 %: {low:.2} to {high:.2})")
+            }
+            None => format!("{ratio:.2} times {baseline}"),
+        })
+    }
+
+    /// Why to stay, or how much faster it is, and with what it is level.
+    fn reason(&self) -> String {
+        match self.verdict {
+            Verdict::CannotTell => String::new(),
+            Verdict::Take => {
+                let level =
+                    (!self.level.is_empty()).then(|| format!("level with {}", few(&self.level)));
+                let parts: Vec<String> = self.times().into_iter().chain(level).collect();
+                parts.join("; ")
+            }
+            Verdict::Stay => match self.times() {
+                Some(times) if self.times_baseline_ci95.is_some() => {
+                    format!("no path is shown to be faster; {}: {times}", self.fastest)
+                }
+                Some(times) => format!(
+                    "too few --rounds to show a faster path; {}: {times}",
+                    self.fastest
+                ),
+                None => "no path is faster".to_owned(),
+            },
+        }
+    }
+
+    /// The path, and a note.
+    fn cell(&self) -> String {
+        match self.verdict {
+            Verdict::CannotTell => "cannot tell".to_owned(),
+            Verdict::Take | Verdict::Stay => format!("{}\n{}", self.path, self.reason()),
         }
     }
 }
 
-impl std::fmt::Display for Choice<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let best = self.win.best();
-        let more = best.len().saturating_sub(NAMES);
-        let named = best.get(..best.len() - more).unwrap_or_default();
-        f.write_str(&named.join(" or "))?;
-        if more > 0 {
-            write!(f, " or {more} others")?;
-        }
-        match &self.times {
-            Some(times) if best.len() > 1 => write!(f, " (level), {}: {times}", self.win.leader)?,
-            Some(times) => write!(f, ", {times}")?,
-            None if best.len() > 1 => f.write_str(" (level)")?,
-            None => {}
-        }
-        if self.win.certain {
-            return Ok(());
-        }
-        f.write_str(" (too few rounds to be sure)")
-    }
-}
-
-impl std::fmt::Display for Advice<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: take {}", self.access, self.fastest)?;
-        match &self.asleep {
-            Some(quiet) => write!(f, "; if no core may spin, {quiet}"),
-            None => Ok(()),
+impl fmt::Display for Pick {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (path, reason) = (&self.path, self.reason());
+        match self.verdict {
+            Verdict::CannotTell => f.write_str("cannot tell"),
+            Verdict::Take if reason.is_empty() => write!(f, "take {path}"),
+            Verdict::Take => write!(f, "take {path}, {reason}"),
+            Verdict::Stay => write!(f, "stay with {path}: {reason}"),
         }
     }
 }
 
-impl Advice<'_> {
-    /// The cells of a table row: names, speed and multiple of the fastest, the same without
-    /// spinning, and the most efficient.
+impl fmt::Display for Advice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.access, self.any)?;
+        match &self.without_spinning {
+            Some(quiet) if quiet.path != self.any.path => {
+                write!(f, "; without a spinning core {quiet}")
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Advice {
+    /// The cells of a table row.
     pub(crate) fn cells(&self) -> Vec<String> {
-        let names = |win: &Win| win.best().join(", ");
-        let times =
-            |choice: &Choice<'_>| choice.times.map_or("—".to_owned(), |one| one.to_string());
-        let quiet = self.asleep.as_ref().unwrap_or(&self.fastest);
+        let quiet = self.without_spinning.as_ref();
         vec![
-            self.access.to_string(),
-            names(&self.fastest.win),
-            figure(self.fastest.win.highest),
-            times(&self.fastest),
-            names(&quiet.win),
-            times(quiet),
-            names(&self.leanest),
+            capital(&self.access.to_string()),
+            self.any.cell(),
+            quiet.map_or("—".to_owned(), Pick::cell),
+            few(&self.leanest),
         ]
     }
 }
 
 /// The headings of [`Advice::cells`].
-pub(crate) const HEADINGS: &str = "access|fastest|MiB/s|its speed|fastest while no core spins|its speed|\
-                                   most for its processor time";
+pub(crate) const HEADINGS: &str =
+    "Access|Take|Without a spinning core|Most data for its processor time";
 
-/// The answer in a sentence or two: the smallest blocks, where paths differ most, and the largest.
-pub fn answer(advice: &[Advice<'_>]) -> String {
-    let kind = |one: &Advice<'_>| one.access.kind();
-    let is_random_read = |one: &&Advice<'_>| kind(one) == (Operation::Read, Pattern::Random);
-    let Some(first) = advice.iter().find(is_random_read).or(advice.first()) else {
-        return "No path could be measured.".to_owned();
-    };
-    let bytes = |one: &Advice<'_>| one.access.block_size_bytes;
-    let same = |one: &&Advice<'_>| kind(one) == kind(first) && bytes(one) > bytes(first);
-    let mut text = format!("For {first}.");
-    if let Some(last) = advice.iter().rfind(same) {
-        text += &format!(" For {last}.");
+/// The answer in at most five lines: the smallest blocks, where paths differ most, and the largest. By counts if the times are an
+/// emulator's.
+pub fn answer(comparison: &Comparison) -> String {
+    if let Some(doubt) = doubt(comparison) {
+        return format!("Cannot tell which path is faster: {doubt}.");
     }
-    text
+    let advice = advise(comparison);
+    let chosen = first_and_last(&advice);
+    if chosen.is_empty() {
+        return "No path could be measured.".to_owned();
+    }
+    let lines: Vec<String> = if is_emulated(comparison) {
+        let first = "No path is recommended by an emulator’s times. Its counts, which repeat:";
+        let counts = chosen.iter().map(|one| counts(comparison, one.access));
+        std::iter::once(first.to_owned()).chain(counts).collect()
+    } else {
+        let said = chosen.iter().map(|one| capital(&format!("{one}.")));
+        said.collect()
+    };
+    lines.join("\n")
+}
+
+/// Random reads if there are any, else the first kind, then random writes: the smallest blocks and the largest of each.
+fn first_and_last(advice: &[Advice]) -> Vec<&Advice> {
+    let ends = |(operation, pattern): (Operation, Pattern)| {
+        let is_of_kind = |one: &&Advice| one.access.kind() == (operation, pattern);
+        let first = advice.iter().find(is_of_kind);
+        let last = advice.iter().rfind(is_of_kind);
+        let last = last.filter(|last| first.is_some_and(|one| one.access != last.access));
+        first.into_iter().chain(last)
+    };
+    let mut chosen: Vec<&Advice> = ends((Operation::Read, Pattern::Random)).collect();
+    chosen.extend(ends((Operation::Write, Pattern::Random)));
+    if chosen.is_empty() {
+        if let Some(first) = advice.first() {
+            chosen.extend(ends(first.access.kind()));
+        }
+    }
+    chosen
+}
+
+/// Commands and interrupts for each operation, with the paths that have these, the fewest first.
+fn counts(comparison: &Comparison, access: Access) -> String {
+    let mut groups: Vec<((String, String), Vec<String>)> = Vec::new();
+    let mut uncounted = Vec::new();
+    let mut results = ranked(comparison, access, Merit::Speed);
+    results.retain(|result| result.path != paths::RAM);
+    let order = |result: &&PathResult| {
+        let [commands, interrupts] = tenths(result);
+        (interrupts, commands, result.path.clone())
+    };
+    results.sort_by_key(order);
+    for result in results {
+        let [Some(commands), Some(interrupts)] = tenths(result) else {
+            uncounted.push(result.path.clone());
+            continue;
+        };
+        let key = (shown(commands), shown(interrupts));
+        match groups.iter_mut().find(|(other, _)| *other == key) {
+            Some((_, names)) => names.push(result.path.clone()),
+            None => groups.push((key, vec![result.path.clone()])),
+        }
+    }
+    let mut parts = Vec::new();
+    for (number, ((commands, interrupts), names)) in groups.iter().enumerate() {
+        let unit = if number == 0 {
+            (" commands", " interrupts an operation")
+        } else {
+            ("", "")
+        };
+        parts.push(format!(
+            "{} {commands}{} and {interrupts}{}",
+            few(names),
+            unit.0,
+            unit.1
+        ));
+    }
+    if !uncounted.is_empty() {
+        parts.push(format!("{} not counted", few(&uncounted)));
+    }
+    format!("{}: {}.", capital(&access.to_string()), parts.join("; "))
+}
+
+/// Commands and interrupts for each operation, in tenths.
+fn tenths(result: &PathResult) -> [Option<u64>; 2] {
+    let counts = [
+        result.device_commands_per_operation,
+        result.interrupts_per_operation,
+    ];
+    counts.map(|count| count.map(|count| (10.0 * count).round() as u64))
+}
+
+/// `1`, `0.5`.
+fn shown(tenths: u64) -> String {
+    match tenths % 10 {
+        0 => (tenths / 10).to_string(),
+        part => format!("{}.{part}", tenths / 10),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Report;
     use crate::findings::tests::comparison;
 
-    /// `a` as the baseline, `slow` as a path that is half as fast in every round.
-    fn named() -> Comparison {
+    /// These paths, whether they poll, and each one's speed in six rounds as a multiple of the baseline's.
+    fn measured(paths: &[(&str, bool, [f64; 6])]) -> Comparison {
         let mut all = comparison(6);
-        all.results.retain(|one| one.path != "b");
         let base = all.results[0].clone();
-        all.results.clear();
-        for (path, polls, factor) in [
-            ("block-direct", false, 1.0),
-            ("straightway-poll", true, 3.0),
-            ("chario", false, 2.0),
-            ("ram", true, 9.0),
-        ] {
+        all.results = Vec::new();
+        for (path, polls, factors) in paths {
             let mut one = base.clone();
-            one.path = path.to_owned();
-            one.polls = polls;
-            one.throughput_mib_s *= factor;
-            one.throughput_mib_s_ci95 =
-                Some([one.throughput_mib_s - 0.1, one.throughput_mib_s + 0.1]);
-            for sample in &mut one.samples {
-                // Rounds differ a lot, but both paths of a round by the same factor.
-                let swing = 1.0 + f64::from(sample.round);
-                sample.throughput_mib_s = base.throughput_mib_s * factor * swing;
+            one.path = (*path).to_owned();
+            one.polls = *polls;
+            for (sample, factor) in one.samples.iter_mut().zip(factors) {
+                // Rounds differ a lot, but all paths of a round by the same factor.
+                sample.throughput_mib_s = 100.0 * factor * (1.0 + f64::from(sample.round));
             }
+            let sum: f64 = one.samples.iter().map(|one| one.throughput_mib_s).sum();
+            one.throughput_mib_s = sum / one.samples.len() as f64;
+            // Each path's own interval has room for every other path's.
+            one.throughput_mib_s_ci95 = Some([1.0, 10_000.0]);
             all.results.push(one);
         }
         all
+    }
+
+    const NOISY: [f64; 6] = [0.4, 3.0, 0.5, 2.5, 0.4, 2.0];
+
+    fn named() -> Comparison {
+        measured(&[
+            ("block-direct", false, [1.0; 6]),
+            ("straightway-poll", true, [3.0; 6]),
+            ("chario", false, [2.0; 6]),
+            ("ram", true, [9.0; 6]),
+        ])
     }
 
     #[test]
@@ -222,36 +394,129 @@ mod tests {
         let [one] = advice.as_slice() else {
             panic!("{advice:?}")
         };
-        assert_eq!(one.fastest.win.best(), ["straightway-poll"]);
-        let times = one.fastest.times.unwrap();
-        assert_eq!(times.baseline, "block-direct");
-        // Each pair of rounds has the same ratio, however much rounds differ.
-        let [low, high] = times.ci95.unwrap();
-        assert!(
-            (times.ratio - 3.0).abs() < 1e-9
-                && (low - 3.0).abs() < 1e-9
-                && (high - 3.0).abs() < 1e-9
+        assert_eq!(
+            (one.any.verdict, one.any.path.as_str()),
+            (Verdict::Take, "straightway-poll")
         );
-        let quiet = one.asleep.as_ref().unwrap();
-        assert_eq!(quiet.win.best(), ["chario"]);
-        let text = answer(&advice);
+        assert!(one.any.level.is_empty());
+        assert_eq!(one.any.baseline.as_deref(), Some("block-direct"));
+        // Each pair of rounds has the same ratio, however much rounds differ.
+        let [low, high] = one.any.times_baseline_ci95.unwrap();
+        let ratio = one.any.times_baseline.unwrap();
+        assert!(
+            [ratio, low, high]
+                .iter()
+                .all(|times| (times - 3.0).abs() < 1e-9)
+        );
+        let text = answer(&all);
         assert!(
             text.contains("take straightway-poll, 3.00 times block-direct (95 %: 3.00 to 3.00)"),
             "{text}"
         );
         assert!(
-            text.contains("if no core may spin, chario, 2.00 times block-direct"),
+            text.contains("without a spinning core take chario, 2.00 times block-direct"),
             "{text}"
         );
         assert_eq!(one.cells().len(), HEADINGS.split('|').count());
     }
 
     #[test]
+    fn no_path_that_polls_is_named_where_no_core_may_spin() {
+        let all = measured(&[
+            ("block-direct", false, [1.0; 6]),
+            ("chario", false, [2.0; 6]),
+            ("chario-poll", true, [2.0, 1.9, 2.1, 2.0, 1.9, 2.05]),
+        ]);
+        let advice = advise(&all);
+        assert_eq!(advice[0].any.path, "chario");
+        assert_eq!(advice[0].any.level, ["chario-poll"]);
+        let quiet = advice[0].without_spinning.as_ref().unwrap();
+        assert_eq!((quiet.path.as_str(), quiet.level.len()), ("chario", 0));
+        assert!(!advice[0].cells()[2].contains("poll"), "{advice:?}");
+    }
+
+    #[test]
+    fn where_no_path_is_shown_to_be_faster_the_advice_is_to_stay_and_few_are_named() {
+        let many = ["a", "b", "c", "d", "e", "f", "g", "h"].map(|name| (name, false, NOISY));
+        let paths = [&[("block-direct", false, [1.0; 6])], &many[..]].concat();
+        let all = measured(&paths);
+        let advice = advise(&all);
+        assert_eq!(
+            (advice[0].any.verdict, advice[0].any.path.as_str()),
+            (Verdict::Stay, "block-direct")
+        );
+        assert!(advice[0].any.times_baseline.unwrap() > 1.0);
+        let text = answer(&all);
+        assert!(
+            text.contains("stay with block-direct: no path is shown to be faster"),
+            "{text}"
+        );
+        let named = many
+            .iter()
+            .filter(|(name, ..)| text.contains(&format!(" {name}")))
+            .count();
+        assert!(named <= NAMES && text.lines().count() <= 5, "{text}");
+    }
+
+    #[test]
+    fn one_that_is_shown_to_be_faster_is_taken_although_another_has_a_higher_mean() {
+        let all = measured(&[
+            ("block-direct", false, [1.0; 6]),
+            ("chario", false, [1.1; 6]),
+            ("straightway-poll", true, NOISY),
+        ]);
+        let advice = advise(&all);
+        assert_eq!(advice[0].any.fastest, "straightway-poll");
+        assert_eq!(
+            (advice[0].any.verdict, advice[0].any.path.as_str()),
+            (Verdict::Take, "chario")
+        );
+        assert_eq!(advice[0].any.level, ["straightway-poll"]);
+    }
+
+    #[test]
+    fn a_run_that_is_not_valid_has_no_advice() {
+        let mut all = named();
+        all.run.invalidate("the machine was busy");
+        assert_eq!(advise(&all)[0].any.verdict, Verdict::CannotTell);
+        assert_eq!(
+            answer(&all),
+            "Cannot tell which path is faster: the run is not valid: the machine was busy."
+        );
+        for text in [all.page().text(), all.page().html().unwrap()] {
+            assert!(
+                !text.contains("take ") && !text.contains("stay with"),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_emulated_drive_has_counts_instead_of_advice() {
+        let mut all = named();
+        all.run.device.model = Some("QEMU NVMe Ctrl".into());
+        for (result, interrupts) in all.results.iter_mut().zip([1.0, 0.0, 1.02, 0.0]) {
+            result.device_commands_per_operation = Some(1.0);
+            result.interrupts_per_operation = Some(interrupts);
+        }
+        let text = answer(&all);
+        assert!(
+            text.ends_with("straightway-poll 1 commands and 0 interrupts an operation; block-direct and chario 1 and 1."),
+            "{text}"
+        );
+        assert!(!text.contains("take "), "{text}");
+        let told = serde_json::to_value(advise(&all)).unwrap();
+        assert_eq!(told[0]["any"]["verdict"], "cannot_tell");
+    }
+
+    #[test]
     fn without_a_baseline_or_results_there_is_an_answer_too() {
         let mut all = comparison(6);
-        assert!(advise(&all).iter().all(|one| one.fastest.times.is_none()));
-        assert!(answer(&advise(&all)).contains("a or b (level)"));
+        let advice = advise(&all);
+        assert!(advice.iter().all(|one| one.any.times_baseline.is_none()));
+        assert!(answer(&all).contains("level with"), "{}", answer(&all));
+        assert_eq!(all.advice, advice);
         all.results.clear();
-        assert_eq!(answer(&advise(&all)), "No path could be measured.");
+        assert_eq!(answer(&all), "No path could be measured.");
     }
 }

@@ -4,6 +4,7 @@
 //! Only one path is open and only one group's driver is bound at a time. In all cases (a missing
 //! path, an error, Ctrl-C) each open path is closed and each prepared group is left again.
 
+use crate::advice::advise;
 use crate::format::nanos;
 use crate::host::Host;
 use crate::others;
@@ -81,7 +82,7 @@ pub fn compare(
         let (name, polls) = (path.name(), path.polls());
         series.summarise(name, polls, idle.ticks_per_second, request.seed)
     });
-    Ok(Comparison {
+    let mut comparison = Comparison {
         rounds: settings.rounds,
         cell_duration_ms: millis(settings.cell_duration),
         warm_up_ms: millis(settings.warm_up),
@@ -89,10 +90,13 @@ pub fn compare(
         threads: settings.threads,
         span_bytes: settings.span_bytes,
         idle_cpu_percent: idle.percent,
+        advice: Vec::new(),
         results: results.collect(),
         missing: session.missing,
         run,
-    })
+    };
+    comparison.advice = advise(&comparison);
+    Ok(comparison)
 }
 
 struct Idle {

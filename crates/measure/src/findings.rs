@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Which path wins, and where this is uncertain.
 //!
-//! A path is *level* with the leader if their 95 % intervals overlap. Without intervals (too few
-//! rounds) a leader is named but not called certain.
+//! A path is *level* with the leader if the 95 % interval of the ratio of their speeds, from rounds of both taken in pairs, contains
+//! 1; by other merits, and where accesses differ, if their intervals overlap. Without intervals (too few rounds) a leader is named but
+//! not called certain.
 
 use crate::access::{Access, Operation, Pattern};
 use crate::schema::{Ci95, Comparison, PathResult};
-use crate::stats::overlap;
+use crate::stats::{self, overlap};
 
 /// A criterion for winning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +43,7 @@ pub struct Win {
     pub lowest: f64,
     /// The highest of them.
     pub highest: f64,
-    /// Paths that are level with it.
+    /// Paths that are level with it, the one with the best mean first.
     pub level: Vec<String>,
     /// The smallest lead over the next path that is not level: 0.25 means that the leader does a
     /// quarter more.
@@ -73,7 +74,8 @@ pub fn wins(
         if access.kind() != (operation, pattern) {
             continue;
         }
-        let Some(win) = win(&ranked(comparison, access, merit), merit) else {
+        let seed = comparison.run.seed;
+        let Some(win) = win(&ranked(comparison, access, merit), merit, Some(seed)) else {
             continue;
         };
         match wins.last_mut() {
@@ -100,11 +102,31 @@ pub fn ranked(comparison: &Comparison, access: Access, merit: Merit) -> Vec<&Pat
     results
 }
 
-/// The winner of `results`, which are sorted: best first.
-pub(crate) fn win(results: &[&PathResult], merit: Merit) -> Option<Win> {
+/// The ratio of the speeds of two paths with one access, from rounds of both: a disturbance of a round affects both.
+pub(crate) fn paired(ours: &PathResult, theirs: &PathResult, seed: u64) -> Ci95 {
+    let pairs = ours.samples.iter().filter_map(|one| {
+        let mut samples = theirs.samples.iter();
+        let other = samples.find(|other| other.round == one.round)?;
+        Some((one.throughput_mib_s, other.throughput_mib_s))
+    });
+    let (ours, theirs): (Vec<f64>, Vec<f64>) = pairs.unzip();
+    stats::ratio_interval(&ours, &theirs, f64::MIN_POSITIVE, seed)
+}
+
+/// Whether neither of two paths with one access is shown to be faster.
+pub(crate) fn is_level(one: &PathResult, other: &PathResult, seed: u64) -> bool {
+    paired(one, other, seed).is_some_and(|[low, high]| low <= 1.0 && high >= 1.0)
+}
+
+/// The winner of `results`, which are sorted: best first. With a seed they have one access, and their speeds are compared in pairs of
+/// rounds.
+pub(crate) fn win(results: &[&PathResult], merit: Merit, seed: Option<u64>) -> Option<Win> {
     let (first, rest) = results.split_first()?;
     let (best, best_ci95) = merit.of(first);
-    let is_level = |result: &PathResult| overlap(best_ci95, merit.of(result).1) == Some(true);
+    let is_level = |result: &PathResult| match (merit, seed) {
+        (Merit::Speed, Some(seed)) => is_level(first, result, seed),
+        _ => overlap(best_ci95, merit.of(result).1) == Some(true),
+    };
     let mut level: Vec<String> = Vec::new();
     let mut lead = None;
     for result in rest {
@@ -114,7 +136,6 @@ pub(crate) fn win(results: &[&PathResult], merit: Merit) -> Option<Win> {
             lead = Some(best / merit.of(result).0 - 1.0);
         }
     }
-    level.sort();
     Some(Win {
         from_bytes: first.access.block_size_bytes,
         to_bytes: first.access.block_size_bytes,

@@ -208,6 +208,7 @@ pub fn to_comparison(text: &str, name: &str) -> Result<Comparison, FioError> {
         threads: 1,
         span_bytes: 0,
         idle_cpu_percent: 0.0,
+        advice: Vec::new(),
         results,
         missing: Vec::new(),
     })

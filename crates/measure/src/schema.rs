@@ -5,6 +5,7 @@
 //! Within a schema version keys are only added.
 
 use crate::access::{Access, Operation, Pattern};
+pub use crate::advice::{Advice, Pick, Verdict};
 use crate::format::distinct;
 use crate::path::Missing;
 use crate::run_info::RunInfo;
@@ -35,6 +36,9 @@ pub struct Comparison {
     pub span_bytes: u64,
     /// Processor time of the idle machine, subtracted from every figure; 100 is one core.
     pub idle_cpu_percent: f64,
+    /// Which path to use: one entry for each operation, pattern and block size.
+    #[serde(default)]
+    pub advice: Vec<Advice>,
     /// One entry for each path, operation, pattern and block size.
     pub results: Vec<PathResult>,
     /// Paths, or accesses on them, that could not be measured.

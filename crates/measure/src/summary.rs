@@ -172,7 +172,7 @@ fn ci95(interval: Ci95) -> Ci95 {
 
 /// Rounds to six significant digits: more than any of these figures has, but without noise in a
 /// diff of two files. A figure that is not finite becomes 0.
-fn rounded(value: f64) -> f64 {
+pub(crate) fn rounded(value: f64) -> f64 {
     if !value.is_finite() || value == 0.0 {
         return 0.0;
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A sweep: comparisons at several queue depths, optionally with fio.
 
+use crate::advice::advise;
 use crate::findings::{Merit, Win, win};
 use crate::fio::Agreement;
 use crate::run_info::RunInfo;
@@ -76,7 +77,7 @@ impl Sweep {
             })
             .collect();
         results.sort_by(|a, b| merit.of(b).0.total_cmp(&merit.of(a).0));
-        win(&results, merit)
+        win(&results, merit, None)
     }
 
     /// Takes over the validity and completeness of the comparisons.
@@ -90,6 +91,16 @@ impl Sweep {
         let run = &mut self.run;
         for change in run.environment_before.changes(&run.environment_after) {
             run.invalidate(change.to_string());
+        }
+        // What makes the sweep not valid is true of each of its parts.
+        for one in &mut self.comparisons {
+            one.advice = advise(&Comparison {
+                run: RunInfo {
+                    valid: one.run.valid && self.run.valid,
+                    ..one.run.clone()
+                },
+                ..one.clone()
+            });
         }
     }
 

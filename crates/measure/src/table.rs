@@ -2,7 +2,7 @@
 //! The table for the terminal: plain text, aligned, best path first.
 
 use crate::access::Access;
-use crate::advice::advise;
+use crate::advice::answer;
 use crate::findings::{Merit, ranked};
 use crate::format::{aligned, capital, count, figure, with_half};
 use crate::schema::{Comparison, PathResult};
@@ -28,13 +28,8 @@ pub fn table(comparison: &Comparison) -> String {
     {
         text += &format!("{note}\n\n");
     }
-    for advice in advise(comparison) {
-        text += &capital(&format!("{advice}.\n"));
-    }
-    if !text.is_empty() {
-        text.push('\n');
-    }
     // Writing to a String cannot fail.
+    let _ = writeln!(text, "{}\n", answer(comparison));
     for access in comparison.accesses() {
         let results = ranked(comparison, access, Merit::Speed);
         let mut rows = vec![HEADINGS.map(str::to_owned)];

@@ -20,7 +20,7 @@ impl Report for Comparison {
     fn page(&self) -> Page<'_> {
         let title = format!("Which path to the {}?", drive(&self.run));
         let mut page = Page::new(&self.run, title, self.lede());
-        page.answer = advice::answer(&advise(self));
+        page.answer = advice::answer(self);
         let all = Paths(std::slice::from_ref(self));
         page.sections = all.first_sections();
         page.sections.extend(all.last_sections());
@@ -138,18 +138,27 @@ impl Paths<'_> {
         }
     }
 
-    /// Which path to use, and the speed of each.
+    /// The speed of each path, and which one to use.
     fn first_sections(&self) -> Vec<Section> {
         let mut sections = Vec::new();
         let has_intervals = self
             .results()
             .any(|(_, one)| one.throughput_mib_s_ci95.is_some());
+        let bars = if has_intervals {
+            "Bars show the 95 % confidence interval over rounds"
+        } else {
+            "Too few rounds were measured for confidence intervals"
+        };
+        let bars = format!("{bars}; dashed lines poll: a core spins while the drive works.");
+        let speed: Value = |one| (one.throughput_mib_s, one.throughput_mib_s_ci95);
+        let caption = format!("Higher is better. {bars}");
+        sections.push(self.by_size("Speed", &caption, "MiB/s", true, speed));
         for one in self.0 {
             let mut section = Section::new(
                 format!("Which path{}?", self.place(one)),
-                "The fastest path for each access, and the fastest on which no core spins. Multiples are relative to an \
-                 ordinary program's path, with 95 % confidence intervals from rounds of both paths taken in pairs. Two paths \
-                 are level if their intervals overlap.",
+                "For each access the fastest path that is shown to be faster than an ordinary program's, or that one; and the \
+                 same among paths on which no core spins. The 95 % confidence intervals of the multiples are from rounds of both paths \
+                 taken in pairs. Two paths are level if the interval of theirs contains 1.",
             );
             section.tables.push(Table {
                 words: true,
@@ -164,22 +173,13 @@ impl Paths<'_> {
                 .collect();
             sections.push(section);
         }
-        let bars = if has_intervals {
-            "Bars show the 95 % confidence interval over rounds"
-        } else {
-            "Too few rounds were measured for confidence intervals"
-        };
-        let bars = format!("{bars}; dashed lines poll: a core spins while the drive works.");
         let idle = self
             .0
             .iter()
             .map(|one| one.idle_cpu_percent)
             .fold(0.0, f64::max);
-        let speed: Value = |one| (one.throughput_mib_s, one.throughput_mib_s_ci95);
         let cpu: Value = |one| (one.cpu_percent, one.cpu_percent_ci95);
         let efficiency: Value = |one| (one.mib_s_per_cpu_percent, one.mib_s_per_cpu_percent_ci95);
-        let caption = format!("Higher is better. {bars}");
-        sections.push(self.by_size("Speed", &caption, "MiB/s", true, speed));
         let caption = format!(
             "Lower is better. The whole machine’s processor time (interrupts and kernel threads too), less the idle \
              machine’s {} %; 100 % is one core. {bars}",
@@ -430,8 +430,10 @@ impl Report for Sweep {
         let drive = drive(&self.run);
         let title = format!("The paths to {drive}, from small blocks to large");
         let mut page = Page::new(&self.run, title, self.lede());
-        let advice = self.comparisons.first().map(advise).unwrap_or_default();
-        page.answer = advice::answer(&advice);
+        page.answer = self
+            .comparisons
+            .first()
+            .map_or_else(String::new, advice::answer);
         let all = Paths(&self.comparisons);
         page.sections.push(self.ranked());
         page.sections.extend(all.first_sections());
