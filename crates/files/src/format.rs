@@ -388,7 +388,7 @@ impl FormatReport {
                 // One bucket: every slot can hold every name.
                 8 => slots,
                 // Names are spread over buckets of eight, two for each: see FORMAT.md, "Trade-offs".
-                _ => slots / 10 * 7,
+                _ => slots / 10 * 9,
             },
             capacity_bytes,
             metadata_bytes: shape.volume_bytes - capacity_bytes,

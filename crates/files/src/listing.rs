@@ -161,6 +161,17 @@ impl Listing {
     /// # Errors
     /// The device failed.
     pub async fn gather(volume: &AnyVolume<'_>) -> std::result::Result<Self, Error> {
+        loop {
+            let moves = volume.moves();
+            let listing = Self::gather_once(volume).await?;
+            // A file that moved in the meantime may be in the list twice, or missing.
+            if volume.moves() == moves {
+                return Ok(listing);
+            }
+        }
+    }
+
+    async fn gather_once(volume: &AnyVolume<'_>) -> std::result::Result<Self, Error> {
         let mut listing = Self {
             schema_version: SCHEMA_VERSION,
             files: Vec::new(),

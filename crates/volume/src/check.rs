@@ -316,7 +316,10 @@ impl<D: Device> Volume<'_, D> {
             let state = self.state();
             let superblock = &state.superblock;
             unsettled.renamed = Some(state.renamed).filter(|slot| *slot != NO_SLOT);
-            (superblock.seq, superblock.clean || !state.read_only)
+            (
+                superblock.seq,
+                superblock.clean || !state.superblock.read_only,
+            )
         };
         if is_recovered {
             return Ok(unsettled);

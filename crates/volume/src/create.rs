@@ -41,9 +41,9 @@ impl<D: Device> Volume<'_, D> {
     pub async fn create(&self, name: &str, options: &CreateOptions) -> Result<File, Error> {
         let name = NameRef::new(name)?;
         let mut turn = self.turn_to_change().await?;
-        let slot = match self.search(name, &[]).await? {
+        let free = match self.search(name, &[]).await? {
             Search::Found(_) => return Err(Error::Exists),
-            Search::Absent(free) => free.ok_or(Error::TableFull)?.slot,
+            Search::Absent(free) => free,
         };
         let shape = self.shape();
         {
@@ -60,6 +60,10 @@ impl<D: Device> Volume<'_, D> {
         if want > shape.unit_count() {
             return Err(Error::NoSpace);
         }
+        let slot = match free {
+            Some(free) => free.slot,
+            None => self.make_room(turn.slot.lend(), name, None).await?.slot,
+        };
         let mut old = Slot::EMPTY;
         let loaded = self.load_slot(turn.slot.lend(), slot, &mut old).await?;
         if old.state != SlotState::Free {
@@ -135,7 +139,7 @@ impl<D: Device> Volume<'_, D> {
     }
 
     async fn open_as(&self, name: &str, writable: bool) -> Result<File, Error> {
-        if writable && self.state().read_only {
+        if writable && self.state().superblock.read_only {
             return Err(Error::ReadOnly);
         }
         let name = NameRef::new(name)?;

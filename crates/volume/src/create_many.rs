@@ -13,6 +13,7 @@ use crate::order::{Mutation, Order};
 use crate::slot::{self, ATTRIBUTE_CHECKSUMS, Slot, State as SlotState};
 use crate::steps::Step;
 use crate::superblock::{Operation, Run, Runs, Slots};
+use crate::token::SlotNode;
 use crate::{Error, Volume, bitmap};
 
 /// A gap between two files on the device that is written rather than skipped, in bytes.
@@ -66,7 +67,7 @@ impl<D: Device> Volume<'_, D> {
     /// Those of [`Volume::create`] for the first file; a later one with an error ends the batch
     /// before it.
     pub async fn create_many(&self, files: &[NewFile<'_>], checksums: bool) -> Result<Made, Error> {
-        let turn = self.turn_to_change().await?;
+        let mut turn = self.turn_to_change().await?;
         if checksums && !self.state().superblock.checksums {
             return Err(Error::Unsupported);
         }
@@ -74,8 +75,9 @@ impl<D: Device> Volume<'_, D> {
         let mut slots = Slots::default();
         for (index, file) in files.iter().enumerate() {
             let earlier = files.get(..index).unwrap_or_default();
-            let found = self.place_for(file, earlier, &slots, checksums).await;
-            let place = match found {
+            let node = turn.slot.lend();
+            let found = self.place_for(node, file, earlier, &slots, checksums);
+            let place = match found.await {
                 Ok(Some(place)) => place,
                 Err(error) if index == 0 => return Err(error),
                 Ok(None) | Err(_) => break,
@@ -105,8 +107,10 @@ impl<D: Device> Volume<'_, D> {
     }
 
     /// A free slot for `file`; `None` if the file is too long, or has the name of an `earlier` one.
+    /// Only for the first file another one is moved: that is an operation of its own, before this one.
     async fn place_for(
         &self,
+        node: SlotNode<'_>,
         file: &NewFile<'_>,
         earlier: &[NewFile<'_>],
         taken: &Slots,
@@ -119,7 +123,9 @@ impl<D: Device> Volume<'_, D> {
         }
         let FreeSlot { slot, seq, last_op } = match self.search(name, taken.as_slice()).await? {
             Search::Found(_) => return Err(Error::Exists),
-            Search::Absent(free) => free.ok_or(Error::TableFull)?,
+            Search::Absent(Some(free)) => free,
+            Search::Absent(None) if earlier.is_empty() => self.make_room(node, name, None).await?,
+            Search::Absent(None) => return Err(Error::TableFull),
         };
         let (shape, newest) = {
             let state = self.state();

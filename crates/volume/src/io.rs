@@ -65,6 +65,8 @@ pub(crate) struct State<'a, D> {
     /// The old slot of a rename that has happened, which recovery would free and a reader leaves out; or [`NO_SLOT`].
     pub renamed: u32,
     pub cached_group: u32,
+    /// Files that were moved to another slot to make room, modulo 256.
+    pub moves: u8,
     /// A metadata operation has the nodes.
     pub busy: bool,
     /// Another operation waits for them.
@@ -72,7 +74,6 @@ pub(crate) struct State<'a, D> {
     /// The current operation has written; if it does not finish, the volume has failed.
     pub changing: bool,
     pub failed: bool,
-    pub read_only: bool,
     /// Both members of the pair that was loaded last are valid.
     pub both: bool,
     /// A write has completed since the last flush was submitted.
@@ -277,10 +278,10 @@ impl<'v, 'a, D: Device> Future for Enter<'v, 'a, D> {
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Self::Output> {
         let volume = self.volume;
         let mut state = volume.state();
-        if state.read_only && self.to_change {
+        if state.superblock.read_only && self.to_change {
             return Poll::Ready(Err(Error::ReadOnly));
         }
-        if state.failed && !state.read_only {
+        if state.failed && !state.superblock.read_only {
             return Poll::Ready(Err(Error::NeedsMount));
         }
         // A request of a dropped operation may still be outstanding.

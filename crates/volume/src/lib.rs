@@ -57,6 +57,7 @@ mod pair;
 mod provide;
 mod recover;
 mod release;
+mod relocate;
 mod remove;
 mod rename;
 mod repair;

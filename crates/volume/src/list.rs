@@ -113,8 +113,10 @@ impl<D: Device> Volume<'_, D> {
     }
 
     /// Calls `each` with the files whose slot is `from` or later, in the order of the slots, until it
-    /// returns false. Changes made in the meantime are seen or not. `each` may ask
-    /// [`Volume::is_being_written`], and must not use the volume otherwise.
+    /// returns false. Changes made in the meantime are seen or not, and a file that is moved in the
+    /// meantime to make room for another name is seen once, twice or not at all: see
+    /// [`Volume::moves`]. `each` may ask [`Volume::is_being_written`], and must not use the volume
+    /// otherwise.
     ///
     /// # Errors
     /// [`Error::Corrupt`] names a damaged slot: continue with the next one. [`Error::NeedsMount`],
@@ -144,6 +146,12 @@ impl<D: Device> Volume<'_, D> {
             slot += count;
         }
         Ok(())
+    }
+
+    /// How many files were moved to another slot, to make room for other names, since the volume was
+    /// mounted, modulo 256. While a list is read in several calls this tells whether it may lack a file.
+    pub fn moves(&self) -> u8 {
+        self.state().moves
     }
 
     /// Whether the file in this slot is open for writing.
@@ -225,12 +233,13 @@ impl<D: Device> Volume<'_, D> {
         name: &str,
         mut each: impl FnMut(Extent, bool) -> bool,
     ) -> Result<(), Error> {
-        let entry = self.find(name).await?;
+        let wanted = NameRef::new(name)?;
         let mut turn = self.turn().await?;
+        let Search::Found(found) = self.search(wanted, &[]).await? else {
+            return Err(Error::NotFound);
+        };
         let mut header = Slot::EMPTY;
-        let loaded = self
-            .load_slot(turn.slot.lend(), entry.slot, &mut header)
-            .await?;
+        let loaded = self.load_found(turn.slot.lend(), found, &mut header)?;
         let mut unit = 0;
         // Each iteration passes at least one extent.
         'all: while unit < header.alloc_units {
@@ -290,7 +299,7 @@ impl<D: Device> Volume<'_, D> {
             label: superblock.label,
             mount_count: superblock.mount_count,
             checksums: superblock.checksums,
-            read_only: state.read_only,
+            read_only: state.superblock.read_only,
             needs_mount: state.failed,
             clean: superblock.clean,
         }

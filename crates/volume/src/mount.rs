@@ -140,7 +140,10 @@ impl<'a, D: Device> Volume<'a, D> {
         }
         let volume = Self::from_state(State {
             device,
-            superblock: *superblock,
+            superblock: Superblock {
+                read_only,
+                ..*superblock
+            },
             files,
             nodes: memory,
             io: Io::Idle,
@@ -151,12 +154,12 @@ impl<'a, D: Device> Volume<'a, D> {
             cached_slot: NO_SLOT,
             renamed: NO_SLOT,
             cached_group: NO_GROUP,
+            moves: 0,
             busy: false,
             wanted: false,
             both: false,
             changing: false,
             failed: false,
-            read_only,
             // What was in the device's cache when the program started is not known to be durable.
             unflushed: true,
             #[cfg(feature = "mutations")]
@@ -198,7 +201,7 @@ impl<'a, D: Device> Volume<'a, D> {
         let turn = self.turn().await?;
         let clean = {
             let state = self.state();
-            state.read_only || state.superblock.clean
+            state.superblock.read_only || state.superblock.clean
         };
         self.perform(|state| {
             state.order(Order::NodesBeforeClean);

@@ -150,7 +150,7 @@ impl<D: Device> State<'_, D> {
     pub(crate) fn check_age(&self, which: usize) -> Result<(), Error> {
         let bytes = self.node(which);
         let newer = get_u64(bytes, node::LAST_OP) > self.superblock.seq;
-        if self.read_only {
+        if self.superblock.read_only {
             Ok(())
         } else if newer {
             Err(Error::StaleSuperblock)

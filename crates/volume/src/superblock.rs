@@ -130,7 +130,7 @@ pub(crate) struct Superblock {
     pub mount_count: u32,
     /// Files may have checksums.
     pub checksums: bool,
-    /// It has unknown features that only a reader may ignore. Such a volume is never written.
+    /// It has unknown features that only a reader may ignore, and is never written; or it was mounted to be read.
     pub read_only: bool,
     pub compat_features: u32,
     pub group_hint: u32,

@@ -131,6 +131,8 @@ pub struct Oracle {
     pub next_incarnation: u64,
     /// Sizes that the volume may have; empty until it is resized.
     pub volume_bytes: Vec<u64>,
+    /// Files that no operation names, which are all there at any time; 0: not counted.
+    pub fillers: usize,
 }
 
 /// A file that a volume shows.

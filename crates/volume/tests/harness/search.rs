@@ -203,7 +203,9 @@ impl Search {
         });
         let (filler, found): (Vec<Found>, Vec<Found>) = found
             .filter(|found| found.name != PROBE)
-            .partition(|found| found.name == FILLER);
+            .partition(|found| found.name.starts_with(FILLER));
+        self.counted(filler.iter().map(|filler| filler.name.as_str()))
+            .map_err(|reason| format!("by the independent reader: {reason}"))?;
         for filler in filler {
             let right = |(at, is): (u64, &u8)| *is == byte(filler.incarnation, at, 0);
             if !(0..).zip(&filler.data[0].1).all(right) {
@@ -237,12 +239,27 @@ impl Search {
     }
 
     fn shown<D: Device>(&self, volume: &Volume<'_, D>) -> Result<(), String> {
-        let found = list(volume).map_err(|error| format!("reading: {error}"))?;
+        let mut fillers = Vec::new();
+        let found = list_with(volume, &mut fillers).map_err(|error| format!("reading: {error}"))?;
+        self.counted(fillers.iter().map(String::as_str))?;
         self.oracle.check(&found)
+    }
+
+    /// Whether every filler is there, once: one that is moved to make room has one place at any time.
+    fn counted<'n>(&self, fillers: impl Iterator<Item = &'n str>) -> Result<(), String> {
+        let mut names: Vec<&str> = fillers.collect();
+        let all = names.len();
+        names.sort_unstable();
+        names.dedup();
+        let wanted = self.oracle.fillers;
+        if wanted > 0 && (all, names.len()) != (wanted, wanted) {
+            return Err(format!("{all} untouched files, not {wanted}: {names:?}"));
+        }
+        Ok(())
     }
 }
 
-/// The file that fragments the others, which no operation touches.
+/// The file that fragments the others, and how the names of others begin that no operation touches.
 pub const FILLER: &str = "filler";
 
 /// A file that is made after a mount, to see that this works.
@@ -313,18 +330,30 @@ pub fn mount<D: Device>(
     )
 }
 
-/// Every file with its bytes, read through the volume. The filler is left out.
+/// Every file with its bytes, read through the volume. The fillers are left out.
 pub fn list<D: Device>(volume: &Volume<'_, D>) -> Result<Vec<Found>, Error> {
+    list_with(volume, &mut Vec::new())
+}
+
+/// The same, with the names of the fillers.
+fn list_with<D: Device>(
+    volume: &Volume<'_, D>,
+    fillers: &mut Vec<String>,
+) -> Result<Vec<Found>, Error> {
     let mut found = Vec::new();
     let mut from = 0;
     while let Some(entry) = blocking::run(volume, volume.next_file(from))? {
         from = entry.slot + 1;
-        if [FILLER, PROBE].contains(&entry.name.as_str()) {
+        if entry.name.as_str() == PROBE {
             continue;
         }
         let known = blocking::run(volume, volume.find(entry.name.as_str()))?;
         if known != entry {
             return Err(Error::NotFound);
+        }
+        if entry.name.as_str().starts_with(FILLER) {
+            fillers.push(entry.name.as_str().to_owned());
+            continue;
         }
         found.push(Found {
             name: entry.name.as_str().to_string(),

@@ -9,6 +9,7 @@ use block::Device;
 use crash::{Config, Medium};
 use straightway_volume::{CreateOptions, FormatOptions, OpenFile, Volume, blocking};
 
+use super::independent::crc32c;
 use super::ops::Op;
 use super::oracle::{Live, NAMES, Oracle, bytes};
 pub use super::runner::Start;
@@ -85,6 +86,53 @@ pub fn fragmented(unit_bytes: u64, extents: u64) -> (Medium, Oracle) {
     };
     oracle.files[0].now = Some(live);
     (disk.current(), oracle)
+}
+
+/// A volume with 16 slots whose first bucket is full of files that may also be in the second one, which has
+/// three free slots. So `a0` and `b1`, which belong only to the first one, take a slot only if another file moves.
+pub fn crowded() -> Start {
+    let medium = empty(16, 512, 40);
+    let disk = medium.open(Config::default());
+    let mut files: [OpenFile; 2] = Default::default();
+    let volume = mount(disk.clone(), NODE, &mut files, Mutation::None).unwrap();
+    let of_buckets = |first, second| {
+        let names = (0..).map(|number| format!("{FILLER} {number}"));
+        names.filter(move |name| {
+            let hash = crc32c(name.as_bytes());
+            (hash & 1, hash >> 16 & 1) == (first, second)
+        })
+    };
+    let second: Vec<String> = of_buckets(1, 1).take(8).collect();
+    for (name, tag) in second
+        .iter()
+        .cloned()
+        .chain(of_buckets(0, 1).take(8))
+        .zip(0..)
+    {
+        let app_tag = u64::MAX - tag;
+        let options = CreateOptions {
+            app_tag,
+            ..CreateOptions::default()
+        };
+        let file = blocking::run(&volume, volume.create(&name, &options)).unwrap();
+        append(&volume, file, &bytes(app_tag, 0, 512));
+        blocking::run(&volume, volume.close(file)).unwrap();
+    }
+    for name in second.iter().take(3) {
+        blocking::run(&volume, volume.remove(name)).unwrap();
+    }
+    let unmounted = volume.unmount();
+    unmounted.result.unwrap();
+    unmounted.memory.into_iter().flatten().for_each(free);
+    Start {
+        name: "a full bucket",
+        medium: disk.current(),
+        oracle: Oracle {
+            fillers: 13,
+            ..Oracle::default()
+        },
+        prefix: Vec::new(),
+    }
 }
 
 fn append<D: Device>(volume: &Volume<'_, D>, file: straightway_volume::File, data: &[u8]) {

@@ -7,6 +7,7 @@ mod checksums;
 mod discard;
 mod files;
 mod format;
+mod full;
 mod many;
 mod reservations;
 mod resize;

@@ -9,6 +9,7 @@ mod bit_rot;
 mod crash;
 mod faults;
 mod fuzz;
+mod moves;
 mod mutations;
 mod owners;
 mod regressions;

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Moving a file to another slot: under a new name, or under its own to make room for another file.
+//! `FORMAT.md`, "Names" and "Operations".
+
+use block::Device;
+
+use crate::io::{NO_GROUP, SPARE, WORK};
+use crate::layout::BUCKET_SLOTS;
+use crate::lookup::FreeSlot;
+use crate::name::NameRef;
+use crate::order::Order;
+use crate::pair::has_numbers;
+use crate::slot::{self, Slot, State as SlotState};
+use crate::superblock::Operation;
+use crate::token::SlotNode;
+use crate::{Error, Volume, error::Node};
+
+/// No bucket; no volume has this many.
+const NO_BUCKET: u32 = u32::MAX;
+
+impl<D: Device> Volume<'_, D> {
+    /// A free slot for `name`, both of whose buckets are full: moves the first of their files whose
+    /// other bucket has a free slot there. A file that is open stays, as does the one in slot `kept`.
+    ///
+    /// # Errors
+    /// [`Error::TableFull`] if none can move, [`Error::Corrupt`], a device's error.
+    pub(crate) async fn make_room(
+        &self,
+        mut node: SlotNode<'_>,
+        name: NameRef<'_>,
+        kept: Option<u32>,
+    ) -> Result<FreeSlot, Error> {
+        let buckets = name.buckets(&self.shape());
+        let mut others = [NO_BUCKET; 2 * BUCKET_SLOTS as usize];
+        for (bucket, others) in buckets.iter().zip(others.chunks_mut(BUCKET_SLOTS as usize)) {
+            self.other_buckets(*bucket, kept, others).await?;
+        }
+        for (index, &other) in (0..).zip(&others) {
+            let mut before = others.iter().take(index as usize);
+            if other == NO_BUCKET || before.any(|&before| before == other) {
+                continue;
+            }
+            let Some(to) = self.free_in_bucket(other).await? else {
+                continue;
+            };
+            let [first, second] = buckets;
+            let bucket = if index < BUCKET_SLOTS { first } else { second };
+            let from = bucket * BUCKET_SLOTS + index % BUCKET_SLOTS;
+            let freed = self.relocate(node.lend(), from, to, None).await?;
+            let mut state = self.state();
+            // The move is complete: a failure of what follows changes nothing.
+            state.changing = false;
+            state.moves = state.moves.wrapping_add(1);
+            return Ok(FreeSlot {
+                slot: from,
+                seq: freed.seq,
+                last_op: freed.last_op,
+            });
+        }
+        Err(Error::TableFull)
+    }
+
+    /// The other bucket of each file in `bucket` that may move.
+    async fn other_buckets(
+        &self,
+        bucket: u32,
+        kept: Option<u32>,
+        others: &mut [u32],
+    ) -> Result<(), Error> {
+        let shape = self.shape();
+        let base = bucket * BUCKET_SLOTS;
+        let mut first = 0;
+        while first < BUCKET_SLOTS {
+            let slot = base + first;
+            let count = self.read_slots(slot, BUCKET_SLOTS - first).await?;
+            for index in 0..count {
+                let seen = self.slot_in_run(slot, index, |found, bytes| {
+                    let is_live = found.state == SlotState::Live && has_numbers(found.seq);
+                    let name = slot::name(bytes).filter(|_| is_live)?;
+                    match name.buckets(&shape) {
+                        [one, two] if one == bucket && two != bucket => Some(two),
+                        [one, two] if two == bucket && one != bucket => Some(one),
+                        _ => None,
+                    }
+                })?;
+                let slot = slot + index;
+                let is_open = |open: &crate::file::OpenFile| open.slot == Some(slot);
+                let stays = kept == Some(slot) || self.state().files.iter().any(is_open);
+                let place = others.get_mut((first + index) as usize);
+                if let (Some(place), Some(Some(other)), false) = (place, seen, stays) {
+                    *place = other;
+                }
+            }
+            first += count;
+        }
+        Ok(())
+    }
+
+    /// The first free slot of a bucket, unless a slot of it is damaged: a name that may be in that one is not
+    /// found in the bucket.
+    async fn free_in_bucket(&self, bucket: u32) -> Result<Option<u32>, Error> {
+        let base = bucket * BUCKET_SLOTS;
+        let mut slot = base;
+        let mut free = None;
+        while slot < base + BUCKET_SLOTS {
+            let count = self.read_slots(slot, base + BUCKET_SLOTS - slot).await?;
+            for index in 0..count {
+                let is_free = |found: &Slot, _: &[u8]| {
+                    found.state == SlotState::Free && has_numbers(found.seq)
+                };
+                match self.slot_in_run(slot, index, is_free) {
+                    Ok(Some(true)) => free = free.or(Some(slot + index)),
+                    Ok(Some(false)) => {}
+                    Ok(None) | Err(Error::Corrupt(_)) => return Ok(None),
+                    Err(error) => return Err(error),
+                }
+            }
+            slot += count;
+        }
+        Ok(free)
+    }
+
+    /// Moves the file in slot `from` to the free slot `to`, under `name` if that is given. Returns the header of the slot that
+    /// became free.
+    pub(crate) async fn relocate(
+        &self,
+        mut node: SlotNode<'_>,
+        from: u32,
+        to: u32,
+        name: Option<NameRef<'_>>,
+    ) -> Result<Slot, Error> {
+        let mut target = Slot::EMPTY;
+        self.load_slot(node.lend(), to, &mut target).await?;
+        if target.state != SlotState::Free {
+            return Err(Error::from(Node::Slot(to)));
+        }
+        let mut source = Slot::EMPTY;
+        let loaded = self.load_slot(node.lend(), from, &mut source).await?;
+        let op_seq = self.state().superblock.seq + 1;
+        let mut moved = Slot {
+            seq: target.seq,
+            last_op: op_seq,
+            index: to,
+            ..source
+        };
+        let mut freed = Slot::free(from, source.seq, op_seq);
+        self.perform(|state| {
+            state.order(Order::NodesBeforeRename);
+            state.put_superblock(SPARE, &Operation::Rename { from, to }, false);
+            // The record is durable before the new name: otherwise both names could stay.
+            state.order(Order::RenameBeforeName);
+            if let Some(name) = name {
+                slot::set_name(state.slot_mut(loaded), name);
+            }
+            state.put_slot(loaded, &mut moved, false);
+            // The new name is durable before the old one is removed: otherwise both could be lost.
+            state.order(Order::NameBeforeOld);
+            state.cached_group = NO_GROUP;
+            state.put_slot_from(WORK, &mut freed, false);
+        })
+        .await?;
+        // The other member, as closing a file leaves it: either may rot. The first one is durable, and
+        // recovery would also free the old slot, so no barrier is needed.
+        self.perform(|state| state.put_slot(loaded, &mut moved, false))
+            .await?;
+        Ok(freed)
+    }
+}

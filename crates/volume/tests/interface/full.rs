@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A table of slots that fills up: how many files it takes, and that all of them stay whole.
+
+use crate::support::{buffer, files, filled, free, make, memory, mount};
+use block::RamDisk;
+use straightway_volume::{
+    CreateOptions, Error, FormatOptions, NewFile, OpenFile, Volume, blocking,
+};
+
+type Disk = RamDisk<Vec<u8>, 8>;
+type Mounted<'a> = Volume<'a, Disk>;
+
+const SLOTS: u32 = 1024;
+
+fn with_volume(slots: u32, body: impl FnOnce(&Mounted<'_>)) -> Vec<u8> {
+    let options = FormatOptions {
+        unit_bytes: Some(512),
+        node_bytes: Some(512),
+        slots: Some(slots),
+        checksums: true,
+        uuid: [7; 16],
+        ..FormatOptions::default()
+    };
+    let mut disk = RamDisk::new(vec![0xa5; 4 << 20], 9).unwrap();
+    make(&mut disk, &options);
+    let mut files = files();
+    let volume = mounted(disk, &mut files);
+    body(&volume);
+    assert_eq!(findings(&volume), []);
+    let unmounted = volume.unmount();
+    unmounted.result.unwrap();
+    unmounted.memory.into_iter().flatten().for_each(free);
+    let mut disk = unmounted.device;
+    let outcome = block::blocking::read(&mut disk, 0, buffer(4 << 20));
+    let bytes = outcome.buffer.to_vec();
+    free(outcome.buffer);
+    bytes
+}
+
+fn mounted(disk: Disk, files: &mut [OpenFile]) -> Mounted<'_> {
+    mount(disk, memory(512, 7), files, false)
+        .map_err(|e| e.0)
+        .unwrap()
+}
+
+fn findings(volume: &Mounted<'_>) -> Vec<straightway_volume::Finding> {
+    let mut findings = Vec::new();
+    let mut scratch = vec![0; 4096];
+    let mut report = |finding| findings.push(finding);
+    blocking::run(volume, volume.check(&mut scratch, &mut report)).unwrap();
+    findings
+}
+
+fn name(number: usize) -> String {
+    format!("photo{number:05}.jpg")
+}
+
+fn create(volume: &Mounted<'_>, number: usize) -> Result<(), Error> {
+    let options = CreateOptions {
+        app_tag: number as u64,
+        ..CreateOptions::default()
+    };
+    let file = blocking::run(volume, volume.create(&name(number), &options))?;
+    let data = name(number).into_bytes();
+    let outcome = blocking::append(volume, file, filled(&data, 512), data.len());
+    free(outcome.buffer);
+    outcome.result?;
+    blocking::run(volume, volume.close(file))
+}
+
+fn whole(volume: &Mounted<'_>, number: usize) {
+    let entry = blocking::run(volume, volume.find(&name(number))).unwrap();
+    assert_eq!(entry.app_tag, number as u64);
+    let file = blocking::run(volume, volume.open(&name(number))).unwrap();
+    let outcome = blocking::read(volume, file, 0, buffer(512));
+    outcome.result.unwrap();
+    assert!(outcome.buffer.starts_with(name(number).as_bytes()));
+    free(outcome.buffer);
+    blocking::run(volume, volume.close(file)).unwrap();
+}
+
+#[test]
+fn a_table_of_1024_slots_takes_more_than_nine_tenths() {
+    with_volume(SLOTS, |volume| {
+        let mut first_move = None;
+        let refused = (0..SLOTS as usize).find(|number| {
+            let result = create(volume, *number);
+            if volume.moves() > 0 {
+                first_move.get_or_insert(*number);
+            }
+            result.is_err()
+        });
+        let made = refused.unwrap_or(SLOTS as usize);
+        let moves = volume.moves();
+        println!("{made} of {SLOTS} slots; {moves} files moved, first for name {first_move:?}");
+        assert!(made >= 950 && first_move < Some(900), "{made} files");
+        assert_eq!(create(volume, made), Err(Error::TableFull));
+        (0..made).for_each(|number| whole(volume, number));
+        let mut seen = vec![0; made];
+        blocking::run(
+            volume,
+            volume.files(0, |entry| {
+                seen[entry.app_tag as usize] += 1;
+                true
+            }),
+        )
+        .unwrap();
+        assert!(seen.iter().all(|times| *times == 1));
+    });
+}
+
+#[test]
+fn batches_fill_a_table_as_far() {
+    with_volume(SLOTS, |volume| {
+        let names: Vec<String> = (0..SLOTS as usize).map(name).collect();
+        let new = |number: usize| NewFile {
+            name: &names[number],
+            data: names[number].as_bytes(),
+            mtime_ns: 0,
+            app_tag: number as u64,
+        };
+        let all: Vec<NewFile<'_>> = (0..names.len()).map(new).collect();
+        let mut made = 0;
+        let refused = loop {
+            match blocking::run(volume, volume.create_many(&all[made..], true)) {
+                Ok(batch) => made += batch.files,
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(refused, Error::TableFull);
+        assert!(made >= 950, "{made} files");
+        (0..made).for_each(|number| whole(volume, number));
+    });
+}
+
+/// After a move, and after a rename, either copy of the slot may rot: as after closing the file.
+#[test]
+fn what_moved_has_two_copies_and_keeps_its_reservation() {
+    let bytes = with_volume(64, |volume| {
+        // Files with a reservation that was kept when they were closed.
+        for number in 0..60 {
+            let options = CreateOptions {
+                reserve_bytes: 1024,
+                ..CreateOptions::default()
+            };
+            let made = blocking::run(volume, volume.create(&name(number), &options));
+            if let Ok(file) = made {
+                blocking::run(volume, volume.close_keeping(file, 1024)).unwrap();
+            }
+        }
+        assert!(volume.moves() > 0);
+        blocking::run(volume, volume.rename(&name(0), "renamed")).unwrap();
+        let reserved = || {
+            let mut units = 0;
+            let each = |entry: straightway_volume::Entry| {
+                units += entry.allocated_bytes / 512;
+                true
+            };
+            blocking::run(volume, volume.files(0, each)).unwrap();
+            units
+        };
+        let before = reserved();
+        blocking::run(volume, volume.reclaim_all()).unwrap();
+        assert_eq!(reserved(), before);
+    });
+    // Every member B is lost, then every member A.
+    let disk = RamDisk::<Vec<u8>, 8>::new(bytes.clone(), 9).unwrap();
+    let mut table = files();
+    let volume = mounted(disk, &mut table);
+    let shape = volume.status().shape;
+    volume.abandon().memory.into_iter().flatten().for_each(free);
+    let mut known = None;
+    for from in [shape.slots_a(), shape.slots_b()] {
+        let mut bytes = bytes.clone();
+        for slot in 0..64 {
+            bytes[from as usize + slot * 512 + 30] ^= 1;
+        }
+        let mut table = files();
+        let volume = mounted(RamDisk::new(bytes, 9).unwrap(), &mut table);
+        let mut names = Vec::new();
+        let each = |entry: straightway_volume::Entry| {
+            names.push(entry.name.as_str().to_owned());
+            true
+        };
+        blocking::run(&volume, volume.files(0, each)).unwrap();
+        // The slot that the rename left is free in one copy only.
+        names.retain(|other| *other != name(0));
+        names.sort();
+        assert!(names.contains(&"renamed".to_owned()), "{names:?}");
+        known.get_or_insert(names.clone());
+        assert_eq!(known.as_ref(), Some(&names));
+        volume.abandon().memory.into_iter().flatten().for_each(free);
+    }
+}
