@@ -32,6 +32,7 @@ public:
     std::function<void(const Request&)> finished;
 
     bool idle() const { return open_ == 0 && !offered_; }
+    unsigned under_way() const { return open_; }
     uint64_t now() const { return now_; }
     uint64_t words = 0;
 

@@ -11,7 +11,6 @@ import contextlib
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -20,6 +19,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 import benches  # noqa: E402
 sys.path.insert(0, str(ROOT / "tools"))
 from scripted import lab_run, own_guest  # noqa: E402
+from servers import running, told  # noqa: E402
 from suites import deal  # noqa: E402
 
 BAD_BYTE = 20 << 20
@@ -99,26 +99,19 @@ rc 0 e2fsck -fn $D
 def served(folder):
     """The server processes of the disks, and the options of lab/run for their sockets."""
     servers, options = [], ["--cpus", "2", "--no-iommu"]
-    try:
+    with contextlib.ExitStack() as stack:
         for name, (parameters, _, more) in DISKS.items():
             program = benches.build(f"vhost_user_{name}", "virtio_sim", "virtio/vhost_user.cpp",
                                         {"Requests": 1, "Queues": 2, "BlockSizeLog2": 9, "Disks": 1, "Sata": 0} | parameters, fast=True,
                                         core="virtio_sim", level="-O1", shared=True)
             socket = folder / name
-            with open(folder / f"{name}.log", "w") as file:
-                words = [program, socket, *([str(BAD_BYTE)] if more == BAD else [])]
-                servers.append(subprocess.Popen(words, stdout=file, stderr=file))
-            while not socket.is_socket():
-                assert servers[-1].poll() is None, (folder / f"{name}.log").read_text()
-                time.sleep(0.05)
+            servers.append(stack.enter_context(running(folder / f"{name}.log", program, socket, *([BAD_BYTE] if more == BAD else []))))
+            servers[-1].until(socket.is_socket)
             options += ["--vhost-user", str(socket)]
-        yield servers, options
-        for name, server in zip(DISKS, servers):
-            assert server.wait(60) == 0, f"{name}: {(folder / f'{name}.log').read_text()}"
-    finally:
-        for server in servers:
-            server.kill()
-            server.wait()
+        with told(*servers):
+            yield servers, options
+            for server in servers:
+                assert server.process.wait(60) == 0
 
 
 def nodes():
@@ -153,7 +146,7 @@ def test_a_power_cut(tmp_path):
                     break
             assert min(durable.values()) >= FILES, f"{durable}: {(tmp_path / 'errors').read_text()}"
             for server in servers:
-                server.send_signal(signal.SIGUSR1)
+                server.process.send_signal(signal.SIGUSR1)
             guest.terminate()
             # Some more files may have become durable before the cut; the last line can be incomplete.
             for line in guest.stdout.read().splitlines(keepends=True):

@@ -9,9 +9,11 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <fstream>
 
 #include "aoe_machine.hpp"
+#include "asked.hpp"
 
 namespace straightway::aoe {
 
@@ -23,9 +25,12 @@ public:
         unlink(path.c_str());
         if (socket_ < 0 || bind(socket_, reinterpret_cast<sockaddr*>(&own), sizeof own) != 0) fail("the socket cannot be bound");
     }
-    // A frame is lost if the guest does not exist yet or any more, or if its queue is full.
+    // A frame is lost if the guest does not exist yet or any more. With a full queue it waits, as it would in a switch with flow control:
+    // a guest that does not run for a while is not a network that loses frames.
     void send(const Bytes& frame) {
-        sendto(socket_, frame.data(), frame.size(), MSG_DONTWAIT, reinterpret_cast<sockaddr*>(&peer_), sizeof peer_);
+        while (sendto(socket_, frame.data(), frame.size(), MSG_DONTWAIT, reinterpret_cast<sockaddr*>(&peer_), sizeof peer_) < 0 &&
+               (errno == EAGAIN || errno == ENOBUFS || errno == EINTR))
+            usleep(1000);
     }
     bool receive(Bytes& frame) {
         frame.resize(10000);
@@ -65,6 +70,7 @@ inline int serve(const char* path, unsigned slot) {
     machine.disk->bad_reads = machine.disk->bad_writes = {kBadBlock};
     machine.top->slot = slot;
     Wire wire(path);
+    answer_when_asked();
     std::printf("serving\n");
     unsigned skip = 0, quiet = 0, most = 0, queries = 0;
     bool away = false, leave = false, leave_long = false;
@@ -76,6 +82,13 @@ inline int serve(const char* path, unsigned slot) {
         leave_long |= alone && answer.lba() == kServedBlocks - 2;
     };
     for (Bytes frame;;) {
+        doing = quiet > 500 ? "waits for a frame" : "works";
+        if (asked) {
+            asked = 0;
+            std::printf("%llu cycles, %s, %zu frames not taken yet, sending %u, %u requests at the disk, quiet for %u cycles\n", (unsigned long long)machine.now,
+                        away ? "away" : skip ? "away for some requests" : "here", machine.t_rx.frames.size(), machine.top->t_tx_valid,
+                        machine.disk->under_way(), quiet);
+        }
         if (quiet > 500) wire.wait(1000);
         while (wire.receive(frame)) {
             quiet = 0;
@@ -104,12 +117,12 @@ inline int serve(const char* path, unsigned slot) {
 }
 
 class Attached {
-    // Five seconds: six attempts are made before a guest that does not run at all is taken for gone.
-    static constexpr unsigned kPatience = 2500;
+    // Of two milliseconds: a minute. No frame is lost on the way to a target that runs, so this is for one that does not answer at all.
+    static constexpr unsigned kPatience = 30000;
 
 public:
     Attached(const char* path) : machine_(DeviceModel(), 8, 0, 1), wire_(path) {
-        machine_.i_tx.deliver = [this](const Bytes& bytes) { wire_.send(bytes), moved_ = true; };
+        machine_.i_tx.deliver = [this](const Bytes& bytes) { wire_.send(bytes), moved_ = true, ++sent_; };
         machine_.host->source = [this](Request& request) {
             if (wanted_.empty()) return false;
             request = std::move(wanted_.front());
@@ -119,20 +132,28 @@ public:
         machine_.host->finished = [this](const Request& request) { ended_.push_back(request), moved_ = true; };
     }
     // A guest under emulation is slow, and its machine may be busy: while nothing moves, two milliseconds are four cycles. After so
-    // many of them a frame is taken for lost: the time until the core sends the next one is skipped.
+    // many of them a frame is taken for lost: the time until the core sends the next one is skipped. The shape's ticks must be so long that
+    // no attempt ends while the frames of all slots move.
     unsigned patience = kPatience;
     bool hurry = true;
     template <class Condition>
     void until(Condition condition) {
         Bytes frame;
+        bool skips = false;
         for (unsigned still = 0, turn = 0, silent = 0; !condition(); ++still) {
+            if (asked) tell(silent);
             if (++turn % 32 == 0 || still > 60)
-                while (wire_.receive(frame)) machine_.i_rx.frames.emplace_back(frame, false);
+                while (wire_.receive(frame)) machine_.i_rx.frames.emplace_back(frame, false), ++received_;
             machine_.cycle();
             moved_ |= !machine_.i_rx.frames.empty() || machine_.top->i_tx_valid || machine_.top->write_valid || machine_.top->read_valid;
-            if (moved_) still = silent = 0;
+            if (moved_) still = silent = 0, skips = false;
             moved_ = false;
-            if (!hurry && silent < patience && still > 60 && still % 4 == 0) wire_.wait(2), ++silent;
+            if (!hurry && !skips && still > 60 && still % 4 == 0) {
+                wire_.wait(2);
+                skips = ++silent == patience;
+                // The core takes only the answer to its last question, and one may need longer than the last few did.
+                if (skips && patience < kPatience) patience *= 2;
+            }
         }
     }
     void until_ready() { until([&] { return machine_.top->ready; }); }
@@ -141,7 +162,7 @@ public:
         hurry = true;
         until([&] { return machine_.top->i_tx_valid; });
         hurry = false;
-        patience = 250;
+        patience = 250;  // half a second, then twice as long each time
         until_ready();
         patience = kPatience;
     }
@@ -158,6 +179,15 @@ public:
     uint64_t agains() const { return machine_.agains; }
 
 private:
+    // What a test prints when it is stuck.
+    void tell(unsigned silent) {
+        asked = 0;
+        std::printf("%llu cycles, target %s, %zu requests to send, %u under way, %zu ended; %llu frames sent, %llu again, %llu received; silent %u of %u%s\n",
+                    (unsigned long long)machine_.now, ready() ? "up" : "down", wanted_.size(), machine_.host->under_way(), ended_.size(),
+                    (unsigned long long)sent_, (unsigned long long)agains(), (unsigned long long)received_, silent, patience, hurry ? ", hurries" : "");
+    }
+
+    uint64_t sent_ = 0, received_ = 0;
     Machine machine_;
     Wire wire_;
     std::deque<Request> wanted_;
@@ -171,8 +201,11 @@ inline void wait_for(const std::string& path) {
 
 // Writes and reads a target in a guest. Between PATH.kill and PATH.killed the guest ends it, and starts it again after PATH.start.
 inline int attach(const std::string& path) {
+    answer_when_asked();
     Attached disk(path.c_str());
+    doing = "waits for attach.begin";
     wait_for(path + ".begin");
+    doing = "looks for the target";
     disk.find();
     std::printf("blocks %llu\n", (unsigned long long)disk.blocks());
     Random random(1);
@@ -196,21 +229,28 @@ inline int attach(const std::string& path) {
         }
         return requests;
     };
-    check(disk.run(all(kRead)));  // the file is empty
+    doing = "reads an empty file";
+    check(disk.run(all(kRead)));
+    doing = "writes";
     check(disk.run(all(kWrite)));
     Request flush;
     flush.op = kFlush;
     check(disk.run({flush}));
+    doing = "reads what it wrote";
     check(disk.run(all(kRead)));
     std::ofstream(path + ".kill");
+    doing = "waits for attach.killed";
     wait_for(path + ".killed");
+    doing = "reads without a target";
     disk.hurry = true;
     Request read;
     read.count = 9;
     if (disk.run({read})[0].status != kGone) fail("an answer without a target");
     disk.until([&] { return !disk.ready(); });
     std::ofstream(path + ".start");
+    doing = "looks for the target again";
     disk.find();
+    doing = "reads again";
     check(disk.run(all(kRead)));
     std::printf("again %llu\n", (unsigned long long)disk.agains());
     std::ofstream(path + ".done");

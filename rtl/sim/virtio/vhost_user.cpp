@@ -6,6 +6,7 @@
 // `vhost_user SOCKET [BYTE]` listens on the socket, serves one connection, prints statistics of the core, and exits. The RAM
 // disk's memory fails at that byte. Exits with 1, and the reason, if the core needs a reset or a message is not supported.
 // SIGUSR1 cuts the power of core and drive in the middle of whatever they do, ends the connection, and serves another one.
+// SIGUSR2 prints where the server, the core and each ring stand.
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -17,6 +18,7 @@
 #include <cstring>
 #include <vector>
 
+#include "asked.hpp"
 #include "sata/sata_drive.hpp"
 #include "virtio_bus.hpp"
 
@@ -127,12 +129,15 @@ public:
     // Until QEMU ends the connection, or the power is cut.
     void serve() {
         while (!cut) {
+            tell();
+            doing = bus_.top->idle ? "waits for a message or a kick" : "looks for a message or a kick";
             std::vector<pollfd> waits{{socket_, POLLIN, 0}};
             for (Vring& vring : vrings_) waits.push_back({vring.started ? vring.kick : -1, POLLIN, 0});
             if (poll(waits.data(), waits.size(), bus_.top->idle ? 1000 : 0) < 0) {
                 if (errno == EINTR) continue;
                 fail("poll");
             }
+            doing = "works";
             for (unsigned i = 0; i < QUEUES; ++i)
                 if (waits[i + 1].revents & POLLIN) kicked(i);
             if (waits[0].revents && !message()) return;
@@ -153,6 +158,24 @@ private:
         bool enabled = false, started = false;
     };
 
+    // What a test prints when its guest is stuck.
+    void tell() {
+        if (!asked) return;
+        asked = 0;
+        std::printf("%llu cycles, idle %u, interrupt %u, reset %u, %u requests at the disk, ring's state %u, notified %x, status %x, %u kicks, %u interrupts%s\n",
+                    (unsigned long long)bus_.now, bus_.top->idle, bus_.top->irq, bus_.top->resetting, bus_.top->under_way, bus_.top->ring_state,
+                    bus_.top->notified, bus_.read(kStatus), kicks, interrupts, bus_.top->ready ? "" : ", the disk is not ready");
+        for (Vring& one : vrings_) {
+            if (!one.started) continue;
+            auto field = [&](uint64_t user, uint64_t offset) {
+                uint8_t* from = memory_.at(memory_.guest_of(user) + offset);
+                return from ? *reinterpret_cast<volatile uint16_t*>(from) : 0u;
+            };
+            std::printf("queue %d: available %u, its flags %u, used_event %u; used %u, avail_event %u\n", int(&one - vrings_.data()), field(one.available, 2),
+                        field(one.available, 0), field(one.available, 4 + 2 * one.size), field(one.used, 2), field(one.used, 4 + 8 * one.size));
+        }
+        std::fflush(stdout);
+    }
     void kicked(unsigned index) {
         uint64_t count;
         if (read(vrings_[index].kick, &count, 8) != 8) return;
@@ -199,7 +222,8 @@ private:
         if (!vring.started) return 0;
         bus_.write(kQueueSel, index);
         bus_.write(kQueueReady, 0);
-        while (bus_.read(kQueueReady)) bus_.cycle();
+        doing = "waits for the end of a queue's requests";
+        while (bus_.read(kQueueReady)) bus_.cycle(), tell();
         if (bus_.top->irq) interrupt();
         vring.started = false;
         // Chains are returned in order, so the used index is how far the available ring was read.
@@ -208,7 +232,8 @@ private:
         for (Vring& other : vrings_) any |= other.started;
         if (!any) {
             bus_.write(kStatus, 0);
-            while (bus_.read(kStatus)) bus_.cycle();
+            doing = "waits for the end of a reset";
+            while (bus_.read(kStatus)) bus_.cycle(), tell();
         }
         return used;
     }
@@ -336,6 +361,7 @@ int main(int argc, char** argv) {
     int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (bind(listener, reinterpret_cast<sockaddr*>(&name), sizeof name) || listen(listener, 1)) fail(std::string(argv[1]) + ": cannot listen");
     std::signal(SIGUSR1, [](int) { cut = 1; });
+    answer_when_asked();
     do {
         if (cut) {
             bus.reset();

@@ -22,6 +22,12 @@ module virtio_sim
   output logic        irq,
   output logic        idle,         // no chain is under way, nor one from before a reset, and no notification waits
   output logic [15:0] flushes,      // flushes that the backing device has taken
+  // Where the core stands, for who looks at one that is stuck.
+  output logic        resetting,
+  output logic        ready,        // the backing device is
+  output logic [5:0]  under_way,    // requests at the backing device
+  output logic [3:0]  ring_state,
+  output logic [7:0]  notified,     // queues whose notification waits
   input  logic        fault,        // the RAM disks' memory fails bursts that touch `fault_address`
   input  logic [47:0] fault_address,
   input  logic        away,         // the backing device reports that it is not ready
@@ -73,9 +79,19 @@ module virtio_sim
     .read_data_i(disk_read), .idle_o(disk_idle)
   );
 
+  assign resetting  = u_virtio.reset;
+  assign ready      = geometry.ready;
+  assign ring_state = u_virtio.u_ring.state_q;
+  assign notified   = 8'(u_virtio.u_ring.kicked_q);
+
   always_ff @(posedge clk_i or negedge rst_ni) begin
-    if (!rst_ni) flushes <= '0;
-    else if (host.req_valid && dev.req_ready && (host.req.op == OpFlush)) flushes <= flushes + 16'd1;
+    if (!rst_ni) begin
+      flushes   <= '0;
+      under_way <= '0;
+    end else begin
+      if (host.req_valid && dev.req_ready && (host.req.op == OpFlush)) flushes <= flushes + 16'd1;
+      under_way <= under_way + 6'(host.req_valid & dev.req_ready) - 6'(dev.rsp_valid & host.rsp_ready);
+    end
   end
 
   drive_sim #(
