@@ -135,9 +135,9 @@ module sata_link
 
   // --- The state belongs to the last word sent; with the word received now it determines the next -----------
   logic last_sent_q, held_q, good, good_q, bad_q, going, sends, one_shot;
-  logic [31:0] crc_q, word_q;  // `crc_q` is that of the words before `word_q`
+  logic [31:0] sum, sum_q, word_q;  // `sum` is the CRC of the words before `word_q`
 
-  assign good = held_q & (crc_q == word_q) & ~bad_q & ~rx_refuse_i;
+  assign good = held_q & (sum == word_q) & ~bad_q & ~rx_refuse_i;
 
   // The comparison takes a cycle: after EOF the state is LJudge once.
   always_ff @(posedge clk_i) good_q <= good;
@@ -253,7 +253,7 @@ module sata_link
   always_comb begin
     tx_d = '{k: 1'b1, data: dword(symbol)};
     if (align || !up_i) tx_d.data = Align;
-    else if (is_data) tx_d = '{k: 1'b0, data: scrambler_q.word ^ (send_crc ? crc_q : tx_data_i)};
+    else if (is_data) tx_d = '{k: 1'b0, data: scrambler_q.word ^ (send_crc ? sum : tx_data_i)};
     else if (same && (repeats_q == 2'd1)) tx_d.data = Cont;
     else if (same && (repeats_q == 2'd2)) tx_d = '{k: 1'b0, data: scrambler_q.word};
   end
@@ -283,15 +283,17 @@ module sata_link
   assign rx_word = (state_q == LRcv) & word_seen;
   assign framed  = (state_q == LSof) | (state_q == LData) | (state_q == LCrc) | (state_q == LRcv);
   assign checked = (state_q == LRcv) ? word_q : tx_data_i;
+  // The last word is in `sum_q`, but has not gone through the CRC's matrix: that of a word to send comes late in a cycle.
+  assign sum     = crc(sum_q, '0);
 
   always_ff @(posedge clk_i) begin
     if (start) begin
       scrambler_q <= scramble(ScrambleSeed);
-      crc_q       <= CrcSeed;
+      sum_q       <= BeforeCrcSeed;
     end else begin
       // Between frames the scrambler continues, for the filler after CONT.
       if (is_data || rx_word || !framed) scrambler_q <= scramble(scrambler_q.state);
-      if (take || rx_valid_o)            crc_q       <= crc(crc_q, checked);
+      if (take || rx_valid_o)            sum_q       <= sum ^ checked;
     end
   end
 

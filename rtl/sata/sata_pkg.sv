@@ -119,6 +119,19 @@ package sata_pkg;
     return next;
   endfunction
 
+  // What `crc` makes CrcSeed of: its steps backwards.
+  function automatic logic [31:0] before_crc_seed();
+    logic [31:0] value, other;
+    value = CrcSeed;
+    for (int unsigned i = 0; i < 32; i++) begin
+      other = value ^ (value[0] ? 32'h04C1_1DB7 : 32'h0);
+      value = {value[0], other[31:1]};
+    end
+    return value;
+  endfunction
+
+  localparam logic [31:0] BeforeCrcSeed = before_crc_seed();
+
   // Frame information structures, by their type byte.
   localparam logic [7:0] FisRegH2D    = 8'h27;
   localparam logic [7:0] FisRegD2H    = 8'h34;
