@@ -10,6 +10,8 @@ mod described;
 mod exports;
 mod formats;
 mod generic;
+mod golden;
+mod golden_schemas;
 mod guard;
 mod hardware;
 mod instrument;
