@@ -7,6 +7,7 @@ use devices::cancel::Cancel;
 use devices::failure::{Failure, Result};
 use devices::path::borrow::mount_folder;
 use devices::path::kernel::Nodes;
+use linux::Roots;
 use linux::SyncFile;
 use measure::random::Random;
 use rustix::fs::FallocateFlags;
@@ -31,7 +32,7 @@ pub(super) struct Mounted {
 impl Mounted {
     /// Mounts the file system in a folder that no other user can enter.
     pub(super) fn mount(nodes: &Nodes) -> Result<Self> {
-        let folder = mount_folder(std::process::id());
+        let folder = mount_folder(&Roots::system(), std::process::id());
         let failed = |doing, error: std::io::Error| Failure::io(doing, &folder, &error);
         let made = fs::DirBuilder::new()
             .recursive(true)

@@ -46,12 +46,6 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// The same without ambiguous bases: the random ones in their place count.
-    #[must_use]
-    pub fn unmasked(self) -> Self {
-        self.masked_by(&[])
-    }
-
     /// The same with these ambiguous bases, which are in order.
     #[must_use]
     pub fn masked_by(self, masked: &'a [Span]) -> Self {

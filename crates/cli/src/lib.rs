@@ -114,7 +114,7 @@ fn answer(console: &Console, error: &clap::Error) -> devices::Result<u8> {
 fn device(matches: &ArgMatches) -> Option<&str> {
     let (_, verb) = matches.subcommand()?;
     let device = verb.try_get_one::<String>("device").ok()??;
-    (!device.ends_with(".json")).then_some(device)
+    (!output::is_run(device)).then_some(device)
 }
 
 /// Runs the verb and prints its error, as JSON if `json`. Returns the exit status.

@@ -11,6 +11,7 @@ use devices::guard::OutputFolder;
 use linux::Roots;
 use measure::Report;
 use measure::run_info::{RUN_SCHEMA_VERSION, RunInfo};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// Where a report is saved.
@@ -159,6 +160,21 @@ pub fn valid(run: &RunInfo) -> Result<()> {
         Ok(())
     } else {
         Err(Failure::invalid(&run.invalid_reasons))
+    }
+}
+
+/// Whether the name is that of a saved run, and not of a device: a file that begins as JSON does, whatever it is called. One that cannot
+/// be read is what its name says.
+pub fn is_run(name: &str) -> bool {
+    // Only a file is opened: a device may wait, or begin something.
+    let is_file = std::fs::metadata(name).is_ok_and(|file| file.is_file());
+    let mut first = [0];
+    let read = is_file
+        && std::fs::File::open(name).is_ok_and(|mut file| file.read_exact(&mut first).is_ok());
+    if read {
+        first == *b"{"
+    } else {
+        name.ends_with(".json")
     }
 }
 

@@ -178,11 +178,6 @@ impl Binding {
         self.record.address
     }
 
-    /// The driver that it is given back to.
-    pub fn original_driver(&self) -> Option<&str> {
-        self.record.driver.as_deref()
-    }
-
     /// Gives the controller back, and waits until the kernel's driver shows its namespaces again.
     /// Everything that has the function open must be closed first.
     ///

@@ -8,7 +8,7 @@
 
 use crate::sys::coprocessor::Mapped;
 use crate::{DmaMemory, Error, Result, Roots, TscClock, sysfs};
-use block::{Buffer, Completion, Device, Geometry, Refused, Request};
+use block::{Completion, Device, Geometry, Refused, Request};
 use coprocessor::layout::{CLIENTS, PAGE_BYTES, client_offset};
 use coprocessor::{
     Access, AttachFailed, Client, ClientOptions, Code, CoprocessorDisk, Header, HeaderError,
@@ -291,14 +291,6 @@ impl Device for Coprocessor {
                 return;
             }
         }
-    }
-}
-
-/// Gives back a buffer of a session's memory; one of other memory stays allocated, which costs only
-/// its memory.
-pub fn give_back_to(memory: Option<&DmaMemory>, buffer: Buffer) {
-    if let Some(memory) = memory {
-        let _ = memory.give_back(buffer);
     }
 }
 

@@ -18,9 +18,9 @@
 //! which device a name means ([`pci`], [`resolve`]), who is using it ([`usage`]), borrowing it from its
 //! driver and giving it back ([`bind`]), and what this machine lacks ([`doctor`]).
 //!
-//! The library never prints, exits or panics. `unsafe` is only in the modules under `sys`, each of
-//! which explains why, and in the two `unsafe impl nvme::Dma`, whose contract only the owner of the
-//! mapping can guarantee.
+//! The library never prints, exits or panics. `unsafe` blocks are only in the modules under `sys`, each of
+//! which explains why, and in what makes memory reachable for a drive: the two `unsafe impl nvme::Dma`, the
+//! two `grant` and `map_range` below them, whose contract only the owner of the mapping can guarantee.
 #![deny(unsafe_code)]
 // Paths share code: with fewer features some of it is unused.
 #![cfg_attr(

@@ -128,15 +128,6 @@ impl Session {
         )
     }
 
-    /// Whether a message has begun and not ended, so that a connection that ends now loses something.
-    pub fn is_within_message(&self) -> bool {
-        !self.held.is_empty()
-            || !matches!(
-                self.state,
-                State::ClientFlags | State::OptionHead | State::Request | State::Closed(_)
-            )
-    }
-
     /// Bytes that the payload of the current write still has.
     pub const fn payload_bytes(&self) -> u32 {
         match self.state {

@@ -26,16 +26,6 @@ pub enum CompletionMode {
 const LONGEST_SLEEP_US: u32 = 20_000;
 
 impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePair<P, C, DEPTH> {
-    /// Whether the queue has an interrupt vector.
-    pub const fn has_interrupt(&self) -> bool {
-        self.registration.vector.is_some()
-    }
-
-    /// How the queue waits now.
-    pub const fn completion_mode(&self) -> CompletionMode {
-        self.mode
-    }
-
     /// Changes how the queue waits, at any time. In [`CompletionMode::Poll`] the vector is off.
     ///
     /// # Errors

@@ -19,13 +19,13 @@ use crate::{Error, RecordReport};
 pub struct RecordOptions {
     /// How long after its intended arrival a block must be written.
     pub deadline_us: u64,
-    /// The size is made durable when this many written bytes are not covered yet,
+    /// The size is made durable when this many written bytes are not covered yet.
     pub commit_bytes: u64,
-    /// and when this much time has passed.
+    /// The size is made durable when written bytes have not been covered for this long.
     pub commit_us: u64,
-    /// Space is reserved when less than this is left,
+    /// Space is reserved when less than this is left.
     pub low_water_bytes: u64,
-    /// and then this much beyond it.
+    /// How much is reserved at a time, beyond `low_water_bytes`.
     pub reserve_bytes: u64,
     /// How much will be recorded, if known: no more is reserved.
     pub total_bytes: Option<u64>,

@@ -174,8 +174,6 @@ pub struct Summary {
 pub(crate) struct Findings<'r> {
     pub summary: Summary,
     pub report: &'r mut dyn FnMut(Finding),
-    /// Only the first pass over the files reports what it sees there.
-    pub quiet: bool,
     /// What the next writable mount will complete or undo.
     pub unsettled: Unsettled,
 }
@@ -204,9 +202,6 @@ impl Findings<'_> {
         if matches!(finding, Finding::Damaged(Node::Slot(_) | Node::Map(_))) {
             self.summary.complete = false;
         }
-        if self.quiet {
-            return;
-        }
         if finding.is_harmless() {
             self.summary.harmless += 1;
         } else {
@@ -214,6 +209,15 @@ impl Findings<'_> {
         }
         (self.report)(finding);
     }
+}
+
+/// A pass over the files: each marks the units of as many groups as the scratch memory holds.
+#[derive(Clone, Copy)]
+struct Pass {
+    first_group: u32,
+    /// The first pass counts the files, and reports and repairs what it sees there: the others would do it again.
+    is_first: bool,
+    repair: bool,
 }
 
 /// Marks the units from one to another, counted from the first bit. Returns how many were marked before.
@@ -267,7 +271,6 @@ impl<D: Device> Volume<'_, D> {
                 ..Summary::default()
             },
             report,
-            quiet: false,
             unsettled: self.unsettled().await?,
         };
         if repair {
@@ -286,17 +289,18 @@ impl<D: Device> Volume<'_, D> {
                 mark(bits, 0, shape.bitmap_units(group));
             }
             let node = turn.slot.lend();
-            self.mark_files(node, first, bits, &mut findings, repair)
-                .await?;
-            findings.quiet = false;
+            let pass = Pass {
+                first_group: first,
+                is_first: first == 0,
+                repair,
+            };
+            self.mark_files(node, pass, bits, &mut findings).await?;
             for (group, bits) in (first..).zip(bits.chunks_exact_mut(group_bytes)) {
                 self.check_bitmap(group, bits, &mut findings, repair)
                     .await?;
             }
             first += count;
-            findings.quiet = true;
         }
-        findings.quiet = false;
         let Unsettled { renamed, units, .. } = findings.unsettled;
         if renamed.is_some() || units > 0 {
             findings.add(Finding::Unfinished { units });
@@ -377,38 +381,38 @@ impl<D: Device> Volume<'_, D> {
         Ok(())
     }
 
-    /// Marks the units of every file in `bits`, which are those of the groups from `first` on.
+    /// Marks the units of every file in `bits`, which are those of the pass's groups.
     async fn mark_files(
         &self,
         mut node: SlotNode<'_>,
-        first: u32,
+        pass: Pass,
         bits: &mut [u8],
         findings: &mut Findings<'_>,
-        repair: bool,
     ) -> Result<(), Error> {
         let shape = self.shape();
-        let counting = !findings.quiet;
         for slot in 0..shape.slot_count() {
             let mut header = Slot::EMPTY;
             let loaded = match self.read_slot(node.lend(), slot, &mut header).await {
                 Ok(loaded) => loaded,
                 Err(Error::Corrupt(damage)) => {
-                    findings.add(Finding::Damaged(damage.node()));
+                    if pass.is_first {
+                        findings.add(Finding::Damaged(damage.node()));
+                    }
                     continue;
                 }
                 Err(error) => return Err(error),
             };
             let both = self.state().both;
-            if !both && counting {
+            if !both && pass.is_first {
                 findings.add(Finding::OneCopy(Node::Slot(slot)));
-                if repair {
+                if pass.repair {
                     self.repair_slot(loaded, &mut header, findings).await?;
                 }
             }
             if header.state == SlotState::Free || findings.unsettled.renamed == Some(slot) {
                 continue;
             }
-            if counting {
+            if pass.is_first {
                 self.check_reservation(&header, findings).await?;
                 self.check_name(loaded, &header, findings).await?;
                 if header.state == SlotState::Live {
@@ -418,7 +422,7 @@ impl<D: Device> Volume<'_, D> {
                     findings.summary.to_reap += 1;
                 }
             }
-            self.mark_file(loaded, &header, first, bits, findings, repair)
+            self.mark_file(loaded, &header, pass, bits, findings)
                 .await?;
         }
         Ok(())
@@ -476,35 +480,34 @@ impl<D: Device> Volume<'_, D> {
         &self,
         loaded: Loaded<'_>,
         header: &Slot,
-        first: u32,
+        pass: Pass,
         bits: &mut [u8],
         findings: &mut Findings<'_>,
-        repair: bool,
     ) -> Result<(), Error> {
         let shape = self.shape();
-        let base = shape.group_start(first);
+        let base = shape.group_start(pass.first_group);
         let end = base + bits.len() as u64 * 8;
-        let counting = !findings.quiet;
         let slot = header.index;
-        if repair && counting {
+        if pass.repair && pass.is_first {
             self.repair_leaves(loaded, header, findings).await?;
         }
         self.walk(loaded, header, &mut |visit| match visit {
             Visit::Units { start, len } => {
                 let (from, to) = (start.max(base), (start + len).min(end));
                 let shared = mark(bits, from.saturating_sub(base), to.saturating_sub(base));
-                if counting {
+                if pass.is_first {
                     findings.summary.used_units += len;
                 }
                 if shared > 0 {
-                    let quiet = core::mem::replace(&mut findings.quiet, false);
                     let len = shared;
                     findings.add(Finding::Shared { slot, start, len });
-                    findings.quiet = quiet;
                 }
             }
-            Visit::OneMember { .. } => findings.add(Finding::OneCopy(Node::Map(slot))),
-            Visit::Lost => findings.add(Finding::Damaged(Node::Map(slot))),
+            Visit::OneMember { .. } if pass.is_first => {
+                findings.add(Finding::OneCopy(Node::Map(slot)));
+            }
+            Visit::Lost if pass.is_first => findings.add(Finding::Damaged(Node::Map(slot))),
+            Visit::OneMember { .. } | Visit::Lost => {}
         })
         .await
     }

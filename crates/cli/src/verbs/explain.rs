@@ -4,7 +4,7 @@
 use crate::Context;
 use crate::measuring::compared::{Cells, compare};
 use crate::measuring::setup::{Asked, Ready, Subject};
-use crate::output::{load, valid};
+use crate::output::{is_run, load, valid};
 use bench::BenchHost;
 use clap::Args;
 use devices::failure::{Exit, Failure, Result};
@@ -54,7 +54,7 @@ impl Explain {
     /// Permission is missing, the path is not available, or the file is not a readable run.
     pub fn run(&self, context: &Context) -> Result<Exit> {
         self.subject.saving.check(context, "explain")?;
-        let explained = if self.subject.device.ends_with(".json") {
+        let explained = if is_run(&self.subject.device) {
             self.read(&self.subject.device)?
         } else {
             self.measure(context)?

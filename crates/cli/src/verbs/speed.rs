@@ -4,7 +4,7 @@
 use crate::Context;
 use crate::measuring::compared::{Cells, compare, largest};
 use crate::measuring::setup::{Ready, Subject, Wants};
-use crate::output::{load, valid};
+use crate::output::{is_run, load, valid};
 use bench::BenchHost;
 use clap::Args;
 use devices::failure::{Exit, Failure, Result};
@@ -54,11 +54,11 @@ impl Speed {
     pub fn run(&self, context: &Context) -> Result<Exit> {
         self.subject.saving.check(context, "speed")?;
         let first = &self.subject.device;
-        if !first.ends_with(".json") && !self.runs.is_empty() {
+        if !is_run(first) && !self.runs.is_empty() {
             return Err(Failure::usage("only runs can be joined: name .json files")
                 .hint("straightway speed A.json B.json"));
         }
-        let speeds = if first.ends_with(".json") {
+        let speeds = if is_run(first) {
             self.join()?
         } else {
             self.measure(context)?

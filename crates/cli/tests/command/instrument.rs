@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The verbs that measure, as a user runs them: on memory, a file and the model controller.
 
-use crate::support::{Folder, command, measured, run, schema_names_all_keys, stderr, stdout};
+use crate::support::{
+    Folder, command, measured, refused, run, schema_names_all_keys, stderr, stdout, volume,
+};
 use serde_json::Value;
 use std::process::{Output, Stdio};
 
@@ -515,4 +517,55 @@ fn a_dump_is_shown_as_a_timeline() {
         "{}",
         stderr(&missing)
     );
+}
+
+#[test]
+fn a_volume_whose_name_ends_as_a_run_s_is_a_device() {
+    let folder = Folder::new();
+    let disk = volume(&folder, "run.json", &[]);
+    for verb in ["explain", "speed"] {
+        let said = stderr(&run(&[verb, &disk, "--json"]));
+        assert!(
+            !said.contains("UTF-8") && !said.contains("reading"),
+            "{said}"
+        );
+    }
+    let text = folder.path("other.json");
+    std::fs::write(&text, "{}").unwrap();
+    refused(&["explain", &text], 2, "schema_version");
+}
+
+#[test]
+fn what_is_measured_is_what_was_asked_for() {
+    let cases = [
+        (
+            "explain model:32M --rounds 5 --cell-duration 5ms --span 8M --pattern sequential",
+            "\"pattern\": \"sequential\"",
+            "\"pattern\": \"random\"",
+        ),
+        (
+            "periodic ram:32M --period 5ms --firings 10 --block 64K --priorities normal --loads none --span 8M --modes sync",
+            "\"synchronous\": true",
+            "\"synchronous\": false",
+        ),
+        (
+            "trace model:32M --requests 10 --span 8M --timer --operation write --durable",
+            "\"durable\": true",
+            "\"durable\": false",
+        ),
+    ];
+    for (text, wanted, other) in cases {
+        let mut all = words(text);
+        all.push("--json");
+        let output = run(&all);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        // The command line is part of a run.
+        let said = text.contains(wanted) && !text.contains(other);
+        assert!(said, "{all:?}: {text}{}", stderr(&output));
+    }
+    let nowhere = "compare model:64M --paths coprocessor --coprocessor /nowhere/window --sizes 4K \
+                   --span 8M --rounds 5 --cell-duration 5ms";
+    let output = run(&words(nowhere));
+    assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("/nowhere/window"));
 }

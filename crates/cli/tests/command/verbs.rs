@@ -124,6 +124,21 @@ fn standard_input_is_written_until_it_ends() {
 }
 
 #[test]
+fn a_durable_write_needs_no_flush() {
+    let folder = Folder::new();
+    let disk = folder.file("disk", 1 << 20);
+    let input = folder.file("input", 4096);
+    for device in [format!("file:{disk}"), format!("model:1M,file={disk}")] {
+        let mut words = vec!["write", &device, "--destroy-data", &disk];
+        words.extend(["--input", &input, "--offset", "8K", "--fua", "--flush"]);
+        ok(&words);
+        let written = std::fs::read(&disk).unwrap();
+        assert_eq!(written[8192..][..4096], std::fs::read(&input).unwrap());
+        std::fs::write(&disk, vec![0; 1 << 20]).unwrap();
+    }
+}
+
+#[test]
 fn nothing_is_written_without_its_name() {
     let folder = Folder::new();
     let disk = folder.file("disk", 1 << 20);

@@ -12,8 +12,8 @@ use linux::pci::PciAddress;
 use linux::{Roots, bind, latency};
 use std::path::{Path, PathBuf};
 
-/// The file with the number of huge pages of 2 MiB that the kernel reserves.
-const HUGE_PAGES: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages";
+/// Below `/sys`: the number of huge pages of 2 MiB that the kernel reserves.
+const HUGE_PAGES: &str = "kernel/mm/hugepages/hugepages-2048kB/nr_hugepages";
 
 /// What is restored at the end by the object that [holds](crate::path::held) the loan.
 #[derive(Debug)]
@@ -55,14 +55,16 @@ impl Ends for Loan {
 /// The original number of reserved huge pages, restored when this is dropped.
 #[derive(Debug)]
 pub struct HugePages {
+    file: PathBuf,
     count: Option<String>,
 }
 
 impl HugePages {
     /// Reads the current number.
-    pub fn remember() -> Self {
-        let count = std::fs::read_to_string(HUGE_PAGES).ok();
-        Self { count }
+    pub fn remember(roots: &Roots) -> Self {
+        let file = roots.sys.join(HUGE_PAGES);
+        let count = std::fs::read_to_string(&file).ok();
+        Self { file, count }
     }
 }
 
@@ -70,22 +72,30 @@ impl Drop for HugePages {
     fn drop(&mut self) {
         if let Some(count) = &self.count {
             // If this fails, memory stays reserved, which `doctor` shows.
-            let _ = std::fs::write(HUGE_PAGES, count.trim());
+            let _ = std::fs::write(&self.file, count.trim());
         }
     }
 }
 
 /// Where a process mounts the file system that it measures: one folder per process, so that the
 /// folder of a dead process can be recognised.
-pub fn mount_folder(pid: u32) -> PathBuf {
-    PathBuf::from(format!("/run/straightway/mount-{pid}"))
+pub fn mount_folder(roots: &Roots, pid: u32) -> PathBuf {
+    mount_folders(roots).join(format!("mount-{pid}"))
+}
+
+/// What only root can do is in root's folder.
+fn mount_folders(roots: &Roots) -> &Path {
+    roots
+        .state
+        .first()
+        .map_or(Path::new("/run/straightway"), PathBuf::as_path)
 }
 
 /// Restores what dead processes had borrowed or mounted, and reports it. Does nothing without the
 /// permission to do so: this process may not use the drive then either.
 pub fn recover(context: &Context) {
     let (roots, progress) = (&context.roots, &context.progress);
-    let folder = Path::new("/run/straightway");
+    let folder = mount_folders(roots);
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let pid = name.to_str().and_then(|name| name.strip_prefix("mount-"));
@@ -144,5 +154,30 @@ fn return_stale(roots: &Roots, progress: &Progress) {
             }
         }
         Err(error) => not_reverted(progress, error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn what_a_crash_left_is_restored_in_the_given_tree() {
+        let folder =
+            std::env::temp_dir().join(format!("straightway-borrow-{}", std::process::id()));
+        let roots = Roots::under(&folder);
+        let file = roots.sys.join(HUGE_PAGES);
+        fs::create_dir_all(file.parent().expect("a folder")).expect("the folder");
+        fs::write(&file, "7\n").expect("the number");
+        let remembered = HugePages::remember(&roots);
+        fs::write(&file, "64\n").expect("the number");
+        drop(remembered);
+        assert_eq!(fs::read_to_string(&file).expect("the number"), "7");
+        assert_eq!(
+            mount_folder(&roots, 12),
+            folder.join("run/straightway/mount-12")
+        );
+        fs::remove_dir_all(&folder).expect("the folder");
     }
 }

@@ -100,7 +100,7 @@ pub fn open(
             memory_bytes,
             reserve_huge_pages: true,
         };
-        loan.huge_pages = Some(HugePages::remember());
+        loan.huge_pages = Some(HugePages::remember(roots));
         let function = Held::open(loan, || {
             Ok(noiommu::Function::open(roots, address, &options)?)
         })?;

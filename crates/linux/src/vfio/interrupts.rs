@@ -53,16 +53,6 @@ impl Interrupts {
         self.eventfds.len() as u16
     }
 
-    /// `MSI-X`, `MSI`, `INTx` or `none`.
-    pub(crate) fn kind_name(&self) -> &'static str {
-        match (self.eventfds.len(), self.kind) {
-            (0, _) => "none",
-            (_, sys::IRQ_MSIX) => "MSI-X",
-            (_, sys::IRQ_MSI) => "MSI",
-            _ => "INTx",
-        }
-    }
-
     /// Whether it is INTx: the function's own bit decides whether it drives the line.
     pub(crate) const fn is_line(&self) -> bool {
         self.kind == sys::IRQ_INTX

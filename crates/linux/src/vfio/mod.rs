@@ -117,7 +117,6 @@ pub struct Function {
     registers: Mmio,
     interrupts: Interrupts,
     recall: Recall,
-    more: Vec<LinearDma>,
     granted: Vec<LinearDma>,
     config_offset: u64,
     can_reset: bool,
@@ -126,7 +125,6 @@ pub struct Function {
     device: OwnedFd,
     space: AddressSpace,
     memory: DmaMemory,
-    more_memories: Vec<DmaMemory>,
 }
 
 impl Function {
@@ -161,7 +159,6 @@ impl Function {
             registers,
             interrupts,
             recall,
-            more: Vec::new(),
             granted: Vec::new(),
             config_offset: config.offset,
             can_reset,
@@ -171,7 +168,6 @@ impl Function {
             device,
             space,
             memory,
-            more_memories: Vec::new(),
         };
         // VFIO lets the function drive its interrupt line, which may be shared, before anything handles it.
         function
@@ -188,18 +184,6 @@ impl Function {
     /// The memory that buffers and queues are taken from.
     pub fn memory(&self) -> DmaMemory {
         self.memory.clone()
-    }
-
-    /// Adds `len` bytes of memory for the device. Addresses in them take longer to look up than
-    /// those in the first memory.
-    ///
-    /// # Errors
-    /// Those of [`open`](Function::open).
-    pub fn add_memory(&mut self, len: usize) -> Result<DmaMemory> {
-        let (memory, run) = map_memory(&mut self.space, len)?;
-        self.more.push(run);
-        self.more_memories.push(memory.clone());
-        Ok(memory)
     }
 
     /// Lets the function access `len` bytes of another owner's memory, whole pages: to read, and to
@@ -251,19 +235,9 @@ impl Function {
         self.space.unmap(bus_start)
     }
 
-    /// The usable bus addresses: first and last of each range.
-    pub fn usable_bus_addresses(&self) -> &[(u64, u64)] {
-        self.space.usable()
-    }
-
     /// The bus address of the first byte of [`memory`](Function::memory).
     pub fn bus_start(&self) -> u64 {
         self.first.bus_start
-    }
-
-    /// `MSI-X`, `MSI`, `INTx` or `none`.
-    pub fn interrupt_kind(&self) -> &'static str {
-        self.interrupts.kind_name()
     }
 
     /// Changes bits of the command register. The function has no I/O space to lose, and VFIO keeps
@@ -279,9 +253,8 @@ impl Function {
 
     #[cold]
     #[inline(never)]
-    fn run_in_more(&self, address: usize, len: usize) -> Option<BusRun> {
-        let mut others = self.more.iter().chain(&self.granted);
-        others.find_map(|dma| dma.run(address, len))
+    fn run_in_granted(&self, address: usize, len: usize) -> Option<BusRun> {
+        self.granted.iter().find_map(|dma| dma.run(address, len))
     }
 }
 
@@ -393,7 +366,7 @@ impl Registers for Function {
 }
 
 // SAFETY: each run lies in a mapping that the IOMMU has under that very address, linear from its
-// start; `memory` and `more_memories` keep it mapped, what is granted its owner does (see `grant`), and
+// start; `memory` keeps it mapped, what is granted its owner does (see `grant`), and
 // `space` keeps it with the IOMMU, until this is dropped, which cuts the device off first. Both starts are
 // multiples of the page.
 #[allow(unsafe_code)]
@@ -402,7 +375,7 @@ unsafe impl Dma for Function {
     fn bus_run(&self, address: usize, len: usize) -> Option<BusRun> {
         match self.first.run(address, len) {
             Some(run) => Some(run),
-            None => self.run_in_more(address, len),
+            None => self.run_in_granted(address, len),
         }
     }
 
@@ -410,7 +383,7 @@ unsafe impl Dma for Function {
     fn bus_address(&self, address: usize) -> Option<u64> {
         match self.first.address(address) {
             Some(bus) => Some(bus),
-            None => Some(self.run_in_more(address, 1)?.address),
+            None => Some(self.run_in_granted(address, 1)?.address),
         }
     }
 }

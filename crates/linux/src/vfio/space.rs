@@ -83,11 +83,6 @@ impl AddressSpace {
             .map_err(|source| Error::io("unmapping memory of the device in", &self.path, source))
     }
 
-    /// The usable bus addresses: first and last of each range.
-    pub(crate) fn usable(&self) -> &[(u64, u64)] {
-        &self.usable
-    }
-
     /// The kernel returns ENOMEM both at the limit and without memory.
     fn map_failed(&self, len: u64, source: io::Error) -> Error {
         let locked: u64 = self.taken.iter().map(|(_, len)| len).sum();

@@ -210,6 +210,9 @@ fn features_and_logs() {
         controller.set_events(0xff).unwrap();
         assert_eq!(controller.firmware_slots().unwrap().active_slot, 1);
         assert_eq!(controller.smart().unwrap().critical_warning, 0);
+        // Bit 2: the drive is less reliable (NVMe base 1.4, 5.14.1.2).
+        bench.model.set_critical_warning(1 << 2);
+        assert_eq!(controller.smart().unwrap().critical_warning, 1 << 2);
         let mut errors = [ErrorEntry::parse(&[1; 64]).unwrap(); 4];
         let found = controller.error_log(&mut errors).unwrap();
         assert!(found <= 4);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A driver with a queue of 16 entries in its memory.
 
+use std::cell::RefCell;
 use straightway_virtio::block::{Buffer, Device, RamDisk, blocking};
 use straightway_virtio::export::{Engine, Limits};
 use straightway_virtio::vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
@@ -82,14 +83,24 @@ pub struct Driver {
     available: u16,
 }
 
+thread_local! {
+    /// Those of drivers that have ended: a search makes thousands.
+    static BUFFERS: RefCell<Vec<Buffer>> = RefCell::default();
+}
+
+fn buffers(count: usize) -> Vec<Buffer> {
+    let mut kept = BUFFERS.take();
+    kept.resize_with(count, || Buffer::from_static(vec![0; 1024].leak()));
+    kept
+}
+
 impl Driver {
     pub fn new(write: bool) -> Self {
         let memory = [(GuestAddress(0), MEMORY_BYTES as usize)];
         let memory = GuestMemoryMmap::from_ranges(&memory).unwrap();
         let disk = RamDisk::new(content(), 9).unwrap();
         let limits = Limits::new(disk.geometry(), 1024, 32 << 10, 4);
-        let buffers = (0..limits.pieces).map(|_| Buffer::from_static(vec![0; 1024].leak()));
-        let engine = Engine::new(disk.geometry(), limits, 1, buffers.collect());
+        let engine = Engine::new(disk.geometry(), limits, 1, buffers(limits.pieces));
         let most = limits.max_payload_bytes();
         let mut rings = Rings::new(
             Disk::of(disk.geometry(), write, most, "a disk of a test"),
@@ -246,7 +257,9 @@ impl Driver {
         self.engine.abandon(0);
         while self.engine.turn(&mut self.disk) {}
         assert_eq!(self.engine.outstanding(), 0);
-        assert_eq!(self.engine.into_buffers().len(), self.pieces);
+        let buffers = self.engine.into_buffers();
+        assert_eq!(buffers.len(), self.pieces);
+        BUFFERS.set(buffers);
     }
 
     /// The used length of a chain, if it was answered.
