@@ -75,3 +75,38 @@ def _copyleft(metadata):
     said = [metadata.get("License-Expression") or "", (metadata.get("License") or "").partition("\n")[0]]
     said += [line for line in metadata.get_all("Classifier", []) if line.startswith("License")]
     return next((text.strip() for text in said if COPYLEFT.search(text)), None)
+
+
+# Where crates may come from, and those that would bring what the project does without.
+REGISTRY = "registry+https://github.com/rust-lang/crates.io-index"
+BANNED = {
+    "openssl-sys": "TLS is rustls'",
+    "native-tls": "TLS is rustls'",
+    "libz-sys": "nothing shipped links a C library but the system's own",
+    "zstd-sys": "decompression is ruzstd's",
+    "lz4-sys": "decompression is lz4_flex's",
+    "bindgen": "structures of the kernel are written down with their tests",
+    "async-std": "programs bring their own loop",
+    "tokio": "programs bring their own loop",
+}
+
+
+def locked(root, files):
+    """Crates of a lock file from elsewhere, without a checksum, or banned. `cargo deny` has the same rules in deny.toml."""
+    for file in files:
+        if file.name != "Cargo.lock":
+            continue
+        for package in tomllib.loads(file.read_text("utf-8"))["package"]:
+            what = f"{file.relative_to(root)}: {package['name']} {package['version']}"
+            if source := package.get("source"):
+                if source != REGISTRY:
+                    yield f"{what} comes from {source}: only crates.io is allowed"
+                elif not package.get("checksum"):
+                    yield f"{what} has no checksum"
+            if why := BANNED.get(package["name"]):
+                yield f"{what} is banned: {why}"
+    deny = tomllib.loads((root / "deny.toml").read_text("utf-8"))
+    if set(deny["licenses"]["allow"]) != ACCEPTED:
+        yield "deny.toml: [licenses] allow is not ACCEPTED of tools/checks/licences.py"
+    if {one["crate"]: one["reason"] for one in deny["bans"]["deny"]} != BANNED:
+        yield "deny.toml: [bans] deny is not BANNED of tools/checks/licences.py"

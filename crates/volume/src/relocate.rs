@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Moving a file to another slot: under a new name, or under its own to make room for another file.
-//! `FORMAT.md`, "Names" and "Operations".
+//! `FORMAT.md`, "File slot" and "Operations".
 
 use block::Device;
 
