@@ -30,11 +30,18 @@ from drives import create_files, drivers
 from machine import Machine
 
 PORTS = ("status", "stdout", "stderr")
+# What is typed waits for the first output of the terminal's program, but no longer than this.
+FIRST_OUTPUT_S = 2.0
+END_OF_INPUT = b"\4"
 # A guest boots in seconds, on a busy machine in half a minute; if it takes longer than this, it hangs.
 BOOT_LIMIT = 120
 STOP_LIMIT = 10
 CONSOLES_KEPT = 20
 PR_SET_PDEATHSIG = 1
+
+
+def ports_of(machine: Machine) -> tuple[str, ...]:
+    return (*PORTS, machines.TERMINAL) if machine.has_terminal else PORTS
 
 
 class GuestFailed(Exception):
@@ -239,7 +246,7 @@ class Guest:
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
         ours, theirs = {}, {}
-        for name in PORTS:
+        for name in ports_of(self._machine):
             ours[name], theirs[name] = socket.socketpair()
         arguments = machines.command_line(
             self._machine, self._boot, self._held.path, self._held.console,
@@ -260,15 +267,22 @@ class Guest:
     def _serve(self, streams: dict[str, socket.socket], on_start: Callable[[], None]) -> int:
         assert self._process
         outputs = {"stdout": Output(1, self._end_mark), "stderr": Output(2, self._end_mark)}
-        with selectors.DefaultSelector() as selector:
+        terminal = Terminal(streams.get(machines.TERMINAL))
+        # Of the kinds of selectors only this one takes a file as input too.
+        with selectors.PollSelector() as selector:
             for name, stream in streams.items():
                 selector.register(stream, selectors.EVENT_READ, name)
             # Sockets end when QEMU does, so there is nothing else to wait for.
-            while selector.get_map():
-                for key, _ in selector.select():
+            while any(key.data != "input" for key in selector.get_map().values()):
+                for key, _ in selector.select(terminal.wait_s(self.started)):
+                    if key.data == "input":
+                        terminal.type(selector)
+                        continue
                     data = key.fileobj.recv(1 << 16)
                     if not data:
                         selector.unregister(key.fileobj)
+                    elif key.data == machines.TERMINAL:
+                        terminal.show(data)
                     elif key.data == "status":
                         self._status += data
                         if not self.started and self._status.startswith(b"started\n"):
@@ -276,6 +290,7 @@ class Guest:
                             on_start()
                     else:
                         outputs[key.data].write(data)
+                terminal.listen(selector, self.started)
                 status = self._exit_status()
                 if status is not None and all(output.ended for output in outputs.values()):
                     return status
@@ -364,6 +379,52 @@ class Guest:
         finally:
             for file in files.values():
                 file.close()
+
+
+class Terminal:
+    """The guest's terminal, if it has one: the caller's input goes there, and what it shows to the caller's output."""
+
+    def __init__(self, stream: socket.socket | None) -> None:
+        self._stream = stream
+        self._opens_at: float | None = None
+        self._is_open = False
+        self._ends_at: float | None = None
+
+    def wait_s(self, has_started: bool) -> float | None:
+        """How long to wait for anything else before `listen`."""
+        is_due = self._ends_at or not self._is_open
+        return FIRST_OUTPUT_S / 2 if self._stream and has_started and is_due else None
+
+    def listen(self, selector: selectors.BaseSelector, has_started: bool) -> None:
+        """Takes input from now on, if the program is there: one that sets its terminal up would lose a part of what came before."""
+        if not self._stream or not has_started:
+            return
+        if self._ends_at and time.monotonic() >= self._ends_at:
+            # Again and again: a shell that is just setting its terminal up does not see one.
+            self._ends_at = time.monotonic() + FIRST_OUTPUT_S / 2
+            with contextlib.suppress(OSError):
+                self._stream.sendall(END_OF_INPUT)
+        if self._is_open:
+            return
+        self._opens_at = self._opens_at or time.monotonic() + FIRST_OUTPUT_S
+        if time.monotonic() >= self._opens_at:
+            self._is_open = True
+            selector.register(0, selectors.EVENT_READ, "input")
+
+    def type(self, selector: selectors.BaseSelector) -> None:
+        assert self._stream
+        typed = os.read(0, 1 << 12)
+        if typed:
+            self._stream.sendall(typed)
+        else:
+            selector.unregister(0)
+            self._ends_at = time.monotonic()
+
+    def show(self, data: bytes) -> None:
+        self._opens_at = 0.1
+        view = memoryview(data)
+        while view:
+            view = view[os.write(1, view) :]
 
 
 class Output:

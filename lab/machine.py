@@ -14,6 +14,8 @@ from drives import BadOption, Drive, device, qemu_arguments, root_port
 from image import REPOSITORY, ROOT_AARCH64
 
 OUT = REPOSITORY / "out"
+# The name of the port that is a terminal.
+TERMINAL = "terminal"
 # The guest has its own versions of these, so a host folder below them is not visible there.
 GUEST_OWN = tuple(Path(name) for name in ("/tmp", "/run", "/dev", "/proc", "/sys"))
 
@@ -56,6 +58,8 @@ class Machine:
     is_quick: bool = False
     # Root ports at which drives are plugged while the guest runs: slot0, slot1, ...
     slots: int = 0
+    # A terminal, /dev/hvc0 in the guest.
+    has_terminal: bool = False
 
     @property
     def qemu(self) -> str:
@@ -241,7 +245,8 @@ def _ports(ports: dict[str, int]) -> list[str]:
     arguments = ["-device", "virtio-serial-pci"]
     for name, descriptor in ports.items():
         arguments += ["-chardev", device("socket", id=name, fd=str(descriptor))]
-        arguments += ["-device", device("virtserialport", chardev=name, name=f"lab.{name}")]
+        kind = "virtconsole" if name == TERMINAL else "virtserialport"
+        arguments += ["-device", device(kind, chardev=name, name=f"lab.{name}")]
     return arguments
 
 

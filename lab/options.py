@@ -2,6 +2,8 @@
 """The options of lab/run: parses arguments to a machine. The tests' guests that stay up take the same options."""
 
 import argparse
+import os
+import shlex
 from pathlib import Path
 
 import machine as machines
@@ -14,7 +16,7 @@ def parse_arguments(words: list[str]) -> tuple[argparse.Namespace, list[str]]:
         place = words.index("--")
         options, command = words[:place], words[place + 1 :]
     parser = argparse.ArgumentParser(
-        prog="lab/run", allow_abbrev=False, usage="lab/run [OPTION]... -- COMMAND [ARGUMENT]...",
+        prog="lab/run", allow_abbrev=False, usage="lab/run [OPTION]... -- COMMAND [ARGUMENT]... | lab/run [OPTION]... --shell",
         description="Runs COMMAND as root in a virtual machine with emulated NVMe drives and exits with its status.",
         epilog="Other statuses: 2 wrong usage, 3 not set up, 124 timed out, 125 the guest failed. See lab/README.md.",
     )  # fmt: skip
@@ -44,13 +46,26 @@ def parse_arguments(words: list[str]) -> tuple[argparse.Namespace, list[str]]:
     add("--quick", action="store_true",
         help="copies and clears memory in fewer emulated steps: for tests, not for figures; no effect where instructions are counted")
     add("--qmp", type=lambda text: Path(text).absolute(), metavar="PATH", help="QEMU's control socket")
-    add("--timeout", type=float, default=600, metavar="SECONDS", help="for the whole run, default 600")
+    add("--shell", action="store_true", help="COMMAND has a terminal and its input is yours; without a COMMAND a shell, until you leave it")
+    add("--timeout", type=float, metavar="SECONDS", help="for the whole run, default 600, and a week with --shell")
     add("--dry-run", action="store_true", help="print QEMU's command line and do nothing")
     add("--quiet", action="store_true", help="no messages (there are none without a terminal)")
     arguments = parser.parse_args(options)
+    if arguments.shell:
+        command = on_terminal(command or ["bash", "-i"])
     if not command and not arguments.dry_run:
-        parser.error("no command; write it after --, for example: lab/run -- uname -a")
+        parser.error("no command; write it after --, for example: lab/run -- uname -a; or give --shell")
+    if arguments.timeout is None:
+        arguments.timeout = 7 * 24 * 3600 if arguments.shell else 600
     return arguments, command
+
+
+def on_terminal(command: list[str]) -> list[str]:
+    """The words that run a command on the guest's terminal, which is as large as the caller's."""
+    columns, rows = os.get_terminal_size(0) if os.isatty(0) else (80, 24)
+    size = f'stty rows {rows} cols {columns}; exec "$@"'
+    script = f'exec setsid --ctty --wait env TERM="$0" sh -c {shlex.quote(size)} sh "$@" </dev/hvc0 >/dev/hvc0 2>&1'
+    return ["sh", "-c", script, os.environ.get("TERM", "dumb"), *command]
 
 
 def build_machine(arguments: argparse.Namespace) -> machines.Machine:
@@ -66,5 +81,5 @@ def build_machine(arguments: argparse.Namespace) -> machines.Machine:
         iommu_width=arguments.iommu_width, icount=arguments.icount, drives=arguments.drive, shares=arguments.share,
         windows=arguments.window, kernel_arguments=arguments.kernel_args, traces=arguments.trace, qmp=arguments.qmp,
         vhost_user=arguments.vhost_user, networks=arguments.network,
-        count=arguments.count, is_quick=arguments.quick,
+        count=arguments.count, is_quick=arguments.quick, has_terminal=arguments.shell,
     )  # fmt: skip

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Each guide of docs/guides, followed to the letter: its indented lines are one script."""
+"""Each guide of docs/guides, followed to the letter: its indented lines are one script.
+
+Own guests: the first command of the guides boots one.
+"""
 
 import os
 import subprocess
@@ -28,7 +31,14 @@ def test_every_guide_is_followed():
     assert all(f"({page}.md)" in readme for page in [*PAGES, "firmware"])
 
 
-@pytest.mark.shapes("page")
+def test_the_first_command_of_the_guides_gives_a_shell_with_the_drive_that_they_use():
+    (first,) = (line[4:] for line in (FOLDER / "README.md").read_text("utf-8").splitlines() if line.startswith("    "))
+    typed = "PATH=$PWD/target/release:$PATH\nstraightway list --json\n"
+    done = subprocess.run(["bash", "-c", first], cwd=ROOT, input=typed, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0 and "nvme0n1" in done.stdout and "LAB1" in done.stdout, done
+    assert DRIVE in first
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_a_guide_does_what_it_says(page):
     said = guest(f"PATH=$PWD/target/release:$PATH\n{script_of(page)}\necho the end", "--drive", DRIVE, timeout=300)

@@ -6,12 +6,15 @@ only where the default machine matters (test_look.py) does it have the default's
 """
 
 import os
+import pty
 import re
+import select
 import shlex
 import shutil
 import signal
 import subprocess
 import sys
+import termios
 import time
 from pathlib import Path
 
@@ -48,6 +51,29 @@ def scratch():
 
 
 # --- The command's status and streams -------------------------------------------------------------
+
+
+def test_a_shell_has_a_terminal_as_large_as_the_caller_s_and_ends_with_its_input():
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (31, 99))
+    before = termios.tcgetattr(theirs)
+    process = subprocess.Popen([RUN, *CHEAP, "--shell"], stdin=theirs, stdout=theirs, stderr=theirs, cwd=REPOSITORY)
+    shown = b""
+    # Each prompt begins with this sequence of readline. What Ctrl-C ends is the guest's program.
+    for prompts, typed in enumerate((b"sleep 1000\n", b"\x03", b"tty; stty size; echo $((6 * 7)) $STRAIGHTWAY_LAB; (exit 7)\n", b"\x04"), 1):
+        wanted = (b"\x1b[?2004l", 1) if typed == b"\x03" else (b"\x1b[?2004h", prompts - (prompts > 2))
+        while shown.count(wanted[0]) < wanted[1]:
+            shown += os.read(ours, 4096)
+        os.write(ours, typed)
+    while process.poll() is None:
+        ready, _, _ = select.select([ours], [], [], 1)
+        shown += os.read(ours, 4096) if ready else b""
+    # What it left in the terminal.
+    while select.select([ours], [], [], 0)[0]:
+        shown += os.read(ours, 4096)
+    assert b"/dev/hvc0\r\n31 99\r\n42 1\r\n" in shown, shown
+    assert process.returncode == 7, shown
+    assert termios.tcgetattr(theirs) == before
 
 
 def test_streams_and_arguments_are_exact_in_a_shared_folder(tmp_path):
