@@ -24,7 +24,7 @@ help:
 	@echo "make demo       set up, then compare every path to an emulated NVMe drive (out/demo/)"
 	@echo "make test       set up, then run every test (ONLY=lab, or ONLY=a part of a test's name)"
 	@echo "make test-all   the same with every kernel, machine and width for every test (make test deals them over four commits)"
-	@echo "make test-fast  the tests that need no virtual machine"
+	@echo "make test-fast  the tests that need no virtual machine (ONLY=crates/volume for one crate, or a part of a test's name)"
 	@echo "make test-rtl   the hardware's tests and proofs"
 	@echo "make test-arm64 whole files of the lab's tests on 64-bit Arm (make test has a part of them)"
 	@echo "make test-iommufd the tests of VFIO on a kernel whose VFIO has no groups, which this builds first (ten minutes of one processor)"
@@ -127,9 +127,12 @@ install-c:
 	sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR:$(PREFIX)/%=$${prefix}/%)|; s|@VERSION@|$(VERSION)|' crates/c/straightway.pc.in \
 	    >$(DESTDIR)$(LIBDIR)/pkgconfig/straightway.pc
 
+# The build goes on while QEMU and a kernel are fetched.
 demo:
-	@tools/setup base tests lab chario
-	@cargo build --release --locked -p straightway-cli -p straightway-preload
+	@tools/setup base
+	@tools/setup demo & setup=$$!; \
+	    cargo build --release --locked -p straightway-cli -p straightway-preload; built=$$?; \
+	    wait $$setup && exit $$built
 	@tools/demo
 
 test:
@@ -144,7 +147,7 @@ test-all:
 
 test-fast:
 	@tools/setup base tests
-	@tools/test rust
+	@tools/test rust $(ONLY)
 
 soak:
 	@tools/setup base tests
