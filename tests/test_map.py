@@ -149,7 +149,6 @@ def why_missing(package, command):
 
 
 # partner: sqlite3 | reader
-@pytest.mark.shapes("name")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_program_reads_a_file_of_a_volume_as_it_reads_one_of_ext4(name):
     package, command, make, query = PROGRAMS[name]

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from suites import deal, order, process, python, result
+from suites import deal, order, process, python, result, rust
 from suites.result import ROOT
 
 
@@ -65,6 +65,35 @@ def test_budgets_are_listed_with_what_the_last_run_took(tmp_path, monkeypatch):
     result.keep_taken([slow, failed])
     lines = {line.split()[0]: line for line in result.budget_lines()}
     assert "over" in lines["lab"] and "-" in lines["rust"] and "over" not in lines["rust"]
+
+
+def test_a_suite_far_over_its_budget_is_a_problem_of_the_check(tmp_path, monkeypatch):
+    monkeypatch.setattr(result, "TAKEN", tmp_path / "taken.json")
+    budgets = json.loads(result.BUDGETS.read_text("utf-8"))
+    assert not result.over_budget()
+    result.keep_taken([result.Result("lab", cpu_s=1.2 * budgets["lab"]), result.Result("rtl", cpu_s=1.3 * budgets["rtl"])])
+    (problem,) = result.over_budget()
+    assert "rtl took" in problem
+
+
+def test_a_run_of_every_cell_leaves_its_commit_and_counts_in_the_repository(tmp_path, monkeypatch):
+    monkeypatch.setattr(result, "WHOLE", result.ROOT / "build" / "test" / f"{tmp_path.name}.json")
+    result.WHOLE.parent.mkdir(parents=True, exist_ok=True)
+    results = [result.Result("lab", passed=3, failed=[("a", "b")], cpu_s=5.4), result.Result("rtl", passed=4, skipped=["c"])]
+    try:
+        result.keep_whole(results, 12.3)
+        kept = json.loads(result.WHOLE.read_text("utf-8"))
+    finally:
+        result.WHOLE.unlink(missing_ok=True)
+    assert (kept["passed"], kept["failed"], kept["skipped"], kept["cpu_s"], kept["seconds"]) == (7, 1, 1, 5, 12)
+    assert kept["failed_tests"] == ["lab: a"] and kept["suites"]["rtl"]["passed"] == 4
+    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=result.ROOT, capture_output=True, text=True).stdout.strip()
+    assert kept["commit"] == head
+
+
+def test_a_crate_s_folder_is_its_package_and_nothing_else_is():
+    assert rust.package_of("crates/volume") == "straightway-volume" and rust.package_of("crates/straightway") == "straightway"
+    assert not any(map(rust.package_of, (None, "volume", "crates/none", "crates")))
 
 
 @pytest.mark.parametrize("run", [process.kept, process.shown])

@@ -55,7 +55,6 @@ def statuses(results):
     return [int(result[0]) for result in results if result[0] != "count"]
 
 
-@pytest.mark.shapes("array")
 def test_files_on_an_array(array, tmp_path):
     """Reads the command's file, creates and deletes files by every command, and compares the result with the command."""
     program, shape = array
@@ -88,7 +87,6 @@ def test_files_on_an_array(array, tmp_path):
         assert hw.contents(tmp_path / "after", name, tmp_path) == data, f"STRAIGHTWAY_SEED={SEED} {name}"
 
 
-@pytest.mark.shapes("array")
 def test_a_disk_that_fails(array, tmp_path):
     """One disk's memory fails at a file's data: reads of them end with Device, other data can be read."""
     program, shape = array

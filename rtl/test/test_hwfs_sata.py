@@ -71,7 +71,6 @@ class Session(hw.Session):
         self.lines[-1] = self.lines[-1].replace("put", "putfrom", 1)
 
 
-@pytest.mark.shapes("shape")
 def test_files_on_drives(shape, tmp_path):
     """Reads the command's file, creates and deletes files, and compares them with the command, with two clock ratios."""
     program, name = shape

@@ -97,7 +97,6 @@ def fusesoc_here(folder, arguments):
         return status or 0, output.getvalue()
 
 
-@pytest.mark.shapes("name")
 @pytest.mark.parametrize("name,parameters", [
     ("slow", {"ReadLatency": 25, "ReadRateWords": 4, "ReadRateCycles": 5, "WriteLatency": 8,
               "WriteRateWords": 25, "WriteRateCycles": 32}),

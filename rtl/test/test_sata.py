@@ -111,7 +111,6 @@ def test_the_error_states_with_the_drive_in_python(monkeypatch):
 
 
 # partner: QEMU's ide-hd | drive
-@pytest.mark.shapes("queue")
 @pytest.mark.parametrize("queue", [1, 0])
 def test_the_drive_of_qemu(monkeypatch, tmp_path, queue):
     """A drive that nobody here wrote: its IDENTIFY DEVICE, its view of each command, and its errors."""

@@ -5,6 +5,8 @@ import json
 import os
 import re
 import resource
+import subprocess
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,6 +14,9 @@ ROOT = Path(__file__).resolve().parents[2]
 # The lab writes a line here for each guest that it starts: {"kind": ..., "seconds": ..., "retry": ..., "test": ...}.
 BOOTS = ROOT / "build" / "lab" / "boots.jsonl"
 SLOWEST = 10
+# The last run of every cell: see `keep_whole`.
+WHOLE = ROOT / "tests" / "whole.json"
+MARGIN = 1.25
 # The budget of each suite, and its cost when it last ran completely and passed, in seconds of processor time.
 BUDGETS = ROOT / "tests" / "budgets.json"
 TAKEN = ROOT / "build" / "test" / "taken.json"
@@ -60,6 +65,31 @@ def keep_taken(results: list[Result]) -> None:
     taken |= {result.name: round(result.cpu_s) for result in results if not result.failed}
     TAKEN.parent.mkdir(parents=True, exist_ok=True)
     TAKEN.write_text(json.dumps(taken, indent=2) + "\n", "utf-8")
+
+
+def keep_whole(results: list[Result], wall_s: float) -> None:
+    """Stores the result of a run of every cell, in the repository: what was tested last, and how it ended."""
+    git = lambda *words: subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
+    suites = {result.name: {"passed": result.passed, "failed": len(result.failed), "skipped": len(result.skipped),
+                            "cpu_s": round(result.cpu_s)} for result in results}  # fmt: skip
+    counts = {name: sum(suite[name] for suite in suites.values()) for name in ("passed", "failed", "skipped", "cpu_s")}
+    # Of the commit itself, or with changes to it.
+    is_changed = bool(git("status", "--porcelain", "--untracked-files=no", "--", ".", f":!{WHOLE.relative_to(ROOT)}"))
+    whole = {"commit": git("rev-parse", "HEAD"), "is_changed": is_changed, "date": time.strftime("%Y-%m-%d", time.gmtime()),
+             "processors": os.cpu_count(), "seconds": round(wall_s), **counts, "suites": suites,
+             "failed_tests": [f"{result.name}: {name}" for result in results for name, _ in result.failed]}  # fmt: skip
+    WHOLE.write_text(json.dumps(whole, indent=2) + "\n", "utf-8")
+
+
+def over_budget() -> list[str]:
+    """Suites whose last run took more than their budget, beyond what runs and processors differ by."""
+    budgets = json.loads(BUDGETS.read_text("utf-8"))
+    taken = json.loads(TAKEN.read_text("utf-8")) if TAKEN.exists() else {}
+    return [
+        f"tests/budgets.json: {suite} took {taken[suite]} s of processor time, and its budget is {most} s: make it cheaper, deal it, or raise "
+        "the budget and say why in the commit"
+        for suite, most in budgets.items() if taken.get(suite, 0) > MARGIN * most
+    ]  # fmt: skip
 
 
 def budget_lines() -> list[str]:

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import time
+import tomllib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -31,7 +32,8 @@ TIMES = ROOT / "build" / "test" / "rust.json"
 
 def run(pattern=None):
     """All crates' unit, integration and documentation tests whose names contain the pattern."""
-    programs, total = build()
+    package, pattern = package_of(pattern), None if package_of(pattern) else pattern
+    programs, total = build(package)
     if total.failed:
         return total
     known = json.loads(TIMES.read_text("utf-8")) if TIMES.exists() else {}
@@ -41,17 +43,25 @@ def run(pattern=None):
         for name, seconds, result in pool.map(lambda program: run_one(*program, pattern), programs):
             times[name] = seconds
             total.add(result)
-    if not pattern:
+    if not pattern and not package:
         TIMES.parent.mkdir(parents=True, exist_ok=True)
         TIMES.write_text(json.dumps(times, indent=1), "utf-8")
-    total.add(documentation(pattern))
+    total.add(documentation(pattern, package))
     return total
 
 
-def build():
-    """Builds the tests: [(name, program, the crate's folder)], and a result that has failed if that goes wrong."""
-    examples = [word for name in EXAMPLES for word in ("--example", name)]
-    command = ["cargo", "test", "--workspace", "--locked", "--lib", "--bins", "--tests", *examples, "--no-run",
+def package_of(pattern):
+    """The package of a pattern that is a crate's folder, such as crates/nvme; None for other patterns."""
+    manifest = ROOT / pattern / "Cargo.toml" if pattern and pattern.startswith("crates/") else None
+    if not manifest or not manifest.exists():
+        return None
+    return tomllib.loads(manifest.read_text("utf-8"))["package"]["name"]
+
+
+def build(package=None):
+    """Builds the tests, of all crates or of one: [(name, program, the crate's folder)], and a result that has failed if that goes wrong."""
+    examples = [word for name in EXAMPLES if not package for word in ("--example", name)]
+    command = ["cargo", "test", *(["-p", package] if package else ["--workspace"]), "--locked", "--lib", "--bins", "--tests", *examples, "--no-run",
                "--message-format=json-render-diagnostics"]  # fmt: skip
     done = process.kept(command)
     programs, said = [], []
@@ -128,9 +138,9 @@ def of_test(test, output):
     return next((text for name, text in zip(parts[1::2], parts[2::2]) if name == test), output)
 
 
-def documentation(pattern):
+def documentation(pattern, package=None):
     """The examples in the documentation."""
-    words = ["cargo", "test", "--workspace", "--locked", "--doc", "--quiet", "--no-fail-fast"]
+    words = ["cargo", "test", *(["-p", package] if package else ["--workspace"]), "--locked", "--doc", "--quiet", "--no-fail-fast"]
     status, output, cpu_s = process.kept([*words, "--", pattern] if pattern else words)
     result = Result("rust", passed=sum(int(counts[0]) for counts in COUNTS.findall(output)), cpu_s=cpu_s)
     if status != 0:
