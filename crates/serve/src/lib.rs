@@ -9,6 +9,10 @@
 
 pub mod address;
 pub mod nbd;
+#[cfg(not(feature = "ublk"))]
+#[path = "no_ublk.rs"]
+pub mod ublk;
+#[cfg(feature = "ublk")]
 pub mod ublk;
 pub mod vhost_user;
 

@@ -26,6 +26,7 @@ pub mod load;
 pub mod ls;
 pub mod man;
 pub mod map;
+#[cfg(feature = "fuse")]
 pub mod mount;
 pub mod mv;
 pub mod periodic;
@@ -39,6 +40,7 @@ pub mod resize;
 pub mod rm;
 pub mod schema;
 pub mod selftest;
+#[cfg(feature = "servers")]
 pub mod serve;
 pub mod speed;
 pub mod stat;
@@ -61,27 +63,29 @@ use serde_json::Value;
 
 /// The verbs, their modules, and what each prints with `--json`.
 macro_rules! verbs {
-    ($(#[doc = $about:literal] $module:ident $verb:ident $(reports $report:ty)?;)*) => {
+    (@schema) => { None };
+    (@schema $report:ty) => { Some(|| schema_for!($report).to_value()) };
+    ($(#[doc = $about:literal] $(#[cfg(feature = $feature:literal)])? $module:ident $verb:ident $(reports $report:ty)?;)*) => {
         /// What to do.
         #[derive(Clone, Debug, Subcommand)]
         pub enum Verb {
-            $(#[doc = $about] $verb($module::$verb),)*
+            $(#[doc = $about] $(#[cfg(feature = $feature)])? $verb($module::$verb),)*
         }
 
         /// One verb's parser, without those of the others.
         pub fn alone(name: &str) -> Option<Command> {
-            $(if name == stringify!($module) {
+            $($(#[cfg(feature = $feature)])? if name == stringify!($module) {
                 let command = $module::$verb::augment_args(Command::new(stringify!($module)));
                 return Some(command.about($about.trim()).long_about(None));
             })*
             None
         }
 
-        /// The schema of what each verb prints, and that of an error.
-        pub const SCHEMAS: &[(&str, fn() -> Value)] = &[
-            $($((stringify!($module), || schema_for!($report).to_value()),)?)*
-            ("doctor-report", || schema_for!(board::survey::Survey).to_value()),
-            ("error", || schema_for!(crate::console::ErrorReport).to_value()),
+        /// The schema of what each verb prints, if it prints JSON, and that of an error.
+        const SCHEMAS: &[(&str, Option<fn() -> Value>)] = &[
+            $($(#[cfg(feature = $feature)])? (stringify!($module), verbs!(@schema $($report)?)),)*
+            ("doctor-report", verbs!(@schema board::survey::Survey)),
+            ("error", verbs!(@schema crate::console::ErrorReport)),
         ];
 
         /// Runs one verb.
@@ -93,7 +97,7 @@ macro_rules! verbs {
                 recover(context);
             }
             match verb {
-                $(Verb::$verb(verb) => verb.run(context),)*
+                $($(#[cfg(feature = $feature)])? Verb::$verb(verb) => verb.run(context),)*
             }
         }
     };
@@ -189,8 +193,10 @@ verbs! {
     /// Play a file of a volume at a rate
     play Play reports recorder::report::PlayedFile;
     /// Show the files of a volume as a folder, to read and, with --write, to change
+    #[cfg(feature = "fuse")]
     mount Mount;
     /// Serve a device, or a file of a volume, as a disk of others
+    #[cfg(feature = "servers")]
     serve Serve reports serve::Report;
     /// Print completions for a shell
     completions Completions;
@@ -198,6 +204,12 @@ verbs! {
     man Man;
     /// Print the JSON Schema of what a verb prints with --json
     schema Schema;
+}
+
+/// The names of what has a schema, and how each is made.
+pub fn schemas() -> impl Iterator<Item = (&'static str, fn() -> Value)> {
+    let all = SCHEMAS.iter();
+    all.filter_map(|(name, schema)| schema.map(|schema| (*name, schema)))
 }
 
 /// Verbs that only show devices, or open no drive. Before every other verb, a drive that a killed

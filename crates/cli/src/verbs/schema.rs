@@ -2,7 +2,7 @@
 //! `straightway schema VERB`.
 
 use crate::Context;
-use crate::verbs::SCHEMAS;
+use crate::verbs::schemas;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use devices::failure::{Exit, Failure, Result};
@@ -11,7 +11,7 @@ use devices::failure::{Exit, Failure, Result};
 #[derive(Clone, Debug, Args)]
 pub struct Schema {
     /// The verb
-    #[arg(value_parser = PossibleValuesParser::new(SCHEMAS.iter().map(|(name, _)| *name)))]
+    #[arg(value_parser = PossibleValuesParser::new(schemas().map(|(name, _)| name)))]
     pub verb: String,
 }
 
@@ -21,7 +21,7 @@ impl Schema {
     /// # Errors
     /// Standard output failed.
     pub fn run(&self, context: &Context) -> Result<Exit> {
-        let found = SCHEMAS.iter().find(|(name, _)| *name == self.verb);
+        let found = schemas().find(|(name, _)| *name == self.verb);
         let (_, schema) = found.ok_or_else(|| Failure::usage("no such verb"))?;
         context.console.json(&schema())?;
         Ok(Exit::Done)
