@@ -56,6 +56,23 @@ def test_the_example_stores_and_sums_an_array(tmp_path):
     assert out == "4096 samples in samples, mean 2047.5\n"
 
 
+def program_of(page):
+    """The first block of code in Python of a page."""
+    return (ROOT / page).read_text("utf-8").partition("\n```python\n")[2].partition("\n```\n")[0]
+
+
+def test_the_programs_of_the_pages_need_the_wheel_only(tmp_path):
+    first = run("-c", program_of("crates/straightway/README.md"), folder=tmp_path).splitlines()
+    assert first[0] == "log has 20 bytes" and "first.img" in first[1] and " --" not in first[1]
+    run("-c", """if True:
+        import straightway
+        straightway.format("disk.img", volume_bytes=16 << 20)
+        with straightway.open_volume("disk.img", write=True) as volume, volume.create("README.md") as file:
+            file.write(b"straight")
+        """, folder=tmp_path)
+    assert run("-c", program_of("README.md"), folder=tmp_path) == "8 bytes\n"
+
+
 def test_a_drive_is_read_written_and_given_back():
     print(guest(
         rf"""

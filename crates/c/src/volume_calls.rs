@@ -533,7 +533,7 @@ unsafe fn format_options_of(
     };
     let some = |number: u64| (number != 0).then_some(number);
     Ok(FormatOptions {
-        size_bytes: some(given.volume_bytes),
+        volume_bytes: some(given.volume_bytes),
         unit_bytes: some(given.unit_bytes),
         slots: (given.slots != 0).then_some(given.slots),
         checksums: given.checksums != 0,

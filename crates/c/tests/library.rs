@@ -249,7 +249,7 @@ fn the_example_stores_and_lists_files() {
     let folder = Folder::new("files");
     let image = folder.0.join("image");
     let options = api::FormatOptions {
-        size_bytes: Some(8 << 20),
+        volume_bytes: Some(8 << 20),
         ..api::FormatOptions::default()
     };
     api::format(image.to_str().expect("text"), &options).expect("a volume");

@@ -51,7 +51,7 @@ pub fn format(
     label: &str,
 ) -> PyResult<()> {
     let options = FormatOptions {
-        size_bytes: volume_bytes,
+        volume_bytes,
         unit_bytes,
         slots,
         checksums,

@@ -19,7 +19,7 @@ use units::Size;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FormatOptions<'a> {
     /// Bytes of the volume, which a plain file that is missing or empty gets; the whole device if `None`.
-    pub size_bytes: Option<u64>,
+    pub volume_bytes: Option<u64>,
     /// Bytes of a unit of allocation.
     pub unit_bytes: Option<u64>,
     /// The most files.
@@ -46,7 +46,7 @@ pub fn format(name: &str, options: &FormatOptions<'_>) -> Result<(), Error> {
         slots: options.slots,
         label: options.label.to_owned(),
         checksums: options.checksums,
-        size: options.size_bytes.map(Size),
+        size: options.volume_bytes.map(Size),
         consent: Consent {
             destroy_data: options.destroy_data.map(str::to_owned),
             force: options.force,
