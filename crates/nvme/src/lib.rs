@@ -11,7 +11,7 @@
 //! | --- | --- |
 //! | `platform` | what the driver needs from the machine |
 //! | `registers`, `command`, `status`, `identify`, `log` | the specification's structures |
-//! | `layout`, `memory` | the layout of the caller's memory; the only `unsafe` |
+//! | `layout`, `memory` | the layout of the caller's memory; the only `unsafe` blocks |
 //! | `prp`, `encode`, `doorbell` | data pointers; commands; notifying the controller |
 //! | `admin`, `controller`, `inquiry`, `open` | enable, query, shut down |
 //! | `quirks`, `quirk_table`, `power` | known defects; power states and their latencies |

@@ -22,6 +22,7 @@ mod map;
 mod mount;
 mod packets;
 mod quirks;
+mod reports;
 mod ring;
 mod samples;
 mod segments;

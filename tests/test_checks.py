@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""The rules of tools/checks: each finds what it is there for, and passes over what it is not."""
+
+import re
+import shutil
+
+import pytest
+
+from checks import abi, licences, lints, options, spdx, width
+from scripted import ROOT
+
+HEADER = ROOT / "crates/c/include/straightway.h"
+# {what: (pattern, replacement, whether a program that was built before goes on working)}
+CHANGES = {
+    "a member at the end": (r"(const char \*hardware;\n)(};)", r"\1  uint64_t more;\n\2", True),
+    "a new function": (r"(enum straightway_status) straightway_kick\(", r"\1 straightway_kack(uint32_t x);\n\1 straightway_kick(", True),
+    "a new value": (r"(  STRAIGHTWAY_STATUS_FULL = 8,)", r"\1\n  STRAIGHTWAY_STATUS_NEW = 18,", True),
+    # In front of padding: no other member moves.
+    "a member of another type": (r"uint32_t commit_ms;", "uint64_t commit_ms;", False),
+    "a member of another name": (r"uint32_t commit_ms;", "uint32_t commit_us;", False),
+    "a member in the middle": (r"(  uint32_t commit_ms;)", r"  uint32_t more;\n\1", False),
+    "a member less": (r"  const char \*hardware;\n};", "};", False),
+    "a function less": (r"enum straightway_status straightway_kick\([^;]*;", "", False),
+    "a parameter": (r"straightway_kick\(straightway_device device\)", "straightway_kick(straightway_device device, uint32_t n)", False),
+    "another value": (r"STRAIGHTWAY_STATUS_FULL = 8", "STRAIGHTWAY_STATUS_FULL = 18", False),
+}
+
+
+@pytest.mark.skipif(not shutil.which("abidw"), reason="abigail-tools is not installed: tools/setup check")
+@pytest.mark.parametrize("what", CHANGES)
+def test_the_interface_of_the_c_library_only_grows(tmp_path, what):
+    pattern, replacement, is_kept = CHANGES[what]
+    text, count = re.subn(pattern, replacement, HEADER.read_text("utf-8"), count=1)
+    assert count == 1
+    changed = tmp_path / "straightway.h"
+    changed.write_text(text, "utf-8")
+    assert (not list(abi.broken(ROOT, changed))) == is_kept
+
+
+def test_long_comments_are_broken_where_a_reader_expects_it():
+    words = "word " * 30
+    long = f"    /// {words.strip()}\n    /// and more.\n    fn f() {{}} // {words}\n"
+    broken = width.broken(long)
+    lines = broken.splitlines()
+    assert [len(line) <= 100 for line in lines] == [True, True, False] and lines[1].endswith("and more.")
+    assert width.broken(broken) == broken
+    item = width.broken(f"//! * {words}\n//! * {words}\n")
+    assert [line[:6] for line in item.splitlines()] == ["//! * ", "//!   ", "//! * ", "//!   "]
+    for stays in (f"// | {words} |\n", f"// partner: {words}\n", f"/// ```\n/// {words}\n/// ```\n", "// " + "x" * 120 + "\n", "// short\n"):
+        assert width.broken(stays) == stays
+    # A line must not begin with what is a heading or an item there.
+    assert not re.search(r"^// [-#*]", width.broken("// " + "word - # * " * 20 + "\n"), re.M)
+
+
+def test_options_are_found_where_they_are_defined():
+    found = options.names(ROOT, [path for path in (ROOT / "crates/cli/src").rglob("*.rs")])
+    assert {"append", "follow", "read", "destroy-data", "cdw13", "once"} <= set(found) and len(found) > 120
+
+
+def test_a_source_without_a_licence_and_a_crate_from_elsewhere_are_found(tmp_path):
+    (tmp_path / "a.rs").write_text("fn main() {}\n")
+    (tmp_path / "b.py").write_text("#!/usr/bin/env python3\n# SPDX-License-Identifier: MIT\n")
+    lock = tmp_path / "Cargo.lock"
+    entry = '[[package]]\nname = "{}"\nversion = "1.0.0"\nsource = "{}"\n'
+    lock.write_text(entry.format("one", "git+https://example.org/one") + entry.format("zstd-sys", licences.REGISTRY), "utf-8")
+    shutil.copy(ROOT / "deny.toml", tmp_path)
+    assert [line.partition(":")[0] for line in spdx.unmarked(tmp_path, [tmp_path / "a.rs", tmp_path / "b.py"])] == ["a.rs"]
+    said = "\n".join(licences.locked(tmp_path, [lock]))
+    assert "example.org" in said and "zstd-sys 1.0.0 has no checksum" in said and "zstd-sys 1.0.0 is banned" in said
+
+
+@pytest.mark.skipif(not shutil.which("shellcheck"), reason="shellcheck is not installed: tools/setup check")
+def test_lints_find_what_they_are_for(tmp_path):
+    if not (ROOT / "build/venv/bin/ruff").exists():
+        pytest.skip("ruff is not in build/venv: tools/setup python")
+    (tmp_path / "build").symlink_to(ROOT / "build")
+    shutil.copy(ROOT / "ruff.toml", tmp_path)
+    python, shell = tmp_path / "a.py", tmp_path / "b"
+    python.write_text("import os\nprint(undefined)\n")
+    shell.write_text("#!/usr/bin/env bash\ncd $(pwd)/x\nlocal y=$(false)\n")
+    said = "\n".join(lints.check(tmp_path, [python, shell]))
+    assert "F401" in said and "F821" in said and "SC" in said
