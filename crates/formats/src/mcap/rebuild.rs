@@ -73,6 +73,8 @@ pub struct Rebuild<S> {
     seen: Option<Vec<Definitions>>,
     /// All streams so far had their ends.
     all_whole: bool,
+    /// What was found here is no record after all: the search goes on behind its first byte.
+    is_refused: bool,
     rebuilt: Rebuilt,
 }
 
@@ -97,6 +99,7 @@ impl<S: FnMut(&[u8]) -> Result<()>> Rebuild<S> {
             known_later: VecDeque::new(),
             seen: None,
             all_whole: true,
+            is_refused: false,
             rebuilt: Rebuilt::default(),
         }
     }
@@ -245,13 +248,15 @@ impl<S: FnMut(&[u8]) -> Result<()>> Rebuild<S> {
 
     /// Looks for a record; returns the number of bytes before it.
     fn search(&mut self, bytes: &[u8], is_all: bool) -> usize {
+        let from = usize::from(std::mem::take(&mut self.is_refused)).min(bytes.len());
+        let behind = bytes.get(from..).unwrap_or_default();
         let has_channel = |id| self.has_channel(id);
-        let skipped = match next_record(bytes, is_all, &has_channel) {
+        let skipped = match next_record(behind, is_all, &has_channel) {
             Place::Found(at) => {
                 self.next = Next::Record;
-                at
+                from + at
             }
-            Place::NotBefore(at) => at,
+            Place::NotBefore(at) => from + at,
         };
         self.rebuilt.skipped_bytes += skipped as u64;
         skipped
@@ -292,6 +297,7 @@ impl<S: FnMut(&[u8]) -> Result<()>> Rebuild<S> {
         self.rebuilt.damaged_records += 1;
         self.next = Next::Anything;
         self.crc = None;
+        self.is_refused = true;
     }
 
     /// Decides whether to wait for a record that is not complete yet. The last one is waited for, because a part of it may be of
@@ -657,6 +663,8 @@ impl<S: FnMut(&[u8]) -> Result<()>> Rebuild<S> {
             self.cut(held.get(..behind).unwrap_or_default())?;
             self.flush()?;
             self.lose_track();
+            // The record behind its end was found.
+            self.is_refused = false;
             self.rebuilt.skipped_bytes += behind as u64;
             self.at_bytes += behind as u64;
             held.drain(..behind);

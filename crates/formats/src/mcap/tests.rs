@@ -332,6 +332,19 @@ fn a_length_that_no_memory_holds_is_refused_or_ends_the_file() {
     }
 }
 
+/// Behind a gap nothing but a part of a record that its opcode cannot have: found by its end, and refused by its fields.
+#[test]
+fn a_beginning_that_is_found_and_refused_is_passed() {
+    let mut bytes = vec![10, 1, 0, 0, 0];
+    bytes.extend(MAGIC);
+    bytes.extend([13, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
+    let mut rebuild = Rebuild::new("bag", bytes.len() as u64, |_: &[u8]| Ok(()));
+    rebuild.gap(true).unwrap();
+    rebuild.feed(&bytes).unwrap();
+    let done = rebuild.finish().unwrap();
+    assert_eq!((done.messages, done.skipped_bytes), (0, bytes.len() as u64));
+}
+
 #[test]
 fn random_changes_never_make_an_invalid_file() {
     let (stream, _) = stream();
