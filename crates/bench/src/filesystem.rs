@@ -10,6 +10,7 @@ use devices::path::kernel::Nodes;
 use linux::Roots;
 use linux::SyncFile;
 use measure::random::Random;
+use remedy::{Setting, words};
 use rustix::fs::FallocateFlags;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use std::fs::{self, File};
@@ -105,7 +106,7 @@ fn make(block: &Path, len_bytes: u64) -> Result<()> {
         .arg("lazy_itable_init=0,lazy_journal_init=0,nodiscard")
         .arg(block)
         .arg(format!("{}k", len_bytes >> 10));
-    let package = "e2fsprogs; or exclude ext4 with --paths";
+    let package = words!["e2fsprogs; or exclude ext4 with ", Setting::Paths];
     let output = command.output();
     let output = output.map_err(|error| Failure::tool("mkfs.ext4", package, &error))?;
     if output.status.success() {

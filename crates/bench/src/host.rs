@@ -13,6 +13,7 @@ use devices::path::{chario, power};
 use measure::{Environment, Host, Missing, Subject};
 use measure::{LatencyLimit, LimitedBy};
 use paths::Group;
+use remedy::{Setting, Value, Wording};
 use std::rc::Rc;
 
 /// The machine while it measures.
@@ -61,7 +62,7 @@ impl BenchHost {
         match group {
             Some(Group::Ext4) if !self.bench.plan.destroys => Err(Missing::new(
                 "ext4 needs a separate file system on the drive",
-                "--destroy-data SERIAL",
+                Setting::DestroyData.to(Value::choice("SERIAL")),
             )),
             Some(Group::Ext4) => {
                 let mounted = Mounted::mount(&self.bench.nodes().or_missing()?).or_missing()?;
@@ -123,6 +124,10 @@ fn reported(limit: power::LatencyLimit) -> LatencyLimit {
 }
 
 impl Host for BenchHost {
+    fn wording(&self) -> &'static dyn Wording {
+        self.bench.context.wording
+    }
+
     fn environment(&mut self) -> Environment {
         let block = |nodes: Nodes| {
             let name = nodes.block.file_name()?.to_str()?;

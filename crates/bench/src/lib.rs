@@ -227,8 +227,8 @@ pub trait OrMissing<T> {
 }
 
 fn missing(failure: Failure) -> Missing {
-    let hint = failure.remedy().unwrap_or("see the reason").to_owned();
-    Missing::new(failure.to_string(), hint)
+    let remedy = failure.remedy().cloned();
+    Missing::new(failure, remedy.unwrap_or_else(|| "see the reason".into()))
 }
 
 impl<T> OrMissing<T> for Result<T> {

@@ -11,6 +11,7 @@ use devices::path::{self, Opened, chario, coprocessor, gathered, kernel, straigh
 use linux::SyncFile;
 use measure::{Counters, Missing, Path, Region};
 use paths::{Carrier, Group, Kind};
+use remedy::{Setting, Value, words};
 use std::rc::Rc;
 
 /// The byte that fills the bench's RAM disk.
@@ -52,8 +53,10 @@ impl BenchPath {
             }
             Carrier::Coprocessor => {
                 let window = bench.window.as_ref().ok_or_else(|| {
-                    Failure::missing("no coprocessor was named")
-                        .hint("--coprocessor FILE, its window")
+                    Failure::missing("no coprocessor was named").hint(words![
+                        Setting::Coprocessor.to(Value::choice("FILE")),
+                        ", its window"
+                    ])
                 })?;
                 coprocessor::open(window, kind, bench.plan.destroys)
             }

@@ -11,6 +11,7 @@ use linux::{ClockSource, Roots, TscClock};
 use measure::Missing;
 use measure::trace::timeline::recorded;
 use measure::trace::{Mark, Probe, Recorded, Sees};
+use remedy::{Setting, words};
 use std::fs;
 use std::io;
 use std::os::unix::fs::FileTypeExt;
@@ -107,7 +108,13 @@ fn counter() -> Result<Box<dyn Recorder>> {
         return Err(Failure::unsupported(
             "the processor's counter is not the same on all processors, or stops",
         )
-        .hint("name a profiling timer: --timer=/dev/uio0; or leave --timer out"));
+        .hint(words![
+            "name a profiling timer: ",
+            Setting::Timer,
+            "=/dev/uio0; or leave ",
+            Setting::Timer,
+            " out"
+        ]));
     }
     let ring = Ring::anonymous("straightway", CAPACITY)
         .map_err(|error| Failure::missing(format!("memory for {CAPACITY} events: {error}")))?;
@@ -152,7 +159,12 @@ fn refuse_other_timer(roots: &Roots) -> Result<()> {
 impl Probe for Timer {
     fn start(&mut self) -> std::result::Result<(), Missing> {
         let begun = self.recorder.clear().and_then(|()| self.recorder.record());
-        begun.map_err(|error| Missing::new(format!("the profiling timer: {error}"), "--timer"))?;
+        begun.map_err(|error| {
+            Missing::new(
+                format!("the profiling timer: {error}"),
+                words![Setting::Timer],
+            )
+        })?;
         if let Some(node) = self.module().or_missing()? {
             let begun = node.clear().and_then(|()| node.record());
             begun.map_err(|error| Missing::new(format!("CharIO's events: {error}"), "dmesg"))?;

@@ -194,7 +194,7 @@ mod tests {
         assert_eq!(none.exit(), Exit::Missing);
         assert!(
             none.remedy()
-                .is_some_and(|hint| hint.contains("mount -t tracefs"))
+                .is_some_and(|hint| hint.to_string().contains("mount -t tracefs"))
         );
         fs::create_dir_all(root.join("events")).unwrap();
         fs::create_dir_all(root.join("instances")).unwrap();

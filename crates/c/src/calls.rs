@@ -394,7 +394,7 @@ fn completion(done: &Done) -> straightway_completion {
     let (status, nvme_status) = match done.result {
         Ok(()) => (Status::Ok, 0),
         Err(error) => {
-            let status = keep_error(&Error::of_request("a request", error));
+            let status = keep_error(&Error::request("a request", error));
             match error {
                 block::Error::Nvme { status: field } => (status, u32::from(field)),
                 _ => (status, 0),

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The last error of each thread, as C reads it.
 
-use api::Error;
+use crate::wording::Fields;
+use api::{Error, Exit, Members, Words};
 use std::any::Any;
 use std::cell::RefCell;
 use std::ffi::{CStr, CString};
@@ -38,16 +39,17 @@ pub enum Status {
 }
 
 impl Status {
-    fn of(code: u8) -> Self {
-        match code {
-            2 => Self::Usage,
-            3 => Self::Missing,
-            4 => Self::Unsupported,
-            6 => Self::Rot,
-            7 => Self::Late,
-            8 => Self::Full,
-            9 => Self::Exists,
-            10 => Self::NotFound,
+    /// The status for an error.
+    pub const fn of(error: &Error) -> Self {
+        match error.exit() {
+            Exit::Usage => Self::Usage,
+            Exit::Missing => Self::Missing,
+            Exit::Unsupported => Self::Unsupported,
+            Exit::Rot => Self::Rot,
+            Exit::Late => Self::Late,
+            Exit::Full => Self::Full,
+            Exit::Exists => Self::Exists,
+            Exit::NotFound => Self::NotFound,
             _ => Self::Failed,
         }
     }
@@ -69,7 +71,7 @@ impl From<Error> for Fault {
 }
 
 /// Invalid arguments, with advice.
-pub fn usage(what: impl Into<String>, hint: &str) -> Fault {
+pub fn usage(what: impl Into<Words>, hint: &str) -> Fault {
     Fault::Error(Error::usage(what).hint(hint))
 }
 
@@ -104,8 +106,9 @@ pub fn finish(call: impl FnOnce() -> Result<(), Fault>) -> Status {
 
 /// Keeps the error; its status.
 pub fn keep_error(error: &Error) -> Status {
-    keep(&error.what, error.hint.as_deref().unwrap_or_default());
-    Status::of(error.code)
+    let hint = error.hint_in(&Fields).unwrap_or_default();
+    keep(&error.what_in(&Members), &hint);
+    Status::of(error)
 }
 
 /// What the thread's last failed call said; valid until its next failed call.

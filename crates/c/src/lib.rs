@@ -36,3 +36,4 @@ pub mod record_calls;
 pub mod session;
 #[allow(non_camel_case_types)]
 pub mod volume_calls;
+pub mod wording;

@@ -245,7 +245,7 @@ impl Session {
                 self.free.push(slot);
                 match refused.error {
                     block::Error::Busy => Err(Fault::Again),
-                    error => Err(Error::of_request(doing, error).into()),
+                    error => Err(Error::request(doing, error).into()),
                 }
             }
         }
@@ -346,7 +346,7 @@ impl Session {
                         && failure.as_ref().is_none_or(|(first, _)| place < *first)
                     {
                         let doing = format!("{} at byte {}", doing(way), offset + place as u64);
-                        failure = Some((place, Error::of_request(doing, error).into()));
+                        failure = Some((place, Error::request(doing, error).into()));
                     }
                 }
                 Some(done) => kept.push_back(done),
@@ -408,7 +408,7 @@ impl Session {
                 Some(done) if done.tag.is_none() => {
                     return done
                         .result
-                        .map_err(|error| Error::of_request(doing, error).into());
+                        .map_err(|error| Error::request(doing, error).into());
                 }
                 Some(done) => self.ended.push_back(done),
                 None => self.device.device().wait(WAIT_US),

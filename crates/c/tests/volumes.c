@@ -34,7 +34,7 @@ static void formatted(uint32_t checksums)
 	// It holds a volume now.
 	WRONG(straightway_format(image, &options), "nothing was done");
 	// The member of the options, not the command's --force.
-	CHECK(strstr(straightway_hint(), "force, if") == straightway_hint());
+	CHECK(strstr(straightway_hint(), "options.force = true, if") == straightway_hint());
 	options.force = 1;
 	OK(straightway_format(image, &options));
 	options.size++;

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What the user sees: data on standard output, everything else on standard error.
 
+use crate::remedies::CommandLine;
 use devices::failure::{Failure, Result};
 use devices::guard::standard_output;
 use devices::progress::{Listener, Meter, Shape};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use remedy::Words;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::io::{IsTerminal, Write};
@@ -95,16 +97,16 @@ impl Console {
         if self.json {
             let report = ErrorReport {
                 schema_version: devices::SCHEMA_VERSION,
-                error: failure.to_string(),
-                hint: failure.remedy().map(str::to_owned),
+                error: failure.what_in(&CommandLine),
+                hint: failure.hint_in(&CommandLine),
                 exit: failure.exit() as u8,
             };
             let line = serde_json::to_string(&report).unwrap_or_default() + "\n";
             let _ = std::io::stderr().write_all(line.as_bytes());
             return;
         }
-        let mut text = format!("straightway: {failure}\n");
-        if let Some(hint) = failure.remedy() {
+        let mut text = format!("straightway: {}\n", failure.what_in(&CommandLine));
+        if let Some(hint) = failure.hint_in(&CommandLine) {
             text += &format!("hint: {hint}\n");
         }
         let _ = std::io::stderr().write_all(text.as_bytes());
@@ -112,8 +114,8 @@ impl Console {
 }
 
 impl Listener for Console {
-    fn say(&self, line: &str) {
-        Self::say(self, line);
+    fn say(&self, line: &Words) {
+        Self::say(self, line.word(&CommandLine, None));
     }
 
     /// A bar on a terminal.

@@ -8,7 +8,7 @@
 //! | `path_options`, `recording_options`, `choices` | options that several verbs have |
 //! | `measuring`, `output` | what the verbs that measure have in common; the results of a run |
 //! | `working_set` | the ranges of a mapped file that a run had in memory |
-//! | `console` | messages and results |
+//! | `console`, `remedies` | messages and results; how remedies are worded |
 //!
 //! The verbs fill the plain settings of the libraries below (`devices`, `files`, `recorder` and others) and print what these return.
 //!
@@ -25,6 +25,7 @@ mod measuring;
 mod output;
 mod path_options;
 mod recording_options;
+mod remedies;
 mod verbs;
 mod working_set;
 
@@ -54,6 +55,7 @@ impl Context {
                 roots: Roots::system(),
                 cancel: Cancel::listen(),
                 progress: Progress::to(console),
+                wording: &remedies::CommandLine,
             },
             console,
         }
@@ -128,7 +130,7 @@ fn run(arguments: &Arguments, device: Option<&str>, json: bool) -> u8 {
         Ok(exit) => exit,
         Err(failure) => {
             let failure = match device {
-                Some(device) => failure.about(device),
+                Some(device) => failure.on(device),
                 None => failure,
             };
             console.fail(&failure);

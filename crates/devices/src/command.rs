@@ -9,6 +9,7 @@ use crate::failure::{Failure, Result};
 use crate::path::handle::{ControllerHandle, only_namespace};
 use crate::path::namespace_of;
 use nvme::{Direction, GenericCommand, GenericData};
+use remedy::{Setting, Value, words};
 
 /// The longest data of a command.
 pub const MOST_BYTES: u64 = 1 << 20;
@@ -104,9 +105,15 @@ impl DriveCommand {
             None => format!("the command `{name}` is refused unless it is named"),
         };
         let hint = if is_harmless {
-            format!("--allow {name}")
+            Setting::Allow.to(name)
         } else {
-            format!("it may change the drive or its data: --allow {name} --destroy-data SERIAL")
+            words![
+                "it may change the drive or its data: ",
+                Setting::Allow.to(name),
+                " ",
+                Setting::DestroyData.to(Value::choice("SERIAL"))
+            ]
+            .into()
         };
         Err(Failure::usage(what).hint(hint))
     }

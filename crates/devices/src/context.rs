@@ -3,7 +3,7 @@
 
 use crate::{Bar, Cancel, Progress};
 use linux::Roots;
-use std::fmt::Display;
+use remedy::{Members, Wording, Words};
 
 /// What every operation needs.
 #[derive(Clone, Debug)]
@@ -14,6 +14,8 @@ pub struct Context {
     pub cancel: Cancel,
     /// Who learns what happens while it goes on.
     pub progress: Progress,
+    /// How reports name settings: as the user writes them.
+    pub wording: &'static dyn Wording,
 }
 
 impl Context {
@@ -23,6 +25,7 @@ impl Context {
             roots: Roots::system(),
             cancel: Cancel::default(),
             progress: Progress::default(),
+            wording: &Members,
         }
     }
 
@@ -36,7 +39,7 @@ impl Context {
     }
 
     /// Reports a line.
-    pub fn say(&self, line: impl Display) {
+    pub fn say(&self, line: impl Into<Words>) {
         self.progress.say(line);
     }
 

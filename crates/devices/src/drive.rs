@@ -14,6 +14,7 @@ use linux::disk::Disk;
 use linux::resolve::{Resolved, resolve};
 #[cfg(feature = "drives")]
 use nvme::PciId;
+use remedy::{Part, Setting, words};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -138,7 +139,7 @@ fn no_blocks(device: &str) -> Failure {
         "`{device}`: a file system in hardware has files, not blocks; it supports only {}",
         OF_HARDWARE.join(", ")
     ))
-    .hint("straightway ls DEVICE")
+    .hint(words!["straightway ls ", remedy::Device])
 }
 
 /// Whether a name begins with a word that could be a kind of device: `ram:`, but also `rma:`. A
@@ -162,9 +163,11 @@ fn not_a_drive(name: &str, error: linux::Error) -> Failure {
         Err(why) if why.kind() == std::io::ErrorKind::NotFound => match Drive::plain_file(name) {
             Some(path) if !name.is_empty() => {
                 let path = path.display();
-                return Failure::missing(format!("there is no file `{path}`")).hint(format!(
-                    "straightway format {path} --size 1G makes a volume; straightway list shows the drives"
-                ));
+                return Failure::missing(format!("there is no file `{path}`")).hint(words![
+                    format!("straightway format {path} "),
+                    Part::Option(Setting::Size),
+                    " 1G makes a volume; straightway list shows the drives"
+                ]);
             }
             _ if matches!(error, linux::Error::NotPciNvme { .. }) => {
                 return Failure::missing(format!("there is no device `{name}`")).hint(LIST);
@@ -238,10 +241,11 @@ fn regular_file(path: &str, must_exist: bool) -> Result<PathBuf> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             Err(Failure::io("opening", &path, &error)
                 .with_exit(Exit::Missing)
-                .hint(format!(
-                    "straightway format {} --size 1G makes a volume",
-                    path.display()
-                )))
+                .hint(words![
+                    format!("straightway format {} ", path.display()),
+                    Part::Option(Setting::Size),
+                    " 1G makes a volume"
+                ]))
         }
         Err(error) => Err(Failure::io("opening", &path, &error)),
     }
@@ -325,6 +329,7 @@ impl fmt::Display for Drive {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use remedy::Members;
 
     fn find(name: &str) -> Result<Drive> {
         Drive::find(&Roots::under(Path::new("/nonexistent")), name)
@@ -379,7 +384,12 @@ mod tests {
         ] {
             let failure = find(name).unwrap_err();
             assert!(failure.to_string().starts_with(says), "{failure}");
-            assert!(failure.remedy().unwrap().contains("straightway list"));
+            assert!(
+                failure
+                    .hint_in(&Members)
+                    .unwrap()
+                    .contains("straightway list")
+            );
         }
     }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What an operation reports while it goes on: lines, and how much is done.
 
+use remedy::Words;
 use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use std::sync::Arc;
 /// Learns what operations report. Optional.
 pub trait Listener: Send + Sync {
     /// A line: a warning, or what was chosen.
-    fn say(&self, line: &str);
+    fn say(&self, line: &Words);
 
     /// Something begins that reports how much of `total` is done; `None` if it is not shown.
     fn meter(&self, shape: Shape, total: Option<u64>) -> Option<Box<dyn Meter>>;
@@ -48,9 +49,9 @@ impl Progress {
     }
 
     /// Reports a line.
-    pub fn say(&self, line: impl fmt::Display) {
+    pub fn say(&self, line: impl Into<Words>) {
         if let Some(listener) = &self.0 {
-            listener.say(&line.to_string());
+            listener.say(&line.into());
         }
     }
 

@@ -7,6 +7,7 @@
 use super::shown;
 use super::source::Source;
 use devices::failure::{Failure, Result};
+use remedy::{Part, Remedy, Setting, words};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use tar::{EntryType, Header, PaxExtensions};
@@ -272,7 +273,12 @@ impl<'s> Archive<'s> {
     fn unreadable(&self, why: impl std::fmt::Display) -> Failure {
         self.failure(
             why,
-            "it must be a tar archive that is not compressed: gzip -dc FILE | straightway put DEVICE - --tar",
+            words![
+                "it must be a tar archive that is not compressed: gzip -dc FILE | straightway put ",
+                remedy::Device,
+                " - ",
+                Part::Option(Setting::Tar)
+            ],
         )
     }
 
@@ -280,7 +286,7 @@ impl<'s> Archive<'s> {
         self.failure(SPARSE, "make it without --sparse")
     }
 
-    fn failure(&self, why: impl std::fmt::Display, hint: &str) -> Failure {
+    fn failure(&self, why: impl std::fmt::Display, hint: impl Into<Remedy>) -> Failure {
         Failure::other(format!("{}: {why}", shown(&self.name()))).hint(hint)
     }
 }

@@ -6,6 +6,7 @@ use devices::Context;
 use devices::drive::{Drive, ModelDrive};
 use devices::failure::{Failure, Result};
 use devices::guard::{Grant, Purpose};
+use remedy::{Remedy, Setting, words};
 use std::fmt::Display;
 
 /// Whose data may be lost, and by which path.
@@ -77,6 +78,8 @@ pub fn is_file(drive: &Drive) -> bool {
 
 /// The failure without consent: the drive holds `what`.
 pub fn refusal(drive: &Drive, what: impl Display) -> Failure {
-    Failure::usage(format!("{drive} holds {what}; nothing was done"))
-        .hint("--force, if its data may be lost")
+    Failure::usage(format!("{drive} holds {what}; nothing was done")).hint(words![
+        Remedy::agree(Setting::Force),
+        ", if its data may be lost"
+    ])
 }

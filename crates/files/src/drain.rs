@@ -10,6 +10,7 @@ use devices::cancel::Cancel;
 use devices::failure::{Exit, Failure, Result};
 use devices::transfer::Span;
 use devices::transfer::pump::{Finished, Job, Sink, drain as pump};
+use remedy::{Setting, words};
 use volume::File;
 use volume::layout::CHUNK_BYTES;
 
@@ -152,5 +153,11 @@ fn rot(name: &str, offset: u64) -> Failure {
             CHUNK_BYTES >> 10
         ),
     )
-    .hint("restore the file from a copy; --offset and --length read the data around it")
+    .hint(words![
+        "restore the file from a copy; ",
+        Setting::Offset,
+        " and ",
+        Setting::Length,
+        " read the data around it"
+    ])
 }

@@ -11,6 +11,7 @@ use devices::cancel::Cancel;
 use devices::drive::{Drive, ModelDrive};
 use devices::failure::{Failure, Result};
 use devices::{Context, SCHEMA_VERSION};
+use remedy::{Remedy, Setting, Value, Words, words};
 #[cfg(feature = "reports")]
 use schemars::JsonSchema;
 #[cfg(feature = "reports")]
@@ -146,12 +147,17 @@ impl FormatSettings {
         check_label(&self.label)?;
         match self.size {
             Some(Size(bytes @ 0..512)) => {
-                let what = format!("--size is {bytes} bytes, less than a block of 512");
-                Err(Failure::usage(what).hint("--size 1M or more"))
+                let what = words![
+                    Setting::Size,
+                    format!(" is {bytes} bytes, less than a block of 512")
+                ];
+                Err(Failure::usage(what).hint(Setting::Size.to(Value::choice("1M or more"))))
             }
             Some(Size(bytes)) if bytes > MOST_BYTES => {
-                let what =
-                    format!("--size is {bytes} bytes; a volume has at most 8 EiB less a block");
+                let what = words![
+                    Setting::Size,
+                    format!(" is {bytes} bytes; a volume has at most 8 EiB less a block")
+                ];
                 Err(Failure::usage(what))
             }
             _ => Ok(()),
@@ -181,8 +187,10 @@ impl FormatSettings {
                 made.undo();
                 let failure = Failure::io("making", path, &error);
                 Err(match error.kind() {
-                    ErrorKind::FileTooLarge => failure
-                        .hint("a smaller --size: the file system cannot store a file this long"),
+                    ErrorKind::FileTooLarge => failure.hint(words![
+                        Remedy::Less(Setting::Size),
+                        ": the file system cannot store a file this long"
+                    ]),
                     _ => failure,
                 })
             }
@@ -194,7 +202,7 @@ impl FormatSettings {
         let drive = drive.map_err(|failure| match Drive::plain_file(&self.device) {
             Some(path) if !path.exists() => {
                 Failure::missing(format!("there is no file {}", path.display()))
-                    .hint("--size 1G makes it")
+                    .hint(words![Setting::Size.to(Value::Bytes(1 << 30)), " makes it"])
             }
             _ => failure,
         })?;
@@ -263,28 +271,40 @@ impl FormatSettings {
     ) -> Failure {
         let size_bytes = geometry.size_bytes();
         let block = geometry.block_size_bytes() as u64;
-        let wrong_power = |name: &str, given: Option<Size>, least: u64, most: u64| {
+        let wrong_power = |name: Setting, given: Option<Size>, least: u64, most: u64| {
             let Size(bytes) = given?;
             let least = least.max(block);
             let is_right = bytes.is_power_of_two() && (least..=most).contains(&bytes);
             (!is_right).then(|| {
                 let range = format!("a power of two from {} to {}", Size(least), Size(most));
-                Failure::usage(format!("{name} is {bytes} bytes; {drive} was left alone"))
-                    .hint(format!("{range}, as {drive} has blocks of {block} bytes"))
+                Failure::usage(words![
+                    name,
+                    format!(" is {bytes} bytes; {drive} was left alone")
+                ])
+                .hint(format!("{range}, as {drive} has blocks of {block} bytes"))
             })
         };
         let wrong_slots = || {
             let slots = self.slots.filter(|slots| *slots > MOST_SLOTS)?;
-            let what = format!("--slots is {slots}; {drive} was left alone");
+            let what = words![
+                Setting::Slots,
+                format!(" is {slots}; {drive} was left alone")
+            ];
             Some(Failure::usage(what).hint(format!("1 to {MOST_SLOTS}")))
         };
         let wrong_size = || {
             let size = self.size.filter(|size| size.0 > size_bytes)?;
-            let what = format!("--size is {} bytes, but {drive} has {size_bytes}", size.0);
-            Some(Failure::usage(what).hint("a smaller --size, or a larger device"))
+            let what = words![
+                Setting::Size,
+                format!(" is {} bytes, but {drive} has {size_bytes}", size.0)
+            ];
+            Some(Failure::usage(what).hint(Remedy::one_of([
+                Remedy::Less(Setting::Size),
+                Remedy::from("a larger device"),
+            ])))
         };
-        wrong_power("--unit", self.unit, 64, 1 << 30)
-            .or_else(|| wrong_power("--node", self.node, 256, 16 << 10))
+        wrong_power(Setting::Unit, self.unit, 64, 1 << 30)
+            .or_else(|| wrong_power(Setting::Node, self.node, 256, 16 << 10))
             .or_else(wrong_slots)
             .or_else(wrong_size)
             .or_else(|| self.too_small(options, geometry, drive))
@@ -314,10 +334,13 @@ impl FormatSettings {
         let enough = Size({ enough }.find(fits)?);
         let what = format!("{bytes} bytes are too few for a volume; {drive} was left alone");
         let fewer = match self.slots {
-            Some(_) => ", or fewer --slots",
-            None => "",
+            Some(_) => words![", or ", Remedy::Less(Setting::Slots)],
+            None => Words::default(),
         };
-        Some(Failure::usage(what).hint(format!("{enough} are enough with these options{fewer}")))
+        Some(Failure::usage(what).hint(words![
+            format!("{enough} are enough with these options"),
+            fewer
+        ]))
     }
 
     /// Refuses files and models that hold data; a drive is protected by its serial number.

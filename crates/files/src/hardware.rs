@@ -12,6 +12,7 @@ use devices::Bar;
 use devices::cancel::Cancel;
 use devices::failure::{Exit, Failure, Result};
 use devices::transfer::{IoOptions, Route};
+use remedy::{Setting, Words, words};
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Read, Write};
 use std::ops::Range;
@@ -32,12 +33,14 @@ pub fn path_of(device: &str) -> Option<&Path> {
 ///
 /// # Errors
 /// One of them is given.
-pub fn refuse(options: &[(&str, bool)]) -> Result<()> {
+pub fn refuse(options: &[(Words, bool)]) -> Result<()> {
     match options.iter().find(|(_, given)| *given) {
-        Some((option, _)) => Err(Failure::usage(format!(
-            "a file system in hardware does not support {option}; nothing was done"
-        ))
-        .hint(format!("omit {option}"))),
+        Some((option, _)) => Err(Failure::usage(words![
+            "a file system in hardware does not support ",
+            option.clone(),
+            "; nothing was done"
+        ])
+        .hint(words!["omit ", option.clone()])),
         None => Ok(()),
     }
 }
@@ -48,10 +51,13 @@ pub fn refuse(options: &[(&str, bool)]) -> Result<()> {
 /// One of them is given.
 pub fn refuse_route(route: &Route) -> Result<()> {
     refuse(&[
-        ("--path and --mode", !route.is_auto()),
-        ("--namespace", route.namespace.is_some()),
-        ("--hybrid", route.hybrid),
-        ("--cache", route.cache.is_some()),
+        (
+            words![Setting::Path, " and ", Setting::Mode],
+            !route.is_auto(),
+        ),
+        (words![Setting::Namespace], route.namespace.is_some()),
+        (words![Setting::Hybrid], route.hybrid),
+        (words![Setting::Cache], route.cache.is_some()),
     ])
 }
 
@@ -61,7 +67,10 @@ pub fn refuse_route(route: &Route) -> Result<()> {
 /// One of them is given.
 pub fn refuse_io(io: &IoOptions) -> Result<()> {
     refuse_route(&io.route)?;
-    refuse(&[("--block-size and --queue-depth", !io.is_default())])
+    refuse(&[(
+        words![Setting::BlockSize, " and ", Setting::QueueDepth],
+        !io.is_default(),
+    )])
 }
 
 /// What the front at `path` reports about itself and its device. Mounts nothing.
@@ -411,7 +420,9 @@ fn failed(doing: impl Display, error: Error) -> Failure {
     let what = format!("{doing}: {error}");
     match error {
         Error::Status(status, _) => match status {
-            Status::NOT_FOUND => Failure::new(Exit::NotFound, what).hint("straightway ls DEVICE"),
+            Status::NOT_FOUND => {
+                Failure::new(Exit::NotFound, what).hint(words!["straightway ls ", remedy::Device])
+            }
             Status::EXISTS => Failure::new(Exit::Exists, what)
                 .hint("another name, or straightway rm removes that file"),
             Status::NO_SPACE | Status::TABLE_FULL | Status::MAP_FULL => {

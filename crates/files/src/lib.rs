@@ -72,6 +72,7 @@ pub use units::shown;
 
 use devices::failure::Result;
 use devices::transfer::{IoOptions, Span};
+use remedy::{Setting, Value, words};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The CRC32C of data, with the processor's instruction if it has one.
@@ -102,8 +103,12 @@ pub fn pace(mounted: &Mounted<'_, '_>, io: &IoOptions) -> Result<Span> {
     let block = mounted.volume.geometry().block_size_bytes() as u64;
     let bytes = io.block_size.0;
     if bytes == 0 || bytes % block != 0 {
-        let what = format!("--block-size is {bytes} bytes, not a multiple of the device's {block}");
-        return Err(devices::failure::Failure::usage(what).hint("--block-size 1M"));
+        let what = words![
+            Setting::BlockSize,
+            format!(" is {bytes} bytes, not a multiple of the device's {block}")
+        ];
+        return Err(devices::failure::Failure::usage(what)
+            .hint(Setting::BlockSize.to(Value::Bytes(1 << 20))));
     }
     Ok(Span {
         offset_bytes: 0,

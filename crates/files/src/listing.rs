@@ -4,6 +4,7 @@
 use super::{AnyVolume, Mounted, findings, shown};
 use devices::SCHEMA_VERSION;
 use devices::failure::{Failure, Result};
+use remedy::{Part, Setting, words};
 #[cfg(feature = "reports")]
 use schemars::JsonSchema;
 #[cfg(feature = "serde")]
@@ -29,9 +30,13 @@ fn unfinished(name: &str, size_bytes: u64) -> Failure {
         "`{}` is not whole: a put that was killed, or a power cut, left {size_bytes} bytes of it",
         shown(name)
     );
-    Failure::other(what).hint(format!(
-        "straightway put --force stores it again; get --length {size_bytes} fetches what there is"
-    ))
+    Failure::other(what).hint(words![
+        "straightway put ",
+        Part::Option(Setting::Force),
+        " stores it again; get ",
+        Part::Option(Setting::Length),
+        format!(" {size_bytes} fetches what there is")
+    ])
 }
 
 /// The files of a volume.

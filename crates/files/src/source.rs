@@ -6,6 +6,7 @@ use devices::drive::Drive;
 use devices::failure::{Failure, Result};
 use devices::guard::refuse_source;
 use linux::Roots;
+use remedy::words;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -103,8 +104,13 @@ impl<'a> Source<'a> {
             .metadata()
             .map_err(|error| Failure::io("opening", &name, &error))?;
         if data.is_dir() {
-            return Err(Failure::usage(format!("{} is a directory", name.display()))
-                .hint("put its files one by one, or: tar c DIR | straightway put DEVICE - NAME"));
+            return Err(
+                Failure::usage(format!("{} is a directory", name.display())).hint(words![
+                    "put its files one by one, or: tar c DIR | straightway put ",
+                    remedy::Device,
+                    " - NAME"
+                ]),
+            );
         }
         // Standard input may be at any offset of a file, so the file's length is not usable.
         let len_bytes = (data.is_file() && !is_stdin).then_some(data.len());

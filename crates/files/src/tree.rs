@@ -8,6 +8,7 @@ use crate::naming::misfit;
 use crate::shown;
 use devices::failure::{Exit, Failure, Result};
 use glob::Pattern;
+use remedy::{Setting, Value, words};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -72,7 +73,11 @@ impl Tree {
     fn add(&mut self, file: PathBuf, name: &Path) -> Result<()> {
         let Some(name) = name.to_str() else {
             let what = format!("{} has no name in UTF-8", file.display());
-            return Err(Failure::usage(what).hint("straightway put DEVICE FILE NAME"));
+            return Err(Failure::usage(what).hint(words![
+                "straightway put ",
+                remedy::Device,
+                " FILE NAME"
+            ]));
         };
         match self.files.insert(name.to_owned(), file.clone()) {
             None => Ok(()),
@@ -80,7 +85,10 @@ impl Tree {
                 let (file, other) = (file.display(), other.display());
                 let name = shown(name);
                 let what = format!("{other} and {file} would both be `{name}`");
-                Err(Failure::usage(what).hint("put one of them with --name NAME"))
+                Err(Failure::usage(what).hint(words![
+                    "put one of them with ",
+                    Setting::Name.to(Value::choice("NAME"))
+                ]))
             }
         }
     }
@@ -142,7 +150,7 @@ pub fn local(folder: &Path, name: &str) -> Result<PathBuf> {
             "`{}` cannot be the name of a local file: {why}",
             shown(name)
         ))
-        .hint("straightway get DEVICE NAME FILE")),
+        .hint(words!["straightway get ", remedy::Device, " NAME FILE"])),
     }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What is wrong with a recording or its description.
 
+use remedy::{Remedy, Words};
 use std::fmt;
 
 /// The result of what reads or makes a format.
@@ -23,15 +24,15 @@ pub struct FormatError {
     /// Its kind.
     pub kind: FormatErrorKind,
     /// What is wrong.
-    pub what: String,
+    pub what: Words,
     /// What may help.
-    pub hint: Option<String>,
+    pub hint: Option<Remedy>,
     /// The error of what the output was given to, if it is that.
     pub of_sink: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
 impl FormatError {
-    fn new(kind: FormatErrorKind, what: impl Into<String>) -> Self {
+    fn new(kind: FormatErrorKind, what: impl Into<Words>) -> Self {
         Self {
             kind,
             what: what.into(),
@@ -48,20 +49,20 @@ impl FormatError {
         }
     }
 
-    pub(crate) fn usage(what: impl Into<String>) -> Self {
+    pub(crate) fn usage(what: impl Into<Words>) -> Self {
         Self::new(FormatErrorKind::Usage, what)
     }
 
-    pub(crate) fn damaged(what: impl Into<String>) -> Self {
+    pub(crate) fn damaged(what: impl Into<Words>) -> Self {
         Self::new(FormatErrorKind::Damaged, what)
     }
 
     #[cfg(feature = "mcap")]
-    pub(crate) fn unsupported(what: impl Into<String>) -> Self {
+    pub(crate) fn unsupported(what: impl Into<Words>) -> Self {
         Self::new(FormatErrorKind::Unsupported, what)
     }
 
-    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+    pub(crate) fn hint(mut self, hint: impl Into<Remedy>) -> Self {
         self.hint = Some(hint.into());
         self
     }
@@ -69,7 +70,7 @@ impl FormatError {
 
 impl fmt::Display for FormatError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.what)
+        self.what.fmt(f)
     }
 }
 

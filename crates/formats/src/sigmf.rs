@@ -10,6 +10,7 @@ mod moved;
 use crate::SigmfOptions;
 use crate::error::{FormatError, Result};
 use crate::samples::Datatype;
+use remedy::{Part, Setting, words};
 use serde_json::{Map, Value, json};
 use std::time::{Duration, UNIX_EPOCH};
 use stream::Gap;
@@ -92,15 +93,25 @@ impl Base {
 impl Metadata {
     /// The metadata of a recording that begins now.
     pub fn new(args: &SigmfOptions, now_ns: u64) -> Result<Self> {
-        let missing = |option: &str| {
-            FormatError::usage(format!("--format sigmf needs {option}"))
-                .hint("--sigmf-datatype ci16_le --sample-rate 2M --frequency 100M")
+        let missing = |option: Setting| {
+            FormatError::usage(words![Setting::Format, " sigmf needs ", option]).hint(words![
+                Setting::SigmfDatatype.to("ci16_le"),
+                " ",
+                Setting::SampleRate.to(remedy::Value::choice("2M")),
+                " ",
+                Setting::Frequency.to(remedy::Value::choice("100M"))
+            ])
         };
         let datatype = args.datatype.as_ref();
-        let datatype = datatype.ok_or_else(|| missing("--sigmf-datatype"))?;
-        let rate = args.sample_rate.ok_or_else(|| missing("--sample-rate"))?;
+        let datatype = datatype.ok_or_else(|| missing(Setting::SigmfDatatype))?;
+        let rate = args
+            .sample_rate
+            .ok_or_else(|| missing(Setting::SampleRate))?;
         if rate.0 <= 0.0 {
-            return Err(FormatError::usage("--sample-rate must be more than 0"));
+            return Err(FormatError::usage(words![
+                Setting::SampleRate,
+                " must be more than 0"
+            ]));
         }
         let mut global = Map::new();
         global.insert("core:version".into(), json!(VERSION));
@@ -421,7 +432,7 @@ impl Metadata {
                     "`{}` has a gap of {} bytes at byte {}, which is not a whole number of samples of {} bytes",
                     shown(name), gap.lost_bytes, gap.offset_bytes, self.sample_bytes
                 ))
-                .hint("straightway export --format raw"));
+                .hint(words!["straightway export ", Part::Option(Setting::Format), " raw"]));
             }
             let start = self
                 .offset

@@ -47,7 +47,7 @@ pub(crate) fn require(roots: &Roots, address: PciAddress) -> Result<()> {
             why: format!(
                 "the bridge {bridge} above {address} has bus mastering off, so it passes on none of the drive's accesses to memory"
             ),
-            hint: Some(hint(bridge)),
+            hint: Some(hint(bridge).into()),
         }),
     }
 }
@@ -96,7 +96,7 @@ mod tests {
             let refused = require(&tree.roots(), drive).err();
             assert_eq!(
                 refused.and_then(|error| error.hint()),
-                expected.map(|name| format!("setpci -s {name} COMMAND=4:4"))
+                expected.map(|name| format!("setpci -s {name} COMMAND=4:4").into())
             );
         }
     }

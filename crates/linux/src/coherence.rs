@@ -218,7 +218,12 @@ mod tests {
         }
         let error = require_on(&tree.roots(), address(), "aarch64").unwrap_err();
         assert!(matches!(error, Error::NotCoherent { .. }));
-        assert!(error.hint().unwrap().contains("--path chario"));
+        let path = error
+            .hint()
+            .unwrap()
+            .value_of(remedy::Setting::Path)
+            .cloned();
+        assert_eq!(path, Some("chario".into()));
     }
 
     #[test]

@@ -12,6 +12,7 @@ use crate::vfio::{has_groups, members};
 use crate::{Roots, sysfs};
 #[cfg(feature = "io-uring")]
 use io_uring::IoUring;
+use remedy::{Remedy, Setting, words};
 use rustix::process::{Resource, getrlimit};
 use std::path::Path;
 
@@ -35,8 +36,8 @@ pub struct Check {
     pub state: State,
     /// What was found.
     pub found: String,
-    /// The command or the advice that may fix it.
-    pub hint: Option<String>,
+    /// What may fix it.
+    pub hint: Option<Remedy>,
 }
 
 impl Check {
@@ -49,7 +50,7 @@ impl Check {
         }
     }
 
-    fn hint(mut self, hint: impl Into<String>) -> Self {
+    fn hint(mut self, hint: impl Into<Remedy>) -> Self {
         self.hint = Some(hint.into());
         self
     }
@@ -367,7 +368,11 @@ fn coherent(roots: &Roots, controller: &pci::Controller) -> Check {
             State::Warning,
             format!("not coherent: {}; no VFIO, no no-IOMMU", found.why),
         )
-        .hint("CharIO works: --path chario; so do the kernel's paths")
+        .hint(words![
+            "CharIO works: ",
+            Setting::Path.to("chario"),
+            "; so do the kernel's paths"
+        ])
     }
 }
 
@@ -386,7 +391,7 @@ fn stale(roots: &Roots) -> Vec<Check> {
                 State::Warning,
                 format!("by process {pid}, which is dead"),
             )
-            .hint("straightway release DEVICE")
+            .hint(words!["straightway release ", remedy::Device])
         }
     };
     bind::borrowed(roots).into_iter().map(tell).collect()

@@ -3,6 +3,7 @@
 //!
 //! Requests on an open path fail with [`block::Error`]; this is for everything before that.
 
+use remedy::{Part, Remedy, Setting, words};
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,7 +11,7 @@ use std::path::{Path, PathBuf};
 /// The result of opening, binding or looking up.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// The command's exit code for an error.
+/// What sort of an error it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Invalid arguments.
@@ -19,17 +20,6 @@ pub enum Kind {
     Missing,
     /// This machine does not support the path.
     Unsupported,
-}
-
-impl Kind {
-    /// The process's exit code: 2, 3 or 4.
-    pub const fn exit_code(self) -> u8 {
-        match self {
-            Kind::Usage => 2,
-            Kind::Missing => 3,
-            Kind::Unsupported => 4,
-        }
-    }
 }
 
 /// Why a path could not be opened.
@@ -157,7 +147,7 @@ pub enum Error {
         /// On what.
         path: PathBuf,
         /// How to obtain the permission.
-        hint: String,
+        hint: Remedy,
     },
     /// The limit of locked memory is too low.
     LockLimit {
@@ -199,7 +189,7 @@ pub enum Error {
         /// Why not.
         why: String,
         /// What would help.
-        hint: Option<String>,
+        hint: Option<Remedy>,
     },
     /// A namespace is of a kind, or has a format, that cannot be used.
     #[cfg(feature = "nvme")]
@@ -362,25 +352,24 @@ fn ranges(usable: &[(u64, u64)]) -> String {
 }
 
 /// The hint for denied access to `path`: root may use devices, but a file's owner decides.
-pub fn permission_hint(path: &Path) -> String {
+pub fn permission_hint(path: &Path) -> Remedy {
     let is_system = ["/dev", "/sys", "/proc"]
         .iter()
         .any(|root| path.starts_with(root));
     match path.parent() {
-        _ if is_system => "run it as root".to_owned(),
-        Some(parent) if parent != Path::new("") => {
-            format!(
-                "permissions: ls -ld {} {}",
-                path.display(),
-                parent.display()
-            )
-        }
-        _ => format!("permissions: ls -ld {} .", path.display()),
+        _ if is_system => "run it as root".into(),
+        Some(parent) if parent != Path::new("") => format!(
+            "permissions: ls -ld {} {}",
+            path.display(),
+            parent.display()
+        )
+        .into(),
+        _ => format!("permissions: ls -ld {} .", path.display()).into(),
     }
 }
 
 impl Error {
-    /// The exit code of this error.
+    /// What sort of an error it is.
     pub fn kind(&self) -> Kind {
         match self {
             Error::BadName { .. } | Error::MemoryFull { .. } => Kind::Usage,
@@ -398,8 +387,8 @@ impl Error {
         }
     }
 
-    /// The command or the advice that may fix it, if any.
-    pub fn hint(&self) -> Option<String> {
+    /// What may fix it, if anything.
+    pub fn hint(&self) -> Option<Remedy> {
         Some(match self {
             Error::BadName { .. } => {
                 "valid names: /dev/nvme0n1, /dev/ng0n1, nvme0, 0000:01:00.0 or /dev/disk/by-id/..."
@@ -408,17 +397,14 @@ impl Error {
             Error::NoSuchDevice { .. } => "ls /dev/nvme*; lspci -Dnn -d ::0108".into(),
             Error::TooShort {
                 path, len_bytes: 0, ..
-            } => format!(
-                "straightway format {} --size 1G makes a volume in it",
-                path.display()
-            ),
+            } => words![format!("straightway format {} ", path.display()), Part::Option(Setting::Size), " 1G makes a volume in it"].into(),
             Error::TooShort { .. } => "name another file, or a device".into(),
             Error::NotPciNvme { .. } => "lspci -Dnn -d ::0108".into(),
             Error::NoCoprocessor {
                 name,
                 lacks_volume: true,
                 ..
-            } => format!("straightway format {name}; the coprocessor's log says more"),
+            } => format!("straightway format {name}; the coprocessor's log says more").into(),
             Error::NoCoprocessor { .. } => {
                 "look at the coprocessor's log; lab/coprocessor starts one in emulation".into()
             }
@@ -426,16 +412,16 @@ impl Error {
                 "unmount it, stop what uses it or wait until it ends, or name another drive; see: lsblk"
                     .into()
             }
-            Error::ReadOnly { device } => format!("blockdev --setrw /dev/{device}"),
-            Error::Owned { pid, .. } => format!("wait for process {pid} to end, or: kill {pid}"),
-            Error::NotBound { .. } => "bind it first: straightway bind DEVICE".into(),
+            Error::ReadOnly { device } => format!("blockdev --setrw /dev/{device}").into(),
+            Error::Owned { pid, .. } => format!("wait for process {pid} to end, or: kill {pid}").into(),
+            Error::NotBound { .. } => words!["bind it first: straightway bind ", remedy::Device].into(),
             Error::NoModule {
                 module: crate::bind::CHARIO,
                 ..
             } => "build it and load it: make -C kernel/chario && insmod kernel/chario/chario.ko"
                 .into(),
-            Error::NoModule { module, .. } => format!("modprobe {module}"),
-            Error::BindFailed { device, .. } => format!("dmesg | grep {device}"),
+            Error::NoModule { module, .. } => format!("modprobe {module}").into(),
+            Error::BindFailed { device, .. } => format!("dmesg | grep {device}").into(),
             Error::NoIommu { .. } => {
                 "switch VT-d, AMD-Vi or SMMU on in the firmware and boot with intel_iommu=on; \
                  without one, use the no-IOMMU path"
@@ -446,19 +432,17 @@ impl Error {
                     .into()
             }
             Error::NotCoherent { .. } => {
-                "use CharIO, which synchronises the caches (--path chario), or the kernel's driver (--path io_uring); \
-                 if the hardware does snoop, its device tree lacks dma-coherent"
-                    .into()
+                Remedy::from(words!["use CharIO, which synchronises the caches (", Setting::Path.to("chario"), "), or the kernel's driver (", Setting::Path.to("io_uring"), "); if the hardware does snoop, its device tree lacks dma-coherent"])
             }
             Error::GroupNotViable { .. } => {
                 "bind those devices to vfio-pci too, or move the drive to another slot".into()
             }
-            Error::GroupBusy { node, .. } => format!("fuser -v {}", node.display()),
+            Error::GroupBusy { node, .. } => format!("fuser -v {}", node.display()).into(),
             Error::NotPermitted { hint, .. } => hint.clone(),
             Error::LockLimit { needed_bytes, .. } => format!(
                 "ulimit -l {} (in KiB; as root, or in /etc/security/limits.conf: memlock)",
                 needed_bytes.div_ceil(1024)
-            ),
+            ).into(),
             Error::NoMemory { .. } => "ask for less buffer memory".into(),
             Error::MemoryFull { .. } => {
                 "use smaller or fewer buffers, or more memory for them".into()
@@ -470,13 +454,13 @@ impl Error {
             } => format!(
                 "echo $(($(cat /proc/sys/vm/nr_hugepages) + {})) > /proc/sys/vm/nr_hugepages",
                 needed_pages.saturating_sub(*free_pages)
-            ),
+            ).into(),
             Error::Unsupported { hint, .. } => hint.clone()?,
             #[cfg(feature = "nvme")]
             Error::Namespace { nsid, why } => namespace_hint(*nsid, *why)?,
             Error::Silent { device } => format!(
                 "echo 1 > /sys/bus/pci/devices/{device}/remove; echo 1 > /sys/bus/pci/rescan"
-            ),
+            ).into(),
             Error::Device { .. } | Error::Io { .. } => return None,
         })
     }
@@ -502,12 +486,15 @@ impl Error {
 
 /// The hint for a namespace that cannot be used.
 #[cfg(feature = "nvme")]
-pub fn namespace_hint(nsid: u32, why: nvme::Unsupported) -> Option<String> {
+pub fn namespace_hint(nsid: u32, why: nvme::Unsupported) -> Option<Remedy> {
     match why {
-        nvme::Unsupported::Metadata | nvme::Unsupported::BlockSize => Some(format!(
-            "format it in another way, which destroys its data: nvme id-ns -n {nsid} -H \
+        nvme::Unsupported::Metadata | nvme::Unsupported::BlockSize => Some(
+            format!(
+                "format it in another way, which destroys its data: nvme id-ns -n {nsid} -H \
              lists the formats, nvme format -n {nsid} --lbaf=N selects one"
-        )),
+            )
+            .into(),
+        ),
         nvme::Unsupported::CommandSet(_) => Some(
             "name a namespace of the NVM command set: straightway info lists the namespaces".into(),
         ),
@@ -545,13 +532,19 @@ mod tests {
             limit_bytes: 8 << 20,
         };
         assert!(error.to_string().contains("67108864"));
-        assert!(error.hint().unwrap().starts_with("ulimit -l 65536 "));
-        assert_eq!(error.kind().exit_code(), 3);
+        assert!(
+            error
+                .hint()
+                .unwrap()
+                .to_string()
+                .starts_with("ulimit -l 65536 ")
+        );
+        assert_eq!(error.kind(), Kind::Missing);
         let error = Error::Owned {
             device: "0000:01:00.0".into(),
             pid: 7,
         };
-        assert_eq!(error.kind().exit_code(), 3);
-        assert!(error.hint().unwrap().contains("kill 7"));
+        assert_eq!(error.kind(), Kind::Missing);
+        assert!(error.hint().unwrap().to_string().contains("kill 7"));
     }
 }

@@ -199,7 +199,7 @@ fn check_whole_pages(start: usize, len: usize, page_bytes: usize) -> Result<()> 
         return Err(Error::Unsupported {
             what: "a grant of memory",
             why: format!("{len} bytes at {start:#x} are not whole pages"),
-            hint: Some(format!("grant multiples of {page_bytes} bytes")),
+            hint: Some(format!("grant multiples of {page_bytes} bytes").into()),
         });
     }
     Ok(())
@@ -234,7 +234,7 @@ mod tests {
             ] {
                 let error = check_whole_pages(start, len, page_bytes).unwrap_err();
                 assert!(matches!(error, Error::Unsupported { hint: Some(hint), .. }
-                    if hint.contains(&page_bytes.to_string())));
+                    if hint.to_string().contains(&page_bytes.to_string())));
             }
         }
     }

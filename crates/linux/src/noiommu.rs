@@ -508,7 +508,7 @@ mod tests {
                 free_pages: 3
             }
         ));
-        assert!(error.hint().unwrap().contains("+ 2"));
+        assert!(error.hint().unwrap().to_string().contains("+ 2"));
         assert_eq!(tree.read(&format!("{folder}/nr_hugepages")), "5\n");
         options.reserve_huge_pages = true;
         huge_memory(&tree.roots(), &options).unwrap_err();

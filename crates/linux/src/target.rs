@@ -5,6 +5,7 @@ use crate::sys::ioctl;
 use crate::sysfs;
 use crate::{Claim, Error, Result, Roots};
 use block::{Features, Geometry};
+use remedy::words;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, OFlags, StatxFlags};
 use rustix::io::Errno;
@@ -105,7 +106,7 @@ fn block_device_geometry(path: &Path, descriptor: &OwnedFd, mode: OpenMode) -> R
     let unusable = |why: String| Error::Unsupported {
         what: "the block device",
         why: format!("{} {why}", path.display()),
-        hint: Some("straightway info DEVICE shows each namespace".into()),
+        hint: Some(words!["straightway info ", remedy::Device, " shows each namespace"].into()),
     };
     let size_bytes = ioctl::size_bytes(descriptor).map_err(failed)?;
     if size_bytes == 0 {

@@ -4,6 +4,7 @@
 use super::{Answer, Ask, address, former_name, identity, is_trusted};
 use devices::Progress;
 use devices::drive::Drive;
+use remedy::{Part, Setting, words};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::fd::AsFd;
@@ -48,9 +49,13 @@ impl Door {
                 .is_err_and(|error| error.kind() == ErrorKind::AddrInUse)
             {
                 // Names of abstract sockets have no owner (unix(7)): any user can take one.
-                progress.say(format_args!(
-                    "warning: another process has the socket of recordings on {drive}: ls, get --follow and others cannot ask this one"
-                ));
+                progress.say(words![
+                    format!(
+                        "warning: another process has the socket of recordings on {drive}: ls, get "
+                    ),
+                    Part::Option(Setting::Follow),
+                    " and others cannot ask this one"
+                ]);
             }
             let listener = bound.ok()?;
             listener.set_nonblocking(true).ok()?;

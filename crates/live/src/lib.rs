@@ -26,6 +26,7 @@ use devices::failure::{Exit, Failure};
 use files::listing::Listing;
 use files::reports::{FileReport, VolumeReport};
 use linux::resolve::Resolved;
+use remedy::{Remedy, Words};
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::os::linux::net::SocketAddrExt;
@@ -76,9 +77,9 @@ pub enum Answer {
         /// The exit status.
         exit: u8,
         /// What failed, and why.
-        what: String,
+        what: Words,
         /// What may help.
-        hint: Option<String>,
+        remedy: Option<Remedy>,
     },
 }
 
@@ -101,8 +102,8 @@ impl From<&Failure> for Answer {
     fn from(failure: &Failure) -> Self {
         Self::Refused {
             exit: failure.exit() as u8,
-            what: failure.to_string(),
-            hint: failure.remedy().map(str::to_owned),
+            what: failure.what().clone(),
+            remedy: failure.remedy().cloned(),
         }
     }
 }
@@ -111,10 +112,10 @@ impl Answer {
     /// The failure of an answer that is one, or that fits no request of ours.
     fn failure(self) -> Failure {
         match self {
-            Self::Refused { exit, what, hint } => {
+            Self::Refused { exit, what, remedy } => {
                 let failure = Failure::new(Exit::of(exit), what);
-                match hint {
-                    Some(hint) => failure.hint(hint),
+                match remedy {
+                    Some(remedy) => failure.hint(remedy),
                     None => failure,
                 }
             }
@@ -193,6 +194,7 @@ fn stranger(stream: &UnixStream) -> Option<String> {
 mod tests {
     use super::door::{Door, Letter};
     use super::*;
+    use remedy::words;
     use std::io::{BufRead, BufReader, Write};
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
     use std::sync::mpsc::channel;
@@ -230,7 +232,8 @@ mod tests {
             connect().write_all(b"\"Volume\"\n").unwrap();
             let Letter { ask, reply } = letters.recv().unwrap();
             assert!(matches!(ask, Ask::Volume), "{ask:?}");
-            let failure = Failure::missing("gone").hint("look");
+            let hint = words!["straightway ls ", remedy::Device];
+            let failure = Failure::missing("gone").hint(hint.clone());
             let _ = reply.send((Answer::from(&failure), Vec::new()));
             let mut stream = connect();
             stream.write_all(b"\"List\"\n").unwrap();
@@ -246,7 +249,8 @@ mod tests {
                 (told.exit(), told.to_string().as_str()),
                 (Exit::Missing, "gone")
             );
-            assert_eq!(told.remedy(), Some("look"));
+            // A value: the reader names its own device.
+            assert_eq!(told.remedy(), Some(&hint.into()));
             // The end does not wait for one that takes nothing.
             let mut stuck = connect();
             stuck.write_all(b"\"List\"\n").unwrap();

@@ -8,6 +8,7 @@ use crate::cpu::CpuTimes;
 use crate::environment::Environment;
 use crate::latency_limit::LatencyLimit;
 use crate::path::Missing;
+use remedy::{Members, Wording};
 use std::time::Duration;
 
 /// A monotonic clock that can also wait.
@@ -48,6 +49,11 @@ pub trait Host {
     /// The clock that times all cells.
     fn clock(&self) -> &dyn Clock {
         &Monotonic
+    }
+
+    /// How the report names settings.
+    fn wording(&self) -> &'static dyn Wording {
+        &Members
     }
 
     /// Seconds since 1970, for the report's date.

@@ -6,20 +6,21 @@
 //! comparison: it is reported as [`Missing`] with a hint, and the other paths are measured.
 
 use block::{Buffer, Device, Geometry};
+use remedy::{Remedy, Setting, Value, Words, words};
 
 /// Why a path cannot run here, and the command or setting that may fix it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason} (hint: {hint})")]
 pub struct Missing {
     /// What is missing, in one sentence.
-    pub reason: String,
-    /// A hint for the user, a command if possible.
-    pub hint: String,
+    pub reason: Words,
+    /// What may fix it.
+    pub hint: Remedy,
 }
 
 impl Missing {
     /// A reason and a hint.
-    pub fn new(reason: impl Into<String>, hint: impl Into<String>) -> Self {
+    pub fn new(reason: impl Into<Words>, hint: impl Into<Remedy>) -> Self {
         Self {
             reason: reason.into(),
             hint: hint.into(),
@@ -30,7 +31,11 @@ impl Missing {
     pub fn one_queue() -> Self {
         Self::new(
             "this path has one queue, and one thread that uses it",
-            "--threads 1, with larger --depths",
+            words![
+                Setting::Threads.to(Value::Number(1)),
+                ", with larger ",
+                Setting::Depths
+            ],
         )
     }
 }

@@ -16,6 +16,7 @@ use crate::random::Random;
 use crate::run_info::{Request, RunInfo};
 use crate::schema::MissingPath;
 use crate::stage::{Load as Task, Open, on_stage};
+use remedy::{Setting, words};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::any::Any;
@@ -210,7 +211,7 @@ pub fn periodic(
         match fired {
             Ok(run) if run.tally.cancelled => {}
             Ok(run) => results.extend(summary(&name, &cell, &run).map(|cell| (index, cell))),
-            Err(why) => missing.push(MissingPath::new(with, why)),
+            Err(why) => missing.push(MissingPath::new(with, why, host.wording())),
         }
     }
     run.end(host);
@@ -240,8 +241,12 @@ fn fire(
             .saturating_mul(firings)
             .saturating_add(period_ns / 2);
         // A cell that falls behind gets the same time again.
-        Schedule::new(1e9 / period_ns as f64, length, length)
-            .ok_or_else(|| Missing::new("the task never fires", "another --period or --firings"))
+        Schedule::new(1e9 / period_ns as f64, length, length).ok_or_else(|| {
+            Missing::new(
+                "the task never fires",
+                words!["another ", Setting::Period, " or ", Setting::Firings],
+            )
+        })
     };
     let (warm, counted) = (
         schedule(plan.firings.div_ceil(20))?,
@@ -251,7 +256,7 @@ fn fire(
     if durable && !open.device.geometry().features.fua {
         return Err(Missing::new(
             "this path cannot make a single write durable (no force unit access)",
-            "--modes async",
+            Setting::Modes.to("async"),
         ));
     }
     let load = Task::new(access, plan.span_bytes, 1, seed);

@@ -9,6 +9,7 @@ pub use crate::advice::{Advice, Pick, Verdict};
 use crate::format::distinct;
 use crate::path::Missing;
 use crate::run_info::RunInfo;
+use remedy::Wording;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -159,12 +160,12 @@ pub struct MissingPath {
 }
 
 impl MissingPath {
-    /// Records that `path` was not measured, and why.
-    pub fn new(path: impl Into<String>, missing: Missing) -> Self {
+    /// Records that `path` was not measured, and why, in the words of `wording`.
+    pub fn new(path: impl Into<String>, missing: Missing, wording: &dyn Wording) -> Self {
         Self {
             path: path.into(),
-            reason: missing.reason,
-            hint: missing.hint,
+            reason: missing.reason.word(wording, None),
+            hint: missing.hint.word(wording, None),
         }
     }
 }

@@ -152,7 +152,8 @@ impl Session<'_> {
 
     fn report_missing(&mut self, index: usize, missing: Missing) {
         let path = self.paths.get(index);
-        let entry = MissingPath::new(path.map_or("", |path| path.name()), missing);
+        let name = path.map_or("", |path| path.name());
+        let entry = MissingPath::new(name, missing, self.stage.host.wording());
         if !self.missing.contains(&entry) {
             self.missing.push(entry);
         }

@@ -11,6 +11,7 @@ use crate::operations::Operations;
 use crate::path::{Missing, Path, Region};
 use crate::random::Random;
 use block::{Buffer, Device, Geometry};
+use remedy::{Remedy, Setting, words};
 
 /// The operations of a loop, and their range.
 #[derive(Clone, Copy, Debug)]
@@ -62,7 +63,11 @@ impl Load {
                     "the span is too small to give each of {} threads its own block",
                     self.threads
                 ),
-                "a larger --span, smaller blocks or fewer --threads",
+                words![
+                    Remedy::More(Setting::Span),
+                    ", smaller blocks or ",
+                    Remedy::Less(Setting::Threads)
+                ],
             )),
         }
     }

@@ -21,6 +21,7 @@ use crate::stage::{Load, on_stage};
 use crate::tail;
 use crate::trend;
 use crate::warm_up::{WarmUp, warm_up};
+use remedy::{Remedy, Setting};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use statistics::shape::{density, exceedance};
@@ -227,7 +228,10 @@ pub fn sustain(
         Schedule::new(question.arrivals_per_s, nanos(duration), grace_ns).ok_or_else(|| {
             Missing::new(
                 "the run has no arrival, or more than can be recorded",
-                "a longer --duration, or a rate that suits the block size",
+                Remedy::one_of([
+                    Remedy::More(Setting::Duration),
+                    Remedy::from("a rate that suits the block size"),
+                ]),
             )
         })
     };

@@ -170,6 +170,9 @@ fn a_block_that_does_not_fit_is_refused_and_the_drive_given_back() {
     };
     let request = Request::default();
     let error = sustain(&mut host, path.as_mut(), &request, &odd, &cancel).unwrap_err();
-    assert!(error.reason.contains("not a multiple"), "{error}");
+    assert!(
+        error.reason.to_string().contains("not a multiple"),
+        "{error}"
+    );
     assert!(host.log.last().unwrap().starts_with("leave"));
 }

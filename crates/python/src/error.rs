@@ -2,6 +2,7 @@
 //! An error of the library as an exception of `straightway`.
 
 use library::error::{Fault, Status};
+use library::wording::Keywords;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
@@ -12,8 +13,13 @@ static MAKER: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 pub fn exception(py: Python<'_>, fault: &Fault) -> PyErr {
     match fault {
         Fault::Error(error) => {
-            let hint = error.hint.as_deref().unwrap_or_default();
-            made(py, error.code, &error.what, hint)
+            let hint = error.hint_in(&Keywords).unwrap_or_default();
+            made(
+                py,
+                Status::of(error) as u8,
+                &error.what_in(&Keywords),
+                &hint,
+            )
         }
         Fault::Again => made(
             py,
@@ -26,7 +32,7 @@ pub fn exception(py: Python<'_>, fault: &Fault) -> PyErr {
 
 /// The exception for a request that a device answered with an error.
 pub fn of_request(py: Python<'_>, error: block::Error) -> PyErr {
-    exception(py, &api::Error::of_request("a request", error).into())
+    exception(py, &api::Error::request("a request", error).into())
 }
 
 fn made(py: Python<'_>, code: u8, what: &str, hint: &str) -> PyErr {

@@ -112,7 +112,7 @@ def test_hints_name_keywords(tmp_path: Path) -> None:
     image.write_bytes(b"kept" * (1 << 20))
     with pytest.raises(straightway.UsageError) as caught:
         straightway.format(str(image))
-    assert caught.value.hint == "force, if its data may be lost"
+    assert caught.value.hint == "force=True, if its data may be lost"
     with pytest.raises(straightway.UsageError) as caught:
         straightway.open(str(image), write=True)
     assert "destroy_data" in caught.value.hint and "--" not in caught.value.hint

@@ -54,6 +54,7 @@ use devices::failure::{Exit, Failure, Result};
 use files::{failed, route, shown};
 use formats::{FormatError, FormatErrorKind};
 use linux::TscClock;
+use remedy::{Remedy, Setting, words};
 use std::time::Duration;
 use stream::Error;
 use units::{Size, rounded};
@@ -96,10 +97,13 @@ pub fn check_block(block: Size) -> Result<()> {
         return Ok(());
     }
     let most = Size(route::MAX_BUFFER_BYTES);
-    Err(Failure::usage(format!(
-        "--block is {} bytes; it must be a multiple of the device's block, at most {most}",
-        block.0
-    )))
+    Err(Failure::usage(words![
+        Setting::Block,
+        format!(
+            " is {} bytes; it must be a multiple of the device's block, at most {most}",
+            block.0
+        )
+    ]))
 }
 
 /// The failure that ended a stream, if it was the volume's or the device's.
@@ -145,8 +149,11 @@ pub fn format_failed(error: FormatError) -> Failure {
 
 /// Checksums were requested, but the volume has none.
 pub fn no_checksums() -> Failure {
-    Failure::usage("the volume was made without checksums; nothing was recorded")
-        .hint("omit --checksums, or format the volume with --checksums")
+    Failure::usage("the volume was made without checksums; nothing was recorded").hint(words![
+        Remedy::omit([Setting::Checksums]),
+        ", or format the volume with ",
+        Setting::Checksums
+    ])
 }
 
 /// The file for a recording could not be created.

@@ -15,6 +15,7 @@ use devices::{Context, SCHEMA_VERSION};
 use files::listing::refuse_unfinished;
 use files::names::check_name;
 use files::{Access, Route, Store, failed, route, shown};
+use remedy::{Remedy, Setting, Value, words};
 use std::time::Instant;
 use stream::{Error as StreamError, PlayOptions};
 use units::{Size, Time, micros};
@@ -64,7 +65,8 @@ impl PlaySettings {
         check_name(&self.name)?;
         check_block(self.block)?;
         if self.replay && !matches!(self.to.0, End::Udp(_)) {
-            return Err(Failure::usage("--replay sends datagrams").hint("--to udp://ADDR:PORT"));
+            return Err(Failure::usage(words![Setting::Replay, " sends datagrams"])
+                .hint(Setting::To.to(Value::choice("udp://ADDR:PORT"))));
         }
         let drive = Drive::find(&context.roots, &self.device)?;
         let path = match &self.to.0 {
@@ -206,8 +208,10 @@ impl PlaySettings {
     fn failure(&self, error: StreamError) -> Failure {
         let doing = format!("playing `{}`", shown(&self.name));
         crate::failure(&doing, error).unwrap_or_else(|error| {
-            Failure::usage(format!("{doing}: {error}"))
-                .hint("--block 64K or a multiple, or --no-verify")
+            Failure::usage(format!("{doing}: {error}")).hint(Remedy::one_of([
+                Setting::Block.to(Value::choice("64K or a multiple")),
+                Remedy::agree(Setting::NoVerify),
+            ]))
         })
     }
 }

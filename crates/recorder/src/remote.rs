@@ -22,6 +22,7 @@ use devices::drive::Drive;
 use devices::failure::{Failure, Result};
 use files::{Checksums, Route, failed, shown};
 use linux::{DmaMemory, TscClock};
+use remedy::{Remedy, Setting};
 use std::fs::File;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -96,7 +97,11 @@ impl RemoteVolume {
             Size(block_bytes),
             Size(lent as u64)
         );
-        let hint = "a smaller --block, fewer --buffers, or --path coprocessor";
+        let hint = Remedy::one_of([
+            Remedy::Less(Setting::Block),
+            Remedy::Less(Setting::Buffers),
+            Setting::Path.to("coprocessor"),
+        ]);
         Err(Failure::usage(what).hint(hint))
     }
 
@@ -180,7 +185,7 @@ impl VolumeHost for RemoteVolume {
             "a coprocessor does not store `{}` for a recording",
             shown(name)
         );
-        Err(Failure::unsupported(what).hint("--path coprocessor"))
+        Err(Failure::unsupported(what).hint(Setting::Path.to("coprocessor")))
     }
 
     fn open(&mut self, name: &str) -> Result<FileNumber> {

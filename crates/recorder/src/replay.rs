@@ -5,6 +5,7 @@ use crate::{WAIT, datagrams};
 use devices::cancel::Cancel;
 use devices::failure::{Failure, Result};
 use formats::pcapng::{Bad, Moment, Unpacker};
+use remedy::{Part, Setting, words};
 #[cfg(feature = "reports")]
 use schemars::JsonSchema;
 #[cfg(feature = "reports")]
@@ -111,9 +112,12 @@ impl Replay {
         replayed.cut_datagrams = unpacker.cut;
         replayed.lost_datagrams = unpacker.lost;
         taken.map_err(|Bad(why)| {
-            Failure::usage(format!("the file has no recorded packets: {why}")).hint(
-                "--replay is for what record --format pcapng recorded; omit it to send the bytes",
-            )
+            Failure::usage(format!("the file has no recorded packets: {why}")).hint(words![
+                Setting::Replay,
+                " is for what record ",
+                Part::Option(Setting::Format),
+                " pcapng recorded; omit it to send the bytes"
+            ])
         })
     }
 

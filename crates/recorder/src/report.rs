@@ -5,6 +5,7 @@ use crate::replay::Replayed;
 use crate::segments::segment::Segment;
 use devices::Progress;
 use files::shown;
+use remedy::{Setting, Value, Words, words};
 #[cfg(feature = "reports")]
 use schemars::JsonSchema;
 #[cfg(feature = "reports")]
@@ -179,12 +180,14 @@ pub struct Rehearsal {
 }
 
 /// What a loss of the network takes, if `buffers` do not hold what arrives while it holds up writes.
-pub fn network_stall_text(stall_s: u64, needed: u64, buffers: u64) -> Option<String> {
+pub fn network_stall_text(stall_s: u64, needed: u64, buffers: u64) -> Option<Words> {
     let is_short = stall_s != 0 && needed > buffers;
     is_short.then(|| {
-        format!(
-            "a loss of the network holds up writes for up to {stall_s} s: --buffers {needed} would hold that, there are {buffers}"
-        )
+        words![
+            format!("a loss of the network holds up writes for up to {stall_s} s: "),
+            Setting::Buffers.to(Value::Number(needed)),
+            format!(" would hold that, there are {buffers}")
+        ]
     })
 }
 
@@ -199,7 +202,7 @@ impl RecordedFile {
     }
 
     /// What a rehearsal says in one line.
-    pub fn verdict(&self, found: &Rehearsal) -> String {
+    pub fn verdict(&self, found: &Rehearsal) -> Words {
         let rate = rounded(found.bytes_per_second);
         let lasts = format!(
             "{} are free, which last {}",
@@ -212,15 +215,16 @@ impl RecordedFile {
             self.counted.buffers,
         );
         let lasts = match stall {
-            Some(stall) => format!("{lasts}; {stall}"),
-            None => lasts,
+            Some(stall) => words![lasts, "; ", stall],
+            None => lasts.into(),
         };
         let stall_ms = self.counted.latency_max_us as f64 / 1e3;
         if !found.holds {
-            return format!(
-                "DOES NOT HOLD {rate}/s with {} buffers: {} blocks lost, {} late; longest stall {stall_ms:.1} ms; {lasts}",
+            let what = format!(
+                "DOES NOT HOLD {rate}/s with {} buffers: {} blocks lost, {} late; longest stall {stall_ms:.1} ms; ",
                 self.counted.buffers, self.lost_blocks, self.counted.misses
             );
+            return words![what, lasts];
         }
         let buffers = match (self.counted.smallest_buffers, self.smallest_buffer_bytes) {
             (Some(buffers), Some(bytes)) => {
@@ -232,7 +236,8 @@ impl RecordedFile {
             }
             _ => format!("{} buffers", self.counted.buffers),
         };
-        format!("holds {rate}/s with {buffers}; longest stall {stall_ms:.1} ms; {lasts}")
+        let what = format!("holds {rate}/s with {buffers}; longest stall {stall_ms:.1} ms; ");
+        words![what, lasts]
     }
 
     /// Prints the report as text; `gaps_name` is the companion file that lists the gaps.
@@ -240,7 +245,7 @@ impl RecordedFile {
         let lost = self.has_lost();
         let has_times = !self.counted.latencies.is_empty();
         self.counted.say(progress, "recorded", has_times, lost);
-        let say = |text: String| progress.say(text);
+        let say = |text: Words| progress.say(text);
         if self.lost_blocks > 0 {
             let named = gaps_name.map_or(String::new(), |name| {
                 format!("; `{}` lists them", shown(name))
@@ -248,25 +253,32 @@ impl RecordedFile {
             say(format!(
                 "{} BLOCKS LOST ({} bytes) in {} gaps{named}",
                 self.lost_blocks, self.lost_bytes, self.gaps
-            ));
+            )
+            .into());
         }
         if self.abandoned_bytes > 0 {
             say(format!(
                 "{} bytes arrived and COULD NOT BE WRITTEN",
                 self.abandoned_bytes
-            ));
+            )
+            .into());
         }
         if self.dropped_datagrams > 0 {
             say(format!(
                 "{} DATAGRAMS LOST in the kernel before they could be read",
                 self.dropped_datagrams
-            ));
+            )
+            .into());
         }
         if self.cut_datagrams > 0 {
-            say(format!(
-                "{} DATAGRAMS CUT: longer than a block, whose end is lost; --block 128K has room for each",
-                self.cut_datagrams
-            ));
+            say(words![
+                format!(
+                    "{} DATAGRAMS CUT: longer than a block, whose end is lost; ",
+                    self.cut_datagrams
+                ),
+                Setting::Block.to(Value::Bytes(128 << 10)),
+                " has room for each"
+            ]);
         }
         if let (Some(first), Some(last)) = (self.segments.first(), self.segments.last()) {
             say(format!(
@@ -275,13 +287,15 @@ impl RecordedFile {
                 shown(&first.name),
                 shown(&last.name),
                 self.removed_segments,
-            ));
+            )
+            .into());
         }
         if self.tardy_blocks > 0 {
-            say(format!(
-                "{} blocks came later than --rate requires",
-                self.tardy_blocks
-            ));
+            say(words![
+                format!("{} blocks came later than ", self.tardy_blocks),
+                Setting::Rate,
+                " requires"
+            ]);
         }
     }
 }

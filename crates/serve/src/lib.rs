@@ -22,6 +22,7 @@ use devices::failure::{Failure, Result};
 use devices::path::handle::Recall;
 use devices::path::memory::Memory;
 use export::{Answer, Command, Engine, Limits};
+use remedy::{Remedy, Setting};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::time::{Duration, Instant};
 
@@ -154,7 +155,10 @@ pub fn serve<D: Device, F: Front>(
         match memory.allocate(limits.piece_bytes) {
             Ok(buffer) => buffers.push(buffer),
             Err(failure) => {
-                result = Err(failure.hint("a smaller --memory, or fewer --connections"));
+                result = Err(failure.hint(Remedy::one_of([
+                    Remedy::Less(Setting::Memory),
+                    Remedy::Less(Setting::Connections),
+                ])));
                 break;
             }
         }

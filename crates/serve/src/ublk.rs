@@ -7,6 +7,7 @@ use devices::failure::Exit;
 use devices::failure::{Failure, Result};
 use export::{Answer, Command, Engine, Key, Request, Started};
 use linux::ublk::{Disk, Kind, Ublk};
+use remedy::{Part, Setting, words};
 use rustix::event::{PollFd, PollFlags};
 use std::collections::VecDeque;
 
@@ -238,9 +239,11 @@ impl Front for Node<'_> {
     fn release(mut self, engine: &mut Engine) {
         engine.abandon(0);
         if let Some(Err(error)) = self.ublk.take().map(Ublk::delete) {
-            self.context.say(format_args!(
-                "the ublk device could not be deleted ({error}); the next `serve --ublk` deletes it"
-            ));
+            self.context.say(words![
+                format!("the ublk device could not be deleted ({error}); the next `serve "),
+                Part::Option(Setting::Ublk),
+                "` deletes it"
+            ]);
         }
     }
 }

@@ -194,7 +194,7 @@ impl Stage {
             Ok(body) => body,
             Err(failure) => {
                 mounted.memory.give_back(head);
-                return Err(failure.into());
+                return Err(failure);
             }
         };
         let status = mounted.volume.file_status(file);

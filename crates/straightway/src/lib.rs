@@ -5,7 +5,6 @@
 mod file;
 #[cfg(feature = "recorder")]
 mod gatherer;
-mod hints;
 #[cfg(feature = "map")]
 mod map;
 #[cfg(feature = "recorder")]
@@ -16,6 +15,10 @@ mod recorder;
 mod thread;
 mod volume;
 
+pub use ::devices::{Exit, Failure as Error};
+pub use ::remedy::{
+    Device as NamedDevice, Members, Part, Remedy, Setting, Value, Wording, Words, words,
+};
 #[cfg(feature = "recorder")]
 pub use ::stream::RecordReport;
 pub use ::volume::{CreateOptions, Entry, NewFile, OpenFile, VolumeStatus};
@@ -33,11 +36,10 @@ use devices::Context;
 #[cfg(feature = "drives")]
 use devices::command::{CommandQueue, DriveCommand};
 use devices::drive::Drive;
-use devices::failure::{Exit, Failure};
+use devices::failure::Failure;
 use devices::guard::{Grant, Purpose};
 use devices::path::{self, Mode, OpenOptions, Opened, PathChoice};
 use devices::transfer::Route;
-use std::fmt;
 
 /// Options for [`Device::open`].
 #[derive(Clone, Copy, Debug)]
@@ -122,65 +124,6 @@ const fn route_of(options: &OpenOptions) -> Route {
     }
 }
 
-/// What failed, why, and what to do.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Error {
-    /// The exit code that the command would end with.
-    pub code: u8,
-    /// What failed and why: one line.
-    pub what: String,
-    /// A command or advice that may fix it.
-    pub hint: Option<String>,
-}
-
-impl Error {
-    /// The error of a request to a device.
-    pub fn of_request(doing: impl fmt::Display, error: block::Error) -> Self {
-        Failure::request(doing, error).into()
-    }
-
-    /// Wrong use of the library.
-    pub fn usage(what: impl Into<String>) -> Self {
-        Failure::usage(what).into()
-    }
-
-    /// The library failed without a reason that the user could act on.
-    #[cfg(any(feature = "map", feature = "recorder"))]
-    fn other(what: impl Into<String>) -> Self {
-        Failure::other(what).into()
-    }
-
-    /// Nothing has this name, or nothing is left.
-    pub fn not_found(what: impl Into<String>) -> Self {
-        Failure::new(Exit::NotFound, what).into()
-    }
-
-    /// With this advice.
-    #[must_use]
-    pub fn hint(self, hint: impl Into<String>) -> Self {
-        let hint = Some(hint.into());
-        Self { hint, ..self }
-    }
-}
-
-impl From<Failure> for Error {
-    fn from(failure: Failure) -> Self {
-        Self {
-            code: failure.exit() as u8,
-            what: failure.to_string(),
-            hint: failure.remedy().map(hints::for_programs),
-        }
-    }
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.what)
-    }
-}
-
-impl std::error::Error for Error {}
-
 /// An open device. Dropping it returns a borrowed drive to its driver, as [`close`](Device::close) does, but without an error.
 pub struct Device {
     opened: Opened,
@@ -196,7 +139,7 @@ impl Device {
     /// # Errors
     /// Something is missing, wrong, in use or refused; nothing was changed then.
     pub fn open(name: &str, options: &Options<'_>) -> Result<Self, Error> {
-        Self::open_by(name, options).map_err(|failure| failure.about(name).into())
+        Self::open_by(name, options).map_err(|failure| failure.on(name))
     }
 
     fn open_by(name: &str, options: &Options<'_>) -> Result<Self, Failure> {
@@ -240,7 +183,7 @@ impl Device {
     /// # Errors
     /// There is not enough contiguous memory of the `buffer_bytes` that it was opened with.
     pub fn allocate(&self, bytes: usize) -> Result<Buffer, Error> {
-        self.opened.memory.allocate(bytes).map_err(Error::from)
+        self.opened.memory.allocate(bytes)
     }
 
     /// Whether it was opened to write.
@@ -287,11 +230,9 @@ impl Device {
             let failure = Failure::unsupported(format!(
                 "{drive} is reached by {path}, which sends only reads and writes"
             ));
-            return Err(failure
-                .hint("open an NVMe drive by a straight path, or model:SIZE")
-                .into());
+            return Err(failure.hint("open an NVMe drive by a straight path, or model:SIZE"));
         };
-        Ok(sent.send_to(drive, handle, self.writes, bytes)?)
+        sent.send_to(drive, handle, self.writes, bytes)
     }
 
     /// Closes the device, and returns a borrowed drive to its driver.
@@ -299,7 +240,7 @@ impl Device {
     /// # Errors
     /// The drive could not be returned.
     pub fn close(self) -> Result<(), Error> {
-        self.opened.close().map_err(Error::from)
+        self.opened.close()
     }
 }
 
@@ -351,25 +292,28 @@ mod tests {
     fn errors_are_the_command_s() {
         let code = |name, options: &Options<'_>| {
             let error = Device::open(name, options).err().unwrap();
-            assert!(!error.what.is_empty());
-            error.code
+            assert!(!error.to_string().is_empty());
+            error.exit()
         };
         let options = Options::default();
-        assert_eq!(code("/nonexistent/x", &options), 3);
-        assert_eq!(code("ram:4q", &options), 2);
+        assert_eq!(code("/nonexistent/x", &options), Exit::Missing);
+        assert_eq!(code("ram:4q", &options), Exit::Usage);
         let path = Some("nonsense");
-        assert_eq!(code("ram:1M", &Options { path, ..options }), 2);
+        assert_eq!(code("ram:1M", &Options { path, ..options }), Exit::Usage);
         let mode = Some("nonsense");
-        assert_eq!(code("ram:1M", &Options { mode, ..options }), 2);
+        assert_eq!(code("ram:1M", &Options { mode, ..options }), Exit::Usage);
         let path = Some("vfio");
-        assert_eq!(code("ram:1M", &Options { path, ..options }), 4);
+        assert_eq!(
+            code("ram:1M", &Options { path, ..options }),
+            Exit::Unsupported
+        );
         // A file is written only if it is named.
         let file = std::env::temp_dir().join(format!("straightway-open-{}", std::process::id()));
         std::fs::write(&file, [1; 4096]).unwrap();
         let write = true;
         assert_eq!(
             code(file.to_str().unwrap(), &Options { write, ..options }),
-            2
+            Exit::Usage
         );
         assert_eq!(std::fs::read(&file).unwrap(), [1; 4096]);
         std::fs::remove_file(&file).unwrap();

@@ -78,8 +78,8 @@ impl Map {
         options: &Options<'_>,
         map: &MapOptions,
     ) -> Result<Self, Error> {
-        let (grant, path) = granted(name, file_name, options, map)
-            .map_err(|failure| Error::from(failure.about(name)))?;
+        let (grant, path) =
+            granted(name, file_name, options, map).map_err(|failure| failure.on(name))?;
         let (device, file_name) = (name.to_owned(), file_name.map(str::to_owned));
         let map_options = ::map::Options {
             writable: options.write,
@@ -105,7 +105,7 @@ impl Map {
                 });
                 store.close(served)
             });
-            served.map_err(|failure| failure.about(&device).into())
+            served.map_err(|failure| failure.on(&device))
         })?;
         match ready.recv() {
             Ok(Mapped {
@@ -191,7 +191,7 @@ impl Map {
         } else {
             Failure::request(format_args!("byte {offset}"), failure.error)
         };
-        let error = error.about(&self.device).into();
+        let error = error.on(&self.device);
         Some(MapFailure {
             offset,
             is_write: failure.write,
@@ -228,7 +228,7 @@ impl Map {
     }
 
     fn done(&self, result: ::map::Result<()>) -> Result<(), Error> {
-        result.map_err(|error| files::mapped::failed(error).about(&self.device).into())
+        result.map_err(|error| files::mapped::failed(error).on(&self.device))
     }
 }
 

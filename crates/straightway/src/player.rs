@@ -106,8 +106,7 @@ impl Player {
         let hand = Hand { ready, returned };
         let thread = spawn("straightway-play", move || {
             let played = settings.play_blocks(&Context::system(), hand);
-            let (file, failure) =
-                played.map_err(|failure| Error::from(failure.about(&settings.device)))?;
+            let (file, failure) = played.map_err(|failure| failure.on(&settings.device))?;
             let report = PlayReport {
                 bytes: file.counted.length_bytes,
                 misses: file.counted.misses,
@@ -116,7 +115,7 @@ impl Player {
                 underruns: file.underruns,
                 retries: file.counted.retries,
             };
-            let failure = failure.map(|failure| failure.about(&settings.device).into());
+            let failure = failure.map(|failure| failure.on(&settings.device));
             Ok((report, failure))
         })?;
         let Ok((full, idle)) = begun.recv() else {

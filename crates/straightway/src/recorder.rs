@@ -200,9 +200,7 @@ impl Recorder {
             };
             match settings.record_blocks(&Context::system(), seen, Box::new(produce)) {
                 Ok((_, None)) => Ok(()),
-                Ok((_, Some(failure))) | Err(failure) => {
-                    Err(failure.about(&settings.device).into())
-                }
+                Ok((_, Some(failure))) | Err(failure) => Err(failure.on(&settings.device)),
             }
         })?;
         let Ok(gatherer) = ready.recv() else {

@@ -63,7 +63,7 @@ pub fn format(name: &str, options: &FormatOptions<'_>) -> Result<(), Error> {
     };
     match format.make(&Context::system()) {
         Ok(_) => Ok(()),
-        Err(failure) => Err(failure.about(name).into()),
+        Err(failure) => Err(failure.on(name)),
     }
 }
 
@@ -82,7 +82,7 @@ pub fn resize(name: &str, options: &Options<'_>, size_bytes: Option<u64>) -> Res
     };
     match resize.make(&Context::system()) {
         Ok(resized) => Ok(resized.volume_bytes),
-        Err(failure) => Err(failure.about(name).into()),
+        Err(failure) => Err(failure.on(name)),
     }
 }
 
@@ -98,7 +98,7 @@ impl VolumeDevice {
     /// # Errors
     /// Something is missing, wrong, in use or refused; nothing was changed then.
     pub fn open(name: &str, options: &Options<'_>) -> Result<Self, Error> {
-        Self::open_by(name, options).map_err(|failure| failure.about(name).into())
+        Self::open_by(name, options).map_err(|failure| failure.on(name))
     }
 
     fn open_by(name: &str, options: &Options<'_>) -> Result<Self, Failure> {
@@ -138,7 +138,7 @@ impl VolumeDevice {
     /// The earlier error, or the drive could not be returned.
     pub fn close_after<T>(self, result: Result<T, Error>) -> Result<T, Error> {
         let closed = self.store.close(Ok(()));
-        result.and_then(|value| Ok(closed.map(|()| value)?))
+        result.and_then(|value| closed.map(|()| value))
     }
 }
 
@@ -169,7 +169,7 @@ impl Volume<'_> {
     /// A slot is damaged, or the device failed.
     pub fn next_file(&self, from: u32) -> Result<Option<Entry>, Error> {
         let mounted = self.mount.mounted();
-        Ok(mounted.run("listing files", mounted.volume.next_file(from))?)
+        mounted.run("listing files", mounted.volume.next_file(from))
     }
 
     /// The file of this name.
@@ -179,7 +179,7 @@ impl Volume<'_> {
     pub fn find(&self, name: &str) -> Result<Entry, Error> {
         let mounted = self.mount.mounted();
         let doing = format_args!("looking for `{}`", shown(name));
-        Ok(mounted.run(doing, mounted.volume.find(name))?)
+        mounted.run(doing, mounted.volume.find(name))
     }
 
     /// Opens a file to read it, or also to append to it.
@@ -270,7 +270,7 @@ impl Volume<'_> {
         let doing = format_args!("renaming `{}` to `{}`", shown(old), shown(new));
         let volume = mounted.volume;
         let rename = volume.with_space(|| volume.rename(old, new));
-        Ok(mounted.run(doing, rename)?)
+        mounted.run(doing, rename)
     }
 
     /// Removes a file and frees its space.
@@ -278,7 +278,7 @@ impl Volume<'_> {
     /// # Errors
     /// There is none, it is open, or the volume failed.
     pub fn remove(&self, name: &str) -> Result<(), Error> {
-        Ok(self.mount.mounted().remove(name)?)
+        self.mount.mounted().remove(name)
     }
 
     /// Unmounts. Files must be closed before: what was appended to an open one since its last sync is lost.
@@ -286,11 +286,11 @@ impl Volume<'_> {
     /// # Errors
     /// The volume is then as a power cut leaves it.
     pub fn unmount(self) -> Result<(), Error> {
-        Ok(self.mount.unmount_after(Ok(()))?)
+        self.mount.unmount_after(Ok(()))
     }
 
     /// The error of an operation on a file.
     pub(super) fn failed(doing: &str, name: &str, error: ::volume::Error) -> Error {
-        failed(format_args!("{doing} `{}`", shown(name)), error).into()
+        failed(format_args!("{doing} `{}`", shown(name)), error)
     }
 }

@@ -9,6 +9,7 @@ use files::moves::Moves;
 use files::turns::{Gate, pass};
 use files::{Mounted, failed, shown};
 use measure::workload::{LONGEST, Use};
+use remedy::{Part, Setting, words};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::io;
@@ -251,8 +252,11 @@ fn io_error(name: &str, error: Error) -> io::Error {
     match error {
         Error::NotFound => io::Error::from(io::ErrorKind::NotFound),
         Error::TableFull => io::Error::other(
-            "the volume has no slot for more files: use a smaller --dataset, or straightway \
-             format with more --slots",
+            words![
+                "the volume has no slot for more files: use a smaller data set, or straightway format with more ",
+                Part::Option(Setting::Slots)
+            ]
+            .to_string(),
         ),
         _ => io::Error::other(failed(format_args!("`{}`", shown(name)), error).to_string()),
     }

@@ -12,6 +12,7 @@ use devices::path::handle::{ControllerHandle, Timed, only_namespace};
 use devices::path::memory::Memory;
 use devices::path::{self, Opened};
 use nvme::Statistics;
+use remedy::{Remedy, words};
 use std::time::Instant;
 
 /// The deadline, in microseconds: less than a drive takes for a long transfer.
@@ -23,8 +24,10 @@ const ROUNDS: usize = 256;
 const LEFT: u8 = 0x5a;
 
 const NAME: &str = "late commands";
-const HINT: &str = "straightway info DEVICE shows the drive's quirks and error log; a drive that does not recover from a late command \
-     needs a power cycle, and then another firmware";
+
+fn hint() -> Remedy {
+    words!["straightway info ", remedy::Device, " shows the drive's quirks and error log; a drive that does not recover from a late command needs a power cycle, and then another firmware"].into()
+}
 
 /// How the reads of a round ended, of which one was late.
 struct Ended {
@@ -58,7 +61,7 @@ pub fn late(drive: &Drive, opened: &mut Opened, area: &mut Area) -> TestCheck {
     let not_tested =
         |why: &str| TestCheck::new(NAME, Outcome::NotPossible, format!("not tested: {why}"));
     let failed =
-        |failure: Failure| TestCheck::new(NAME, Outcome::Failed, failure.to_string()).hint(HINT);
+        |failure: Failure| TestCheck::new(NAME, Outcome::Failed, failure.to_string()).hint(hint());
     let Some(handle) = opened.handle() else {
         let why = match drive {
             Drive::Nvme(_) => {

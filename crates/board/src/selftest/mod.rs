@@ -18,6 +18,7 @@ use devices::guard::Grant;
 use devices::path::handle::ControllerHandle;
 use devices::path::memory::Memory;
 use devices::path::{self, LARGEST_BLOCK_BYTES, Mode, OpenOptions, Opened, PathChoice};
+use remedy::{Remedy, Setting, words};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::time::{Duration, Instant};
@@ -62,6 +63,10 @@ pub struct TestCheck {
     pub detail: String,
     /// What to do about it.
     pub hint: Option<String>,
+    /// The same, before it was worded.
+    #[serde(skip)]
+    #[schemars(skip)]
+    remedy: Option<Remedy>,
 }
 
 impl TestCheck {
@@ -71,11 +76,12 @@ impl TestCheck {
             outcome,
             detail: detail.into(),
             hint: None,
+            remedy: None,
         }
     }
 
-    fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
+    fn hint(mut self, remedy: impl Into<Remedy>) -> Self {
+        self.remedy = Some(remedy.into());
         self
     }
 }
@@ -183,7 +189,7 @@ pub fn run(
         match path::open(context, grant, &options(choice)?) {
             Err(failure) => {
                 let check = TestCheck::new("open", Outcome::Failed, failure.to_string());
-                checks.push(check.hint(failure.remedy().unwrap_or("straightway doctor")));
+                checks.push(check.hint(remedy_of(&failure, "straightway doctor")));
             }
             Ok(mut opened) => {
                 let device = opened.device.as_mut();
@@ -201,6 +207,10 @@ pub fn run(
         }
         let path = format!("{}, opened again", choice.0);
         tested.paths.push(PathTested { path, checks });
+    }
+    for check in tested.paths.iter_mut().flat_map(|path| &mut path.checks) {
+        let remedy = check.remedy.as_ref();
+        check.hint = remedy.map(|remedy| remedy.word(context.wording, None));
     }
     tested.size_bytes = size_bytes;
     let mut checks = tested.paths.iter().flat_map(|path| &path.checks);
@@ -224,11 +234,15 @@ fn not_opened(failure: &Failure) -> TestCheck {
         _ => Outcome::Failed,
     };
     let check = TestCheck::new("open", outcome, failure.to_string());
-    check.hint(
-        failure
-            .remedy()
-            .unwrap_or("straightway doctor shows what is missing"),
-    )
+    check.hint(remedy_of(
+        failure,
+        "straightway doctor shows what is missing",
+    ))
+}
+
+fn remedy_of(failure: &Failure, otherwise: &str) -> Remedy {
+    let remedy = failure.remedy().cloned();
+    remedy.unwrap_or_else(|| otherwise.into())
 }
 
 fn on_path(
@@ -290,11 +304,21 @@ fn area_of(bounds: Bounds, size: u64, block_bytes: usize) -> Result<Area> {
     let room = size.saturating_sub(bounds.offset_bytes);
     let blocks = bounds.size_bytes.min(room) / unit;
     if bounds.offset_bytes % unit != 0 || blocks == 0 {
-        return Err(Failure::usage(format!(
-            "--offset {} and --size {} are not a range of whole blocks of {unit} bytes on a device of {size}",
-            bounds.offset_bytes, bounds.size_bytes
-        ))
-        .hint("omit --offset, and give --size at least a block"));
+        return Err(Failure::usage(words![
+            Setting::Offset,
+            format!(" {} and ", bounds.offset_bytes),
+            Setting::Size,
+            format!(
+                " {} are not a range of whole blocks of {unit} bytes on a device of {size}",
+                bounds.size_bytes
+            )
+        ])
+        .hint(words![
+            Remedy::omit([Setting::Offset]),
+            ", and give ",
+            Setting::Size,
+            " at least a block"
+        ]));
     }
     let first = bounds.offset_bytes / unit;
     Ok(Area::new(bounds.seed, first, blocks as usize, block_bytes))

@@ -5,6 +5,7 @@ use super::area::{Area, Fault, MARGIN_BYTES, Span};
 use super::{Outcome, TestCheck};
 use block::{Device, Operation, blocking};
 use devices::path::memory::Memory;
+use remedy::{Part, Remedy, Setting, words};
 
 /// Rounds of the coherence test.
 const ROUNDS: usize = 64;
@@ -15,12 +16,22 @@ pub const MAX_DEPTH: usize = 32;
 /// The controller's page, in which PRP entries count.
 const PAGE_BYTES: usize = 4096;
 
-const CABLE: &str = "the slot, its power or its link may corrupt transfers: straightway doctor --report FILE has the link's speed \
-     and error counters; try another drive in the slot, or a slower link";
-const COHERENCE: &str = "PCIe may not see the processor's caches although the device tree says so: use --path chario or io_uring, \
-     and see docs/boards.md";
-const DRIVE: &str =
-    "try the drive in another machine: if it fails there too, the drive is defective";
+fn cable() -> Remedy {
+    words!["the slot, its power or its link may corrupt transfers: straightway doctor ", Part::Option(Setting::Report), " FILE has the link's speed and error counters; try another drive in the slot, or a slower link"].into()
+}
+
+fn coherence_hint() -> Remedy {
+    words![
+        "PCIe may not see the processor's caches although the device tree says so: use ",
+        Setting::Path.to("chario"),
+        " or io_uring, and see docs/boards.md"
+    ]
+    .into()
+}
+
+fn drive() -> Remedy {
+    "try the drive in another machine: if it fails there too, the drive is defective".into()
+}
 
 /// An open device, the memory for its buffers and the tested range.
 pub struct Rig<'r> {
@@ -32,6 +43,7 @@ pub struct Rig<'r> {
     pub area: &'r mut Area,
 }
 
+type Hint = fn() -> Remedy;
 type Step = fn(&mut Rig<'_>) -> Result<String, Ended>;
 
 /// How a step ended without success.
@@ -46,15 +58,15 @@ impl<F: Into<Fault>> From<F> for Ended {
     }
 }
 
-const STEPS: [(&str, &str, Step); 8] = [
-    ("sizes and offsets", CABLE, sizes),
-    ("alignment and PRP lists", CABLE, alignments),
-    ("queue depths", CABLE, depths),
-    ("memory coherence", COHERENCE, coherence),
-    ("overlapping writes", DRIVE, overlaps),
-    ("flush", DRIVE, flush),
-    ("discard", DRIVE, discard),
-    ("write zeroes", DRIVE, write_zeroes),
+const STEPS: [(&str, Hint, Step); 8] = [
+    ("sizes and offsets", cable, sizes),
+    ("alignment and PRP lists", cable, alignments),
+    ("queue depths", cable, depths),
+    ("memory coherence", coherence_hint, coherence),
+    ("overlapping writes", drive, overlaps),
+    ("flush", drive, flush),
+    ("discard", drive, discard),
+    ("write zeroes", drive, write_zeroes),
 ];
 
 impl Rig<'_> {
@@ -62,28 +74,33 @@ impl Rig<'_> {
     pub fn run(&mut self) -> Vec<TestCheck> {
         let steps = STEPS.iter();
         steps
-            .map(|(name, hint, step)| self.one(name, hint, *step))
+            .map(|(name, hint, step)| self.one(name, *hint, *step))
             .collect()
     }
 
     /// Only reads what an earlier path wrote.
     pub fn cross_read(&mut self) -> TestCheck {
-        self.one("cross-reading", COHERENCE, cross_read)
+        self.one("cross-reading", coherence_hint, cross_read)
     }
 
-    fn one(&mut self, name: &str, hint: &str, step: Step) -> TestCheck {
+    fn one(&mut self, name: &str, hint: Hint, step: Step) -> TestCheck {
         match step(self) {
             Ok(detail) => TestCheck::new(name, Outcome::Ok, detail),
             Err(Ended::NotPossible(why)) => TestCheck::new(name, Outcome::NotPossible, why),
             Err(Ended::Failed(fault)) => {
                 let hint = match &fault {
-                    Fault::Device(_) => {
-                        "dmesg | tail, and straightway info DEVICE for the drive's error log"
+                    Fault::Device(_) => words![
+                        "dmesg | tail, and straightway info ",
+                        remedy::Device,
+                        " for the drive's error log"
+                    ]
+                    .into(),
+                    Fault::Overrun => coherence_hint(),
+                    Fault::Data(what) if what.contains("stale") => coherence_hint(),
+                    Fault::Data(what) if what.contains("lost") || what.contains("swapped") => {
+                        drive()
                     }
-                    Fault::Overrun => COHERENCE,
-                    Fault::Data(what) if what.contains("stale") => COHERENCE,
-                    Fault::Data(what) if what.contains("lost") || what.contains("swapped") => DRIVE,
-                    Fault::Data(_) => hint,
+                    Fault::Data(_) => hint(),
                 };
                 TestCheck::new(name, Outcome::Failed, fault.to_string()).hint(hint)
             }

@@ -2,6 +2,7 @@
 //! What a check of this machine found, as it is printed and reported.
 
 use linux::doctor::{Check, State};
+use remedy::Wording;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -19,8 +20,8 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// The same, in words.
-    pub fn of(check: &Check) -> Self {
+    /// The same, in the words of `wording`.
+    pub fn of(check: &Check, wording: &dyn Wording) -> Self {
         let state = match check.state {
             State::Ok => "ok",
             State::Warning => "warning",
@@ -30,7 +31,7 @@ impl Finding {
             name: check.name.clone(),
             state: state.to_owned(),
             found: check.found.clone(),
-            hint: check.hint.clone(),
+            hint: check.hint.as_ref().map(|remedy| remedy.word(wording, None)),
         }
     }
 }

@@ -91,8 +91,9 @@ fn by_every_path(context: &Context, drive: &Drive) -> Vec<PathReads> {
             crc32c: None,
         };
         if let Err(failure) = by(context, drive, name, &mut reads) {
-            let hint = failure.remedy().map(|hint| format!(" ({hint})"));
-            reads.outcome = format!("{failure}{}", hint.unwrap_or_default());
+            let hint = failure.hint_in(context.wording);
+            let hint = hint.map_or(String::new(), |hint| format!(" ({hint})"));
+            reads.outcome = failure.what_in(context.wording) + &hint;
         }
         all.push(reads);
     }

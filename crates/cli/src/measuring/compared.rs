@@ -11,6 +11,7 @@ use devices::failure::{Exit, Failure, Result};
 use measure::run_info::{Request, RunInfo};
 use measure::{CompareError, Comparison, Operation, PathResult, Pattern, Progress, Settings};
 use paths::Kind;
+use remedy::words;
 use units::{Size, Time};
 
 /// What is measured on each path, and for how long.
@@ -117,7 +118,12 @@ pub fn verdict<'r>(run: &RunInfo, results: impl Iterator<Item = &'r PathResult>)
     valid(run)?;
     match errors.iter().sum() {
         0u64 => Ok(Exit::Done),
-        errors => Err(Failure::other(format!("{errors} operations failed"))
-            .hint("dmesg; straightway info DEVICE shows the drive's error log")),
+        errors => Err(
+            Failure::other(format!("{errors} operations failed")).hint(words![
+                "dmesg; straightway info ",
+                remedy::Device,
+                " shows the drive's error log"
+            ]),
+        ),
     }
 }

@@ -3,6 +3,7 @@
 //! for a question about a board.
 
 use crate::Context;
+use crate::remedies::CommandLine;
 use board::survey;
 use board::survey::finding::Finding;
 use clap::Args;
@@ -53,7 +54,10 @@ impl Diagnosis {
         Self {
             schema_version: SCHEMA_VERSION,
             ok: checks.iter().all(|check| check.state != State::Missing),
-            checks: checks.iter().map(Finding::of).collect(),
+            checks: checks
+                .iter()
+                .map(|check| Finding::of(check, &CommandLine))
+                .collect(),
         }
     }
 

@@ -13,6 +13,7 @@ use measure::run_info::RunInfo;
 use measure::sweep::Sweep;
 use measure::{Comparison, PathResult, Settings};
 use paths::Kind;
+use remedy::words;
 use std::time::Duration;
 use units::{Size, Time};
 
@@ -64,9 +65,12 @@ impl Explain {
         if explained.explanations.iter().all(|one| one.confirmed) {
             Ok(Exit::Done)
         } else {
-            Err(Failure::inconclusive("a limit was not confirmed").hint(
-                "more --rounds or a longer --cell-duration; from a run: straightway explain DEVICE",
-            ))
+            Err(
+                Failure::inconclusive("a limit was not confirmed").hint(words![
+                    "more --rounds or a longer --cell-duration; from a run: straightway explain ",
+                    remedy::Device
+                ]),
+            )
         }
     }
 

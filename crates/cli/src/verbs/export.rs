@@ -95,7 +95,9 @@ impl Export {
         if self.json {
             context.console.json(&exported)?;
         } else {
-            context.console.print_outcome(&exported.text())?;
+            context
+                .console
+                .print_outcome(&exported.text(context.wording))?;
         }
         Ok(exported.exit())
     }

@@ -23,6 +23,7 @@ use files::names::check_name;
 use files::tree::is_pattern;
 use files::{Access, Mounted, Store, failed, pace, route, shown};
 use many::Wanted;
+use remedy::words;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 use units::{Size, micros};
@@ -185,7 +186,7 @@ impl Get {
         target: Option<&Path>,
     ) -> Result<Report> {
         hardware::refuse_io(&self.io)?;
-        hardware::refuse(&[("--verify", self.verify)])?;
+        hardware::refuse(&[("--verify".into(), self.verify)])?;
         // The source is not a drive of this machine, so the target cannot be the source.
         let output = target
             .map(|target| Output::check(&context.roots, target, self.force, None))
@@ -228,14 +229,16 @@ impl Get {
             (true, _) => Err(Failure::usage(
                 "--all chooses every file; only a folder can be named",
             )
-            .hint("straightway get DEVICE --all FOLDER")),
+            .hint(words!["straightway get ", remedy::Device, " --all FOLDER"])),
             (false, [name]) if is_pattern(name) => many(std::slice::from_ref(name), here()),
             (false, [name]) => Ok(Err((name, None))),
             (false, [name, target]) if !is_pattern(name) || target == "-" => {
                 Ok(Err((name, Some(Path::new(target)))))
             }
             (false, [names @ .., folder]) => many(names, PathBuf::from(folder)),
-            (false, []) => Err(Failure::usage("which file?").hint("straightway ls DEVICE")),
+            (false, []) => {
+                Err(Failure::usage("which file?").hint(words!["straightway ls ", remedy::Device]))
+            }
         }
     }
 
@@ -327,7 +330,7 @@ fn target_of(name: &str, target: Option<&Path>) -> Result<Option<PathBuf>> {
                 "`{}` cannot be the name of a local file",
                 shown(name)
             ))
-            .hint("straightway get DEVICE NAME FILE"))
+            .hint(words!["straightway get ", remedy::Device, " NAME FILE"]))
         } else {
             Ok(PathBuf::from(name))
         }

@@ -25,6 +25,7 @@ use files::listing::UNFINISHED_TAG;
 use files::names::{check_name, replace, unfinished_name};
 use files::source::Source;
 use files::{Access, Mounted, Store, failed, now_ns, pace, route, shown, warn_of_misfit};
+use remedy::words;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -241,10 +242,10 @@ impl Put {
         hardware::refuse_io(&self.io)?;
         hardware::refuse(&[
             (
-                "--checksums and --no-checksums",
+                "--checksums and --no-checksums".into(),
                 self.checksums.checksums || self.checksums.no_checksums,
             ),
-            ("--keep-partial", self.keep_partial),
+            ("--keep-partial".into(), self.keep_partial),
         ])?;
         Files::with(&self.device, path, Access::Write, |files| {
             let began = Instant::now();
@@ -292,8 +293,11 @@ impl Put {
     fn name(&self, file: &Path, name: Option<&Path>) -> Result<String> {
         let own = || {
             if file == Path::new("-") {
-                Err(Failure::usage("standard input has no name")
-                    .hint("straightway put DEVICE - NAME"))
+                Err(Failure::usage("standard input has no name").hint(words![
+                    "straightway put ",
+                    remedy::Device,
+                    " - NAME"
+                ]))
             } else {
                 Ok(file.file_name().map(Path::new))
             }
@@ -308,8 +312,11 @@ impl Put {
             (None, None) => own()?,
         };
         let unnamed = || {
-            Failure::usage(format!("{} has no name in UTF-8", file.display()))
-                .hint("straightway put DEVICE FILE NAME")
+            Failure::usage(format!("{} has no name in UTF-8", file.display())).hint(words![
+                "straightway put ",
+                remedy::Device,
+                " FILE NAME"
+            ])
         };
         let name = name.and_then(Path::to_str).ok_or_else(unnamed)?.to_owned();
         check_name(&name)?;

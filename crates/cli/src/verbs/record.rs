@@ -173,7 +173,7 @@ impl Record {
             report.rehearsal = Some(found);
             context.console.json(&report)?;
         } else {
-            let verdict = report.verdict(&found);
+            let verdict = report.verdict(&found).word(context.wording, None);
             context.console.print_outcome(&format!("{verdict}\n"))?;
         }
         Ok(if report.is_good() {

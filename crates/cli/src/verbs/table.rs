@@ -11,6 +11,7 @@ use devices::guard::{Outlet, output_of, refuse_to_mix};
 use files::names::check_name;
 use files::{Access, Mounted, Store, failed, route, shown};
 use map::{TableError, window_table};
+use remedy::{Part, Setting, words};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -140,9 +141,13 @@ fn of_table(doing: String, error: TableError) -> Failure {
         TableError::Checksums => {
             failure.hint("without --writable, or put the file again with --no-checksums")
         }
-        TableError::Unaligned { .. } => failure.hint(
-            "straightway format DEVICE --unit SIZE, at least --page-size, and put the file again",
-        ),
+        TableError::Unaligned { .. } => failure.hint(words![
+            "straightway format ",
+            remedy::Device,
+            " ",
+            Part::Option(Setting::Unit),
+            " SIZE, at least --page-size, and put the file again"
+        ]),
         TableError::PageSize(_) => failure.hint("--page-size 4K, or that of the hardware"),
         _ => failure,
     }

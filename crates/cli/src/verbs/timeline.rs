@@ -2,6 +2,7 @@
 //! `straightway timeline DUMP...`: a dump of events.
 
 use crate::Context;
+use crate::remedies::CommandLine;
 use bench::timer::names;
 use clap::Args;
 use devices::failure::{Exit, Failure, Result};
@@ -46,7 +47,7 @@ impl Timeline {
         if self.json {
             context.console.json(&shown)?
         } else {
-            context.console.print(&shown.text())?
+            context.console.print(&shown.text(&CommandLine))?
         }
         Ok(Exit::Done)
     }

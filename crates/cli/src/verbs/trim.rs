@@ -7,6 +7,7 @@ use clap::Args;
 use devices::SCHEMA_VERSION;
 use devices::failure::{Exit, Failure, Result};
 use files::{Mounted, Store, failed, route};
+use remedy::{Setting, words};
 use schemars::JsonSchema;
 use serde::Serialize;
 use units::{Size, counted, rounded};
@@ -77,8 +78,12 @@ impl Trim {
         let volume = mounted.volume;
         if !volume.geometry().features.discard {
             let what = format!("{} cannot discard on this path", mounted.drive);
-            return Err(Failure::unsupported(what)
-                .hint("straightway info DEVICE shows whether the drive can (discard); if it can, try another --path"));
+            return Err(Failure::unsupported(what).hint(words![
+                "straightway info ",
+                remedy::Device,
+                " shows whether the drive can (discard); if it can, try another ",
+                Setting::Path
+            ]));
         }
         let doing = || format!("trimming {}", mounted.drive);
         let free_units = mounted.run(doing(), volume.free_units())?;

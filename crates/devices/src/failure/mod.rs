@@ -3,6 +3,7 @@
 
 pub mod volume;
 
+use remedy::{Members, Remedy, Setting, Wording, Words, words};
 use std::fmt;
 use std::io;
 use std::path::Path;
@@ -82,53 +83,61 @@ pub const EXIT_STATUS: [(&str, &str); 12] = [
     ("128 + n", "Ended by signal n."),
 ];
 
-/// An error: what failed, why, and a hint.
-#[derive(Debug)]
+/// An error: what failed, why, and what may fix it.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     exit: Exit,
-    what: String,
-    hint: Option<String>,
+    what: Words,
+    remedy: Option<Remedy>,
+    /// The device that it is about, as the user named it.
+    device: Option<String>,
     is_silent: bool,
 }
 
 impl Failure {
     /// A failure without a hint.
-    pub fn new(exit: Exit, what: impl Into<String>) -> Self {
+    pub fn new(exit: Exit, what: impl Into<Words>) -> Self {
         Self {
             exit,
             what: what.into(),
-            hint: None,
+            remedy: None,
+            device: None,
             is_silent: false,
         }
     }
 
     /// A failure or a negative result without a specific exit code.
-    pub fn other(what: impl Into<String>) -> Self {
+    pub fn other(what: impl Into<Words>) -> Self {
         Self::new(Exit::No, what)
     }
 
     /// Invalid arguments.
-    pub fn usage(what: impl Into<String>) -> Self {
+    pub fn usage(what: impl Into<Words>) -> Self {
         Self::new(Exit::Usage, what)
     }
 
     /// The device is missing, in use or not permitted.
-    pub fn missing(what: impl Into<String>) -> Self {
+    pub fn missing(what: impl Into<Words>) -> Self {
         Self::new(Exit::Missing, what)
     }
 
     /// The path is not supported here.
-    pub fn unsupported(what: impl Into<String>) -> Self {
+    pub fn unsupported(what: impl Into<Words>) -> Self {
         Self::new(Exit::Unsupported, what)
     }
 
+    /// Nothing has this name, or nothing is left.
+    pub fn not_found(what: impl Into<Words>) -> Self {
+        Self::new(Exit::NotFound, what)
+    }
+
     /// The user ended it.
-    pub fn interrupted(what: impl Into<String>) -> Self {
+    pub fn interrupted(what: impl Into<Words>) -> Self {
         Self::new(Exit::Interrupted, what)
     }
 
     /// The measurement does not answer the question.
-    pub fn inconclusive(what: impl Into<String>) -> Self {
+    pub fn inconclusive(what: impl Into<Words>) -> Self {
         Self::new(Exit::Invalid, what)
     }
 
@@ -146,10 +155,7 @@ impl Failure {
             io::ErrorKind::NotFound => Self::new(Exit::NotFound, what),
             io::ErrorKind::AlreadyExists => Self::new(Exit::Exists, what),
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                Self::new(Exit::Full, what).hint(format!(
-                    "free space there: df -h {}",
-                    folder_of(path).display()
-                ))
+                Self::new(Exit::Full, what).hint(Remedy::FreeSpace(folder_of(path).to_owned()))
             }
             io::ErrorKind::PermissionDenied => {
                 Self::missing(what).hint(linux::permission_hint(path))
@@ -158,28 +164,10 @@ impl Failure {
         }
     }
 
-    /// Replaces DEVICE in the hint by the user's device, but not in the form of a name: `mirror:DEVICE,DEVICE`.
+    /// The same about the device that the user calls `name`, unless it is about one already.
     #[must_use]
-    pub fn about(mut self, device: &str) -> Self {
-        if let Some(hint) = &mut self.hint {
-            let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-:,=@+".contains(c);
-            let named = if !device.is_empty() && device.chars().all(is_plain) {
-                device.to_owned()
-            } else {
-                format!("'{}'", device.replace('\'', "'\\''"))
-            };
-            let mut parts = hint.split("DEVICE");
-            let mut done = parts.next().unwrap_or_default().to_owned();
-            for part in parts {
-                done += if done.ends_with([':', ',']) {
-                    "DEVICE"
-                } else {
-                    &named
-                };
-                done += part;
-            }
-            *hint = done;
-        }
+    pub fn on(mut self, name: &str) -> Self {
+        self.device.get_or_insert_with(|| name.to_owned());
         self
     }
 
@@ -203,7 +191,13 @@ impl Failure {
 
     /// A request that the device did not complete.
     pub fn request(doing: impl fmt::Display, error: block::Error) -> Self {
-        let failed = |what| Self::other(what).hint(ERROR_LOG);
+        let failed = |what: String| {
+            Self::other(what).hint(words![
+                "dmesg; straightway info ",
+                remedy::Device,
+                " shows its error log"
+            ])
+        };
         match error {
             block::Error::Nvme { status } => {
                 #[cfg(feature = "drives")]
@@ -242,7 +236,7 @@ impl Failure {
                         "straightway list shows the drives; of tcp:// the line above has the reason",
                     ),
                     block::Error::Replaced => Self::missing(what)
-                        .hint("straightway info DEVICE shows what is there now"),
+                        .hint(words!["straightway info ", remedy::Device, " shows what is there now"]),
                     block::Error::OutcomeUnknown => Self::other(what).hint(
                         "straightway info tcp://... prints after how long the target has ended it; then straightway check",
                     ),
@@ -258,22 +252,22 @@ impl Failure {
     }
 
     /// A program cannot be run; `package` is its Debian package.
-    pub fn tool(name: &str, package: &str, error: &io::Error) -> Self {
+    pub fn tool(name: &str, package: impl Into<Words>, error: &io::Error) -> Self {
         Self::unsupported(format!("{name} cannot be run: {error}"))
-            .hint(format!("apt install {package}"))
+            .hint(words!["apt install ", package.into()])
     }
 
-    /// Adds the command or advice that may fix it.
+    /// Adds what may fix it.
     #[must_use]
-    pub fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
+    pub fn hint(mut self, remedy: impl Into<Remedy>) -> Self {
+        self.remedy = Some(remedy.into());
         self
     }
 
     /// Adds a note after the error.
     #[must_use]
-    pub fn and(mut self, remark: impl fmt::Display) -> Self {
-        self.what = format!("{}; {remark}", self.what);
+    pub fn and(mut self, remark: impl Into<Words>) -> Self {
+        self.what = words![self.what, "; ", remark.into()];
         self
     }
 
@@ -282,9 +276,25 @@ impl Failure {
         self.exit
     }
 
-    /// A command or advice that may fix it.
-    pub fn remedy(&self) -> Option<&str> {
-        self.hint.as_deref()
+    /// What failed and why.
+    pub const fn what(&self) -> &Words {
+        &self.what
+    }
+
+    /// What may fix it.
+    pub const fn remedy(&self) -> Option<&Remedy> {
+        self.remedy.as_ref()
+    }
+
+    /// What failed and why, in the words of `wording`.
+    pub fn what_in(&self, wording: &dyn Wording) -> String {
+        self.what.word(wording, self.device.as_deref())
+    }
+
+    /// What may fix it, in the words of `wording`.
+    pub fn hint_in(&self, wording: &dyn Wording) -> Option<String> {
+        let remedy = self.remedy.as_ref()?;
+        Some(remedy.word(wording, self.device.as_deref()))
     }
 
     /// Whether no message is printed.
@@ -312,16 +322,27 @@ const EROFS: i32 = 30;
 const ENODATA: i32 = 61;
 const EDQUOT: i32 = 122;
 
-/// Where to find more about a failure of the drive.
-const ERROR_LOG: &str = "dmesg; straightway info DEVICE shows its error log";
-
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.what)
+        f.write_str(&self.what_in(&Members))
     }
 }
 
 impl std::error::Error for Failure {}
+
+/// What failed and why, to be a part of another text.
+impl From<Failure> for Words {
+    fn from(failure: Failure) -> Self {
+        failure.what
+    }
+}
+
+/// The same.
+impl From<&Failure> for Words {
+    fn from(failure: &Failure) -> Self {
+        failure.what.clone()
+    }
+}
 
 impl From<linux::Error> for Failure {
     fn from(error: linux::Error) -> Self {
@@ -331,7 +352,7 @@ impl From<linux::Error> for Failure {
             linux::Kind::Unsupported => Exit::Unsupported,
         };
         Self {
-            hint: error.hint(),
+            remedy: error.hint(),
             ..Self::new(exit, error.to_string())
         }
     }
@@ -352,9 +373,9 @@ impl From<nvme::Error> for Failure {
         let failure = Self::new(exit, error.to_string());
         match error {
             nvme::Error::NoNamespace { .. } => failure.hint("straightway list"),
-            nvme::Error::NoInterrupt => failure.hint("--mode poll"),
+            nvme::Error::NoInterrupt => failure.hint(Setting::Mode.to("poll")),
             nvme::Error::Namespace { nsid, why } => Self {
-                hint: linux::namespace_hint(nsid, why),
+                remedy: linux::namespace_hint(nsid, why),
                 ..failure
             },
             _ => failure,
@@ -387,22 +408,15 @@ mod tests {
     }
 
     #[test]
-    fn hints_name_the_device() {
-        let hint = |hint: &str, device| {
-            let failure = Failure::usage("no").hint(hint).about(device);
-            failure.remedy().unwrap_or_default().to_owned()
-        };
-        assert_eq!(
-            hint("straightway ls DEVICE", "ram:1M"),
-            "straightway ls ram:1M"
-        );
-        assert_eq!(
-            hint("rm DEVICE x; ls DEVICE", "it's"),
-            "rm 'it'\\''s' x; ls 'it'\\''s'"
-        );
-        for form in ["model:SIZE[,pci=VENDOR:DEVICE]", "mirror:DEVICE,DEVICE"] {
-            assert_eq!(hint(form, "model:1M,x"), form);
-        }
+    fn a_failure_is_about_the_first_device_that_it_was_said_of() {
+        let hint = |failure: Failure| failure.hint_in(&Members).unwrap_or_default();
+        let failure = || Failure::usage("no").hint(words!["straightway ls ", remedy::Device]);
+        assert_eq!(hint(failure()), "straightway ls DEVICE");
+        assert_eq!(hint(failure().on("ram:1M")), "straightway ls ram:1M");
+        let of_two = failure().on("my disk's.img").on("ram:1M");
+        assert_eq!(hint(of_two), "straightway ls 'my disk'\\''s.img'");
+        // Its name is no part of what failed.
+        assert_eq!(failure().on("ram:1M").to_string(), "no");
     }
 
     #[test]
@@ -434,7 +448,11 @@ mod tests {
         }
         for errno in [EPERM, EACCES, EROFS] {
             assert_eq!(os(errno).exit(), Exit::Missing);
-            assert!(os(errno).remedy().is_some_and(|hint| hint.contains("root")));
+            assert!(
+                os(errno)
+                    .hint_in(&Members)
+                    .is_some_and(|hint| hint.contains("root"))
+            );
         }
         // The error of a write does not mention reading.
         let text = os(ENODATA).to_string();
@@ -460,21 +478,12 @@ mod tests {
         let device = failure("/dev/nvme0n1");
         assert_eq!(
             (device.exit(), device.remedy()),
-            (Exit::Missing, Some("run it as root"))
+            (Exit::Missing, Some(&"run it as root".into()))
         );
-        assert_eq!(failure("d/x").remedy(), Some("permissions: ls -ld d/x d"));
-    }
-
-    #[test]
-    fn a_hint_names_the_device_as_a_shell_takes_it() {
-        let hint = |device| {
-            let failure = Failure::usage("x")
-                .hint("straightway ls DEVICE")
-                .about(device);
-            failure.remedy().unwrap().to_owned()
-        };
-        assert_eq!(hint("/dev/nvme0n1"), "straightway ls /dev/nvme0n1");
-        assert_eq!(hint("my disk's.img"), "straightway ls 'my disk'\\''s.img'");
+        assert_eq!(
+            failure("d/x").remedy(),
+            Some(&"permissions: ls -ld d/x d".into())
+        );
     }
 
     #[test]
@@ -486,6 +495,6 @@ mod tests {
         assert_eq!(exit(io::ErrorKind::NotFound), Exit::NotFound);
         let failure = Failure::request("writing", block::Error::Os { errno: 28 });
         assert_eq!(failure.exit(), Exit::Full);
-        assert!(failure.remedy().unwrap().contains("file system"));
+        assert!(failure.hint_in(&Members).unwrap().contains("file system"));
     }
 }

@@ -6,6 +6,7 @@
 
 use crate::drive::{ArrayDrive, Drive};
 use crate::failure::{Failure, Result};
+use remedy::{Setting, Value, words};
 use std::path::Path;
 
 /// Checks what the user gave to `--destroy-data` against what is known before the drive is opened.
@@ -54,10 +55,10 @@ fn check_members(drive: &Drive, array: &ArrayDrive, given: Option<&str>) -> Resu
         return Err(Failure::usage(format!(
             "this would overwrite data on {drive}; nothing was done"
         ))
-        .hint(
-            "--destroy-data NAME,NAME with each member's serial number or file name, in order; \
-             see: straightway list",
-        ));
+        .hint(words![
+            Setting::DestroyData.to(Value::choice("NAME,NAME")),
+            " with each member's serial number or file name, in order; see: straightway list"
+        ]));
     }
     let mut both = named.into_iter().zip(given);
     both.try_for_each(|(member, given)| check(member, Some(given)))
@@ -81,10 +82,11 @@ fn refusal(drive: &Drive, name: Option<&str>) -> Failure {
         "this would overwrite data on {drive}; nothing was done"
     ));
     match name {
-        Some(name) => failure.hint(format!("--destroy-data {name}")),
-        None => {
-            failure.hint("--destroy-data SERIAL, with the serial that `straightway info` shows")
-        }
+        Some(name) => failure.hint(Setting::DestroyData.to(name.to_owned())),
+        None => failure.hint(words![
+            Setting::DestroyData.to(Value::choice("SERIAL")),
+            ", with the serial that `straightway info` shows"
+        ]),
     }
 }
 
@@ -92,10 +94,12 @@ fn check_serial(given: &str, serial: &str) -> Result<()> {
     if given.trim() == serial.trim() {
         Ok(())
     } else {
-        Err(Failure::usage(format!(
-            "--destroy-data names `{given}`, and the drive's serial number is `{serial}`; \
-             nothing was done"
-        ))
+        Err(Failure::usage(words![
+            Setting::DestroyData,
+            format!(
+                " names `{given}`, and the drive's serial number is `{serial}`; nothing was done"
+            )
+        ])
         .hint("make sure that it is the drive you mean; see: straightway list"))
     }
 }
@@ -109,10 +113,11 @@ fn check_file(drive: &Drive, path: &Path, given: Option<&str>) -> Result<()> {
     if given == written || name.is_some_and(|name| name == given) {
         Ok(())
     } else {
-        Err(Failure::usage(format!(
-            "--destroy-data names `{given}`, and the file is `{written}`; nothing was done"
-        ))
-        .hint(format!("--destroy-data {written}")))
+        Err(Failure::usage(words![
+            Setting::DestroyData,
+            format!(" names `{given}`, and the file is `{written}`; nothing was done")
+        ])
+        .hint(Setting::DestroyData.to(written.into_owned())))
     }
 }
 

@@ -17,6 +17,7 @@ use crate::cancel::Cancel;
 use crate::drive::Drive;
 use crate::failure::{Exit, Failure, Result, folder_of};
 use linux::{Claim, Roots};
+use remedy::{Part, Remedy, Setting, Words, words};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 use std::fs::File;
@@ -91,8 +92,13 @@ impl Output {
         let found = if kind.is_dir() {
             return Err(refused("is a directory"));
         } else if kind.is_block_device() {
-            return Err(refused("is a block device")
-                .hint("pipe it into: straightway write DEVICE --destroy-data SERIAL"));
+            return Err(refused("is a block device").hint(words![
+                "pipe it into: straightway write ",
+                remedy::Device,
+                " ",
+                Part::Option(Setting::DestroyData),
+                " SERIAL"
+            ]));
         } else if kind.is_socket() {
             return Err(refused("is a socket"));
         } else if kind.is_file() {
@@ -104,7 +110,10 @@ impl Output {
             if !force {
                 let what = format!("{} exists; nothing was done", path.display());
                 let failure = Failure::new(Exit::Exists, what);
-                return Err(failure.hint("--force to replace it, or name another file"));
+                return Err(failure.hint(words![
+                    Remedy::agree(Setting::Force),
+                    " to replace it, or name another file"
+                ]));
             }
             let claim = Claim::to_write(roots, &target)?;
             return Ok(Self {
@@ -132,7 +141,8 @@ impl Output {
             Ok(_) if force => Found::Link,
             Ok(_) => {
                 let what = format!("{} is a dangling link; nothing was done", path.display());
-                return Err(Failure::new(Exit::Exists, what).hint("--force to replace it"));
+                return Err(Failure::new(Exit::Exists, what)
+                    .hint(words![Remedy::agree(Setting::Force), " to replace it"]));
             }
         };
         let folder = folder_of(path);
@@ -349,14 +359,14 @@ impl Outlet {
 ///
 /// # Errors
 /// The data would go to a terminal or mix with JSON.
-pub fn refuse_to_mix(json: bool, instead: &str) -> Result<()> {
+pub fn refuse_to_mix(json: bool, instead: impl Into<Words>) -> Result<()> {
     if json {
-        let what = "--json and the data would mix on standard output";
-        return Err(Failure::usage(what).hint(instead));
+        let what = words![Setting::Json, " and the data would mix on standard output"];
+        return Err(Failure::usage(what).hint(instead.into()));
     }
     if std::io::stdout().is_terminal() {
         Err(Failure::usage("the data would go to the terminal")
-            .hint(format!("redirect it, or {instead}")))
+            .hint(words!["redirect it, or ", instead.into()]))
     } else {
         Ok(())
     }

@@ -10,6 +10,7 @@ use crate::{Context, Progress};
 use block::{Buffer, Completion, Device, Geometry, Refused, Request};
 use linux::HostMemory;
 use paths::Kind;
+use remedy::{Part, Remedy, Setting, Value, words};
 use stripe::{
     ArrayKind, Event, Label, MOST_MEMBERS, Mirror, MirrorMemory, SetError, Striped, Watch, check,
     read_label,
@@ -67,12 +68,7 @@ impl Watch for Reports {
                 console.say(format_args!("warning: {}: {error}", name(member)));
                 self.has_failed |= 1 << member;
             }
-            Event::Stale { member } => console.say(format_args!(
-                "warning: the mirror goes on without {}, which missed a write; when it is back: \
-                 straightway array {} --rebuild",
-                name(member),
-                self.array
-            )),
+            Event::Stale { member } => console.say(words![format!("warning: the mirror goes on without {}, which missed a write; when it is back: straightway array {} ", name(member), self.array), Part::Option(Setting::Rebuild)]),
             Event::LabelFailed { member, error } => console.say(format_args!(
                 "warning: storing the label of {}: {error}",
                 name(member)
@@ -127,7 +123,10 @@ pub fn open_members(
             "an array has no path {}: its members share memory, which paths in user space cannot",
             options.path
         ))
-        .hint("omit --path and --mode, or --path io_uring or sync"));
+        .hint(Remedy::one_of([
+            Remedy::omit([Setting::Path, Setting::Mode]),
+            Setting::Path.to(Value::choice("io_uring or sync")),
+        ])));
     }
     let bytes = options
         .buffer_bytes
@@ -200,16 +199,14 @@ pub fn failed(array: &ArrayDrive, error: SetError) -> Failure {
     let failure = Failure::usage(format!("{}: {error}; nothing was written", array.name));
     let name = &array.name;
     match error {
-        SetError::Unlabelled { .. } => failure.hint(format!(
-            "straightway array {name} --create --destroy-data NAMES makes a new array; `stripe:SIZE,bare,...` uses an array of the hardware, which has no labels"
-        )),
+        SetError::Unlabelled { .. } => failure.hint(words![format!("straightway array {name} "), Part::Option(Setting::Create), " ", Part::Option(Setting::DestroyData), " NAMES makes a new array; `stripe:SIZE,bare,...` uses an array of the hardware, which has no labels"]),
         SetError::Swapped { .. } => failure.hint("name the members in their order"),
         SetError::Diverged { .. } => failure.hint(
             "decide which of them to keep, save the other's files with `get` from a mirror that has only that one, and make the array again",
         ),
         SetError::NotCurrent { .. } => failure.hint("connect the missing member"),
         SetError::Kind { .. } => failure.hint("name the array as it was made"),
-        _ => failure.hint("straightway list shows the drives; --destroy-data with --create makes a new array of these members"),
+        _ => failure.hint(words!["straightway list shows the drives; ", Setting::DestroyData, " with ", Setting::Create, " makes a new array of these members"]),
     }
 }
 

@@ -5,6 +5,7 @@ use crate::failure::{Failure, Result};
 use crate::path::gathered::{DEPTH, Inner};
 use block::Device;
 use hybrid::{Cache, Entry};
+use remedy::{Setting, words};
 
 /// The longest read that is kept.
 pub const MOST_BYTES: usize = 64 << 10;
@@ -19,7 +20,8 @@ type Kept = Cache<Vec<u8>, Vec<Entry>, Inner, DEPTH>;
 /// There is not enough memory.
 pub fn wrap(device: Box<dyn Device>, bytes: usize) -> Result<Box<dyn Device>> {
     let short = |what: &str| {
-        Failure::usage(format!("--cache: {what}")).hint("at least 32K, and less than is free")
+        Failure::usage(words![Setting::Cache, format!(": {what}")])
+            .hint("at least 32K, and less than is free")
     };
     let (mut memory, mut entries) = (Vec::new(), Vec::new());
     let lines = bytes / LINE_BYTES;

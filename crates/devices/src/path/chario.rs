@@ -12,6 +12,7 @@ use linux::pci::{Controller, Namespace};
 use linux::resolve::Resolved;
 use linux::{Chario, CharioOptions, Claim, HostMemory, Roots, admin, bind};
 use paths::{Carrier, Kind};
+use remedy::{Setting, Value};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -191,7 +192,7 @@ pub fn node(roots: &Roots, resolved: &Resolved, nsid: Option<u32>) -> Result<Pat
         (None, [_, ..]) => {
             return Err(
                 Failure::usage(format!("{} has several namespaces", controller.address))
-                    .hint("--namespace N"),
+                    .hint(Setting::Namespace.to(Value::choice("N"))),
             );
         }
         (_, all) => all.iter().find(is_it),

@@ -6,6 +6,7 @@ use crate::path::memory::Memory;
 use block::{Buffer, Completion, Device, Geometry, Refused, Request};
 use hybrid::{Hybrid, Options};
 use linux::TscClock;
+use remedy::{Remedy, Setting, words};
 
 /// Buffers that gather writes or are read ahead.
 pub const LINES: usize = 8;
@@ -55,7 +56,7 @@ pub fn wrap(
             Ok(line) => lines.push(line),
             Err(failure) => {
                 lines.into_iter().for_each(|line| memory.give_back(line));
-                return Err(failure.and("--hybrid needs memory for its lines"));
+                return Err(failure.and(words![Setting::Hybrid, " needs memory for its lines"]));
             }
         }
     }
@@ -72,7 +73,8 @@ pub fn wrap(
             let reason = error.reason;
             let lines = error.lines.into_iter().flatten();
             lines.for_each(|line| memory.give_back(line));
-            Err(Failure::unsupported(format!("hybrid direct I/O: {reason}")).hint("omit --hybrid"))
+            Err(Failure::unsupported(format!("hybrid direct I/O: {reason}"))
+                .hint(Remedy::omit([Setting::Hybrid])))
         }
     }
 }

@@ -8,6 +8,7 @@ use nvme::{
     Capabilities, CompletionMode, ControllerInfo, ErrorEntry, FirmwareSlots, GenericCommand,
     GenericData, NamespaceInfo, PowerStates, Quirks, Smart, Statistics, Transitions,
 };
+use remedy::{Remedy, Setting, Value, words};
 
 /// A controller's limits.
 #[derive(Clone, Copy, Debug)]
@@ -168,8 +169,9 @@ pub fn only_namespace(handle: &dyn ControllerHandle) -> Result<u32> {
             let list: Vec<String> = several.iter().map(u32::to_string).collect();
             let list = list.join(", ");
             Err(
-                Failure::usage(format!("the controller has several namespaces: {list}"))
-                    .hint("name one, as --namespace 1"),
+                Failure::usage(format!("the controller has several namespaces: {list}")).hint(
+                    words!["name one, as ", Setting::Namespace.to(Value::Number(1))],
+                ),
             )
         }
     }
@@ -180,11 +182,14 @@ pub fn without_interrupts(kind: &str) -> Failure {
     let (what, hint) = match kind {
         "noiommu" => (
             "without an IOMMU there are no interrupts in user space",
-            "enable the IOMMU; straightway doctor shows how",
+            Remedy::from("enable the IOMMU; straightway doctor shows how"),
         ),
         _ => (
             "the drive has no interrupt that reaches user space",
-            "--mode poll, or a kernel without pci=nomsi",
+            Remedy::one_of([
+                Setting::Mode.to("poll"),
+                Remedy::from("a kernel without pci=nomsi"),
+            ]),
         ),
     };
     Failure::unsupported(what).hint(hint)

@@ -43,6 +43,7 @@ use memory::Memory;
 #[cfg(feature = "drives")]
 use nvme::{CompletionMode, Quirks};
 use paths::{Carrier, Group, Kind, Wait};
+use remedy::{Remedy, Setting, words};
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -523,8 +524,11 @@ impl OpenOptions {
             let names = paths::KINDS.iter().filter(|kind| fits(kind));
             let names: Vec<&str> = names.map(|kind| kind.name).collect();
             let hint = match names.as_slice() {
-                [] => "omit --path".to_owned(),
-                names => format!("one of {}, or omit --path", names.join(", ")),
+                [] => Remedy::omit([Setting::Path]).to_owned(),
+                names => Remedy::one_of([
+                    format!("one of {}", names.join(", ")).into(),
+                    Remedy::omit([Setting::Path]),
+                ]),
             };
             let failure = Failure::unsupported(format!("{what} has no path {}", self.path));
             return Err(failure.hint(hint));
@@ -540,7 +544,7 @@ impl OpenOptions {
                 "{} goes through the page cache, which gathers already",
                 kind.name
             ))
-            .hint("omit --hybrid or --path"))
+            .hint(words!["omit ", Setting::Hybrid, " or ", Setting::Path]))
         } else {
             Ok(())
         }
@@ -553,11 +557,11 @@ fn waiting(kind: &'static Kind, mode: Option<Mode>) -> Result<&'static Kind> {
     kind.waiting(mode.wait()).ok_or_else(|| {
         let modes = Mode::ALL.iter();
         let modes = modes.filter(|mode| kind.waiting(mode.wait()).is_some());
-        let modes: Vec<String> = modes
-            .map(|mode| format!("--mode {}", mode.name()))
-            .collect();
+        let modes = modes
+            .map(|mode| Setting::Mode.to(mode.name()))
+            .chain([Remedy::omit([Setting::Mode])]);
         Failure::unsupported(format!("{} cannot wait by {}", kind.name, mode.name()))
-            .hint(format!("{}, or omit --mode", modes.join(", ")))
+            .hint(Remedy::one_of(modes))
     })
 }
 
@@ -617,7 +621,7 @@ fn open_nvme(
         Group::Ext4 => Err(needs_a_measurement(kind)),
         Group::Plain | Group::Coprocessor | Group::Array | Group::Remote => Err(
             Failure::unsupported(format!("an NVMe drive has no path {}", kind.name))
-                .hint("omit --path"),
+                .hint(Remedy::omit([Setting::Path])),
         ),
     }
 }
@@ -672,7 +676,10 @@ fn refuse_partition(resolved: &Resolved, who: &str) -> Result<()> {
         Some(partition) => Err(Failure::unsupported(format!(
             "{partition} is a partition, and {who} only whole namespaces"
         ))
-        .hint("--path io_uring, or name the namespace")),
+        .hint(Remedy::one_of([
+            Setting::Path.to("io_uring"),
+            Remedy::from("name the namespace"),
+        ]))),
         None => Ok(()),
     }
 }
@@ -717,10 +724,11 @@ pub fn namespace_of(resolved: &Resolved, requested: Option<u32>) -> Result<Optio
         .as_ref()
         .and_then(|namespace| namespace.nsid);
     match (named, requested) {
-        (Some(named), Some(requested)) if named != requested => Err(Failure::usage(format!(
-            "`{}` is namespace {named}, but --namespace is {requested}",
-            resolved.name
-        ))),
+        (Some(named), Some(requested)) if named != requested => Err(Failure::usage(words![
+            format!("`{}` is namespace {named}, but ", resolved.name),
+            Setting::Namespace,
+            format!(" is {requested}")
+        ])),
         (named, requested) => Ok(named.or(requested)),
     }
 }

@@ -12,6 +12,7 @@ use linux::pci::Controller;
 use linux::resolve::Resolved;
 use linux::{Roots, admin};
 use nvme::{PowerStates, Transitions};
+use remedy::{Remedy, Setting, words};
 use std::fs::File;
 
 /// What limited a drive's autonomous power state transitions.
@@ -72,9 +73,11 @@ pub fn check(drive: &Drive) -> Result<()> {
 
 /// The error of what cannot limit them.
 pub fn refused(what: &str) -> Failure {
-    Failure::unsupported(format!("{what} does not limit a drive's power states")).hint(
-        "--path straightway or a path through the kernel's NVMe driver, or omit --latency-limit",
-    )
+    Failure::unsupported(format!("{what} does not limit a drive's power states")).hint(words![
+        Setting::Path.to("straightway"),
+        " or a path through the kernel's NVMe driver, or ",
+        Remedy::omit([Setting::LatencyLimit])
+    ])
 }
 
 /// Limits a drive that the kernel's driver holds, and asks it what it has then.
@@ -99,7 +102,7 @@ pub fn limit_by_kernel(
         return Err(Failure::unsupported(format!(
             "the kernel's driver leaves {resolved} transitions that delay a command by up to {worst_us} us"
         ))
-        .hint("--path straightway, or the kernel's option nvme_core.default_ps_max_latency_us"));
+        .hint(words![Setting::Path.to("straightway"), ", or the kernel's option nvme_core.default_ps_max_latency_us"]));
     }
     Ok(LatencyLimit {
         group: group.to_owned(),

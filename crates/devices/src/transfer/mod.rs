@@ -15,6 +15,7 @@ use crate::path::{MAX_TRANSFER_BYTES, Mode, OpenOptions, PathChoice};
 use block::Device;
 use blocks::Blocks;
 use pump::{Fill, Finished, Job, Sink, drain, fill};
+use remedy::{Remedy, Setting, Value, words};
 use std::fmt::Display;
 use units::{Size, Time};
 
@@ -138,9 +139,9 @@ impl Span {
     pub fn check(&self, geometry: &block::Geometry) -> Result<()> {
         let block_bytes = geometry.block_size_bytes() as u64;
         let parts = [
-            ("--offset", self.offset_bytes),
-            ("--length", self.length_bytes),
-            ("--block-size", self.operation_bytes),
+            (Setting::Offset, self.offset_bytes),
+            (Setting::Length, self.length_bytes),
+            (Setting::BlockSize, self.operation_bytes),
         ];
         for (name, bytes) in parts {
             if bytes % block_bytes != 0 {
@@ -149,10 +150,11 @@ impl Span {
                     bytes.checked_next_multiple_of(block_bytes),
                 );
                 let above = above.map_or(String::new(), |above| format!(" or {above}"));
-                return Err(Failure::usage(format!(
-                    "{name} is {bytes} bytes, not a multiple of the drive's block of {block_bytes} bytes"
-                ))
-                .hint(format!("{name} {below}{above}")));
+                return Err(Failure::usage(words![
+                    name,
+                    format!(" is {bytes} bytes, not a multiple of the drive's block of {block_bytes} bytes")
+                ])
+                .hint(name.to(Value::choice(format!("{below}{above}")))));
             }
         }
         if self.operation_bytes == 0 || self.depth == 0 {
@@ -165,15 +167,22 @@ impl Span {
             Some(end) if end <= size_bytes => Ok(()),
             _ => {
                 if self.offset_bytes > size_bytes {
-                    return Err(Failure::usage(format!(
-                        "--offset is {}, past the end of the drive, which has {size_bytes} bytes",
-                        self.offset_bytes
-                    ))
-                    .hint(format!("an --offset below {size_bytes}")));
+                    return Err(Failure::usage(words![
+                        Setting::Offset,
+                        format!(
+                            " is {}, past the end of the drive, which has {size_bytes} bytes",
+                            self.offset_bytes
+                        )
+                    ])
+                    .hint(words![
+                        "an ",
+                        Setting::Offset,
+                        format!(" below {size_bytes}")
+                    ]));
                 }
                 let hint = match size_bytes.saturating_sub(self.offset_bytes) {
-                    0 => "a smaller --offset".to_owned(),
-                    room => format!("--length {room}"),
+                    0 => Remedy::Less(Setting::Offset).to_owned(),
+                    room => Setting::Length.to(Value::Number(room)),
                 };
                 let failure = Failure::usage(format!(
                     "{} bytes from byte {} on end past the end of the drive, which has {size_bytes} bytes",
@@ -396,14 +405,15 @@ mod tests {
             ..SPAN
         };
         let failure = long.check(&geometry).unwrap_err();
-        assert_eq!(failure.remedy(), Some("--length 1048064"));
+        let length = Setting::Length.to(Value::Number(1_048_064));
+        assert_eq!(failure.remedy(), Some(&length));
         let odd = Span {
             offset_bytes: 700,
             ..SPAN
         };
         assert_eq!(
             odd.check(&geometry).unwrap_err().remedy(),
-            Some("--offset 512 or 1024")
+            Some(&Setting::Offset.to(Value::choice("512 or 1024")))
         );
     }
 }

@@ -16,6 +16,7 @@ use database::Database;
 use devices::failure::{Exit, Failure, Result};
 use devices::transfer::IoOptions;
 use devices::{Context, SCHEMA_VERSION};
+use remedy::{Remedy, Setting, words};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::cell::RefCell;
@@ -151,12 +152,22 @@ impl SearchSettings {
         }
         let table = Table::new(&queries).map_err(|error| self.wrong_queries(&error))?;
         if self.e_value.is_some() && Significance::new(&self.scoring()).is_none() {
-            let what = format!(
-                "--reward {} and --penalty {} have no E-values: random bases would score above 0 on average",
-                self.reward, self.penalty
-            );
-            return Err(Failure::usage(what)
-                .hint("omit --e-value, or lower --penalty below -1/3 of --reward"));
+            let what = words![
+                Setting::Reward,
+                format!(" {} and ", self.reward),
+                Setting::Penalty,
+                format!(
+                    " {} have no E-values: random bases would score above 0 on average",
+                    self.penalty
+                )
+            ];
+            return Err(Failure::usage(what).hint(words![
+                Remedy::omit([Setting::EValue]),
+                ", or lower ",
+                Setting::Penalty,
+                " below -1/3 of ",
+                Setting::Reward
+            ]));
         }
         let folder = Path::new(&self.device);
         match (hardware::path_of(&self.device), folder.is_dir()) {

@@ -22,6 +22,7 @@ use super::search::{Place, beyond, can_be, is_attachment, next_record, own_bytes
 use super::unpack::{Unpacked, unpack};
 use super::writer::{Contents, Writer};
 use crate::error::{FormatError, Result};
+use remedy::{Part, Setting, words};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -234,7 +235,11 @@ impl<S: FnMut(&[u8]) -> Result<()>> Rebuild<S> {
                 "`{}` is not MCAP: it does not begin with its magic number",
                 self.name
             ))
-            .hint("straightway export --format raw, or straightway get"));
+            .hint(words![
+                "straightway export ",
+                Part::Option(Setting::Format),
+                " raw, or straightway get"
+            ]));
         }
         if begin.len() < MAGIC.len() {
             return Ok(0);

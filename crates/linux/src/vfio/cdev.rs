@@ -59,16 +59,13 @@ fn open_failed(path: &Path, source: io::Error) -> Error {
     match source.raw_os_error() {
         Some(libc::EACCES | libc::EPERM) => Error::NotPermitted {
             doing: "opening",
-            hint: format!("sudo chown $USER {}", path.display()),
+            hint: format!("sudo chown $USER {}", path.display()).into(),
             path: path.to_path_buf(),
         },
         Some(libc::ENOENT) => Error::Unsupported {
             what: "VFIO",
             why: format!("there is no {}", path.display()),
-            hint: Some(format!(
-                "in a container, pass it on: --device {}",
-                path.display()
-            )),
+            hint: Some(format!("in a container, pass it on: --device {}", path.display()).into()),
         },
         _ => Error::io("opening", path, source),
     }
@@ -128,7 +125,7 @@ mod tests {
         tree.file(&format!("{folder}/dev"), "510:3\n");
         assert!(error().to_string().ends_with("dev/iommu"), "{}", error());
         tree.file("dev/iommu", "");
-        let hint = error().hint().unwrap();
+        let hint = error().hint().unwrap().to_string();
         assert!(hint.ends_with("dev/vfio/devices/vfio3"), "{hint}");
     }
 
@@ -147,12 +144,17 @@ mod tests {
             )
         };
         let busy = error(libc::EINVAL);
-        assert!(busy.hint().unwrap().ends_with("/dev/vfio/devices/vfio0"));
+        assert!(
+            busy.hint()
+                .unwrap()
+                .to_string()
+                .ends_with("/dev/vfio/devices/vfio0")
+        );
         // The drive itself is at nvme here, as another function of the group could be.
         assert!(matches!(error(libc::EPERM), Error::GroupNotViable { .. }));
         let driver = tree.path().join("sys/bus/pci/devices/0000:01:00.0/driver");
         std::fs::remove_file(driver).unwrap();
-        let hint = error(libc::EPERM).hint().unwrap();
+        let hint = error(libc::EPERM).hint().unwrap().to_string();
         assert!(hint.contains("/iommufd/parameters/allow_unsafe"), "{hint}");
         let device = "sys/bus/pci/devices/0000:00:06.0";
         tree.link("sys/kernel/iommu_groups/4/devices/0000:00:06.0", device);

@@ -81,7 +81,7 @@ fn open_group(roots: &Roots, number: u32, address: PciAddress) -> Result<File> {
         },
         Some(libc::EACCES | libc::EPERM) => Error::NotPermitted {
             doing: "opening",
-            hint: format!("sudo chown $USER {}", path.display()),
+            hint: format!("sudo chown $USER {}", path.display()).into(),
             path,
         },
         Some(libc::ENOENT) => not_bound(roots, address),

@@ -47,10 +47,13 @@ pub(super) fn no_interrupt_remapping(module: &str) -> Error {
     Error::Unsupported {
         what: "VFIO",
         why: "the IOMMU cannot remap interrupts, so a device could forge them".into(),
-        hint: Some(format!(
-            "switch interrupt remapping on in the firmware; or, if the device is trusted: \
+        hint: Some(
+            format!(
+                "switch interrupt remapping on in the firmware; or, if the device is trusted: \
              echo 1 > /sys/module/{module}/parameters/allow_unsafe_interrupts"
-        )),
+            )
+            .into(),
+        ),
     }
 }
 

@@ -7,6 +7,7 @@ use super::{Mark, Recorded};
 use crate::format::{count, duration};
 use crate::trace::parts::Stamps;
 use events::{Lane, Names, application, chario, timeline};
+use remedy::{Setting, Wording};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt::Write;
@@ -165,7 +166,7 @@ impl Timeline {
     }
 
     /// The timeline as text.
-    pub fn text(&self) -> String {
+    pub fn text(&self, wording: &dyn Wording) -> String {
         let mut text = String::new();
         for lane in self.lanes.iter().filter(|lane| lane.events + lane.lost > 0) {
             let lost = match lane.lost {
@@ -197,7 +198,12 @@ impl Timeline {
             );
         }
         if self.omitted > 0 {
-            let _ = writeln!(text, "{} more events: --events", count(self.omitted));
+            let _ = writeln!(
+                text,
+                "{} more events: {}",
+                count(self.omitted),
+                wording.setting(Setting::Events)
+            );
         }
         if !self.requests.is_empty() {
             let _ = writeln!(
@@ -282,7 +288,7 @@ mod tests {
         );
         // Application: 10..20 and 480..510. After: 440..441 and 460..480.
         assert_eq!(shown.requests, [[80.0, 20.0, 800.0, 20.0, 42.0, 38.0]]);
-        let text = shown.text();
+        let text = shown.text(&remedy::Members);
         assert!(text.contains("cpu0 (0): 9 events, 2 lost"), "{text}");
         assert!(text.contains("mean of 1 requests"), "{text}");
     }

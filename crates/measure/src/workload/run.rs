@@ -17,6 +17,7 @@ use crate::path::Missing;
 use crate::random::Random;
 use crate::run_info::{Request, RunInfo};
 use crate::tail;
+use remedy::{Setting, words};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -66,7 +67,7 @@ pub fn run(
     let failed = |error: &io::Error| {
         Missing::new(
             format!("making files in {}: {error}", store.place()),
-            "use a writable place with space for --dataset",
+            words!["use a writable place with space for ", Setting::Dataset],
         )
     };
     store.begin().map_err(|error| failed(&error))?;

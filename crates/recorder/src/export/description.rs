@@ -14,6 +14,7 @@ use formats::sigmf::{
     Completed, DATA, MAX_META_BYTES, META, Metadata, meta_name, segment_meta_name,
 };
 use live::origin::Origin;
+use remedy::{Part, Setting, words};
 use std::ops::{Range, RangeInclusive};
 use std::path::Path;
 use stream::Gap;
@@ -377,7 +378,11 @@ impl Samples {
                 "`{}` has bytes that are no samples, {why}",
                 shown(recording.name())
             );
-            Err(Failure::other(what).hint("straightway export --format raw"))
+            Err(Failure::other(what).hint(words![
+                "straightway export ",
+                Part::Option(Setting::Format),
+                " raw"
+            ]))
         };
         if !is_one {
             return refused("which cannot be in several segments or beside gaps");

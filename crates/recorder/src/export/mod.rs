@@ -36,6 +36,7 @@ use formats::sigmf::{DATA, META, meta_name};
 use live::origin::Origin;
 use packets::Packets;
 use recording::Recording;
+use remedy::{Setting, words};
 use report::RawGaps;
 use segments::{Numbered, StoredNames, tag_of};
 use sha2::{Digest, Sha512};
@@ -74,8 +75,13 @@ impl ExportSettings {
     pub fn export(&self, context: &Context) -> Result<Exported> {
         self.names.iter().try_for_each(|name| check_name(name))?;
         if self.file.as_os_str() == "-" {
-            return Err(Failure::usage("an export needs the name of a file")
-                .hint("straightway get DEVICE NAME - writes the bytes to standard output"));
+            return Err(
+                Failure::usage("an export needs the name of a file").hint(words![
+                    "straightway get ",
+                    remedy::Device,
+                    " NAME - writes the bytes to standard output"
+                ]),
+            );
         }
         let options = route::open_options(&self.io, false);
         Origin::with(context, &self.device, &self.io, options, |origin| {
@@ -155,11 +161,10 @@ impl ExportSettings {
             Format::Mcap => self.mcap(context, origin, all, targets, &mut exported)?,
         }
         for missing in &exported.missing_segments {
-            context.say(format_args!(
-                "`{}`: {}",
-                shown(recording.name()),
+            context.say(words![
+                format!("`{}`: ", shown(recording.name())),
                 missing.text()
-            ));
+            ]);
         }
         Ok(exported)
     }
@@ -227,17 +232,30 @@ impl ExportSettings {
             (None, Format::Raw) => Failure::usage(format!(
                 "{file} has the name of {named}, but nothing shows that `{name}` is that"
             ))
-            .hint(format!("--format {named}, or --format raw for its bytes")),
+            .hint(words![
+                Setting::Format.to(named),
+                ", or ",
+                Setting::Format.to("raw"),
+                " for its bytes"
+            ]),
             (None, format) => Failure::usage(format!(
                 "{file} has the name of {named}, but `{name}` is {}; nothing was exported",
                 format.name()
             ))
-            .hint("a FILE with another name, or --format raw for its bytes"),
-            (Some(format), _) => Failure::usage(format!(
-                "{file} has the name of {named}, but --format is {}; nothing was exported",
-                format.name()
-            ))
-            .hint(format!("a FILE with another name, or --format {named}")),
+            .hint(words![
+                "a FILE with another name, or ",
+                Setting::Format.to("raw"),
+                " for its bytes"
+            ]),
+            (Some(format), _) => Failure::usage(words![
+                format!("{file} has the name of {named}, but "),
+                Setting::Format,
+                format!(" is {}; nothing was exported", format.name())
+            ])
+            .hint(words![
+                "a FILE with another name, or ",
+                Setting::Format.to(named)
+            ]),
         })
     }
 
@@ -338,10 +356,13 @@ impl ExportSettings {
             let meta = meta_name(name);
             check_name(&meta)?;
             let why = failed(format_args!("opening `{}`", shown(&meta)), Error::NotFound);
-            return Err(why.hint(format!(
-                "describe the samples: straightway put {} FILE '{meta}', or --format raw",
-                self.device
-            )));
+            return Err(why.hint(words![
+                format!(
+                    "describe the samples: straightway put {} FILE '{meta}', or ",
+                    self.device
+                ),
+                Setting::Format.to("raw")
+            ]));
         };
         let samples = Samples::of(origin, stored, recording, description)?;
         if samples.count == 0 {

@@ -8,6 +8,7 @@ use devices::SCHEMA_VERSION;
 use devices::failure::Exit;
 use files::shown;
 use formats::mcap::Rebuilt;
+use remedy::Wording;
 use schemars::JsonSchema;
 use serde::Serialize;
 use stream::Gap;
@@ -134,7 +135,7 @@ impl Exported {
     }
 
     /// For people.
-    pub fn text(&self) -> String {
+    pub fn text(&self, wording: &dyn Wording) -> String {
         let mut text = format!(
             "exported `{}`{}, {}, to {}\n",
             shown(&self.name),
@@ -162,7 +163,10 @@ impl Exported {
                 Some(bytes) => exact(bytes),
                 None => "an unknown number of bytes".to_owned(),
             };
-            line(format!("{place}: {}, {bytes}", missing.text()));
+            line(format!(
+                "{place}: {}, {bytes}",
+                missing.text().word(wording, None)
+            ));
         }
         if let Some(sigmf) = &self.sigmf {
             line(format!(

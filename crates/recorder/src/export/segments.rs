@@ -4,6 +4,7 @@
 
 use crate::segments::tag::Tag;
 use files::listing::FileEntry;
+use remedy::{Setting, Words, words};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -130,18 +131,20 @@ pub struct MissingSegments {
 
 impl MissingSegments {
     /// For messages: `segments 2 to 4 are missing`.
-    pub fn text(&self) -> String {
+    pub fn text(&self) -> Words {
         let which = match self.last - self.first {
             0 => format!("segment {}", self.first),
             _ => format!("segments {} to {}", self.first, self.last),
         };
         let verb = if self.first == self.last { "is" } else { "are" };
         let what = match self.reason {
-            MissingReason::NotStored => "missing on the volume",
-            MissingReason::NotNamed => "not named",
-            MissingReason::RingRemoved => "removed by the recording (--keep)",
+            MissingReason::NotStored => "missing on the volume".into(),
+            MissingReason::NotNamed => "not named".into(),
+            MissingReason::RingRemoved => {
+                words!["removed by the recording (", Setting::Keep, ")"]
+            }
         };
-        format!("{which} {verb} {what}")
+        words![format!("{which} {verb} "), what]
     }
 }
 
@@ -342,7 +345,10 @@ mod tests {
         assert_eq!((found.first, found.last, found.offset_bytes), (2, 3, 100));
         assert_eq!(found.missing_bytes, Some(390));
         assert_eq!(found.reason, MissingReason::NotStored);
-        assert_eq!(found.text(), "segments 2 to 3 are missing on the volume");
+        assert_eq!(
+            found.text().to_string(),
+            "segments 2 to 3 are missing on the volume"
+        );
         // Nothing says how long they were, or another recording began there.
         let unknown = between(&all, (&one, 10), &next(None), 100).unwrap();
         assert_eq!((unknown.missing_bytes, unknown.is_restart), (None, false));

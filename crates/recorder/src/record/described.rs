@@ -26,6 +26,7 @@ use formats::gaps::{self, MAX_GAPS_BYTES};
 use formats::mcap::MAGIC;
 use formats::sigmf::{MAX_META_BYTES, Metadata, meta_name};
 use formats::{Format, SigmfOptions};
+use remedy::{Remedy, Setting, Value, Words, words};
 use std::io::{ErrorKind, Read};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
@@ -42,8 +43,8 @@ impl Settings {
         if self.format != Format::Sigmf {
             refuse_samples(&self.sigmf)?;
         }
-        let refused = |what: &str, hint: &str| {
-            let what = format!("--format {} {what}", self.format.name());
+        let refused = |what: Words, hint: Remedy| {
+            let what = words![Setting::Format, format!(" {} ", self.format.name()), what];
             Err(Failure::usage(what).hint(hint))
         };
         if self.format == Format::Raw {
@@ -52,14 +53,21 @@ impl Settings {
         if self.format == Format::Pcapng {
             return match &self.from.0 {
                 Place::Udp(_) => Ok(()),
-                _ => refused("needs datagrams", "--from udp://ADDR:PORT"),
+                _ => refused(
+                    "needs datagrams".into(),
+                    Setting::From.to(Value::choice("udp://ADDR:PORT")),
+                ),
             };
         }
         match self.format {
             Format::Raw | Format::Pcapng => Ok(()),
             Format::Sigmf => {
                 check_name(&meta_name(&self.name)).map_err(|failure| {
-                    failure.and("with --format sigmf, NAME.sigmf-meta must also be a valid name")
+                    failure.and(words![
+                        "with ",
+                        Setting::Format,
+                        " sigmf, NAME.sigmf-meta must also be a valid name"
+                    ])
                 })?;
                 if self.append {
                     // What it goes on with may say it.
@@ -69,17 +77,30 @@ impl Settings {
                 }
             }
             Format::Mcap if self.segments.keep.is_some() => refused(
-                "needs the channels at its beginning, which --keep removes",
-                "--segment without --keep",
+                words![
+                    "needs the channels at its beginning, which ",
+                    Setting::Keep,
+                    " removes"
+                ],
+                words![Setting::Segment, " without ", Setting::Keep].into(),
             ),
             Format::Mcap if self.policy == Policy::Drop && !drops_messages => refused(
-                "cannot go on behind a dropped block, without --policy drop",
-                "--policy stop, with more --buffers",
+                words![
+                    "cannot go on behind a dropped block, without ",
+                    Setting::Policy,
+                    " drop"
+                ],
+                words![
+                    Setting::Policy.to("stop"),
+                    ", with ",
+                    Remedy::More(Setting::Buffers)
+                ]
+                .into(),
             ),
             Format::Mcap => match &self.from.0 {
                 Place::Pattern | Place::Udp(_) => refused(
-                    "needs a stream of MCAP",
-                    "--from stdin, a file or tcp://ADDR:PORT",
+                    "needs a stream of MCAP".into(),
+                    Setting::From.to(Value::choice("stdin, a file or tcp://ADDR:PORT")),
                 ),
                 _ => Ok(()),
             },
@@ -137,11 +158,8 @@ impl Settings {
         let sample_bytes = metadata.sample_bytes;
         match self.block.0 % sample_bytes {
             0 => Ok(()),
-            _ => Err(Failure::usage(format!(
-                "--block is {} bytes, not a multiple of the samples' {sample_bytes}; a dropped block would end inside a sample",
-                self.block.0
-            ))
-            .hint(format!("--block {}", 4096 * sample_bytes))),
+            _ => Err(Failure::usage(words![Setting::Block, format!(" is {} bytes, not a multiple of the samples' {sample_bytes}; a dropped block would end inside a sample", self.block.0)])
+            .hint(Setting::Block.to(Value::Number(4096 * sample_bytes)))),
         }
     }
 
@@ -183,7 +201,10 @@ impl Settings {
                 shown(&self.name),
                 shown(&meta)
             ))
-            .hint("omit --format, or record under another NAME")),
+            .hint(Remedy::one_of([
+                Remedy::omit([Setting::Format]),
+                Remedy::from("record under another NAME"),
+            ]))),
             (Format::Mcap, Some(stored)) => Err(Failure::usage(format!(
                 "`{}` is described as samples by `{}`",
                 shown(&self.name),
@@ -259,7 +280,7 @@ impl Settings {
                         "reading {}: {NOT_MCAP}; nothing was recorded",
                         path.display()
                     ))
-                    .hint("record without --format"))
+                    .hint(words!["record without ", Setting::Format]))
                 }
             }
             Source::Stream(stream, name) => {
@@ -317,15 +338,18 @@ impl Settings {
 /// Refuses what is said of samples, if another format has no use for it.
 fn refuse_samples(sigmf: &SigmfOptions) -> Result<()> {
     let given = [
-        ("--sigmf-datatype", sigmf.datatype.is_some()),
-        ("--sample-rate", sigmf.sample_rate.is_some()),
-        ("--frequency", sigmf.frequency.is_some()),
-        ("--channels", sigmf.channels.is_some()),
-        ("--hardware", sigmf.hardware.is_some()),
+        (Setting::SigmfDatatype, sigmf.datatype.is_some()),
+        (Setting::SampleRate, sigmf.sample_rate.is_some()),
+        (Setting::Frequency, sigmf.frequency.is_some()),
+        (Setting::Channels, sigmf.channels.is_some()),
+        (Setting::Hardware, sigmf.hardware.is_some()),
     ];
     match given.into_iter().find(|(_, is_given)| *is_given) {
         Some((option, _)) => {
-            Err(Failure::usage(format!("{option} is for --format sigmf")).hint("--format sigmf"))
+            Err(
+                Failure::usage(words![option, " is for ", Setting::Format, " sigmf"])
+                    .hint(Setting::Format.to("sigmf")),
+            )
         }
         None => Ok(()),
     }

@@ -43,6 +43,7 @@ use feed::Feed;
 use formats::{Format, SigmfOptions};
 use linux::TscClock;
 use live::host;
+use remedy::{Setting, Value, words};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -123,8 +124,11 @@ impl Settings {
         let template = Template::parse(&self.name)?;
         let is_one = self.segments.segment.is_none();
         if is_one && template.has_number() {
-            return Err(Failure::usage("%n is the number of a segment")
-                .hint("record in segments with --segment SIZE, or write %%n"));
+            return Err(Failure::usage("%n is the number of a segment").hint(words![
+                "record in segments with ",
+                Setting::Segment.to(Value::choice("SIZE")),
+                ", or write %%n"
+            ]));
         }
         let example = if is_one {
             template.name(Duration::from_nanos(now_ns()), 0)
@@ -189,9 +193,13 @@ impl Settings {
         };
         each(&report)?;
         if report.ended_by == "source" && self.ends_with_sender() {
-            context.say(
-                "the sender left, which ends a recording with --format in one file (hint: with --segment SIZE|TIME the next sender begins the next segment)",
-            );
+            context.say(words![
+                "the sender left, which ends a recording with ",
+                Setting::Format,
+                " in one file (hint: with ",
+                Setting::Segment.to(Value::choice("SIZE|TIME")),
+                " the next sender begins the next segment)"
+            ]);
         }
         match failure {
             Some(failure) => Err(failure),
@@ -221,7 +229,7 @@ impl Settings {
         let needed = self.buffers_for(stall_s, rate.0);
         let buffers = u64::from(self.buffers.unwrap_or(BUFFERS));
         if let Some(text) = network_stall_text(stall_s, needed, buffers) {
-            context.say(format_args!("warning: {text}"));
+            context.say(words!["warning: ", text]);
         }
     }
 
@@ -231,7 +239,11 @@ impl Settings {
         self.check_format(drops_messages)?;
         if self.policy == Policy::Drop {
             check_name(&gaps_name(&self.name)).map_err(|failure| {
-                failure.and("with --policy drop, NAME.gaps must also be a valid name")
+                failure.and(words![
+                    "with ",
+                    Setting::Policy.to("drop"),
+                    ", NAME.gaps must also be a valid name"
+                ])
             })?;
         }
         let is_scheduled = match &self.from.0 {
@@ -241,10 +253,14 @@ impl Settings {
             _ => false,
         };
         if is_scheduled && self.rate.is_none_or(|rate| rate.0 == 0) {
-            return Err(
-                Failure::usage("--rate is required for a file and for the pattern")
-                    .hint("--rate 100M, or straightway put for a file at full speed"),
-            );
+            return Err(Failure::usage(words![
+                Setting::Rate,
+                " is required for a file and for the pattern"
+            ])
+            .hint(words![
+                Setting::Rate.to(Value::Bytes(100 << 20)),
+                ", or straightway put for a file at full speed"
+            ]));
         }
         check_block(self.block)?;
         Ok(())
@@ -377,10 +393,13 @@ impl Settings {
         if self.block.0 % device_block as u64 == 0 {
             return Ok(());
         }
-        Err(Failure::usage(format!(
-            "--block is {} bytes, not a multiple of the device's block of {device_block}",
-            self.block.0
-        )))
+        Err(Failure::usage(words![
+            Setting::Block,
+            format!(
+                " is {} bytes, not a multiple of the device's block of {device_block}",
+                self.block.0
+            )
+        ]))
     }
 
     /// The expected length; 0 if unknown.

@@ -9,6 +9,7 @@ use devices::SCHEMA_VERSION;
 use devices::drive::Drive;
 use devices::failure::{Exit, Failure, Result};
 use files::shown;
+use remedy::{Remedy, Setting};
 use stream::Error as StreamError;
 
 impl Settings {
@@ -31,7 +32,12 @@ impl Settings {
         let doing = format!("recording `{}`", shown(name));
         crate::failure(&doing, error).unwrap_or_else(|error| match error {
             StreamError::Overrun { .. } => Failure::new(Exit::Late, format!("{doing}: {error}"))
-                .hint("more --buffers, larger ones, a lower --rate, or --policy drop"),
+                .hint(Remedy::one_of([
+                    Remedy::More(Setting::Buffers),
+                    Remedy::from("larger ones"),
+                    Remedy::Less(Setting::Rate),
+                    Setting::Policy.to("drop"),
+                ])),
             error => Failure::usage(format!("{doing}: {error}")),
         })
     }

@@ -10,6 +10,7 @@ use devices::Context;
 use devices::drive::Drive;
 use devices::failure::{Failure, Result};
 use formats::Format;
+use remedy::{Setting, Value, words};
 use units::Time;
 
 /// The name of a rehearsal, until it is removed.
@@ -24,7 +25,13 @@ impl Settings {
         let named = self.named()?;
         crate::check_block(named.block)?;
         let rate = named.rate.filter(|rate| rate.0 > 0).ok_or_else(|| {
-            Failure::usage("--rehearse needs the --rate of the recording").hint("--rate 100M")
+            Failure::usage(words![
+                Setting::Rehearse,
+                " needs the ",
+                Setting::Rate,
+                " of the recording"
+            ])
+            .hint(Setting::Rate.to(Value::Bytes(100 << 20)))
         })?;
         let rehearsal = Self {
             name: REHEARSAL.to_owned(),

@@ -20,6 +20,7 @@ use files::names::check_name;
 use formats::Format;
 use formats::gaps::{self, MAX_GAPS_BYTES};
 use formats::sigmf::{MAX_META_BYTES, Metadata, segment_meta_name};
+use remedy::{Remedy, Setting, words};
 use units::Size;
 
 impl Settings {
@@ -37,14 +38,17 @@ impl Settings {
         let block_bytes = self.block.0;
         if matches!(limit, Limit::Bytes(bytes) if bytes < block_bytes) {
             let what = format!("a segment is shorter than a block of {}", self.block);
-            return Err(Failure::usage(what).hint("a longer --segment, or a smaller --block"));
+            return Err(Failure::usage(what).hint(Remedy::one_of([
+                Remedy::More(Setting::Segment),
+                Remedy::Less(Setting::Block),
+            ])));
         }
         if let (Limit::Bytes(bytes), Some(keep)) = (limit, self.segments.keep) {
             if keep.0 < bytes.saturating_mul(2) {
-                let what = format!(
-                    "--keep {keep} has no room for two segments of {}",
-                    Size(bytes)
-                );
+                let what = words![
+                    Setting::Keep,
+                    format!(" {keep} has no room for two segments of {}", Size(bytes))
+                ];
                 return Err(Failure::usage(what).hint("the next one is made before one is full"));
             }
         }
@@ -104,10 +108,13 @@ impl Settings {
             return Ok(String::new());
         }
         if self.name.contains('%') {
-            let what = format!(
-                "--format {} needs a NAME without %, by which its segments are found",
-                self.format.name()
-            );
+            let what = words![
+                Setting::Format,
+                format!(
+                    " {} needs a NAME without %, by which its segments are found",
+                    self.format.name()
+                )
+            ];
             return Err(Failure::usage(what).hint("record under another NAME"));
         }
         let first = files.first_name();

@@ -14,6 +14,7 @@ use devices::failure::{Exit, Failure, Result};
 use files::turns::pass;
 use files::{AnyVolume, Mounted, failed, now_ns, shown};
 use formats::Format;
+use remedy::{Words, words};
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
@@ -180,8 +181,11 @@ impl<'s, 'a> Files<'s, 'a> {
         let last = found.last().map(|(_, number, _)| *number);
         let number = last.map_or(1, |last| last.saturating_add(1));
         if let Some((.., segment)) = found.last().filter(|_| number == NO_NUMBER) {
-            return Err(no_number(&segment.name)
-                .hint("straightway mv DEVICE NAME OTHER, or record under another NAME"));
+            return Err(no_number(&segment.name).hint(words![
+                "straightway mv ",
+                remedy::Device,
+                " NAME OTHER, or record under another NAME"
+            ]));
         }
         let whole: VecDeque<Segment> = found.into_iter().map(|(.., segment)| segment).collect();
         Ok(Self {
@@ -261,7 +265,8 @@ impl<'s, 'a> Files<'s, 'a> {
         if self.number == NO_NUMBER {
             let name = self.open.back().or(self.whole.back().map(|one| &one.name));
             let failure = no_number(name.map_or("", String::as_str));
-            self.progress.say(format_args!("{failure}; it goes on"));
+            self.progress
+                .say(words![Words::from(&failure), "; it goes on"]);
             self.fail(failure);
             return;
         }
@@ -507,8 +512,10 @@ impl<'s, 'a> Files<'s, 'a> {
                 }
                 let failure = failed(doing, error);
                 if self.has_begun {
-                    self.progress
-                        .say(format_args!("{failure}; the file before it goes on"));
+                    self.progress.say(words![
+                        Words::from(&failure),
+                        "; the file before it goes on"
+                    ]);
                 }
                 self.fail(failure);
                 return;

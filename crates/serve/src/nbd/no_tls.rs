@@ -3,6 +3,7 @@
 
 use crate::address::Socket;
 use devices::failure::{Failure, Result};
+use remedy::words;
 use std::io;
 use std::path::Path;
 

@@ -6,6 +6,7 @@
 
 use crate::address::Socket;
 use devices::failure::{Exit, Failure, Result};
+use remedy::{Setting, Value, words};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
@@ -33,8 +34,10 @@ impl Certificates {
             } else {
                 Exit::NotFound
             };
-            Failure::new(exit, what)
-                .hint("--tls FOLDER with ca-cert.pem, server-cert.pem and server-key.pem")
+            Failure::new(exit, what).hint(words![
+                Setting::Tls.to(Value::choice("FOLDER")),
+                " with ca-cert.pem, server-cert.pem and server-key.pem"
+            ])
         };
         let chain = |name: &str| {
             let path = folder.join(name);

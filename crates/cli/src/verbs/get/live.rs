@@ -14,6 +14,7 @@ use files::{Access, Store, route, shown};
 use live::READ_BYTES;
 use live::origin::{HANDOVER, pause};
 use live::reader::{End, Live};
+use remedy::words;
 use std::time::Instant;
 use units::{Size, micros};
 
@@ -178,7 +179,7 @@ pub(super) fn cut(name: &str) -> Failure {
         "the recording of `{}` did not end in order: its process was killed, or the power failed; what it had not committed is lost",
         shown(name)
     );
-    Failure::other(what).hint("straightway check DEVICE")
+    Failure::other(what).hint(words!["straightway check ", remedy::Device])
 }
 
 /// The failure of `--verify` for a file without checksums.

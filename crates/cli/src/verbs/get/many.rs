@@ -14,6 +14,7 @@ use files::listing::{FileEntry, leave_out_unfinished};
 use files::route;
 use files::tree::{choose, local, none_of, some};
 use live::origin::Origin;
+use remedy::{Setting, words};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -94,8 +95,17 @@ impl Get {
                 some(left_out.iter().map(String::as_str))
             );
             if files.is_empty() {
-                return Err(Failure::new(Exit::NotFound, format!("{what}; nothing was fetched"))
-                    .hint("straightway get DEVICE NAME fetches what is committed of one file, --follow the rest too"));
+                return Err(
+                    Failure::new(Exit::NotFound, format!("{what}; nothing was fetched")).hint(
+                        words![
+                            "straightway get ",
+                            remedy::Device,
+                            " NAME fetches what is committed of one file, ",
+                            Setting::Follow,
+                            " the rest too"
+                        ],
+                    ),
+                );
             }
             context.say(format_args!("{what}: left out"));
         }

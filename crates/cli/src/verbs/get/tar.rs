@@ -12,6 +12,7 @@ use files::listing::FileEntry;
 use files::naming::misfit;
 use files::{route, shown};
 use live::origin::Origin;
+use remedy::{Part, Setting, words};
 use std::path::PathBuf;
 use std::time::Instant;
 use tar::{EntryType, Header};
@@ -27,9 +28,19 @@ impl Get {
             (true, [target]) => (&[][..], target),
             (false, [names @ .., target]) if !names.is_empty() => (names, target),
             _ => {
-                return Err(Failure::usage("the last word names the archive").hint(
-                    "straightway get DEVICE NAME... ARCHIVE --tar, or --all ARCHIVE --tar; ARCHIVE can be -",
-                ));
+                return Err(
+                    Failure::usage("the last word names the archive").hint(words![
+                        "straightway get ",
+                        remedy::Device,
+                        " NAME... ARCHIVE ",
+                        Part::Option(Setting::Tar),
+                        ", or ",
+                        Setting::All,
+                        " ARCHIVE ",
+                        Setting::Tar,
+                        "; ARCHIVE can be -"
+                    ]),
+                );
             }
         };
         self.refuse_for_many()?;

@@ -16,6 +16,7 @@ use files::names::check_name;
 use files::source::Source;
 use files::tree::some;
 use files::{Mounted, Store, route, shown};
+use remedy::{Part, Setting, words};
 use std::path::{Component, Path, PathBuf};
 use std::time::Instant;
 use units::{counted, micros};
@@ -24,8 +25,12 @@ impl Put {
     /// Stores each file of the archive.
     pub(super) fn run_tar(&self, context: &Context, paths: &[PathBuf]) -> Result<Exit> {
         let [path] = paths else {
-            return Err(Failure::usage("--tar takes one archive")
-                .hint("straightway put DEVICE ARCHIVE --tar"));
+            return Err(Failure::usage("--tar takes one archive").hint(words![
+                "straightway put ",
+                remedy::Device,
+                " ARCHIVE ",
+                Part::Option(Setting::Tar)
+            ]));
         };
         self.refuse_hardware_for_many()?;
         let source = Source::open(path)?;
