@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! How C and Python name settings.
 
 use api::{Setting, Value, Wording};

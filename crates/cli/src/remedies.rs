@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! How the command names settings: its options.
 
 use remedy::{Setting, Value, Wording};

@@ -10,7 +10,7 @@
 //! | `checksums` | whether a new file has checksums |
 //! | `source` | a file or standard input, read into the device's buffers |
 //! | `listing`, `reports` | the files, the volume and a file, as they are reported |
-//! | `tree` | many files: of folders, and of patterns |
+//! | `tree`, `pattern` | many files: of folders, and of patterns |
 //! | `found` | the existing content of a device |
 //! | `magics` | the magic numbers of other owners of a device |
 //! | `rules` | the signatures that are more than a number at its place |
@@ -50,6 +50,7 @@ pub mod moves;
 pub mod names;
 pub mod naming;
 mod owners;
+mod pattern;
 pub mod reports;
 pub mod resize;
 pub mod route;

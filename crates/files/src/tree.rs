@@ -5,9 +5,9 @@
 //! a folder on the way back.
 
 use crate::naming::misfit;
+use crate::pattern::Pattern;
 use crate::shown;
 use devices::failure::{Exit, Failure, Result};
-use glob::Pattern;
 use remedy::{Setting, Value, words};
 use std::collections::BTreeMap;
 use std::fs;
@@ -117,8 +117,8 @@ pub fn choose<'n>(words: &[String], names: &[&'n str]) -> Result<(Vec<&'n str>, 
                 .take(1)
                 .for_each(|one| *one = true),
             Err(_) if is_pattern(word) => {
-                let pattern = Pattern::new(word).map_err(|error| {
-                    Failure::usage(format!("`{}`: {}", shown(word), error.msg))
+                let pattern = Pattern::parse(word).ok_or_else(|| {
+                    Failure::usage(format!("`{}`: a [ without its ]", shown(word)))
                         .hint("quote the pattern; [[] means the letter [")
                 })?;
                 for (name, is_chosen) in names.iter().zip(&mut is_chosen) {

@@ -19,6 +19,7 @@
 pub mod door;
 pub mod host;
 pub mod origin;
+mod pieces;
 pub mod reader;
 
 use devices::drive::Drive;
@@ -26,7 +27,7 @@ use devices::failure::{Exit, Failure};
 use files::listing::Listing;
 use files::reports::{FileReport, VolumeReport};
 use linux::resolve::Resolved;
-use remedy::{Remedy, Words};
+use pieces::Pieces;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::os::linux::net::SocketAddrExt;
@@ -77,9 +78,9 @@ pub enum Answer {
         /// The exit status.
         exit: u8,
         /// What failed, and why.
-        what: Words,
+        what: Pieces,
         /// What may help.
-        remedy: Option<Remedy>,
+        hint: Option<Pieces>,
     },
 }
 
@@ -102,8 +103,8 @@ impl From<&Failure> for Answer {
     fn from(failure: &Failure) -> Self {
         Self::Refused {
             exit: failure.exit() as u8,
-            what: failure.what().clone(),
-            remedy: failure.remedy().cloned(),
+            what: Pieces::of(failure.what()),
+            hint: failure.remedy().map(|remedy| Pieces::of(&remedy.words())),
         }
     }
 }
@@ -112,10 +113,10 @@ impl Answer {
     /// The failure of an answer that is one, or that fits no request of ours.
     fn failure(self) -> Failure {
         match self {
-            Self::Refused { exit, what, remedy } => {
-                let failure = Failure::new(Exit::of(exit), what);
-                match remedy {
-                    Some(remedy) => failure.hint(remedy),
+            Self::Refused { exit, what, hint } => {
+                let failure = Failure::new(Exit::of(exit), what.words());
+                match hint {
+                    Some(hint) => failure.hint(hint.words()),
                     None => failure,
                 }
             }
@@ -194,7 +195,7 @@ fn stranger(stream: &UnixStream) -> Option<String> {
 mod tests {
     use super::door::{Door, Letter};
     use super::*;
-    use remedy::words;
+    use remedy::{Remedy, words};
     use std::io::{BufRead, BufReader, Write};
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
     use std::sync::mpsc::channel;
@@ -250,7 +251,7 @@ mod tests {
                 (Exit::Missing, "gone")
             );
             // A value: the reader names its own device.
-            assert_eq!(told.remedy(), Some(&hint.into()));
+            assert_eq!(told.remedy().map(Remedy::words), Some(hint));
             // The end does not wait for one that takes nothing.
             let mut stuck = connect();
             stuck.write_all(b"\"List\"\n").unwrap();

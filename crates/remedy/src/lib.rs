@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
@@ -12,7 +13,6 @@ use std::path::PathBuf;
 
 /// What may fix an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Remedy {
     /// Choose this value: another path, a serial number, consent.
     Set(Setting, Value),
@@ -58,32 +58,31 @@ impl Remedy {
         }
     }
 
-    /// In the words of `wording`, about the device with this name.
-    pub fn word(&self, wording: &dyn Wording, device: Option<&str>) -> String {
-        let name = |setting: &Setting| wording.setting(*setting);
+    /// In words.
+    pub fn words(&self) -> Words {
+        let listed = |settings: &[Setting]| Words::join(settings.iter().copied(), " and ");
         match self {
-            Self::Set(setting, value) => wording.set(*setting, value),
-            Self::Omit(settings) => {
-                let names: Vec<String> = settings.iter().map(name).collect();
-                format!("omit {}", names.join(" and "))
+            Self::Set(..) => words![self.clone()],
+            Self::Omit(settings) => words!["omit ", listed(settings)],
+            Self::More(setting) => words![setting.amount().more(), " ", *setting],
+            Self::Less(setting) => words![setting.amount().less(), " ", *setting],
+            Self::FreeSpace(folder) => {
+                words![format!("free space there: df -h {}", folder.display())]
             }
-            Self::More(setting) => format!("{} {}", setting.amount().more(), name(setting)),
-            Self::Less(setting) => format!("{} {}", setting.amount().less(), name(setting)),
-            Self::FreeSpace(folder) => format!("free space there: df -h {}", folder.display()),
-            Self::Run(words) | Self::Advice(words) => words.word(wording, device),
-            Self::OneOf(remedies) => {
-                let texts = remedies.iter().map(|remedy| remedy.word(wording, device));
-                either(&texts.collect::<Vec<_>>())
-            }
+            Self::Run(words) | Self::Advice(words) => words.clone(),
+            Self::OneOf(remedies) => match remedies.as_slice() {
+                [all @ .., last] if !all.is_empty() => {
+                    let all = Words::join(all.iter().map(Self::words), ", ");
+                    words![all, ", or ", last.words()]
+                }
+                one => Words::join(one.iter().map(Self::words), ""),
+            },
         }
     }
-}
 
-/// `a, b, or c`.
-fn either(texts: &[String]) -> String {
-    match texts {
-        [all @ .., last] if !all.is_empty() => format!("{}, or {last}", all.join(", ")),
-        texts => texts.concat(),
+    /// In the words of `wording`, about the device with this name.
+    pub fn word(&self, wording: &dyn Wording, device: Option<&str>) -> String {
+        self.words().word(wording, device)
     }
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The settings that remedies name, and their values.
 
 use crate::Remedy;
@@ -44,7 +45,6 @@ macro_rules! settings {
     ($($(#[$doc:meta])* $name:ident $member:literal $option:literal $amount:ident;)*) => {
         /// What a user sets, whatever it is called where it is set.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
         pub enum Setting {
             $($(#[$doc])* $name,)*
         }
@@ -65,6 +65,11 @@ macro_rules! settings {
                 match self {
                     $(Self::$name => $option,)*
                 }
+            }
+
+            /// The setting with this option.
+            pub fn named(option: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|one| one.option() == option)
             }
 
             /// Whether more of it is more, larger, higher or longer.
@@ -208,7 +213,6 @@ settings! {
 
 /// What a setting may be set to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Value {
     /// On: consent, or another yes.
     On,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 use crate::{Device, Members, Remedy, Setting, Value, Words, words};
 use std::collections::HashSet;
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Text that names settings and the device as values.
 
 use crate::{Remedy, Setting, Value};
@@ -36,7 +37,6 @@ pub struct Device;
 
 /// A part of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Part {
     /// As it is.
     Text(Cow<'static, str>),
@@ -54,7 +54,6 @@ pub enum Part {
 
 /// A text that names settings and the device as values; see [`words!`](crate::words).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Words(Vec<Part>);
 
 /// [`Words`] of texts, settings, [`Device`], numbers and remedies, without anything between them.
@@ -92,19 +91,36 @@ impl Words {
         })
     }
 
+    /// Its parts, without texts in texts; a remedy among them sets one setting.
+    pub fn leaves(&self) -> Vec<Part> {
+        let mut leaves = Vec::new();
+        for part in &self.0 {
+            match part {
+                Part::Remedy(remedy) if !matches!(**remedy, Remedy::Set(..)) => {
+                    leaves.append(&mut remedy.words().leaves());
+                }
+                Part::Words(words) => leaves.append(&mut words.leaves()),
+                leaf => leaves.push(leaf.clone()),
+            }
+        }
+        leaves
+    }
+
     /// In the words of `wording`, about the device with this name.
     pub fn word(&self, wording: &dyn Wording, device: Option<&str>) -> String {
-        self.0
-            .iter()
-            .map(|part| match part {
-                Part::Text(text) => Cow::Borrowed(text.as_ref()),
-                Part::Setting(setting) => Cow::Owned(wording.setting(*setting)),
-                Part::Option(setting) => Cow::Owned(format!("--{}", setting.option())),
-                Part::Device => device.map_or(Cow::Borrowed("DEVICE"), quoted),
-                Part::Remedy(remedy) => Cow::Owned(remedy.word(wording, device)),
-                Part::Words(words) => Cow::Owned(words.word(wording, device)),
-            })
-            .collect()
+        let leaves = self.leaves();
+        let text = |part: &Part| match part {
+            Part::Text(text) => text.clone().into_owned(),
+            Part::Setting(setting) => wording.setting(*setting),
+            Part::Option(setting) => format!("--{}", setting.option()),
+            Part::Device => device.map_or("DEVICE".into(), quoted).into_owned(),
+            Part::Remedy(remedy) => match &**remedy {
+                Remedy::Set(setting, value) => wording.set(*setting, value),
+                remedy => remedy.word(wording, device),
+            },
+            Part::Words(words) => words.word(wording, device),
+        };
+        leaves.iter().map(text).collect()
     }
 }
 
