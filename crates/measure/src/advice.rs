@@ -190,7 +190,7 @@ impl Pick {
                     format!("no path is shown to be faster; {}: {times}", self.fastest)
                 }
                 Some(times) => format!(
-                    "too few --rounds to show a faster path; {}: {times}",
+                    "too few rounds to show a faster path; {}: {times}",
                     self.fastest
                 ),
                 None => "no path is faster".to_owned(),
