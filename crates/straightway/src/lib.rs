@@ -282,9 +282,10 @@ mod tests {
     fn without_the_drive_stack_a_drive_is_refused() {
         for name in ["model:1M", "tcp://127.0.0.1/nqn.2026-11.test:a"] {
             let error = Device::open(name, &Options::default()).err().unwrap();
-            assert_eq!(error.code, 4);
-            assert!(error.what.contains("no drive stack"), "{}", error.what);
-            assert!(error.hint.unwrap().contains("the feature `drives`"));
+            assert_eq!(error.exit(), Exit::Unsupported);
+            assert!(error.to_string().contains("no drive stack"), "{error}");
+            let hint = error.hint_in(&Members).unwrap();
+            assert!(hint.contains("the feature `drives`"));
         }
     }
 

@@ -4,16 +4,17 @@
 use std::path::{Path, PathBuf};
 use std::sync::Barrier;
 use straightway::{
-    CreateOptions, Device, Error, FormatOptions, OpenFile, Options, VolumeDevice, format, resize,
+    CreateOptions, Device, Error, Exit, FormatOptions, Members, OpenFile, Options, VolumeDevice,
+    format, resize,
 };
 
-/// The command's exit statuses, which the codes of errors are.
-const NO: u8 = 1;
-const USAGE: u8 = 2;
-const MISSING: u8 = 3;
-const UNSUPPORTED: u8 = 4;
-const EXISTS: u8 = 9;
-const NOT_FOUND: u8 = 10;
+// What sort of an error each is.
+const NO: Exit = Exit::No;
+const USAGE: Exit = Exit::Usage;
+const MISSING: Exit = Exit::Missing;
+const UNSUPPORTED: Exit = Exit::Unsupported;
+const EXISTS: Exit = Exit::Exists;
+const NOT_FOUND: Exit = Exit::NotFound;
 
 /// A folder that is removed at the end of a test, with a volume in a file.
 struct Folder(PathBuf);
@@ -80,14 +81,15 @@ fn has_option(text: &str) -> bool {
     })
 }
 
-/// Checks an error: its code, and its words.
+/// Checks an error: its kind, and its words.
 #[track_caller]
-fn is(result: Result<(), Error>, code: u8, says: &str) {
+fn is(result: Result<(), Error>, kind: Exit, says: &str) {
     let error = result.expect_err("an error");
-    assert_eq!(error.code, code, "{error:?}");
-    assert!(error.what.contains(says), "{error:?}");
-    let hint = error.hint.clone().unwrap_or_default();
-    assert!(!has_option(&error.what) && !has_option(&hint), "{error:?}");
+    assert_eq!(error.exit(), kind, "{error:?}");
+    let what = error.to_string();
+    assert!(what.contains(says), "{error:?}");
+    let hint = error.hint_in(&Members).unwrap_or_default();
+    assert!(!has_option(&what) && !has_option(&hint), "{error:?}");
     println!("{error:?}");
 }
 
