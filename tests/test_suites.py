@@ -26,6 +26,19 @@ def test_long_tests_go_first_and_a_worker_keeps_to_its_guests():
     assert two == ["a::long", "a::stock1", "a::stock2", "a::rt1", "a::own", "a::new", "a::rt2"]
 
 
+def test_a_long_test_boots_no_second_guest_of_a_kind_that_another_worker_has():
+    costs = {"a::short": [9, "stock", 9], "a::long": [40, "stock", 40], "a::own": [3, "", 23]}
+    waiting = {name: [name] for name in costs}
+    one = order.Order(costs)
+    assert one.choose("w0", waiting) == "a::long"
+    del waiting["a::long"]
+    assert one.choose("w1", waiting) == "a::own"
+    # Its own long test comes before its short ones.
+    costs["a::longer"] = [50, "stock", 50]
+    waiting["a::longer"] = ["a::longer"]
+    assert one.choose("w0", waiting) == "a::longer"
+
+
 def test_units_of_another_worker_s_guests_are_taken_when_nothing_else_is_left():
     costs = {"a::rt1": [20, "rt", 20], "a::rt2": [15, "rt", 15], "a::rt3": [5, "rt", 5]}
     waiting = {name: [name] for name in costs}

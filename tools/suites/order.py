@@ -2,8 +2,9 @@
 """Which test runs next, and on which worker: from the costs of the last run.
 
 Owns the file of costs: processor time, the kind of guest and the time of each test, from the last run (build/test), or
-as committed for a machine that has no last run. Long tests run first, so that no worker is left with one at the end; a
-worker prefers the kinds of guests that it has booted, and takes tests of other workers' kinds only when nothing else is left.
+as committed for a machine that has no last run. Long tests run first, so that no worker is left with one at the end, except those whose
+guest another worker has: a worker prefers the kinds of guests that it has booted, and takes tests of other workers' kinds only when nothing
+else is left.
 """
 
 import json
@@ -66,16 +67,17 @@ class Order:
 
         def rank(name: str) -> tuple:
             seconds, kind = units[name]
-            if seconds >= LONG_S:
-                place = 0
-            elif not kind:
-                place = 3
-            elif kind not in self._owner:
+            # A long test is no reason to boot another guest of a kind that a worker has.
+            if kind and self._owner.get(kind, worker) != worker:
+                place = 4
+            elif kind and kind not in self._owner:
                 place = 2
+            elif seconds >= LONG_S:
+                place = 0
             else:
-                place = 1 if self._owner[kind] == worker else 4
-            # Of new kinds the one with the most work, and all of it before another kind.
-            return place, -totals[kind] if place == 2 else 0.0, -seconds, name
+                place = 1 if kind else 3
+            # Of new kinds the one with the most work, and all of it before another kind; of others' the one with the most left.
+            return place, -totals[kind] if place in (2, 4) else 0.0, -seconds, name
 
         chosen = min(units, key=rank)
         kind = units[chosen][1]
