@@ -31,6 +31,9 @@ pub struct ClientOptions {
     pub attach_timeout_us: u64,
     /// How long it may be silent while commands are in flight before it counts as gone.
     pub silence_us: u64,
+    /// What to do between two looks while the coprocessor starts, accepts a session or releases one: a program with an operating system
+    /// sleeps. Not used while commands are in flight.
+    pub pause: fn(),
 }
 
 impl Default for ClientOptions {
@@ -42,6 +45,7 @@ impl Default for ClientOptions {
             lease_ms: 0,
             attach_timeout_us: 30_000_000,
             silence_us: 60_000_000,
+            pause: core::hint::spin_loop,
         }
     }
 }
@@ -131,7 +135,7 @@ impl<C: Clock> Client<C> {
             if clock.ticks() > deadline {
                 return Err(found.err().unwrap_or(AttachFailed::Silent));
             }
-            core::hint::spin_loop();
+            (options.pause)();
             found = read();
         }
         let header = found?;
@@ -165,7 +169,7 @@ impl<C: Clock> Client<C> {
             if self.clock.ticks() > deadline {
                 return Err(AttachFailed::Silent);
             }
-            core::hint::spin_loop();
+            (self.options.pause)();
         }
         self.page.write::<{ client::TAIL }>(0);
         self.page.write::<{ client::HEAD }>(0);
@@ -191,7 +195,7 @@ impl<C: Clock> Client<C> {
                 self.page.write::<{ client::ATTACH }>(0);
                 return Err(AttachFailed::Silent);
             }
-            core::hint::spin_loop();
+            (self.options.pause)();
         }
     }
 
@@ -365,7 +369,7 @@ impl<C: Clock> Client<C> {
             if self.clock.ticks().wrapping_sub(since) > patience {
                 return false;
             }
-            core::hint::spin_loop();
+            (self.options.pause)();
         }
         true
     }

@@ -4,10 +4,12 @@
 
 mod support;
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use block::{Device, Error, Operation, Request, blocking};
 use straightway_coprocessor::layout::{client, data_part};
 use straightway_coprocessor::{
-    Access, AttachFailed, ClientOptions, Code, Command, CoprocessorDisk, Event, Opcode,
+    Access, AttachFailed, Client, ClientOptions, Code, Command, CoprocessorDisk, Event, Opcode,
 };
 use support::{Coprocessor, DISK_BYTES, Raw, WINDOW_BYTES, disk, grants, seed, window};
 
@@ -227,6 +229,31 @@ fn a_client_that_dies_leaves_its_credits_to_the_next() {
     let mut device = open(&coprocessor, 100);
     let read = blocking::read(&mut device, 8, coprocessor.buffer(0, 0, 512));
     assert_eq!(read.result, Ok(()));
+}
+
+/// While it waits for a coprocessor that does not answer, a client looks only after each pause, which is the program's.
+#[test]
+fn a_client_that_waits_leaves_the_processor_to_others() {
+    static PAUSES: AtomicU32 = AtomicU32::new(0);
+    let coprocessor = Coprocessor::start(disk());
+    let window = coprocessor.window;
+    // Its header still says that it is ready.
+    coprocessor.stop();
+    let options = ClientOptions {
+        attach_timeout_us: 50_000,
+        pause: || {
+            PAUSES.fetch_add(1, Ordering::Relaxed);
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        },
+        ..ClientOptions::default()
+    };
+    let attached = Client::attach(window, support::Microseconds::new(), options);
+    assert_eq!(attached.err(), Some(AttachFailed::Silent));
+    let pauses = PAUSES.load(Ordering::Relaxed);
+    assert!(
+        (1..=11).contains(&pauses),
+        "{pauses} pauses of 5 ms in 50 ms"
+    );
 }
 
 #[test]

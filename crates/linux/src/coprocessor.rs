@@ -25,6 +25,8 @@ const LOOKS: u32 = 2_000;
 const NAP: Duration = Duration::from_micros(50);
 /// How long a coprocessor may take to find its drive and answer, in microseconds.
 const ATTACH_US: u64 = 30_000_000;
+/// Between two looks at a coprocessor that does not answer yet: a processor that spun for all of that time would be missed by others.
+const PAUSE: Duration = Duration::from_micros(100);
 
 /// Options for a coprocessor's drive.
 #[derive(Clone, Copy, Debug, Default)]
@@ -76,6 +78,7 @@ pub fn attach(path: &Path, access: Access, lease_ms: u32) -> Result<Session> {
         number: session_number(),
         lease_ms,
         attach_timeout_us: ATTACH_US,
+        pause: || std::thread::sleep(PAUSE),
         ..ClientOptions::default()
     };
     let (window, memory, file) = mapped.split(start, len);
