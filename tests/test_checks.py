@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from checks import abi, licences, lints, options, spdx, width
+from checks import abi, licences, lints, options, spdx, width, wording
 from scripted import ROOT
 
 HEADER = ROOT / "crates/c/include/straightway.h"
@@ -80,3 +80,22 @@ def test_lints_find_what_they_are_for(tmp_path):
     shell.write_text("#!/usr/bin/env bash\ncd $(pwd)/x\nlocal y=$(false)\n")
     said = "\n".join(lints.check(tmp_path, [python, shell]))
     assert "F401" in said and "F821" in said and "SC" in said
+
+
+def test_an_option_of_the_command_in_a_library_is_found(tmp_path):
+    def found(where, text):
+        file = tmp_path / where
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, "utf-8")
+        return list(wording.options(tmp_path, [file]))
+
+    library = "crates/devices/src/x.rs"
+    assert len(found(library, 'fn f() {\n    hint("a \\" quote, or --path chario, or\n        --mode poll");\n}\n')) == 2
+    assert found(library, "fn f() { hint(r#\"--path\"#) }\n")
+    for harmless in ('// "--path"\n', 'fn f() { hint("a -- b, x--y, `--`") }\n', "fn f() { put('\"') } // --path\n",
+                     'fn f() {}\n#[cfg(test)]\nmod tests {\n    const X: &str = "--path";\n}\n'):
+        assert not found(library, harmless), harmless
+    assert not found("crates/cli/src/x.rs", 'const X: &str = "--path";\n')
+    assert not found("crates/devices/tests/x.rs", 'const X: &str = "--path";\n')
+    # An exception that nothing needs any more is named.
+    assert found("crates/bench/src/perf.rs", "fn f() {}\n") and not found("crates/bench/src/perf.rs", 'const X: &str = "--delay";\n')

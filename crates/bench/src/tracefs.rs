@@ -174,7 +174,7 @@ impl Drop for Tracefs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use devices::failure::Exit;
+    use devices::failure::ErrorKind;
 
     fn whose() -> Whose {
         Whose {
@@ -191,7 +191,7 @@ mod tests {
         fs::create_dir_all(&root).unwrap();
         let roots = Roots::under(&folder);
         let none = Tracefs::new(&roots, whose(), Commands::OfNvme).unwrap_err();
-        assert_eq!(none.exit(), Exit::Missing);
+        assert_eq!(none.kind(), ErrorKind::Missing);
         assert!(
             none.remedy()
                 .is_some_and(|hint| hint.to_string().contains("mount -t tracefs"))
@@ -200,7 +200,7 @@ mod tests {
         fs::create_dir_all(root.join("instances")).unwrap();
         // The folder that replaces tracefs has no events, as on a kernel without them.
         let lacks = Tracefs::new(&roots, whose(), Commands::OfNvme).unwrap_err();
-        assert_eq!(lacks.exit(), Exit::Unsupported);
+        assert_eq!(lacks.kind(), ErrorKind::Unsupported);
         assert!(
             lacks
                 .to_string()

@@ -2,7 +2,7 @@
 //! The last error of each thread, as C reads it.
 
 use crate::wording::Fields;
-use api::{Error, Exit, Members, Words};
+use api::{Error, ErrorKind, Members, Words};
 use std::any::Any;
 use std::cell::RefCell;
 use std::ffi::{CStr, CString};
@@ -41,15 +41,15 @@ pub enum Status {
 impl Status {
     /// The status for an error.
     pub const fn of(error: &Error) -> Self {
-        match error.exit() {
-            Exit::Usage => Self::Usage,
-            Exit::Missing => Self::Missing,
-            Exit::Unsupported => Self::Unsupported,
-            Exit::Rot => Self::Rot,
-            Exit::Late => Self::Late,
-            Exit::Full => Self::Full,
-            Exit::Exists => Self::Exists,
-            Exit::NotFound => Self::NotFound,
+        match error.kind() {
+            ErrorKind::Usage => Self::Usage,
+            ErrorKind::Missing => Self::Missing,
+            ErrorKind::Unsupported => Self::Unsupported,
+            ErrorKind::Rot => Self::Rot,
+            ErrorKind::Late => Self::Late,
+            ErrorKind::Full => Self::Full,
+            ErrorKind::Exists => Self::Exists,
+            ErrorKind::NotFound => Self::NotFound,
             _ => Self::Failed,
         }
     }

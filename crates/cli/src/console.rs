@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What the user sees: data on standard output, everything else on standard error.
 
+use crate::exit::Exit;
 use crate::remedies::CommandLine;
 use devices::failure::{Failure, Result};
 use devices::guard::standard_output;
@@ -99,7 +100,7 @@ impl Console {
                 schema_version: devices::SCHEMA_VERSION,
                 error: failure.what_in(&CommandLine),
                 hint: failure.hint_in(&CommandLine),
-                exit: failure.exit() as u8,
+                exit: Exit::from(failure.kind()) as u8,
             };
             let line = serde_json::to_string(&report).unwrap_or_default() + "\n";
             let _ = std::io::stderr().write_all(line.as_bytes());

@@ -8,6 +8,7 @@
 //! | `path_options`, `recording_options`, `choices` | options that several verbs have |
 //! | `measuring`, `output` | what the verbs that measure have in common; the results of a run |
 //! | `working_set` | the ranges of a mapped file that a run had in memory |
+//! | `exit` | exit statuses |
 //! | `console`, `remedies` | messages and results; how remedies are worded |
 //!
 //! The verbs fill the plain settings of the libraries below (`devices`, `files`, `recorder` and others) and print what these return.
@@ -20,6 +21,7 @@ mod arguments;
 mod choices;
 mod console;
 mod examples;
+mod exit;
 mod manual;
 mod measuring;
 mod output;
@@ -29,11 +31,11 @@ mod remedies;
 mod verbs;
 mod working_set;
 
+use crate::exit::Exit;
 use arguments::Arguments;
 
 use clap::{ArgMatches, FromArgMatches};
 use console::Console;
-use devices::failure::Exit;
 use devices::{Cancel, Progress};
 use linux::Roots;
 use std::ffi::OsString;
@@ -87,7 +89,7 @@ pub fn start(words: impl IntoIterator<Item = OsString>) -> u8 {
                 Ok(exit) => exit,
                 Err(failure) => {
                     console.fail(&failure);
-                    failure.exit() as u8
+                    Exit::from(failure.kind()) as u8
                 }
             }
         }
@@ -134,11 +136,11 @@ fn run(arguments: &Arguments, device: Option<&str>, json: bool) -> u8 {
                 None => failure,
             };
             console.fail(&failure);
-            failure.exit()
+            Exit::from(failure.kind())
         }
     };
     match exit {
-        Exit::Interrupted => context.cancel.exit_status(),
+        Exit::Interrupted => exit::of_signal(context.cancel.signal()),
         exit => exit as u8,
     }
 }

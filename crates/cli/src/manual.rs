@@ -2,9 +2,9 @@
 //! Manual pages, generated from the parser: one for the command, one for each verb.
 
 use crate::examples;
+use crate::exit::EXIT_STATUS;
 use clap::{Arg, ArgAction, Command};
 use clap_mangen::Man;
-use devices::failure::EXIT_STATUS;
 use std::fmt::Write;
 
 /// The page of the whole command.

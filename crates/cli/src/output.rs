@@ -6,7 +6,7 @@
 
 use crate::Context;
 use clap::Args;
-use devices::failure::{Exit, Failure, Result};
+use devices::failure::{ErrorKind, Failure, Result};
 use devices::guard::OutputFolder;
 use linux::Roots;
 use measure::Report;
@@ -118,8 +118,10 @@ impl Saving {
         let saved = self.save(&context.roots, name, own.into_iter().chain(files));
         saved.map_err(|failure| {
             let failure = failure.and("the results are on standard output");
-            match failure.exit() {
-                Exit::Full => failure.hint("--output with a folder that has free space; df -h"),
+            match failure.kind() {
+                ErrorKind::Full => {
+                    failure.hint("--output with a folder that has free space; df -h")
+                }
                 _ => failure,
             }
         })?;

@@ -8,7 +8,7 @@ pub use array::{ArrayDrive, ArrayShape};
 pub use remote::RemoteDrive;
 
 use crate::Context;
-use crate::failure::{Exit, Failure, Result};
+use crate::failure::{ErrorKind, Failure, Result};
 use linux::Roots;
 use linux::disk::Disk;
 use linux::resolve::{Resolved, resolve};
@@ -223,7 +223,7 @@ fn window(name: &str, path: &str) -> Result<PathBuf> {
                 .hint("coprocessor:PATH, the file that is its shared memory"))
         }
         Err(error) => Err(Failure::io("opening", &path, &error)
-            .with_exit(Exit::Missing)
+            .with_kind(ErrorKind::Missing)
             .hint("lab/coprocessor --window PATH starts one in emulation")),
     }
 }
@@ -240,7 +240,7 @@ fn regular_file(path: &str, must_exist: bool) -> Result<PathBuf> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && !must_exist => Ok(path),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             Err(Failure::io("opening", &path, &error)
-                .with_exit(Exit::Missing)
+                .with_kind(ErrorKind::Missing)
                 .hint(words![
                     format!("straightway format {} ", path.display()),
                     Part::Option(Setting::Size),
@@ -348,20 +348,20 @@ mod tests {
 
     #[test]
     fn what_names_nothing_has_its_exit_code() {
-        let exit = |name| find(name).unwrap_err().exit();
-        assert_eq!(exit("ram:4q"), Exit::Usage);
-        assert_eq!(exit("ram:100"), Exit::Usage);
-        assert_eq!(exit("model:1G,colour=red"), Exit::Usage);
-        assert_eq!(exit("model:1G,latency=5"), Exit::Usage);
-        assert_eq!(exit("tcp:10.0.0.1"), Exit::Usage);
-        assert_eq!(exit("stripe:64K,nonsense,ram:1M"), Exit::Missing);
-        assert_eq!(exit("mirror:nonsense,nothing"), Exit::Missing);
-        assert_eq!(exit("mirror:ram:1M"), Exit::Usage);
-        assert_eq!(exit("file:/nonexistent/x"), Exit::Missing);
-        assert_eq!(exit("coprocessor:/nonexistent/x"), Exit::Missing);
-        assert_eq!(exit("coprocessor:"), Exit::Usage);
-        assert_eq!(exit("file:/dev/null"), Exit::Usage);
-        assert_eq!(exit("0000:01:00.0"), Exit::Missing);
+        let exit = |name| find(name).unwrap_err().kind();
+        assert_eq!(exit("ram:4q"), ErrorKind::Usage);
+        assert_eq!(exit("ram:100"), ErrorKind::Usage);
+        assert_eq!(exit("model:1G,colour=red"), ErrorKind::Usage);
+        assert_eq!(exit("model:1G,latency=5"), ErrorKind::Usage);
+        assert_eq!(exit("tcp:10.0.0.1"), ErrorKind::Usage);
+        assert_eq!(exit("stripe:64K,nonsense,ram:1M"), ErrorKind::Missing);
+        assert_eq!(exit("mirror:nonsense,nothing"), ErrorKind::Missing);
+        assert_eq!(exit("mirror:ram:1M"), ErrorKind::Usage);
+        assert_eq!(exit("file:/nonexistent/x"), ErrorKind::Missing);
+        assert_eq!(exit("coprocessor:/nonexistent/x"), ErrorKind::Missing);
+        assert_eq!(exit("coprocessor:"), ErrorKind::Usage);
+        assert_eq!(exit("file:/dev/null"), ErrorKind::Usage);
+        assert_eq!(exit("0000:01:00.0"), ErrorKind::Missing);
         for missing in [
             "nonsense",
             "/nonexistent/x",
@@ -369,10 +369,10 @@ mod tests {
             "/tmp",
             "/dev/null",
         ] {
-            assert_eq!(exit(missing), Exit::Missing, "{missing}");
+            assert_eq!(exit(missing), ErrorKind::Missing, "{missing}");
         }
-        assert_eq!(exit(""), Exit::Usage);
-        assert_eq!(exit("rma:1M"), Exit::Usage);
+        assert_eq!(exit(""), ErrorKind::Usage);
+        assert_eq!(exit("rma:1M"), ErrorKind::Usage);
     }
 
     #[test]

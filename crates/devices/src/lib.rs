@@ -42,7 +42,7 @@ pub mod transfer;
 
 pub use cancel::Cancel;
 pub use context::Context;
-pub use failure::{Exit, Failure, Result};
+pub use failure::{ErrorKind, Failure, Result};
 pub use progress::{Bar, Listener, Meter, Progress};
 
 /// The version of the JSON of all reports, except those of measurements, which have their own version.

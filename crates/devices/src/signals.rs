@@ -46,13 +46,9 @@ impl Cancel {
         cancel
     }
 
-    /// The exit status of a command that a signal ended: 128 and its number, as a shell reports it; of SIGINT if there was none.
-    pub fn exit_status(&self) -> u8 {
-        let signal = match self.signal.load(Ordering::Relaxed) {
-            0 => SIGINT as usize,
-            signal => signal,
-        };
-        u8::try_from(128 + signal).unwrap_or(u8::MAX)
+    /// The number of the signal that requested the end, if it was one.
+    pub fn signal(&self) -> Option<usize> {
+        Some(self.signal.load(Ordering::Relaxed)).filter(|signal| *signal > 0)
     }
 }
 

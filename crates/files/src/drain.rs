@@ -7,7 +7,7 @@ use crate::flow::{Flow, Sums};
 use crate::{Mounted, shown};
 use devices::Bar;
 use devices::cancel::Cancel;
-use devices::failure::{Exit, Failure, Result};
+use devices::failure::{ErrorKind, Failure, Result};
 use devices::transfer::Span;
 use devices::transfer::pump::{Finished, Job, Sink, drain as pump};
 use remedy::{Setting, words};
@@ -48,7 +48,7 @@ pub struct Drained {
 ///
 /// # Errors
 /// The volume or the sink failed, the user cancelled, or data does not match its checksum, which
-/// ends with [`Exit::Rot`]. Everything before the failure was delivered.
+/// ends with [`ErrorKind::Rot`]. Everything before the failure was delivered.
 pub fn drain(
     mounted: &Mounted<'_, '_>,
     part: &Part<'_>,
@@ -146,7 +146,7 @@ fn deliver(
 /// The failure of a file whose chunk at `offset` does not match its checksum.
 fn rot(name: &str, offset: u64) -> Failure {
     Failure::new(
-        Exit::Rot,
+        ErrorKind::Rot,
         format!(
             "`{}` is corrupt: the {} KiB at offset {offset} do not match their checksum",
             shown(name),

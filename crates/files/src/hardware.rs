@@ -10,11 +10,11 @@ use crate::{Access, shown};
 use ::hwfs::{Board, Error, Front, Shape, Simulation, Status};
 use devices::Bar;
 use devices::cancel::Cancel;
-use devices::failure::{Exit, Failure, Result};
+use devices::failure::{ErrorKind, Failure, Result};
 use devices::transfer::{IoOptions, Route};
 use remedy::{Setting, Words, words};
 use std::fmt::Display;
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, Read, Write};
 use std::ops::Range;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
@@ -223,7 +223,8 @@ impl Files<'_> {
             (Ok(_), Some(chunk)) => {
                 let offset = chunk as u64 * CHUNK_BYTES;
                 let what = format!("{}: the 64 KiB at byte {offset} differ", doing());
-                Failure::new(Exit::Rot, what).and("the device does not hold what was written to it")
+                Failure::new(ErrorKind::Rot, what)
+                    .and("the device does not hold what was written to it")
             }
         };
         Err(match self.front.delete(name) {
@@ -393,9 +394,9 @@ fn connect(path: &Path) -> Result<Box<dyn Board>> {
         ));
     }
     let opening = |error: io::Error| match error.kind() {
-        ErrorKind::NotFound | ErrorKind::ConnectionRefused => {
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
             Failure::io("connecting to", path, &error)
-                .with_exit(Exit::Missing)
+                .with_kind(ErrorKind::Missing)
                 .hint(
                     "load uio_pdrv_genirq, or start the simulation of rtl/hwfs_axi on this socket",
                 )
@@ -420,13 +421,12 @@ fn failed(doing: impl Display, error: Error) -> Failure {
     let what = format!("{doing}: {error}");
     match error {
         Error::Status(status, _) => match status {
-            Status::NOT_FOUND => {
-                Failure::new(Exit::NotFound, what).hint(words!["straightway ls ", remedy::Device])
-            }
-            Status::EXISTS => Failure::new(Exit::Exists, what)
+            Status::NOT_FOUND => Failure::new(ErrorKind::NotFound, what)
+                .hint(words!["straightway ls ", remedy::Device]),
+            Status::EXISTS => Failure::new(ErrorKind::Exists, what)
                 .hint("another name, or straightway rm removes that file"),
             Status::NO_SPACE | Status::TABLE_FULL | Status::MAP_FULL => {
-                Failure::new(Exit::Full, what).hint("remove files with straightway rm")
+                Failure::new(ErrorKind::Full, what).hint("remove files with straightway rm")
             }
             Status::BAD_NAME => Failure::usage(what),
             Status::GONE | Status::NOT_A_VOLUME | Status::READ_ONLY | Status::IN_USE => {

@@ -4,7 +4,7 @@
 use crate::listing::refuse_unfinished;
 use crate::{Access, Mounted, Store, shown};
 use block::Device;
-use devices::failure::{Exit, Failure, Result};
+use devices::failure::{ErrorKind, Failure, Result};
 use devices::path::memory::Memory;
 use map::{FileDevice, Map, Options, Range};
 use rustix::io::Errno;
@@ -187,13 +187,13 @@ pub fn failed(error: map::Error) -> Failure {
                 let what = format!("the kernel refuses userfaultfd: {refusal}");
                 Failure::unsupported(what).hint(map::refusal_hint(&refusal))
             }
-            map::Error::Exists(_) => Failure::new(Exit::Exists, error.to_string())
+            map::Error::Exists(_) => Failure::new(ErrorKind::Exists, error.to_string())
                 .hint("TMPDIR=FOLDER: another folder for the socket"),
             map::Error::Unread {
                 offset_bytes,
                 error,
             } => {
-                let exit = if is_rot(error) { Exit::Rot } else { Exit::No };
+                let exit = if is_rot(error) { ErrorKind::Rot } else { ErrorKind::Other };
                 let reason = reason(error);
                 Failure::new(exit, format!("byte {offset_bytes} could not be read: {reason}"))
             }

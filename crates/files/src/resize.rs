@@ -3,7 +3,7 @@
 
 use crate::{Mounted, Route, Store, failed, route};
 use devices::drive::Drive;
-use devices::failure::{Exit, Failure, Result};
+use devices::failure::{ErrorKind, Failure, Result};
 use devices::transfer::IoOptions;
 use devices::{Context, SCHEMA_VERSION};
 #[cfg(feature = "reports")]
@@ -101,7 +101,7 @@ impl ResizeSettings {
                     mounted.drive
                 );
                 let hint = format!("straightway resize {} {least}", self.device);
-                return Err(Failure::new(Exit::Full, what).hint(hint));
+                return Err(Failure::new(ErrorKind::Full, what).hint(hint));
             }
             Err(error) => return Err(failed(doing(), error)),
         }

@@ -7,7 +7,7 @@
 use crate::naming::misfit;
 use crate::pattern::Pattern;
 use crate::shown;
-use devices::failure::{Exit, Failure, Result};
+use devices::failure::{ErrorKind, Failure, Result};
 use remedy::{Setting, Value, words};
 use std::collections::BTreeMap;
 use std::fs;
@@ -170,7 +170,7 @@ pub fn some<'n>(names: impl ExactSizeIterator<Item = &'n str>) -> String {
 /// The error of names or patterns that choose nothing.
 pub fn none_of(idle: &[String], device: &str) -> Failure {
     let words = some(idle.iter().map(String::as_str));
-    Failure::new(Exit::NotFound, format!("no file is called {words}"))
+    Failure::new(ErrorKind::NotFound, format!("no file is called {words}"))
         .hint(format!("straightway ls {device}"))
 }
 

@@ -23,7 +23,7 @@ mod pieces;
 pub mod reader;
 
 use devices::drive::Drive;
-use devices::failure::{Exit, Failure};
+use devices::failure::{ErrorKind, Failure};
 use files::listing::Listing;
 use files::reports::{FileReport, VolumeReport};
 use linux::resolve::Resolved;
@@ -75,8 +75,8 @@ pub enum Answer {
     Ended,
     /// It failed.
     Refused {
-        /// The exit status.
-        exit: u8,
+        /// The kind of the error.
+        kind: String,
         /// What failed, and why.
         what: Pieces,
         /// What may help.
@@ -102,7 +102,7 @@ pub struct Data {
 impl From<&Failure> for Answer {
     fn from(failure: &Failure) -> Self {
         Self::Refused {
-            exit: failure.exit() as u8,
+            kind: failure.kind().name().to_owned(),
             what: Pieces::of(failure.what()),
             hint: failure.remedy().map(|remedy| Pieces::of(&remedy.words())),
         }
@@ -113,8 +113,8 @@ impl Answer {
     /// The failure of an answer that is one, or that fits no request of ours.
     fn failure(self) -> Failure {
         match self {
-            Self::Refused { exit, what, hint } => {
-                let failure = Failure::new(Exit::of(exit), what.words());
+            Self::Refused { kind, what, hint } => {
+                let failure = Failure::new(ErrorKind::named(&kind), what.words());
                 match hint {
                     Some(hint) => failure.hint(hint.words()),
                     None => failure,
@@ -247,8 +247,8 @@ mod tests {
             let answer: Answer = serde_json::from_slice(&line).unwrap();
             let told = answer.failure();
             assert_eq!(
-                (told.exit(), told.to_string().as_str()),
-                (Exit::Missing, "gone")
+                (told.kind(), told.to_string().as_str()),
+                (ErrorKind::Missing, "gone")
             );
             // A value: the reader names its own device.
             assert_eq!(told.remedy().map(Remedy::words), Some(hint));

@@ -8,7 +8,7 @@ use super::{Answer, Ask};
 use devices::Bar;
 use devices::Context;
 use devices::drive::Drive;
-use devices::failure::{Exit, Failure, Result};
+use devices::failure::{ErrorKind, Failure, Result};
 use devices::path::OpenOptions;
 use devices::transfer::IoOptions;
 use devices::transfer::pump::Sink;
@@ -117,7 +117,7 @@ impl Origin<'_, '_> {
             None => Ok(None),
             Some(Answer::File(report)) => Ok(Some(Some(report.entry))),
             Some(other) => match other.failure() {
-                failure if failure.exit() == Exit::NotFound => Ok(Some(None)),
+                failure if failure.kind() == ErrorKind::NotFound => Ok(Some(None)),
                 failure => Err(failure),
             },
         };
@@ -195,7 +195,8 @@ impl Origin<'_, '_> {
                 *live = None;
             }
             match Store::with(self.context, self.device, &self.options, &mut here) {
-                Err(failure) if failure.exit() == Exit::Missing && began.elapsed() < HANDOVER => {}
+                Err(failure)
+                    if failure.kind() == ErrorKind::Missing && began.elapsed() < HANDOVER => {}
                 result => return result,
             }
             pause(self.context)?;

@@ -50,7 +50,7 @@ pub mod steps;
 pub mod volume_host;
 
 use block::Clock;
-use devices::failure::{Exit, Failure, Result};
+use devices::failure::{ErrorKind, Failure, Result};
 use files::{failed, route, shown};
 use formats::{FormatError, FormatErrorKind};
 use linux::TscClock;
@@ -133,9 +133,9 @@ pub fn failure(doing: &str, error: Error) -> std::result::Result<Failure, Error>
 /// What is wrong with a recording's format, or with what its export was given to.
 pub fn format_failed(error: FormatError) -> Failure {
     let exit = match error.kind {
-        FormatErrorKind::Usage => Exit::Usage,
-        FormatErrorKind::Damaged => Exit::No,
-        FormatErrorKind::Unsupported => Exit::Unsupported,
+        FormatErrorKind::Usage => ErrorKind::Usage,
+        FormatErrorKind::Damaged => ErrorKind::Other,
+        FormatErrorKind::Unsupported => ErrorKind::Unsupported,
     };
     let failure = match error.of_sink.map(|of_sink| of_sink.downcast()) {
         Some(Ok(failure)) => return *failure,

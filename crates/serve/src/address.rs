@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The address of a server: TCP, or a Unix socket.
 
-use devices::failure::{Exit, Failure, Result};
+use devices::failure::{ErrorKind, Failure, Result};
 use rustix::io::Errno;
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -93,7 +93,7 @@ impl Listener {
         let failed = |error: io::Error| {
             let what = format!("listening at {address}: {error}");
             match error.kind() {
-                io::ErrorKind::AddrInUse => Failure::new(Exit::Exists, what)
+                io::ErrorKind::AddrInUse => Failure::new(ErrorKind::Exists, what)
                     .hint("another address; a file of that name is not replaced"),
                 io::ErrorKind::PermissionDenied => {
                     Failure::missing(what).hint("a port of 1024 or more, or another folder")
@@ -292,7 +292,7 @@ mod tests {
         let address = Address::Unix(path.clone());
         std::fs::write(&path, "data").unwrap();
         let failure = Listener::bind(&address).unwrap_err();
-        assert_eq!(failure.exit(), Exit::Exists);
+        assert_eq!(failure.kind(), ErrorKind::Exists);
         assert_eq!(std::fs::read(&path).unwrap(), b"data");
         std::fs::remove_file(&path).unwrap();
         // A server that was killed leaves its name.

@@ -3,7 +3,7 @@
 
 use super::{Counts, Front};
 use devices::Context;
-use devices::failure::Exit;
+use devices::failure::ErrorKind;
 use devices::failure::{Failure, Result};
 use export::{Answer, Command, Engine, Key, Request, Started};
 use linux::ublk::{Disk, Kind, Ublk};
@@ -71,7 +71,7 @@ impl Node<'_> {
     fn fail(&mut self, error: impl std::fmt::Display) {
         if self.failure.is_none() && !self.is_stopping {
             let what = format!("serving by ublk: {error}");
-            self.failure = Some(Failure::new(Exit::No, what));
+            self.failure = Some(Failure::new(ErrorKind::Other, what));
         }
     }
 

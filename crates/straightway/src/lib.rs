@@ -15,7 +15,7 @@ mod recorder;
 mod thread;
 mod volume;
 
-pub use ::devices::{Exit, Failure as Error};
+pub use ::devices::{ErrorKind, Failure as Error};
 pub use ::remedy::{
     Device as NamedDevice, Members, Part, Remedy, Setting, Value, Wording, Words, words,
 };
@@ -282,7 +282,7 @@ mod tests {
     fn without_the_drive_stack_a_drive_is_refused() {
         for name in ["model:1M", "tcp://127.0.0.1/nqn.2026-11.test:a"] {
             let error = Device::open(name, &Options::default()).err().unwrap();
-            assert_eq!(error.exit(), Exit::Unsupported);
+            assert_eq!(error.kind(), ErrorKind::Unsupported);
             assert!(error.to_string().contains("no drive stack"), "{error}");
             let hint = error.hint_in(&Members).unwrap();
             assert!(hint.contains("the feature `drives`"));
@@ -294,19 +294,25 @@ mod tests {
         let code = |name, options: &Options<'_>| {
             let error = Device::open(name, options).err().unwrap();
             assert!(!error.to_string().is_empty());
-            error.exit()
+            error.kind()
         };
         let options = Options::default();
-        assert_eq!(code("/nonexistent/x", &options), Exit::Missing);
-        assert_eq!(code("ram:4q", &options), Exit::Usage);
+        assert_eq!(code("/nonexistent/x", &options), ErrorKind::Missing);
+        assert_eq!(code("ram:4q", &options), ErrorKind::Usage);
         let path = Some("nonsense");
-        assert_eq!(code("ram:1M", &Options { path, ..options }), Exit::Usage);
+        assert_eq!(
+            code("ram:1M", &Options { path, ..options }),
+            ErrorKind::Usage
+        );
         let mode = Some("nonsense");
-        assert_eq!(code("ram:1M", &Options { mode, ..options }), Exit::Usage);
+        assert_eq!(
+            code("ram:1M", &Options { mode, ..options }),
+            ErrorKind::Usage
+        );
         let path = Some("vfio");
         assert_eq!(
             code("ram:1M", &Options { path, ..options }),
-            Exit::Unsupported
+            ErrorKind::Unsupported
         );
         // A file is written only if it is named.
         let file = std::env::temp_dir().join(format!("straightway-open-{}", std::process::id()));
@@ -314,7 +320,7 @@ mod tests {
         let write = true;
         assert_eq!(
             code(file.to_str().unwrap(), &Options { write, ..options }),
-            Exit::Usage
+            ErrorKind::Usage
         );
         assert_eq!(std::fs::read(&file).unwrap(), [1; 4096]);
         std::fs::remove_file(&file).unwrap();

@@ -5,7 +5,7 @@ use super::thread::{Thread, joined, spawn};
 use super::{Error, Options, open_options};
 use devices::Context;
 use devices::drive::Drive;
-use devices::failure::{Exit, Failure};
+use devices::failure::{ErrorKind, Failure};
 use devices::guard::{Grant, Purpose};
 use devices::path::OpenOptions;
 use devices::transfer::buffer_bytes;
@@ -187,7 +187,7 @@ impl Map {
         let offset = failure.offset_bytes;
         let what = format!("byte {offset}: {}", reason(failure.error));
         let error = if is_rot(failure.error) {
-            Failure::new(Exit::Rot, what)
+            Failure::new(ErrorKind::Rot, what)
         } else {
             Failure::request(format_args!("byte {offset}"), failure.error)
         };

@@ -4,17 +4,17 @@
 use std::path::{Path, PathBuf};
 use std::sync::Barrier;
 use straightway::{
-    CreateOptions, Device, Error, Exit, FormatOptions, Members, OpenFile, Options, VolumeDevice,
-    format, resize,
+    CreateOptions, Device, Error, ErrorKind, FormatOptions, Members, OpenFile, Options,
+    VolumeDevice, format, resize,
 };
 
 // What sort of an error each is.
-const NO: Exit = Exit::No;
-const USAGE: Exit = Exit::Usage;
-const MISSING: Exit = Exit::Missing;
-const UNSUPPORTED: Exit = Exit::Unsupported;
-const EXISTS: Exit = Exit::Exists;
-const NOT_FOUND: Exit = Exit::NotFound;
+const NO: ErrorKind = ErrorKind::Other;
+const USAGE: ErrorKind = ErrorKind::Usage;
+const MISSING: ErrorKind = ErrorKind::Missing;
+const UNSUPPORTED: ErrorKind = ErrorKind::Unsupported;
+const EXISTS: ErrorKind = ErrorKind::Exists;
+const NOT_FOUND: ErrorKind = ErrorKind::NotFound;
 
 /// A folder that is removed at the end of a test, with a volume in a file.
 struct Folder(PathBuf);
@@ -83,9 +83,9 @@ fn has_option(text: &str) -> bool {
 
 /// Checks an error: its kind, and its words.
 #[track_caller]
-fn is(result: Result<(), Error>, kind: Exit, says: &str) {
+fn is(result: Result<(), Error>, kind: ErrorKind, says: &str) {
     let error = result.expect_err("an error");
-    assert_eq!(error.exit(), kind, "{error:?}");
+    assert_eq!(error.kind(), kind, "{error:?}");
     let what = error.to_string();
     assert!(what.contains(says), "{error:?}");
     let hint = error.hint_in(&Members).unwrap_or_default();

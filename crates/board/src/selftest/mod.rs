@@ -13,7 +13,7 @@ use block::{Device, Error, Operation, Request};
 use devices::Context;
 use devices::SCHEMA_VERSION;
 use devices::drive::Drive;
-use devices::failure::{Exit, Failure, Result};
+use devices::failure::{ErrorKind, Failure, Result};
 use devices::guard::Grant;
 use devices::path::handle::ControllerHandle;
 use devices::path::memory::Memory;
@@ -229,8 +229,8 @@ fn options((path, mode): Choice) -> Result<OpenOptions> {
 }
 
 fn not_opened(failure: &Failure) -> TestCheck {
-    let outcome = match failure.exit() {
-        Exit::Missing | Exit::Unsupported | Exit::Usage => Outcome::NotPossible,
+    let outcome = match failure.kind() {
+        ErrorKind::Missing | ErrorKind::Unsupported | ErrorKind::Usage => Outcome::NotPossible,
         _ => Outcome::Failed,
     };
     let check = TestCheck::new("open", outcome, failure.to_string());

@@ -3,11 +3,12 @@
 
 use super::setup::Ready;
 use crate::choices;
+use crate::exit::Exit;
 use crate::output::valid;
 use bench::BenchHost;
 use clap::Args;
 use devices::Context;
-use devices::failure::{Exit, Failure, Result};
+use devices::failure::{Failure, Result};
 use measure::run_info::{Request, RunInfo};
 use measure::{CompareError, Comparison, Operation, PathResult, Pattern, Progress, Settings};
 use paths::Kind;

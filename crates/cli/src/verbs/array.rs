@@ -2,12 +2,13 @@
 //! `straightway array DEVICE`: makes, shows and rebuilds stripes and mirrors.
 
 use crate::Context;
+use crate::exit::Exit;
 use block::Device;
 use clap::Args;
 use devices::SCHEMA_VERSION;
 use devices::cancel::Cancel;
 use devices::drive::{ArrayDrive, ArrayShape, Drive};
-use devices::failure::{Exit, Failure, Result};
+use devices::failure::{Failure, Result};
 use devices::guard::{Grant, Purpose};
 use devices::path::array::{self, OpenMember, OpenSet};
 use devices::path::{LARGEST_BLOCK_BYTES, OpenOptions};

@@ -3,10 +3,11 @@
 //! `release`.
 
 use crate::Context;
+use crate::exit::Exit;
 use clap::{Args, ValueEnum};
 use devices::SCHEMA_VERSION;
 use devices::drive::Drive;
-use devices::failure::{Exit, Failure, Result};
+use devices::failure::{Failure, Result};
 use linux::bind;
 use linux::pci::Controller;
 use linux::resolve::Resolved;

@@ -2,9 +2,10 @@
 //! `straightway blast DEVICE DATABASE QUERY`: a nucleotide search in a BLAST database on a volume, or in a folder.
 
 use crate::Context;
+use crate::exit::Exit;
 use crate::path_options::IoArgs;
 use clap::Args;
-use devices::failure::{Exit, Result};
+use devices::failure::Result;
 use files::blast::SearchSettings;
 use std::path::PathBuf;
 

@@ -2,9 +2,10 @@
 //! `straightway cat DEVICE NAME...`: files of a volume, one after the other, to standard output.
 
 use crate::Context;
+use crate::exit::Exit;
 use crate::path_options::IoArgs;
 use clap::Args;
-use devices::failure::{Exit, Result};
+use devices::failure::Result;
 use devices::guard::{Outlet, output_of};
 use files::listing::FileEntry;
 use files::names::check_name;

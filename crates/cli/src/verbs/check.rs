@@ -3,10 +3,11 @@
 //! right.
 
 use crate::Context;
+use crate::exit::Exit;
 use crate::path_options::RouteArgs;
 use clap::Args;
 use devices::SCHEMA_VERSION;
-use devices::failure::{Exit, Result};
+use devices::failure::{ErrorKind, Result};
 use devices::transfer::IoOptions;
 use files::drain::{Part, drain};
 use files::flow::Sums;
@@ -238,7 +239,7 @@ impl Check {
             let drained = match drain(mounted, &part, &mut |_| Ok(()), &bar, &context.cancel) {
                 Ok(drained) => drained,
                 // The drive cannot read a part, or a file is damaged: continue with the rest.
-                Err(failure) if failure.exit() == Exit::No => {
+                Err(failure) if failure.kind() == ErrorKind::Other => {
                     checked.sound = false;
                     checked.findings.push(failure.to_string());
                     continue;

@@ -5,11 +5,12 @@
 //! the drive's serial is given. What the driver itself owns (queues, events, doorbells) is refused always.
 
 use crate::Context;
+use crate::exit::Exit;
 use clap::{Args, ValueEnum};
 use devices::SCHEMA_VERSION;
 use devices::command::{CommandQueue, DriveCommand, MOST_BYTES};
 use devices::drive::Drive;
-use devices::failure::{Exit, Failure, Result};
+use devices::failure::{Failure, Result};
 use devices::guard::{FunctionLock, Grant, Outlet, Output, Purpose};
 use devices::path::handle::ControllerHandle;
 use devices::path::straight::{self, Needs};

@@ -2,10 +2,11 @@
 //! `straightway compare DEVICE`: measures what each path to a drive costs.
 
 use crate::Context;
+use crate::exit::Exit;
 use crate::measuring::compared::{Cells, compare, largest, verdict};
 use crate::measuring::setup::{Subject, Wants};
 use clap::Args;
-use devices::failure::{Exit, Result};
+use devices::failure::Result;
 use devices::path::PathChoice;
 use measure::Settings;
 use units::Size;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `straightway completions SHELL`.
 
+use crate::exit::Exit;
 use crate::{Context, arguments};
 use clap::Args;
 use clap_complete::Shell;
-use devices::failure::{Exit, Result};
+use devices::failure::Result;
 
 /// Print completions for a shell.
 #[derive(Clone, Debug, Args)]

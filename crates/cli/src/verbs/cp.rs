@@ -2,10 +2,11 @@
 //! `straightway cp DEVICE NAME COPY`: copies a file within a volume.
 
 use crate::Context;
+use crate::exit::Exit;
 use crate::path_options::IoArgs;
 use crate::verbs::put::{Report, Reported};
 use clap::Args;
-use devices::failure::{Exit, Result};
+use devices::failure::Result;
 use devices::transfer::Span;
 use devices::{Bar, SCHEMA_VERSION};
 use files::drain::{Part, drain};

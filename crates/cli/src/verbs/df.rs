@@ -2,11 +2,12 @@
 //! `straightway df [DEVICE]...`: the space of volumes.
 
 use crate::Context;
+use crate::exit::Exit;
 use crate::path_options::RouteArgs;
 use crate::verbs::list;
 use clap::Args;
 use devices::SCHEMA_VERSION;
-use devices::failure::{Exit, Result};
+use devices::failure::Result;
 use devices::path::PathChoice;
 use files::reports::VolumeReport;
 use files::{Store, route, shown};

@@ -3,13 +3,14 @@
 //! for a question about a board.
 
 use crate::Context;
+use crate::exit::Exit;
 use crate::remedies::CommandLine;
 use board::survey;
 use board::survey::finding::Finding;
 use clap::Args;
 use devices::SCHEMA_VERSION;
 use devices::drive::Drive;
-use devices::failure::{Exit, Result};
+use devices::failure::Result;
 use linux::doctor::{Check, State};
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -2,12 +2,13 @@
 //! `straightway explain DEVICE|RUN.json`: finds what limits a path, and confirms it by experiments.
 
 use crate::Context;
+use crate::exit::Exit;
 use crate::measuring::compared::{Cells, compare};
 use crate::measuring::setup::{Asked, Ready, Subject};
 use crate::output::{is_run, load, valid};
 use bench::BenchHost;
 use clap::Args;
-use devices::failure::{Exit, Failure, Result};
+use devices::failure::{Failure, Result};
 use measure::explain::{Explained, explain};
 use measure::run_info::RunInfo;
 use measure::sweep::Sweep;

@@ -2,10 +2,11 @@
 //! `straightway export DEVICE NAME... FILE`: a recording as files that other tools open.
 
 use crate::Context;
+use crate::exit::Exit;
 use crate::path_options::IoArgs;
 use crate::recording_options::FormatOption;
 use clap::Args;
-use devices::failure::{Exit, Result};
+use devices::failure::Result;
 use formats::Format;
 use recorder::export::ExportSettings;
 use std::path::PathBuf;
@@ -99,6 +100,6 @@ impl Export {
                 .console
                 .print_outcome(&exported.text(context.wording))?;
         }
-        Ok(exported.exit())
+        Ok(exported.flaw().map_or(Exit::Done, Exit::from))
     }
 }

@@ -2,9 +2,10 @@
 //! `straightway flush DEVICE NAME ADDRESS`: a window of physical memory back to a file of a volume.
 
 use crate::Context;
+use crate::exit::Exit;
 use crate::verbs::load::Place;
 use clap::Args;
-use devices::failure::{Exit, Failure, Result};
+use devices::failure::{Failure, Result};
 use files::{Access, shown};
 use volume::blocking;
 

@@ -2,9 +2,10 @@
 //! `straightway format DEVICE`: creates an empty volume.
 
 use crate::Context;
+use crate::exit::Exit;
 use crate::verbs::consent::ConsentArgs;
 use clap::Args;
-use devices::failure::{Exit, Result};
+use devices::failure::Result;
 use files::format::{FormatReport, FormatSettings};
 use files::shown;
 use std::fmt::Write;

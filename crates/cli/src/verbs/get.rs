@@ -6,6 +6,7 @@ mod many;
 mod tar;
 
 use crate::Context;
+use crate::exit::Exit;
 use crate::path_options::IoArgs;
 use crate::verbs::put::{Report, Reported};
 use ::live::reader::Live;
@@ -13,7 +14,7 @@ use clap::Args;
 use devices::Bar;
 use devices::SCHEMA_VERSION;
 use devices::drive::Drive;
-use devices::failure::{Exit, Failure, Result};
+use devices::failure::{Failure, Result};
 use devices::guard::{Outlet, Output, output_of, refuse_to_mix};
 use files::drain::{Part, drain};
 use files::flow::Sums;

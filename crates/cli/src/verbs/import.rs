@@ -2,9 +2,10 @@
 //! `straightway import FILE`: results of fio as a table, a report, JSON and CSV.
 
 use crate::Context;
+use crate::exit::Exit;
 use crate::output::Saving;
 use clap::Args;
-use devices::failure::{Exit, Failure, Result};
+use devices::failure::{Failure, Result};
 use std::path::PathBuf;
 
 /// Show results of fio as a table, a report, JSON or CSV.

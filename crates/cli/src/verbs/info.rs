@@ -2,11 +2,12 @@
 //! `straightway info DEVICE`: everything that a drive reports about itself.
 
 use crate::Context;
+use crate::exit::Exit;
 use clap::Args;
 use devices::SCHEMA_VERSION;
 use devices::drive::Drive;
 use devices::facts::{self, Facts, PowerFacts};
-use devices::failure::{Exit, Failure, Result};
+use devices::failure::{Failure, Result};
 use devices::guard::FunctionLock;
 use devices::path::straight::{self, Needs};
 use files::hardware;

@@ -2,10 +2,11 @@
 //! `straightway label DEVICE [LABEL]`: shows or changes the label of a volume.
 
 use crate::Context;
+use crate::exit::Exit;
 use crate::path_options::RouteArgs;
 use clap::Args;
 use devices::SCHEMA_VERSION;
-use devices::failure::{Exit, Result};
+use devices::failure::Result;
 use files::names::check_label;
 use files::reports::label_of;
 use files::{Store, route, shown};

@@ -2,9 +2,10 @@
 //! `straightway list`: the drives in sysfs, what uses them and what is on them.
 
 use crate::Context;
+use crate::exit::Exit;
 use clap::Args;
 use devices::SCHEMA_VERSION;
-use devices::failure::{Exit, Result};
+use devices::failure::Result;
 use files::found::{self, Ends};
 use linux::disk::Disk;
 use linux::pci::{self, Controller};

@@ -5,11 +5,12 @@
 //! processor copies nothing. `flush` writes the window back.
 
 use crate::Context;
+use crate::exit::Exit;
 use block::Buffer;
 use clap::Args;
 use devices::SCHEMA_VERSION;
 use devices::drive::Drive;
-use devices::failure::{Exit, Failure, Result};
+use devices::failure::{Failure, Result};
 use devices::path::memory::Memory;
 use devices::path::{OpenOptions, PathChoice};
 use files::names::check_name;

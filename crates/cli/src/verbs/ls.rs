@@ -2,10 +2,11 @@
 //! `straightway ls DEVICE`: the files of a volume.
 
 use crate::Context;
+use crate::exit::Exit;
 use crate::path_options::RouteArgs;
 use clap::Args;
 use devices::SCHEMA_VERSION;
-use devices::failure::{Exit, Failure, Result};
+use devices::failure::{Failure, Result};
 use files::hardware::{self, Files};
 use files::listing::FileEntry;
 pub use files::listing::Listing;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `straightway man [DIR]`.
 
+use crate::exit::Exit;
 use crate::{Context, arguments, manual};
 use clap::Args;
-use devices::failure::{Exit, Failure, Result};
+use devices::failure::{Failure, Result};
 use devices::guard::OutputFolder;
 use std::path::{Path, PathBuf};
 

@@ -2,13 +2,14 @@
 //! `straightway map DEVICE [NAME] -- COMMAND`: runs a command that sees a file of a volume, or the
 //! device, as a file that is mapped.
 
+use crate::exit::Exit;
 use crate::path_options::RouteArgs;
 use crate::{Context, working_set};
 use clap::Args;
 use devices::SCHEMA_VERSION;
 use devices::cancel::Cancel;
 use devices::drive::Drive;
-use devices::failure::{Exit, Failure, Result};
+use devices::failure::{ErrorKind, Failure, Result};
 use devices::guard::Output;
 use devices::transfer::IoOptions;
 use files::mapped::{Mapped, Mapping, Sums, is_rot, reason};
@@ -252,7 +253,8 @@ impl Map {
         match at.symlink_metadata() {
             Ok(_) => {
                 let what = format!("{} exists, and would be hidden", at.display());
-                Err(Failure::new(Exit::Exists, what).hint("--at PATH: a name that no file has"))
+                Err(Failure::new(ErrorKind::Exists, what)
+                    .hint("--at PATH: a name that no file has"))
             }
             Err(_) => Ok(at),
         }
@@ -277,7 +279,9 @@ impl Map {
         }
         let doing = format!("starting {}", program.to_string_lossy());
         command.spawn().map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => Failure::new(Exit::NotFound, format!("{doing}: {error}")),
+            io::ErrorKind::NotFound => {
+                Failure::new(ErrorKind::NotFound, format!("{doing}: {error}"))
+            }
             _ => Failure::other(format!("{doing}: {error}")),
         })
     }
@@ -329,7 +333,11 @@ impl Map {
             (None, Some(ended)) if is_interrupted => Err(Failure::interrupted(ended)),
             (None, Some(ended)) => Err(Failure::other(ended)),
             (Some(page), ended) => {
-                let exit = if is_rotten { Exit::Rot } else { Exit::No };
+                let kind = if is_rotten {
+                    ErrorKind::Rot
+                } else {
+                    ErrorKind::Other
+                };
                 let what = format!(
                     "byte {} of {} could not be read: {}{}",
                     page.offset_bytes,
@@ -337,7 +345,7 @@ impl Map {
                     page.reason,
                     ended.map_or(String::new(), |ended| format!("; {ended}"))
                 );
-                Err(Failure::new(exit, what))
+                Err(Failure::new(kind, what))
             }
         }
     }

@@ -55,8 +55,9 @@ pub mod workload;
 pub mod write;
 
 use crate::Context;
+use crate::exit::Exit;
 use clap::{Args, Command, Subcommand};
-use devices::failure::{Exit, Result};
+use devices::failure::Result;
 use devices::path::borrow::recover;
 use schemars::schema_for;
 use serde_json::Value;

@@ -2,9 +2,10 @@
 //! `straightway mount DEVICE FOLDER`: the files of a volume as a folder, for programs that know only ordinary files.
 
 use crate::Context;
+use crate::exit::Exit;
 use crate::path_options::RouteArgs;
 use clap::Args;
-use devices::failure::{Exit, Result};
+use devices::failure::Result;
 use mount::Settings;
 use std::path::PathBuf;
 use std::time::Duration;

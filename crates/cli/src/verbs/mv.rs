@@ -2,10 +2,11 @@
 //! `straightway mv DEVICE OLD NEW`: renames a file of a volume.
 
 use crate::Context;
+use crate::exit::Exit;
 use crate::path_options::RouteArgs;
 use clap::Args;
 use devices::SCHEMA_VERSION;
-use devices::failure::{Exit, Result};
+use devices::failure::Result;
 use files::hardware::{self, Files};
 use files::names::check_name;
 use files::{Access, Store, route, shown, warn_of_misfit};

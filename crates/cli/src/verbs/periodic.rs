@@ -3,13 +3,14 @@
 
 use crate::Context;
 use crate::choices;
+use crate::exit::Exit;
 use crate::measuring::compared::operations;
 use crate::measuring::setup::{Subject, Wants};
 use crate::output::valid;
 use bench::{self, BenchHost};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use devices::failure::{Exit, Failure, Result};
+use devices::failure::{Failure, Result};
 use devices::path::PathChoice;
 use linux::RealTime;
 use measure::periodic::{Conditions, Load, Plan, Priority, periodic};

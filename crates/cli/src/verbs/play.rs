@@ -2,9 +2,10 @@
 //! `straightway play DEVICE NAME`: plays a file of a volume at a rate, each block when it is due.
 
 use crate::Context;
+use crate::exit::Exit;
 use crate::path_options::RouteArgs;
 use clap::Args;
-use devices::failure::{Exit, Failure, Result};
+use devices::failure::{Failure, Result};
 use devices::guard::refuse_to_mix;
 use files::names::check_name;
 use files::shown;

@@ -2,12 +2,13 @@
 //! `straightway profile DEVICE`: which functions take the processor's time.
 
 use crate::Context;
+use crate::exit::Exit;
 use crate::measuring::setup::{Asked, Subject};
 use crate::output::valid;
 use bench::BenchHost;
 use bench::perf::Perf;
 use clap::Args;
-use devices::failure::{Exit, Failure, Result};
+use devices::failure::{Failure, Result};
 use measure::profile::FEWEST_SAMPLES;
 use measure::profile::run::{Plan, profile};
 use units::{Size, Time};

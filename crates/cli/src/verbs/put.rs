@@ -8,13 +8,14 @@ mod tar;
 pub use many::ManyReport;
 
 use crate::Context;
+use crate::exit::Exit;
 use crate::path_options::IoArgs;
 use crate::recording_options::ChecksumArgs;
 use clap::Args;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use devices::SCHEMA_VERSION;
 use devices::drive::Drive;
-use devices::failure::{Exit, Failure, Result};
+use devices::failure::{ErrorKind, Failure, Result};
 use devices::transfer::{Moved, Span};
 use files::chunks::Chunks;
 use files::drain::{Part, drain};
@@ -537,6 +538,6 @@ fn is_taken(unfinished: &str) -> Failure {
         "`{}`, the name of the new file until it is complete, exists; nothing was done",
         shown(unfinished)
     );
-    Failure::new(Exit::Exists, what)
+    Failure::new(ErrorKind::Exists, what)
         .hint("straightway mv gives it another name, straightway rm removes it")
 }

@@ -2,11 +2,12 @@
 //! `straightway read DEVICE`: reads a range of a drive to standard output, a file or a checksum.
 
 use crate::Context;
+use crate::exit::Exit;
 use crate::path_options::IoArgs;
 use clap::Args;
 use devices::SCHEMA_VERSION;
 use devices::drive::Drive;
-use devices::failure::{Exit, Result};
+use devices::failure::Result;
 use devices::guard::{Grant, Outlet, Output, Purpose, output_of, refuse_to_mix};
 use devices::path::{self, Opened};
 use devices::transfer::{self, Moved};

@@ -3,10 +3,11 @@
 
 use crate::Context;
 use crate::console::Console;
+use crate::exit::Exit;
 use crate::path_options::RouteArgs;
 use crate::recording_options::{ChecksumArgs, FormatOption, PolicyOption, SegmentArgs, SigmfArgs};
 use clap::Args;
-use devices::failure::{Exit, Result};
+use devices::failure::Result;
 use recorder::place::From;
 use recorder::record::{Policy, Settings};
 use recorder::recording::Acknowledge;

@@ -2,10 +2,11 @@
 //! `straightway release DEVICE`: returns a drive to the driver that it had.
 
 use crate::Context;
+use crate::exit::Exit;
 use crate::verbs::bind::{Bound, controller_of};
 use clap::Args;
 use devices::SCHEMA_VERSION;
-use devices::failure::{Exit, Failure, Result};
+use devices::failure::{Failure, Result};
 use linux::pci::PciAddress;
 
 /// Return a drive to the driver that it had.

@@ -2,9 +2,10 @@
 //! `straightway resize DEVICE [SIZE]`: makes a volume longer or shorter.
 
 use crate::Context;
+use crate::exit::Exit;
 use crate::path_options::RouteArgs;
 use clap::Args;
-use devices::failure::{Exit, Result};
+use devices::failure::Result;
 use files::resize::ResizeSettings;
 use units::{Size, rounded};
 

@@ -2,10 +2,11 @@
 //! `straightway schema VERB`.
 
 use crate::Context;
+use crate::exit::Exit;
 use crate::verbs::schemas;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use devices::failure::{Exit, Failure, Result};
+use devices::failure::{Failure, Result};
 
 /// Print the JSON Schema of what a verb prints with --json.
 #[derive(Clone, Debug, Args)]

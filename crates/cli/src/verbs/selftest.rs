@@ -2,10 +2,11 @@
 //! `straightway selftest DEVICE --destroy-data SERIAL`: tests a drive in a new board.
 
 use crate::Context;
+use crate::exit::Exit;
 use board::selftest::{self, Bounds, Choice, SelfTested};
 use clap::Args;
 use devices::drive::Drive;
-use devices::failure::{Exit, Result};
+use devices::failure::Result;
 use devices::guard::{Grant, Purpose};
 use devices::path::Mode;
 use std::fmt::Write;

@@ -3,12 +3,13 @@
 //! `--vhost-user SOCKET` as a virtual machine's, `--ublk` as a block device of this machine's kernel.
 
 use crate::Context;
+use crate::exit::Exit;
 use crate::path_options::RouteArgs;
 use block::{Device, Geometry};
 use clap::{ArgGroup, Args};
 use devices::SCHEMA_VERSION;
 use devices::drive::Drive;
-use devices::failure::{Exit, Failure, Result};
+use devices::failure::{Failure, Result};
 use devices::guard::{Grant, Purpose};
 use devices::path::OpenOptions;
 use devices::path::handle::Recall;

@@ -2,12 +2,13 @@
 //! `straightway speed DEVICE|RUN.json...`: how each path depends on the processor's speed.
 
 use crate::Context;
+use crate::exit::Exit;
 use crate::measuring::compared::{Cells, compare, largest};
 use crate::measuring::setup::{Ready, Subject, Wants};
 use crate::output::{is_run, load, valid};
 use bench::BenchHost;
 use clap::Args;
-use devices::failure::{Exit, Failure, Result};
+use devices::failure::{Failure, Result};
 use devices::path::PathChoice;
 use linux::cpufreq::Cpufreq;
 use measure::run_info::RunInfo;

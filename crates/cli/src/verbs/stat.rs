@@ -2,10 +2,11 @@
 //! `straightway stat DEVICE [NAME]`: the status of a volume, or of a file in it.
 
 use crate::Context;
+use crate::exit::Exit;
 use crate::path_options::RouteArgs;
 use clap::Args;
 use devices::SCHEMA_VERSION;
-use devices::failure::{Exit, Result};
+use devices::failure::Result;
 use files::hardware::{self, Files};
 use files::listing::FileEntry;
 use files::names::check_name;

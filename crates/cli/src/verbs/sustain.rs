@@ -2,10 +2,11 @@
 //! `straightway sustain DEVICE`: tests whether a path sustains a rate within a deadline.
 
 use crate::Context;
+use crate::exit::Exit;
 use crate::measuring::setup::{Asked, Subject};
 use bench::BenchHost;
 use clap::Args;
-use devices::failure::{Exit, Failure, Result};
+use devices::failure::{Failure, Result};
 use measure::sustain::{Question, Verdict, sustain};
 use std::str::FromStr;
 use std::time::Duration;

@@ -3,12 +3,13 @@
 //! depths.
 
 use crate::Context;
+use crate::exit::Exit;
 use crate::measuring::compared::{Cells, compare, largest, verdict};
 use crate::measuring::setup::{Ready, Subject, Wants};
 use bench::BenchHost;
 use bench::fio::{self, FioCell};
 use clap::Args;
-use devices::failure::{Exit, Result};
+use devices::failure::Result;
 use devices::path::PathChoice;
 use measure::Settings;
 use measure::fio::{Agreement, FioRound};

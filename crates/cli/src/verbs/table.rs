@@ -2,11 +2,12 @@
 //! `straightway table DEVICE NAME FILE`: the translation table of a volume's file, for the window of `rtl/smmu`.
 
 use crate::Context;
+use crate::exit::Exit;
 use crate::path_options::RouteArgs;
 use clap::Args;
 use devices::SCHEMA_VERSION;
 use devices::drive::Drive;
-use devices::failure::{Exit, Failure, Result};
+use devices::failure::{Failure, Result};
 use devices::guard::{Outlet, output_of, refuse_to_mix};
 use files::names::check_name;
 use files::{Access, Mounted, Store, failed, route, shown};

@@ -2,10 +2,11 @@
 //! `straightway timeline DUMP...`: a dump of events.
 
 use crate::Context;
+use crate::exit::Exit;
 use crate::remedies::CommandLine;
 use bench::timer::names;
 use clap::Args;
-use devices::failure::{Exit, Failure, Result};
+use devices::failure::{Failure, Result};
 use measure::trace::timeline;
 use std::path::PathBuf;
 

@@ -2,6 +2,7 @@
 //! `straightway trace DEVICE`: where the time of each request goes.
 
 use crate::Context;
+use crate::exit::Exit;
 use crate::measuring::setup::{Asked, Ready, Subject};
 use crate::output::valid;
 use bench::BenchHost;
@@ -9,7 +10,7 @@ use bench::timer::{self, Timer};
 use bench::tracefs::{Commands, Tracefs};
 use clap::Args;
 use devices::drive::Drive;
-use devices::failure::{Exit, Failure, Result};
+use devices::failure::{Failure, Result};
 use measure::trace::events::Whose;
 use measure::trace::{Plan, Probe, Traced, trace};
 use paths::{Group, Kind};

@@ -2,10 +2,11 @@
 //! `straightway trim DEVICE`: gives the free space of a volume back to the drive.
 
 use crate::Context;
+use crate::exit::Exit;
 use crate::path_options::RouteArgs;
 use clap::Args;
 use devices::SCHEMA_VERSION;
-use devices::failure::{Exit, Failure, Result};
+use devices::failure::{Failure, Result};
 use files::{Mounted, Store, failed, route};
 use remedy::{Setting, words};
 use schemars::JsonSchema;

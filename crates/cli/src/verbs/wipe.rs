@@ -2,11 +2,12 @@
 //! `straightway wipe DEVICE`: removes a volume.
 
 use crate::Context;
+use crate::exit::Exit;
 use crate::verbs::consent::ConsentArgs;
 use clap::Args;
 use devices::SCHEMA_VERSION;
 use devices::drive::Drive;
-use devices::failure::{Exit, Result};
+use devices::failure::Result;
 use files::consent::{is_file, refusal};
 use files::format::FoundSignature;
 use files::reports::uuid_text;

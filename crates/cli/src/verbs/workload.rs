@@ -2,12 +2,13 @@
 //! `straightway workload NAME PLACE`: a simulated application on a file system, or on a volume.
 
 use crate::Context;
+use crate::exit::Exit;
 use crate::measuring::setup::request;
 use crate::output::{Saving, valid};
 use crate::path_options::RouteArgs;
 use bench::workload::{POOL_BYTES, files_of};
 use clap::Args;
-use devices::failure::{Exit, Failure, Result};
+use devices::failure::{Failure, Result};
 use files::OPEN_FILES;
 use files::{Access, Store as VolumeStore, route};
 use measure::workload::{self as workloads, BUILT_IN, Folder, How, Store, Worked};

@@ -2,12 +2,13 @@
 //! `straightway write DEVICE --destroy-data SERIAL`: writes standard input or a file to a drive.
 
 use crate::Context;
+use crate::exit::Exit;
 use crate::path_options::IoArgs;
 use crate::verbs::read::Report;
 use clap::Args;
 use devices::cancel::Cancel;
 use devices::drive::Drive;
-use devices::failure::{Exit, Failure, Result};
+use devices::failure::{Failure, Result};
 use devices::guard::{Grant, Purpose};
 use devices::path::{self, OpenOptions, Opened};
 use devices::transfer::{self, Moved};

@@ -2,7 +2,7 @@
 //! `stripe:SIZE,DEVICE,...` and `mirror:DEVICE,...`: several devices as one.
 
 use super::Drive;
-use crate::failure::{Exit, Failure, Result};
+use crate::failure::{ErrorKind, Failure, Result};
 use linux::Roots;
 use std::fmt;
 use stripe::MOST_MEMBERS;
@@ -86,7 +86,7 @@ impl ArrayDrive {
                 Ok(drive) => Ok(drive),
                 Err(failure)
                     if shape == ArrayShape::Mirror
-                        && matches!(failure.exit(), Exit::Missing | Exit::NotFound) =>
+                        && matches!(failure.kind(), ErrorKind::Missing | ErrorKind::NotFound) =>
                 {
                     Err(failure.to_string())
                 }

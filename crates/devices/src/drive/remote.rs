@@ -163,8 +163,8 @@ mod tests {
             "tcp://h/n?proxied=1",
         ] {
             assert_eq!(
-                parse(bad).unwrap_err().exit(),
-                crate::failure::Exit::Usage,
+                parse(bad).unwrap_err().kind(),
+                crate::failure::ErrorKind::Usage,
                 "{bad}"
             );
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Errors as the user reads them, and exit codes; those of a volume in `volume`.
+//! Errors: their kind, what failed, and what may fix it; those of a volume in `volume`.
 
 pub mod volume;
 
@@ -8,137 +8,135 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 
-/// The result of every fallible function of the command.
+/// The result of a fallible function of the crates on this one.
 pub type Result<T, E = Failure> = std::result::Result<T, E>;
 
-/// The command's exit codes. Codes are only added: scripts rely on them.
+/// What sort of an error it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Exit {
-    /// Done.
-    Done = 0,
-    /// The command failed, or ran with a negative result.
-    No = 1,
-    /// Invalid arguments.
-    Usage = 2,
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// None of those below; also a negative result.
+    Other,
+    /// What was asked for is invalid.
+    Usage,
     /// The device is missing, in use or not permitted.
-    Missing = 3,
-    /// This machine does not support the path.
-    Unsupported = 4,
+    Missing,
+    /// This machine does not support it.
+    Unsupported,
     /// The measurement is not valid.
-    Invalid = 5,
+    Invalid,
     /// Stored data does not match the checksum that it was written with.
-    Rot = 6,
+    Rot,
     /// Deadlines were missed, or blocks were lost and reported.
-    Late = 7,
+    Late,
     /// No space left, on the volume or on a file system.
-    Full = 8,
+    Full,
     /// The name is taken.
-    Exists = 9,
+    Exists,
     /// A file does not exist, on the volume or among the inputs.
-    NotFound = 10,
-    /// Ended by a signal: the process ends with 128 and the signal's number ([`crate::cancel::Cancel::exit_status`]).
-    Interrupted = 130,
+    NotFound,
+    /// The user ended it.
+    Interrupted,
+    /// Who took the output wants no more of it.
+    Closed,
 }
 
-impl Exit {
-    /// The code of another process of the command; an unknown one is a failure.
-    pub fn of(code: u8) -> Self {
-        const ALL: [Exit; 12] = [
-            Exit::Done,
-            Exit::No,
-            Exit::Usage,
-            Exit::Missing,
-            Exit::Unsupported,
-            Exit::Invalid,
-            Exit::Rot,
-            Exit::Late,
-            Exit::Full,
-            Exit::Exists,
-            Exit::NotFound,
-            Exit::Interrupted,
-        ];
-        // SIGHUP, SIGINT and SIGTERM.
-        if matches!(code, 129 | 130 | 143) {
-            return Self::Interrupted;
+impl ErrorKind {
+    /// Every kind.
+    pub const ALL: [Self; 12] = [
+        Self::Other,
+        Self::Usage,
+        Self::Missing,
+        Self::Unsupported,
+        Self::Invalid,
+        Self::Rot,
+        Self::Late,
+        Self::Full,
+        Self::Exists,
+        Self::NotFound,
+        Self::Interrupted,
+        Self::Closed,
+    ];
+
+    /// Its name, for another process.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Other => "other",
+            Self::Usage => "usage",
+            Self::Missing => "missing",
+            Self::Unsupported => "unsupported",
+            Self::Invalid => "invalid",
+            Self::Rot => "rot",
+            Self::Late => "late",
+            Self::Full => "full",
+            Self::Exists => "exists",
+            Self::NotFound => "not found",
+            Self::Interrupted => "interrupted",
+            Self::Closed => "closed",
         }
-        ALL.into_iter()
-            .find(|exit| *exit as u8 == code)
-            .unwrap_or(Self::No)
+    }
+
+    /// The kind of this name; an unknown one is another failure.
+    pub fn named(name: &str) -> Self {
+        let mut all = Self::ALL.into_iter();
+        all.find(|kind| kind.name() == name).unwrap_or(Self::Other)
     }
 }
-
-/// The exit codes and what they mean, for manual pages.
-pub const EXIT_STATUS: [(&str, &str); 12] = [
-    ("0", "Done."),
-    ("1", "The command failed, or ran with a negative result."),
-    ("2", "Wrong usage."),
-    ("3", "The device is missing, in use or not permitted."),
-    ("4", "This machine does not support the path."),
-    ("5", "The measurement is not valid."),
-    ("6", "Stored data does not match its checksum."),
-    ("7", "Deadlines were missed, or blocks were lost."),
-    ("8", "No space left, on the volume or on a file system."),
-    ("9", "The name exists."),
-    ("10", "No such file, on the volume or as an input."),
-    ("128 + n", "Ended by signal n."),
-];
 
 /// An error: what failed, why, and what may fix it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    exit: Exit,
+    kind: ErrorKind,
     what: Words,
     remedy: Option<Remedy>,
     /// The device that it is about, as the user named it.
     device: Option<String>,
-    is_silent: bool,
 }
 
 impl Failure {
     /// A failure without a hint.
-    pub fn new(exit: Exit, what: impl Into<Words>) -> Self {
+    pub fn new(kind: ErrorKind, what: impl Into<Words>) -> Self {
         Self {
-            exit,
+            kind,
             what: what.into(),
             remedy: None,
             device: None,
-            is_silent: false,
         }
     }
 
-    /// A failure or a negative result without a specific exit code.
+    /// A failure or a negative result of no specific kind.
     pub fn other(what: impl Into<Words>) -> Self {
-        Self::new(Exit::No, what)
+        Self::new(ErrorKind::Other, what)
     }
 
     /// Invalid arguments.
     pub fn usage(what: impl Into<Words>) -> Self {
-        Self::new(Exit::Usage, what)
+        Self::new(ErrorKind::Usage, what)
     }
 
     /// The device is missing, in use or not permitted.
     pub fn missing(what: impl Into<Words>) -> Self {
-        Self::new(Exit::Missing, what)
+        Self::new(ErrorKind::Missing, what)
     }
 
     /// The path is not supported here.
     pub fn unsupported(what: impl Into<Words>) -> Self {
-        Self::new(Exit::Unsupported, what)
+        Self::new(ErrorKind::Unsupported, what)
     }
 
     /// Nothing has this name, or nothing is left.
     pub fn not_found(what: impl Into<Words>) -> Self {
-        Self::new(Exit::NotFound, what)
+        Self::new(ErrorKind::NotFound, what)
     }
 
     /// The user ended it.
     pub fn interrupted(what: impl Into<Words>) -> Self {
-        Self::new(Exit::Interrupted, what)
+        Self::new(ErrorKind::Interrupted, what)
     }
 
     /// The measurement does not answer the question.
     pub fn inconclusive(what: impl Into<Words>) -> Self {
-        Self::new(Exit::Invalid, what)
+        Self::new(ErrorKind::Invalid, what)
     }
 
     /// The measurement is not valid.
@@ -152,10 +150,10 @@ impl Failure {
     pub fn io(doing: &str, path: &Path, error: &io::Error) -> Self {
         let what = format!("{doing} {}: {error}", path.display());
         match error.kind() {
-            io::ErrorKind::NotFound => Self::new(Exit::NotFound, what),
-            io::ErrorKind::AlreadyExists => Self::new(Exit::Exists, what),
+            io::ErrorKind::NotFound => Self::new(ErrorKind::NotFound, what),
+            io::ErrorKind::AlreadyExists => Self::new(ErrorKind::Exists, what),
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                Self::new(Exit::Full, what).hint(Remedy::FreeSpace(folder_of(path).to_owned()))
+                Self::new(ErrorKind::Full, what).hint(Remedy::FreeSpace(folder_of(path).to_owned()))
             }
             io::ErrorKind::PermissionDenied => {
                 Self::missing(what).hint(linux::permission_hint(path))
@@ -171,20 +169,17 @@ impl Failure {
         self
     }
 
-    /// The same failure with another exit code.
+    /// The same of another kind.
     #[must_use]
-    pub fn with_exit(mut self, exit: Exit) -> Self {
-        self.exit = exit;
+    pub fn with_kind(mut self, kind: ErrorKind) -> Self {
+        self.kind = kind;
         self
     }
 
     /// Standard output was closed, as by `head` when it has enough, or cannot be written.
     pub fn stdout(error: &io::Error) -> Self {
         match error.kind() {
-            io::ErrorKind::BrokenPipe => Self {
-                is_silent: true,
-                ..Self::new(Exit::Done, "standard output was closed")
-            },
+            io::ErrorKind::BrokenPipe => Self::new(ErrorKind::Closed, "standard output was closed"),
             _ => Self::other(format!("writing to standard output: {error}")),
         }
     }
@@ -219,8 +214,10 @@ impl Failure {
                          write protection or no permission (errno {ENODATA})"
                     )),
                     // The file system that holds an image is full.
-                    ENOSPC | EDQUOT => Self::new(Exit::Full, format!("{doing}: no space left"))
-                        .hint("free space on the file system that holds it: df -h"),
+                    ENOSPC | EDQUOT => {
+                        Self::new(ErrorKind::Full, format!("{doing}: no space left"))
+                            .hint("free space on the file system that holds it: df -h")
+                    }
                     EPERM | EACCES | EROFS => {
                         Self::missing(what).hint("run it as root, on a device that may be changed")
                     }
@@ -271,9 +268,9 @@ impl Failure {
         self
     }
 
-    /// The exit code.
-    pub const fn exit(&self) -> Exit {
-        self.exit
+    /// What sort of an error it is.
+    pub const fn kind(&self) -> ErrorKind {
+        self.kind
     }
 
     /// What failed and why.
@@ -299,7 +296,7 @@ impl Failure {
 
     /// Whether no message is printed.
     pub const fn is_silent(&self) -> bool {
-        self.is_silent
+        matches!(self.kind, ErrorKind::Closed)
     }
 }
 
@@ -346,14 +343,14 @@ impl From<&Failure> for Words {
 
 impl From<linux::Error> for Failure {
     fn from(error: linux::Error) -> Self {
-        let exit = match error.kind() {
-            linux::Kind::Usage => Exit::Usage,
-            linux::Kind::Missing => Exit::Missing,
-            linux::Kind::Unsupported => Exit::Unsupported,
+        let kind = match error.kind() {
+            linux::Kind::Usage => ErrorKind::Usage,
+            linux::Kind::Missing => ErrorKind::Missing,
+            linux::Kind::Unsupported => ErrorKind::Unsupported,
         };
         Self {
             remedy: error.hint(),
-            ..Self::new(exit, error.to_string())
+            ..Self::new(kind, error.to_string())
         }
     }
 }
@@ -361,16 +358,16 @@ impl From<linux::Error> for Failure {
 #[cfg(feature = "drives")]
 impl From<nvme::Error> for Failure {
     fn from(error: nvme::Error) -> Self {
-        let exit = match error {
+        let kind = match error {
             nvme::Error::Unsupported(_)
             | nvme::Error::Namespace { .. }
             | nvme::Error::NoInterrupt
             | nvme::Error::NoQueueLeft
-            | nvme::Error::Memory { .. } => Exit::Unsupported,
-            nvme::Error::Status { .. } => Exit::No,
-            _ => Exit::Missing,
+            | nvme::Error::Memory { .. } => ErrorKind::Unsupported,
+            nvme::Error::Status { .. } => ErrorKind::Other,
+            _ => ErrorKind::Missing,
         };
-        let failure = Self::new(exit, error.to_string());
+        let failure = Self::new(kind, error.to_string());
         match error {
             nvme::Error::NoNamespace { .. } => failure.hint("straightway list"),
             nvme::Error::NoInterrupt => failure.hint(Setting::Mode.to("poll")),
@@ -388,23 +385,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn exit_codes_are_those_that_are_documented() {
-        let codes = [
-            (Exit::Done, 0),
-            (Exit::No, 1),
-            (Exit::Usage, 2),
-            (Exit::Missing, 3),
-            (Exit::Unsupported, 4),
-            (Exit::Invalid, 5),
-            (Exit::Rot, 6),
-            (Exit::Late, 7),
-            (Exit::Full, 8),
-            (Exit::Exists, 9),
-            (Exit::NotFound, 10),
-        ];
-        for (exit, code) in codes {
-            assert_eq!(exit as u8, code);
+    fn a_kind_is_known_by_its_name() {
+        for kind in ErrorKind::ALL {
+            assert_eq!(ErrorKind::named(kind.name()), kind);
         }
+        assert_eq!(ErrorKind::named("a later one"), ErrorKind::Other);
     }
 
     #[test]
@@ -421,14 +406,14 @@ mod tests {
 
     #[test]
     fn errors_of_requests_have_their_codes_and_keep_the_drive_s_status() {
-        let code = |error| Failure::request("reading", error).exit();
-        assert_eq!(code(block::Error::Gone), Exit::Missing);
-        assert_eq!(code(block::Error::OutOfRange), Exit::Usage);
-        assert_eq!(code(block::Error::Unsupported), Exit::Unsupported);
-        assert_eq!(code(block::Error::Os { errno: 19 }), Exit::Missing);
-        assert_eq!(code(block::Error::Os { errno: 5 }), Exit::No);
+        let code = |error| Failure::request("reading", error).kind();
+        assert_eq!(code(block::Error::Gone), ErrorKind::Missing);
+        assert_eq!(code(block::Error::OutOfRange), ErrorKind::Usage);
+        assert_eq!(code(block::Error::Unsupported), ErrorKind::Unsupported);
+        assert_eq!(code(block::Error::Os { errno: 19 }), ErrorKind::Missing);
+        assert_eq!(code(block::Error::Os { errno: 5 }), ErrorKind::Other);
         let failure = Failure::request("reading", block::Error::Nvme { status: 0x281 });
-        assert_eq!(failure.exit(), Exit::No);
+        assert_eq!(failure.kind(), ErrorKind::Other);
         assert!(
             failure
                 .to_string()
@@ -444,10 +429,10 @@ mod tests {
         for errno in [ENOSPC, EDQUOT] {
             let failure = os(errno);
             assert!(failure.to_string().contains("no space"), "{failure}");
-            assert_eq!(failure.exit(), Exit::Full);
+            assert_eq!(failure.kind(), ErrorKind::Full);
         }
         for errno in [EPERM, EACCES, EROFS] {
-            assert_eq!(os(errno).exit(), Exit::Missing);
+            assert_eq!(os(errno).kind(), ErrorKind::Missing);
             assert!(
                 os(errno)
                     .hint_in(&Members)
@@ -468,7 +453,7 @@ mod tests {
     fn a_closed_pipe_is_silent() {
         let failure = Failure::stdout(&io::ErrorKind::BrokenPipe.into());
         assert!(failure.is_silent());
-        assert_eq!(failure.exit(), Exit::Done);
+        assert_eq!(failure.kind(), ErrorKind::Closed);
     }
 
     #[test]
@@ -477,8 +462,8 @@ mod tests {
         let failure = |path| Failure::io("opening", Path::new(path), &error);
         let device = failure("/dev/nvme0n1");
         assert_eq!(
-            (device.exit(), device.remedy()),
-            (Exit::Missing, Some(&"run it as root".into()))
+            (device.kind(), device.remedy()),
+            (ErrorKind::Missing, Some(&"run it as root".into()))
         );
         assert_eq!(
             failure("d/x").remedy(),
@@ -489,12 +474,12 @@ mod tests {
     #[test]
     fn full_taken_and_missing_files_are_told_apart() {
         let exit =
-            |kind: io::ErrorKind| Failure::io("opening", Path::new("x"), &kind.into()).exit();
-        assert_eq!(exit(io::ErrorKind::StorageFull), Exit::Full);
-        assert_eq!(exit(io::ErrorKind::AlreadyExists), Exit::Exists);
-        assert_eq!(exit(io::ErrorKind::NotFound), Exit::NotFound);
+            |kind: io::ErrorKind| Failure::io("opening", Path::new("x"), &kind.into()).kind();
+        assert_eq!(exit(io::ErrorKind::StorageFull), ErrorKind::Full);
+        assert_eq!(exit(io::ErrorKind::AlreadyExists), ErrorKind::Exists);
+        assert_eq!(exit(io::ErrorKind::NotFound), ErrorKind::NotFound);
         let failure = Failure::request("writing", block::Error::Os { errno: 28 });
-        assert_eq!(failure.exit(), Exit::Full);
+        assert_eq!(failure.kind(), ErrorKind::Full);
         assert!(failure.hint_in(&Members).unwrap().contains("file system"));
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The volume's errors, in the words and the exit codes of the command.
 
-use crate::failure::{Exit, Failure};
+use crate::failure::{ErrorKind, Failure};
 use remedy::{Part, Setting, Words, words};
 use std::fmt;
 use volume::Error;
@@ -40,15 +40,15 @@ pub fn failed(doing: impl fmt::Display, error: Error) -> Failure {
             remedy::Device,
             " reports what can be repaired"
         ]),
-        Error::Rot { .. } => Failure::new(Exit::Rot, what),
+        Error::Rot { .. } => Failure::new(ErrorKind::Rot, what),
         Error::NotFound => {
-            Failure::new(Exit::NotFound, what).hint(words!["straightway ls ", remedy::Device])
+            Failure::new(ErrorKind::NotFound, what).hint(words!["straightway ls ", remedy::Device])
         }
-        Error::Exists => Failure::new(Exit::Exists, what)
+        Error::Exists => Failure::new(ErrorKind::Exists, what)
             .hint("another name, or straightway rm removes that file"),
-        Error::NoSpace | Error::MapFull => Failure::new(Exit::Full, what)
+        Error::NoSpace | Error::MapFull => Failure::new(ErrorKind::Full, what)
             .hint("remove files with straightway rm, or use a larger device"),
-        Error::TableFull => Failure::new(Exit::Full, what).hint(words![
+        Error::TableFull => Failure::new(ErrorKind::Full, what).hint(words![
             "another name, straightway rm, or straightway format with more ",
             Part::Option(Setting::Slots)
         ]),

@@ -86,7 +86,7 @@ impl OutputFolder {
 mod tests {
     use super::super::scratch::Folder;
     use super::*;
-    use crate::failure::Exit;
+    use crate::failure::ErrorKind;
     use std::fs;
 
     #[test]
@@ -104,10 +104,10 @@ mod tests {
         again.save(&Roots::system(), "a", "ours 2").unwrap();
         fs::write(path.join("b"), "theirs").unwrap();
         let failure = check(false).unwrap_err();
-        assert_eq!(failure.exit(), Exit::Exists, "{failure}");
+        assert_eq!(failure.kind(), ErrorKind::Exists, "{failure}");
         // So is a file that appears after the check.
         let late = again.save(&Roots::system(), "b", "ours").unwrap_err();
-        assert_eq!(late.exit(), Exit::Exists, "{late}");
+        assert_eq!(late.kind(), ErrorKind::Exists, "{late}");
         assert_eq!(fs::read_to_string(path.join("a")).unwrap(), "ours 2");
         assert_eq!(fs::read_to_string(path.join("b")).unwrap(), "theirs");
         check(true)
@@ -116,7 +116,7 @@ mod tests {
             .unwrap();
         assert_eq!(fs::read_to_string(path.join("b")).unwrap(), "ours");
         let within = OutputFolder::check(&Roots::system(), &path.join("a"), &names, true, &is_own);
-        assert_eq!(within.unwrap_err().exit(), Exit::Usage);
+        assert_eq!(within.unwrap_err().kind(), ErrorKind::Usage);
         assert_eq!(fs::read_dir(&path).unwrap().count(), 2);
     }
 
@@ -134,7 +134,7 @@ mod tests {
             .unwrap()
             .save(&Roots::system(), "a", "text")
             .unwrap_err();
-        assert_eq!(failure.exit(), Exit::Full);
+        assert_eq!(failure.kind(), ErrorKind::Full);
         assert!(failure.to_string().contains("No space left"), "{failure}");
         assert_eq!(place.names(), ["a"]);
     }

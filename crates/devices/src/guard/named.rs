@@ -124,7 +124,7 @@ fn check_file(drive: &Drive, path: &Path, given: Option<&str>) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::failure::Exit;
+    use crate::failure::ErrorKind;
 
     #[test]
     fn a_file_is_named_by_its_path_or_its_name() {
@@ -132,7 +132,7 @@ mod tests {
         assert!(check(&drive, Some("/tmp/disk.img")).is_ok());
         assert!(check(&drive, Some("disk.img")).is_ok());
         for given in [None, Some(""), Some("disk"), Some("/tmp")] {
-            assert_eq!(check(&drive, given).unwrap_err().exit(), Exit::Usage);
+            assert_eq!(check(&drive, given).unwrap_err().kind(), ErrorKind::Usage);
         }
     }
 

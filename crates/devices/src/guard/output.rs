@@ -15,7 +15,7 @@ use super::writer::Writer;
 use super::{device_name, is_part_of, unfinished};
 use crate::cancel::Cancel;
 use crate::drive::Drive;
-use crate::failure::{Exit, Failure, Result, folder_of};
+use crate::failure::{ErrorKind, Failure, Result, folder_of};
 use linux::{Claim, Roots};
 use remedy::{Part, Remedy, Setting, Words, words};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
@@ -109,7 +109,7 @@ impl Output {
             }
             if !force {
                 let what = format!("{} exists; nothing was done", path.display());
-                let failure = Failure::new(Exit::Exists, what);
+                let failure = Failure::new(ErrorKind::Exists, what);
                 return Err(failure.hint(words![
                     Remedy::agree(Setting::Force),
                     " to replace it, or name another file"
@@ -141,7 +141,7 @@ impl Output {
             Ok(_) if force => Found::Link,
             Ok(_) => {
                 let what = format!("{} is a dangling link; nothing was done", path.display());
-                return Err(Failure::new(Exit::Exists, what)
+                return Err(Failure::new(ErrorKind::Exists, what)
                     .hint(words![Remedy::agree(Setting::Force), " to replace it"]));
             }
         };
@@ -409,7 +409,7 @@ mod tests {
         std::os::unix::fs::symlink(&file, folder.0.join("link")).unwrap();
         for name in ["notes", "link"] {
             let failure = check(&folder, name, false).unwrap_err();
-            assert_eq!(failure.exit(), Exit::Exists, "{failure}");
+            assert_eq!(failure.kind(), ErrorKind::Exists, "{failure}");
         }
         let mut output = check(&folder, "link", true)
             .unwrap()

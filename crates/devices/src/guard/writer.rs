@@ -245,7 +245,7 @@ mod tests {
             cancel.flag().store(true, Ordering::Relaxed);
             for thread in writing {
                 let failure = thread.join().unwrap().unwrap_err();
-                assert_eq!(failure.exit(), crate::failure::Exit::Interrupted);
+                assert_eq!(failure.kind(), crate::failure::ErrorKind::Interrupted);
             }
         });
         drop((first.0, second.0, reader));

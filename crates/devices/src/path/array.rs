@@ -2,7 +2,7 @@
 //! Opens an array: each member by its own path, with memory that all of them can reach.
 
 use crate::drive::{ArrayDrive, ArrayShape, Drive};
-use crate::failure::{Exit, Failure, Result};
+use crate::failure::{ErrorKind, Failure, Result};
 use crate::guard::Grant;
 use crate::path::memory::Memory;
 use crate::path::{LARGEST_BLOCK_BYTES, OpenOptions, Opened, PathChoice};
@@ -172,7 +172,7 @@ pub fn open_members(
             Ok(opened) => OpenMember(opened),
             // As a drive that was unplugged: a target that does not answer.
             Err(failure)
-                if array.shape == ArrayShape::Mirror && failure.exit() == Exit::Missing =>
+                if array.shape == ArrayShape::Mirror && failure.kind() == ErrorKind::Missing =>
             {
                 let name = &member.name;
                 context.say(format_args!("warning: {name} is missing: {failure}"));

@@ -650,8 +650,8 @@ fn or_kernel(
     };
     let kernel_has_it = resolved.controller.driver.as_deref() == Some("nvme");
     let is_about_the_path = matches!(
-        failure.exit(),
-        crate::failure::Exit::Missing | crate::failure::Exit::Unsupported
+        failure.kind(),
+        crate::failure::ErrorKind::Missing | crate::failure::ErrorKind::Unsupported
     );
     if !kernel_has_it || !is_about_the_path || options.mode.is_some() {
         return Err(failure);

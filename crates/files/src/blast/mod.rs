@@ -13,7 +13,7 @@ use ::blast::{
     Table, TwoHit, bits_text, e_value_text, name, queries,
 };
 use database::Database;
-use devices::failure::{Exit, Failure, Result};
+use devices::failure::{ErrorKind, Failure, Result};
 use devices::transfer::IoOptions;
 use devices::{Context, SCHEMA_VERSION};
 use remedy::{Remedy, Setting, words};
@@ -389,7 +389,7 @@ impl SearchSettings {
         take: &mut (dyn FnMut(&[u8]) -> Result<()> + Send),
     ) -> Result<()> {
         let Some(length_bytes) = place.size(name)? else {
-            return Err(Failure::new(Exit::NotFound, format!("{} has no file `{}`", self.device, shown(name)))
+            return Err(Failure::new(ErrorKind::NotFound, format!("{} has no file `{}`", self.device, shown(name)))
                 .hint("a database is DATABASE.nin, .nsq and .nhr; makeblastdb -dbtype nucl makes them, straightway put stores them"));
         };
         let bar = context.bytes_bar(Some(length_bytes));

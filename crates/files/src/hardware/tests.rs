@@ -5,23 +5,23 @@ use std::sync::{Arc, Mutex};
 
 #[test]
 fn an_error_has_the_software_s_exit_status() {
-    let exit = |status| failed("x", Error::Status(status, 0)).exit();
-    assert_eq!(exit(Status::NOT_FOUND), Exit::NotFound);
-    assert_eq!(exit(Status::EXISTS), Exit::Exists);
-    assert_eq!(exit(Status::TABLE_FULL), Exit::Full);
-    assert_eq!(exit(Status::NOT_A_VOLUME), Exit::Missing);
-    assert_eq!(exit(Status::NEWER_VERSION), Exit::Unsupported);
-    assert_eq!(exit(Status(7)), Exit::No);
-    assert_eq!(failed("x", Error::NoFront(0)).exit(), Exit::Missing);
+    let exit = |status| failed("x", Error::Status(status, 0)).kind();
+    assert_eq!(exit(Status::NOT_FOUND), ErrorKind::NotFound);
+    assert_eq!(exit(Status::EXISTS), ErrorKind::Exists);
+    assert_eq!(exit(Status::TABLE_FULL), ErrorKind::Full);
+    assert_eq!(exit(Status::NOT_A_VOLUME), ErrorKind::Missing);
+    assert_eq!(exit(Status::NEWER_VERSION), ErrorKind::Unsupported);
+    assert_eq!(exit(Status(7)), ErrorKind::Other);
+    assert_eq!(failed("x", Error::NoFront(0)).kind(), ErrorKind::Missing);
 }
 
 #[test]
 fn what_is_not_a_board_has_its_exit_status() {
-    let exit = |path| connect(Path::new(path)).err().map(|failure| failure.exit());
-    assert_eq!(exit(""), Some(Exit::Usage));
-    assert_eq!(exit("/nonexistent/socket"), Some(Exit::Missing));
-    assert_eq!(exit("/dev/null"), Some(Exit::Usage));
-    assert_eq!(exit("/"), Some(Exit::Unsupported));
+    let exit = |path| connect(Path::new(path)).err().map(|failure| failure.kind());
+    assert_eq!(exit(""), Some(ErrorKind::Usage));
+    assert_eq!(exit("/nonexistent/socket"), Some(ErrorKind::Missing));
+    assert_eq!(exit("/dev/null"), Some(ErrorKind::Usage));
+    assert_eq!(exit("/"), Some(ErrorKind::Unsupported));
 }
 
 /// A board with one file, whose drive changes a byte of what is read.
@@ -140,7 +140,7 @@ fn a_put_that_is_verified_finds_a_wrong_byte_and_removes_the_file() {
     for (at, chunk) in [(0, 0), (65_535, 0), (65_536, 65_536), (150_000, 131_072)] {
         let (result, left, _) = verified(Some(at));
         let failure = result.unwrap_err();
-        assert_eq!(failure.exit(), Exit::Rot);
+        assert_eq!(failure.kind(), ErrorKind::Rot);
         let said = failure.to_string();
         assert!(
             said.contains(&format!("the 64 KiB at byte {chunk} differ")),

@@ -8,7 +8,7 @@ use super::segments::{MissingReason, MissingSegments, Numbered, StoredNames, tag
 use super::targets::Targets;
 use crate::format_failed;
 use devices::Context;
-use devices::failure::{Exit, Failure, Result};
+use devices::failure::{ErrorKind, Failure, Result};
 use files::shown;
 use formats::FormatError;
 use formats::mcap::{Definitions, MAGIC, Rebuild};
@@ -183,7 +183,7 @@ impl ExportSettings {
         let rebuilt = rebuild.finish().map_err(format_failed)?;
         if is_inside && rebuilt.messages + rebuilt.attachments + rebuilt.metadata == 0 {
             return Err(Failure::new(
-                Exit::Late,
+                ErrorKind::Late,
                 format!(
                     "nothing shows what the messages of `{}` are: the recording has no channel for them, as segments before it had",
                     shown(name)

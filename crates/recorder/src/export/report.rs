@@ -5,7 +5,7 @@ use super::packets::PacketsExported;
 use super::recording::Recording;
 use super::segments::{MissingReason, MissingSegments};
 use devices::SCHEMA_VERSION;
-use devices::failure::Exit;
+use devices::failure::ErrorKind;
 use files::shown;
 use formats::mcap::Rebuilt;
 use remedy::Wording;
@@ -117,8 +117,8 @@ impl RawGap {
 }
 
 impl Exported {
-    /// The exit status: whether what was exported is damaged, or lacks something that the recording had.
-    pub fn exit(&self) -> Exit {
+    /// Whether what was exported is damaged, or lacks something that the recording had.
+    pub fn flaw(&self) -> Option<ErrorKind> {
         let mcap = self.mcap.as_ref();
         let differs = self
             .sigmf
@@ -126,11 +126,11 @@ impl Exported {
             .is_some_and(|sigmf| sigmf.differs_from_digest);
         let is_lost = |missing: &MissingSegments| missing.reason == MissingReason::NotStored;
         if differs || mcap.is_some_and(Rebuilt::has_damage) {
-            Exit::Rot
+            Some(ErrorKind::Rot)
         } else if mcap.is_some_and(Rebuilt::has_loss) || self.missing_segments.iter().any(is_lost) {
-            Exit::Late
+            Some(ErrorKind::Late)
         } else {
-            Exit::Done
+            None
         }
     }
 

@@ -7,7 +7,7 @@ use crate::recording::Recorded;
 use crate::report::{Counted, RecordedFile, buckets};
 use devices::SCHEMA_VERSION;
 use devices::drive::Drive;
-use devices::failure::{Exit, Failure, Result};
+use devices::failure::{ErrorKind, Failure, Result};
 use files::shown;
 use remedy::{Remedy, Setting};
 use stream::Error as StreamError;
@@ -31,13 +31,14 @@ impl Settings {
     pub(super) fn failure(&self, name: &str, error: StreamError) -> Failure {
         let doing = format!("recording `{}`", shown(name));
         crate::failure(&doing, error).unwrap_or_else(|error| match error {
-            StreamError::Overrun { .. } => Failure::new(Exit::Late, format!("{doing}: {error}"))
-                .hint(Remedy::one_of([
+            StreamError::Overrun { .. } => {
+                Failure::new(ErrorKind::Late, format!("{doing}: {error}")).hint(Remedy::one_of([
                     Remedy::More(Setting::Buffers),
                     Remedy::from("larger ones"),
                     Remedy::Less(Setting::Rate),
                     Setting::Policy.to("drop"),
-                ])),
+                ]))
+            }
             error => Failure::usage(format!("{doing}: {error}")),
         })
     }

@@ -10,7 +10,7 @@ use crate::segments::tag::Tag;
 use crate::segments::template::Template;
 use block::Buffer;
 use devices::Progress;
-use devices::failure::{Exit, Failure, Result};
+use devices::failure::{ErrorKind, Failure, Result};
 use files::turns::pass;
 use files::{AnyVolume, Mounted, failed, now_ns, shown};
 use formats::Format;
@@ -118,7 +118,7 @@ fn no_number(last: &str) -> Failure {
         "no segment can follow `{}`: its number is the last one",
         shown(last)
     );
-    Failure::new(Exit::Exists, what)
+    Failure::new(ErrorKind::Exists, what)
 }
 
 /// The files of a recording.

@@ -5,7 +5,7 @@
 //! TLS handshake, before it learns anything of the export.
 
 use crate::address::Socket;
-use devices::failure::{Exit, Failure, Result};
+use devices::failure::{ErrorKind, Failure, Result};
 use remedy::{Setting, Value, words};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -30,9 +30,9 @@ impl Certificates {
         let wrong = |path: &Path, why: &dyn Display| {
             let what = format!("reading {}: {why}", path.display());
             let exit = if path.exists() {
-                Exit::Usage
+                ErrorKind::Usage
             } else {
-                Exit::NotFound
+                ErrorKind::NotFound
             };
             Failure::new(exit, what).hint(words![
                 Setting::Tls.to(Value::choice("FOLDER")),

@@ -8,7 +8,7 @@ use crate::Context;
 use crate::verbs::put::Report;
 use devices::Bar;
 use devices::drive::Drive;
-use devices::failure::{Exit, Failure, Result};
+use devices::failure::{ErrorKind, Failure, Result};
 use devices::guard::Outlet;
 use files::{Access, Store, route, shown};
 use live::READ_BYTES;
@@ -68,7 +68,8 @@ impl Get {
             let ended = *ended.get_or_insert_with(Instant::now);
             match self.copy_rest(context, name, sink, &mut copied, &bar) {
                 Ok(()) => break,
-                Err(failure) if failure.exit() == Exit::Missing && ended.elapsed() < HANDOVER => {}
+                Err(failure)
+                    if failure.kind() == ErrorKind::Missing && ended.elapsed() < HANDOVER => {}
                 Err(failure) => return Err(failure),
             }
             pause(context)?;

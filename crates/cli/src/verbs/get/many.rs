@@ -6,9 +6,10 @@
 use super::Get;
 use super::live::no_checksums;
 use crate::Context;
+use crate::exit::Exit;
 use crate::verbs::put::{ManyReport, Report, Reported};
 use devices::Bar;
-use devices::failure::{Exit, Failure, Result};
+use devices::failure::{ErrorKind, Failure, Result};
 use devices::guard::{Outlet, Output, refuse_address};
 use files::listing::{FileEntry, leave_out_unfinished};
 use files::route;
@@ -95,17 +96,17 @@ impl Get {
                 some(left_out.iter().map(String::as_str))
             );
             if files.is_empty() {
-                return Err(
-                    Failure::new(Exit::NotFound, format!("{what}; nothing was fetched")).hint(
-                        words![
-                            "straightway get ",
-                            remedy::Device,
-                            " NAME fetches what is committed of one file, ",
-                            Setting::Follow,
-                            " the rest too"
-                        ],
-                    ),
-                );
+                return Err(Failure::new(
+                    ErrorKind::NotFound,
+                    format!("{what}; nothing was fetched"),
+                )
+                .hint(words![
+                    "straightway get ",
+                    remedy::Device,
+                    " NAME fetches what is committed of one file, ",
+                    Setting::Follow,
+                    " the rest too"
+                ]));
             }
             context.say(format_args!("{what}: left out"));
         }
@@ -209,8 +210,8 @@ impl Get {
 /// Whether no other file would be fetched either: the user ended the command, the device is missing, or there is no space.
 pub(super) fn ends_all(failure: &Failure) -> bool {
     matches!(
-        failure.exit(),
-        Exit::Interrupted | Exit::Missing | Exit::Full
+        failure.kind(),
+        ErrorKind::Interrupted | ErrorKind::Missing | ErrorKind::Full
     )
 }
 

@@ -4,8 +4,9 @@
 use super::Get;
 use super::many::ends_all;
 use crate::Context;
+use crate::exit::Exit;
 use crate::verbs::put::{ManyReport, Reported};
-use devices::failure::{Exit, Failure, Result};
+use devices::failure::{Failure, Result};
 use devices::guard::{Outlet, Output, output_of, refuse_to_mix};
 use files::archive::{RECORD_BYTES, padded};
 use files::listing::FileEntry;

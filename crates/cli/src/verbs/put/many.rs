@@ -7,9 +7,10 @@
 use super::small::Batch;
 use super::{Put, Reported, unfinished_name};
 use crate::Context;
+use crate::exit::Exit;
 use devices::SCHEMA_VERSION;
 use devices::drive::Drive;
-use devices::failure::{Exit, Failure, Result};
+use devices::failure::{ErrorKind, Failure, Result};
 use files::listing::Listing;
 use files::names::check_name;
 use files::source::Source;
@@ -123,7 +124,7 @@ impl ManyReport {
         // Of several reasons, data that are lost.
         let lost = failed
             .iter()
-            .position(|(_, failure)| failure.exit() == Exit::Rot);
+            .position(|(_, failure)| failure.kind() == ErrorKind::Rot);
         let (_, first) = failed.into_iter().nth(lost.unwrap_or(0))?;
         Some(first.and(format_args!(
             "{} of {} files are {done}, whole; {not_done}: {}",
@@ -150,7 +151,7 @@ pub(super) fn unlike(name: &str, is_bytes: u64, wanted_bytes: u64) -> Failure {
         "`{}` has {is_bytes} bytes on the volume and is to have {wanted_bytes}: an interrupted put left it, or the file has changed",
         shown(name)
     );
-    Failure::new(Exit::Exists, what).hint("--force replaces it")
+    Failure::new(ErrorKind::Exists, what).hint("--force replaces it")
 }
 
 impl Put {
@@ -240,7 +241,7 @@ impl Put {
                     "{} exist already; nothing was stored",
                     some(old.into_iter())
                 );
-                return Err(Failure::new(Exit::Exists, what)
+                return Err(Failure::new(ErrorKind::Exists, what)
                     .hint("--force to replace them, or --skip-existing to store the others"));
             }
             _ => tree.files.keys().map(String::as_str).collect(),
