@@ -15,6 +15,7 @@ OF_OTHERS = {
     "crates/linux/src/vfio/cdev.rs": "docker",
     "crates/measure/src/fio.rs": "fio",
     "crates/serve/src/nbd/no_tls.rs": "cargo",
+    "crates/serve/src/no_ublk.rs": "cargo",
 }
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
 # A comment, a raw string, a string and a character, in this order: what begins first hides the others.
