@@ -150,7 +150,7 @@ test-fast:
 	@tools/test rust $(ONLY)
 
 soak:
-	@tools/setup base tests
+	@tools/setup base tests sources
 	cargo run --release --locked -p straightway-volume --example soak -- $(STATES) $(SEED)
 	@tools/setup rtl
 	build/venv/bin/python rtl/sata_soak.py $(or $(LIVES),1000) $(SEED)
@@ -158,6 +158,8 @@ soak:
 	    cargo run --release --locked -p straightway-map --example map -- storm $(or $(STORM),600s); \
 	else echo "SKIPPED: map storm serves the faults of system calls; run as root"; fi
 	tools/tsan
+	tools/sanitizers
+	tools/fuzz
 
 test-rtl:
 	@tools/setup base tests rtl
