@@ -154,7 +154,11 @@ module sata_command
   assign word_wanted_o = (is_pio & (state_q == SWait) & ~complete) | (transfer_q & read_q & (words_q != '0));
   assign came          = word_valid_i & transfer_q & read_q & (words_q != '0);
   assign fifo_push     = (came & fifo_room) | pad;
-  assign room_o        = level_q < ($bits(level_q))'(ReadDepth - Slack);
+  // A cycle late, in which one of the `Slack` words comes: the link's next state depends on it.
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) room_o <= 1'b1;
+    else         room_o <= level_q < ($bits(level_q))'(ReadDepth - Slack);
+  end
 
   prim_fifo_ram #(.Width(32 + $bits(beat_t)), .Depth(ReadDepth)) u_read (
     .clk_i, .rst_ni, .valid_i(fifo_push), .ready_o(fifo_room), .data_i({transfer_tag_q, is_last, pad ? 32'd0 : word_i}),

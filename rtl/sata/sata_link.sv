@@ -135,6 +135,7 @@ module sata_link
 
   // --- The state belongs to the last word sent; with the word received now it determines the next -----------
   logic last_sent_q, held_q, good, good_q, bad_q, going, sends, one_shot;
+  logic to_sof, in_escapable;
   logic [31:0] sum, sum_q, word_q;  // `sum` is the CRC of the words before `word_q`
 
   assign good = held_q & (sum == word_q) & ~bad_q & ~rx_refuse_i;
@@ -192,6 +193,10 @@ module sata_link
     if (align && one_shot) state_d = state_q;
     if (!up_i) state_d = LIdle;
   end
+
+  // What leaves this module, and what begins with a frame, is said of the primitive and not of `state_d`: it would wait for all of that.
+  assign to_sof       = (state_q == LSendRdy) & (prim == PRrdy) & ~align & up_i;
+  assign in_escapable = (state_q == LSof) | (state_q == LData) | (state_q == LWait);
 
   // --- Sending ----------------------------------------------------------------------------------------------
   logic take, send_crc, filler, same;
@@ -279,7 +284,7 @@ module sata_link
   logic start, rx_word, framed;
   logic [31:0] checked;
 
-  assign start   = ((state_d == LSof) & ~align) | rx_start_o;
+  assign start   = to_sof | rx_start_o;
   assign rx_word = (state_q == LRcv) & word_seen;
   assign framed  = (state_q == LSof) | (state_q == LData) | (state_q == LCrc) | (state_q == LRcv);
   assign checked = (state_q == LRcv) ? word_q : tx_data_i;
@@ -300,7 +305,9 @@ module sata_link
   // --- Sent frames -------------------------------------------------------------------------------------------
   logic sending_q;
   assign sending_q = (state_q == LSof) | (state_q == LData) | (state_q == LCrc) | (state_q == LEof) | (state_q == LWait);
-  assign tx_end_o  = sending_q & ((state_d == LIdle) | (state_d == LEscape));
+  // To LIdle or LEscape. Neither is put off by an ALIGN.
+  assign tx_end_o  = sending_q & (~up_i | ((prim == PSync) & (state_q != LEof)) | (escape_i & in_escapable) |
+                                  (((prim == PRok) | (prim == PRerr)) & (state_q == LWait)));
   always_comb begin
     tx_sent_o = SentCut;
     if (up_i && (state_q == LWait)) begin
@@ -310,10 +317,10 @@ module sata_link
   end
 
   // --- Received frames: a word is passed on when the next one shows that it is not the CRC ------------------------
-  assign rx_start_o = (state_q == LRcvRdy) & (state_d == LRcv);
+  assign rx_start_o = (state_q == LRcvRdy) & (prim == PSof) & ~is_align & up_i;
   assign rx_valid_o = rx_word & held_q;
   assign rx_data_o  = word_q;
-  assign rx_end_o   = ((state_q == LRcv) & (state_d != LRcv) & (state_d != LJudge)) | (state_q == LJudge);
+  assign rx_end_o   = ((state_q == LRcv) & (~up_i | (prim == PWtrm) | (prim == PSync) | (escape_i & (prim != PEof)))) | (state_q == LJudge);
   assign rx_good_o  = (state_q == LJudge) & good_q & up_i;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
@@ -324,7 +331,7 @@ module sata_link
       bad_q       <= 1'b0;
     end else begin
       state_q <= state_d;
-      if (state_d == LSof)        last_sent_q <= 1'b0;
+      if (to_sof)                 last_sent_q <= 1'b0;
       else if (take && tx_last_i) last_sent_q <= 1'b1;
       if (rx_start_o) begin
         held_q <= 1'b0;
