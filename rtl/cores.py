@@ -40,7 +40,8 @@ def files(name):
         for fileset in core["filesets"].values():
             for dependency in fileset.get("depend", []):
                 visit(dependency)
-            ordered.extend(folder / file for file in fileset["files"])
+            # Constraints have a type of their own.
+            ordered.extend(folder / file for file in fileset["files"] if isinstance(file, str))
 
     visit(f"straightway:rtl:{name}")
     return ordered

@@ -90,8 +90,8 @@ module block_cdc
   // --- Levels: the host's cancel, the device's geometry ----------------------------------------
   (* ASYNC_REG = "TRUE" *) logic cancel_meta_q, cancel_dev_q;  // the device's clock
   (* ASYNC_REG = "TRUE" *) logic echo_meta_q, echo_q;           // the host's clock: what the device has seen
-  (* ASYNC_REG = "TRUE" *) logic ready_meta_q, ready_q;
-  logic cancel_q, req_open, req_ready, dev_ready, settled;
+  (* ASYNC_REG = "TRUE" *) logic ready_meta_q, ready_sync_q;
+  logic ready_q, cancel_q, req_open, req_ready, dev_ready, settled;
 
   assign host_o.cancel   = cancel_dev_q;
   assign req_open        = host_i.cancel | (~cancel_q & ~echo_q);
@@ -106,17 +106,17 @@ module block_cdc
 
   always_ff @(posedge host_clk_i or negedge host_rst_ni) begin
     if (!host_rst_ni) begin
-      cancel_q                <= 1'b0;
-      {echo_q, echo_meta_q}   <= '0;
-      {ready_q, ready_meta_q} <= '0;
+      cancel_q                              <= 1'b0;
+      {echo_q, echo_meta_q}                 <= '0;
+      {ready_q, ready_sync_q, ready_meta_q} <= '0;
     end else begin
-      cancel_q                <= host_i.cancel | (cancel_q & ~echo_q);  // until the device has seen it
-      {echo_q, echo_meta_q}   <= {echo_meta_q, cancel_dev_q};
-      {ready_q, ready_meta_q} <= {ready_meta_q, geometry_i.ready};
+      cancel_q                              <= host_i.cancel | (cancel_q & ~echo_q);  // until the device has seen it
+      {echo_q, echo_meta_q}                 <= {echo_meta_q, cancel_dev_q};
+      {ready_q, ready_sync_q, ready_meta_q} <= {ready_sync_q, ready_meta_q, geometry_i.ready};
     end
   end
 
-  assign dev_ready = ready_q & ready_meta_q;
+  assign dev_ready = ready_q & ready_sync_q;
 
   logic ready;
   block_ready u_ready (

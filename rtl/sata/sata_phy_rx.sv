@@ -40,7 +40,8 @@ module sata_phy_rx
 
   // --- Decoded -----------------------------------------------------------------------------------------------------
   decoded_t symbol;
-  logic positive_q, positive_d, k, bad, is_align, idle_meta_q, idle_q;
+  (* ASYNC_REG = "TRUE" *) logic idle_meta_q, idle_q;
+  logic positive_q, positive_d, k, bad, is_align;
   logic [31:0] data;
 
   always_comb begin
