@@ -18,7 +18,7 @@ LIBRARY ?= $(dir $(COMMAND))
 VERSION = $(shell sed -n '0,/^version = /s/^version = "\(.*\)"/\1/p' Cargo.toml)
 MAJOR = $(firstword $(subst ., ,$(VERSION)))
 
-.PHONY: help demo test test-all test-fast test-rtl test-arm64 test-iommufd soak figures reproduce check build link-c setup install install-c fio-engine wheel wheel-arm64 packages packages-arm64 static static-arm64 source
+.PHONY: help demo test test-all test-fast test-rtl sim-hwfs test-arm64 test-iommufd soak figures reproduce check build link-c setup install install-c fio-engine wheel wheel-arm64 packages packages-arm64 static static-arm64 source
 
 help:
 	@echo "make demo       set up, then compare every path to an emulated NVMe drive (out/demo/)"
@@ -26,6 +26,7 @@ help:
 	@echo "make test-all   the same with every kernel, machine and width for every test (make test deals them over four commits)"
 	@echo "make test-fast  the tests that need no virtual machine (ONLY=crates/volume for one crate, or a part of a test's name)"
 	@echo "make test-rtl   the hardware's tests and proofs"
+	@echo "make sim-hwfs   serve a volume through the simulated file system core, as hwfs:SOCKET (DISK=disk.img SOCKET=front.sock)"
 	@echo "make test-arm64 whole files of the lab's tests on 64-bit Arm (make test has a part of them)"
 	@echo "make test-iommufd the tests of VFIO on a kernel whose VFIO has no groups, which this builds first (ten minutes of one processor)"
 	@echo "make soak       the crash search over 10 million states (STATES=n SEED=n), then 1,000 lives of a SATA drive (LIVES=), then ten minutes of maps amid failures (STORM=600s), then ThreadSanitizer"
@@ -164,6 +165,11 @@ soak:
 test-rtl:
 	@tools/setup base tests rtl
 	@tools/test rtl proofs
+
+# The simulated file system core on hwfs:SOCKET, until it is interrupted.
+sim-hwfs:
+	@tools/setup base rtl
+	@build/venv/bin/python rtl/sim_hwfs.py $(or $(DISK),disk.img) $(or $(SOCKET),front.sock)
 
 # In emulated machines with an SMMUv3 and without, on Debian's two kernels for arm64.
 test-arm64:

@@ -3,6 +3,7 @@
 
 import functools
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -76,3 +77,19 @@ def lint(top, core, parameters):
         kept.keep(note, wanted)
         return ""
     return done.stdout or f"verilator ended with {done.returncode}"
+
+
+def main():
+    """`cores.py NAME` prints a core's files in the order in which a tool must read them, `cores.py --environment` what the shell needs to
+    find the Verilator of build/venv."""
+    wanted = sys.argv[1] if len(sys.argv) == 2 else ""
+    if wanted == "--environment":
+        print(*(f"export {name}={shlex.quote(environment()[name])}" for name in ("VERILATOR_ROOT", "PATH")), sep="\n")
+    elif f"straightway:rtl:{wanted}" in cores():
+        print(*(os.path.relpath(file) for file in files(wanted)), sep="\n")
+    else:
+        sys.exit(f"usage: cores.py NAME\nNAME is one of {' '.join(sorted(name.rsplit(':', 1)[1] for name in cores()))}")
+
+
+if __name__ == "__main__":
+    main()

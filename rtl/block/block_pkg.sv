@@ -5,6 +5,9 @@
 // An interface consists of four ports: `host_t` and the write data go from the host to the device,
 // `dev_t` and the read data from the device to the host. The data's width is each module's parameter.
 package block_pkg;
+  // Of the interface: docs/rtl-interfaces.md, "Versions", says what each one changed. A host or a device that is not changed with it may compare.
+  localparam int unsigned Version    = 1;
+
   localparam int unsigned TagWidth   = 5;
   localparam int unsigned LbaWidth   = 48;
   localparam int unsigned CountWidth = 24;

@@ -18,10 +18,11 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import hwfs_script as hw  # noqa: E402
-from hwfs_script import benches, cores  # noqa: E402
+from hwfs_script import cores  # noqa: E402
 from test_hwfs import volume_with  # noqa: E402
 
 sys.path.insert(0, str(cores.RTL))
+import sim_hwfs  # noqa: E402
 import sizes  # noqa: E402
 
 SEED = int(os.environ.get("STRAIGHTWAY_SEED", "0") or 0) or int.from_bytes(os.urandom(3), "big") + 1
@@ -35,8 +36,7 @@ OKAY, SLVERR = 0, 2
 
 
 def build():
-    return benches.build("hwfs_axi", "hwfs_axi_sim", "hwfs_axi/hwfs_axi_bench.cpp",
-                             {"BlockSizeLog2": 9, "TimeoutCycles": 20000}, core="hwfs_axi_sim", level="-O0")
+    return sim_hwfs.build("-O0")
 
 
 class Front:
