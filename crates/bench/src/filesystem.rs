@@ -4,7 +4,7 @@
 
 use super::Bench;
 use devices::cancel::Cancel;
-use devices::failure::{Failure, Result};
+use devices::error::{Error, Result};
 use devices::path::borrow::mount_folder;
 use devices::path::kernel::Nodes;
 use linux::Roots;
@@ -34,7 +34,7 @@ impl Mounted {
     /// Mounts the file system in a folder that no other user can enter.
     pub(super) fn mount(nodes: &Nodes) -> Result<Self> {
         let folder = mount_folder(&Roots::system(), std::process::id());
-        let failed = |doing, error: std::io::Error| Failure::io(doing, &folder, &error);
+        let failed = |doing, error: std::io::Error| Error::io(doing, &folder, &error);
         let made = fs::DirBuilder::new()
             .recursive(true)
             .mode(0o700)
@@ -64,7 +64,7 @@ impl Mounted {
     fn end(&mut self) -> Result<()> {
         if std::mem::take(&mut self.is_mounted) {
             let done = unmount(&self.folder, UnmountFlags::empty());
-            done.map_err(|error| Failure::io("unmounting", &self.folder, &error.into()))?;
+            done.map_err(|error| Error::io("unmounting", &self.folder, &error.into()))?;
             let _ = fs::remove_dir(&self.folder);
         }
         Ok(())
@@ -108,17 +108,17 @@ fn make(block: &Path, len_bytes: u64) -> Result<()> {
         .arg(format!("{}k", len_bytes >> 10));
     let package = words!["e2fsprogs; or exclude ext4 with ", Setting::Paths];
     let output = command.output();
-    let output = output.map_err(|error| Failure::tool("mkfs.ext4", package, &error))?;
+    let output = output.map_err(|error| Error::tool("mkfs.ext4", package, &error))?;
     if output.status.success() {
         Ok(())
     } else {
         let said = String::from_utf8_lossy(&output.stderr);
-        Err(Failure::other(format!("mkfs.ext4: {}", said.trim())).hint("dmesg"))
+        Err(Error::other(format!("mkfs.ext4: {}", said.trim())).hint("dmesg"))
     }
 }
 
 fn write_file(path: &Path, len_bytes: u64, seed: u64, cancel: &Cancel) -> Result<()> {
-    let failed = |error: std::io::Error| Failure::io("writing", path, &error);
+    let failed = |error: std::io::Error| Error::io("writing", path, &error);
     let mut file = File::create(path).map_err(failed)?;
     rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, len_bytes)
         .map_err(|error| failed(error.into()))?;
@@ -134,20 +134,20 @@ fn write_raw(bench: &Bench, nodes: &Nodes, seed: u64, cancel: &Cancel) -> Result
     let mut spare = Some(bench.memory.allocate(CHUNK_BYTES)?);
     let written = each_chunk(bench.plan.span_bytes, seed, cancel, |offset, chunk| {
         let Some(mut buffer) = spare.take() else {
-            return Err(Failure::missing("the buffer was lost"));
+            return Err(Error::missing("the buffer was lost"));
         };
         buffer.copy_from_slice(chunk);
         let lba = (bench.plan.raw_offset_bytes + offset) >> shift;
         let done = block::blocking::write(&mut device, lba, buffer, false);
         spare = Some(done.buffer);
         done.result
-            .map_err(|error| Failure::request("writing the drive", error))
+            .map_err(|error| Error::request("writing the drive", error))
     });
     if let Some(buffer) = spare {
         let _ = bench.memory.give_back(buffer);
     }
     written?;
-    block::blocking::flush(&mut device).map_err(|error| Failure::request("flushing", error))
+    block::blocking::flush(&mut device).map_err(|error| Error::request("flushing", error))
 }
 
 /// Calls `action` with each MiB of random data and its offset; lengths are whole MiB.
@@ -162,7 +162,7 @@ fn each_chunk(
     random.fill(&mut chunk);
     for offset in (0..len_bytes).step_by(CHUNK_BYTES) {
         if cancel.is_set() {
-            return Err(Failure::interrupted(
+            return Err(Error::interrupted(
                 "interrupted while the drive was being prepared",
             ));
         }

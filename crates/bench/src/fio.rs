@@ -2,7 +2,7 @@
 //! Runs fio on the same cell as our closed loop.
 
 use super::Bench;
-use devices::failure::{Failure, Result};
+use devices::error::{Error, Result};
 use measure::fio::{Job, parse};
 use measure::{Access, Operation, Pattern};
 use paths::Kind;
@@ -46,7 +46,7 @@ pub fn engine(bench: &Bench, kind: &Kind) -> std::result::Result<&'static str, S
 /// fio is not installed.
 pub fn version() -> Result<String> {
     let output = Command::new("fio").arg("--version").output();
-    let output = output.map_err(|error| Failure::tool("fio", "fio; or omit --fio", &error))?;
+    let output = output.map_err(|error| Error::tool("fio", "fio; or omit --fio", &error))?;
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
@@ -103,15 +103,15 @@ pub fn run(bench: &Bench, cell: &FioCell) -> Result<Job> {
         command.arg("--end_fsync=1");
     }
     let output = command.output();
-    let output = output.map_err(|error| Failure::tool("fio", "fio", &error))?;
+    let output = output.map_err(|error| Error::tool("fio", "fio", &error))?;
     let text = String::from_utf8_lossy(&output.stdout);
     let said = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {
-        return Err(Failure::other(format!("fio failed: {}", said.trim())).hint("dmesg"));
+        return Err(Error::other(format!("fio failed: {}", said.trim())).hint("dmesg"));
     }
     let parsed = parse(&text);
-    let (_, jobs) = parsed.map_err(|error| Failure::other(format!("fio's result: {error}")))?;
+    let (_, jobs) = parsed.map_err(|error| Error::other(format!("fio's result: {error}")))?;
     jobs.into_iter()
         .find(|job| job.access.operation == cell.access.operation)
-        .ok_or_else(|| Failure::other("fio did nothing"))
+        .ok_or_else(|| Error::other("fio did nothing"))
 }

@@ -3,7 +3,7 @@
 //! drive, and allocates space when a hole is written.
 
 use devices::drive::Drive;
-use devices::failure::{Failure, Result};
+use devices::error::{Error, Result};
 use rustix::fs::{SeekFrom, seek};
 use std::fs::File;
 
@@ -15,7 +15,7 @@ pub fn refuse(drive: &Drive, span_bytes: u64) -> Result<()> {
     let Drive::File(path) = drive else {
         return Ok(());
     };
-    let file = File::open(path).map_err(|error| Failure::io("opening", path, &error))?;
+    let file = File::open(path).map_err(|error| Error::io("opening", path, &error))?;
     // A file system without this information reports the end of the file as the first hole.
     let Ok(hole) = seek(&file, SeekFrom::Hole(0)) else {
         return Ok(());
@@ -24,7 +24,7 @@ pub fn refuse(drive: &Drive, span_bytes: u64) -> Result<()> {
         return Ok(());
     }
     let name = path.display();
-    Err(Failure::usage(format!(
+    Err(Error::usage(format!(
         "{name} has a hole at byte {hole}: the file system would answer instead of the drive; nothing was measured"
     ))
     .hint(format!(

@@ -5,7 +5,7 @@ use super::Bench;
 use super::OrMissing;
 use super::filesystem::Mounted;
 use devices::drive::Drive;
-use devices::failure::Failure;
+use devices::error::Error;
 use devices::path::held::Ends;
 use devices::path::kernel::Nodes;
 use devices::path::straight::{self, Needs};
@@ -29,7 +29,7 @@ impl BenchHost {
         }
     }
 
-    fn take_controller(&self) -> Result<(), Failure> {
+    fn take_controller(&self) -> Result<(), Error> {
         let needs = Needs {
             buffer_bytes: self.bench.buffer_bytes,
             queues: self.bench.plan.threads,
@@ -42,14 +42,14 @@ impl BenchHost {
             }
             Drive::Model(model) => straight::open_model(model, needs)?,
             Drive::Coprocessor(_) => {
-                return Err(Failure::unsupported("the coprocessor owns the controller"));
+                return Err(Error::unsupported("the coprocessor owns the controller"));
             }
             Drive::Disk(_)
             | Drive::File(_)
             | Drive::Ram(_)
             | Drive::Array(_)
             | Drive::Remote(_) => {
-                return Err(Failure::unsupported("the device is not an NVMe drive")
+                return Err(Error::unsupported("the device is not an NVMe drive")
                     .hint("name an NVMe drive, or model:SIZE"));
             }
         };
@@ -85,7 +85,7 @@ impl BenchHost {
     }
 
     /// Limits what the drive's power states delay a command by. Memory, which is measured beside a drive, has none.
-    fn limit(&self, group: Group, limit_us: u32) -> Result<(), Failure> {
+    fn limit(&self, group: Group, limit_us: u32) -> Result<(), Error> {
         let bench = &self.bench;
         let (name, handle) = (group.name(), bench.handle.borrow());
         let limit = match (group, bench.drive(), handle.as_ref()) {
@@ -169,7 +169,7 @@ impl Host for BenchHost {
             handle.close().or_missing()?;
         }
         match &self.bench.tolerance {
-            Some(tolerance) => Ok(tolerance.put_back().map_err(Failure::from).or_missing()?),
+            Some(tolerance) => Ok(tolerance.put_back().map_err(Error::from).or_missing()?),
             None => Ok(()),
         }
     }

@@ -23,7 +23,7 @@ pub use host::{BenchHost, drop_caches};
 
 use ::paths::Kind;
 use devices::drive::Drive;
-use devices::failure::{Failure, Result};
+use devices::error::{Error, Result};
 use devices::guard::Grant;
 use devices::path::borrow::Loan;
 use devices::path::handle::ControllerHandle;
@@ -151,9 +151,7 @@ impl Bench {
     fn resolved(&self) -> Result<&Resolved> {
         match self.drive() {
             Drive::Nvme(resolved) => Ok(resolved),
-            _ => Err(Failure::unsupported(
-                "this drive is not known to the kernel",
-            )),
+            _ => Err(Error::unsupported("this drive is not known to the kernel")),
         }
     }
 
@@ -173,7 +171,7 @@ impl Bench {
     fn ext4_file(&self) -> Result<PathBuf> {
         let mounted = self.mounted.borrow();
         let file = mounted.as_ref().map(filesystem::Mounted::file);
-        file.ok_or_else(|| Failure::missing("the file system is not mounted"))
+        file.ok_or_else(|| Error::missing("the file system is not mounted"))
     }
 }
 
@@ -213,8 +211,8 @@ pub fn paths(bench: &Rc<Bench>, kinds: &[&'static Kind]) -> Vec<Box<dyn Path>> {
 }
 
 /// The error of a path that cannot be measured here.
-pub fn failed(missing: Missing) -> Failure {
-    Failure::unsupported(missing.reason).hint(missing.hint)
+pub fn failed(missing: Missing) -> Error {
+    Error::unsupported(missing.reason).hint(missing.hint)
 }
 
 /// A failure as a path that cannot be measured here.
@@ -226,7 +224,7 @@ pub trait OrMissing<T> {
     fn or_missing(self) -> std::result::Result<T, Missing>;
 }
 
-fn missing(failure: Failure) -> Missing {
+fn missing(failure: Error) -> Missing {
     let remedy = failure.remedy().cloned();
     Missing::new(failure, remedy.unwrap_or_else(|| "see the reason".into()))
 }

@@ -5,7 +5,7 @@ use super::OrMissing;
 use super::{Bench, counters, stretch};
 use block::{Buffer, Device, Geometry};
 use devices::drive::Drive;
-use devices::failure::{Failure, Result};
+use devices::error::{Error, Result};
 use devices::path::memory::Memory;
 use devices::path::{self, Opened, chario, coprocessor, gathered, kernel, straight};
 use linux::SyncFile;
@@ -48,12 +48,12 @@ impl BenchPath {
                 let handle = bench.handle.borrow();
                 let handle = handle
                     .as_ref()
-                    .ok_or_else(|| Failure::missing("the controller is not open"))?;
+                    .ok_or_else(|| Error::missing("the controller is not open"))?;
                 path::open_queue(handle.as_ref(), bench.nsid, kind)
             }
             Carrier::Coprocessor => {
                 let window = bench.window.as_ref().ok_or_else(|| {
-                    Failure::missing("no coprocessor was named").hint(words![
+                    Error::missing("no coprocessor was named").hint(words![
                         Setting::Coprocessor.to(Value::choice("FILE")),
                         ", its window"
                     ])
@@ -80,7 +80,7 @@ impl BenchPath {
                     (Group::Ext4, _) => bench.claim(&bench.ext4_file()?)?,
                     (Group::Plain, Drive::File(file)) => bench.claim(file)?,
                     (Group::Plain, _) => {
-                        return Err(Failure::unsupported("the device is not a file")
+                        return Err(Error::unsupported("the device is not a file")
                             .hint("file:PATH, or the file's path"));
                     }
                     _ => bench.claim(bench.nodes()?.for_kind(kind)?)?,
@@ -214,7 +214,7 @@ impl Path for BenchPath {
                         address.as_deref(),
                         self.polls(),
                     )),
-                    None => Err(Failure::missing("the controller is not open")),
+                    None => Err(Error::missing("the controller is not open")),
                 }
             }
             Group::Coprocessor => Ok(Counters::uncounted(

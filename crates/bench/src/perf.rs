@@ -5,7 +5,7 @@
 //! the start of the sampling is known, not guessed by waiting.
 
 use super::OrMissing;
-use devices::failure::{Failure, Result};
+use devices::error::{Error, Result};
 use linux::Roots;
 use measure::Missing;
 use measure::profile::run::Sampler;
@@ -32,23 +32,23 @@ impl Perf {
     /// perf is missing or not permitted.
     pub fn new(roots: &Roots, frequency: u32) -> Result<Self> {
         let version = Command::new("perf").arg("version").output();
-        version.map_err(|error| Failure::tool("perf", "linux-perf", &error))?;
+        version.map_err(|error| Error::tool("perf", "linux-perf", &error))?;
         let file = roots.proc.join("sys/kernel/perf_event_paranoid");
         let level = fs::read_to_string(&file).map_err(|error| {
-            Failure::unsupported(format!("this kernel has no perf events: {error}"))
+            Error::unsupported(format!("this kernel has no perf events: {error}"))
                 .hint("a kernel with CONFIG_PERF_EVENTS")
         })?;
         let level: i32 = level.trim().parse().unwrap_or(0);
         let is_root = rustix::process::geteuid().is_root();
         if level > -1 && !is_root {
-            return Err(Failure::missing(format!(
+            return Err(Error::missing(format!(
                 "the whole machine may not be sampled: {} is {level}",
                 file.display()
             ))
             .hint("run it as root, or: sysctl kernel.perf_event_paranoid=-1"));
         }
         let folder = std::env::temp_dir().join(format!("straightway-perf-{}", std::process::id()));
-        let failed = |error: std::io::Error| Failure::io("making", &folder, &error);
+        let failed = |error: std::io::Error| Error::io("making", &folder, &error);
         fs::create_dir(&folder).map_err(failed)?;
         let this = Self {
             folder: folder.clone(),
@@ -67,11 +67,11 @@ impl Perf {
         let (control, answer) = (self.folder.join("control"), self.folder.join("answer"));
         let control_option = format!("fifo:{},{}", control.display(), answer.display());
         let errors = File::create(self.folder.join("errors"));
-        let errors = errors.map_err(|error| Failure::io("making", &self.folder, &error))?;
+        let errors = errors.map_err(|error| Error::io("making", &self.folder, &error))?;
         // Opened for reading and writing, so that neither side waits for the other to open.
         let both = |path: &PathBuf| {
             let opened = OpenOptions::new().read(true).write(true).open(path);
-            opened.map_err(|error| Failure::io("opening", path, &error))
+            opened.map_err(|error| Error::io("opening", path, &error))
         };
         let (mut to, mut from) = (both(&control)?, both(&answer)?);
         let child = Command::new("perf")
@@ -90,10 +90,10 @@ impl Perf {
             .stdout(Stdio::null())
             .stderr(errors)
             .spawn();
-        let child = child.map_err(|error| Failure::tool("perf", "linux-perf", &error));
+        let child = child.map_err(|error| Error::tool("perf", "linux-perf", &error));
         self.child = Some(child?);
         to.write_all(b"enable\n")
-            .map_err(|error| Failure::io("writing", &control, &error))?;
+            .map_err(|error| Error::io("writing", &control, &error))?;
         self.answered(&mut from)
     }
 
@@ -108,12 +108,12 @@ impl Perf {
         loop {
             let mut fds = [PollFd::new(from, PollFlags::IN)];
             let ready = poll(&mut fds, Some(&slice));
-            if ready.map_err(|error| Failure::io("waiting for", &self.folder, &error.into()))? > 0 {
+            if ready.map_err(|error| Error::io("waiting for", &self.folder, &error.into()))? > 0 {
                 let mut text = [0; 64];
                 let read = from.read(&mut text);
                 return read
                     .map(|_| ())
-                    .map_err(|error| Failure::io("reading", &self.folder, &error));
+                    .map_err(|error| Error::io("reading", &self.folder, &error));
             }
             let ended = self.child.as_mut().map(Child::try_wait);
             if !matches!(ended, Some(Ok(None))) {
@@ -122,11 +122,11 @@ impl Perf {
         }
     }
 
-    fn refused(&self) -> Failure {
+    fn refused(&self) -> Error {
         let said = fs::read_to_string(self.folder.join("errors")).unwrap_or_default();
         let first = said.lines().find(|line| !line.trim().is_empty());
         let first = first.unwrap_or("no message").trim();
-        Failure::unsupported(format!("perf record ended immediately: {first}"))
+        Error::unsupported(format!("perf record ended immediately: {first}"))
             .hint("run it as root; perf record -a sleep 1 shows all messages")
     }
 
@@ -137,11 +137,11 @@ impl Perf {
             .arg(self.folder.join("data"))
             .stdin(Stdio::null())
             .output();
-        let output = output.map_err(|error| Failure::io("running", &self.folder, &error))?;
+        let output = output.map_err(|error| Error::io("running", &self.folder, &error))?;
         if !output.status.success() {
             let said = String::from_utf8_lossy(&output.stderr);
             let said = said.lines().next().unwrap_or("no message").to_owned();
-            return Err(Failure::unsupported(format!("perf script: {said}")));
+            return Err(Error::unsupported(format!("perf script: {said}")));
         }
         Ok(parse(&String::from_utf8_lossy(&output.stdout)))
     }

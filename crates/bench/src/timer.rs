@@ -5,7 +5,7 @@
 //! `/dev/chario-events`, on the same counter, or into the same timer.
 
 use super::OrMissing;
-use devices::failure::{Failure, Result};
+use devices::error::{Error, Result};
 use events::{Device, Lane, Names, Node, Recorder, Ring, Simulation, Window, application};
 use linux::{ClockSource, Roots, TscClock};
 use measure::Missing;
@@ -75,7 +75,7 @@ impl Timer {
         };
         if self.node.is_none() {
             let node = Node::open(path).map_err(|error| {
-                Failure::io("opening", path, &error).hint(
+                Error::io("opening", path, &error).hint(
                     "load CharIO with room for events: insmod kernel/chario/chario.ko events=65536",
                 )
             })?;
@@ -85,7 +85,7 @@ impl Timer {
     }
 
     fn lanes(&mut self) -> Result<Vec<Lane>> {
-        let failed = |error: io::Error| Failure::other(format!("the profiling timer: {error}"));
+        let failed = |error: io::Error| Error::other(format!("the profiling timer: {error}"));
         if let Some(error) = self.failed.take() {
             return Err(failed(error));
         }
@@ -105,7 +105,7 @@ impl Timer {
 fn counter() -> Result<Box<dyn Recorder>> {
     // Elsewhere the architecture defines one time for all processors.
     if cfg!(target_arch = "x86_64") && TscClock::new().source() == ClockSource::Kernel {
-        return Err(Failure::unsupported(
+        return Err(Error::unsupported(
             "the processor's counter is not the same on all processors, or stops",
         )
         .hint(words![
@@ -117,14 +117,14 @@ fn counter() -> Result<Box<dyn Recorder>> {
         ]));
     }
     let ring = Ring::anonymous("straightway", CAPACITY)
-        .map_err(|error| Failure::missing(format!("memory for {CAPACITY} events: {error}")))?;
+        .map_err(|error| Error::missing(format!("memory for {CAPACITY} events: {error}")))?;
     Ok(Box::new(ring))
 }
 
 /// The timer behind a UIO device, a file or a simulation's socket.
 fn device(path: &Path) -> Result<Box<dyn Recorder>> {
     let failed = |error: &io::Error| {
-        Failure::io("opening the profiling timer", path, error).hint(
+        Error::io("opening the profiling timer", path, error).hint(
             "name a UIO device of rtl/timer, or leave the name out for the processor's counter",
         )
     };
@@ -150,7 +150,7 @@ fn refuse_other_timer(roots: &Roots) -> Result<()> {
     let file = roots.sys.join("module/chario/parameters/timer");
     let text = fs::read_to_string(&file).unwrap_or_default();
     match text.trim() {
-        "" | "0" => Err(Failure::missing("CharIO does not stamp into the profiling timer")
+        "" | "0" => Err(Error::missing("CharIO does not stamp into the profiling timer")
             .hint("load it with the timer's physical address: insmod kernel/chario/chario.ko timer=ADDRESS")),
         _ => Ok(()),
     }
@@ -208,10 +208,9 @@ impl Probe for Timer {
 pub fn names(file: Option<&Path>) -> Result<Names> {
     let mut names = Names::default();
     if let Some(file) = file {
-        let text =
-            fs::read_to_string(file).map_err(|error| Failure::io("reading", file, &error))?;
+        let text = fs::read_to_string(file).map_err(|error| Error::io("reading", file, &error))?;
         names.add(&text).map_err(|line| {
-            Failure::usage(format!("{}:{line}: not a tag and its name", file.display()))
+            Error::usage(format!("{}:{line}: not a tag and its name", file.display()))
                 .hint("one line for each: 0x10 frame begins")
         })?;
     }

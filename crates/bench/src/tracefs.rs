@@ -5,7 +5,7 @@
 //! the end, which disables all its events.
 
 use super::OrMissing;
-use devices::failure::{Failure, Result};
+use devices::error::{Error, Result};
 use linux::Roots;
 use measure::Missing;
 use measure::trace::events::{Whose, parse};
@@ -59,11 +59,11 @@ impl Tracefs {
                     "no permission to read the kernel's events in {}",
                     root.display()
                 );
-                return Err(Failure::missing(what).hint("run it as root"));
+                return Err(Error::missing(what).hint("run it as root"));
             }
         }
         if !root.join("events").exists() {
-            return Err(Failure::missing(format!(
+            return Err(Error::missing(format!(
                 "the kernel's events are not available: {} is empty",
                 root.display()
             ))
@@ -99,7 +99,7 @@ impl Tracefs {
             let folder = self.instance.join("events").join(event);
             if !folder.exists() {
                 return Err(
-                    Failure::unsupported(format!("this kernel has no event {event}"))
+                    Error::unsupported(format!("this kernel has no event {event}"))
                         .hint("a kernel with CONFIG_FTRACE_SYSCALLS and the nvme driver's events"),
                 );
             }
@@ -131,8 +131,8 @@ impl Tracefs {
     }
 }
 
-fn failed(doing: &str, path: &Path, error: &std::io::Error) -> Failure {
-    Failure::io(doing, path, error).hint("run it as root, on a kernel with tracefs")
+fn failed(doing: &str, path: &Path, error: &std::io::Error) -> Error {
+    Error::io(doing, path, error).hint("run it as root, on a kernel with tracefs")
 }
 
 impl Probe for Tracefs {
@@ -174,7 +174,7 @@ impl Drop for Tracefs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use devices::failure::ErrorKind;
+    use devices::error::ErrorKind;
 
     fn whose() -> Whose {
         Whose {

@@ -4,7 +4,7 @@
 use crate::examples;
 use crate::verbs::{self, Verb};
 use clap::{Arg, Command, CommandFactory, Parser};
-use devices::failure::Failure;
+use devices::error::Error;
 use std::ffi::OsString;
 
 const AFTER_HELP: &str = "\
@@ -144,13 +144,13 @@ fn flow(text: &str) -> String {
     paragraphs.collect::<Vec<_>>().join("\n\n")
 }
 
-/// Converts the parser's error to a `Failure`.
-pub fn failure(error: &clap::Error) -> Failure {
+/// Converts the parser's error to a `Error`.
+pub fn failure(error: &clap::Error) -> Error {
     let text = error.render().to_string();
     let mut parts = text.split("\n\n");
     let line = |part: &str| part.split_whitespace().collect::<Vec<_>>().join(" ");
     let what = line(parts.next().unwrap_or_default());
-    let failure = Failure::usage(what.strip_prefix("error: ").unwrap_or(&what));
+    let failure = Error::usage(what.strip_prefix("error: ").unwrap_or(&what));
     let tip = parts.map(line).find_map(|part| {
         let tip = part.strip_prefix("tip: ")?;
         Some(tip.to_owned())

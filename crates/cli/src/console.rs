@@ -3,7 +3,7 @@
 
 use crate::exit::Exit;
 use crate::remedies::CommandLine;
-use devices::failure::{Failure, Result};
+use devices::error::{Error, Result};
 use devices::guard::standard_output;
 use devices::progress::{Listener, Meter, Shape};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -53,7 +53,7 @@ impl Console {
             return Ok(());
         }
         let written = standard_output().and_then(|mut output| output.write_all(text.as_bytes()));
-        written.map_err(|error| Failure::stdout(&error))
+        written.map_err(|error| Error::stdout(&error))
     }
 
     /// Reports an outcome on standard output; with `--quiet` only the exit status reports it.
@@ -70,7 +70,7 @@ impl Console {
     /// Standard output was closed.
     pub fn json(&self, value: &impl Serialize) -> Result<()> {
         let text = serde_json::to_string_pretty(value)
-            .map_err(|error| Failure::other(format!("making JSON: {error}")))?;
+            .map_err(|error| Error::other(format!("making JSON: {error}")))?;
         self.print(&format!("{text}\n"))
     }
 
@@ -91,7 +91,7 @@ impl Console {
     }
 
     /// Prints the error of a command that failed.
-    pub fn fail(&self, failure: &Failure) {
+    pub fn fail(&self, failure: &Error) {
         if failure.is_silent() {
             return;
         }

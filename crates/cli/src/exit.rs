@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The command's exit statuses.
 
-use devices::failure::ErrorKind;
+use devices::error::ErrorKind;
 
 /// The command's exit statuses. They are only added: scripts rely on them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

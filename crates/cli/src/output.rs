@@ -6,7 +6,7 @@
 
 use crate::Context;
 use clap::Args;
-use devices::failure::{ErrorKind, Failure, Result};
+use devices::error::{Error, ErrorKind, Result};
 use devices::guard::OutputFolder;
 use linux::Roots;
 use measure::Report;
@@ -46,7 +46,7 @@ impl Saving {
     pub fn make_folder(&self) -> Result<()> {
         match &self.output {
             Some(path) => {
-                std::fs::create_dir_all(path).map_err(|error| Failure::io("making", path, &error))
+                std::fs::create_dir_all(path).map_err(|error| Error::io("making", path, &error))
             }
             None => Ok(()),
         }
@@ -99,7 +99,7 @@ impl Saving {
         files: &[(&str, String)],
     ) -> Result<()> {
         let failed =
-            |error: &dyn std::fmt::Display| Failure::other(format!("making the report: {error}"));
+            |error: &dyn std::fmt::Display| Error::other(format!("making the report: {error}"));
         let json = serde_json::to_string_pretty(run).map_err(|error| failed(&error))? + "\n";
         let page = run.page();
         let html = page.html().map_err(|error| failed(&error))?;
@@ -126,7 +126,7 @@ impl Saving {
             }
         })?;
         if context.cancel.is_set() {
-            Err(Failure::interrupted(
+            Err(Error::interrupted(
                 "interrupted; the results so far are marked as incomplete, and everything \
                  borrowed was returned",
             ))
@@ -161,7 +161,7 @@ pub fn valid(run: &RunInfo) -> Result<()> {
     if run.valid {
         Ok(())
     } else {
-        Err(Failure::invalid(&run.invalid_reasons))
+        Err(Error::invalid(&run.invalid_reasons))
     }
 }
 
@@ -186,11 +186,10 @@ pub fn is_run(name: &str) -> bool {
 /// The file does not exist, is not such a run, or has a newer version.
 pub fn load(file: &str, kinds: &[&str]) -> Result<serde_json::Value> {
     let path = Path::new(file);
-    let text =
-        std::fs::read_to_string(path).map_err(|error| Failure::io("reading", path, &error))?;
+    let text = std::fs::read_to_string(path).map_err(|error| Error::io("reading", path, &error))?;
     let wrong = |why: String| {
         let of = kinds.join(" or ");
-        Failure::usage(format!("{file}: {why}"))
+        Error::usage(format!("{file}: {why}"))
             .hint(format!("name the JSON that straightway {of} saved"))
     };
     let value: serde_json::Value =
@@ -198,7 +197,7 @@ pub fn load(file: &str, kinds: &[&str]) -> Result<serde_json::Value> {
     let version = value["schema_version"].as_u64();
     let version = version.ok_or_else(|| wrong("it has no schema_version".to_owned()))?;
     if version > u64::from(RUN_SCHEMA_VERSION) {
-        return Err(Failure::usage(format!(
+        return Err(Error::usage(format!(
             "{file} has schema version {version}, and this straightway knows up to {RUN_SCHEMA_VERSION}"
         ))
         .hint("use the version of straightway that wrote it, or a newer one"));

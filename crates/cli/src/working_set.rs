@@ -5,7 +5,7 @@
 //! Text: a line `straightway working set 1`, then for each range its first byte and its length.
 
 use devices::cancel::Cancel;
-use devices::failure::{Failure, Result};
+use devices::error::{Error, Result};
 use devices::guard::Output;
 use std::fmt::Write as _;
 use std::fs;
@@ -24,7 +24,7 @@ pub fn load(path: &Path, size_bytes: u64) -> Result<Vec<Range<u64>>> {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) if error.kind() == io::ErrorKind::InvalidData => return Err(other(path, 1)),
-        Err(error) => return Err(Failure::io("reading", path, &error)),
+        Err(error) => return Err(Error::io("reading", path, &error)),
     };
     let mut lines = text.lines();
     if lines.next() != Some(HEADER) {
@@ -60,8 +60,8 @@ pub fn store(output: Output, ranges: &[Range<u64>], cancel: &Cancel) -> Result<(
     output.finish()
 }
 
-fn other(path: &Path, line: usize) -> Failure {
+fn other(path: &Path, line: usize) -> Error {
     let what = format!("{} is not a working set: line {line}", path.display());
-    Failure::usage(what)
+    Error::usage(what)
         .hint("--working-set FILE: a file that a run of `straightway map` has written")
 }

@@ -5,7 +5,7 @@
 //! itself owns (queues, events, doorbells) is refused always, by the driver.
 
 use crate::drive::Drive;
-use crate::failure::{Failure, Result};
+use crate::error::{Error, Result};
 use crate::path::handle::{ControllerHandle, only_namespace};
 use crate::path::namespace_of;
 use nvme::{Direction, GenericCommand, GenericData};
@@ -115,7 +115,7 @@ impl DriveCommand {
             ]
             .into()
         };
-        Err(Failure::usage(what).hint(hint))
+        Err(Error::usage(what).hint(hint))
     }
 
     /// As the driver has it.
@@ -148,11 +148,11 @@ impl DriveCommand {
             {
                 Ok(())
             }
-            Direction::None => Err(Failure::usage("this command has no data")),
-            Direction::Both => Err(Failure::unsupported(
+            Direction::None => Err(Error::usage("this command has no data")),
+            Direction::Both => Err(Error::unsupported(
                 "data in both directions is not supported",
             )),
-            _ => Err(Failure::usage(format!(
+            _ => Err(Error::usage(format!(
                 "the data of this command has 1 to {most} bytes"
             ))),
         }
@@ -173,9 +173,7 @@ impl DriveCommand {
         let (name, is_harmless) = self.allowed()?;
         if !is_harmless && !may_change {
             let what = format!("the command `{name}` may change the drive or its data");
-            return Err(
-                Failure::usage(what).hint("open the drive to write, with its serial number")
-            );
+            return Err(Error::usage(what).hint("open the drive to write, with its serial number"));
         }
         let command = self.generic();
         self.check_len(&command, bytes.len())?;
@@ -199,7 +197,7 @@ impl DriveCommand {
             CommandQueue::Io => command.io_len(0),
         };
         if handle.name() == "noiommu" && known.is_none() && !bytes.is_empty() {
-            return Err(Failure::unsupported(
+            return Err(Error::unsupported(
                 "without an IOMMU the drive could access any memory, and the length of this command's data is not known",
             )
             .hint("enable the IOMMU; straightway doctor shows how"));

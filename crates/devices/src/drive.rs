@@ -8,7 +8,7 @@ pub use array::{ArrayDrive, ArrayShape};
 pub use remote::RemoteDrive;
 
 use crate::Context;
-use crate::failure::{ErrorKind, Failure, Result};
+use crate::error::{Error, ErrorKind, Result};
 use linux::Roots;
 use linux::disk::Disk;
 use linux::resolve::{Resolved, resolve};
@@ -134,8 +134,8 @@ impl Drive {
 }
 
 /// The error of a verb that needs blocks.
-fn no_blocks(device: &str) -> Failure {
-    Failure::unsupported(format!(
+fn no_blocks(device: &str) -> Error {
+    Error::unsupported(format!(
         "`{device}`: a file system in hardware has files, not blocks; it supports only {}",
         OF_HARDWARE.join(", ")
     ))
@@ -151,7 +151,7 @@ fn has_scheme(name: &str) -> bool {
 }
 
 /// The error for a `name` that is not a drive; it reports what `name` is instead.
-fn not_a_drive(name: &str, error: linux::Error) -> Failure {
+fn not_a_drive(name: &str, error: linux::Error) -> Error {
     const LIST: &str = "straightway list shows the NVMe drives; other block devices, plain files, ram:SIZE and model:SIZE work too";
     let path = Path::new(name);
     let kind = match std::fs::metadata(path) {
@@ -163,20 +163,20 @@ fn not_a_drive(name: &str, error: linux::Error) -> Failure {
         Err(why) if why.kind() == std::io::ErrorKind::NotFound => match Drive::plain_file(name) {
             Some(path) if !name.is_empty() => {
                 let path = path.display();
-                return Failure::missing(format!("there is no file `{path}`")).hint(words![
+                return Error::missing(format!("there is no file `{path}`")).hint(words![
                     format!("straightway format {path} "),
                     Part::Option(Setting::Size),
                     " 1G makes a volume; straightway list shows the drives"
                 ]);
             }
             _ if matches!(error, linux::Error::NotPciNvme { .. }) => {
-                return Failure::missing(format!("there is no device `{name}`")).hint(LIST);
+                return Error::missing(format!("there is no device `{name}`")).hint(LIST);
             }
             _ => return error.into(),
         },
         Err(_) => return error.into(),
     };
-    Failure::missing(format!("`{name}` is {kind}, not a drive or a plain file")).hint(LIST)
+    Error::missing(format!("`{name}` is {kind}, not a drive or a plain file")).hint(LIST)
 }
 
 /// What a special file is.
@@ -204,9 +204,9 @@ fn is_plain_file(error: &linux::Error) -> bool {
 fn parse_size(name: &str, text: &str) -> Result<u64> {
     let size: Size = text
         .parse()
-        .map_err(|why| Failure::usage(format!("`{name}`: {why}")))?;
+        .map_err(|why| Error::usage(format!("`{name}`: {why}")))?;
     match size.0 {
-        0..512 => Err(Failure::usage(format!(
+        0..512 => Err(Error::usage(format!(
             "`{name}`: the size is less than a block"
         ))),
         bytes => Ok(bytes),
@@ -219,10 +219,10 @@ fn window(name: &str, path: &str) -> Result<PathBuf> {
     match std::fs::metadata(&path) {
         Ok(_) => Ok(path),
         Err(error) if path.as_os_str().is_empty() => {
-            Err(Failure::usage(format!("`{name}`: missing path: {error}"))
+            Err(Error::usage(format!("`{name}`: missing path: {error}"))
                 .hint("coprocessor:PATH, the file that is its shared memory"))
         }
-        Err(error) => Err(Failure::io("opening", &path, &error)
+        Err(error) => Err(Error::io("opening", &path, &error)
             .with_kind(ErrorKind::Missing)
             .hint("lab/coprocessor --window PATH starts one in emulation")),
     }
@@ -234,12 +234,12 @@ fn regular_file(path: &str, must_exist: bool) -> Result<PathBuf> {
     match std::fs::metadata(&path) {
         Ok(data) if data.is_file() => Ok(path),
         Ok(_) => Err(
-            Failure::usage(format!("{} is not a regular file", path.display()))
+            Error::usage(format!("{} is not a regular file", path.display()))
                 .hint("name a drive without `file:`"),
         ),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && !must_exist => Ok(path),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            Err(Failure::io("opening", &path, &error)
+            Err(Error::io("opening", &path, &error)
                 .with_kind(ErrorKind::Missing)
                 .hint(words![
                     format!("straightway format {} ", path.display()),
@@ -247,7 +247,7 @@ fn regular_file(path: &str, must_exist: bool) -> Result<PathBuf> {
                     " 1G makes a volume"
                 ]))
         }
-        Err(error) => Err(Failure::io("opening", &path, &error)),
+        Err(error) => Err(Error::io("opening", &path, &error)),
     }
 }
 
@@ -265,7 +265,7 @@ fn parse_pci_id(name: &str, text: &str) -> Result<PciId> {
         })
     });
     id.ok_or_else(|| {
-        Failure::usage(format!("`{name}`: `{text}` is not a vendor and a device"))
+        Error::usage(format!("`{name}`: `{text}` is not a vendor and a device"))
             .hint("two numbers of four hexadecimal digits, as pci=144d:a821")
     })
 }
@@ -282,7 +282,7 @@ fn parse_model(name: &str, words: &str) -> Result<ModelDrive> {
     };
     let time_of = |time: &str| -> Result<Duration> {
         let time: Result<Time, _> = time.parse();
-        let time = time.map_err(|why| Failure::usage(format!("`{name}`: {why}")))?;
+        let time = time.map_err(|why| Error::usage(format!("`{name}`: {why}")))?;
         Ok(time.0)
     };
     for word in words {
@@ -293,10 +293,11 @@ fn parse_model(name: &str, words: &str) -> Result<ModelDrive> {
             #[cfg(feature = "drives")]
             Some(("pci", id)) => drive.pci_id = Some(parse_pci_id(name, id)?),
             _ => {
-                return Err(Failure::usage(format!(
-                    "`{name}`: unknown option `{word}` of a model"
-                ))
-                .hint("model:SIZE[,file=PATH][,latency=TIME][,idle=TIME][,pci=VENDOR:DEVICE]"));
+                return Err(
+                    Error::usage(format!("`{name}`: unknown option `{word}` of a model")).hint(
+                        "model:SIZE[,file=PATH][,latency=TIME][,idle=TIME][,pci=VENDOR:DEVICE]",
+                    ),
+                );
             }
         }
     }

@@ -4,7 +4,7 @@
 
 use crate::Progress;
 use crate::drive::RemoteDrive;
-use crate::failure::{Failure, Result};
+use crate::error::{Error, Result};
 use crate::path::handle::ControllerHandle;
 use crate::path::remote;
 use crate::path::straight::{DEPTH, MAX_TRANSFER_BYTES};
@@ -329,7 +329,7 @@ fn namespace_facts(
     max_transfer_bytes: u64,
     depth: u16,
 ) -> NamespaceFacts {
-    let unusable = found.as_ref().err().map(Failure::to_string);
+    let unusable = found.as_ref().err().map(Error::to_string);
     let info = found.ok();
     let bytes = |get: fn(&NamespaceInfo) -> u64| info.as_ref().map_or(0, get);
     NamespaceFacts {
@@ -538,8 +538,8 @@ pub fn of_remote(device: String, drive: &RemoteDrive) -> Result<Facts> {
 /// # Errors
 /// It cannot be opened or does not answer.
 pub fn of_kernel(device: String, path: &Path, id: PciId) -> Result<Facts> {
-    let file = File::open(path).map_err(|error| Failure::io("opening", path, &error))?;
-    let failed = |error| Failure::request("identifying the controller", error);
+    let file = File::open(path).map_err(|error| Error::io("opening", path, &error))?;
+    let failed = |error| Error::request("identifying the controller", error);
     let page = admin::identify_controller(&file).map_err(failed)?;
     let info = ControllerInfo::parse(&page[..])?;
     let mut facts = identity(device, "kernel", &info);

@@ -9,7 +9,7 @@
 //! | [`transfer`] | moves a range of its data |
 //! | [`command`] | generic commands to it |
 //! | [`facts`] | what it reports about itself |
-//! | [`failure`] | errors |
+//! | [`error`] | errors |
 //! | [`progress`], [`cancel`] | what an operation reports while it goes on, and how it is ended |
 //!
 //! Nothing is changed on a drive unless its serial number was named, and a drive is always returned to its driver.
@@ -30,9 +30,9 @@ pub mod cancel;
 pub mod command;
 mod context;
 pub mod drive;
+pub mod error;
 #[cfg(feature = "drives")]
 pub mod facts;
-pub mod failure;
 pub mod guard;
 pub mod path;
 pub mod progress;
@@ -42,7 +42,7 @@ pub mod transfer;
 
 pub use cancel::Cancel;
 pub use context::Context;
-pub use failure::{ErrorKind, Failure, Result};
+pub use error::{Error, ErrorKind, Result};
 pub use progress::{Bar, Listener, Meter, Progress};
 
 /// The version of the JSON of all reports, except those of measurements, which have their own version.

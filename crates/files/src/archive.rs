@@ -6,7 +6,7 @@
 
 use super::shown;
 use super::source::Source;
-use devices::failure::{Failure, Result};
+use devices::error::{Error, Result};
 use remedy::{Part, Remedy, Setting, words};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -270,7 +270,7 @@ impl<'s> Archive<'s> {
         Ok(())
     }
 
-    fn unreadable(&self, why: impl std::fmt::Display) -> Failure {
+    fn unreadable(&self, why: impl std::fmt::Display) -> Error {
         self.failure(
             why,
             words![
@@ -282,12 +282,12 @@ impl<'s> Archive<'s> {
         )
     }
 
-    fn sparse(&self) -> Failure {
+    fn sparse(&self) -> Error {
         self.failure(SPARSE, "make it without --sparse")
     }
 
-    fn failure(&self, why: impl std::fmt::Display, hint: impl Into<Remedy>) -> Failure {
-        Failure::other(format!("{}: {why}", shown(&self.name()))).hint(hint)
+    fn failure(&self, why: impl std::fmt::Display, hint: impl Into<Remedy>) -> Error {
+        Error::other(format!("{}: {why}", shown(&self.name()))).hint(hint)
     }
 }
 

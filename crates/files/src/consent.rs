@@ -4,7 +4,7 @@
 use crate::{Route, Store, route};
 use devices::Context;
 use devices::drive::{Drive, ModelDrive};
-use devices::failure::{Failure, Result};
+use devices::error::{Error, Result};
 use devices::guard::{Grant, Purpose};
 use remedy::{Remedy, Setting, words};
 use std::fmt::Display;
@@ -56,7 +56,7 @@ impl Consent {
     /// It is read-only.
     pub fn refuse_read_only(&self, store: &Store, doing: &str) -> Result<()> {
         if store.opened.device.geometry().features.read_only && !self.dry_run {
-            Err(Failure::request(doing, block::Error::ReadOnly))
+            Err(Error::request(doing, block::Error::ReadOnly))
         } else {
             Ok(())
         }
@@ -77,8 +77,8 @@ pub fn is_file(drive: &Drive) -> bool {
 }
 
 /// The failure without consent: the drive holds `what`.
-pub fn refusal(drive: &Drive, what: impl Display) -> Failure {
-    Failure::usage(format!("{drive} holds {what}; nothing was done")).hint(words![
+pub fn refusal(drive: &Drive, what: impl Display) -> Error {
+    Error::usage(format!("{drive} holds {what}; nothing was done")).hint(words![
         Remedy::agree(Setting::Force),
         ", if its data may be lost"
     ])

@@ -2,7 +2,7 @@
 //! Whether a plain file has any data.
 
 use devices::cancel::Cancel;
-use devices::failure::{Failure, Result};
+use devices::error::{Error, Result};
 use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
 use std::fs::File;
@@ -20,7 +20,7 @@ const COMPARED_BYTES: usize = 4096;
 /// # Errors
 /// It cannot be read, or the user ended the command.
 pub fn has_data(path: &Path, cancel: &Cancel) -> Result<bool> {
-    let failed = |error: std::io::Error| Failure::io("reading", path, &error);
+    let failed = |error: std::io::Error| Error::io("reading", path, &error);
     let file = File::open(path).map_err(failed)?;
     let mut buffer = vec![0; READ_BYTES];
     let mut end = 0;
@@ -37,7 +37,7 @@ pub fn has_data(path: &Path, cancel: &Cancel) -> Result<bool> {
         let mut at = start;
         while at < end {
             if cancel.is_set() {
-                return Err(Failure::interrupted(format!(
+                return Err(Error::interrupted(format!(
                     "{} was not changed",
                     path.display()
                 )));

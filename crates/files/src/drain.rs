@@ -7,7 +7,7 @@ use crate::flow::{Flow, Sums};
 use crate::{Mounted, shown};
 use devices::Bar;
 use devices::cancel::Cancel;
-use devices::failure::{ErrorKind, Failure, Result};
+use devices::error::{Error, ErrorKind, Result};
 use devices::transfer::Span;
 use devices::transfer::pump::{Finished, Job, Sink, drain as pump};
 use remedy::{Setting, words};
@@ -144,8 +144,8 @@ fn deliver(
 }
 
 /// The failure of a file whose chunk at `offset` does not match its checksum.
-fn rot(name: &str, offset: u64) -> Failure {
-    Failure::new(
+fn rot(name: &str, offset: u64) -> Error {
+    Error::new(
         ErrorKind::Rot,
         format!(
             "`{}` is corrupt: the {} KiB at offset {offset} do not match their checksum",

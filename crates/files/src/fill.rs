@@ -6,7 +6,7 @@ use crate::Mounted;
 use crate::flow::Flow;
 use devices::Bar;
 use devices::cancel::Cancel;
-use devices::failure::Result;
+use devices::error::Result;
 use devices::transfer::pump::{Fill, Job, fill as pump};
 use devices::transfer::{Moved, Span};
 use volume::File;

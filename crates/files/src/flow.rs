@@ -6,7 +6,7 @@
 //! part of the map, memory for checksums) is supplied while other data is in flight.
 
 use crate::{AnyVolume, Mounted, failed};
-use devices::failure::Result as CommandResult;
+use devices::error::Result as CommandResult;
 use devices::path::handle::Recall;
 use devices::transfer::pump::{End, Finished, Piece, State};
 use std::collections::VecDeque;

@@ -9,7 +9,7 @@ use crate::reports::uuid_text;
 use crate::{Store, failed, wipe};
 use devices::cancel::Cancel;
 use devices::drive::{Drive, ModelDrive};
-use devices::failure::{Failure, Result};
+use devices::error::Result;
 use devices::{Context, SCHEMA_VERSION};
 use remedy::{Remedy, Setting, Value, Words, words};
 #[cfg(feature = "reports")]
@@ -151,14 +151,14 @@ impl FormatSettings {
                     Setting::Size,
                     format!(" is {bytes} bytes, less than a block of 512")
                 ];
-                Err(Failure::usage(what).hint(Setting::Size.to(Value::choice("1M or more"))))
+                Err(devices::Error::usage(what).hint(Setting::Size.to(Value::choice("1M or more"))))
             }
             Some(Size(bytes)) if bytes > MOST_BYTES => {
                 let what = words![
                     Setting::Size,
                     format!(" is {bytes} bytes; a volume has at most 8 EiB less a block")
                 ];
-                Err(Failure::usage(what))
+                Err(devices::Error::usage(what))
             }
             _ => Ok(()),
         }
@@ -179,13 +179,13 @@ impl FormatSettings {
             .write(true)
             .create_new(is_new)
             .open(path)
-            .map_err(|error| Failure::io("making", path, &error))?;
+            .map_err(|error| devices::Error::io("making", path, &error))?;
         let made = Made { path, is_new };
         match file.set_len(size.0) {
             Ok(()) => Ok(Some(made)),
             Err(error) => {
                 made.undo();
-                let failure = Failure::io("making", path, &error);
+                let failure = devices::Error::io("making", path, &error);
                 Err(match error.kind() {
                     ErrorKind::FileTooLarge => failure.hint(words![
                         Remedy::Less(Setting::Size),
@@ -201,7 +201,7 @@ impl FormatSettings {
         let drive = Drive::find(&context.roots, &self.device);
         let drive = drive.map_err(|failure| match Drive::plain_file(&self.device) {
             Some(path) if !path.exists() => {
-                Failure::missing(format!("there is no file {}", path.display()))
+                devices::Error::missing(format!("there is no file {}", path.display()))
                     .hint(words![Setting::Size.to(Value::Bytes(1 << 30)), " makes it"])
             }
             _ => failure,
@@ -268,7 +268,7 @@ impl FormatSettings {
         options: &FormatOptions<'_>,
         geometry: &block::Geometry,
         drive: &Drive,
-    ) -> Failure {
+    ) -> devices::Error {
         let size_bytes = geometry.size_bytes();
         let block = geometry.block_size_bytes() as u64;
         let wrong_power = |name: Setting, given: Option<Size>, least: u64, most: u64| {
@@ -277,7 +277,7 @@ impl FormatSettings {
             let is_right = bytes.is_power_of_two() && (least..=most).contains(&bytes);
             (!is_right).then(|| {
                 let range = format!("a power of two from {} to {}", Size(least), Size(most));
-                Failure::usage(words![
+                devices::Error::usage(words![
                     name,
                     format!(" is {bytes} bytes; {drive} was left alone")
                 ])
@@ -290,7 +290,7 @@ impl FormatSettings {
                 Setting::Slots,
                 format!(" is {slots}; {drive} was left alone")
             ];
-            Some(Failure::usage(what).hint(format!("1 to {MOST_SLOTS}")))
+            Some(devices::Error::usage(what).hint(format!("1 to {MOST_SLOTS}")))
         };
         let wrong_size = || {
             let size = self.size.filter(|size| size.0 > size_bytes)?;
@@ -298,7 +298,7 @@ impl FormatSettings {
                 Setting::Size,
                 format!(" is {} bytes, but {drive} has {size_bytes}", size.0)
             ];
-            Some(Failure::usage(what).hint(Remedy::one_of([
+            Some(devices::Error::usage(what).hint(Remedy::one_of([
                 Remedy::Less(Setting::Size),
                 Remedy::from("a larger device"),
             ])))
@@ -317,7 +317,7 @@ impl FormatSettings {
         options: &FormatOptions<'_>,
         geometry: &block::Geometry,
         drive: &Drive,
-    ) -> Option<Failure> {
+    ) -> Option<devices::Error> {
         let bytes = options.volume_bytes.unwrap_or(geometry.size_bytes());
         let fits = |bytes: &u64| {
             let geometry = block::Geometry {
@@ -337,7 +337,7 @@ impl FormatSettings {
             Some(_) => words![", or ", Remedy::Less(Setting::Slots)],
             None => Words::default(),
         };
-        Some(Failure::usage(what).hint(words![
+        Some(devices::Error::usage(what).hint(words![
             format!("{enough} are enough with these options"),
             fewer
         ]))
@@ -378,7 +378,7 @@ impl FormatSettings {
 /// The kernel gives none.
 pub fn random_identity() -> Result<[u8; 16]> {
     let path = Path::new("/dev/urandom");
-    let failed = |error: std::io::Error| Failure::io("reading", path, &error);
+    let failed = |error: std::io::Error| devices::Error::io("reading", path, &error);
     let mut uuid = [0; 16];
     let mut file = File::open(path).map_err(failed)?;
     file.read_exact(&mut uuid).map_err(failed)?;

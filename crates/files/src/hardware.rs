@@ -10,7 +10,7 @@ use crate::{Access, shown};
 use ::hwfs::{Board, Error, Front, Shape, Simulation, Status};
 use devices::Bar;
 use devices::cancel::Cancel;
-use devices::failure::{ErrorKind, Failure, Result};
+use devices::error::{ErrorKind, Result};
 use devices::transfer::{IoOptions, Route};
 use remedy::{Setting, Words, words};
 use std::fmt::Display;
@@ -35,7 +35,7 @@ pub fn path_of(device: &str) -> Option<&Path> {
 /// One of them is given.
 pub fn refuse(options: &[(Words, bool)]) -> Result<()> {
     match options.iter().find(|(_, given)| *given) {
-        Some((option, _)) => Err(Failure::usage(words![
+        Some((option, _)) => Err(devices::Error::usage(words![
             "a file system in hardware does not support ",
             option.clone(),
             "; nothing was done"
@@ -223,7 +223,7 @@ impl Files<'_> {
             (Ok(_), Some(chunk)) => {
                 let offset = chunk as u64 * CHUNK_BYTES;
                 let what = format!("{}: the 64 KiB at byte {offset} differ", doing());
-                Failure::new(ErrorKind::Rot, what)
+                devices::Error::new(ErrorKind::Rot, what)
                     .and("the device does not hold what was written to it")
             }
         };
@@ -293,7 +293,7 @@ struct Moving<'a, T> {
     stop: &'a Stop<'a>,
     sums: Option<&'a mut Chunks>,
     transfers: u64,
-    failure: Option<Failure>,
+    failure: Option<devices::Error>,
 }
 
 impl<'a, T> Moving<'a, T> {
@@ -312,7 +312,7 @@ impl<'a, T> Moving<'a, T> {
         move_all: impl FnOnce(&mut T, &Stop<'_>) -> Result<usize>,
     ) -> io::Result<usize> {
         let moved = if self.stop.cancel.is_set() {
-            Err(Failure::interrupted("interrupted"))
+            Err(devices::Error::interrupted("interrupted"))
         } else {
             move_all(self.end, self.stop)
         };
@@ -348,7 +348,7 @@ impl Read for Moving<'_, Source<'_>> {
         let filled = self.step(|source, stop| {
             let filled = source.fill(data, stop.cancel.flag())?;
             if filled < data.len() && source.len_bytes.is_some() {
-                Err(Failure::other(format!(
+                Err(devices::Error::other(format!(
                     "reading {}: the file became shorter",
                     source.name.display()
                 )))
@@ -389,19 +389,21 @@ impl Write for Moving<'_, Taker<'_>> {
 /// The board at `path`: a UIO device, or a simulation behind a socket.
 fn connect(path: &Path) -> Result<Box<dyn Board>> {
     if path.as_os_str().is_empty() {
-        return Err(Failure::usage("`hwfs:` lacks the path of a board").hint(
-            "hwfs:PATH, a UIO device (/dev/uio0) or the socket of a simulation of rtl/hwfs_axi",
-        ));
+        return Err(
+            devices::Error::usage("`hwfs:` lacks the path of a board").hint(
+                "hwfs:PATH, a UIO device (/dev/uio0) or the socket of a simulation of rtl/hwfs_axi",
+            ),
+        );
     }
     let opening = |error: io::Error| match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
-            Failure::io("connecting to", path, &error)
+            devices::Error::io("connecting to", path, &error)
                 .with_kind(ErrorKind::Missing)
                 .hint(
                     "load uio_pdrv_genirq, or start the simulation of rtl/hwfs_axi on this socket",
                 )
         }
-        _ => Failure::io("connecting to", path, &error),
+        _ => devices::Error::io("connecting to", path, &error),
     };
     let kind = std::fs::metadata(path).map_err(opening)?.file_type();
     if kind.is_socket() {
@@ -409,7 +411,7 @@ fn connect(path: &Path) -> Result<Box<dyn Board>> {
     } else if kind.is_char_device() {
         Ok(Box::new(linux::Uio::open(path)?))
     } else {
-        Err(Failure::unsupported(format!(
+        Err(devices::Error::unsupported(format!(
             "{} is neither a UIO device nor the socket of a simulation of rtl/hwfs_axi",
             path.display()
         )))
@@ -417,29 +419,29 @@ fn connect(path: &Path) -> Result<Box<dyn Board>> {
 }
 
 /// The hardware's error while `doing`, with the exit code of the same error in software.
-fn failed(doing: impl Display, error: Error) -> Failure {
+fn failed(doing: impl Display, error: Error) -> devices::Error {
     let what = format!("{doing}: {error}");
     match error {
         Error::Status(status, _) => match status {
-            Status::NOT_FOUND => Failure::new(ErrorKind::NotFound, what)
+            Status::NOT_FOUND => devices::Error::new(ErrorKind::NotFound, what)
                 .hint(words!["straightway ls ", remedy::Device]),
-            Status::EXISTS => Failure::new(ErrorKind::Exists, what)
+            Status::EXISTS => devices::Error::new(ErrorKind::Exists, what)
                 .hint("another name, or straightway rm removes that file"),
             Status::NO_SPACE | Status::TABLE_FULL | Status::MAP_FULL => {
-                Failure::new(ErrorKind::Full, what).hint("remove files with straightway rm")
+                devices::Error::new(ErrorKind::Full, what).hint("remove files with straightway rm")
             }
-            Status::BAD_NAME => Failure::usage(what),
+            Status::BAD_NAME => devices::Error::usage(what),
             Status::GONE | Status::NOT_A_VOLUME | Status::READ_ONLY | Status::IN_USE => {
-                Failure::missing(what)
+                devices::Error::missing(what)
             }
             Status::NEWER_VERSION | Status::UNSUITABLE | Status::UNSUPPORTED => {
-                Failure::unsupported(what)
+                devices::Error::unsupported(what)
             }
-            _ => Failure::other(what),
+            _ => devices::Error::other(what),
         },
-        Error::NoFront(_) | Error::Busy | Error::OutOfStep(_) => Failure::missing(what),
-        Error::Version(_) => Failure::unsupported(what),
-        Error::Io(_) => Failure::other(what),
+        Error::NoFront(_) | Error::Busy | Error::OutOfStep(_) => devices::Error::missing(what),
+        Error::Version(_) => devices::Error::unsupported(what),
+        Error::Io(_) => devices::Error::other(what),
     }
 }
 

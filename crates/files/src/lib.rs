@@ -65,13 +65,13 @@ pub mod turns;
 pub mod wipe;
 
 pub use checksums::Checksums;
-pub use devices::failure::volume::failed;
+pub use devices::error::volume::failed;
 pub use devices::transfer::Route;
 pub use naming::warn_of_misfit;
 pub use store::{Access, AnyVolume, Mount, Mounted, OPEN_FILES, Store};
 pub use units::shown;
 
-use devices::failure::Result;
+use devices::error::Result;
 use devices::transfer::{IoOptions, Span};
 use remedy::{Setting, Value, words};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -108,8 +108,9 @@ pub fn pace(mounted: &Mounted<'_, '_>, io: &IoOptions) -> Result<Span> {
             Setting::BlockSize,
             format!(" is {bytes} bytes, not a multiple of the device's {block}")
         ];
-        return Err(devices::failure::Failure::usage(what)
-            .hint(Setting::BlockSize.to(Value::Bytes(1 << 20))));
+        return Err(
+            devices::error::Error::usage(what).hint(Setting::BlockSize.to(Value::Bytes(1 << 20)))
+        );
     }
     Ok(Span {
         offset_bytes: 0,

@@ -3,7 +3,7 @@
 
 use super::{AnyVolume, Mounted, findings, shown};
 use devices::SCHEMA_VERSION;
-use devices::failure::{Failure, Result};
+use devices::error::Result;
 use remedy::{Part, Setting, words};
 #[cfg(feature = "reports")]
 use schemars::JsonSchema;
@@ -25,12 +25,12 @@ pub fn refuse_unfinished(entry: &Entry) -> Result<()> {
 }
 
 /// The failure of a file that an interrupted `put` left.
-fn unfinished(name: &str, size_bytes: u64) -> Failure {
+fn unfinished(name: &str, size_bytes: u64) -> devices::Error {
     let what = format!(
         "`{}` is not whole: a put that was killed, or a power cut, left {size_bytes} bytes of it",
         shown(name)
     );
-    Failure::other(what).hint(words![
+    devices::Error::other(what).hint(words![
         "straightway put ",
         Part::Option(Setting::Force),
         " stores it again; get ",

@@ -4,7 +4,7 @@
 use crate::listing::refuse_unfinished;
 use crate::{Access, Mounted, Store, shown};
 use block::Device;
-use devices::failure::{ErrorKind, Failure, Result};
+use devices::error::{Error, ErrorKind, Result};
 use devices::path::memory::Memory;
 use map::{FileDevice, Map, Options, Range};
 use rustix::io::Errno;
@@ -120,12 +120,10 @@ impl Mapping<'_> {
                 };
                 self.serve_device(device, mounted.memory, |map| user(mapped(map)))
             }
-            Err(volume::Error::PastEnd) => {
-                Err(Failure::usage(format!("`{}` is empty", shown(name))))
-            }
+            Err(volume::Error::PastEnd) => Err(Error::usage(format!("`{}` is empty", shown(name)))),
             Err(volume::Error::Unsupported) if is_writable && entry.checksums => {
                 let what = format!("`{}` has checksums, so its data cannot change", shown(name));
-                Err(Failure::usage(what).hint("map it to read, or a file without checksums"))
+                Err(Error::usage(what).hint("map it to read, or a file without checksums"))
             }
             Err(error) => Err(crate::failed(doing(), error)),
         };
@@ -152,7 +150,7 @@ impl Mapping<'_> {
         thread::scope(|scope| {
             let user = scope.spawn(move || user(map));
             let served = server.run().map_err(failed);
-            let panicked = || Failure::other("the thread with the map panicked");
+            let panicked = || Error::other("the thread with the map panicked");
             let used = user.join().map_err(|_| panicked()).and_then(|used| used);
             let (_, buffers) = served?;
             for buffer in buffers {
@@ -178,16 +176,16 @@ pub fn reason(error: block::Error) -> String {
 }
 
 /// The error of a map, as the user reads it.
-pub fn failed(error: map::Error) -> Failure {
+pub fn failed(error: map::Error) -> Error {
     match error {
-            map::Error::Options(_) => Failure::usage(error.to_string()).hint(
+            map::Error::Options(_) => Error::usage(error.to_string()).hint(
                 "pages from 4K to 2M and at most the device's largest transfer, memory for at least four, and a range within the map",
             ),
             map::Error::NotPermitted(refusal) => {
                 let what = format!("the kernel refuses userfaultfd: {refusal}");
-                Failure::unsupported(what).hint(map::refusal_hint(&refusal))
+                Error::unsupported(what).hint(map::refusal_hint(&refusal))
             }
-            map::Error::Exists(_) => Failure::new(ErrorKind::Exists, error.to_string())
+            map::Error::Exists(_) => Error::new(ErrorKind::Exists, error.to_string())
                 .hint("TMPDIR=FOLDER: another folder for the socket"),
             map::Error::Unread {
                 offset_bytes,
@@ -195,8 +193,8 @@ pub fn failed(error: map::Error) -> Failure {
             } => {
                 let exit = if is_rot(error) { ErrorKind::Rot } else { ErrorKind::Other };
                 let reason = reason(error);
-                Failure::new(exit, format!("byte {offset_bytes} could not be read: {reason}"))
+                Error::new(exit, format!("byte {offset_bytes} could not be read: {reason}"))
             }
-            error => Failure::other(error.to_string()),
+            error => Error::other(error.to_string()),
         }
 }

@@ -2,7 +2,7 @@
 //! Names of files: which are valid, and the name of a replacement until it is complete.
 
 use crate::{Mounted, failed, shown};
-use devices::failure::{Failure, Result};
+use devices::error::{Error, Result};
 use volume::{NAME_BYTES, Name};
 
 /// Bytes of a label.
@@ -59,11 +59,11 @@ pub fn check_label(label: &str) -> Result<()> {
     if label.len() > LABEL_BYTES {
         let bytes = label.len();
         let what = format!("the label has {bytes} bytes; at most {LABEL_BYTES} are allowed");
-        return Err(Failure::usage(what));
+        return Err(Error::usage(what));
     }
     if label.chars().any(char::is_control) {
         let what = format!("the label `{}` has a control character", shown(label));
-        Err(Failure::usage(what).hint("a label with letters, digits and spaces"))
+        Err(Error::usage(what).hint("a label with letters, digits and spaces"))
     } else {
         Ok(())
     }

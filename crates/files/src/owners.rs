@@ -13,8 +13,8 @@ use super::wipe::part;
 use super::{Store, shown};
 use devices::cancel::Cancel;
 use devices::drive::Drive;
-use devices::failure::Result;
-use devices::failure::volume::owned_by_another;
+use devices::error::Result;
+use devices::error::volume::owned_by_another;
 use volume::Shape;
 use volume::layout::TABLES;
 

@@ -3,7 +3,7 @@
 
 use super::listing::{FileEntry, Listing};
 use super::{AnyVolume, Mounted, shown};
-use devices::failure::Result;
+use devices::error::Result;
 #[cfg(feature = "reports")]
 use schemars::JsonSchema;
 #[cfg(feature = "serde")]

@@ -3,7 +3,7 @@
 
 use crate::{Mounted, Route, Store, failed, route};
 use devices::drive::Drive;
-use devices::failure::{ErrorKind, Failure, Result};
+use devices::error::{ErrorKind, Result};
 use devices::transfer::IoOptions;
 use devices::{Context, SCHEMA_VERSION};
 #[cfg(feature = "reports")]
@@ -73,7 +73,7 @@ impl ResizeSettings {
         Store::with(context, &self.device, &options, |_| Ok(()))?;
         let file = File::options().write(true).open(path);
         file.and_then(|file| file.set_len(size.0))
-            .map_err(|error| Failure::io("lengthening", path, &error))
+            .map_err(|error| devices::Error::io("lengthening", path, &error))
     }
 
     fn resize(&self, mounted: &Mounted<'_, '_>) -> Result<Resized> {
@@ -90,7 +90,7 @@ impl ResizeSettings {
         };
         if bytes > device_bytes {
             let what = format!("{} has {device_bytes} bytes, not {bytes}", mounted.drive);
-            return Err(Failure::usage(what).hint("a smaller SIZE, or a larger device"));
+            return Err(devices::Error::usage(what).hint("a smaller SIZE, or a larger device"));
         }
         match blocking::run(volume, volume.resize(bytes)) {
             Ok(_) => {}
@@ -101,7 +101,7 @@ impl ResizeSettings {
                     mounted.drive
                 );
                 let hint = format!("straightway resize {} {least}", self.device);
-                return Err(Failure::new(ErrorKind::Full, what).hint(hint));
+                return Err(devices::Error::new(ErrorKind::Full, what).hint(hint));
             }
             Err(error) => return Err(failed(doing(), error)),
         }

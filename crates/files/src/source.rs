@@ -3,7 +3,7 @@
 
 use crate::{ns_of, shown};
 use devices::drive::Drive;
-use devices::failure::{Failure, Result};
+use devices::error::{Error, Result};
 use devices::guard::refuse_source;
 use linux::Roots;
 use remedy::words;
@@ -99,13 +99,13 @@ impl<'a> Source<'a> {
             // A FIFO's writer is waited for as its bytes are, not in open(2), which no signal ends.
             File::options().read(true).custom_flags(NO_WAIT).open(path)
         };
-        let file = opened.map_err(|error| Failure::io("opening", &name, &error))?;
+        let file = opened.map_err(|error| Error::io("opening", &name, &error))?;
         let data = file
             .metadata()
-            .map_err(|error| Failure::io("opening", &name, &error))?;
+            .map_err(|error| Error::io("opening", &name, &error))?;
         if data.is_dir() {
             return Err(
-                Failure::usage(format!("{} is a directory", name.display())).hint(words![
+                Error::usage(format!("{} is a directory", name.display())).hint(words![
                     "put its files one by one, or: tar c DIR | straightway put ",
                     remedy::Device,
                     " - NAME"
@@ -153,7 +153,7 @@ impl<'a> Source<'a> {
             Data::File(file) => file,
             Data::Memory(bytes) => {
                 let read = bytes.read(data);
-                return read.map_err(|error| Failure::io("reading", &self.name, &error));
+                return read.map_err(|error| Error::io("reading", &self.name, &error));
             }
             Data::Member(archive, left) => {
                 let want = data.len().min(usize::try_from(*left).unwrap_or(usize::MAX));
@@ -162,7 +162,7 @@ impl<'a> Source<'a> {
                 return if filled == want {
                     Ok(filled)
                 } else {
-                    Err(Failure::other(format!(
+                    Err(Error::other(format!(
                         "{} ends in the middle of `{}`",
                         archive.name.display(),
                         shown(&self.name.to_string_lossy())
@@ -178,14 +178,14 @@ impl<'a> Source<'a> {
             match file.read(rest) {
                 // Ctrl-C ends the producer of a pipe too, and closes it: such an end is not the stream's own.
                 Ok(0) if self.len_bytes.is_none() && stop.load(Ordering::Relaxed) => {
-                    return Err(Failure::interrupted("interrupted"));
+                    return Err(Error::interrupted("interrupted"));
                 }
                 Ok(0) => break,
                 Ok(more) => filled += more,
                 // Another reader of the stream was faster.
                 Err(error)
                     if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {}
-                Err(error) => return Err(Failure::io("reading", &self.name, &error)),
+                Err(error) => return Err(Error::io("reading", &self.name, &error)),
             }
         }
         Ok(filled)
@@ -195,12 +195,12 @@ impl<'a> Source<'a> {
 /// Whether a read would not wait. A stream can be silent indefinitely.
 fn is_ready(file: &File, name: &Path, stop: &AtomicBool) -> Result<bool> {
     if stop.load(Ordering::Relaxed) {
-        return Err(Failure::interrupted("interrupted"));
+        return Err(Error::interrupted("interrupted"));
     }
     let mut wanted = [PollFd::new(file, PollFlags::IN)];
     match poll(&mut wanted, Some(&WAIT)) {
         Ok(count) => Ok(count > 0),
         Err(rustix::io::Errno::INTR) => Ok(false),
-        Err(error) => Err(Failure::io("reading", name, &error.into())),
+        Err(error) => Err(Error::io("reading", name, &error.into())),
     }
 }

@@ -10,7 +10,7 @@ use block::{Buffer, Device};
 use devices::Context;
 use devices::cancel::Cancel;
 use devices::drive::Drive;
-use devices::failure::{Failure, Result};
+use devices::error::Result;
 use devices::guard::{Grant, Purpose};
 use devices::path::cached;
 use devices::path::handle::Recall;
@@ -356,7 +356,7 @@ fn allocate_nodes(memory: &Memory) -> Result<[Buffer; 3]> {
     match (one, two, three) {
         (Ok(one), Ok(two), Ok(three)) => Ok([one, two, three]),
         (one, two, three) => {
-            let mut failure = Failure::unsupported("no memory for the volume's nodes");
+            let mut failure = devices::Error::unsupported("no memory for the volume's nodes");
             for result in [one, two, three] {
                 match result {
                     Ok(buffer) => memory.give_back(buffer),

@@ -7,7 +7,7 @@
 use crate::naming::misfit;
 use crate::pattern::Pattern;
 use crate::shown;
-use devices::failure::{ErrorKind, Failure, Result};
+use devices::error::{Error, ErrorKind, Result};
 use remedy::{Setting, Value, words};
 use std::collections::BTreeMap;
 use std::fs;
@@ -36,7 +36,7 @@ impl Tree {
         let mut tree = Self::default();
         for path in paths {
             let data = fs::metadata(path).map_err(|error| {
-                let failure = Failure::io("opening", path, &error);
+                let failure = Error::io("opening", path, &error);
                 failure.and("nothing was stored")
             })?;
             if data.is_dir() {
@@ -52,7 +52,7 @@ impl Tree {
 
     fn add_folder(&mut self, folder: &Path, name: Option<PathBuf>) -> Result<()> {
         let failed = |error: std::io::Error| {
-            let failure = Failure::io("reading", folder, &error);
+            let failure = Error::io("reading", folder, &error);
             failure.and("nothing was stored")
         };
         for entry in fs::read_dir(folder).map_err(failed)? {
@@ -73,7 +73,7 @@ impl Tree {
     fn add(&mut self, file: PathBuf, name: &Path) -> Result<()> {
         let Some(name) = name.to_str() else {
             let what = format!("{} has no name in UTF-8", file.display());
-            return Err(Failure::usage(what).hint(words![
+            return Err(Error::usage(what).hint(words![
                 "straightway put ",
                 remedy::Device,
                 " FILE NAME"
@@ -85,7 +85,7 @@ impl Tree {
                 let (file, other) = (file.display(), other.display());
                 let name = shown(name);
                 let what = format!("{other} and {file} would both be `{name}`");
-                Err(Failure::usage(what).hint(words![
+                Err(Error::usage(what).hint(words![
                     "put one of them with ",
                     Setting::Name.to(Value::choice("NAME"))
                 ]))
@@ -118,7 +118,7 @@ pub fn choose<'n>(words: &[String], names: &[&'n str]) -> Result<(Vec<&'n str>, 
                 .for_each(|one| *one = true),
             Err(_) if is_pattern(word) => {
                 let pattern = Pattern::parse(word).ok_or_else(|| {
-                    Failure::usage(format!("`{}`: a [ without its ]", shown(word)))
+                    Error::usage(format!("`{}`: a [ without its ]", shown(word)))
                         .hint("quote the pattern; [[] means the letter [")
                 })?;
                 for (name, is_chosen) in names.iter().zip(&mut is_chosen) {
@@ -146,7 +146,7 @@ pub fn local(folder: &Path, name: &str) -> Result<PathBuf> {
     // `a//b` and `a/./b` would be `a/b`, and one file replace the other.
     match misfit(name) {
         None => Ok(folder.join(name)),
-        Some(why) => Err(Failure::usage(format!(
+        Some(why) => Err(Error::usage(format!(
             "`{}` cannot be the name of a local file: {why}",
             shown(name)
         ))
@@ -168,9 +168,9 @@ pub fn some<'n>(names: impl ExactSizeIterator<Item = &'n str>) -> String {
 }
 
 /// The error of names or patterns that choose nothing.
-pub fn none_of(idle: &[String], device: &str) -> Failure {
+pub fn none_of(idle: &[String], device: &str) -> Error {
     let words = some(idle.iter().map(String::as_str));
-    Failure::new(ErrorKind::NotFound, format!("no file is called {words}"))
+    Error::new(ErrorKind::NotFound, format!("no file is called {words}"))
         .hint(format!("straightway ls {device}"))
 }
 

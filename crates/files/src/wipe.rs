@@ -6,7 +6,7 @@ use crate::{Store, failed};
 use block::blocking::{read, write};
 use block::{Buffer, Lent};
 use devices::cancel::Cancel;
-use devices::failure::Result;
+use devices::error::Result;
 use devices::transfer::{self, Span};
 use volume::layout::TABLES;
 

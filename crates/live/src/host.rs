@@ -4,7 +4,7 @@
 use super::door::Letter;
 use super::{Answer, Ask, Data, READ_BYTES};
 use block::Buffer;
-use devices::failure::{Failure, Result};
+use devices::error::Result;
 use files::listing::Listing;
 use files::moves::{Moves, WHOLE_CHUNKS_BYTES};
 use files::reports::{FileReport, VolumeReport};
@@ -89,7 +89,7 @@ impl<'m, 'a> Host<'m, 'a> {
                 Err(error) => Err(failed(format_args!("reading `{}`", shown(&name)), error)),
             },
         };
-        let refused = |failure: Failure| Answer::from(&failure);
+        let refused = |failure: devices::Error| Answer::from(&failure);
         (answer.unwrap_or_else(refused), Vec::new())
     }
 

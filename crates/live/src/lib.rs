@@ -23,7 +23,7 @@ mod pieces;
 pub mod reader;
 
 use devices::drive::Drive;
-use devices::failure::{ErrorKind, Failure};
+use devices::error::{Error, ErrorKind};
 use files::listing::Listing;
 use files::reports::{FileReport, VolumeReport};
 use linux::resolve::Resolved;
@@ -99,8 +99,8 @@ pub struct Data {
     pub modified_ns: u64,
 }
 
-impl From<&Failure> for Answer {
-    fn from(failure: &Failure) -> Self {
+impl From<&Error> for Answer {
+    fn from(failure: &Error) -> Self {
         Self::Refused {
             kind: failure.kind().name().to_owned(),
             what: Pieces::of(failure.what()),
@@ -111,16 +111,16 @@ impl From<&Failure> for Answer {
 
 impl Answer {
     /// The failure of an answer that is one, or that fits no request of ours.
-    fn failure(self) -> Failure {
+    fn failure(self) -> Error {
         match self {
             Self::Refused { kind, what, hint } => {
-                let failure = Failure::new(ErrorKind::named(&kind), what.words());
+                let failure = Error::new(ErrorKind::named(&kind), what.words());
                 match hint {
                     Some(hint) => failure.hint(hint.words()),
                     None => failure,
                 }
             }
-            _ => Failure::other("the recording's process gave the answer to another question"),
+            _ => Error::other("the recording's process gave the answer to another question"),
         }
     }
 }
@@ -234,7 +234,7 @@ mod tests {
             let Letter { ask, reply } = letters.recv().unwrap();
             assert!(matches!(ask, Ask::Volume), "{ask:?}");
             let hint = words!["straightway ls ", remedy::Device];
-            let failure = Failure::missing("gone").hint(hint.clone());
+            let failure = Error::missing("gone").hint(hint.clone());
             let _ = reply.send((Answer::from(&failure), Vec::new()));
             let mut stream = connect();
             stream.write_all(b"\"List\"\n").unwrap();

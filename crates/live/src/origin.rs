@@ -8,7 +8,7 @@ use super::{Answer, Ask};
 use devices::Bar;
 use devices::Context;
 use devices::drive::Drive;
-use devices::failure::{ErrorKind, Failure, Result};
+use devices::error::{Error, ErrorKind, Result};
 use devices::path::OpenOptions;
 use devices::transfer::IoOptions;
 use devices::transfer::pump::Sink;
@@ -160,7 +160,7 @@ impl Origin<'_, '_> {
             })?;
             if read == 0 {
                 let what = format!("`{}` is now shorter than it was", shown(name));
-                return Err(Failure::other(what).hint("once more"));
+                return Err(Error::other(what).hint("once more"));
             }
             if !data.is_empty() {
                 sink(&data)?;
@@ -169,7 +169,7 @@ impl Origin<'_, '_> {
             at += read;
             requests += of_it;
             if self.context.cancel.is_set() {
-                return Err(Failure::interrupted("interrupted"));
+                return Err(Error::interrupted("interrupted"));
             }
         }
         Ok(requests)
@@ -212,7 +212,7 @@ impl Origin<'_, '_> {
 pub fn pause(context: &Context) -> Result<()> {
     std::thread::sleep(LOOK);
     if context.cancel.is_set() {
-        Err(Failure::interrupted("interrupted"))
+        Err(Error::interrupted("interrupted"))
     } else {
         Ok(())
     }

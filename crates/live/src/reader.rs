@@ -4,7 +4,7 @@
 use super::{Answer, Ask, Data, LINE_BYTES, READ_BYTES, address, former_name, identity, stranger};
 use devices::Context;
 use devices::drive::Drive;
-use devices::failure::{Failure, Result};
+use devices::error::{Error, Result};
 use files::listing::Listing;
 use files::reports::{FileReport, VolumeReport};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -127,7 +127,7 @@ impl Live {
 
     fn ask(&mut self, ask: &Ask) -> Result<Answer> {
         self.try_ask(ask)?.ok_or_else(|| {
-            Failure::missing(format!("the recording on {} has just ended", self.device))
+            Error::missing(format!("the recording on {} has just ended", self.device))
                 .hint("once more")
         })
     }
@@ -135,7 +135,7 @@ impl Live {
     /// The answer; None if the recording has ended.
     pub(super) fn try_ask(&mut self, ask: &Ask) -> Result<Option<Answer>> {
         let internal = |error: serde_json::Error| {
-            Failure::other(format!(
+            Error::other(format!(
                 "the recording's process and this one differ: {error}"
             ))
             .hint("use the same version of straightway for both")

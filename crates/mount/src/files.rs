@@ -6,7 +6,7 @@ use super::open::Open;
 use super::tree::{Number, SharedTree};
 use ::volume::Error;
 use block::Buffer;
-use devices::failure::Result;
+use devices::error::Result;
 use files::Mounted;
 use files::moves::{Moves, WHOLE_CHUNKS_BYTES};
 use files::turns::{Gate, wait_for};

@@ -13,7 +13,7 @@ use ::files::listing::Listing;
 use ::files::{Access, Mounted, OPEN_FILES, Route, Store, route, shown};
 use devices::Context;
 use devices::drive::Drive;
-use devices::failure::{Failure, Result};
+use devices::error::{Error, Result};
 use devices::path::without_fua;
 use fuser::{MountOption, Session, SessionACL};
 use rustix::io::Errno;
@@ -55,11 +55,11 @@ impl Settings {
             std::fs::metadata(&self.folder).map_err(|error| {
                 match Errno::from_io_error(&error) {
                     Some(Errno::NOTCONN) => self.not_mounted(&error),
-                    _ => Failure::io("mounting at", &self.folder, &error),
+                    _ => Error::io("mounting at", &self.folder, &error),
                 }
             })?;
         if !status.is_dir() {
-            return Err(Failure::usage(format!(
+            return Err(Error::usage(format!(
                 "{} is not a folder",
                 self.folder.display()
             )));
@@ -193,8 +193,8 @@ impl Settings {
         config
     }
 
-    fn not_mounted(&self, error: &std::io::Error) -> Failure {
-        let failure = Failure::io("mounting at", &self.folder, error);
+    fn not_mounted(&self, error: &std::io::Error) -> Error {
+        let failure = Error::io("mounting at", &self.folder, error);
         match Errno::from_io_error(error) {
             // A mount that was killed has left it.
             Some(Errno::NOTCONN) => failure.hint(self.unmounts()),
@@ -204,8 +204,8 @@ impl Settings {
         }
     }
 
-    fn not_unmounted(&self, error: &std::io::Error) -> Failure {
-        Failure::io("unmounting", &self.folder, error).hint(self.unmounts())
+    fn not_unmounted(&self, error: &std::io::Error) -> Error {
+        Error::io("unmounting", &self.folder, error).hint(self.unmounts())
     }
 
     /// The command that unmounts the folder.

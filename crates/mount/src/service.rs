@@ -5,7 +5,7 @@ use super::asks::{Ask, Space, errno};
 use super::files::{Done, Files};
 use super::tree::{Number, SharedTree};
 use ::volume::Error;
-use devices::failure::Result;
+use devices::error::Result;
 use files::{Mounted, failed, service};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;

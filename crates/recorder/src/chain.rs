@@ -473,7 +473,7 @@ impl<'c, 'r, 's, 'a> Chain<'c, 'r, 's, 'a> {
     }
 
     /// Ends the segments: which of them the volume has, how many were removed, and the first failure.
-    pub fn end(self) -> (Vec<Segment>, u64, devices::failure::Result<()>) {
+    pub fn end(self) -> (Vec<Segment>, u64, devices::error::Result<()>) {
         match self.turn {
             Some(turn) => turn.files.finish(),
             None => (Vec::new(), 0, Ok(())),

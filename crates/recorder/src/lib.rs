@@ -50,7 +50,7 @@ pub mod steps;
 pub mod volume_host;
 
 use block::Clock;
-use devices::failure::{ErrorKind, Failure, Result};
+use devices::error::{ErrorKind, Result};
 use files::{failed, route, shown};
 use formats::{FormatError, FormatErrorKind};
 use linux::TscClock;
@@ -60,7 +60,7 @@ use stream::Error;
 use units::{Size, rounded};
 
 /// The results of a stream, or the reason why it did not begin and moved nothing.
-pub type Streamed<T> = std::result::Result<T, Failure>;
+pub type Streamed<T> = std::result::Result<T, devices::Error>;
 
 /// How long one wait may last before cancellation is checked.
 pub const WAIT: Duration = Duration::from_millis(100);
@@ -97,7 +97,7 @@ pub fn check_block(block: Size) -> Result<()> {
         return Ok(());
     }
     let most = Size(route::MAX_BUFFER_BYTES);
-    Err(Failure::usage(words![
+    Err(devices::Error::usage(words![
         Setting::Block,
         format!(
             " is {} bytes; it must be a multiple of the device's block, at most {most}",
@@ -110,7 +110,7 @@ pub fn check_block(block: Size) -> Result<()> {
 ///
 /// # Errors
 /// Another error.
-pub fn failure(doing: &str, error: Error) -> std::result::Result<Failure, Error> {
+pub fn failure(doing: &str, error: Error) -> std::result::Result<devices::Error, Error> {
     match error {
         Error::Volume {
             offset_bytes,
@@ -122,7 +122,7 @@ pub fn failure(doing: &str, error: Error) -> std::result::Result<Failure, Error>
         Error::Device {
             offset_bytes,
             error,
-        } => Ok(Failure::request(
+        } => Ok(devices::Error::request(
             format_args!("{doing} at byte {offset_bytes}"),
             error,
         )),
@@ -131,7 +131,7 @@ pub fn failure(doing: &str, error: Error) -> std::result::Result<Failure, Error>
 }
 
 /// What is wrong with a recording's format, or with what its export was given to.
-pub fn format_failed(error: FormatError) -> Failure {
+pub fn format_failed(error: FormatError) -> devices::Error {
     let exit = match error.kind {
         FormatErrorKind::Usage => ErrorKind::Usage,
         FormatErrorKind::Damaged => ErrorKind::Other,
@@ -139,7 +139,7 @@ pub fn format_failed(error: FormatError) -> Failure {
     };
     let failure = match error.of_sink.map(|of_sink| of_sink.downcast()) {
         Some(Ok(failure)) => return *failure,
-        _ => Failure::new(exit, error.what),
+        _ => devices::Error::new(exit, error.what),
     };
     match error.hint {
         Some(hint) => failure.hint(hint),
@@ -148,16 +148,18 @@ pub fn format_failed(error: FormatError) -> Failure {
 }
 
 /// Checksums were requested, but the volume has none.
-pub fn no_checksums() -> Failure {
-    Failure::usage("the volume was made without checksums; nothing was recorded").hint(words![
-        Remedy::omit([Setting::Checksums]),
-        ", or format the volume with ",
-        Setting::Checksums
-    ])
+pub fn no_checksums() -> devices::Error {
+    devices::Error::usage("the volume was made without checksums; nothing was recorded").hint(
+        words![
+            Remedy::omit([Setting::Checksums]),
+            ", or format the volume with ",
+            Setting::Checksums
+        ],
+    )
 }
 
 /// The file for a recording could not be created.
-fn not_made(name: &str, reserve_bytes: u64, error: volume::Error) -> Failure {
+fn not_made(name: &str, reserve_bytes: u64, error: volume::Error) -> devices::Error {
     let failure = failed(format_args!("making `{}`", shown(name)), error);
     match error {
         volume::Error::NoSpace => failure.and(format_args!(
@@ -169,6 +171,6 @@ fn not_made(name: &str, reserve_bytes: u64, error: volume::Error) -> Failure {
 }
 
 /// A stream could not begin.
-fn not_begun(doing: &str, error: Error) -> Failure {
-    failure(doing, error).unwrap_or_else(|error| Failure::usage(format!("{doing}: {error}")))
+fn not_begun(doing: &str, error: Error) -> devices::Error {
+    failure(doing, error).unwrap_or_else(|error| devices::Error::usage(format!("{doing}: {error}")))
 }

@@ -11,7 +11,7 @@ use crate::volume_host::VolumeHost;
 use crate::{no_checksums, not_made};
 use devices::Context;
 use devices::drive::Drive;
-use devices::failure::Result;
+use devices::error::Result;
 use files::{Checksums, Mounted, failed, now_ns, shown};
 use volume::{CreateOptions, File};
 

@@ -3,7 +3,7 @@
 
 use crate::drops;
 use crate::steps::{Clocks, Steps};
-use devices::failure::{Failure, Result};
+use devices::error::{Error, Result};
 use files::now_ns;
 use formats::pcapng::{Added, Counts, Datagram, Packer};
 use linux::datagram;
@@ -63,9 +63,9 @@ impl Packets {
     /// It is not bound, or the kernel does not say when datagrams arrive.
     pub fn new(socket: UdpSocket) -> Result<Self> {
         let to = socket.local_addr();
-        let to = to.map_err(|error| Failure::other(format!("looking at the socket: {error}")))?;
+        let to = to.map_err(|error| Error::other(format!("looking at the socket: {error}")))?;
         datagram::prepare(&socket)
-            .map_err(|error| Failure::other(format!("asking for the times of arrival: {error}")))?;
+            .map_err(|error| Error::other(format!("asking for the times of arrival: {error}")))?;
         Ok(Self {
             socket,
             to,
@@ -152,7 +152,7 @@ impl Packets {
                         continue;
                     }
                     Err(error) => {
-                        return Err(Failure::other(format!("reading the source: {error}")));
+                        return Err(Error::other(format!("reading the source: {error}")));
                     }
                 },
             };

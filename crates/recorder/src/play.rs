@@ -9,7 +9,7 @@ use crate::sink::{Hand, Sink};
 use crate::volume_host::VolumeHost;
 use crate::{BUFFERS, check_block};
 use devices::drive::Drive;
-use devices::failure::{Failure, Result};
+use devices::error::Result;
 use devices::guard::{Output, output_of};
 use devices::{Context, SCHEMA_VERSION};
 use files::listing::refuse_unfinished;
@@ -61,12 +61,14 @@ impl PlaySettings {
     ///
     /// # Errors
     /// The playback did not begin. The inner failure: it ended early.
-    pub fn play(&self, context: &Context) -> Result<(PlayedFile, Option<Failure>)> {
+    pub fn play(&self, context: &Context) -> Result<(PlayedFile, Option<devices::Error>)> {
         check_name(&self.name)?;
         check_block(self.block)?;
         if self.replay && !matches!(self.to.0, End::Udp(_)) {
-            return Err(Failure::usage(words![Setting::Replay, " sends datagrams"])
-                .hint(Setting::To.to(Value::choice("udp://ADDR:PORT"))));
+            return Err(
+                devices::Error::usage(words![Setting::Replay, " sends datagrams"])
+                    .hint(Setting::To.to(Value::choice("udp://ADDR:PORT"))),
+            );
         }
         let drive = Drive::find(&context.roots, &self.device)?;
         let path = match &self.to.0 {
@@ -89,7 +91,7 @@ impl PlaySettings {
         &self,
         context: &Context,
         hand: Hand,
-    ) -> Result<(PlayedFile, Option<Failure>)> {
+    ) -> Result<(PlayedFile, Option<devices::Error>)> {
         check_name(&self.name)?;
         check_block(self.block)?;
         let drive = Drive::find(&context.roots, &self.device)?;
@@ -102,7 +104,7 @@ impl PlaySettings {
         context: &Context,
         drive: Drive,
         goal: Goal,
-    ) -> Result<(PlayedFile, Option<Failure>)> {
+    ) -> Result<(PlayedFile, Option<devices::Error>)> {
         let remote = RemoteVolume::open(context, &drive, self.route, self.block, self.buffers)?;
         match remote {
             Some(mut remote) => self.play_on(context, &mut remote, RemoteVolume::NAME, goal),
@@ -115,7 +117,7 @@ impl PlaySettings {
         context: &Context,
         drive: Drive,
         goal: Goal,
-    ) -> Result<(PlayedFile, Option<Failure>)> {
+    ) -> Result<(PlayedFile, Option<devices::Error>)> {
         let buffers = self.buffers.unwrap_or(BUFFERS);
         let io = self.route.with_buffers(self.block.0, buffers);
         let mut options = route::open_options(&io, false);
@@ -139,7 +141,7 @@ impl PlaySettings {
         host: &mut impl VolumeHost,
         path: &str,
         goal: Goal,
-    ) -> Result<(PlayedFile, Option<Failure>)> {
+    ) -> Result<(PlayedFile, Option<devices::Error>)> {
         let doing = || format!("playing `{}`", shown(&self.name));
         if !host.exists(&self.name)? {
             return Err(failed(doing(), Error::NotFound));
@@ -205,10 +207,10 @@ impl PlaySettings {
         Ok((played, failure))
     }
 
-    fn failure(&self, error: StreamError) -> Failure {
+    fn failure(&self, error: StreamError) -> devices::Error {
         let doing = format!("playing `{}`", shown(&self.name));
         crate::failure(&doing, error).unwrap_or_else(|error| {
-            Failure::usage(format!("{doing}: {error}")).hint(Remedy::one_of([
+            devices::Error::usage(format!("{doing}: {error}")).hint(Remedy::one_of([
                 Setting::Block.to(Value::choice("64K or a multiple")),
                 Remedy::agree(Setting::NoVerify),
             ]))

@@ -7,7 +7,7 @@ use crate::{BUFFERS, WAIT, not_begun};
 use block::Clock;
 use devices::Bar;
 use devices::Context;
-use devices::failure::{Failure, Result};
+use devices::error::Result;
 use files::{Mounted, failed};
 use linux::TscClock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -41,8 +41,8 @@ pub struct Playing {
 }
 
 /// The thread that writes panicked.
-pub fn writer_ended() -> Failure {
-    Failure::other("the writing thread ended")
+pub fn writer_ended() -> devices::Error {
+    devices::Error::other("the writing thread ended")
 }
 
 impl Playing {

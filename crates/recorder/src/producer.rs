@@ -13,7 +13,7 @@ use crate::losses::Tally;
 use crate::source::{Filled, Source};
 use crate::{WAIT, wait_until};
 use block::{Buffer, Clock};
-use devices::failure::Result;
+use devices::error::Result;
 use linux::TscClock;
 use std::cell::Cell;
 use std::mem::take;

@@ -13,7 +13,7 @@ use block::Buffer;
 use devices::Bar;
 use devices::Context;
 use devices::Progress;
-use devices::failure::{Failure, Result};
+use devices::error::Result;
 use files::{Mounted, failed, now_ns};
 use linux::TscClock;
 use live::door::Door;
@@ -162,7 +162,8 @@ impl Recording {
                 (result, producer.join())
             });
             // A block in flight when the recording failed is lost too.
-            let produced = produced.map_err(|_| Failure::other("the reading thread ended"))?;
+            let produced =
+                produced.map_err(|_| devices::Error::other("the reading thread ended"))?;
             for message in blocks.try_iter() {
                 if let Message::Block { buffer, .. } = message {
                     chain.give_back(buffer);

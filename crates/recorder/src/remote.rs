@@ -19,7 +19,7 @@ use coprocessor::{
 use devices::Bar;
 use devices::Context;
 use devices::drive::Drive;
-use devices::failure::{Failure, Result};
+use devices::error::{Error, Result};
 use files::{Checksums, Route, failed, shown};
 use linux::{DmaMemory, TscClock};
 use remedy::{Remedy, Setting};
@@ -102,7 +102,7 @@ impl RemoteVolume {
             Remedy::Less(Setting::Buffers),
             Setting::Path.to("coprocessor"),
         ]);
-        Err(Failure::usage(what).hint(hint))
+        Err(Error::usage(what).hint(hint))
     }
 
     /// Memory for a ring, and its number of blocks.
@@ -127,11 +127,11 @@ impl RemoteVolume {
 }
 
 /// The coprocessor's error.
-fn refused(doing: &str, failure: coprocessor::Failure) -> Failure {
+fn refused(doing: &str, failure: coprocessor::Failure) -> Error {
     match failure {
         coprocessor::Failure::Volume(error) => failed(doing, error),
-        coprocessor::Failure::Block(error) => Failure::request(doing, error),
-        other => Failure::missing(format!("{doing}: {other}")),
+        coprocessor::Failure::Block(error) => Error::request(doing, error),
+        other => Error::missing(format!("{doing}: {other}")),
     }
 }
 
@@ -185,7 +185,7 @@ impl VolumeHost for RemoteVolume {
             "a coprocessor does not store `{}` for a recording",
             shown(name)
         );
-        Err(Failure::unsupported(what).hint(Setting::Path.to("coprocessor")))
+        Err(Error::unsupported(what).hint(Setting::Path.to("coprocessor")))
     }
 
     fn open(&mut self, name: &str) -> Result<FileNumber> {
@@ -259,7 +259,7 @@ impl VolumeHost for RemoteVolume {
             (pumped, producer.join())
         });
         let mut reported_bytes = pump.reported_bytes;
-        let produced = produced.map_err(|_| Failure::other("the reading thread ended"))?;
+        let produced = produced.map_err(|_| Error::other("the reading thread ended"))?;
         let ended = stream.finish(&mut self.client).map_err(doing);
         bar.finish_and_clear();
         let failed = pumped?;

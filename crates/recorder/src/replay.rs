@@ -3,7 +3,7 @@
 
 use crate::{WAIT, datagrams};
 use devices::cancel::Cancel;
-use devices::failure::{Failure, Result};
+use devices::error::{Error, Result};
 use formats::pcapng::{Bad, Moment, Unpacker};
 use remedy::{Part, Setting, words};
 #[cfg(feature = "reports")]
@@ -107,12 +107,12 @@ impl Replay {
             replayed.lateness_max_us = replayed.lateness_max_us.max(late);
             replayed.datagrams += 1;
             datagrams::send(socket, data, refused)
-                .map_err(|error| Failure::other(format!("sending to {address}: {error}")))
+                .map_err(|error| Error::other(format!("sending to {address}: {error}")))
         })?;
         replayed.cut_datagrams = unpacker.cut;
         replayed.lost_datagrams = unpacker.lost;
         taken.map_err(|Bad(why)| {
-            Failure::usage(format!("the file has no recorded packets: {why}")).hint(words![
+            Error::usage(format!("the file has no recorded packets: {why}")).hint(words![
                 Setting::Replay,
                 " is for what record ",
                 Part::Option(Setting::Format),

@@ -2,7 +2,7 @@
 //! The senders of a `tcp://` source, one after another.
 
 use crate::losses::Tally;
-use devices::failure::{Failure, Result};
+use devices::error::{Error, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::ioctl_fionread;
 use rustix::net::sockopt;
@@ -126,7 +126,7 @@ pub fn ask_when_silent(stream: &TcpStream) {
 /// It is not one of this machine, or in use.
 pub fn listen(address: &str) -> Result<TcpListener> {
     TcpListener::bind(address).map_err(|error| {
-        Failure::missing(format!("listening at tcp://{address}: {error}"))
+        Error::missing(format!("listening at tcp://{address}: {error}"))
             .hint("use an address of this machine and a free port")
     })
 }

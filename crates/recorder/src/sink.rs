@@ -7,7 +7,7 @@ use crate::place::Place;
 use crate::replay::{Replay, Replayed};
 use block::Buffer;
 use devices::cancel::Cancel;
-use devices::failure::{Failure, Result};
+use devices::error::{Error, Result};
 use devices::guard::{Outlet, Output, Writer};
 use std::net::{TcpStream, UdpSocket};
 use std::sync::mpsc::{Receiver, Sender};
@@ -49,7 +49,7 @@ impl Sink {
     /// The sink cannot be opened.
     pub fn open(place: &Place, output: Option<Output>, cancel: &Cancel) -> Result<Self> {
         let failed = |address: &str, error: std::io::Error| {
-            Failure::missing(format!("connecting to {address}: {error}"))
+            Error::missing(format!("connecting to {address}: {error}"))
                 .hint("start a program that listens there")
         };
         match place {
@@ -78,7 +78,7 @@ impl Sink {
     /// The address is invalid.
     pub fn replay(address: &str, cancel: Cancel) -> Result<Self> {
         let socket = connected(address)
-            .map_err(|error| Failure::missing(format!("connecting to {address}: {error}")))?;
+            .map_err(|error| Error::missing(format!("connecting to {address}: {error}")))?;
         let replay = Replay::new(socket, address.to_owned(), cancel);
         Ok(Self::Replay(Box::new(replay), Instant::now()))
     }
@@ -111,7 +111,7 @@ impl Sink {
 
     fn take(&mut self, data: &[u8], offset: u64) -> Result<()> {
         let sent = |address: &str, error: &std::io::Error| {
-            Failure::other(format!("sending to {address}: {error}"))
+            Error::other(format!("sending to {address}: {error}"))
         };
         match self {
             Self::Outlet(outlet) => outlet.take(data),
@@ -122,7 +122,7 @@ impl Sink {
             Self::Tcp(stream, address) => stream.take(data, |error| sent(address, error)),
             Self::Pattern => match pattern::difference(data, offset) {
                 None => Ok(()),
-                Some(at) => Err(Failure::other(format!(
+                Some(at) => Err(Error::other(format!(
                     "byte {at} does not match the pattern: it was recorded incorrectly or from another source"
                 ))),
             },
@@ -166,7 +166,7 @@ pub fn consume(
         let _ = hand.ready.send((full, idle.clone()));
         match hand.returned.recv() {
             Ok(returned) => full = returned,
-            Err(_) => return Err(Failure::other("the program that took the blocks ended")),
+            Err(_) => return Err(Error::other("the program that took the blocks ended")),
         }
         // What is under way comes back unseen.
         on_failure();

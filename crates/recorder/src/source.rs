@@ -7,7 +7,7 @@ use crate::place::Place;
 use crate::senders::{self, Senders};
 use crate::{WAIT, drops, pattern};
 use devices::drive::Drive;
-use devices::failure::{Failure, Result};
+use devices::error::{Error, Result};
 use devices::guard::refuse_source;
 use files::source::standard_input;
 use linux::Roots;
@@ -77,7 +77,7 @@ impl Source {
     pub fn open(place: &Place, is_once: bool, stop: &dyn Fn() -> bool) -> Result<Self> {
         match place {
             Place::Pattern => Ok(Self::Pattern { offset: 0 }),
-            Place::Null => Err(Failure::usage("null is not a source")),
+            Place::Null => Err(Error::usage("null is not a source")),
             Place::Standard => {
                 // The descriptor itself: the library's buffer would copy.
                 let input = standard_input();
@@ -85,14 +85,14 @@ impl Source {
                 Ok(Self::Stream(Box::new(input), "standard input".into()))
             }
             Place::File(path) => {
-                let failed = |error: std::io::Error| Failure::io("opening", path, &error);
+                let failed = |error: std::io::Error| Error::io("opening", path, &error);
                 // A FIFO without a writer is waited for like any silent source, not in open(2).
                 let mut options = File::options();
                 let options = options.read(true).custom_flags(NO_WAIT);
                 let file = options.open(path).map_err(failed)?;
                 let kind = file.metadata().map_err(failed)?.file_type();
                 if kind.is_dir() {
-                    return Err(Failure::usage(format!("{} is a directory", path.display())));
+                    return Err(Error::usage(format!("{} is a directory", path.display())));
                 }
                 if kind.is_file() {
                     Ok(Self::File(file, path.clone()))
@@ -307,9 +307,9 @@ impl Source {
         }
     }
 
-    fn failed(&self, error: &std::io::Error) -> Failure {
+    fn failed(&self, error: &std::io::Error) -> Error {
         match self {
-            Self::File(_, path) => Failure::io("reading", path, error),
+            Self::File(_, path) => Error::io("reading", path, error),
             Self::Stream(_, name) | Self::Senders(_, name) => no(&format!("reading {name}"), error),
             _ => no("reading the source", error),
         }
@@ -402,7 +402,7 @@ fn accept_at(listener: &TcpListener, address: &str, stop: &dyn Fn() -> bool) -> 
     loop {
         wait_for(listener, stop).map_err(|failure| {
             failure.unwrap_or_else(|| {
-                Failure::interrupted(format!(
+                Error::interrupted(format!(
                     "interrupted before a sender connected to {address}"
                 ))
             })
@@ -420,7 +420,7 @@ fn accept_at(listener: &TcpListener, address: &str, stop: &dyn Fn() -> bool) -> 
 }
 
 /// Waits until a descriptor can be read. The error is none if `stop` was set first.
-fn wait_for(what: &impl AsFd, stop: &dyn Fn() -> bool) -> std::result::Result<(), Option<Failure>> {
+fn wait_for(what: &impl AsFd, stop: &dyn Fn() -> bool) -> std::result::Result<(), Option<Error>> {
     loop {
         if stop() {
             return Err(None);
@@ -443,9 +443,9 @@ pub fn next_sender(
     address: &str,
     stop: &dyn Fn() -> bool,
 ) -> Result<TcpStream> {
-    let stopped = |failure: Option<Failure>| {
+    let stopped = |failure: Option<Error>| {
         failure.unwrap_or_else(|| {
-            Failure::interrupted(format!(
+            Error::interrupted(format!(
                 "interrupted before a sender at {address} sent anything"
             ))
         })
@@ -460,13 +460,13 @@ pub fn next_sender(
     }
 }
 
-fn bound(address: &str, error: &std::io::Error) -> Failure {
-    Failure::missing(format!("listening at udp://{address}: {error}"))
+fn bound(address: &str, error: &std::io::Error) -> Error {
+    Error::missing(format!("listening at udp://{address}: {error}"))
         .hint("use an address of this machine and a free port")
 }
 
-fn no(doing: &str, error: &std::io::Error) -> Failure {
-    Failure::other(format!("{doing}: {error}"))
+fn no(doing: &str, error: &std::io::Error) -> Error {
+    Error::other(format!("{doing}: {error}"))
 }
 
 #[cfg(test)]

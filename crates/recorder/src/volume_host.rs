@@ -8,7 +8,7 @@ use crate::sink::Sink;
 use crate::source::Source;
 use devices::Context;
 use devices::drive::Drive;
-use devices::failure::Result;
+use devices::error::Result;
 use files::Checksums;
 
 /// A mounted volume, wherever it is mounted. Errors come from the volume or the path to it.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The address of a server: TCP, or a Unix socket.
 
-use devices::failure::{ErrorKind, Failure, Result};
+use devices::error::{Error, ErrorKind, Result};
 use rustix::io::Errno;
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -93,12 +93,12 @@ impl Listener {
         let failed = |error: io::Error| {
             let what = format!("listening at {address}: {error}");
             match error.kind() {
-                io::ErrorKind::AddrInUse => Failure::new(ErrorKind::Exists, what)
+                io::ErrorKind::AddrInUse => Error::new(ErrorKind::Exists, what)
                     .hint("another address; a file of that name is not replaced"),
                 io::ErrorKind::PermissionDenied => {
-                    Failure::missing(what).hint("a port of 1024 or more, or another folder")
+                    Error::missing(what).hint("a port of 1024 or more, or another folder")
                 }
-                _ => Failure::other(what),
+                _ => Error::other(what),
             }
         };
         let way = match address {

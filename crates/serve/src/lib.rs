@@ -18,7 +18,7 @@ pub mod vhost_user;
 
 use block::{Device, blocking};
 use devices::Context;
-use devices::failure::{Failure, Result};
+use devices::error::{Error, Result};
 use devices::path::handle::Recall;
 use devices::path::memory::Memory;
 use export::{Answer, Command, Engine, Limits};
@@ -103,7 +103,7 @@ pub trait Front {
     }
 
     /// Why the way itself has failed; the server ends.
-    fn failure(&mut self) -> Option<Failure> {
+    fn failure(&mut self) -> Option<Error> {
         None
     }
 
@@ -194,7 +194,7 @@ pub fn serve<D: Device, F: Front>(
     result?;
     if source.writes {
         let flushed = blocking::flush(&mut device);
-        flushed.map_err(|error| Failure::request("flushing at the end", error))?;
+        flushed.map_err(|error| Error::request("flushing at the end", error))?;
     }
     Ok(counts)
 }
@@ -217,7 +217,7 @@ impl<F: Front> Server<F> {
         loop {
             // No request may be under way that would report it.
             if recall.is_requested() {
-                let failure = Failure::request("serving", block::Error::Gone);
+                let failure = Error::request("serving", block::Error::Gone);
                 return Err(failure);
             }
             if self.ending.is_none() && context.cancel.is_set() {
@@ -260,7 +260,7 @@ impl<F: Front> Server<F> {
             Ok(found) => found,
             // A signal: the loop looks at it.
             Err(rustix::io::Errno::INTR) => return Ok(()),
-            Err(error) => return Err(Failure::other(format!("waiting for clients: {error}"))),
+            Err(error) => return Err(Error::other(format!("waiting for clients: {error}"))),
         };
         let flags: Vec<PollFlags> = files.iter().map(PollFd::revents).collect();
         self.front.woken(&flags);

@@ -3,7 +3,7 @@
 
 use super::{Counts, Front};
 use devices::Context;
-use devices::failure::{Failure, Result};
+use devices::error::{Error, Result};
 use export::{Answer, Engine};
 use linux::ublk::Disk;
 use rustix::event::{PollFd, PollFlags};
@@ -20,7 +20,7 @@ impl<'c> Node<'c> {
     /// ublk is not part of this build.
     pub fn new(_context: &'c Context, _disk: &Disk) -> Result<Self> {
         Err(
-            Failure::unsupported("this straightway was built without ublk").hint(
+            Error::unsupported("this straightway was built without ublk").hint(
                 "cargo build --release -p straightway-cli, whose feature `ublk` is on by default",
             ),
         )

@@ -3,8 +3,8 @@
 
 use super::{Counts, Front};
 use devices::Context;
-use devices::failure::ErrorKind;
-use devices::failure::{Failure, Result};
+use devices::error::ErrorKind;
+use devices::error::{Error, Result};
 use export::{Answer, Command, Engine, Key, Request, Started};
 use linux::ublk::{Disk, Kind, Ublk};
 use remedy::{Part, Setting, words};
@@ -26,7 +26,7 @@ pub struct Node<'c> {
     ending: bool,
     is_stopping: bool,
     is_over: bool,
-    failure: Option<Failure>,
+    failure: Option<Error>,
 }
 
 impl<'c> Node<'c> {
@@ -71,7 +71,7 @@ impl Node<'_> {
     fn fail(&mut self, error: impl std::fmt::Display) {
         if self.failure.is_none() && !self.is_stopping {
             let what = format!("serving by ublk: {error}");
-            self.failure = Some(Failure::new(ErrorKind::Other, what));
+            self.failure = Some(Error::new(ErrorKind::Other, what));
         }
     }
 
@@ -224,7 +224,7 @@ impl Front for Node<'_> {
 
     fn woken(&mut self, _flags: &[PollFlags]) {}
 
-    fn failure(&mut self) -> Option<Failure> {
+    fn failure(&mut self) -> Option<Error> {
         self.failure.take()
     }
 

@@ -15,7 +15,7 @@ mod recorder;
 mod thread;
 mod volume;
 
-pub use ::devices::{ErrorKind, Failure as Error};
+pub use ::devices::{Error, ErrorKind};
 pub use ::remedy::{
     Device as NamedDevice, Members, Part, Remedy, Setting, Value, Wording, Words, words,
 };
@@ -36,7 +36,6 @@ use devices::Context;
 #[cfg(feature = "drives")]
 use devices::command::{CommandQueue, DriveCommand};
 use devices::drive::Drive;
-use devices::failure::Failure;
 use devices::guard::{Grant, Purpose};
 use devices::path::{self, Mode, OpenOptions, Opened, PathChoice};
 use devices::transfer::Route;
@@ -92,14 +91,14 @@ pub struct Command<'a> {
 }
 
 /// The path that the options ask for.
-fn open_options(options: &Options<'_>) -> Result<OpenOptions, Failure> {
+fn open_options(options: &Options<'_>) -> Result<OpenOptions, Error> {
     let path = match options.path {
         Some(name) => PathChoice::by_name(name)?,
         None => PathChoice::AUTO,
     };
     let mode = match options.mode {
         Some(name) => Some(Mode::named(name).ok_or_else(|| {
-            Failure::usage(format!("`{name}` is no way to wait")).hint("poll, interrupt or hybrid")
+            Error::usage(format!("`{name}` is no way to wait")).hint("poll, interrupt or hybrid")
         })?),
         None => None,
     };
@@ -142,7 +141,7 @@ impl Device {
         Self::open_by(name, options).map_err(|failure| failure.on(name))
     }
 
-    fn open_by(name: &str, options: &Options<'_>) -> Result<Self, Failure> {
+    fn open_by(name: &str, options: &Options<'_>) -> Result<Self, Error> {
         let context = Context::system();
         let drive = Drive::find(&context.roots, name)?;
         let purpose = if options.write {
@@ -227,7 +226,7 @@ impl Device {
         let drive = self.grant.drive();
         let Some(handle) = self.opened.handle() else {
             let path = &self.opened.name;
-            let failure = Failure::unsupported(format!(
+            let failure = Error::unsupported(format!(
                 "{drive} is reached by {path}, which sends only reads and writes"
             ));
             return Err(failure.hint("open an NVMe drive by a straight path, or model:SIZE"));

@@ -5,7 +5,7 @@ use super::thread::{Thread, joined, spawn};
 use super::{Error, Options, open_options};
 use devices::Context;
 use devices::drive::Drive;
-use devices::failure::{ErrorKind, Failure};
+use devices::error::ErrorKind;
 use devices::guard::{Grant, Purpose};
 use devices::path::OpenOptions;
 use devices::transfer::buffer_bytes;
@@ -187,9 +187,9 @@ impl Map {
         let offset = failure.offset_bytes;
         let what = format!("byte {offset}: {}", reason(failure.error));
         let error = if is_rot(failure.error) {
-            Failure::new(ErrorKind::Rot, what)
+            devices::Error::new(ErrorKind::Rot, what)
         } else {
-            Failure::request(format_args!("byte {offset}"), failure.error)
+            devices::Error::request(format_args!("byte {offset}"), failure.error)
         };
         let error = error.on(&self.device);
         Some(MapFailure {
@@ -246,10 +246,11 @@ fn granted(
     file_name: Option<&str>,
     options: &Options<'_>,
     map: &MapOptions,
-) -> Result<(Grant, OpenOptions), Failure> {
+) -> Result<(Grant, OpenOptions), devices::Error> {
     let purpose = match (file_name, options.write) {
         (Some(_), _) if options.destroy_data.is_some() => {
-            let failure = Failure::usage("destroy_data is given, and a file destroys nothing");
+            let failure =
+                devices::Error::usage("destroy_data is given, and a file destroys nothing");
             return Err(failure.hint("omit it; a map of a device needs it"));
         }
         (_, false) => Purpose::Read,
@@ -258,7 +259,7 @@ fn granted(
     };
     // Before memory is set aside for them.
     if !map.page_bytes.is_power_of_two() || !PAGE_BYTES.contains(&map.page_bytes) {
-        let failure = Failure::usage(format!("pages of {} bytes", map.page_bytes));
+        let failure = devices::Error::usage(format!("pages of {} bytes", map.page_bytes));
         return Err(failure.hint("a power of two from 4K to 2M"));
     }
     let queue_depth = pages_at_once(options);

@@ -5,7 +5,6 @@ use super::{Error, Options, VolumeFile, open_options, route_of};
 use ::volume::layout::RECORD_SLOTS;
 use ::volume::{CreateOptions, Entry, NewFile, OpenFile, VolumeStatus};
 use devices::Context;
-use devices::failure::Failure;
 use devices::path::{OpenOptions, PathChoice};
 use devices::transfer::Route;
 use files::consent::Consent;
@@ -101,9 +100,9 @@ impl VolumeDevice {
         Self::open_by(name, options).map_err(|failure| failure.on(name))
     }
 
-    fn open_by(name: &str, options: &Options<'_>) -> Result<Self, Failure> {
+    fn open_by(name: &str, options: &Options<'_>) -> Result<Self, devices::Error> {
         if options.destroy_data.is_some() {
-            return Err(Failure::usage(
+            return Err(devices::Error::usage(
                 "destroy_data is given, and opening a volume destroys nothing",
             )
             .hint("omit it; a format needs it"));

@@ -2,7 +2,7 @@
 //! Buffers for the operations under way.
 
 use block::Buffer;
-use devices::failure::Result;
+use devices::error::Result;
 use devices::path::memory::Memory;
 use files::turns::wait_for;
 use measure::workload::LONGEST;

@@ -4,7 +4,7 @@
 use super::Letter;
 use super::files::Files;
 use super::pool::Pool;
-use devices::failure::Result;
+use devices::error::Result;
 use files::{Mounted, service};
 use std::sync::mpsc::Receiver;
 

@@ -7,7 +7,7 @@ use super::steps::MAX_BYTES;
 use super::{Outcome, RESET_LIMIT, TestCheck, settled};
 use block::{Buffer, Error, Operation, Request};
 use devices::drive::Drive;
-use devices::failure::{Failure, Result};
+use devices::error::Result;
 use devices::path::handle::{ControllerHandle, Timed, only_namespace};
 use devices::path::memory::Memory;
 use devices::path::{self, Opened};
@@ -60,8 +60,9 @@ fn namespace(drive: &Drive, handle: &dyn ControllerHandle) -> Result<u32> {
 pub fn late(drive: &Drive, opened: &mut Opened, area: &mut Area) -> TestCheck {
     let not_tested =
         |why: &str| TestCheck::new(NAME, Outcome::NotPossible, format!("not tested: {why}"));
-    let failed =
-        |failure: Failure| TestCheck::new(NAME, Outcome::Failed, failure.to_string()).hint(hint());
+    let failed = |failure: devices::Error| {
+        TestCheck::new(NAME, Outcome::Failed, failure.to_string()).hint(hint())
+    };
     let Some(handle) = opened.handle() else {
         let why = match drive {
             Drive::Nvme(_) => {
@@ -80,7 +81,9 @@ pub fn late(drive: &Drive, opened: &mut Opened, area: &mut Area) -> TestCheck {
             let span = whole(area);
             area.write(device, &opened.memory, &[span])
                 .and_then(|()| area.check(device, &opened.memory, &[span]))
-                .map_err(|fault| Failure::other(format!("in another queue, after it: {fault}")))?;
+                .map_err(|fault| {
+                    devices::Error::other(format!("in another queue, after it: {fault}"))
+                })?;
             Ok(told)
         });
     match tested {
@@ -117,7 +120,7 @@ pub fn on_queue(handle: &dyn ControllerHandle, nsid: u32, area: &Area) -> Result
     let device = queue.as_device();
     let checked = settled(device, memory, area).and_then(|()| {
         area.check(device, memory, &[whole(area)])
-            .map_err(|fault| Failure::other(format!("in the same queue, after it: {fault}")))
+            .map_err(|fault| devices::Error::other(format!("in the same queue, after it: {fault}")))
     });
     let mut buffers = ended.failed.iter();
     let is_left = buffers.all(|(_, buffer)| buffer.iter().all(|&byte| byte == LEFT));
@@ -129,7 +132,7 @@ pub fn on_queue(handle: &dyn ControllerHandle, nsid: u32, area: &Area) -> Result
     ended.give_back(memory);
     checked?;
     if !is_left {
-        return Err(Failure::other(
+        return Err(devices::Error::other(
             "the drive wrote to the memory of a command that had ended",
         ));
     }
@@ -156,7 +159,10 @@ fn make_late(queue: &mut dyn Timed, memory: &Memory, area: &Area) -> Result<Opti
                 let first = ended.failed.first().map(|(error, _)| *error);
                 ended.give_back(memory);
                 other?;
-                return Err(Failure::request("reading", first.unwrap_or(Error::Aborted)));
+                return Err(devices::Error::request(
+                    "reading",
+                    first.unwrap_or(Error::Aborted),
+                ));
             }
         }
     }
@@ -181,7 +187,7 @@ fn read_all(
             if let Some(buffer) = refused.request.operation.into_buffer() {
                 memory.give_back(buffer);
             }
-            return Err(Failure::request("submitting a read", refused.error));
+            return Err(devices::Error::request("submitting a read", refused.error));
         }
     }
     queue.kick();
@@ -191,7 +197,7 @@ fn read_all(
         // No wait for an interrupt: it would end with the answer, which then is not late.
         let Some(completion) = queue.poll() else {
             if began.elapsed() > RESET_LIMIT {
-                return Err(Failure::other(format!(
+                return Err(devices::Error::other(format!(
                     "{} of {AT_ONCE} reads did not end within {} s",
                     left.len(),
                     RESET_LIMIT.as_secs()
@@ -203,7 +209,9 @@ fn read_all(
         let before = left.len();
         left.retain(|tag| *tag != completion.tag);
         let (Some(mut buffer), true) = (completion.buffer, left.len() < before) else {
-            return Err(Failure::other("a read ended twice, or without its memory"));
+            return Err(devices::Error::other(
+                "a read ended twice, or without its memory",
+            ));
         };
         match completion.result {
             Ok(()) => memory.give_back(buffer),

@@ -13,7 +13,7 @@ use block::{Device, Error, Operation, Request};
 use devices::Context;
 use devices::SCHEMA_VERSION;
 use devices::drive::Drive;
-use devices::failure::{ErrorKind, Failure, Result};
+use devices::error::{ErrorKind, Result};
 use devices::guard::Grant;
 use devices::path::handle::ControllerHandle;
 use devices::path::memory::Memory;
@@ -158,7 +158,9 @@ pub fn run(
     let mut size_bytes = 0;
     for choice in choices {
         if context.cancel.is_set() {
-            return Err(Failure::interrupted("interrupted; the rest was not tested"));
+            return Err(devices::Error::interrupted(
+                "interrupted; the rest was not tested",
+            ));
         }
         let name = match choice.1 {
             Some(mode) => format!("{}, {mode:?}", choice.0).to_lowercase(),
@@ -228,7 +230,7 @@ fn options((path, mode): Choice) -> Result<OpenOptions> {
     })
 }
 
-fn not_opened(failure: &Failure) -> TestCheck {
+fn not_opened(failure: &devices::Error) -> TestCheck {
     let outcome = match failure.kind() {
         ErrorKind::Missing | ErrorKind::Unsupported | ErrorKind::Usage => Outcome::NotPossible,
         _ => Outcome::Failed,
@@ -240,7 +242,7 @@ fn not_opened(failure: &Failure) -> TestCheck {
     ))
 }
 
-fn remedy_of(failure: &Failure, otherwise: &str) -> Remedy {
+fn remedy_of(failure: &devices::Error, otherwise: &str) -> Remedy {
     let remedy = failure.remedy().cloned();
     remedy.unwrap_or_else(|| otherwise.into())
 }
@@ -255,7 +257,7 @@ fn on_path(
     grant.confirm(opened.serial().as_deref())?;
     let geometry = *opened.device.geometry();
     if geometry.features.read_only {
-        return Err(Failure::request("writing", block::Error::ReadOnly));
+        return Err(devices::Error::request("writing", block::Error::ReadOnly));
     }
     let block_bytes = geometry.block_size_bytes();
     let size = geometry.size_bytes();
@@ -304,7 +306,7 @@ fn area_of(bounds: Bounds, size: u64, block_bytes: usize) -> Result<Area> {
     let room = size.saturating_sub(bounds.offset_bytes);
     let blocks = bounds.size_bytes.min(room) / unit;
     if bounds.offset_bytes % unit != 0 || blocks == 0 {
-        return Err(Failure::usage(words![
+        return Err(devices::Error::usage(words![
             Setting::Offset,
             format!(" {} and ", bounds.offset_bytes),
             Setting::Size,
@@ -341,7 +343,7 @@ fn reset(opened: &mut Opened, area: &Area) -> TestCheck {
 
 fn reset_during_a_read(opened: &mut Opened, area: &Area) -> Result<&'static str> {
     begin_read(opened.device.as_mut(), &opened.memory, area)?
-        .map_err(|error| Failure::request("reading", error))?;
+        .map_err(|error| devices::Error::request("reading", error))?;
     let reset = opened.handle().map_or(Ok(()), ControllerHandle::reset);
     let first = end_read(opened.device.as_mut(), &opened.memory);
     reset?;
@@ -349,7 +351,7 @@ fn reset_during_a_read(opened: &mut Opened, area: &Area) -> Result<&'static str>
     match first {
         Ok(()) => Ok("a read ended before the reset"),
         Err(Error::Aborted) => Ok("it ended a read that was outstanding"),
-        Err(error) => Err(Failure::request("a read during the reset", error)),
+        Err(error) => Err(devices::Error::request("a read during the reset", error)),
     }
 }
 
@@ -367,7 +369,7 @@ fn settled(device: &mut dyn Device, memory: &Memory, area: &Area) -> Result<()> 
                 let _ = device.poll();
                 device.wait(WAIT_US);
             }
-            Err(error) => return Err(Failure::request("reading after the recovery", error)),
+            Err(error) => return Err(devices::Error::request("reading after the recovery", error)),
         }
     }
 }

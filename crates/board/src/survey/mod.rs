@@ -15,8 +15,8 @@ mod redact;
 use devices::Context;
 use devices::SCHEMA_VERSION;
 use devices::drive::Drive;
+use devices::error::{Error, Result};
 use devices::facts::{self, Facts};
-use devices::failure::{Failure, Result};
 use devices::guard::Output;
 use finding::Finding;
 use linux::pci::{Controller, controllers};
@@ -116,7 +116,7 @@ pub fn write(
 ) -> Result<usize> {
     let reads = drive.map(|drive| reads::of(context, drive));
     let survey = collect(&context.roots, checks, with_serials, reads);
-    let failed = |error: serde_json::Error| Failure::other(format!("making the report: {error}"));
+    let failed = |error: serde_json::Error| Error::other(format!("making the report: {error}"));
     let mut value = serde_json::to_value(&survey).map_err(failed)?;
     redactor(&context.roots, with_serials).value(&mut value);
     let text = serde_json::to_string_pretty(&value).map_err(failed)? + "\n";

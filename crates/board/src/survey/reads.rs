@@ -4,7 +4,7 @@
 use block::blocking;
 use devices::Context;
 use devices::drive::Drive;
-use devices::failure::{Failure, Result};
+use devices::error::{Error, Result};
 use devices::guard::{Grant, Purpose};
 use devices::path::{self, OpenOptions, Opened, PathChoice};
 use files::crc32c;
@@ -148,7 +148,7 @@ fn read(context: &Context, opened: &mut Opened, reads: &mut PathReads) -> Result
         let outcome = blocking::read(opened.device.as_mut(), lba.min(last), lent);
         let passed_us = micros(start.elapsed());
         let data = outcome.buffer;
-        let failed = |error| Failure::request(format_args!("reading block {lba}"), error);
+        let failed = |error| Error::request(format_args!("reading block {lba}"), error);
         let result = outcome.result.map_err(failed);
         if result.is_ok() {
             sum = crc32c(sum, &data);

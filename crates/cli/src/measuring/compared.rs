@@ -8,7 +8,7 @@ use crate::output::valid;
 use bench::BenchHost;
 use clap::Args;
 use devices::Context;
-use devices::failure::{Failure, Result};
+use devices::error::{Error, Result};
 use measure::run_info::{Request, RunInfo};
 use measure::{CompareError, Comparison, Operation, PathResult, Pattern, Progress, Settings};
 use paths::Kind;
@@ -86,8 +86,8 @@ pub fn compare(
     );
     bar.finish_and_clear();
     comparison.map_err(|error| match error {
-        CompareError::CpuTime(_) => Failure::unsupported(error.to_string()),
-        _ => Failure::usage(error.to_string()),
+        CompareError::CpuTime(_) => Error::unsupported(error.to_string()),
+        _ => Error::usage(error.to_string()),
     })
 }
 
@@ -113,14 +113,14 @@ pub fn largest(sizes: &[Size]) -> u64 {
 pub fn verdict<'r>(run: &RunInfo, results: impl Iterator<Item = &'r PathResult>) -> Result<Exit> {
     let errors: Vec<u64> = results.map(|result| result.errors).collect();
     if errors.is_empty() {
-        return Err(Failure::unsupported("no path could be measured")
+        return Err(Error::unsupported("no path could be measured")
             .hint("straightway doctor shows what is missing"));
     }
     valid(run)?;
     match errors.iter().sum() {
         0u64 => Ok(Exit::Done),
         errors => Err(
-            Failure::other(format!("{errors} operations failed")).hint(words![
+            Error::other(format!("{errors} operations failed")).hint(words![
                 "dmesg; straightway info ",
                 remedy::Device,
                 " shows the drive's error log"

@@ -8,7 +8,7 @@ use block::Device as _;
 use clap::Args;
 use devices::Context;
 use devices::drive::Drive;
-use devices::failure::{Failure, Result};
+use devices::error::{Error, Result};
 use devices::guard::Grant;
 use devices::path::{self, OpenOptions, PathChoice, power};
 use linux::coprocessor::{Coprocessor, CoprocessorOptions};
@@ -146,7 +146,7 @@ impl Ready {
         let mut paths = bench::paths(&self.bench, &self.kinds);
         match (self.kinds.first(), paths.pop()) {
             (Some(kind), Some(path)) => Ok((kind, path)),
-            _ => Err(Failure::usage("missing --path")),
+            _ => Err(Error::usage("missing --path")),
         }
     }
 }
@@ -189,7 +189,7 @@ impl Subject {
             latency_limit_us: self.latency_limit.map(Time::whole_us),
         };
         if plan.span_bytes < wants.largest_bytes {
-            return Err(Failure::usage(format!(
+            return Err(Error::usage(format!(
                 "operations of {} do not fit: each path has {} of this drive",
                 Size(wants.largest_bytes),
                 Size(plan.span_bytes)
@@ -217,10 +217,9 @@ impl Subject {
 
 /// Reads a picture. Reports embed it as an image, so that it cannot run scripts or load anything.
 fn figure(file: &Path) -> Result<Figure> {
-    let svg =
-        std::fs::read_to_string(file).map_err(|error| Failure::io("reading", file, &error))?;
+    let svg = std::fs::read_to_string(file).map_err(|error| Error::io("reading", file, &error))?;
     if !svg.contains("<svg") || !svg.trim_end().ends_with("</svg>") {
-        return Err(Failure::usage(format!(
+        return Err(Error::usage(format!(
             "{} is not an SVG picture",
             file.display()
         )));
@@ -272,7 +271,7 @@ fn namespace_of(
         Drive::Nvme(resolved) => return nvme(context, resolved, namespace),
         Drive::Disk(disk) => {
             if namespace.is_some_and(|namespace| namespace != 1) {
-                return Err(Failure::missing(format!("{disk} has no namespaces")));
+                return Err(Error::missing(format!("{disk} has no namespaces")));
             }
             DeviceInfo {
                 serial: disk.serial.clone(),
@@ -293,7 +292,7 @@ fn namespace_of(
         }
         Drive::File(path) => {
             let found = std::fs::metadata(path);
-            let found = found.map_err(|error| Failure::io("opening", path, &error))?;
+            let found = found.map_err(|error| Error::io("opening", path, &error))?;
             plain(found.len(), None)
         }
         Drive::Ram(bytes) => plain(*bytes, Some("memory")),
@@ -315,12 +314,12 @@ fn nvme(
 ) -> Result<(u32, DeviceInfo)> {
     if let Some(partition) = &resolved.partition {
         return Err(
-            Failure::unsupported(format!("{partition} is a partition")).hint("name the namespace")
+            Error::unsupported(format!("{partition} is a partition")).hint("name the namespace")
         );
     }
     let controller = &resolved.controller;
     let path = resolved.controller_path(&context.roots).ok_or_else(|| {
-        Failure::missing(format!(
+        Error::missing(format!(
             "{} is bound to {}; measuring starts from the kernel's NVMe driver",
             controller.address,
             controller.driver.as_deref().unwrap_or("no driver")
@@ -332,7 +331,7 @@ fn nvme(
         None => resolved.only_namespace()?.nsid,
     };
     let nsid = nsid.ok_or_else(|| {
-        Failure::missing("the kernel does not report the namespace's identifier")
+        Error::missing("the kernel does not report the namespace's identifier")
             .hint("--namespace 1")
     })?;
     let facts =
@@ -340,7 +339,7 @@ fn nvme(
     let found = facts.namespaces.iter().find(|one| one.namespace == nsid);
     let found = found.ok_or(nvme::Error::NoNamespace { nsid })?;
     if let Some(why) = &found.unusable {
-        return Err(Failure::unsupported(why.clone()));
+        return Err(Error::unsupported(why.clone()));
     }
     let device = DeviceInfo {
         name: resolved.to_string(),
@@ -360,7 +359,7 @@ fn nvme(
 /// Two different windows are named.
 fn window(drive: &Drive, named: Option<&Path>) -> Result<Option<PathBuf>> {
     match (drive, named) {
-        (Drive::Coprocessor(own), Some(other)) if own != other => Err(Failure::usage(
+        (Drive::Coprocessor(own), Some(other)) if own != other => Err(Error::usage(
             "DEVICE and --coprocessor name different windows",
         )),
         (Drive::Coprocessor(own), _) => Ok(Some(own.clone())),

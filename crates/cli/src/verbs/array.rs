@@ -8,7 +8,7 @@ use clap::Args;
 use devices::SCHEMA_VERSION;
 use devices::cancel::Cancel;
 use devices::drive::{ArrayDrive, ArrayShape, Drive};
-use devices::failure::{Failure, Result};
+use devices::error::{Error, Result};
 use devices::guard::{Grant, Purpose};
 use devices::path::array::{self, OpenMember, OpenSet};
 use devices::path::{LARGEST_BLOCK_BYTES, OpenOptions};
@@ -70,7 +70,7 @@ impl Array {
     /// The members cannot be opened, are not this array, or failed.
     pub fn run(&self, context: &Context) -> Result<Exit> {
         let Drive::Array(array) = Drive::find(&context.roots, &self.device)? else {
-            return Err(Failure::usage(format!("`{}` is not an array", self.device))
+            return Err(Error::usage(format!("`{}` is not an array", self.device))
                 .hint("stripe:64K,DEVICE,DEVICE or mirror:DEVICE,DEVICE"));
         };
         let purpose = match (self.create, self.rebuild) {
@@ -90,7 +90,7 @@ impl Array {
         let kind = kind_of(&array, &set);
         let data_blocks = array::check_labels(&array, &set, kind)?;
         if (self.create || self.rebuild) && kind == ArrayKind::Mirror {
-            let failure = Failure::request("rebuilding the mirror", block::Error::Aborted);
+            let failure = Error::request("rebuilding the mirror", block::Error::Aborted);
             let (mut mirror, memory) = array::assemble(context, &array, set, true)?;
             let interrupt = Cancel::listen();
             while mirror.rebuilding() != 0 && !interrupt.is_set() {
@@ -101,9 +101,9 @@ impl Array {
             let live = mirror.live();
             mirror
                 .close()
-                .map_err(|error| Failure::request("closing the mirror", error))?;
+                .map_err(|error| Error::request("closing the mirror", error))?;
             if mirror.rebuilding() != 0 {
-                return Err(Failure::interrupted(
+                return Err(Error::interrupted(
                     "interrupted; the next rebuild goes on here",
                 ));
             }
@@ -124,7 +124,7 @@ impl Array {
         let count = set.members.len();
         let mut members: Vec<OpenMember> = set.members.into_iter().flatten().collect();
         if members.len() != count {
-            return Err(Failure::missing(
+            return Err(Error::missing(
                 "a new array needs all its members; nothing was written",
             ));
         }
@@ -135,7 +135,7 @@ impl Array {
         for member in &mut members {
             let buffer = set.memory.allocate(LARGEST_BLOCK_BYTES)?;
             let (_, label) = stripe::read_label(member, buffer);
-            labels.push(label.map_err(|error| Failure::request("reading a label", error))?);
+            labels.push(label.map_err(|error| Error::request("reading a label", error))?);
         }
         Ok(OpenSet {
             members: members.into_iter().map(Some).collect(),

@@ -7,7 +7,7 @@ use crate::exit::Exit;
 use clap::{Args, ValueEnum};
 use devices::SCHEMA_VERSION;
 use devices::drive::Drive;
-use devices::failure::{Failure, Result};
+use devices::error::{Error, Result};
 use linux::bind;
 use linux::pci::Controller;
 use linux::resolve::Resolved;
@@ -85,7 +85,7 @@ impl Bound {
 pub fn controller_of(context: &Context, device: &str) -> Result<Resolved> {
     match Drive::find_and_say(context, device)? {
         Drive::Nvme(resolved) => Ok(*resolved),
-        other => Err(Failure::usage(format!("{other} has no driver"))),
+        other => Err(Error::usage(format!("{other} has no driver"))),
     }
 }
 
@@ -115,7 +115,7 @@ impl Bind {
                 return bound.tell(context, self.json);
             }
             return Err(
-                Failure::missing(format!("{address} is already bound to another driver"))
+                Error::missing(format!("{address} is already bound to another driver"))
                     .hint(format!("straightway release {address}")),
             );
         }

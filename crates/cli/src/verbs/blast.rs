@@ -5,7 +5,7 @@ use crate::Context;
 use crate::exit::Exit;
 use crate::path_options::IoArgs;
 use clap::Args;
-use devices::failure::Result;
+use devices::error::Result;
 use files::blast::SearchSettings;
 use std::path::PathBuf;
 

@@ -7,7 +7,7 @@ use crate::exit::Exit;
 use crate::path_options::RouteArgs;
 use clap::Args;
 use devices::SCHEMA_VERSION;
-use devices::failure::{ErrorKind, Result};
+use devices::error::{ErrorKind, Result};
 use devices::transfer::IoOptions;
 use files::drain::{Part, drain};
 use files::flow::Sums;

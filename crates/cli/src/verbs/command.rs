@@ -10,7 +10,7 @@ use clap::{Args, ValueEnum};
 use devices::SCHEMA_VERSION;
 use devices::command::{CommandQueue, DriveCommand, MOST_BYTES};
 use devices::drive::Drive;
-use devices::failure::{Failure, Result};
+use devices::error::{Error, Result};
 use devices::guard::{FunctionLock, Grant, Outlet, Output, Purpose};
 use devices::path::handle::ControllerHandle;
 use devices::path::straight::{self, Needs};
@@ -130,7 +130,7 @@ impl Command {
         let bytes = match (command.direction(), &self.write, self.read) {
             (Direction::None, None, None) => Vec::new(),
             (Direction::ToController, Some(file), None) => {
-                std::fs::read(file).map_err(|error| Failure::io("reading", file, &error))?
+                std::fs::read(file).map_err(|error| Error::io("reading", file, &error))?
             }
             (Direction::FromController, None, Some(Size(len))) if len <= most => {
                 vec![0; usize::try_from(len).unwrap_or(0)]
@@ -147,7 +147,7 @@ impl Command {
                     "bits 1:0 of opcode {:#04x} are the direction of its data",
                     self.opcode
                 );
-                return Err(Failure::usage(what).hint(hint));
+                return Err(Error::usage(what).hint(hint));
             }
         };
         self.plain().check_len(command, bytes.len())?;
@@ -242,7 +242,7 @@ fn open(
             Ok((handle, Some(lock)))
         }
         Drive::Model(model) => Ok((straight::open_model(model, needs)?, None)),
-        _ => Err(Failure::unsupported(format!(
+        _ => Err(Error::unsupported(format!(
             "{drive} is not an NVMe controller that the straight path drives"
         ))
         .hint("name an NVMe drive, or model:SIZE")),

@@ -6,7 +6,7 @@ use crate::exit::Exit;
 use crate::measuring::compared::{Cells, compare, largest, verdict};
 use crate::measuring::setup::{Subject, Wants};
 use clap::Args;
-use devices::failure::Result;
+use devices::error::Result;
 use devices::path::PathChoice;
 use measure::Settings;
 use units::Size;

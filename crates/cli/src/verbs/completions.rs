@@ -5,7 +5,7 @@ use crate::exit::Exit;
 use crate::{Context, arguments};
 use clap::Args;
 use clap_complete::Shell;
-use devices::failure::Result;
+use devices::error::Result;
 
 /// Print completions for a shell.
 #[derive(Clone, Debug, Args)]

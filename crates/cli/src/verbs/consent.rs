@@ -4,7 +4,7 @@
 use crate::Context;
 use crate::path_options::RouteArgs;
 use clap::Args;
-use devices::failure::Result;
+use devices::error::Result;
 use files::consent::Consent;
 use serde::Serialize;
 

@@ -6,7 +6,7 @@ use crate::exit::Exit;
 use crate::path_options::IoArgs;
 use crate::verbs::put::{Report, Reported};
 use clap::Args;
-use devices::failure::Result;
+use devices::error::Result;
 use devices::transfer::Span;
 use devices::{Bar, SCHEMA_VERSION};
 use files::drain::{Part, drain};

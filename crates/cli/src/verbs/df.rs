@@ -7,7 +7,7 @@ use crate::path_options::RouteArgs;
 use crate::verbs::list;
 use clap::Args;
 use devices::SCHEMA_VERSION;
-use devices::failure::Result;
+use devices::error::Result;
 use devices::path::PathChoice;
 use files::reports::VolumeReport;
 use files::{Store, route, shown};

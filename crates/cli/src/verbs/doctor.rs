@@ -10,7 +10,7 @@ use board::survey::finding::Finding;
 use clap::Args;
 use devices::SCHEMA_VERSION;
 use devices::drive::Drive;
-use devices::failure::Result;
+use devices::error::Result;
 use linux::doctor::{Check, State};
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -8,7 +8,7 @@ use crate::measuring::setup::{Asked, Ready, Subject};
 use crate::output::{is_run, load, valid};
 use bench::BenchHost;
 use clap::Args;
-use devices::failure::{Failure, Result};
+use devices::error::{Error, Result};
 use measure::explain::{Explained, explain};
 use measure::run_info::RunInfo;
 use measure::sweep::Sweep;
@@ -67,7 +67,7 @@ impl Explain {
             Ok(Exit::Done)
         } else {
             Err(
-                Failure::inconclusive("a limit was not confirmed").hint(words![
+                Error::inconclusive("a limit was not confirmed").hint(words![
                     "more --rounds or a longer --cell-duration; from a run: straightway explain ",
                     remedy::Device
                 ]),
@@ -103,7 +103,7 @@ impl Explain {
         });
         let explanations: Vec<_> = explanations.collect();
         if explanations.is_empty() {
-            Err(Failure::usage("the run has no such result")
+            Err(Error::usage("the run has no such result")
                 .hint("another --path, --operation, --pattern or --block"))
         } else {
             Ok(Explained { run, explanations })
@@ -117,7 +117,7 @@ impl Explain {
         let wants = self.asked.wants(larger).depth(deep);
         let ready = self.subject.ready(context, wants)?;
         let Some(&kind) = ready.kinds.first() else {
-            return Err(Failure::usage("missing --path"));
+            return Err(Error::usage("missing --path"));
         };
         let name = kind.name;
         let siblings = [kind.polled, kind.unbuffered, Some(paths::RAM)];
@@ -146,11 +146,11 @@ impl Explain {
         let Some(found) = found else {
             let missing = first.missing.into_iter().find(|one| one.path == name);
             return Err(match missing {
-                Some(one) => Failure::unsupported(one.reason).hint(one.hint),
+                Some(one) => Error::unsupported(one.reason).hint(one.hint),
                 None if context.cancel.is_set() => {
-                    Failure::interrupted("interrupted; the drive was returned to its driver")
+                    Error::interrupted("interrupted; the drive was returned to its driver")
                 }
-                None => Failure::unsupported(format!("{name} could not be measured")),
+                None => Error::unsupported(format!("{name} could not be measured")),
             });
         };
         Ok(Explained {
@@ -184,7 +184,7 @@ impl Explain {
 /// Reads the comparisons of a saved run.
 fn runs_of(file: &str) -> Result<(Vec<Comparison>, RunInfo)> {
     let value = load(file, &["compare", "sweep", "fio"])?;
-    let wrong = |error| Failure::usage(format!("{file}: not a comparison: {error}"));
+    let wrong = |error| Error::usage(format!("{file}: not a comparison: {error}"));
     if value.get("comparisons").is_some() {
         let sweep: Sweep = serde_json::from_value(value).map_err(wrong)?;
         return Ok((sweep.comparisons, sweep.run));

@@ -6,7 +6,7 @@ use crate::exit::Exit;
 use crate::path_options::IoArgs;
 use crate::recording_options::FormatOption;
 use clap::Args;
-use devices::failure::Result;
+use devices::error::Result;
 use formats::Format;
 use recorder::export::ExportSettings;
 use std::path::PathBuf;

@@ -5,7 +5,7 @@ use crate::Context;
 use crate::exit::Exit;
 use crate::verbs::load::Place;
 use clap::Args;
-use devices::failure::{Failure, Result};
+use devices::error::{Error, Result};
 use files::{Access, shown};
 use volume::blocking;
 
@@ -32,7 +32,7 @@ impl Flush {
         let name = &self.place.name;
         if !self.force {
             let what = format!("flush overwrites the data of `{}`", shown(name));
-            return Err(Failure::usage(what).hint("--force"));
+            return Err(Error::usage(what).hint("--force"));
         }
         let moved = self
             .place

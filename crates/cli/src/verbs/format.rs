@@ -5,7 +5,7 @@ use crate::Context;
 use crate::exit::Exit;
 use crate::verbs::consent::ConsentArgs;
 use clap::Args;
-use devices::failure::Result;
+use devices::error::Result;
 use files::format::{FormatReport, FormatSettings};
 use files::shown;
 use std::fmt::Write;

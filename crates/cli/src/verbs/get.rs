@@ -14,7 +14,7 @@ use clap::Args;
 use devices::Bar;
 use devices::SCHEMA_VERSION;
 use devices::drive::Drive;
-use devices::failure::{Failure, Result};
+use devices::error::Result;
 use devices::guard::{Outlet, Output, output_of, refuse_to_mix};
 use files::drain::{Part, drain};
 use files::flow::Sums;
@@ -227,7 +227,7 @@ impl Get {
         };
         match (self.all, self.words.as_slice()) {
             (true, words @ ([] | [_])) => many(&[], words.first().map_or_else(here, PathBuf::from)),
-            (true, _) => Err(Failure::usage(
+            (true, _) => Err(devices::Error::usage(
                 "--all chooses every file; only a folder can be named",
             )
             .hint(words!["straightway get ", remedy::Device, " --all FOLDER"])),
@@ -237,9 +237,8 @@ impl Get {
                 Ok(Err((name, Some(Path::new(target)))))
             }
             (false, [names @ .., folder]) => many(names, PathBuf::from(folder)),
-            (false, []) => {
-                Err(Failure::usage("which file?").hint(words!["straightway ls ", remedy::Device]))
-            }
+            (false, []) => Err(devices::Error::usage("which file?")
+                .hint(words!["straightway ls ", remedy::Device])),
         }
     }
 
@@ -312,7 +311,7 @@ impl Get {
         }
         let room = size - offset;
         match self.length {
-            Some(length) if length.0 > room => Err(Failure::usage(format!(
+            Some(length) if length.0 > room => Err(devices::Error::usage(format!(
                 "{}: {} bytes from byte {offset} on end past the end of the file",
                 what(),
                 length.0
@@ -327,7 +326,7 @@ impl Get {
 fn target_of(name: &str, target: Option<&Path>) -> Result<Option<PathBuf>> {
     let here = || {
         if name.contains('/') || [".", ".."].contains(&name) {
-            Err(Failure::usage(format!(
+            Err(devices::Error::usage(format!(
                 "`{}` cannot be the name of a local file",
                 shown(name)
             ))

@@ -5,7 +5,7 @@ use crate::Context;
 use crate::exit::Exit;
 use crate::output::Saving;
 use clap::Args;
-use devices::failure::{Failure, Result};
+use devices::error::{Error, Result};
 use std::path::PathBuf;
 
 /// Show results of fio as a table, a report, JSON or CSV.
@@ -26,14 +26,14 @@ impl Import {
     pub fn run(&self, context: &Context) -> Result<Exit> {
         self.saving.check(context, "fio")?;
         let text = std::fs::read_to_string(&self.file)
-            .map_err(|error| Failure::io("reading", &self.file, &error))?;
+            .map_err(|error| Error::io("reading", &self.file, &error))?;
         let name = self.file.display().to_string();
         let comparison = measure::fio::to_comparison(&text, &name).map_err(|error| {
-            Failure::usage(format!("{name}: {error}"))
+            Error::usage(format!("{name}: {error}"))
                 .hint("fio --output-format=json --output=FILE ...")
         })?;
         if comparison.results.is_empty() {
-            return Err(Failure::usage(format!("{name}: no job moved any data")));
+            return Err(Error::usage(format!("{name}: no job moved any data")));
         }
         let files = [("fio.csv", measure::csv::of_results(&comparison.results))];
         self.saving.leave(context, &comparison, &files)?;

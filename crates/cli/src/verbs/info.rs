@@ -6,8 +6,8 @@ use crate::exit::Exit;
 use clap::Args;
 use devices::SCHEMA_VERSION;
 use devices::drive::Drive;
+use devices::error::{Error, Result};
 use devices::facts::{self, Facts, PowerFacts};
-use devices::failure::{Failure, Result};
 use devices::guard::FunctionLock;
 use devices::path::straight::{self, Needs};
 use files::hardware;
@@ -137,7 +137,7 @@ impl Info {
             Drive::Remote(remote) => facts::of_remote(drive.to_string(), remote)?,
             Drive::File(_) | Drive::Ram(_) | Drive::Array(_) => {
                 return Err(
-                    Failure::unsupported(format!("{drive} is not an NVMe controller"))
+                    Error::unsupported(format!("{drive} is not an NVMe controller"))
                         .hint("model:SIZE,file=PATH is a model controller over a file"),
                 );
             }

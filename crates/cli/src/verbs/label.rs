@@ -6,7 +6,7 @@ use crate::exit::Exit;
 use crate::path_options::RouteArgs;
 use clap::Args;
 use devices::SCHEMA_VERSION;
-use devices::failure::Result;
+use devices::error::Result;
 use files::names::check_label;
 use files::reports::label_of;
 use files::{Store, route, shown};

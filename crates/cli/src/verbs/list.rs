@@ -5,7 +5,7 @@ use crate::Context;
 use crate::exit::Exit;
 use clap::Args;
 use devices::SCHEMA_VERSION;
-use devices::failure::Result;
+use devices::error::Result;
 use files::found::{self, Ends};
 use linux::disk::Disk;
 use linux::pci::{self, Controller};

@@ -10,7 +10,7 @@ use block::Buffer;
 use clap::Args;
 use devices::SCHEMA_VERSION;
 use devices::drive::Drive;
-use devices::failure::{Failure, Result};
+use devices::error::{Error, Result};
 use devices::path::memory::Memory;
 use devices::path::{OpenOptions, PathChoice};
 use files::names::check_name;
@@ -154,7 +154,7 @@ impl Place {
                     shown(&self.name)
                 );
                 return Err(
-                    Failure::unsupported(what).hint("straightway put --force makes a new file")
+                    Error::unsupported(what).hint("straightway put --force makes a new file")
                 );
             }
             if whole == 0 {
@@ -162,7 +162,7 @@ impl Place {
             }
             let bytes = usize::try_from(whole).unwrap_or(usize::MAX);
             let buffer = window.allocate(bytes).map_err(|_| {
-                Failure::usage(format!(
+                Error::usage(format!(
                     "`{}` has {}, and the window has less from {:#x} on",
                     shown(&self.name),
                     Size(entry.size_bytes),

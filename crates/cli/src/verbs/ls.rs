@@ -6,7 +6,7 @@ use crate::exit::Exit;
 use crate::path_options::RouteArgs;
 use clap::Args;
 use devices::SCHEMA_VERSION;
-use devices::failure::{Failure, Result};
+use devices::error::{Error, Result};
 use files::hardware::{self, Files};
 use files::listing::FileEntry;
 pub use files::listing::Listing;
@@ -128,6 +128,6 @@ impl Ls {
             return Ok(Exit::Done);
         }
         let what = format!("cannot be read: {}", listing.damaged.join(", "));
-        Err(Failure::other(what).hint(format!("straightway check {}", self.device)))
+        Err(Error::other(what).hint(format!("straightway check {}", self.device)))
     }
 }

@@ -4,7 +4,7 @@
 use crate::exit::Exit;
 use crate::{Context, arguments, manual};
 use clap::Args;
-use devices::failure::{Failure, Result};
+use devices::error::{Error, Result};
 use devices::guard::OutputFolder;
 use std::path::{Path, PathBuf};
 
@@ -26,7 +26,7 @@ impl Man {
     pub fn run(&self, context: &Context) -> Result<Exit> {
         let mut command = arguments::command().disable_help_subcommand(true);
         command.build();
-        let failed = |error| Failure::other(format!("making a manual page: {error}"));
+        let failed = |error| Error::other(format!("making a manual page: {error}"));
         let main = manual::main_page(&command).map_err(failed)?;
         let Some(dir) = &self.dir else {
             context.console.print(&main)?;

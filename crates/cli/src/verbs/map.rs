@@ -9,7 +9,7 @@ use clap::Args;
 use devices::SCHEMA_VERSION;
 use devices::cancel::Cancel;
 use devices::drive::Drive;
-use devices::failure::{ErrorKind, Failure, Result};
+use devices::error::{Error, ErrorKind, Result};
 use devices::guard::Output;
 use devices::transfer::IoOptions;
 use files::mapped::{Mapped, Mapping, Sums, is_rot, reason};
@@ -232,7 +232,7 @@ impl Map {
                 PathBuf::from(name)
             }
             (None, None) => {
-                let failure = Failure::usage("the device has no name as a file");
+                let failure = Error::usage("the device has no name as a file");
                 return Err(failure.hint("--at PATH: where the command shall see it"));
             }
         };
@@ -244,17 +244,16 @@ impl Map {
         };
         let folder = folder
             .canonicalize()
-            .map_err(|error| Failure::io("finding the folder", folder, &error))?;
+            .map_err(|error| Error::io("finding the folder", folder, &error))?;
         let name = at.file_name().ok_or_else(|| {
             let what = format!("{} is not the name of a file", at.display());
-            Failure::usage(what).hint("--at PATH: where the command shall see it")
+            Error::usage(what).hint("--at PATH: where the command shall see it")
         })?;
         let at = folder.join(name);
         match at.symlink_metadata() {
             Ok(_) => {
                 let what = format!("{} exists, and would be hidden", at.display());
-                Err(Failure::new(ErrorKind::Exists, what)
-                    .hint("--at PATH: a name that no file has"))
+                Err(Error::new(ErrorKind::Exists, what).hint("--at PATH: a name that no file has"))
             }
             Err(_) => Ok(at),
         }
@@ -263,7 +262,7 @@ impl Map {
     fn start(&self, library: &Path, at: &Path, socket: &Path) -> Result<Child> {
         let (program, arguments) = match self.command.split_first() {
             Some(words) => words,
-            None => return Err(Failure::usage("no command").hint("-- COMMAND ...")),
+            None => return Err(Error::usage("no command").hint("-- COMMAND ...")),
         };
         let mut preload = library.as_os_str().to_owned();
         if let Some(others) = std::env::var_os("LD_PRELOAD") {
@@ -279,10 +278,8 @@ impl Map {
         }
         let doing = format!("starting {}", program.to_string_lossy());
         command.spawn().map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => {
-                Failure::new(ErrorKind::NotFound, format!("{doing}: {error}"))
-            }
-            _ => Failure::other(format!("{doing}: {error}")),
+            io::ErrorKind::NotFound => Error::new(ErrorKind::NotFound, format!("{doing}: {error}")),
+            _ => Error::other(format!("{doing}: {error}")),
         })
     }
 
@@ -330,8 +327,8 @@ impl Map {
         let ended = ended.map(|ended| format!("{} {ended}", program.to_string_lossy()));
         match (report.unreadable.first(), ended) {
             (None, None) => Ok(Exit::Done),
-            (None, Some(ended)) if is_interrupted => Err(Failure::interrupted(ended)),
-            (None, Some(ended)) => Err(Failure::other(ended)),
+            (None, Some(ended)) if is_interrupted => Err(Error::interrupted(ended)),
+            (None, Some(ended)) => Err(Error::other(ended)),
             (Some(page), ended) => {
                 let kind = if is_rotten {
                     ErrorKind::Rot
@@ -345,7 +342,7 @@ impl Map {
                     page.reason,
                     ended.map_or(String::new(), |ended| format!("; {ended}"))
                 );
-                Err(Failure::new(kind, what))
+                Err(Error::new(kind, what))
             }
         }
     }
@@ -372,7 +369,7 @@ fn share(map: &map::Map, size_bytes: u64) -> Result<PathBuf> {
 
 /// Waits for the command; passes on the user's request to end.
 fn wait(mut child: Child, cancel: &Cancel) -> Result<ExitStatus> {
-    let waiting = |error| Failure::other(format!("waiting for the command: {error}"));
+    let waiting = |error| Error::other(format!("waiting for the command: {error}"));
     let mut is_asked = false;
     loop {
         if let Some(status) = child.try_wait().map_err(waiting)? {
@@ -402,7 +399,7 @@ fn library() -> Result<PathBuf> {
     });
     let mut places = places.into_iter().flatten();
     places.find(|place| place.exists()).ok_or_else(|| {
-        Failure::unsupported(format!("{LIBRARY} is not beside this command"))
+        Error::unsupported(format!("{LIBRARY} is not beside this command"))
             .hint("cargo build --release -p straightway-preload")
     })
 }

@@ -57,7 +57,7 @@ pub mod write;
 use crate::Context;
 use crate::exit::Exit;
 use clap::{Args, Command, Subcommand};
-use devices::failure::Result;
+use devices::error::Result;
 use devices::path::borrow::recover;
 use schemars::schema_for;
 use serde_json::Value;

@@ -6,7 +6,7 @@ use crate::exit::Exit;
 use crate::path_options::RouteArgs;
 use clap::Args;
 use devices::SCHEMA_VERSION;
-use devices::failure::Result;
+use devices::error::Result;
 use files::hardware::{self, Files};
 use files::names::check_name;
 use files::{Access, Store, route, shown, warn_of_misfit};

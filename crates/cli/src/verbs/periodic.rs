@@ -10,7 +10,7 @@ use crate::output::valid;
 use bench::{self, BenchHost};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use devices::failure::{Failure, Result};
+use devices::error::{Error, Result};
 use devices::path::PathChoice;
 use linux::RealTime;
 use measure::periodic::{Conditions, Load, Plan, Priority, periodic};
@@ -147,7 +147,7 @@ impl Periodic {
         self.subject.saving.check(context, "periodic")?;
         let operations = operations(&self.operations, self.subject.destroy_data.is_some());
         if self.block.0 == 0 || self.period.iter().any(|period| period.0.is_zero()) {
-            return Err(Failure::usage("block and period must be more than 0"));
+            return Err(Error::usage("block and period must be more than 0"));
         }
         let ready = self.subject.ready(
             context,
@@ -183,8 +183,8 @@ impl Periodic {
         self.subject.saving.leave(context, &measured, &files)?;
         if measured.cells.is_empty() {
             return Err(match measured.missing.first() {
-                Some(one) => Failure::unsupported(one.reason.clone()).hint(one.hint.clone()),
-                None => Failure::unsupported("nothing was measured"),
+                Some(one) => Error::unsupported(one.reason.clone()).hint(one.hint.clone()),
+                None => Error::unsupported("nothing was measured"),
             });
         }
         valid(&measured.run)?;

@@ -5,7 +5,7 @@ use crate::Context;
 use crate::exit::Exit;
 use crate::path_options::RouteArgs;
 use clap::Args;
-use devices::failure::{Failure, Result};
+use devices::error::{Error, Result};
 use devices::guard::refuse_to_mix;
 use files::names::check_name;
 use files::shown;
@@ -98,7 +98,7 @@ impl Play {
                 "`{}` was not played to its end",
                 shown(&self.name)
             ))),
-            None if report.stopped => Err(Failure::interrupted("interrupted")),
+            None if report.stopped => Err(Error::interrupted("interrupted")),
             None if report.counted.misses > 0 || report.refused_datagrams > 0 => Ok(Exit::Late),
             None => Ok(Exit::Done),
         }

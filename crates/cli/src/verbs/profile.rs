@@ -8,7 +8,7 @@ use crate::output::valid;
 use bench::BenchHost;
 use bench::perf::Perf;
 use clap::Args;
-use devices::failure::{Failure, Result};
+use devices::error::{Error, Result};
 use measure::profile::FEWEST_SAMPLES;
 use measure::profile::run::{Plan, profile};
 use units::{Size, Time};
@@ -47,7 +47,7 @@ impl Profile {
     pub fn run(&self, context: &Context) -> Result<Exit> {
         self.subject.saving.check(context, "profile")?;
         if self.block.0 == 0 || self.duration.0.is_zero() {
-            return Err(Failure::usage("block and duration must be more than 0"));
+            return Err(Error::usage("block and duration must be more than 0"));
         }
         let mut perf = Perf::new(&context.roots, self.frequency)?;
         let ready = self.subject.ready(
@@ -78,7 +78,7 @@ impl Profile {
         if profiled.shares.busy_samples >= FEWEST_SAMPLES {
             Ok(Exit::Done)
         } else {
-            Err(Failure::inconclusive(format!(
+            Err(Error::inconclusive(format!(
                 "{} samples of busy processors are too few for shares: {FEWEST_SAMPLES} are \
                      needed",
                 profiled.shares.busy_samples

@@ -15,7 +15,7 @@ use clap::Args;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use devices::SCHEMA_VERSION;
 use devices::drive::Drive;
-use devices::failure::{ErrorKind, Failure, Result};
+use devices::error::{ErrorKind, Result};
 use devices::transfer::{Moved, Span};
 use files::chunks::Chunks;
 use files::drain::{Part, drain};
@@ -294,11 +294,13 @@ impl Put {
     fn name(&self, file: &Path, name: Option<&Path>) -> Result<String> {
         let own = || {
             if file == Path::new("-") {
-                Err(Failure::usage("standard input has no name").hint(words![
-                    "straightway put ",
-                    remedy::Device,
-                    " - NAME"
-                ]))
+                Err(
+                    devices::Error::usage("standard input has no name").hint(words![
+                        "straightway put ",
+                        remedy::Device,
+                        " - NAME"
+                    ]),
+                )
             } else {
                 Ok(file.file_name().map(Path::new))
             }
@@ -306,19 +308,17 @@ impl Put {
         let name = match (&self.explicit_name, name) {
             (Some(_), Some(name)) => {
                 let what = format!("{} and --name are two names", name.display());
-                return Err(Failure::usage(what).hint("omit one"));
+                return Err(devices::Error::usage(what).hint("omit one"));
             }
             (Some(name), None) => Some(Path::new(name)),
             (None, Some(name)) => Some(name),
             (None, None) => own()?,
         };
-        let unnamed = || {
-            Failure::usage(format!("{} has no name in UTF-8", file.display())).hint(words![
-                "straightway put ",
-                remedy::Device,
-                " FILE NAME"
-            ])
-        };
+        let unnamed =
+            || {
+                devices::Error::usage(format!("{} has no name in UTF-8", file.display()))
+                    .hint(words!["straightway put ", remedy::Device, " FILE NAME"])
+            };
         let name = name.and_then(Path::to_str).ok_or_else(unnamed)?.to_owned();
         check_name(&name)?;
         Ok(name)
@@ -388,7 +388,7 @@ impl Put {
     fn has_checksums(&self, mounted: &Mounted<'_, '_>) -> Result<bool> {
         let status = mounted.volume.status();
         self.checksums.plain().on(status.checksums).ok_or_else(|| {
-            Failure::usage("the volume was made without checksums; nothing was done")
+            devices::Error::usage("the volume was made without checksums; nothing was done")
                 .hint("omit --checksums, or format the volume with --checksums")
         })
     }
@@ -436,7 +436,7 @@ impl Put {
         let mut read = |data: &mut [u8], halt: &AtomicBool| {
             let len = source.fill(data, halt)?;
             if len < data.len() && is_cut() {
-                return Err(Failure::interrupted("interrupted"));
+                return Err(devices::Error::interrupted("interrupted"));
             }
             if self.verify {
                 sums.add(data.get(..len).unwrap_or_default());
@@ -448,7 +448,7 @@ impl Put {
         // The signal can arrive a little after the end of the stream that it made.
         let filled = filled.and_then(|filled| {
             if is_cut() {
-                Err(Failure::interrupted("interrupted"))
+                Err(devices::Error::interrupted("interrupted"))
             } else {
                 Ok(filled)
             }
@@ -501,7 +501,9 @@ impl Put {
         bar.finish_and_clear();
         let failure = match read {
             Ok(read) if read.bytes == bytes => return Ok(()),
-            Ok(read) => Failure::other(format!("only {} of {} bytes came back", read.bytes, bytes)),
+            Ok(read) => {
+                devices::Error::other(format!("only {} of {} bytes came back", read.bytes, bytes))
+            }
             Err(failure) => failure,
         };
         let failure = failure.and("the device does not hold what was written to it");
@@ -514,7 +516,7 @@ impl Put {
 
     /// Removes a partial file that could not be removed immediately: mounts the volume again, which
     /// repairs the effects of the failure.
-    fn clear(&self, store: &mut Store, half: &str, failure: Failure) -> Failure {
+    fn clear(&self, store: &mut Store, half: &str, failure: devices::Error) -> devices::Error {
         let cleared = store.mount(Access::Write, |mounted| match mounted.find(half)? {
             Some(_) => mounted.remove(half),
             None => Ok(()),
@@ -533,11 +535,11 @@ fn is_name(file: &Path, name: &Path) -> bool {
 }
 
 /// The refusal to replace a file beside a whole one that has the replacement's name: what a power cut left, or a file of its own.
-fn is_taken(unfinished: &str) -> Failure {
+fn is_taken(unfinished: &str) -> devices::Error {
     let what = format!(
         "`{}`, the name of the new file until it is complete, exists; nothing was done",
         shown(unfinished)
     );
-    Failure::new(ErrorKind::Exists, what)
+    devices::Error::new(ErrorKind::Exists, what)
         .hint("straightway mv gives it another name, straightway rm removes it")
 }

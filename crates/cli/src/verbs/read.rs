@@ -7,7 +7,7 @@ use crate::path_options::IoArgs;
 use clap::Args;
 use devices::SCHEMA_VERSION;
 use devices::drive::Drive;
-use devices::failure::Result;
+use devices::error::Result;
 use devices::guard::{Grant, Outlet, Output, Purpose, output_of, refuse_to_mix};
 use devices::path::{self, Opened};
 use devices::transfer::{self, Moved};

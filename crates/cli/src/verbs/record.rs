@@ -7,7 +7,7 @@ use crate::exit::Exit;
 use crate::path_options::RouteArgs;
 use crate::recording_options::{ChecksumArgs, FormatOption, PolicyOption, SegmentArgs, SigmfArgs};
 use clap::Args;
-use devices::failure::Result;
+use devices::error::Result;
 use recorder::place::From;
 use recorder::record::{Policy, Settings};
 use recorder::recording::Acknowledge;

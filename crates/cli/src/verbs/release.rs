@@ -6,7 +6,7 @@ use crate::exit::Exit;
 use crate::verbs::bind::{Bound, controller_of};
 use clap::Args;
 use devices::SCHEMA_VERSION;
-use devices::failure::{Failure, Result};
+use devices::error::{Error, Result};
 use linux::pci::PciAddress;
 
 /// Return a drive to the driver that it had.
@@ -44,7 +44,7 @@ impl Release {
             // Drives of crashed processes were returned when this run began.
             None if before.as_deref() == Some("nvme") => {}
             None => {
-                return Err(Failure::missing(format!(
+                return Err(Error::missing(format!(
                     "straightway did not bind {address} to {}",
                     before.as_deref().unwrap_or("no driver")
                 ))
@@ -57,7 +57,7 @@ impl Release {
             Some(_) if self.dry_run => {}
             Some(_) => {
                 if let Some(name) = vfio_user(context, address) {
-                    return Err(Failure::missing(format!("{address} is open in {name}"))
+                    return Err(Error::missing(format!("{address} is open in {name}"))
                         .hint("end that process first"));
                 }
                 let restored = linux::bind::release_kept(roots, address)?;

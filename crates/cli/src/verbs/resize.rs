@@ -5,7 +5,7 @@ use crate::Context;
 use crate::exit::Exit;
 use crate::path_options::RouteArgs;
 use clap::Args;
-use devices::failure::Result;
+use devices::error::Result;
 use files::resize::ResizeSettings;
 use units::{Size, rounded};
 

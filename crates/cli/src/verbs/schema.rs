@@ -6,7 +6,7 @@ use crate::exit::Exit;
 use crate::verbs::schemas;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use devices::failure::{Failure, Result};
+use devices::error::{Error, Result};
 
 /// Print the JSON Schema of what a verb prints with --json.
 #[derive(Clone, Debug, Args)]
@@ -23,7 +23,7 @@ impl Schema {
     /// Standard output failed.
     pub fn run(&self, context: &Context) -> Result<Exit> {
         let found = schemas().find(|(name, _)| *name == self.verb);
-        let (_, schema) = found.ok_or_else(|| Failure::usage("no such verb"))?;
+        let (_, schema) = found.ok_or_else(|| Error::usage("no such verb"))?;
         context.console.json(&schema())?;
         Ok(Exit::Done)
     }

@@ -6,7 +6,7 @@ use crate::exit::Exit;
 use board::selftest::{self, Bounds, Choice, SelfTested};
 use clap::Args;
 use devices::drive::Drive;
-use devices::failure::Result;
+use devices::error::Result;
 use devices::guard::{Grant, Purpose};
 use devices::path::Mode;
 use std::fmt::Write;

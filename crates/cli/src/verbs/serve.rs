@@ -9,7 +9,7 @@ use block::{Device, Geometry};
 use clap::{ArgGroup, Args};
 use devices::SCHEMA_VERSION;
 use devices::drive::Drive;
-use devices::failure::{Failure, Result};
+use devices::error::{Error, Result};
 use devices::guard::{Grant, Purpose};
 use devices::path::OpenOptions;
 use devices::path::handle::Recall;
@@ -219,7 +219,7 @@ impl Serve {
                 self.memory,
                 Size(MAX_MEMORY_BYTES)
             );
-            return Err(Failure::usage(what));
+            return Err(Error::usage(what));
         }
         let io = self.route.with_buffers(self.block_size.0, self.queue_depth);
         let options = io.open_options(self.write);
@@ -269,7 +269,7 @@ impl Serve {
                 "`{}` has checksums, and is not changed in place",
                 shown(name)
             );
-            return Err(Failure::unsupported(what).hint("omit --write"));
+            return Err(Error::unsupported(what).hint("omit --write"));
         }
         let file = if self.write {
             mounted.run(doing(), mounted.volume.open_to_write(name))?
@@ -296,9 +296,7 @@ impl Serve {
                     certificates,
                 )
             }
-            Err(volume::Error::PastEnd) => {
-                Err(Failure::usage(format!("`{}` is empty", shown(name))))
-            }
+            Err(volume::Error::PastEnd) => Err(Error::usage(format!("`{}` is empty", shown(name)))),
             Err(error) => Err(failed(doing(), error)),
         };
         let closed = mounted.run(doing(), mounted.volume.close(file));
@@ -320,7 +318,7 @@ impl Serve {
     ) -> Result<Served> {
         let geometry = *device.geometry();
         if self.write && geometry.features.read_only {
-            return Err(Failure::request(
+            return Err(Error::request(
                 "serving it with --write",
                 block::Error::ReadOnly,
             ));
@@ -387,7 +385,7 @@ impl Serve {
     fn node_of(&self, export: &Export, geometry: &Geometry) -> Result<linux::ublk::Disk> {
         if geometry.block_size_log2 > 12 {
             let what = format!("ublk with blocks of {} bytes", export.block_bytes);
-            return Err(Failure::unsupported(what).hint("--nbd, which has blocks of any size"));
+            return Err(Error::unsupported(what).hint("--nbd, which has blocks of any size"));
         }
         Ok(linux::ublk::Disk {
             size_bytes: export.size_bytes,
@@ -413,7 +411,7 @@ impl Serve {
                 self.memory
             );
             let hint = format!("--memory {least}, or fewer --connections");
-            return Err(Failure::usage(what).hint(hint));
+            return Err(Error::usage(what).hint(hint));
         }
         Ok(limits)
     }

@@ -8,7 +8,7 @@ use crate::measuring::setup::{Ready, Subject, Wants};
 use crate::output::{is_run, load, valid};
 use bench::BenchHost;
 use clap::Args;
-use devices::failure::{Failure, Result};
+use devices::error::{Error, Result};
 use devices::path::PathChoice;
 use linux::cpufreq::Cpufreq;
 use measure::run_info::RunInfo;
@@ -56,7 +56,7 @@ impl Speed {
         self.subject.saving.check(context, "speed")?;
         let first = &self.subject.device;
         if !is_run(first) && !self.runs.is_empty() {
-            return Err(Failure::usage("only runs can be joined: name .json files")
+            return Err(Error::usage("only runs can be joined: name .json files")
                 .hint("straightway speed A.json B.json"));
         }
         let speeds = if is_run(first) {
@@ -70,7 +70,7 @@ impl Speed {
         if self.one || speeds.speeds() > 1 {
             Ok(Exit::Done)
         } else {
-            Err(Failure::inconclusive(
+            Err(Error::inconclusive(
                 "there is only one speed, so nothing can be concluded about others",
             )
             .hint("--one at each of two speeds, then straightway speed A.json B.json"))
@@ -82,7 +82,7 @@ impl Speed {
         let mut run: Option<RunInfo> = None;
         for name in std::iter::once(&self.subject.device).chain(&self.runs) {
             let one: Speeds = serde_json::from_value(load(name, &["speed"])?)
-                .map_err(|error| Failure::usage(format!("{name}: not a run of speed: {error}")))?;
+                .map_err(|error| Error::usage(format!("{name}: not a run of speed: {error}")))?;
             points.extend(one.points);
             match &mut run {
                 None => run = Some(one.run),
@@ -101,7 +101,7 @@ impl Speed {
             None
         } else {
             Some(Cpufreq::new(&context.roots).map_err(|error| {
-                Failure::unsupported(format!("this machine's frequency cannot be set: {error}"))
+                Error::unsupported(format!("this machine's frequency cannot be set: {error}"))
                     .hint("--one at each of two speeds, then straightway speed A.json B.json")
             })?)
         };
@@ -125,7 +125,7 @@ impl Speed {
             if let (Some(cpufreq), Some(khz)) = (&cpufreq, khz) {
                 let pinned = cpufreq.pin(khz);
                 pinned.map_err(|error| {
-                    Failure::missing(format!("pinning {khz} kHz: {error}"))
+                    Error::missing(format!("pinning {khz} kHz: {error}"))
                         .hint("run it as root; cpupower frequency-info")
                 })?;
             }
@@ -139,7 +139,7 @@ impl Speed {
             run.absorb(&compared.run);
             if let Some(missing) = compared.missing.first() {
                 return Err(
-                    Failure::unsupported(format!("{}: {}", missing.path, missing.reason))
+                    Error::unsupported(format!("{}: {}", missing.path, missing.reason))
                         .hint(missing.hint.clone()),
                 );
             }

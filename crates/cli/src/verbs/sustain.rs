@@ -6,7 +6,7 @@ use crate::exit::Exit;
 use crate::measuring::setup::{Asked, Subject};
 use bench::BenchHost;
 use clap::Args;
-use devices::failure::{Failure, Result};
+use devices::error::{Error, Result};
 use measure::sustain::{Question, Verdict, sustain};
 use std::str::FromStr;
 use std::time::Duration;
@@ -99,7 +99,7 @@ impl Sustain {
     pub fn run(&self, context: &Context) -> Result<Exit> {
         self.subject.saving.check(context, "sustain")?;
         if self.block.0 == 0 || self.deadline.0.is_zero() || self.duration.0.is_zero() {
-            return Err(Failure::usage(
+            return Err(Error::usage(
                 "block, deadline and duration must be more than 0",
             ));
         }
@@ -136,7 +136,7 @@ impl Sustain {
             Verdict::Sustains => Ok(Exit::Done),
             Verdict::DoesNot => Ok(Exit::No),
             Verdict::NotEnoughData => Ok(Exit::Invalid),
-            Verdict::CannotTell => Err(Failure::invalid(&answer.run.invalid_reasons)),
+            Verdict::CannotTell => Err(Error::invalid(&answer.run.invalid_reasons)),
         }
     }
 }

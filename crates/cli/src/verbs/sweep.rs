@@ -9,7 +9,7 @@ use crate::measuring::setup::{Ready, Subject, Wants};
 use bench::BenchHost;
 use bench::fio::{self, FioCell};
 use clap::Args;
-use devices::failure::Result;
+use devices::error::Result;
 use devices::path::PathChoice;
 use measure::Settings;
 use measure::fio::{Agreement, FioRound};

@@ -7,7 +7,7 @@ use crate::path_options::RouteArgs;
 use clap::Args;
 use devices::SCHEMA_VERSION;
 use devices::drive::Drive;
-use devices::failure::{Failure, Result};
+use devices::error::{Error, Result};
 use devices::guard::{Outlet, output_of, refuse_to_mix};
 use files::names::check_name;
 use files::{Access, Mounted, Store, failed, route, shown};
@@ -133,11 +133,11 @@ impl Table {
 }
 
 /// A table's error as the user reads it.
-fn of_table(doing: String, error: TableError) -> Failure {
+fn of_table(doing: String, error: TableError) -> Error {
     if let TableError::Volume(error) = error {
         return failed(doing, error);
     }
-    let failure = Failure::usage(format!("{doing}: {error}"));
+    let failure = Error::usage(format!("{doing}: {error}"));
     match error {
         TableError::Checksums => {
             failure.hint("without --writable, or put the file again with --no-checksums")

@@ -6,7 +6,7 @@ use crate::exit::Exit;
 use crate::remedies::CommandLine;
 use bench::timer::names;
 use clap::Args;
-use devices::failure::{Failure, Result};
+use devices::error::{Error, Result};
 use measure::trace::timeline;
 use std::path::PathBuf;
 
@@ -36,10 +36,9 @@ impl Timeline {
         let names = names(self.names.as_deref())?;
         let mut lanes = Vec::new();
         for dump in &self.dumps {
-            let bytes =
-                std::fs::read(dump).map_err(|error| Failure::io("reading", dump, &error))?;
+            let bytes = std::fs::read(dump).map_err(|error| Error::io("reading", dump, &error))?;
             let read = events::parse(&bytes).map_err(|error| {
-                Failure::usage(format!("{}: {error}", dump.display()))
+                Error::usage(format!("{}: {error}", dump.display()))
                     .hint("pause the recorder before its dump is copied")
             })?;
             lanes.extend(read);

@@ -10,7 +10,7 @@ use bench::timer::{self, Timer};
 use bench::tracefs::{Commands, Tracefs};
 use clap::Args;
 use devices::drive::Drive;
-use devices::failure::{Failure, Result};
+use devices::error::{Error, Result};
 use measure::trace::events::Whose;
 use measure::trace::{Plan, Probe, Traced, trace};
 use paths::{Group, Kind};
@@ -121,7 +121,7 @@ impl Trace {
         self.subject.saving.leave(context, traced, &[])?;
         valid(&traced.run)?;
         if traced.coverage < COVERAGE {
-            return Err(Failure::inconclusive(format!(
+            return Err(Error::inconclusive(format!(
                 "the parts explain {:.1} % of the time, but at least 95 % are required; {} events \
                      were lost",
                 traced.coverage * 100.0,

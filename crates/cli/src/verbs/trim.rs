@@ -6,7 +6,7 @@ use crate::exit::Exit;
 use crate::path_options::RouteArgs;
 use clap::Args;
 use devices::SCHEMA_VERSION;
-use devices::failure::{Failure, Result};
+use devices::error::{Error, Result};
 use files::{Mounted, Store, failed, route};
 use remedy::{Setting, words};
 use schemars::JsonSchema;
@@ -79,7 +79,7 @@ impl Trim {
         let volume = mounted.volume;
         if !volume.geometry().features.discard {
             let what = format!("{} cannot discard on this path", mounted.drive);
-            return Err(Failure::unsupported(what).hint(words![
+            return Err(Error::unsupported(what).hint(words![
                 "straightway info ",
                 remedy::Device,
                 " shows whether the drive can (discard); if it can, try another ",
@@ -100,7 +100,7 @@ impl Trim {
         while let Some(from) = next {
             if context.cancel.is_set() {
                 let done = rounded(trimmed.trimmed_bytes);
-                return Err(Failure::interrupted(format!(
+                return Err(Error::interrupted(format!(
                     "interrupted; {done} were trimmed"
                 )));
             }

@@ -7,7 +7,7 @@ use crate::verbs::consent::ConsentArgs;
 use clap::Args;
 use devices::SCHEMA_VERSION;
 use devices::drive::Drive;
-use devices::failure::Result;
+use devices::error::Result;
 use files::consent::{is_file, refusal};
 use files::format::FoundSignature;
 use files::reports::uuid_text;

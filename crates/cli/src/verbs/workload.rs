@@ -8,7 +8,7 @@ use crate::output::{Saving, valid};
 use crate::path_options::RouteArgs;
 use bench::workload::{POOL_BYTES, files_of};
 use clap::Args;
-use devices::failure::{Failure, Result};
+use devices::error::{Error, Result};
 use files::OPEN_FILES;
 use files::{Access, Store as VolumeStore, route};
 use measure::workload::{self as workloads, BUILT_IN, Folder, How, Store, Worked};
@@ -90,14 +90,14 @@ impl Workload {
             Some((_, text)) => (*text).to_owned(),
             None => std::fs::read_to_string(&self.workload).map_err(|error| {
                 let names: Vec<&str> = BUILT_IN.iter().map(|(name, _)| *name).collect();
-                Failure::usage(format!("unknown workload `{}`: {error}", self.workload))
+                Error::usage(format!("unknown workload `{}`: {error}", self.workload))
                     .hint(format!("{}, or a TOML file", names.join(", ")))
             })?,
         };
         let workload = workloads::Workload::parse(&text)
-            .map_err(|error| Failure::usage(format!("{}: {error}", self.workload)))?;
+            .map_err(|error| Error::usage(format!("{}: {error}", self.workload)))?;
         if self.duration.0.is_zero() || self.runs == 0 || self.dataset.0 < 1 << 20 {
-            return Err(Failure::usage(
+            return Err(Error::usage(
                 "the duration and the runs must be more than 0, and the data set at least 1 MiB",
             ));
         }
@@ -113,7 +113,7 @@ impl Workload {
         valid(&worked.run)?;
         match &worked.first_error {
             None => Ok(Exit::Done),
-            Some(error) => Err(Failure::other(format!("operations failed: {error}"))
+            Some(error) => Err(Error::other(format!("operations failed: {error}"))
                 .hint("use a file system that supports O_DIRECT, or omit --direct; df")),
         }
     }
@@ -145,7 +145,7 @@ impl Workload {
                 let served = service.serve(mounted);
                 let worked = working
                     .join()
-                    .map_err(|_| Failure::other("a thread of the workload ended early"))?;
+                    .map_err(|_| Error::other("a thread of the workload ended early"))?;
                 served.and(Ok(worked.map_err(bench::failed)?))
             })
         });

@@ -8,7 +8,7 @@ use crate::verbs::read::Report;
 use clap::Args;
 use devices::cancel::Cancel;
 use devices::drive::Drive;
-use devices::failure::{Failure, Result};
+use devices::error::{Error, Result};
 use devices::guard::{Grant, Purpose};
 use devices::path::{self, OpenOptions, Opened};
 use devices::transfer::{self, Moved};
@@ -112,7 +112,7 @@ impl Write {
         let span = self.io.span(self.offset, wanted.unwrap_or(room));
         span.check(&geometry)?;
         if !self.dry_run && geometry.features.read_only {
-            return Err(Failure::request("writing", block::Error::ReadOnly));
+            return Err(Error::request("writing", block::Error::ReadOnly));
         }
         let began = Instant::now();
         if self.dry_run {
@@ -139,7 +139,7 @@ impl Write {
         input.refuse_rest(moved.bytes)?;
         if self.flush {
             let flushed = block::blocking::flush(opened.device.as_mut());
-            flushed.map_err(|error| Failure::request("flushing", error))?;
+            flushed.map_err(|error| Error::request("flushing", error))?;
         }
         self.check_end(wanted, moved.bytes, input, &context.cancel)?;
         Ok(Report::new(drive, opened, self.offset, moved, began))
@@ -149,7 +149,7 @@ impl Write {
     fn whole(&self, len: u64, block_bytes: usize, input: &Input) -> Result<u64> {
         match len.checked_next_multiple_of(block_bytes as u64) {
             Some(padded) if self.pad || padded == len => Ok(padded),
-            _ => Err(Failure::usage(format!(
+            _ => Err(Error::usage(format!(
                 "`{}` has {len} bytes, not a multiple of the drive's block of {block_bytes} bytes",
                 input.source.name.display()
             ))
@@ -166,14 +166,14 @@ impl Write {
         cancel: &Cancel,
     ) -> Result<()> {
         match wanted {
-            Some(wanted) if written < wanted => Err(Failure::other(format!(
+            Some(wanted) if written < wanted => Err(Error::other(format!(
                 "the input ended after {written} of {wanted} bytes, which were written"
             ))),
             Some(_) => Ok(()),
             // The drive is full: does the input continue?
-            None if input.source.fill(&mut [0], cancel.flag())? > 0 => Err(Failure::other(
-                format!("the input is longer than the drive: {written} bytes of it were written"),
-            )),
+            None if input.source.fill(&mut [0], cancel.flag())? > 0 => Err(Error::other(format!(
+                "the input is longer than the drive: {written} bytes of it were written"
+            ))),
             None => Ok(()),
         }
     }
@@ -192,7 +192,7 @@ impl Input {
     fn open(write: &Write) -> Result<Self> {
         let source = Source::open(write.input.as_deref().unwrap_or(Path::new("-")))?;
         match (source.len_bytes, write.length) {
-            (Some(len), Some(wanted)) if len < wanted.0 => Err(Failure::usage(format!(
+            (Some(len), Some(wanted)) if len < wanted.0 => Err(Error::usage(format!(
                 "{} has {len} bytes, but --length is {}",
                 source.name.display(),
                 wanted.0
@@ -222,7 +222,7 @@ impl Input {
         if self.rest_bytes == 0 {
             return Ok(());
         }
-        let failure = Failure::usage(format!(
+        let failure = Error::usage(format!(
             "the input's last {} bytes are not a whole block of {} bytes and were not written",
             self.rest_bytes, self.block_bytes
         ));

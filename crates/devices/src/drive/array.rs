@@ -2,7 +2,7 @@
 //! `stripe:SIZE,DEVICE,...` and `mirror:DEVICE,...`: several devices as one.
 
 use super::Drive;
-use crate::failure::{ErrorKind, Failure, Result};
+use crate::error::{Error, ErrorKind, Result};
 use linux::Roots;
 use std::fmt;
 use stripe::MOST_MEMBERS;
@@ -49,7 +49,7 @@ impl ArrayDrive {
     /// The words are invalid, or a member does not exist.
     pub fn find(roots: &Roots, name: &str, scheme: &str, words: &str) -> Result<Self> {
         let invalid = |what: String| {
-            Failure::usage(format!("`{name}`: {what}"))
+            Error::usage(format!("`{name}`: {what}"))
                 .hint("stripe:64K,DEVICE,DEVICE or mirror:DEVICE,DEVICE; 2 to 8 devices")
         };
         let mut words: Vec<&str> = words.split(',').collect();
@@ -98,9 +98,7 @@ impl ArrayDrive {
             });
         }
         if members.iter().all(|member| member.drive.is_err()) {
-            return Err(Failure::missing(format!(
-                "`{name}`: all members are missing"
-            )));
+            return Err(Error::missing(format!("`{name}`: all members are missing")));
         }
         Ok(Self {
             shape,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `tcp://HOST[:PORT]/NQN[?OPTIONS]`: a namespace of an NVMe/TCP target.
 
-use crate::failure::{Failure, Result};
+use crate::error::{Error, Result};
 use std::fmt;
 
 /// The port of NVMe/TCP.
@@ -44,7 +44,7 @@ impl RemoteDrive {
     /// It is invalid.
     pub fn parse(name: &str, rest: &str) -> Result<Self> {
         let invalid = |what: &str| {
-            Failure::usage(format!("`{name}`: {what}")).hint(
+            Error::usage(format!("`{name}`: {what}")).hint(
                 "tcp://HOST:4420/NQN, then ?nsid=N&queues=N&hdgst&ddgst&reconnect=SECONDS&keep-alive=SECONDS&quiesce=SECONDS&proxied as needed",
             )
         };
@@ -164,7 +164,7 @@ mod tests {
         ] {
             assert_eq!(
                 parse(bad).unwrap_err().kind(),
-                crate::failure::ErrorKind::Usage,
+                crate::error::ErrorKind::Usage,
                 "{bad}"
             );
         }

@@ -7,7 +7,7 @@
 
 use super::output::{Output, refuse_address};
 use crate::cancel::Cancel;
-use crate::failure::{Failure, Result};
+use crate::error::{Error, Result};
 use linux::Roots;
 use std::path::{Path, PathBuf};
 
@@ -44,10 +44,10 @@ impl OutputFolder {
             Ok(data) if data.is_dir() => {}
             Ok(_) => {
                 let what = format!("{} is not a directory; nothing was done", path.display());
-                return Err(Failure::usage(what).hint("name a folder"));
+                return Err(Error::usage(what).hint("name a folder"));
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(folder),
-            Err(error) => return Err(Failure::io("opening", path, &error)),
+            Err(error) => return Err(Error::io("opening", path, &error)),
         }
         for name in names {
             folder.output(roots, name)?;
@@ -66,7 +66,7 @@ impl OutputFolder {
     /// It cannot be made.
     pub fn make(&self) -> Result<()> {
         let made = std::fs::create_dir_all(&self.path);
-        made.map_err(|error| Failure::io("making", &self.path, &error))
+        made.map_err(|error| Error::io("making", &self.path, &error))
     }
 
     /// Writes one of the checked files atomically.
@@ -86,7 +86,7 @@ impl OutputFolder {
 mod tests {
     use super::super::scratch::Folder;
     use super::*;
-    use crate::failure::ErrorKind;
+    use crate::error::ErrorKind;
     use std::fs;
 
     #[test]

@@ -28,7 +28,7 @@ pub use output::{
 pub use writer::Writer;
 
 use crate::drive::Drive;
-use crate::failure::{Failure, Result};
+use crate::error::{Error, Result};
 use linux::resolve::Resolved;
 use linux::{Claim, Roots, can_be_taken};
 use rustix::fs::{FlockOperation, flock};
@@ -177,7 +177,7 @@ impl Grant {
     /// It is in use, or writing was not granted.
     pub fn claim(&self, roots: &Roots, node: &Path, write: bool) -> Result<Claim> {
         if write && !self.writes {
-            return Err(Failure::usage(format!(
+            return Err(Error::usage(format!(
                 "{} was opened for reading only",
                 self.drive
             )));
@@ -200,11 +200,11 @@ pub fn refuse_source(
     source: std::io::Result<Metadata>,
     name: &Path,
 ) -> Result<()> {
-    let data = source.map_err(|error| Failure::io("opening", name, &error))?;
+    let data = source.map_err(|error| Error::io("opening", name, &error))?;
     if is_part_of(roots, drive, &data) {
         let name = name.display();
         let what = format!("the source {name} is {drive} itself; nothing was done");
-        Err(Failure::usage(what).hint("name another source"))
+        Err(Error::usage(what).hint("name another source"))
     } else {
         Ok(())
     }
@@ -293,14 +293,14 @@ impl FunctionLock {
         let address = resolved.controller.address.to_string();
         let path = roots.sys.join("bus/pci/devices").join(address);
         let path = path.join("config");
-        let file = File::open(&path).map_err(|error| Failure::io("opening", &path, &error))?;
+        let file = File::open(&path).map_err(|error| Error::io("opening", &path, &error))?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Self(file)),
-            Err(Errno::WOULDBLOCK) => Err(Failure::missing(format!(
+            Err(Errno::WOULDBLOCK) => Err(Error::missing(format!(
                 "{resolved} is in use by another process; nothing was done"
             ))
             .hint(format!("wait until it ends; fuser -v {}", path.display()))),
-            Err(error) => Err(Failure::io("locking", &path, &error.into())),
+            Err(error) => Err(Error::io("locking", &path, &error.into())),
         }
     }
 }

@@ -5,7 +5,7 @@
 //! controller's, by its path or its name. Memory holds no data to lose and needs no name.
 
 use crate::drive::{ArrayDrive, Drive};
-use crate::failure::{Failure, Result};
+use crate::error::{Error, Result};
 use remedy::{Setting, Value, words};
 use std::path::Path;
 
@@ -52,7 +52,7 @@ fn check_members(drive: &Drive, array: &ArrayDrive, given: Option<&str>) -> Resu
         .map(|given| given.split(',').collect())
         .unwrap_or_default();
     if given.len() != named.len() {
-        return Err(Failure::usage(format!(
+        return Err(Error::usage(format!(
             "this would overwrite data on {drive}; nothing was done"
         ))
         .hint(words![
@@ -77,8 +77,8 @@ pub fn check_opened(drive: &Drive, given: Option<&str>, serial: Option<&str>) ->
     }
 }
 
-fn refusal(drive: &Drive, name: Option<&str>) -> Failure {
-    let failure = Failure::usage(format!(
+fn refusal(drive: &Drive, name: Option<&str>) -> Error {
+    let failure = Error::usage(format!(
         "this would overwrite data on {drive}; nothing was done"
     ));
     match name {
@@ -94,7 +94,7 @@ fn check_serial(given: &str, serial: &str) -> Result<()> {
     if given.trim() == serial.trim() {
         Ok(())
     } else {
-        Err(Failure::usage(words![
+        Err(Error::usage(words![
             Setting::DestroyData,
             format!(
                 " names `{given}`, and the drive's serial number is `{serial}`; nothing was done"
@@ -113,7 +113,7 @@ fn check_file(drive: &Drive, path: &Path, given: Option<&str>) -> Result<()> {
     if given == written || name.is_some_and(|name| name == given) {
         Ok(())
     } else {
-        Err(Failure::usage(words![
+        Err(Error::usage(words![
             Setting::DestroyData,
             format!(" names `{given}`, and the file is `{written}`; nothing was done")
         ])
@@ -124,7 +124,7 @@ fn check_file(drive: &Drive, path: &Path, given: Option<&str>) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::failure::ErrorKind;
+    use crate::error::ErrorKind;
 
     #[test]
     fn a_file_is_named_by_its_path_or_its_name() {

@@ -15,7 +15,7 @@ use super::writer::Writer;
 use super::{device_name, is_part_of, unfinished};
 use crate::cancel::Cancel;
 use crate::drive::Drive;
-use crate::failure::{ErrorKind, Failure, Result, folder_of};
+use crate::error::{Error, ErrorKind, Result, folder_of};
 use linux::{Claim, Roots};
 use remedy::{Part, Remedy, Setting, Words, words};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
@@ -70,9 +70,9 @@ impl Output {
     /// It may not be written; nothing was changed.
     pub fn check(roots: &Roots, path: &Path, force: bool, source: Option<&Drive>) -> Result<Self> {
         refuse_address(path)?;
-        let failed = |error: std::io::Error| Failure::io("opening", path, &error);
+        let failed = |error: std::io::Error| Error::io("opening", path, &error);
         let refused = |why: &str| {
-            Failure::usage(format!("{} {why}; nothing was done", path.display()))
+            Error::usage(format!("{} {why}; nothing was done", path.display()))
                 .hint("name another file")
         };
         if path.file_name().is_none() {
@@ -109,7 +109,7 @@ impl Output {
             }
             if !force {
                 let what = format!("{} exists; nothing was done", path.display());
-                let failure = Failure::new(ErrorKind::Exists, what);
+                let failure = Error::new(ErrorKind::Exists, what);
                 return Err(failure.hint(words![
                     Remedy::agree(Setting::Force),
                     " to replace it, or name another file"
@@ -141,7 +141,7 @@ impl Output {
             Ok(_) if force => Found::Link,
             Ok(_) => {
                 let what = format!("{} is a dangling link; nothing was done", path.display());
-                return Err(Failure::new(ErrorKind::Exists, what)
+                return Err(Error::new(ErrorKind::Exists, what)
                     .hint(words![Remedy::agree(Setting::Force), " to replace it"]));
             }
         };
@@ -151,11 +151,11 @@ impl Output {
                 path: path.to_owned(),
                 found,
             }),
-            Ok(_) => Err(Failure::usage(format!(
+            Ok(_) => Err(Error::usage(format!(
                 "{} is not a directory",
                 folder.display()
             ))),
-            Err(error) => Err(Failure::io("making", path, &error)),
+            Err(error) => Err(Error::io("making", path, &error)),
         }
     }
 
@@ -174,7 +174,7 @@ impl Output {
             });
         }
         let made = unfinished::make(&path);
-        let (file, unfinished) = made.map_err(|error| Failure::io("making", &path, &error))?;
+        let (file, unfinished) = made.map_err(|error| Error::io("making", &path, &error))?;
         if let Found::File { owner, mode, .. } = &found {
             // As far as permitted: only root may change a file's owner.
             let _ = std::os::unix::fs::fchown(&file, Some(owner.0), Some(owner.1));
@@ -206,8 +206,7 @@ pub fn refuse_address(path: &Path) -> Result<()> {
                 "{} is an address, and only local files are written; nothing was done",
                 path.display()
             );
-            Err(Failure::usage(what)
-                .hint(format!("./{} if a folder has this name", path.display())))
+            Err(Error::usage(what).hint(format!("./{} if a folder has this name", path.display())))
         }
         _ => Ok(()),
     }
@@ -229,7 +228,7 @@ impl OpenOutput {
     /// It could not be written.
     pub fn take(&mut self, data: &[u8]) -> Result<()> {
         let Self { writer, path, .. } = self;
-        writer.take(data, |error| Failure::io("writing", path, error))
+        writer.take(data, |error| Error::io("writing", path, error))
     }
 
     /// Gives the file the time of its last modification, in nanoseconds since 1970 (0: not known), if it is one that will
@@ -258,7 +257,7 @@ impl OpenOutput {
                 synced.and_then(|()| std::fs::rename(&self.path, path))
             }
         };
-        named.map_err(|error| Failure::io("making", path, &error))?;
+        named.map_err(|error| Error::io("making", path, &error))?;
         self.becomes = None;
         Ok(())
     }
@@ -293,7 +292,7 @@ fn refuse_standard_output(roots: &Roots, source: &Drive) -> Result<()> {
     let descriptor = std::io::stdout().as_fd().try_clone_to_owned();
     let data = descriptor.map(File::from).and_then(|file| file.metadata());
     if data.is_ok_and(|data| is_part_of(roots, source, &data)) {
-        Err(Failure::usage(format!(
+        Err(Error::usage(format!(
             "standard output is {source} itself; nothing was done"
         ))
         .hint("redirect it to another file"))
@@ -320,7 +319,7 @@ impl Outlet {
         if let Some(output) = output {
             return Ok(Self::Output(output.open(cancel)?));
         }
-        let output = standard_output().map_err(|error| Failure::stdout(&error))?;
+        let output = standard_output().map_err(|error| Error::stdout(&error))?;
         Ok(Self::Standard(Writer::shared(output.into(), cancel)))
     }
 
@@ -330,7 +329,7 @@ impl Outlet {
     /// They cannot be written.
     pub fn take(&mut self, data: &[u8]) -> Result<()> {
         match self {
-            Self::Standard(writer) => writer.take(data, Failure::stdout),
+            Self::Standard(writer) => writer.take(data, Error::stdout),
             Self::Output(output) => output.take(data),
         }
     }
@@ -362,10 +361,10 @@ impl Outlet {
 pub fn refuse_to_mix(json: bool, instead: impl Into<Words>) -> Result<()> {
     if json {
         let what = words![Setting::Json, " and the data would mix on standard output"];
-        return Err(Failure::usage(what).hint(instead.into()));
+        return Err(Error::usage(what).hint(instead.into()));
     }
     if std::io::stdout().is_terminal() {
-        Err(Failure::usage("the data would go to the terminal")
+        Err(Error::usage("the data would go to the terminal")
             .hint(words!["redirect it, or ", instead.into()]))
     } else {
         Ok(())

@@ -43,7 +43,7 @@ pub fn set_complete(file: &File, mode: Option<u32>, is_complete: bool) {
 /// # Errors
 /// It cannot be made.
 pub fn make(path: &Path) -> Result<(File, PathBuf)> {
-    clean_once(crate::failure::folder_of(path));
+    clean_once(crate::error::folder_of(path));
     let mut attempt = 0;
     loop {
         let unfinished = path.with_file_name(name(path, std::process::id(), attempt));

@@ -12,7 +12,7 @@
 //! | a socket | `MSG_DONTWAIT` |
 
 use crate::cancel::Cancel;
-use crate::failure::{Failure, Result};
+use crate::error::{Error, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl};
 use rustix::io::Errno;
@@ -91,7 +91,7 @@ impl Writer {
     /// # Errors
     /// It cannot be opened, or the user requested an end before a reader came.
     pub fn open(path: &Path, cancel: &Cancel) -> Result<Self> {
-        let failed = |error: std::io::Error| Failure::io("opening", path, &error);
+        let failed = |error: std::io::Error| Error::io("opening", path, &error);
         let is_fifo = std::fs::metadata(path)
             .map_err(failed)?
             .file_type()
@@ -131,7 +131,7 @@ impl Writer {
     pub fn take(
         &mut self,
         mut data: &[u8],
-        failed: impl Fn(&std::io::Error) -> Failure,
+        failed: impl Fn(&std::io::Error) -> Error,
     ) -> Result<()> {
         if self.waiting == Waiting::Never {
             return self.file.write_all(data).map_err(|error| failed(&error));
@@ -184,7 +184,7 @@ impl Writer {
 
 fn interrupted(cancel: &Cancel) -> Result<()> {
     if cancel.is_set() {
-        Err(Failure::interrupted("interrupted"))
+        Err(Error::interrupted("interrupted"))
     } else {
         Ok(())
     }
@@ -212,7 +212,7 @@ mod tests {
     const LEN: usize = 8 << 20;
 
     fn outcome(writer: &mut Writer, len: usize) -> Result<()> {
-        writer.take(&vec![7; len], Failure::stdout)
+        writer.take(&vec![7; len], Error::stdout)
     }
 
     /// A pipe's writer in each way that it can have.
@@ -245,7 +245,7 @@ mod tests {
             cancel.flag().store(true, Ordering::Relaxed);
             for thread in writing {
                 let failure = thread.join().unwrap().unwrap_err();
-                assert_eq!(failure.kind(), crate::failure::ErrorKind::Interrupted);
+                assert_eq!(failure.kind(), crate::error::ErrorKind::Interrupted);
             }
         });
         drop((first.0, second.0, reader));
@@ -259,7 +259,7 @@ mod tests {
         for (mut reader, mut writer) in pipes(&Cancel::default()) {
             std::thread::scope(|scope| {
                 scope.spawn(|| {
-                    writer.take(&data, Failure::stdout).unwrap();
+                    writer.take(&data, Error::stdout).unwrap();
                     drop(writer);
                 });
                 let mut got = Vec::new();

@@ -2,7 +2,7 @@
 //! Opens an array: each member by its own path, with memory that all of them can reach.
 
 use crate::drive::{ArrayDrive, ArrayShape, Drive};
-use crate::failure::{ErrorKind, Failure, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::guard::Grant;
 use crate::path::memory::Memory;
 use crate::path::{LARGEST_BLOCK_BYTES, OpenOptions, Opened, PathChoice};
@@ -119,7 +119,7 @@ pub fn open_members(
 ) -> Result<OpenSet> {
     let is_usual = options.path == PathChoice::AUTO || options.path == PathChoice::SYNC;
     if !is_usual && options.path != PathChoice::IO_URING || options.mode.is_some() {
-        return Err(Failure::unsupported(format!(
+        return Err(Error::unsupported(format!(
             "an array has no path {}: its members share memory, which paths in user space cannot",
             options.path
         ))
@@ -152,7 +152,7 @@ pub fn open_members(
             }
             Drive::Ram(_) | Drive::Remote(_) => PathChoice::AUTO,
             Drive::Model(_) | Drive::Coprocessor(_) => {
-                return Err(Failure::unsupported(format!(
+                return Err(Error::unsupported(format!(
                     "`{}` cannot be a member of an array: its memory is its own",
                     member.name
                 ))
@@ -188,15 +188,15 @@ pub fn open_members(
         let (_, label) = read_label(&mut opened, buffer);
         let doing = || format!("reading the label of {}", member.name);
         set.labels
-            .push(label.map_err(|error| Failure::request(doing(), error))?);
+            .push(label.map_err(|error| Error::request(doing(), error))?);
         set.members.push(Some(opened));
     }
     Ok(set)
 }
 
 /// What is wrong with a set, for the user.
-pub fn failed(array: &ArrayDrive, error: SetError) -> Failure {
-    let failure = Failure::usage(format!("{}: {error}; nothing was written", array.name));
+pub fn failed(array: &ArrayDrive, error: SetError) -> Error {
+    let failure = Error::usage(format!("{}: {error}; nothing was written", array.name));
     let name = &array.name;
     match error {
         SetError::Unlabelled { .. } => failure.hint(words![format!("straightway array {name} "), Part::Option(Setting::Create), " ", Part::Option(Setting::DestroyData), " NAMES makes a new array; `stripe:SIZE,bare,...` uses an array of the hardware, which has no labels"]),
@@ -246,7 +246,7 @@ pub fn open(
             let striped: Striped<_, _, _, DEPTH> =
                 Striped::new(members, stripe_blocks, data_blocks, reports(context, array))
                     .map_err(|error| {
-                        Failure::request("assembling the stripes", error).hint(
+                        Error::request("assembling the stripes", error).hint(
                             "members have the same block size, and a stripe is at least a block",
                         )
                     })?;

@@ -5,7 +5,7 @@
 //! borrowed from its driver. Records of borrowed drives survive a crash, and [`recover`] returns
 //! the drives at the start of the next run.
 
-use crate::failure::{Failure, Result};
+use crate::error::{Error, Result};
 use crate::path::held::Ends;
 use crate::{Context, Progress};
 use linux::pci::PciAddress;
@@ -136,7 +136,7 @@ pub fn recover(context: &Context) {
 }
 
 fn not_reverted(progress: &Progress, error: linux::Error) {
-    let failure = Failure::from(error);
+    let failure = Error::from(error);
     progress.say(format_args!(
         "the changes of an earlier run could not be reverted: {failure}"
     ));

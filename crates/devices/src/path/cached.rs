@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Short reads kept in memory over an open path: `--cache`.
 
-use crate::failure::{Failure, Result};
+use crate::error::{Error, Result};
 use crate::path::gathered::{DEPTH, Inner};
 use block::Device;
 use hybrid::{Cache, Entry};
@@ -20,7 +20,7 @@ type Kept = Cache<Vec<u8>, Vec<Entry>, Inner, DEPTH>;
 /// There is not enough memory.
 pub fn wrap(device: Box<dyn Device>, bytes: usize) -> Result<Box<dyn Device>> {
     let short = |what: &str| {
-        Failure::usage(words![Setting::Cache, format!(": {what}")])
+        Error::usage(words![Setting::Cache, format!(": {what}")])
             .hint("at least 32K, and less than is free")
     };
     let (mut memory, mut entries) = (Vec::new(), Vec::new());

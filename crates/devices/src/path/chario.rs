@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The path through CharIO's driver.
 
-use crate::failure::{Failure, Result};
+use crate::error::{Error, Result};
 use crate::guard::{FunctionLock, Grant};
 use crate::path::borrow::Loan;
 use crate::path::held::{Ends, Held};
@@ -115,7 +115,7 @@ fn window(roots: &Roots, node: &Path, place: WindowPlace) -> Result<Window> {
             format!("no window of {needed} bytes of physical memory is granted"),
         ),
         WindowPlace::At(address) if address % PAGE_BYTES != 0 => {
-            return Err(Failure::usage(format!(
+            return Err(Error::usage(format!(
                 "{address:#x} is not the address of a page of 4 KiB"
             )));
         }
@@ -125,7 +125,7 @@ fn window(roots: &Roots, node: &Path, place: WindowPlace) -> Result<Window> {
         ),
     };
     found.ok_or_else(|| {
-        Failure::unsupported(what)
+        Error::unsupported(what)
             .hint("boot with memmap=64M$0x20000000, then: insmod chario.ko windows=0x20000000:64M")
     })
 }
@@ -156,7 +156,7 @@ fn refuse_unusable(roots: &Roots, resolved: &Resolved, nsid: Option<u32>) -> Res
     let Ok(file) = File::open(controller) else {
         return Ok(());
     };
-    let failed = |error| Failure::request("identifying the namespace", error);
+    let failed = |error| Error::request("identifying the namespace", error);
     let list = admin::descriptors(&file, nsid).map_err(failed)?;
     nvme::check_command_set(nsid, &list[..])?;
     let page = admin::identify_namespace(&file, nsid).map_err(failed)?;
@@ -191,14 +191,14 @@ pub fn node(roots: &Roots, resolved: &Resolved, nsid: Option<u32>) -> Result<Pat
         (None, [only]) => Some(only),
         (None, [_, ..]) => {
             return Err(
-                Failure::usage(format!("{} has several namespaces", controller.address))
+                Error::usage(format!("{} has several namespaces", controller.address))
                     .hint(Setting::Namespace.to(Value::choice("N"))),
             );
         }
         (_, all) => all.iter().find(is_it),
     };
     let name = found.and_then(|one| one.chario.as_ref()).ok_or_else(|| {
-        Failure::missing(format!(
+        Error::missing(format!(
             "CharIO's driver has no such namespace of {}",
             controller.address
         ))

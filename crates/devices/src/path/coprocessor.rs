@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The path through a storage coprocessor.
 
-use crate::failure::Result;
+use crate::error::Result;
 use crate::path::Opened;
 use crate::path::memory::Memory;
 use linux::Coprocessor;

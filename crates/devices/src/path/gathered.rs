@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Hybrid direct I/O over an open path: `--hybrid`, and the paths that gather.
 
-use crate::failure::{Failure, Result};
+use crate::error::{Error, Result};
 use crate::path::memory::Memory;
 use block::{Buffer, Completion, Device, Geometry, Refused, Request};
 use hybrid::{Hybrid, Options};
@@ -61,7 +61,7 @@ pub fn wrap(
         }
     }
     let Ok(lines) = <[Buffer; LINES]>::try_from(lines) else {
-        return Err(Failure::unsupported("hybrid direct I/O without lines"));
+        return Err(Error::unsupported("hybrid direct I/O without lines"));
     };
     match Lines::open(Inner(device), TscClock::new(), lines, Options::default()) {
         Ok(hybrid) => Ok(Box::new(Gathered {
@@ -73,7 +73,7 @@ pub fn wrap(
             let reason = error.reason;
             let lines = error.lines.into_iter().flatten();
             lines.for_each(|line| memory.give_back(line));
-            Err(Failure::unsupported(format!("hybrid direct I/O: {reason}"))
+            Err(Error::unsupported(format!("hybrid direct I/O: {reason}"))
                 .hint(Remedy::omit([Setting::Hybrid])))
         }
     }

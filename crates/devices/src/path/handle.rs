@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! An opened controller of any kind: a VFIO function, a function without an IOMMU, a model.
 
-use crate::failure::{Failure, Result};
+use crate::error::{Error, Result};
 use crate::path::memory::Memory;
 use block::Device;
 use nvme::{
@@ -164,12 +164,12 @@ impl<'r> Recall<'r> {
 pub fn only_namespace(handle: &dyn ControllerHandle) -> Result<u32> {
     match handle.namespaces()?.as_slice() {
         [namespace] => Ok(*namespace),
-        [] => Err(Failure::missing("the controller has no active namespace")),
+        [] => Err(Error::missing("the controller has no active namespace")),
         several => {
             let list: Vec<String> = several.iter().map(u32::to_string).collect();
             let list = list.join(", ");
             Err(
-                Failure::usage(format!("the controller has several namespaces: {list}")).hint(
+                Error::usage(format!("the controller has several namespaces: {list}")).hint(
                     words!["name one, as ", Setting::Namespace.to(Value::Number(1))],
                 ),
             )
@@ -178,7 +178,7 @@ pub fn only_namespace(handle: &dyn ControllerHandle) -> Result<u32> {
 }
 
 /// The failure of waiting for interrupts at a controller of this kind ([`ControllerHandle::name`]), which has none.
-pub fn without_interrupts(kind: &str) -> Failure {
+pub fn without_interrupts(kind: &str) -> Error {
     let (what, hint) = match kind {
         "noiommu" => (
             "without an IOMMU there are no interrupts in user space",
@@ -192,7 +192,7 @@ pub fn without_interrupts(kind: &str) -> Failure {
             ]),
         ),
     };
-    Failure::unsupported(what).hint(hint)
+    Error::unsupported(what).hint(hint)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 //! uninterruptibly for a descriptor that the waiting process itself may hold. So nothing is opened
 //! independently of a loan: [`Held`] owns both, and on every path the loan ends last.
 
-use crate::failure::{Failure, Result};
+use crate::error::{Error, Result};
 use block::{Completion, Device, Geometry, Refused, Request};
 use std::ops::{Deref, DerefMut};
 
@@ -38,7 +38,7 @@ impl<L: Ends> Ends for std::sync::Arc<L> {
     fn end(self) -> Result<()> {
         match Self::into_inner(self) {
             Some(loan) => loan.end(),
-            None => Err(Failure::missing("the drive is still open")),
+            None => Err(Error::missing("the drive is still open")),
         }
     }
 }
@@ -60,7 +60,7 @@ impl<T, L> Held<T, L> {
         Held { open: (), loan }.and_then(|()| open())
     }
 
-    /// Converts what is open; if that fails, `step` has closed its argument (a [`Failure`] holds
+    /// Converts what is open; if that fails, `step` has closed its argument (a [`Error`] holds
     /// nothing open), and the loan ends afterwards.
     ///
     /// # Errors

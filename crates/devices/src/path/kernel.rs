@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The paths through the kernel, to a drive or to a file; and memory.
 
-use crate::failure::{Failure, Result};
+use crate::error::{Error, Result};
 use crate::path::memory::Memory;
 use crate::path::{Opened, gathered, namespace_of};
 use block::RamDisk;
@@ -64,7 +64,7 @@ pub fn open(
             } else {
                 SyncFile::open_direct(claim)?
             };
-            let again = |error| Failure::io("opening again", claim.path(), &error);
+            let again = |error| Error::io("opening again", claim.path(), &error);
             let twin = device.twin().map_err(again)?;
             Ok(Opened {
                 twin: Some(twin),
@@ -113,7 +113,7 @@ impl Nodes {
         let controller = Controller::at(roots, address)?;
         let name = controller.kernel_name.as_ref().ok_or_else(|| {
             let driver = controller.driver.as_deref().unwrap_or("no driver");
-            Failure::missing(format!(
+            Error::missing(format!(
                 "the kernel's paths need {address} bound to nvme, but it is bound to {driver}"
             ))
             .hint(format!("straightway release {address}"))
@@ -122,7 +122,7 @@ impl Nodes {
             Some(wanted) => {
                 let mut all = controller.namespaces.iter();
                 all.find(|one| one.nsid == Some(wanted)).ok_or_else(|| {
-                    Failure::missing(format!("there is no namespace {wanted}"))
+                    Error::missing(format!("there is no namespace {wanted}"))
                         .hint("straightway list")
                 })?
             }
@@ -130,7 +130,7 @@ impl Nodes {
         };
         let block = resolved.partition.as_ref().or(namespace.block.as_ref());
         let block = block.ok_or_else(|| {
-            Failure::missing(format!("`{}` has no block device", resolved.name))
+            Error::missing(format!("`{}` has no block device", resolved.name))
                 .hint("straightway list")
         })?;
         let character = namespace.character.as_ref();
@@ -154,7 +154,7 @@ impl Nodes {
             return Ok(&self.block);
         }
         self.character.as_deref().ok_or_else(|| {
-            Failure::unsupported(format!(
+            Error::unsupported(format!(
                 "{} has no character device for passthrough",
                 self.block.display()
             ))
@@ -189,12 +189,12 @@ fn open_passthrough(
 /// # Errors
 /// There is not enough memory.
 pub fn open_ram(bytes: u64, fill: u8, kind: &Kind, memory: HostMemory) -> Result<Opened> {
-    let too_large = || Failure::unsupported(format!("no memory for a disk of {bytes} bytes"));
+    let too_large = || Error::unsupported(format!("no memory for a disk of {bytes} bytes"));
     let len = usize::try_from(bytes).map_err(|_| too_large())?;
     let mut disk: Vec<u8> = Vec::new();
     disk.try_reserve_exact(len).map_err(|_| too_large())?;
     disk.resize(len, fill);
     let device = RamDisk::<_, RAM_DEPTH>::new(disk, 9)
-        .map_err(|error| Failure::request("making the RAM disk", error))?;
+        .map_err(|error| Error::request("making the RAM disk", error))?;
     Ok(Opened::new(kind, Box::new(device), Memory::Host(memory)))
 }

@@ -3,7 +3,7 @@
 
 use super::PathChoice;
 use crate::drive::Drive;
-use crate::failure::{Failure, Result};
+use crate::error::{Error, Result};
 use linux::disk::Disk;
 use paths::{Group, Kind};
 use units::distinct;
@@ -43,7 +43,7 @@ impl Drive {
         };
         chosen
             .or_else(first)
-            .ok_or_else(|| Failure::unsupported("this device has no path to measure"))
+            .ok_or_else(|| Error::unsupported("this device has no path to measure"))
     }
 
     /// The paths of these choices, each once.

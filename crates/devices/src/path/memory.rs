@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Memory for buffers: each path can access a different kind of memory.
 
-use crate::failure::{Failure, Result};
+use crate::error::{Error, Result};
 use block::Buffer;
 use linux::{DmaMemory, HostMemory};
 #[cfg(feature = "drives")]
@@ -31,7 +31,7 @@ impl Memory {
             #[cfg(feature = "drives")]
             Self::Bus(memory) => memory
                 .allocate(len)
-                .ok_or_else(|| Failure::usage(format!("no {len} contiguous bytes are free"))),
+                .ok_or_else(|| Error::usage(format!("no {len} contiguous bytes are free"))),
         }
     }
 
@@ -61,7 +61,7 @@ impl Memory {
             #[cfg(feature = "drives")]
             Self::Bus(memory) => memory
                 .allocate_contiguous(len, page_bytes)
-                .ok_or_else(|| Failure::usage(format!("no {len} contiguous bytes are free"))),
+                .ok_or_else(|| Error::usage(format!("no {len} contiguous bytes are free"))),
         }
     }
 

@@ -28,7 +28,7 @@ pub mod without_fua;
 
 use crate::Context;
 use crate::drive::Drive;
-use crate::failure::{Failure, Result};
+use crate::error::{Error, Result};
 use crate::guard::{FunctionLock, Grant};
 use block::Device;
 use borrow::Loan;
@@ -92,7 +92,7 @@ impl PathChoice {
             Ok(Self::named(name))
         } else {
             let names: Vec<&str> = Self::names().collect();
-            Err(Failure::usage(format!("`{name}` is not a path"))
+            Err(Error::usage(format!("`{name}` is not a path"))
                 .hint(format!("one of {}", names.join(", "))))
         }
     }
@@ -341,7 +341,7 @@ impl Opened {
         // The end of the process would lose it.
         let flushed = if self.gathers && self.writes {
             block::blocking::flush(self.device.as_mut())
-                .map_err(|error| Failure::request("writing gathered data", error))
+                .map_err(|error| Error::request("writing gathered data", error))
         } else {
             Ok(())
         };
@@ -351,7 +351,7 @@ impl Opened {
             None => Ok(()),
         });
         let restored = self.tolerance.map_or(Ok(()), Tolerance::release);
-        let closed = closed.and(restored.map_err(Failure::from));
+        let closed = closed.and(restored.map_err(Error::from));
         match (flushed, closed) {
             (Err(failure), Err(other)) => Err(failure.and(other)),
             (flushed, closed) => flushed.and(closed),
@@ -477,7 +477,7 @@ fn open_unaligned(context: &Context, grant: &Grant, options: &OpenOptions) -> Re
         Drive::Array(array) => {
             refuse_namespace(options, "an array")?;
             let kind = paths::named(paths::ARRAY);
-            let kind = kind.ok_or_else(|| Failure::unsupported(paths::ARRAY))?;
+            let kind = kind.ok_or_else(|| Error::unsupported(paths::ARRAY))?;
             array::open(context, grant, array, kind, options)
         }
         #[cfg(feature = "drives")]
@@ -503,8 +503,8 @@ fn open_unaligned(context: &Context, grant: &Grant, options: &OpenOptions) -> Re
 
 /// The error of a drive that this build has no driver for.
 #[cfg(not(feature = "drives"))]
-fn without_drives(drive: &Drive) -> Failure {
-    Failure::unsupported(format!("{drive}: this build has no drive stack"))
+fn without_drives(drive: &Drive) -> Error {
+    Error::unsupported(format!("{drive}: this build has no drive stack"))
         .hint("build it with the feature `drives`, or name a file or a block device")
 }
 
@@ -518,7 +518,7 @@ impl OpenOptions {
     ) -> Result<&'static Kind> {
         let kind = match self.path.kind(&fits) {
             Some(kind) => kind,
-            None => paths::named(usual).ok_or_else(|| Failure::unsupported(usual))?,
+            None => paths::named(usual).ok_or_else(|| Error::unsupported(usual))?,
         };
         if !fits(kind) {
             let names = paths::KINDS.iter().filter(|kind| fits(kind));
@@ -530,7 +530,7 @@ impl OpenOptions {
                     Remedy::omit([Setting::Path]),
                 ]),
             };
-            let failure = Failure::unsupported(format!("{what} has no path {}", self.path));
+            let failure = Error::unsupported(format!("{what} has no path {}", self.path));
             return Err(failure.hint(hint));
         }
         self.refuse_page_cache(kind)?;
@@ -540,7 +540,7 @@ impl OpenOptions {
     /// Refuses to gather in front of a cache that does the same.
     fn refuse_page_cache(&self, kind: &Kind) -> Result<()> {
         if self.hybrid && kind.is_buffered {
-            Err(Failure::usage(format!(
+            Err(Error::usage(format!(
                 "{} goes through the page cache, which gathers already",
                 kind.name
             ))
@@ -560,7 +560,7 @@ fn waiting(kind: &'static Kind, mode: Option<Mode>) -> Result<&'static Kind> {
         let modes = modes
             .map(|mode| Setting::Mode.to(mode.name()))
             .chain([Remedy::omit([Setting::Mode])]);
-        Failure::unsupported(format!("{} cannot wait by {}", kind.name, mode.name()))
+        Error::unsupported(format!("{} cannot wait by {}", kind.name, mode.name()))
             .hint(Remedy::one_of(modes))
     })
 }
@@ -568,7 +568,7 @@ fn waiting(kind: &'static Kind, mode: Option<Mode>) -> Result<&'static Kind> {
 fn refuse_namespace(options: &OpenOptions, what: &str) -> Result<()> {
     match options.namespace {
         None | Some(1) => Ok(()),
-        Some(namespace) => Err(Failure::missing(format!(
+        Some(namespace) => Err(Error::missing(format!(
             "{what} has no namespace {namespace}"
         ))),
     }
@@ -596,11 +596,11 @@ fn open_nvme(
         "straightway-hybrid"
     };
     let Some(kind) = named.or_else(|| paths::named(usual)) else {
-        return Err(Failure::unsupported(usual));
+        return Err(Error::unsupported(usual));
     };
     if kind.group == Group::Coprocessor {
         return Err(
-            Failure::usage(format!("`{}` is not behind a coprocessor", resolved.name))
+            Error::usage(format!("`{}` is not behind a coprocessor", resolved.name))
                 .hint("name its window: coprocessor:PATH"),
         );
     }
@@ -620,15 +620,15 @@ fn open_nvme(
         Group::Kernel => kernel(kind),
         Group::Ext4 => Err(needs_a_measurement(kind)),
         Group::Plain | Group::Coprocessor | Group::Array | Group::Remote => Err(
-            Failure::unsupported(format!("an NVMe drive has no path {}", kind.name))
+            Error::unsupported(format!("an NVMe drive has no path {}", kind.name))
                 .hint(Remedy::omit([Setting::Path])),
         ),
     }
 }
 
 /// The error of a path that exists only while it is measured.
-fn needs_a_measurement(kind: &Kind) -> Failure {
-    Failure::unsupported(format!(
+fn needs_a_measurement(kind: &Kind) -> Error {
+    Error::unsupported(format!(
         "{} needs a separate file system on the drive, which only a measurement creates",
         kind.name
     ))
@@ -651,7 +651,7 @@ fn or_kernel(
     let kernel_has_it = resolved.controller.driver.as_deref() == Some("nvme");
     let is_about_the_path = matches!(
         failure.kind(),
-        crate::failure::ErrorKind::Missing | crate::failure::ErrorKind::Unsupported
+        crate::error::ErrorKind::Missing | crate::error::ErrorKind::Unsupported
     );
     if !kernel_has_it || !is_about_the_path || options.mode.is_some() {
         return Err(failure);
@@ -673,7 +673,7 @@ fn or_kernel(
 /// Refuses a partition on a path that supports only whole namespaces.
 fn refuse_partition(resolved: &Resolved, who: &str) -> Result<()> {
     match &resolved.partition {
-        Some(partition) => Err(Failure::unsupported(format!(
+        Some(partition) => Err(Error::unsupported(format!(
             "{partition} is a partition, and {who} only whole namespaces"
         ))
         .hint(Remedy::one_of([
@@ -724,7 +724,7 @@ pub fn namespace_of(resolved: &Resolved, requested: Option<u32>) -> Result<Optio
         .as_ref()
         .and_then(|namespace| namespace.nsid);
     match (named, requested) {
-        (Some(named), Some(requested)) if named != requested => Err(Failure::usage(words![
+        (Some(named), Some(requested)) if named != requested => Err(Error::usage(words![
             format!("`{}` is namespace {named}, but ", resolved.name),
             Setting::Namespace,
             format!(" is {requested}")

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What stands for a controller's handle without the drive stack: this process drives no controller, and nothing makes one.
 
-use crate::failure::Result;
+use crate::error::Result;
 use std::marker::PhantomData;
 
 /// An enabled controller that this process drives.

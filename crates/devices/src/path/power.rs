@@ -5,7 +5,7 @@
 //! attribute ([`Tolerance`]), which gets its value back. Then the drive is asked what it has.
 
 use crate::drive::Drive;
-use crate::failure::{Failure, Result};
+use crate::error::{Error, Result};
 use crate::path::handle::ControllerHandle;
 use linux::latency::Tolerance;
 use linux::pci::Controller;
@@ -72,8 +72,8 @@ pub fn check(drive: &Drive) -> Result<()> {
 }
 
 /// The error of what cannot limit them.
-pub fn refused(what: &str) -> Failure {
-    Failure::unsupported(format!("{what} does not limit a drive's power states")).hint(words![
+pub fn refused(what: &str) -> Error {
+    Error::unsupported(format!("{what} does not limit a drive's power states")).hint(words![
         Setting::Path.to("straightway"),
         " or a path through the kernel's NVMe driver, or ",
         Remedy::omit([Setting::LatencyLimit])
@@ -99,7 +99,7 @@ pub fn limit_by_kernel(
     let power = file.and_then(|file| admin::power(&file).ok());
     let worst_latency_us = power.as_ref().and_then(worst_us);
     if let Some(worst_us) = worst_latency_us.filter(|worst_us| *worst_us > limit_us) {
-        return Err(Failure::unsupported(format!(
+        return Err(Error::unsupported(format!(
             "the kernel's driver leaves {resolved} transitions that delay a command by up to {worst_us} us"
         ))
         .hint(words![Setting::Path.to("straightway"), ", or the kernel's option nvme_core.default_ps_max_latency_us"]));

@@ -2,7 +2,7 @@
 //! Opens a namespace of an NVMe/TCP target.
 
 use crate::drive::RemoteDrive;
-use crate::failure::{Failure, Result};
+use crate::error::{Error, Result};
 use crate::path::memory::Memory;
 use crate::path::{OpenOptions, Opened};
 use crate::{Context, Progress};
@@ -29,7 +29,7 @@ pub fn open(
     let device = connected(&context.progress, drive, namespace, &memory)?;
     let state = match device.ana() {
         Ana::Inaccessible | Ana::PersistentLoss => {
-            let failure = Failure::missing(format!(
+            let failure = Error::missing(format!(
                 "{drive}: the namespace is not accessible by this path"
             ));
             return Err(failure.hint("connect to another address of the subsystem"));
@@ -86,10 +86,10 @@ pub fn connected(
             .collect();
         let what = format!("tcp://{}:{} names no subsystem", drive.host, drive.port);
         return Err(if names.is_empty() {
-            Failure::missing(format!("{what}, and the target offers this host none"))
+            Error::missing(format!("{what}, and the target offers this host none"))
                 .hint("allow this host at the target")
         } else {
-            Failure::usage(what).hint(format!("one of {}", names.join(", ")))
+            Error::usage(what).hint(format!("one of {}", names.join(", ")))
         });
     }
     wanted.subsystem_nqn = fabric::Name::new(&drive.nqn).map_err(failed)?;
@@ -145,27 +145,27 @@ fn report(progress: &Progress, name: &str, event: RemoteEvent) {
     }
 }
 
-fn failure(drive: &RemoteDrive, error: FabricError) -> Failure {
+fn failure(drive: &RemoteDrive, error: FabricError) -> Error {
     let what = format!("{drive}: {error}");
     let list = format!("tcp://{}:{}/", drive.host, drive.port);
     match error {
-        error if error.is_unknown() => Failure::missing(what).hint(format!(
+        error if error.is_unknown() => Error::missing(what).hint(format!(
             "straightway read {list} lists the subsystems that the target offers"
         )),
         error if error.is_forbidden() => {
             let own = host()
                 .map(|(name, _)| name.as_str().to_owned())
                 .unwrap_or_default();
-            Failure::missing(what).hint(format!("allow {own} at the target"))
+            Error::missing(what).hint(format!("allow {own} at the target"))
         }
         FabricError::Stream(StreamError::Os { errno }) => {
             let error = std::io::Error::from_raw_os_error(errno);
-            Failure::missing(format!("{drive}: {error}"))
+            Error::missing(format!("{drive}: {error}"))
                 .hint("is the target up, and its port reachable?")
         }
         FabricError::Initialization(_) => {
-            Failure::missing(what).hint("is it the port of an NVMe/TCP target?")
+            Error::missing(what).hint("is it the port of an NVMe/TCP target?")
         }
-        _ => Failure::missing(what),
+        _ => Error::missing(what),
     }
 }

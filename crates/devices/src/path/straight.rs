@@ -7,7 +7,7 @@
 //! types enforce that order: the loan is held by what is open on it ([`Held`]), a queue holds both.
 
 use crate::drive::ModelDrive;
-use crate::failure::{Failure, Result};
+use crate::error::{Error, Result};
 use crate::path::OpenOptions;
 use crate::path::borrow::{HugePages, Loan};
 use crate::path::handle::{ControllerHandle, Limits, Timed};
@@ -193,9 +193,9 @@ pub fn open_model(model: &ModelDrive, needs: Needs) -> Result<Box<dyn Controller
         .saturating_mul(3)
         .saturating_add(overhead_bytes(queues));
     let memory = BusMemory::linear(bytes)
-        .ok_or_else(|| Failure::unsupported(format!("no memory for {bytes} bytes of buffers")))?;
+        .ok_or_else(|| Error::unsupported(format!("no memory for {bytes} bytes of buffers")))?;
     let platform = Model::with_faults(config, memory.clone(), slowness(model))
-        .map_err(|error| Failure::missing(format!("the model controller: {error}")))?;
+        .map_err(|error| Error::missing(format!("the model controller: {error}")))?;
     let platform = Held::open((), || Ok(platform))?;
     let handle = Controlled::enable(platform, Memory::Bus(memory), "model", &needs)?;
     Ok(Box::new(handle))
@@ -245,7 +245,7 @@ impl<P: Platform, L: Ends> Controlled<P, L> {
             };
             Controller::enable(platform, own, options).map_err(|failed| {
                 memory.give_back(failed.memory);
-                Failure::from(failed.error)
+                Error::from(failed.error)
             })
         })?;
         Ok(Self {
@@ -258,7 +258,7 @@ impl<P: Platform, L: Ends> Controlled<P, L> {
 
     fn controller(&self) -> Result<&Shared<P, L>> {
         let controller = self.controller.as_ref();
-        controller.ok_or_else(|| Failure::missing("the controller was closed"))
+        controller.ok_or_else(|| Error::missing("the controller was closed"))
     }
 
     fn end(&mut self) -> Result<()> {
@@ -268,7 +268,7 @@ impl<P: Platform, L: Ends> Controlled<P, L> {
         match Arc::into_inner(controller.0) {
             Some(held) => held.close(|controller| self.memory.give_back(controller.shutdown())),
             // The queue that is still open closes the controller when it is dropped.
-            None => Err(Failure::missing("a queue is still open")),
+            None => Err(Error::missing("a queue is still open")),
         }
     }
 }
@@ -377,7 +377,7 @@ where
             self.memory.give_back(buffer);
         }
         let opcode = command.opcode;
-        result.map_err(|error| Failure::request(format_args!("command {opcode:#04x}"), error))
+        result.map_err(|error| Error::request(format_args!("command {opcode:#04x}"), error))
     }
 
     fn close(mut self: Box<Self>) -> Result<()> {

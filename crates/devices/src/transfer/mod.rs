@@ -9,7 +9,7 @@ mod blocks;
 pub mod pump;
 
 use crate::cancel::Cancel;
-use crate::failure::{Failure, Result};
+use crate::error::{Error, Result};
 use crate::path::memory::Memory;
 use crate::path::{MAX_TRANSFER_BYTES, Mode, OpenOptions, PathChoice};
 use block::Device;
@@ -150,7 +150,7 @@ impl Span {
                     bytes.checked_next_multiple_of(block_bytes),
                 );
                 let above = above.map_or(String::new(), |above| format!(" or {above}"));
-                return Err(Failure::usage(words![
+                return Err(Error::usage(words![
                     name,
                     format!(" is {bytes} bytes, not a multiple of the drive's block of {block_bytes} bytes")
                 ])
@@ -158,7 +158,7 @@ impl Span {
             }
         }
         if self.operation_bytes == 0 || self.depth == 0 {
-            return Err(Failure::usage(
+            return Err(Error::usage(
                 "block size and queue depth must be at least 1",
             ));
         }
@@ -167,7 +167,7 @@ impl Span {
             Some(end) if end <= size_bytes => Ok(()),
             _ => {
                 if self.offset_bytes > size_bytes {
-                    return Err(Failure::usage(words![
+                    return Err(Error::usage(words![
                         Setting::Offset,
                         format!(
                             " is {}, past the end of the drive, which has {size_bytes} bytes",
@@ -184,7 +184,7 @@ impl Span {
                     0 => Remedy::Less(Setting::Offset).to_owned(),
                     room => Setting::Length.to(Value::Number(room)),
                 };
-                let failure = Failure::usage(format!(
+                let failure = Error::usage(format!(
                     "{} bytes from byte {} on end past the end of the drive, which has {size_bytes} bytes",
                     self.length_bytes, self.offset_bytes
                 ));
@@ -284,7 +284,7 @@ fn job<'j>(
 }
 
 /// Adds to a failure how much was moved before it.
-pub fn before(failure: Failure, bytes: u64) -> Failure {
+pub fn before(failure: Error, bytes: u64) -> Error {
     if failure.is_silent() {
         failure
     } else {

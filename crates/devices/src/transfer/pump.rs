@@ -6,8 +6,8 @@
 //! device's [`End`], and the finished piece is passed on. They move a range of a device as well as
 //! the data of a file.
 
-use crate::failure::volume::failed;
-use crate::failure::{Failure, Result};
+use crate::error::Result;
+use crate::error::volume::failed;
 use crate::path::memory::Memory;
 use crate::transfer::{Moved, Span};
 use block::Buffer;
@@ -145,8 +145,8 @@ impl Job<'_> {
     }
 }
 
-fn ended(doing: &str) -> Failure {
-    Failure::other(format!("the {doing} thread ended"))
+fn ended(doing: &str) -> crate::Error {
+    crate::Error::other(format!("the {doing} thread ended"))
 }
 
 fn receive<T>(from: &Receiver<T>, waits: bool) -> std::result::Result<T, TryRecvError> {
@@ -214,7 +214,7 @@ fn pump(
         waits = true;
     }
     match *end.state() {
-        _ if is_stopped => Err(Failure::interrupted("interrupted")),
+        _ if is_stopped => Err(crate::Error::interrupted("interrupted")),
         State {
             failure: Some((at, error)),
             ..

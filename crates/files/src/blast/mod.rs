@@ -13,7 +13,7 @@ use ::blast::{
     Table, TwoHit, bits_text, e_value_text, name, queries,
 };
 use database::Database;
-use devices::failure::{ErrorKind, Failure, Result};
+use devices::error::{Error, ErrorKind, Result};
 use devices::transfer::IoOptions;
 use devices::{Context, SCHEMA_VERSION};
 use remedy::{Remedy, Setting, words};
@@ -161,7 +161,7 @@ impl SearchSettings {
                     self.penalty
                 )
             ];
-            return Err(Failure::usage(what).hint(words![
+            return Err(Error::usage(what).hint(words![
                 Remedy::omit([Setting::EValue]),
                 ", or lower ",
                 Setting::Penalty,
@@ -197,12 +197,12 @@ impl SearchSettings {
         } else {
             std::fs::File::open(&self.query).and_then(|mut file| file.read_to_end(&mut text))
         };
-        read.map_err(|error| Failure::io("reading", &self.query, &error))?;
+        read.map_err(|error| Error::io("reading", &self.query, &error))?;
         queries(&text).map_err(|error| self.wrong_queries(&error))
     }
 
-    fn wrong_queries(&self, error: &::blast::Error) -> Failure {
-        Failure::usage(format!("{}: {error}", self.query.display()))
+    fn wrong_queries(&self, error: &::blast::Error) -> Error {
+        Error::usage(format!("{}: {error}", self.query.display()))
             .hint("FASTA: a line `>NAME`, and lines of bases (IUPAC letters)")
     }
 
@@ -307,7 +307,7 @@ impl SearchSettings {
         let named = Alias::parse(&text).map_err(|error| invalid_database(&alias, &error))?;
         if depth == 0 {
             let what = format!("`{}`: aliases name each other", shown(&alias));
-            return Err(Failure::other(what).hint("name the database in DBLIST"));
+            return Err(Error::other(what).hint("name the database in DBLIST"));
         }
         // They lie beside the alias file.
         let folder = database.rfind('/').map_or("", |at| &database[..=at]);
@@ -355,7 +355,7 @@ impl SearchSettings {
             let entry = headers.get(index.headers[at] as usize..index.headers[at + 1] as usize);
             let name = entry.and_then(name).ok_or_else(|| {
                 let what = format!("`{}` has no name of sequence {at}", shown(&file("nhr")));
-                Failure::other(what).hint(DAMAGED)
+                Error::other(what).hint(DAMAGED)
             })?;
             Ok(Alignment::new(hsp, &name, queries))
         };
@@ -370,7 +370,7 @@ impl SearchSettings {
             if all.len() + bytes.len() <= MOST_BYTES as usize {
                 all.extend_from_slice(bytes)
             } else {
-                return Err(Failure::usage(format!(
+                return Err(Error::usage(format!(
                     "`{}` is longer than any of a database",
                     shown(name)
                 )));
@@ -389,7 +389,7 @@ impl SearchSettings {
         take: &mut (dyn FnMut(&[u8]) -> Result<()> + Send),
     ) -> Result<()> {
         let Some(length_bytes) = place.size(name)? else {
-            return Err(Failure::new(ErrorKind::NotFound, format!("{} has no file `{}`", self.device, shown(name)))
+            return Err(Error::new(ErrorKind::NotFound, format!("{} has no file `{}`", self.device, shown(name)))
                 .hint("a database is DATABASE.nin, .nsq and .nhr; makeblastdb -dbtype nucl makes them, straightway put stores them"));
         };
         let bar = context.bytes_bar(Some(length_bytes));
@@ -439,12 +439,12 @@ impl SearchSettings {
 /// What to do about a damaged database.
 const DAMAGED: &str = "take all files of one makeblastdb -dbtype nucl, and store them again";
 
-fn invalid_database(file: &str, error: &::blast::Error) -> Failure {
+fn invalid_database(file: &str, error: &::blast::Error) -> Error {
     let what = format!("`{}`: {error}", shown(file));
     match error {
-        ::blast::Error::AliasWord(_) => Failure::unsupported(what)
+        ::blast::Error::AliasWord(_) => Error::unsupported(what)
             .hint("make a database of these sequences: blastdbcmd -entry_batch ... | makeblastdb -dbtype nucl"),
-        _ => Failure::other(what).hint(DAMAGED),
+        _ => Error::other(what).hint(DAMAGED),
     }
 }
 
@@ -455,12 +455,12 @@ fn from_file(
     take: &mut (dyn FnMut(&[u8]) -> Result<()> + Send),
     bar: &devices::Bar,
 ) -> Result<()> {
-    let failed = |error: &std::io::Error| Failure::io("reading", path, error);
+    let failed = |error: &std::io::Error| Error::io("reading", path, error);
     let mut file = std::fs::File::open(path).map_err(|error| failed(&error))?;
     let mut piece = vec![0; PIECE_BYTES];
     loop {
         if context.cancel.is_set() {
-            return Err(Failure::interrupted("interrupted"));
+            return Err(Error::interrupted("interrupted"));
         }
         match file.read(&mut piece) {
             Ok(0) => return Ok(()),
@@ -483,7 +483,7 @@ impl Place<'_, '_, '_> {
             Self::Folder(folder) => match std::fs::metadata(folder.join(name)) {
                 Ok(file) => Ok(Some(file.len())),
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-                Err(error) => Err(Failure::io("opening", &folder.join(name), &error)),
+                Err(error) => Err(Error::io("opening", &folder.join(name), &error)),
             },
         }
     }

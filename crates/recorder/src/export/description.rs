@@ -5,7 +5,7 @@ use super::recording::{Recording, companion_of, gaps_of};
 use super::segments::{MissingReason, MissingSegments, Numbered, StoredNames, tag_of};
 use crate::format_failed;
 use crate::segments::files::gaps_name;
-use devices::failure::{Failure, Result};
+use devices::error::{Error, Result};
 use files::listing::FileEntry;
 use files::names::unfinished_name;
 use files::shown;
@@ -378,7 +378,7 @@ impl Samples {
                 "`{}` has bytes that are no samples, {why}",
                 shown(recording.name())
             );
-            Err(Failure::other(what).hint(words![
+            Err(Error::other(what).hint(words![
                 "straightway export ",
                 Part::Option(Setting::Format),
                 " raw"

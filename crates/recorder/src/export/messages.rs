@@ -8,7 +8,7 @@ use super::segments::{MissingReason, MissingSegments, Numbered, StoredNames, tag
 use super::targets::Targets;
 use crate::format_failed;
 use devices::Context;
-use devices::failure::{ErrorKind, Failure, Result};
+use devices::error::{Error, ErrorKind, Result};
 use files::shown;
 use formats::FormatError;
 use formats::mcap::{Definitions, MAGIC, Rebuild};
@@ -140,7 +140,7 @@ impl ExportSettings {
         let name = recording.name();
         let nothing = || {
             let what = format!("`{}` has no whole record yet", shown(name));
-            Failure::other(what).hint("straightway get fetches its bytes, if any")
+            Error::other(what).hint("straightway get fetches its bytes, if any")
         };
         if recording.size_bytes < MAGIC.len() as u64 {
             return Err(nothing());
@@ -182,7 +182,7 @@ impl ExportSettings {
         )?;
         let rebuilt = rebuild.finish().map_err(format_failed)?;
         if is_inside && rebuilt.messages + rebuilt.attachments + rebuilt.metadata == 0 {
-            return Err(Failure::new(
+            return Err(Error::new(
                 ErrorKind::Late,
                 format!(
                     "nothing shows what the messages of `{}` are: the recording has no channel for them, as segments before it had",

@@ -21,7 +21,7 @@ mod targets;
 
 use crate::segments::files::GAPS;
 use description::{Description, Samples, dataset_of, describe};
-use devices::failure::{Failure, Result};
+use devices::error::Result;
 use devices::transfer::IoOptions;
 use devices::{Context, SCHEMA_VERSION};
 use files::listing::FileEntry;
@@ -76,7 +76,7 @@ impl ExportSettings {
         self.names.iter().try_for_each(|name| check_name(name))?;
         if self.file.as_os_str() == "-" {
             return Err(
-                Failure::usage("an export needs the name of a file").hint(words![
+                devices::Error::usage("an export needs the name of a file").hint(words![
                     "straightway get ",
                     remedy::Device,
                     " NAME - writes the bytes to standard output"
@@ -203,7 +203,7 @@ impl ExportSettings {
         match format {
             Format::Raw if recording.size_bytes < MAGIC.len() as u64 && self.named().is_some() => {
                 let what = format!("`{}` has no whole record yet", shown(recording.name()));
-                Err(Failure::other(what).hint("straightway get fetches its bytes, if any"))
+                Err(devices::Error::other(what).hint("straightway get fetches its bytes, if any"))
             }
             format => Ok(format),
         }
@@ -229,7 +229,7 @@ impl ExportSettings {
         let (file, name) = (self.file.display(), shown(recording.name()));
         let named = named.name();
         Err(match (self.format, format) {
-            (None, Format::Raw) => Failure::usage(format!(
+            (None, Format::Raw) => devices::Error::usage(format!(
                 "{file} has the name of {named}, but nothing shows that `{name}` is that"
             ))
             .hint(words![
@@ -238,7 +238,7 @@ impl ExportSettings {
                 Setting::Format.to("raw"),
                 " for its bytes"
             ]),
-            (None, format) => Failure::usage(format!(
+            (None, format) => devices::Error::usage(format!(
                 "{file} has the name of {named}, but `{name}` is {}; nothing was exported",
                 format.name()
             ))
@@ -247,7 +247,7 @@ impl ExportSettings {
                 Setting::Format.to("raw"),
                 " for its bytes"
             ]),
-            (Some(format), _) => Failure::usage(words![
+            (Some(format), _) => devices::Error::usage(words![
                 format!("{file} has the name of {named}, but "),
                 Setting::Format,
                 format!(" is {}; nothing was exported", format.name())
@@ -368,7 +368,9 @@ impl ExportSettings {
         if samples.count == 0 {
             // Readers map the file of the samples, which must not be empty.
             let what = format!("`{}` has no whole sample yet", shown(name));
-            return Err(Failure::other(what).hint("straightway get fetches its bytes, if any"));
+            return Err(
+                devices::Error::other(what).hint("straightway get fetches its bytes, if any")
+            );
         }
         let dataset = targets.data_name();
         // Before anything is read: a gap in the middle of a sample is refused.

@@ -4,7 +4,7 @@
 use super::segments::{MissingSegments, StoredNames, before_first, between};
 use crate::segments::files::gaps_name;
 use devices::Bar;
-use devices::failure::{Failure, Result};
+use devices::error::Result;
 use files::listing::FileEntry;
 use files::names::check_name;
 use files::{failed, shown};
@@ -138,7 +138,7 @@ pub fn companion_of(
             shown(name),
             entry.size_bytes
         );
-        return Err(Failure::other(what).hint("straightway get fetches the recording alone"));
+        return Err(devices::Error::other(what).hint("straightway get fetches the recording alone"));
     }
     let mut bytes = Vec::new();
     let bar = Bar::hidden();

@@ -5,7 +5,7 @@ use super::packets::PacketsExported;
 use super::recording::Recording;
 use super::segments::{MissingReason, MissingSegments};
 use devices::SCHEMA_VERSION;
-use devices::failure::ErrorKind;
+use devices::error::ErrorKind;
 use files::shown;
 use formats::mcap::Rebuilt;
 use remedy::Wording;

@@ -4,7 +4,7 @@
 use devices::Context;
 use devices::cancel::Cancel;
 use devices::drive::Drive;
-use devices::failure::{Failure, Result};
+use devices::error::{Error, Result};
 use devices::guard::{OpenOutput, Output};
 use formats::Format;
 use formats::sigmf::{DATA, META};
@@ -39,7 +39,7 @@ impl Targets {
         force: bool,
     ) -> Result<Self> {
         if file.is_dir() {
-            return Err(Failure::usage(format!(
+            return Err(Error::usage(format!(
                 "{} is a directory; nothing was done",
                 file.display()
             ))
@@ -47,7 +47,7 @@ impl Targets {
         }
         let check = |path: PathBuf| {
             let output = Output::check(&context.roots, &path, force, drive)?;
-            Ok::<_, Failure>((path, output))
+            Ok::<_, Error>((path, output))
         };
         let (data, described) = match format {
             Format::Raw | Format::Pcapng => (file.to_owned(), Some(with(file, ".gaps.json"))),

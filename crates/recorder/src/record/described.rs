@@ -14,7 +14,7 @@ use crate::source::{Source, Stream};
 use crate::volume_host::VolumeHost;
 use devices::Bar;
 use devices::Context;
-use devices::failure::{Failure, Result};
+use devices::error::{Error, Result};
 use devices::transfer::Span;
 use files::drain::{Part, drain};
 use files::flow::Sums;
@@ -45,7 +45,7 @@ impl Settings {
         }
         let refused = |what: Words, hint: Remedy| {
             let what = words![Setting::Format, format!(" {} ", self.format.name()), what];
-            Err(Failure::usage(what).hint(hint))
+            Err(Error::usage(what).hint(hint))
         };
         if self.format == Format::Raw {
             return Ok(());
@@ -158,7 +158,7 @@ impl Settings {
         let sample_bytes = metadata.sample_bytes;
         match self.block.0 % sample_bytes {
             0 => Ok(()),
-            _ => Err(Failure::usage(words![Setting::Block, format!(" is {} bytes, not a multiple of the samples' {sample_bytes}; a dropped block would end inside a sample", self.block.0)])
+            _ => Err(Error::usage(words![Setting::Block, format!(" is {} bytes, not a multiple of the samples' {sample_bytes}; a dropped block would end inside a sample", self.block.0)])
             .hint(Setting::Block.to(Value::Number(4096 * sample_bytes)))),
         }
     }
@@ -196,7 +196,7 @@ impl Settings {
             (Format::Raw | Format::Sigmf, Some(stored)) => {
                 self.go_on_with_samples(context, host, begin_bytes, &meta, &stored)
             }
-            (Format::Sigmf, None) => Err(Failure::usage(format!(
+            (Format::Sigmf, None) => Err(Error::usage(format!(
                 "`{}` has no `{}`, so nothing says what its samples are",
                 shown(&self.name),
                 shown(&meta)
@@ -205,7 +205,7 @@ impl Settings {
                 Remedy::omit([Setting::Format]),
                 Remedy::from("record under another NAME"),
             ]))),
-            (Format::Mcap, Some(stored)) => Err(Failure::usage(format!(
+            (Format::Mcap, Some(stored)) => Err(Error::usage(format!(
                 "`{}` is described as samples by `{}`",
                 shown(&self.name),
                 shown(&stored)
@@ -232,7 +232,7 @@ impl Settings {
                 "`{}` has {begin_bytes} bytes and ends inside a sample of {sample_bytes}",
                 shown(&self.name)
             );
-            return Err(Failure::usage(what).hint("record under another NAME"));
+            return Err(Error::usage(what).hint("record under another NAME"));
         }
         let companion = gaps_name(&self.name);
         let lost_bytes = if check_name(&companion).is_ok() && host.exists(&companion)? {
@@ -269,14 +269,14 @@ impl Settings {
             Source::File(file, path) => {
                 let mut begin = [0; MAGIC.len()];
                 let len = file.read_at(&mut begin, 0);
-                let len = len.map_err(|error| Failure::io("reading", &path, &error))?;
+                let len = len.map_err(|error| Error::io("reading", &path, &error))?;
                 if begin
                     .get(..len)
                     .is_some_and(|begin| MAGIC.starts_with(begin))
                 {
                     Ok(Source::File(file, path))
                 } else {
-                    Err(Failure::usage(format!(
+                    Err(Error::usage(format!(
                         "reading {}: {NOT_MCAP}; nothing was recorded",
                         path.display()
                     ))
@@ -314,8 +314,8 @@ impl Settings {
     pub(super) fn keep(
         &self,
         host: &mut impl VolumeHost,
-        (report, failure): (RecordedFile, Option<Failure>),
-    ) -> (RecordedFile, Option<Failure>) {
+        (report, failure): (RecordedFile, Option<Error>),
+    ) -> (RecordedFile, Option<Error>) {
         let is_empty = self.format == Format::Mcap && report.counted.length_bytes == 0;
         let failure = failure.map(|failure| {
             if is_empty && host.remove(&self.name).is_ok() {
@@ -347,7 +347,7 @@ fn refuse_samples(sigmf: &SigmfOptions) -> Result<()> {
     match given.into_iter().find(|(_, is_given)| *is_given) {
         Some((option, _)) => {
             Err(
-                Failure::usage(words![option, " is for ", Setting::Format, " sigmf"])
+                Error::usage(words![option, " is for ", Setting::Format, " sigmf"])
                     .hint(Setting::Format.to("sigmf")),
             )
         }
@@ -417,7 +417,7 @@ pub(super) fn read_small(
     };
     if entry.size_bytes > max_bytes {
         let what = format!("`{}` has more than {max_bytes} bytes", shown(name));
-        return Err(Failure::other(what));
+        return Err(Error::other(what));
     }
     read_from(context, mounted, name, 0, entry.size_bytes)
 }

@@ -10,7 +10,7 @@ use crate::source::Source;
 use crate::volume_host::VolumeHost;
 use block::Buffer;
 use devices::Context;
-use devices::failure::Result;
+use devices::error::Result;
 use files::Mounted;
 use formats::Format;
 use std::net::{TcpListener, TcpStream};

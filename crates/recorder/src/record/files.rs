@@ -10,7 +10,7 @@ use crate::report::RecordedFile;
 use crate::segments::files::gaps_name;
 use crate::volume_host::VolumeHost;
 use devices::Context;
-use devices::failure::{Failure, Result};
+use devices::error::Result;
 use files::{Checksums, Mounted, failed, now_ns, shown};
 use formats::Format;
 use formats::sigmf::meta_name;
@@ -37,7 +37,7 @@ impl Settings {
         context: &Context,
         host: &mut impl VolumeHost,
         path: &str,
-    ) -> Result<(RecordedFile, Option<Failure>)> {
+    ) -> Result<(RecordedFile, Option<devices::Error>)> {
         self.check_new(host)?;
         let source = self.open_source(context, host)?;
         let total_bytes = self.total_bytes(&source);
@@ -58,7 +58,7 @@ impl Settings {
         host: &mut &Mounted<'_, '_>,
         path: &str,
         feed: Feed<'_>,
-    ) -> Result<(RecordedFile, Option<Failure>)> {
+    ) -> Result<(RecordedFile, Option<devices::Error>)> {
         self.check_new(host)?;
         let feed = feed.open(self, context, host)?;
         let total_bytes = feed.total_bytes(self);
@@ -90,7 +90,7 @@ impl Settings {
         host: &mut &Mounted<'_, '_>,
         path: &str,
         feed: Feed<'_>,
-    ) -> Result<(RecordedFile, Option<Failure>)> {
+    ) -> Result<(RecordedFile, Option<devices::Error>)> {
         let block_bytes = host.volume.geometry().block_size_bytes();
         self.check_block(block_bytes)?;
         let entry = host.find(&self.name)?;
@@ -100,7 +100,7 @@ impl Settings {
                 "`{}` has {begin_bytes} bytes; a recording can go on only at a multiple of the device's block of {block_bytes}; nothing was recorded",
                 shown(&self.name)
             );
-            return Err(Failure::usage(what).hint("record under another NAME"));
+            return Err(devices::Error::usage(what).hint("record under another NAME"));
         }
         let mut feed = feed.open(self, context, host)?;
         feed.skip_to(begin_bytes);
@@ -109,7 +109,7 @@ impl Settings {
             "goes on at the end of `{}`, at byte {begin_bytes}",
             shown(&self.name)
         ));
-        let nothing = |failure: Failure| failure.and("nothing was recorded");
+        let nothing = |failure: devices::Error| failure.and("nothing was recorded");
         let described = self
             .describe_more(context, host, begin_bytes)
             .and_then(|()| self.end_lines(context, host, begin_bytes));
@@ -220,7 +220,7 @@ impl Settings {
         total_bytes: u64,
         files: Opened<H::File>,
         record: impl FnOnce(&mut H, Recording, H::File, Option<H::File>) -> Result<Streamed<Recorded>>,
-    ) -> Result<(RecordedFile, Option<Failure>)> {
+    ) -> Result<(RecordedFile, Option<devices::Error>)> {
         let Opened {
             file,
             gap_file,

@@ -37,7 +37,7 @@ use ::files::names::check_name;
 use ::files::{Access, Checksums, Mounted, Route, Store, now_ns, route, warn_of_misfit};
 use devices::Context;
 use devices::drive::Drive;
-use devices::failure::{Failure, Result};
+use devices::error::{Error, Result};
 use devices::path::without_fua;
 use feed::Feed;
 use formats::{Format, SigmfOptions};
@@ -124,7 +124,7 @@ impl Settings {
         let template = Template::parse(&self.name)?;
         let is_one = self.segments.segment.is_none();
         if is_one && template.has_number() {
-            return Err(Failure::usage("%n is the number of a segment").hint(words![
+            return Err(Error::usage("%n is the number of a segment").hint(words![
                 "record in segments with ",
                 Setting::Segment.to(Value::choice("SIZE")),
                 ", or write %%n"
@@ -253,7 +253,7 @@ impl Settings {
             _ => false,
         };
         if is_scheduled && self.rate.is_none_or(|rate| rate.0 == 0) {
-            return Err(Failure::usage(words![
+            return Err(Error::usage(words![
                 Setting::Rate,
                 " is required for a file and for the pattern"
             ])
@@ -275,7 +275,7 @@ impl Settings {
         context: &Context,
         watch: Arc<Mutex<RecordReport>>,
         produce: Produce<'_>,
-    ) -> Result<(RecordedFile, Option<Failure>)> {
+    ) -> Result<(RecordedFile, Option<Error>)> {
         self.check(true)?;
         let drive = Drive::find(&context.roots, &self.device)?;
         self.record_here(context, drive, Feed::Program(watch, produce))
@@ -287,7 +287,7 @@ impl Settings {
         context: &Context,
         drive: Drive,
         feed: Feed<'_>,
-    ) -> Result<(RecordedFile, Option<Failure>)> {
+    ) -> Result<(RecordedFile, Option<Error>)> {
         self.record_local(context, drive, |host, path| match self.segments.segment {
             Some(limit) => self.record_segments(context, limit, host, path, feed),
             None if self.append && host.exists(&self.name)? => {
@@ -302,8 +302,8 @@ impl Settings {
         &self,
         context: &Context,
         drive: Drive,
-        record: impl FnOnce(&mut &Mounted<'_, '_>, &str) -> Result<(RecordedFile, Option<Failure>)>,
-    ) -> Result<(RecordedFile, Option<Failure>)> {
+        record: impl FnOnce(&mut &Mounted<'_, '_>, &str) -> Result<(RecordedFile, Option<Error>)>,
+    ) -> Result<(RecordedFile, Option<Error>)> {
         let buffers = self.buffers.unwrap_or(BUFFERS);
         let io = self.route.with_buffers(self.block.0, buffers);
         let mut options = route::open_options(&io, true);
@@ -329,7 +329,7 @@ impl Settings {
             Some(recorded) => closed.map(|()| recorded),
             None => Err(closed
                 .err()
-                .unwrap_or_else(|| Failure::other("the recording did not begin"))),
+                .unwrap_or_else(|| Error::other("the recording did not begin"))),
         }
     }
 
@@ -346,7 +346,7 @@ impl Settings {
         } else if host.is_recalled() {
             Err(unplugged(host))
         } else {
-            Err(Failure::interrupted(
+            Err(Error::interrupted(
                 "interrupted before the first sample came; nothing was recorded",
             ))
         }
@@ -393,7 +393,7 @@ impl Settings {
         if self.block.0 % device_block as u64 == 0 {
             return Ok(());
         }
-        Err(Failure::usage(words![
+        Err(Error::usage(words![
             Setting::Block,
             format!(
                 " is {} bytes, not a multiple of the device's block of {device_block}",
@@ -467,8 +467,8 @@ impl Settings {
     }
 }
 
-fn unplugged(host: &impl VolumeHost) -> Failure {
-    Failure::missing(format!(
+fn unplugged(host: &impl VolumeHost) -> Error {
+    Error::missing(format!(
         "{} is being unplugged or unbound; nothing was recorded",
         host.drive()
     ))

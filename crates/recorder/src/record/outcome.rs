@@ -7,14 +7,14 @@ use crate::recording::Recorded;
 use crate::report::{Counted, RecordedFile, buckets};
 use devices::SCHEMA_VERSION;
 use devices::drive::Drive;
-use devices::failure::{ErrorKind, Failure, Result};
+use devices::error::{Error, ErrorKind, Result};
 use files::shown;
 use remedy::{Remedy, Setting};
 use stream::Error as StreamError;
 
 impl Settings {
     /// Why the recording ended early, or could not be closed.
-    pub(super) fn failure_of(&self, ended: &Recorded, closed: Result<()>) -> Option<Failure> {
+    pub(super) fn failure_of(&self, ended: &Recorded, closed: Result<()>) -> Option<Error> {
         match (ended.result, closed) {
             (Err(error), _) => {
                 let durable_bytes = ended.report.durable_bytes;
@@ -28,18 +28,17 @@ impl Settings {
         }
     }
 
-    pub(super) fn failure(&self, name: &str, error: StreamError) -> Failure {
+    pub(super) fn failure(&self, name: &str, error: StreamError) -> Error {
         let doing = format!("recording `{}`", shown(name));
         crate::failure(&doing, error).unwrap_or_else(|error| match error {
-            StreamError::Overrun { .. } => {
-                Failure::new(ErrorKind::Late, format!("{doing}: {error}")).hint(Remedy::one_of([
+            StreamError::Overrun { .. } => Error::new(ErrorKind::Late, format!("{doing}: {error}"))
+                .hint(Remedy::one_of([
                     Remedy::More(Setting::Buffers),
                     Remedy::from("larger ones"),
                     Remedy::Less(Setting::Rate),
                     Setting::Policy.to("drop"),
-                ]))
-            }
-            error => Failure::usage(format!("{doing}: {error}")),
+                ])),
+            error => Error::usage(format!("{doing}: {error}")),
         })
     }
 
@@ -49,8 +48,8 @@ impl Settings {
         path: &str,
         begin_bytes: u64,
         ended: Recorded,
-        failure: Option<Failure>,
-    ) -> (RecordedFile, Option<Failure>) {
+        failure: Option<Error>,
+    ) -> (RecordedFile, Option<Error>) {
         let counted = &ended.report;
         let buffers = u64::from(ended.buffers);
         let (ended_by, of_source) = match ended.produced.why {

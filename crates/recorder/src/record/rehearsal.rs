@@ -8,7 +8,7 @@ use crate::segments::Segmentation;
 use crate::volume_host::VolumeHost;
 use devices::Context;
 use devices::drive::Drive;
-use devices::failure::{Failure, Result};
+use devices::error::{Error, Result};
 use formats::Format;
 use remedy::{Setting, Value, words};
 use units::Time;
@@ -25,7 +25,7 @@ impl Settings {
         let named = self.named()?;
         crate::check_block(named.block)?;
         let rate = named.rate.filter(|rate| rate.0 > 0).ok_or_else(|| {
-            Failure::usage(words![
+            Error::usage(words![
                 Setting::Rehearse,
                 " needs the ",
                 Setting::Rate,

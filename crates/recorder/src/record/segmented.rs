@@ -14,7 +14,7 @@ use crate::segments::files::{Files, Making, gaps_name};
 use crate::segments::template::Template;
 use crate::volume_host::VolumeHost;
 use devices::Context;
-use devices::failure::{Failure, Result};
+use devices::error::{Error, Result};
 use files::Mounted;
 use files::names::check_name;
 use formats::Format;
@@ -32,13 +32,13 @@ impl Settings {
         mounted: &&Mounted<'_, 'a>,
         path: &str,
         feed: Feed<'_>,
-    ) -> Result<(RecordedFile, Option<Failure>)> {
+    ) -> Result<(RecordedFile, Option<Error>)> {
         let host: &Mounted<'_, 'a> = mounted;
         self.check_block(host.volume.geometry().block_size_bytes())?;
         let block_bytes = self.block.0;
         if matches!(limit, Limit::Bytes(bytes) if bytes < block_bytes) {
             let what = format!("a segment is shorter than a block of {}", self.block);
-            return Err(Failure::usage(what).hint(Remedy::one_of([
+            return Err(Error::usage(what).hint(Remedy::one_of([
                 Remedy::More(Setting::Segment),
                 Remedy::Less(Setting::Block),
             ])));
@@ -49,7 +49,7 @@ impl Settings {
                     Setting::Keep,
                     format!(" {keep} has no room for two segments of {}", Size(bytes))
                 ];
-                return Err(Failure::usage(what).hint("the next one is made before one is full"));
+                return Err(Error::usage(what).hint("the next one is made before one is full"));
             }
         }
         let has_checksums = self.checksums.on(host.volume.status().checksums);
@@ -69,7 +69,7 @@ impl Settings {
             Limit::Bytes(bytes) => bytes,
             Limit::Time(_) => 0,
         };
-        let nothing = |failure: Failure| failure.and("nothing was recorded");
+        let nothing = |failure: Error| failure.and("nothing was recorded");
         let mut host = *mounted;
         let meta = self
             .describe_segments(context, &mut host, &mut files)
@@ -115,7 +115,7 @@ impl Settings {
                     self.format.name()
                 )
             ];
-            return Err(Failure::usage(what).hint("record under another NAME"));
+            return Err(Error::usage(what).hint("record under another NAME"));
         }
         let first = files.first_name();
         let meta = segment_meta_name(&first);

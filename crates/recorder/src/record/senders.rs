@@ -12,7 +12,7 @@ use crate::senders;
 use crate::source::next_sender;
 use devices::Context;
 use devices::drive::Drive;
-use devices::failure::Result;
+use devices::error::Result;
 use formats::Format;
 use std::time::{Duration, Instant};
 use units::{Size, Time};

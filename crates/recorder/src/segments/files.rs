@@ -10,7 +10,7 @@ use crate::segments::tag::Tag;
 use crate::segments::template::Template;
 use block::Buffer;
 use devices::Progress;
-use devices::failure::{ErrorKind, Failure, Result};
+use devices::error::{ErrorKind, Result};
 use files::turns::pass;
 use files::{AnyVolume, Mounted, failed, now_ns, shown};
 use formats::Format;
@@ -113,12 +113,12 @@ enum Freed {
 }
 
 /// The numbers of segments are used up.
-fn no_number(last: &str) -> Failure {
+fn no_number(last: &str) -> devices::Error {
     let what = format!(
         "no segment can follow `{}`: its number is the last one",
         shown(last)
     );
-    Failure::new(ErrorKind::Exists, what)
+    devices::Error::new(ErrorKind::Exists, what)
 }
 
 /// The files of a recording.
@@ -151,7 +151,7 @@ pub struct Files<'s, 'a> {
     /// The ring has nothing more to remove for the next file, until another one is whole.
     waits_for_whole: bool,
     /// Why the next one could not be made, or one could not be closed.
-    failure: Option<Failure>,
+    failure: Option<devices::Error>,
 }
 
 impl<'s, 'a> Files<'s, 'a> {
@@ -252,7 +252,7 @@ impl<'s, 'a> Files<'s, 'a> {
         self.has_begun = next.is_some();
         next.ok_or_else(|| {
             let failure = self.failure.take();
-            failure.unwrap_or_else(|| Failure::other("the first file was not made"))
+            failure.unwrap_or_else(|| devices::Error::other("the first file was not made"))
         })
     }
 
@@ -544,7 +544,7 @@ impl<'s, 'a> Files<'s, 'a> {
         self.removed += removed as u64;
     }
 
-    fn fail(&mut self, failure: Failure) {
+    fn fail(&mut self, failure: devices::Error) {
         self.failure.get_or_insert(failure);
     }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The names of a recording's files: `camera-%Y%m%d-%H%M%S`, `take.%n`.
 
-use devices::failure::{Failure, Result};
+use devices::error::{Error, Result};
 use std::time::{Duration, UNIX_EPOCH};
 
 /// Digits of a segment's number, at least.
@@ -43,7 +43,7 @@ impl Template {
                 Some(field @ ('m' | 'd' | 'H' | 'M' | 'S')) => Part::Time(field, 2),
                 Some('n') => Part::Number,
                 _ => {
-                    return Err(Failure::usage(format!(
+                    return Err(Error::usage(format!(
                         "`{text}`: a % is followed by none of Y m d H M S (the time, UTC), n (a number) and %"
                     ))
                     .hint(format!("a % itself is written %%: {}", text.replace('%', "%%"))));

@@ -2,7 +2,7 @@
 //! The place of TLS in a library that was built without it.
 
 use crate::address::Socket;
-use devices::failure::{Failure, Result};
+use devices::error::{Error, Result};
 use remedy::words;
 use std::io;
 use std::path::Path;
@@ -17,11 +17,8 @@ impl Certificates {
     /// # Errors
     /// TLS is not part of this build.
     pub fn load(_folder: &Path) -> Result<Self> {
-        Err(
-            Failure::unsupported("this straightway was built without TLS").hint(
-                "cargo build --release -p straightway-cli, whose feature `tls` is on by default",
-            ),
-        )
+        Err(Error::unsupported("this straightway was built without TLS")
+            .hint("cargo build --release -p straightway-cli, whose feature `tls` is on by default"))
     }
 
     /// Cannot be called.

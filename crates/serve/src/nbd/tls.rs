@@ -5,7 +5,7 @@
 //! TLS handshake, before it learns anything of the export.
 
 use crate::address::Socket;
-use devices::failure::{ErrorKind, Failure, Result};
+use devices::error::{Error, ErrorKind, Result};
 use remedy::{Setting, Value, words};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -34,7 +34,7 @@ impl Certificates {
             } else {
                 ErrorKind::NotFound
             };
-            Failure::new(exit, what).hint(words![
+            Error::new(exit, what).hint(words![
                 Setting::Tls.to(Value::choice("FOLDER")),
                 " with ca-cert.pem, server-cert.pem and server-key.pem"
             ])

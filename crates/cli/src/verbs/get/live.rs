@@ -8,7 +8,7 @@ use crate::Context;
 use crate::verbs::put::Report;
 use devices::Bar;
 use devices::drive::Drive;
-use devices::failure::{ErrorKind, Failure, Result};
+use devices::error::{Error, ErrorKind, Result};
 use devices::guard::Outlet;
 use files::{Access, Store, route, shown};
 use live::READ_BYTES;
@@ -136,7 +136,7 @@ impl Get {
                 pause(context)?;
             }
             if context.cancel.is_set() {
-                return Err(Failure::interrupted("interrupted"));
+                return Err(Error::interrupted("interrupted"));
             }
         }
     }
@@ -175,16 +175,16 @@ impl Get {
 }
 
 /// The failure of `--follow` when the recording's process did not end in order.
-pub(super) fn cut(name: &str) -> Failure {
+pub(super) fn cut(name: &str) -> Error {
     let what = format!(
         "the recording of `{}` did not end in order: its process was killed, or the power failed; what it had not committed is lost",
         shown(name)
     );
-    Failure::other(what).hint(words!["straightway check ", remedy::Device])
+    Error::other(what).hint(words!["straightway check ", remedy::Device])
 }
 
 /// The failure of `--verify` for a file without checksums.
-pub(super) fn no_checksums(name: &str) -> Failure {
-    Failure::other(format!("`{}` has no checksums to verify", shown(name)))
+pub(super) fn no_checksums(name: &str) -> Error {
+    Error::other(format!("`{}` has no checksums to verify", shown(name)))
         .hint("omit --verify; straightway put --checksums stores checksums")
 }

@@ -9,7 +9,7 @@ use crate::Context;
 use crate::exit::Exit;
 use crate::verbs::put::{ManyReport, Report, Reported};
 use devices::Bar;
-use devices::failure::{ErrorKind, Failure, Result};
+use devices::error::{Error, ErrorKind, Result};
 use devices::guard::{Outlet, Output, refuse_address};
 use files::listing::{FileEntry, leave_out_unfinished};
 use files::route;
@@ -34,7 +34,7 @@ impl Get {
     /// Fetches each of the files.
     pub(super) fn run_many(&self, context: &Context, wanted: &Wanted) -> Result<Exit> {
         self.refuse_for_many()?;
-        let refused = |what: &str| Err(Failure::usage(what).hint("one file at a time"));
+        let refused = |what: &str| Err(Error::usage(what).hint("one file at a time"));
         if wanted.folder == Path::new("-") {
             return refused("several files cannot go to standard output");
         }
@@ -44,7 +44,7 @@ impl Get {
                 "{} is not a folder; nothing was done",
                 wanted.folder.display()
             );
-            return Err(Failure::usage(what).hint("the last word is the folder for the files"));
+            return Err(Error::usage(what).hint("the last word is the folder for the files"));
         }
         let options = route::options_for_many(&self.io, false);
         let report = Origin::with(context, &self.device, &self.io, options, |origin| {
@@ -56,7 +56,7 @@ impl Get {
 
     /// Refuses what one file can do and several cannot.
     pub(super) fn refuse_for_many(&self) -> Result<()> {
-        let refused = |what: &str| Err(Failure::usage(what).hint("one file at a time"));
+        let refused = |what: &str| Err(Error::usage(what).hint("one file at a time"));
         if files::hardware::path_of(&self.device).is_some() {
             return refused("a file system in hardware gives one file at a time");
         }
@@ -96,7 +96,7 @@ impl Get {
                 some(left_out.iter().map(String::as_str))
             );
             if files.is_empty() {
-                return Err(Failure::new(
+                return Err(Error::new(
                     ErrorKind::NotFound,
                     format!("{what}; nothing was fetched"),
                 )
@@ -150,7 +150,7 @@ impl Get {
         let chosen = self.chosen(context, origin, &wanted.words)?;
         let output = |path: &Path| Output::check(&context.roots, path, self.force, origin.drive);
         let mut report = ManyReport::new(origin.device(), origin.path());
-        let mut failed: Vec<(&str, Failure)> = Vec::new();
+        let mut failed: Vec<(&str, Error)> = Vec::new();
         let mut todo = Vec::new();
         for file in &chosen {
             let local = file
@@ -208,7 +208,7 @@ impl Get {
 }
 
 /// Whether no other file would be fetched either: the user ended the command, the device is missing, or there is no space.
-pub(super) fn ends_all(failure: &Failure) -> bool {
+pub(super) fn ends_all(failure: &Error) -> bool {
     matches!(
         failure.kind(),
         ErrorKind::Interrupted | ErrorKind::Missing | ErrorKind::Full
@@ -218,7 +218,7 @@ pub(super) fn ends_all(failure: &Failure) -> bool {
 /// Makes a folder, unless it is the one that was `made` last.
 fn make_folder(folder: &Path, made: &mut PathBuf) -> Result<()> {
     if folder != made.as_path() {
-        std::fs::create_dir_all(folder).map_err(|error| Failure::io("making", folder, &error))?;
+        std::fs::create_dir_all(folder).map_err(|error| Error::io("making", folder, &error))?;
         *made = folder.to_owned();
     }
     Ok(())

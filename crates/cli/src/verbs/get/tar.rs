@@ -6,7 +6,7 @@ use super::many::ends_all;
 use crate::Context;
 use crate::exit::Exit;
 use crate::verbs::put::{ManyReport, Reported};
-use devices::failure::{Failure, Result};
+use devices::error::{Error, Result};
 use devices::guard::{Outlet, Output, output_of, refuse_to_mix};
 use files::archive::{RECORD_BYTES, padded};
 use files::listing::FileEntry;
@@ -29,19 +29,17 @@ impl Get {
             (true, [target]) => (&[][..], target),
             (false, [names @ .., target]) if !names.is_empty() => (names, target),
             _ => {
-                return Err(
-                    Failure::usage("the last word names the archive").hint(words![
-                        "straightway get ",
-                        remedy::Device,
-                        " NAME... ARCHIVE ",
-                        Part::Option(Setting::Tar),
-                        ", or ",
-                        Setting::All,
-                        " ARCHIVE ",
-                        Setting::Tar,
-                        "; ARCHIVE can be -"
-                    ]),
-                );
+                return Err(Error::usage("the last word names the archive").hint(words![
+                    "straightway get ",
+                    remedy::Device,
+                    " NAME... ARCHIVE ",
+                    Part::Option(Setting::Tar),
+                    ", or ",
+                    Setting::All,
+                    " ARCHIVE ",
+                    Setting::Tar,
+                    "; ARCHIVE can be -"
+                ]));
             }
         };
         self.refuse_for_many()?;
@@ -68,7 +66,7 @@ impl Get {
         let began = Instant::now();
         let chosen = self.chosen(context, origin, words)?;
         let mut report = ManyReport::new(origin.device(), origin.path());
-        let mut failed: Vec<(&str, Failure)> = Vec::new();
+        let mut failed: Vec<(&str, Error)> = Vec::new();
         let bar = context.bytes_bar(None);
         let mut sink = Outlet::open(output, &context.cancel)?;
         for file in &chosen {
@@ -124,7 +122,7 @@ fn header(file: &FileEntry) -> Result<Header> {
             "`{}` cannot be a name in an archive: {why}",
             shown(&file.name)
         );
-        Failure::usage(what).hint("straightway mv renames it")
+        Error::usage(what).hint("straightway mv renames it")
     };
     if let Some(why) = misfit(&file.name) {
         return Err(refused(why));

@@ -10,7 +10,7 @@ use crate::Context;
 use crate::exit::Exit;
 use devices::SCHEMA_VERSION;
 use devices::drive::Drive;
-use devices::failure::{ErrorKind, Failure, Result};
+use devices::error::{Error, ErrorKind, Result};
 use files::listing::Listing;
 use files::names::check_name;
 use files::source::Source;
@@ -101,21 +101,17 @@ impl ManyReport {
     }
 
     /// The failure of a command that went on behind files that failed: the first one's, with the names of all.
-    pub fn incomplete(
-        &self,
-        failed: Vec<(impl AsRef<str>, Failure)>,
-        done: &str,
-    ) -> Option<Failure> {
+    pub fn incomplete(&self, failed: Vec<(impl AsRef<str>, Error)>, done: &str) -> Option<Error> {
         self.incomplete_but(failed, done, format_args!("not {done}"))
     }
 
     /// The same, where what failed is `not_done` in other words.
     pub fn incomplete_but(
         &self,
-        failed: Vec<(impl AsRef<str>, Failure)>,
+        failed: Vec<(impl AsRef<str>, Error)>,
         done: &str,
         not_done: impl fmt::Display,
-    ) -> Option<Failure> {
+    ) -> Option<Error> {
         let count = failed.len();
         let names: Vec<String> = failed
             .iter()
@@ -135,7 +131,7 @@ impl ManyReport {
     }
 
     /// The failure of one file of `total`, with what was done and what was not.
-    pub fn broken_off(&self, failure: Failure, done: &str, left: &[&str]) -> Failure {
+    pub fn broken_off(&self, failure: Error, done: &str, left: &[&str]) -> Error {
         failure.and(format_args!(
             "{} of {} files are {done}, whole; not {done}: {}",
             self.files.len(),
@@ -146,12 +142,12 @@ impl ManyReport {
 }
 
 /// A file that exists and cannot be the one to be stored, which `--skip-existing` leaves as it is.
-pub(super) fn unlike(name: &str, is_bytes: u64, wanted_bytes: u64) -> Failure {
+pub(super) fn unlike(name: &str, is_bytes: u64, wanted_bytes: u64) -> Error {
     let what = format!(
         "`{}` has {is_bytes} bytes on the volume and is to have {wanted_bytes}: an interrupted put left it, or the file has changed",
         shown(name)
     );
-    Failure::new(ErrorKind::Exists, what).hint("--force replaces it")
+    Error::new(ErrorKind::Exists, what).hint("--force replaces it")
 }
 
 impl Put {
@@ -183,14 +179,14 @@ impl Put {
             None => Ok(()),
             Some(_) => {
                 let what = "a file system in hardware takes one file at a time";
-                Err(Failure::usage(what).hint("one file at a time"))
+                Err(Error::usage(what).hint("one file at a time"))
             }
         }
     }
 
     fn refuse_for_many(&self, paths: &[PathBuf]) -> Result<()> {
         self.refuse_hardware_for_many()?;
-        let refused = |what: &str| Err(Failure::usage(what).hint("one file at a time"));
+        let refused = |what: &str| Err(Error::usage(what).hint("one file at a time"));
         if self.explicit_name.is_some() {
             return refused("--name names one file, and there are several");
         }
@@ -218,7 +214,7 @@ impl Put {
             .collect();
         let (old, new): (Vec<&str>, Vec<&str>) =
             (tree.files.keys().map(String::as_str)).partition(|name| existing.contains_key(*name));
-        let mut differ: Vec<(&str, Failure)> = Vec::new();
+        let mut differ: Vec<(&str, Error)> = Vec::new();
         let todo: Vec<&str> = match (old.is_empty(), self.force, self.skip_existing) {
             (false, _, true) => {
                 for name in old {
@@ -241,7 +237,7 @@ impl Put {
                     "{} exist already; nothing was stored",
                     some(old.into_iter())
                 );
-                return Err(Failure::new(ErrorKind::Exists, what)
+                return Err(Error::new(ErrorKind::Exists, what)
                     .hint("--force to replace them, or --skip-existing to store the others"));
             }
             _ => tree.files.keys().map(String::as_str).collect(),

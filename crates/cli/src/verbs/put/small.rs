@@ -2,7 +2,7 @@
 //! Small files of one `put` or archive: several at a time, so that they share the flushes of one operation of the volume.
 
 use super::{ManyReport, Put, Report};
-use devices::failure::{Failure, Result};
+use devices::error::{Error, Result};
 use files::chunks::Chunks;
 use files::source::Source;
 use files::{Mounted, failed, now_ns, pace, shown};
@@ -88,7 +88,7 @@ impl Put {
         let volume = mounted.volume;
         while let Some(first) = batch.waiting.first() {
             if context.cancel.is_set() {
-                return Err(Failure::interrupted("interrupted"));
+                return Err(Error::interrupted("interrupted"));
             }
             let checksums = self.has_checksums(mounted)?;
             let files: Vec<NewFile<'_>> = batch.waiting.iter().map(Small::new_file).collect();

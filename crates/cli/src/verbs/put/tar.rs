@@ -10,7 +10,7 @@ use super::{ManyReport, Put, Reported};
 use crate::Context;
 use crate::exit::Exit;
 use devices::drive::Drive;
-use devices::failure::{Failure, Result};
+use devices::error::{Error, Result};
 use files::archive::{Archive, Kind, Member};
 use files::listing::UNFINISHED_TAG;
 use files::names::check_name;
@@ -26,7 +26,7 @@ impl Put {
     /// Stores each file of the archive.
     pub(super) fn run_tar(&self, context: &Context, paths: &[PathBuf]) -> Result<Exit> {
         let [path] = paths else {
-            return Err(Failure::usage("--tar takes one archive").hint(words![
+            return Err(Error::usage("--tar takes one archive").hint(words![
                 "straightway put ",
                 remedy::Device,
                 " ARCHIVE ",
@@ -62,7 +62,7 @@ impl Put {
         // One bar for all files.
         let silent = context.silent();
         let mut batch = Batch::default();
-        let mut differ: Vec<(String, Failure)> = Vec::new();
+        let mut differ: Vec<(String, Error)> = Vec::new();
         let mut unknown: Vec<String> = Vec::new();
         let mut stored = || {
             while let Some(member) = archive.next_member()? {
@@ -84,7 +84,7 @@ impl Put {
             }
             self.store_batch(&silent, mounted, &mut batch, &mut report, left)?;
             if report.files.is_empty() && report.skipped.is_empty() && differ.is_empty() {
-                Err(Failure::other(format!("{} has no files", archive.name())))
+                Err(Error::other(format!("{} has no files", archive.name())))
             } else {
                 archive.finish()
             }
@@ -132,12 +132,12 @@ impl Put {
         member: &Member,
         batch: &mut Batch,
         report: &mut ManyReport,
-        differ: &mut Vec<(String, Failure)>,
+        differ: &mut Vec<(String, Error)>,
         left: &mut Option<String>,
     ) -> Result<()> {
         let mut refuse = |what: &str, hint: &str| {
             let name = name_of(&member.path)?;
-            let failure = Failure::unsupported(format!("`{}` {what}", shown(&name))).hint(hint);
+            let failure = Error::unsupported(format!("`{}` {what}", shown(&name))).hint(hint);
             differ.push((name, failure));
             Ok(())
         };
@@ -197,7 +197,7 @@ fn name_of(path: &[u8]) -> Result<String> {
     let refused = |why: &str| {
         let path = String::from_utf8_lossy(path);
         let what = format!("`{}` in the archive {why}", shown(&path));
-        Err(Failure::usage(what).hint(RENAME))
+        Err(Error::usage(what).hint(RENAME))
     };
     let Ok(text) = std::str::from_utf8(path) else {
         return refused("has no name in UTF-8");

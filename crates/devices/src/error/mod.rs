@@ -9,7 +9,7 @@ use std::io;
 use std::path::Path;
 
 /// The result of a fallible function of the crates on this one.
-pub type Result<T, E = Failure> = std::result::Result<T, E>;
+pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// What sort of an error it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,7 +85,7 @@ impl ErrorKind {
 
 /// An error: what failed, why, and what may fix it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
+pub struct Error {
     kind: ErrorKind,
     what: Words,
     remedy: Option<Remedy>,
@@ -93,7 +93,7 @@ pub struct Failure {
     device: Option<String>,
 }
 
-impl Failure {
+impl Error {
     /// A failure without a hint.
     pub fn new(kind: ErrorKind, what: impl Into<Words>) -> Self {
         Self {
@@ -319,29 +319,29 @@ const EROFS: i32 = 30;
 const ENODATA: i32 = 61;
 const EDQUOT: i32 = 122;
 
-impl fmt::Display for Failure {
+impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.what_in(&Members))
     }
 }
 
-impl std::error::Error for Failure {}
+impl std::error::Error for Error {}
 
 /// What failed and why, to be a part of another text.
-impl From<Failure> for Words {
-    fn from(failure: Failure) -> Self {
+impl From<Error> for Words {
+    fn from(failure: Error) -> Self {
         failure.what
     }
 }
 
 /// The same.
-impl From<&Failure> for Words {
-    fn from(failure: &Failure) -> Self {
+impl From<&Error> for Words {
+    fn from(failure: &Error) -> Self {
         failure.what.clone()
     }
 }
 
-impl From<linux::Error> for Failure {
+impl From<linux::Error> for Error {
     fn from(error: linux::Error) -> Self {
         let kind = match error.kind() {
             linux::Kind::Usage => ErrorKind::Usage,
@@ -356,7 +356,7 @@ impl From<linux::Error> for Failure {
 }
 
 #[cfg(feature = "drives")]
-impl From<nvme::Error> for Failure {
+impl From<nvme::Error> for Error {
     fn from(error: nvme::Error) -> Self {
         let kind = match error {
             nvme::Error::Unsupported(_)
@@ -394,8 +394,8 @@ mod tests {
 
     #[test]
     fn a_failure_is_about_the_first_device_that_it_was_said_of() {
-        let hint = |failure: Failure| failure.hint_in(&Members).unwrap_or_default();
-        let failure = || Failure::usage("no").hint(words!["straightway ls ", remedy::Device]);
+        let hint = |failure: Error| failure.hint_in(&Members).unwrap_or_default();
+        let failure = || Error::usage("no").hint(words!["straightway ls ", remedy::Device]);
         assert_eq!(hint(failure()), "straightway ls DEVICE");
         assert_eq!(hint(failure().on("ram:1M")), "straightway ls ram:1M");
         let of_two = failure().on("my disk's.img").on("ram:1M");
@@ -406,13 +406,13 @@ mod tests {
 
     #[test]
     fn errors_of_requests_have_their_codes_and_keep_the_drive_s_status() {
-        let code = |error| Failure::request("reading", error).kind();
+        let code = |error| Error::request("reading", error).kind();
         assert_eq!(code(block::Error::Gone), ErrorKind::Missing);
         assert_eq!(code(block::Error::OutOfRange), ErrorKind::Usage);
         assert_eq!(code(block::Error::Unsupported), ErrorKind::Unsupported);
         assert_eq!(code(block::Error::Os { errno: 19 }), ErrorKind::Missing);
         assert_eq!(code(block::Error::Os { errno: 5 }), ErrorKind::Other);
-        let failure = Failure::request("reading", block::Error::Nvme { status: 0x281 });
+        let failure = Error::request("reading", block::Error::Nvme { status: 0x281 });
         assert_eq!(failure.kind(), ErrorKind::Other);
         assert!(
             failure
@@ -424,7 +424,7 @@ mod tests {
 
     #[test]
     fn a_write_without_space_or_permission_says_so_on_every_path() {
-        let failed = |error| Failure::request("writing", error);
+        let failed = |error| Error::request("writing", error);
         let os = |errno| failed(block::Error::Os { errno });
         for errno in [ENOSPC, EDQUOT] {
             let failure = os(errno);
@@ -451,7 +451,7 @@ mod tests {
 
     #[test]
     fn a_closed_pipe_is_silent() {
-        let failure = Failure::stdout(&io::ErrorKind::BrokenPipe.into());
+        let failure = Error::stdout(&io::ErrorKind::BrokenPipe.into());
         assert!(failure.is_silent());
         assert_eq!(failure.kind(), ErrorKind::Closed);
     }
@@ -459,7 +459,7 @@ mod tests {
     #[test]
     fn a_denied_access_has_a_hint() {
         let error = io::Error::from(io::ErrorKind::PermissionDenied);
-        let failure = |path| Failure::io("opening", Path::new(path), &error);
+        let failure = |path| Error::io("opening", Path::new(path), &error);
         let device = failure("/dev/nvme0n1");
         assert_eq!(
             (device.kind(), device.remedy()),
@@ -473,12 +473,11 @@ mod tests {
 
     #[test]
     fn full_taken_and_missing_files_are_told_apart() {
-        let exit =
-            |kind: io::ErrorKind| Failure::io("opening", Path::new("x"), &kind.into()).kind();
+        let exit = |kind: io::ErrorKind| Error::io("opening", Path::new("x"), &kind.into()).kind();
         assert_eq!(exit(io::ErrorKind::StorageFull), ErrorKind::Full);
         assert_eq!(exit(io::ErrorKind::AlreadyExists), ErrorKind::Exists);
         assert_eq!(exit(io::ErrorKind::NotFound), ErrorKind::NotFound);
-        let failure = Failure::request("writing", block::Error::Os { errno: 28 });
+        let failure = Error::request("writing", block::Error::Os { errno: 28 });
         assert_eq!(failure.kind(), ErrorKind::Full);
         assert!(failure.hint_in(&Members).unwrap().contains("file system"));
     }

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The volume's errors, in the words and the exit codes of the command.
 
-use crate::failure::{ErrorKind, Failure};
+use crate::error::ErrorKind;
 use remedy::{Part, Setting, Words, words};
 use std::fmt;
 use volume::Error;
 
 /// The volume's error while `doing`, which names the file or the device.
-pub fn failed(doing: impl fmt::Display, error: Error) -> Failure {
+pub fn failed(doing: impl fmt::Display, error: Error) -> crate::Error {
     let what = format!("{doing}: {error}");
     match error {
-        Error::Device(error) => Failure::request(doing, error.error()),
-        Error::NotAVolume => Failure::missing(what)
+        Error::Device(error) => crate::Error::request(doing, error.error()),
+        Error::NotAVolume => crate::Error::missing(what)
             .hint("name the device with the volume; straightway format makes one"),
         Error::NewerVersion { .. } | Error::UnknownFeatures { .. } | Error::Unsuitable => {
-            Failure::unsupported(what)
+            crate::Error::unsupported(what)
         }
         Error::Overwritten => owned_by_another(what),
-        Error::SequenceEnd => Failure::unsupported(what).hint(words![
+        Error::SequenceEnd => crate::Error::unsupported(what).hint(words![
             "straightway get ",
             remedy::Device,
             " ",
@@ -28,38 +28,36 @@ pub fn failed(doing: impl fmt::Display, error: Error) -> Failure {
             Part::Option(Setting::Tar),
             ", with OTHER from straightway format"
         ]),
-        Error::ReadOnly | Error::InUse | Error::TooManyOpen => Failure::missing(what),
+        Error::ReadOnly | Error::InUse | Error::TooManyOpen => crate::Error::missing(what),
         Error::BadName | Error::BadParameters | Error::PastEnd | Error::Unaligned => {
-            Failure::usage(what)
+            crate::Error::usage(what)
         }
-        Error::Truncated { .. } => {
-            Failure::other(what).hint("name the whole device, or restore the rest of the image")
-        }
-        Error::Corrupt(_) | Error::StaleSuperblock => Failure::other(what).hint(words![
+        Error::Truncated { .. } => crate::Error::other(what)
+            .hint("name the whole device, or restore the rest of the image"),
+        Error::Corrupt(_) | Error::StaleSuperblock => crate::Error::other(what).hint(words![
             "straightway check ",
             remedy::Device,
             " reports what can be repaired"
         ]),
-        Error::Rot { .. } => Failure::new(ErrorKind::Rot, what),
-        Error::NotFound => {
-            Failure::new(ErrorKind::NotFound, what).hint(words!["straightway ls ", remedy::Device])
-        }
-        Error::Exists => Failure::new(ErrorKind::Exists, what)
+        Error::Rot { .. } => crate::Error::new(ErrorKind::Rot, what),
+        Error::NotFound => crate::Error::new(ErrorKind::NotFound, what)
+            .hint(words!["straightway ls ", remedy::Device]),
+        Error::Exists => crate::Error::new(ErrorKind::Exists, what)
             .hint("another name, or straightway rm removes that file"),
-        Error::NoSpace | Error::MapFull => Failure::new(ErrorKind::Full, what)
+        Error::NoSpace | Error::MapFull => crate::Error::new(ErrorKind::Full, what)
             .hint("remove files with straightway rm, or use a larger device"),
-        Error::TableFull => Failure::new(ErrorKind::Full, what).hint(words![
+        Error::TableFull => crate::Error::new(ErrorKind::Full, what).hint(words![
             "another name, straightway rm, or straightway format with more ",
             Part::Option(Setting::Slots)
         ]),
-        Error::NeedsMount => Failure::other(what).hint("run the command again"),
-        _ => Failure::other(what),
+        Error::NeedsMount => crate::Error::other(what).hint("run the command again"),
+        _ => crate::Error::other(what),
     }
 }
 
 /// The refusal to change a volume on a device that another owner has.
-pub fn owned_by_another(what: impl Into<Words>) -> Failure {
-    Failure::missing(what).hint(words![
+pub fn owned_by_another(what: impl Into<Words>) -> crate::Error {
+    crate::Error::missing(what).hint(words![
         "straightway get ",
         remedy::Device,
         " ",
