@@ -632,7 +632,7 @@ int rate_run(Op op, bool queue, uint32_t count, unsigned depth, unsigned latency
     unsigned begun = 0, ended = 0;
     uint64_t lba = 0, spent = 0, first = 0, last = 0;
     bench.host.source = [&](Request& request) {
-        if (begun == requests) return false;
+        if (begun == requests + depth) return false;  // the last ones are not counted: each that is has the same load
         ++begun;
         request.op = op;
         request.count = count;

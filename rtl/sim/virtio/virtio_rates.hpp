@@ -34,7 +34,8 @@ inline int rate() {
     return 0;
 }
 
-// Segments of 4 KiB in a table of their own, as Linux sends them.
+// Segments of 4 KiB in a table of their own, as Linux sends them. From the end of the first `depth` requests to that of the last of `requests`, and
+// as many follow as are under way: all are counted under the same load.
 inline int sata_rate(bool in, bool random_places, uint32_t bytes, unsigned depth, unsigned latency, unsigned requests) {
     sata::DriveModel model;
     model.blocks = DISK_BLOCKS;
@@ -86,14 +87,15 @@ inline int sata_rate(bool in, bool random_places, uint32_t bytes, unsigned depth
             uint64_t at = arenas[head];
             CHECK(*memory.at(at + 16) == 0);
             last = bus.now;
-            if (ended++ == 0) first = last;
-            if (added < requests) {
+            if (++ended == depth) first = last;
+            if (ended == requests) break;
+            if (added < requests + depth) {
                 add(at);
                 if (queue.wants_kick()) queue.kick();
             }
         }
     }
-    std::printf("%.1f cycles %.4f words/cycle\n", double(last - first) / (requests - 1), double(requests - 1) * bytes / 4 / (last - first));
+    std::printf("%.1f cycles %.4f words/cycle\n", double(last - first) / (requests - depth), double(requests - depth) * bytes / 4 / (last - first));
     return 0;
 }
 
