@@ -323,8 +323,7 @@ impl Mounted<'_, '_> {
     /// The volume failed.
     pub fn remove(&self, name: &str) -> Result<()> {
         let doing = || format!("removing `{}`", shown(name));
-        self.run(doing(), self.volume.remove(name))?;
-        self.reclaim().map_err(|error| failed(doing(), error))
+        self.run(doing(), self.volume.remove_whole(name))
     }
 
     /// Frees the units of every removed file, and the reservations of dead writers.

@@ -3,10 +3,13 @@
 
 use block::Device;
 
-use crate::io::{NO_SLOT, SPARE, WORK};
-use crate::layout::{Member, SUPERBLOCK_B, member_of};
-use crate::lookup::Search;
+use crate::io::{NO_SLOT, SPARE};
+use crate::layout::{BUCKET_SLOTS, Member, SUPERBLOCK_B, member_of};
+use crate::list::Entry;
+use crate::lookup::FoundSlot;
 use crate::name::NameRef;
+use crate::names::{self, Names};
+use crate::run::Table;
 use crate::slot::{self, Slot, State as SlotState};
 use crate::steps::Step;
 use crate::superblock::{Operation, Runs, Superblock, is_overwritten, superblock_len};
@@ -174,6 +177,8 @@ pub struct Summary {
 pub(crate) struct Findings<'r> {
     pub summary: Summary,
     pub report: &'r mut dyn FnMut(Finding),
+    /// Takes each file, as `Volume::files` does.
+    pub each: &'r mut dyn FnMut(Entry),
     /// What the next writable mount will complete or undo.
     pub unsettled: Unsettled,
 }
@@ -235,7 +240,9 @@ fn mark(bits: &mut [u8], from: u64, to: u64) -> u64 {
 
 impl<D: Device> Volume<'_, D> {
     /// Checks everything. `scratch` holds the bits of as many groups as fit, N/2 bytes each; each
-    /// scratch full of groups takes one pass over the files. At least one group must fit.
+    /// scratch full of groups takes one pass over the files. At least one group must fit. With four bytes a
+    /// slot more than all groups take, slots are read only once; with less, the buckets of each name are
+    /// read again, to find a second slot with that name.
     ///
     /// # Errors
     /// [`Error::Memory`] if `scratch` is too short, [`Error::NeedsMount`], a device's error.
@@ -245,13 +252,27 @@ impl<D: Device> Volume<'_, D> {
         scratch: &mut [u8],
         report: &mut dyn FnMut(Finding),
     ) -> Result<Summary, Error> {
-        self.check_and_repair(scratch, report, false).await
+        self.check_files(scratch, report, &mut |_| {}).await
+    }
+
+    /// Like [`Volume::check`], and calls `each` with every file, so that who needs both reads the slots once.
+    ///
+    /// # Errors
+    /// Those of [`Volume::check`].
+    pub async fn check_files(
+        &self,
+        scratch: &mut [u8],
+        report: &mut dyn FnMut(Finding),
+        each: &mut dyn FnMut(Entry),
+    ) -> Result<Summary, Error> {
+        self.check_and_repair(scratch, report, each, false).await
     }
 
     pub(crate) async fn check_and_repair(
         &self,
         scratch: &mut [u8],
         report: &mut dyn FnMut(Finding),
+        each: &mut dyn FnMut(Entry),
         repair: bool,
     ) -> Result<Summary, Error> {
         let mut turn = if repair {
@@ -271,6 +292,7 @@ impl<D: Device> Volume<'_, D> {
                 ..Summary::default()
             },
             report,
+            each,
             unsettled: self.unsettled().await?,
         };
         if repair {
@@ -279,6 +301,9 @@ impl<D: Device> Volume<'_, D> {
         self.check_superblocks(&mut findings, repair).await?;
         let mut first = 0;
         let groups = shape.group_count() as u32;
+        let (scratch, rest) =
+            scratch.split_at_mut(scratch.len().min(groups as usize * group_bytes));
+        let mut names = Names::new(rest, shape.slot_count());
         while first < groups {
             let count = groups_a_pass.min(groups - first);
             let bits = scratch
@@ -294,11 +319,10 @@ impl<D: Device> Volume<'_, D> {
                 is_first: first == 0,
                 repair,
             };
-            self.mark_files(node, pass, bits, &mut findings).await?;
-            for (group, bits) in (first..).zip(bits.chunks_exact_mut(group_bytes)) {
-                self.check_bitmap(group, bits, &mut findings, repair)
-                    .await?;
-            }
+            self.mark_files(node, pass, bits, &mut names, &mut findings)
+                .await?;
+            self.check_bitmaps(first, bits, &mut findings, repair)
+                .await?;
             first += count;
         }
         let Unsettled { renamed, units, .. } = findings.unsettled;
@@ -381,97 +405,156 @@ impl<D: Device> Volume<'_, D> {
         Ok(())
     }
 
-    /// Marks the units of every file in `bits`, which are those of the pass's groups.
+    /// Marks the units of every file in `bits`, which are those of the pass's groups. Reads runs of slots: what
+    /// is done with a slot of a run, the first node of the run's buffers aside, leaves the later ones in memory.
     async fn mark_files(
         &self,
         mut node: SlotNode<'_>,
         pass: Pass,
         bits: &mut [u8],
+        names: &mut Names<'_>,
         findings: &mut Findings<'_>,
     ) -> Result<(), Error> {
-        let shape = self.shape();
-        for slot in 0..shape.slot_count() {
-            let mut header = Slot::EMPTY;
-            let loaded = match self.read_slot(node.lend(), slot, &mut header).await {
-                Ok(loaded) => loaded,
-                Err(Error::Corrupt(damage)) => {
-                    if pass.is_first {
-                        findings.add(Finding::Damaged(damage.node()));
-                    }
-                    continue;
-                }
-                Err(error) => return Err(error),
-            };
-            let both = self.state().both;
-            if !both && pass.is_first {
-                findings.add(Finding::OneCopy(Node::Slot(slot)));
-                if pass.repair {
-                    self.repair_slot(loaded, &mut header, findings).await?;
-                }
+        let slots = self.shape().slot_count();
+        let most = if names.know_all() {
+            slots
+        } else {
+            names::SUSPECTS as u32
+        };
+        let mut slot = 0;
+        while slot < slots {
+            let count = self.read_slots(slot, most.min(slots - slot)).await?;
+            let mut index = 0;
+            while index < count && !names.is_full() {
+                let place = FoundSlot {
+                    slot: slot + index,
+                    index,
+                };
+                self.mark_slot(node.lend(), place, pass, bits, names, findings)
+                    .await?;
+                index += 1;
             }
-            if header.state == SlotState::Free || findings.unsettled.renamed == Some(slot) {
-                continue;
+            slot += index;
+            while let Some(suspect) = names.next_suspect() {
+                self.check_name(node.lend(), suspect, findings).await?;
             }
-            if pass.is_first {
-                self.check_reservation(&header, findings).await?;
-                self.check_name(loaded, &header, findings).await?;
-                if header.state == SlotState::Live {
-                    findings.summary.files += 1;
-                    findings.summary.data_bytes += header.size_bytes;
-                } else {
-                    findings.summary.to_reap += 1;
-                }
-            }
-            self.mark_file(loaded, &header, pass, bits, findings)
-                .await?;
         }
         Ok(())
     }
 
-    /// Whether a writer that died reserved space for the file. The slot stays loaded.
-    async fn check_reservation(
+    /// One slot of the run that was read last.
+    async fn mark_slot(
         &self,
-        header: &Slot,
+        node: SlotNode<'_>,
+        place: FoundSlot,
+        pass: Pass,
+        bits: &mut [u8],
+        names: &mut Names<'_>,
         findings: &mut Findings<'_>,
     ) -> Result<(), Error> {
-        let slot = header.index;
-        let is_live = header.state == SlotState::Live;
-        if is_live && header.alloc_units > header.data_end_units(&self.shape()) {
-            self.read_slots(slot, 1).await?;
-            let units = self.abandoned_in_run(slot, 0)?;
+        let FoundSlot { slot, index } = place;
+        let mut header = Slot::EMPTY;
+        let loaded = match self.load_found(node, place, &mut header) {
+            Ok(loaded) => loaded,
+            Err(Error::Corrupt(damage)) => {
+                if pass.is_first {
+                    findings.add(Finding::Damaged(damage.node()));
+                }
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
+        let both = self.state().both_in_run(Table::Slots, slot - index, index);
+        let is_unused = header.state == SlotState::Free || findings.unsettled.renamed == Some(slot);
+        if !both && pass.is_first {
+            findings.add(Finding::OneCopy(Node::Slot(slot)));
+        }
+        if !both && pass.is_first && pass.repair {
+            // A file of which one copy was lost keeps its reservation.
+            self.repair_slot(loaded, &mut header, findings).await?;
+        } else if pass.is_first && !is_unused {
+            let units = self.abandoned_in_run(slot - index, index)?;
             if units > 0 {
                 findings.add(Finding::Reserved { slot, units });
             }
         }
-        Ok(())
-    }
-
-    async fn check_name(
-        &self,
-        loaded: Loaded<'_>,
-        header: &Slot,
-        findings: &mut Findings<'_>,
-    ) -> Result<(), Error> {
-        let slot = header.index;
-        // The search reads other slots.
-        let name = slot::name(self.state().slot(loaded)).map(NameRef::to_name);
-        let (Some(name), SlotState::Live) = (name, header.state) else {
-            return Ok(());
-        };
-        let name = NameRef::new(name.as_str())?;
-        let buckets = name.buckets(&self.shape());
-        if !buckets.contains(&(slot / crate::layout::BUCKET_SLOTS)) {
-            findings.add(Finding::WrongBucket { slot });
+        if is_unused {
             return Ok(());
         }
-        match self.search(name, &[]).await {
-            Ok(Search::Found(found)) if found.slot != slot => {
-                let other = found.slot;
+        if pass.is_first {
+            if header.state == SlotState::Live {
+                findings.summary.files += 1;
+                findings.summary.data_bytes += header.size_bytes;
+                let state = self.state();
+                let shape = state.shape();
+                if let Some(entry) = Entry::new(&header, state.slot(loaded), &shape) {
+                    (findings.each)(entry);
+                }
+                if let Some(name) = slot::name(state.slot(loaded)) {
+                    let bucket = slot / BUCKET_SLOTS;
+                    if name.buckets(&shape).contains(&bucket) {
+                        names.add(slot, name);
+                    } else {
+                        findings.add(Finding::WrongBucket { slot });
+                    }
+                }
+            } else {
+                findings.summary.to_reap += 1;
+            }
+        }
+        self.mark_file(loaded, &header, pass, bits, findings).await
+    }
+
+    /// Looks for other slots with the name of a slot's file. Each pair is reported once: when the last of them is looked at.
+    async fn check_name(
+        &self,
+        node: SlotNode<'_>,
+        slot: u32,
+        findings: &mut Findings<'_>,
+    ) -> Result<(), Error> {
+        let mut header = Slot::EMPTY;
+        let loaded = match self.load_slot(node, slot, &mut header).await {
+            Ok(loaded) => loaded,
+            // It was valid a moment ago.
+            Err(Error::Corrupt(_)) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        // Other slots are read now.
+        let name = slot::name(self.state().slot(loaded)).map(NameRef::to_name);
+        let Some(name) = name else { return Ok(()) };
+        let name = NameRef::new(name.as_str())?;
+        let mut same = [None; 2 * BUCKET_SLOTS as usize];
+        let mut places = same.iter_mut();
+        let [one, two] = name.buckets(&self.shape());
+        for bucket in [Some(one), (two != one).then_some(two)]
+            .into_iter()
+            .flatten()
+        {
+            let base = bucket * BUCKET_SLOTS;
+            let mut next = base;
+            while next < base + BUCKET_SLOTS {
+                let count = self.read_slots(next, base + BUCKET_SLOTS - next).await?;
+                for index in 0..count {
+                    let is_same = self.slot_in_run(next, index, |found, bytes| {
+                        found.state == SlotState::Live && slot::has_name(bytes, name)
+                    });
+                    // A damaged slot is a separate finding.
+                    if let (Ok(Some(true)), Some(place)) = (is_same, places.next()) {
+                        *place = Some(next + index);
+                    }
+                }
+                next += count;
+            }
+        }
+        let mut same = same.into_iter().flatten();
+        let (Some(opened), Some(last)) = (same.clone().next(), same.clone().max()) else {
+            return Ok(());
+        };
+        if last == slot {
+            for slot in same.by_ref().skip(1) {
+                let other = opened;
                 findings.add(Finding::SameName { slot, other });
             }
-            // A damaged slot in the bucket is a separate finding.
-            Ok(_) | Err(Error::Corrupt(_)) => {}
-            Err(error) => return Err(error),
         }
         Ok(())
     }
@@ -512,43 +595,68 @@ impl<D: Device> Volume<'_, D> {
         .await
     }
 
-    /// Compares a group's bitmap with the files' units.
+    /// Compares the bitmaps of the groups from `first` on with the files' units.
+    async fn check_bitmaps(
+        &self,
+        first: u32,
+        bits: &mut [u8],
+        findings: &mut Findings<'_>,
+        repair: bool,
+    ) -> Result<(), Error> {
+        let group_bytes = self.shape().node_bytes() / 2;
+        let end = first + (bits.len() / group_bytes) as u32;
+        let mut groups = bits.chunks_exact_mut(group_bytes);
+        let mut group = first;
+        while group < end {
+            let count = self.read_run(Table::Bitmaps, group, end - group).await?;
+            for (index, bits) in (0..count).zip(&mut groups) {
+                // A repair needs the first node of the run's buffers only.
+                self.check_bitmap(group, index, bits, findings, repair)
+                    .await?;
+            }
+            group += count;
+        }
+        Ok(())
+    }
+
+    /// The bitmap at `index` of the run that was read from `run` on.
     async fn check_bitmap(
         &self,
-        group: u32,
+        run: u32,
+        index: u32,
         bits: &mut [u8],
         findings: &mut Findings<'_>,
         repair: bool,
     ) -> Result<(), Error> {
         let shape = self.shape();
-        let found = match self.load_bitmap_pair(group).await {
-            Ok(()) => true,
-            Err(Error::Corrupt(_)) => false,
-            Err(error) => return Err(error),
-        };
-        let both = self.state().both;
-        let sound = found && bitmap::check(self.state().node(WORK), group, &shape).is_ok();
-        let (mut leaked, mut not_marked, mut unsettled) = (0, 0, 0);
+        let group = run + index;
         let base = shape.group_start(group);
-        if sound {
-            let units = bitmap::units_of(self.state().node(WORK), group, &shape);
+        let (mut leaked, mut not_marked, mut unsettled) = (0, 0, 0);
+        let (sound, both) = {
             let state = self.state();
-            for unit in 0..units {
-                let owned = bits
-                    .get((unit / 8) as usize)
-                    .is_some_and(|byte| byte >> (unit % 8) & 1 != 0);
-                match (bitmap::is_used(state.node(WORK), unit), owned) {
-                    (is_used, owned)
-                        if is_used != owned && findings.unsettled.has(base + u64::from(unit)) =>
-                    {
-                        unsettled += 1;
+            let bytes = state.newest_in_run(Table::Bitmaps, run, index);
+            let sound = bytes.filter(|bytes| bitmap::check(bytes, group, &shape).is_ok());
+            if let Some(bytes) = sound {
+                for unit in 0..bitmap::units_of(bytes, group, &shape) {
+                    let owned = bits
+                        .get((unit / 8) as usize)
+                        .is_some_and(|byte| byte >> (unit % 8) & 1 != 0);
+                    match (bitmap::is_used(bytes, unit), owned) {
+                        (is_used, owned)
+                            if is_used != owned
+                                && findings.unsettled.has(base + u64::from(unit)) =>
+                        {
+                            unsettled += 1;
+                        }
+                        (true, false) => leaked += 1,
+                        (false, true) => not_marked += 1,
+                        _ => {}
                     }
-                    (true, false) => leaked += 1,
-                    (false, true) => not_marked += 1,
-                    _ => {}
                 }
             }
-        }
+            let both = state.both_in_run(Table::Bitmaps, run, index);
+            (sound.is_some(), both)
+        };
         findings.unsettled.units += unsettled;
         if !sound {
             findings.add(Finding::Damaged(Node::Bitmap(group)));
@@ -569,6 +677,9 @@ impl<D: Device> Volume<'_, D> {
         }
         let whole = sound && both;
         if repair && (!whole || leaked + not_marked > 0) {
+            if sound {
+                self.load_bitmap_pair(group).await?;
+            }
             self.repair_bitmap(group, bits, sound, findings).await?;
         }
         Ok(())

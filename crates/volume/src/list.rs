@@ -4,13 +4,13 @@
 use block::Device;
 
 use crate::file::{self, File, WINDOW};
-use crate::io::WORK;
 use crate::layout::Shape;
 use crate::lookup::Search;
 use crate::map::Extent;
 use crate::name::{Name, NameRef};
+use crate::run::Table;
 use crate::slot::{Slot, State as SlotState, name};
-use crate::{Error, Volume, bitmap};
+use crate::{Error, Node, Volume, bitmap};
 
 /// A file, as its slot describes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    fn new(header: &Slot, bytes: &[u8], shape: &Shape) -> Option<Self> {
+    pub(crate) fn new(header: &Slot, bytes: &[u8], shape: &Shape) -> Option<Self> {
         Some(Self {
             name: name(bytes)?.to_name(),
             slot: header.index,
@@ -134,7 +134,7 @@ impl<D: Device> Volume<'_, D> {
                     live.then(|| Entry::new(found, bytes, &shape)).flatten()
                 })?;
                 match found {
-                    None => return Err(Error::from(crate::Node::Slot(slot + index))),
+                    None => return Err(Error::from(Node::Slot(slot + index))),
                     Some(Some(entry)) if !each(entry) => {
                         turn.done();
                         return Ok(());
@@ -261,14 +261,26 @@ impl<D: Device> Volume<'_, D> {
     /// # Errors
     /// [`Error::Corrupt`], [`Error::NeedsMount`], a device's error.
     pub async fn free_units(&self) -> Result<u64, Error> {
-        let turn = self.turn().await?;
-        let mut free = 0;
-        for group in 0..self.shape().group_count() as u32 {
-            self.load_bitmap(group).await?;
-            let state = self.state();
-            free += u64::from(bitmap::free_units(state.node(WORK)));
+        let shape = self.shape();
+        let groups = shape.group_count() as u32;
+        let (mut group, mut free) = (0, 0);
+        while group < groups {
+            // Others have their turn between two runs.
+            let turn = self.turn().await?;
+            let count = self.read_run(Table::Bitmaps, group, groups - group).await?;
+            for index in 0..count {
+                let state = self.state();
+                let both = state.both_in_run(Table::Bitmaps, group, index);
+                let newest = state.newest_in_run(Table::Bitmaps, group, index);
+                let damage = Error::from(Node::Bitmap(group + index));
+                // A torn member was rewritten at mount.
+                let bytes = newest.filter(|_| both).ok_or(damage)?;
+                bitmap::check(bytes, group + index, &shape)?;
+                free += u64::from(bitmap::free_units(bytes));
+            }
+            turn.done();
+            group += count;
         }
-        turn.done();
         Ok(free)
     }
 

@@ -3,10 +3,11 @@
 
 use block::Device;
 
-use crate::io::{NO_GROUP, NO_SLOT, SLOT, SPARE, State, WORK};
-use crate::layout::{BUCKET_SLOTS, Member, magic, node};
+use crate::io::{NO_SLOT, SLOT};
+use crate::layout::BUCKET_SLOTS;
 use crate::name::NameRef;
-use crate::pair::{has_numbers, rank};
+use crate::pair::has_numbers;
+use crate::run::Table;
 use crate::slot::{Slot, State as SlotState, has_name};
 use crate::token::{Loaded, SlotNode};
 use crate::{Error, Volume, error::Node};
@@ -23,7 +24,7 @@ pub(crate) enum Search {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FoundSlot {
     pub slot: u32,
-    index: u32,
+    pub index: u32,
 }
 
 /// A free slot, and the numbers in its newest member.
@@ -93,7 +94,7 @@ impl<D: Device> Volume<'_, D> {
     ) -> Result<Loaded<'n>, Error> {
         let mut state = self.state();
         let FoundSlot { slot, index } = found;
-        let from = state.newest_node_in_run(slot - index, index);
+        let from = state.newest_node_in_run(Table::Slots, slot - index, index);
         let from = from.ok_or(Error::from(Node::Slot(slot)))?;
         state.cached_slot = NO_SLOT;
         state.copy_node(from, index, SLOT);
@@ -103,103 +104,5 @@ impl<D: Device> Volume<'_, D> {
         state.check_age(SLOT)?;
         state.cached_slot = slot;
         Ok(loaded)
-    }
-
-    /// Reads members A of up to `most` slots from `slot` on into [`WORK`], and B into [`SPARE`];
-    /// returns how many.
-    pub(crate) async fn read_slots(&self, slot: u32, most: u32) -> Result<u32, Error> {
-        let (shape, count) = {
-            let mut state = self.state();
-            let shape = state.shape();
-            state.cached_group = NO_GROUP;
-            let room = state.memory(WORK).len().min(state.memory(SPARE).len());
-            let largest = state.device.geometry().max_transfer_bytes();
-            let fits = (room.min(largest) >> shape.node_log2).max(1);
-            (shape, most.min(u32::try_from(fits).unwrap_or(most)))
-        };
-        let len = (count as usize) << shape.node_log2;
-        for (member, node) in Member::BOTH.into_iter().zip([WORK, SPARE]) {
-            self.read_bytes(node, shape.slot_address(slot, member), len)
-                .await?;
-        }
-        Ok(count)
-    }
-
-    /// Calls `look` with slot `index` of a run that [`Volume::read_slots`] read from `first` on, or
-    /// `None` if both members are invalid.
-    pub(crate) fn slot_in_run<T>(
-        &self,
-        first: u32,
-        index: u32,
-        look: impl FnOnce(&Slot, &[u8]) -> T,
-    ) -> Result<Option<T>, Error> {
-        let state = self.state();
-        match state.newest_in_run(first, index) {
-            None => Ok(None),
-            Some(bytes) => {
-                let mut slot = Slot::EMPTY;
-                slot.decode(bytes, first + index, &state.shape())?;
-                if slot.index == state.renamed {
-                    slot.state = SlotState::Free;
-                }
-                Ok(Some(look(&slot, bytes)))
-            }
-        }
-    }
-}
-
-impl<D: Device> State<'_, D> {
-    /// Whether both members of slot `index` of a run are valid and equal, as closing a file leaves
-    /// them.
-    pub(crate) fn members_agree(&self, first: u32, index: u32) -> bool {
-        let shape = self.shape();
-        let at = (index as usize) << shape.node_log2;
-        let said = |(member, which): (Member, usize)| {
-            let bytes = self.memory(which).get(at..at + shape.node_bytes())?;
-            let address = shape.slot_address(first + index, member);
-            let rank = rank(
-                bytes,
-                address,
-                member,
-                magic::SLOT,
-                &self.superblock,
-                self.crc32c,
-            );
-            bytes.get(node::LAST_OP..).filter(|_| rank > 0)
-        };
-        let said_in_a = said((Member::A, WORK));
-        said_in_a.is_some() && said_in_a == said((Member::B, SPARE))
-    }
-
-    fn newest_in_run(&self, first: u32, index: u32) -> Option<&[u8]> {
-        let shape = self.shape();
-        let at = (index as usize) << shape.node_log2;
-        let node = self.newest_node_in_run(first, index)?;
-        self.memory(node).get(at..at + shape.node_bytes())
-    }
-
-    /// The node that has the newest member of slot `index` of a run.
-    fn newest_node_in_run(&self, first: u32, index: u32) -> Option<usize> {
-        let shape = self.shape();
-        let at = (index as usize) << shape.node_log2;
-        let mut newest = None;
-        let mut best = 0;
-        for (member, node) in [(Member::A, WORK), (Member::B, SPARE)] {
-            let bytes = self.memory(node).get(at..at + shape.node_bytes())?;
-            let address = shape.slot_address(first + index, member);
-            let rank = rank(
-                bytes,
-                address,
-                member,
-                magic::SLOT,
-                &self.superblock,
-                self.crc32c,
-            );
-            if rank > best {
-                best = rank;
-                newest = Some(node);
-            }
-        }
-        newest
     }
 }

@@ -371,17 +371,6 @@ impl<'a, D: Device> Volume<'a, D> {
         LoadSlot { load, node, header }
     }
 
-    /// Like [`Volume::load_slot`], but always reads it, so that [`State::both`] refers to it.
-    pub(crate) const fn read_slot<'v, 's, 'n>(
-        &'v self,
-        node: SlotNode<'n>,
-        slot: u32,
-        header: &'s mut Slot,
-    ) -> LoadSlot<'v, 's, 'n, 'a, D> {
-        let load = self.load(Pair::Slot(slot), Look::AtDevice);
-        LoadSlot { load, node, header }
-    }
-
     /// Loads a bitmap into node [`WORK`]; both members must be valid. A torn one was rewritten at
     /// mount, so an invalid one is damage, and the other may be out of date.
     #[inline(always)]

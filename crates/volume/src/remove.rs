@@ -21,6 +21,36 @@ impl<D: Device> Volume<'_, D> {
     /// [`Error::BadName`], [`Error::NotFound`], [`Error::InUse`] while it is open,
     /// [`Error::ReadOnly`], [`Error::NeedsMount`], [`Error::Corrupt`], a device's error.
     pub async fn remove(&self, name: &str) -> Result<(), Error> {
+        self.remove_name(name).await.map(|_| ())
+    }
+
+    /// Removes a file and gives all its units back, by several operations if it has many extents; others
+    /// have their turn in between. Reads the name's buckets and the file's map, and no other slot.
+    ///
+    /// # Errors
+    /// Those of [`Volume::remove`]. After an error the file may be removed and still have units, which
+    /// [`Volume::reap`] gives back.
+    pub async fn remove_whole(&self, name: &str) -> Result<(), Error> {
+        let Some((slot, file_id)) = self.remove_name(name).await? else {
+            return Ok(());
+        };
+        // Each iteration gives back at least one unit.
+        loop {
+            let mut turn = self.turn_to_change().await?;
+            let mut header = Slot::EMPTY;
+            let loaded = self.load_slot(turn.slot.lend(), slot, &mut header).await?;
+            // In the meantime a sweep may have done it, and the slot may have a new file.
+            if header.state != SlotState::Reap || header.file_id != file_id {
+                turn.done();
+                return Ok(());
+            }
+            self.release_once(loaded, &mut header, 0).await?;
+            turn.done();
+        }
+    }
+
+    /// Removes a file; if it still has units, returns its slot and its identity.
+    async fn remove_name(&self, name: &str) -> Result<Option<(u32, u64)>, Error> {
         let name = NameRef::new(name)?;
         let mut turn = self.turn_to_change().await?;
         let Search::Found(found) = self.search(name, &[]).await? else {
@@ -65,7 +95,7 @@ impl<D: Device> Volume<'_, D> {
             .await?;
         }
         turn.done();
-        Ok(())
+        Ok((header.state == SlotState::Reap).then_some((slot, header.file_id)))
     }
 
     /// Gives back units of removed files: visits slots from `from` on, performs at most one release

@@ -31,7 +31,8 @@ impl<D: Device> Volume<'_, D> {
         if self.state().files.iter().any(|open| open.writable) {
             return Err(Error::InUse);
         }
-        self.check_and_repair(scratch, report, true).await
+        self.check_and_repair(scratch, report, &mut |_| {}, true)
+            .await
     }
 
     pub(crate) async fn repair_superblocks(

@@ -23,6 +23,8 @@ use volume::{Finding, Summary};
 
 /// The longest map of the volume's units that is held in memory; a larger volume takes more passes.
 const SCRATCH_BYTES: u64 = 64 << 20;
+/// Memory with which a check finds names that are there twice without looking each up.
+const NAME_BYTES_PER_SLOT: u64 = 4;
 /// Maximum number of printed findings of one kind.
 const MOST_SHOWN: usize = 1000;
 
@@ -173,13 +175,21 @@ impl Check {
         let shape = status.shape;
         let node_bits = shape.node_bytes() as u64 / 2;
         let scratch_bytes = (shape.group_count() * node_bits).min(SCRATCH_BYTES.max(node_bits));
-        let mut scratch = vec![0; scratch_bytes as usize];
+        let name_bytes = NAME_BYTES_PER_SLOT * u64::from(shape.slot_count());
+        let mut scratch = vec![0; (scratch_bytes + name_bytes) as usize];
+        let mut listing = Listing {
+            schema_version: SCHEMA_VERSION,
+            files: Vec::new(),
+            damaged: Vec::new(),
+        };
         let mut findings = Vec::new();
         let mut report = |finding: Finding| findings.push(finding);
         let first = if self.repair {
             volume::blocking::run(volume, volume.repair(&mut scratch, &mut report))
         } else {
-            volume::blocking::run(volume, volume.check(&mut scratch, &mut report))
+            let mut each = |entry| listing.files.push(FileEntry::new(&entry));
+            let check = volume.check_files(&mut scratch, &mut report, &mut each);
+            volume::blocking::run(volume, check)
         };
         let first = first.map_err(failed_here)?;
         // The state after the repair decides.
@@ -191,7 +201,11 @@ impl Check {
         } else {
             first
         };
-        let listing = Listing::read(mounted)?;
+        if self.repair {
+            listing = Listing::read(mounted)?
+        } else {
+            listing.sort()
+        }
         let name = |slot| {
             let mut files = listing.files.iter();
             let file = files.find(|file| file.slot == slot)?;

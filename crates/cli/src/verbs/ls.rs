@@ -10,13 +10,14 @@ use devices::error::{Error, Result};
 use files::hardware::{self, Files};
 use files::listing::FileEntry;
 pub use files::listing::Listing;
-use files::tree::{choose, none_of};
-use files::{Access, Store, route, shown};
+use files::tree::{choose, is_pattern, none_of};
+use files::{Access, Mounted, Store, route, shown};
 use live::reader::Live;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::Path;
 use units::rounded;
+use volume::{Error, blocking};
 
 /// List the files of a volume.
 #[derive(Clone, Debug, Args)]
@@ -96,6 +97,30 @@ impl Ls {
         Ok(())
     }
 
+    /// All files, or, where each word is the name of one, those: then no other slot is read.
+    fn read(&self, mounted: &Mounted<'_, '_>) -> Result<Listing> {
+        let is_plain = !self.names.is_empty() && !self.names.iter().any(|name| is_pattern(name));
+        if !is_plain {
+            return Listing::read(mounted);
+        }
+        let mut listing = Listing {
+            schema_version: SCHEMA_VERSION,
+            files: Vec::new(),
+            damaged: Vec::new(),
+        };
+        let names: BTreeSet<&str> = self.names.iter().map(String::as_str).collect();
+        for name in names {
+            match blocking::run(mounted.volume, mounted.volume.find(name)) {
+                Ok(entry) => listing.files.push(FileEntry::new(&entry)),
+                Err(Error::NotFound | Error::BadName) => {}
+                // A damaged slot in one of its buckets: with the whole list it is reported.
+                Err(_) => return Listing::read(mounted),
+            }
+        }
+        listing.sort();
+        Ok(listing)
+    }
+
     /// Runs the verb.
     ///
     /// # Errors
@@ -110,7 +135,8 @@ impl Ls {
                 Some(mut live) => live.list()?,
                 None => {
                     let options = route::open_options(&self.route.with_buffers(4096, 1), false);
-                    Store::with(context, &self.device, &options, Listing::read)?
+                    let read = |mounted: &Mounted<'_, '_>| self.read(mounted);
+                    Store::with(context, &self.device, &options, read)?
                 }
             },
         };

@@ -96,20 +96,13 @@ impl Rm {
         } else {
             self.names.clone()
         };
-        let removed = remove_each(&names, |name| {
-            match blocking::run(mounted.volume, mounted.volume.remove(name)) {
+        remove_each(&names, |name| {
+            match blocking::run(mounted.volume, mounted.volume.remove_whole(name)) {
                 Ok(()) => Ok(true),
                 Err(Error::NotFound) => Ok(false),
                 Err(error) => Err(failed(format_args!("removing `{}`", shown(name)), error)),
             }
-        });
-        // Even after a failure: frees the space of the removed files.
-        let reaped = mounted.reclaim();
-        match (removed, reaped) {
-            (Err(failure), _) => Err(failure),
-            (Ok(_), Err(error)) => Err(failed("freeing the files' space", error)),
-            (Ok(removed), Ok(())) => Ok(removed),
-        }
+        })
     }
 
     fn has_pattern(&self) -> bool {

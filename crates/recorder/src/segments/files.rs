@@ -697,17 +697,15 @@ impl Oldest {
                 Err(error) => return Err((format!("removing `{}`", shown(&name)), error)),
             }
         }
-        let reclaimed = volume.reclaim_all().await;
-        reclaimed.map_err(|error| (format!("removing `{}`", shown(&segment.name)), error))?;
         self.removed += 1;
         Ok(true)
     }
 }
 
-/// Removes a file, once no other process reads it: each read of those has its end.
+/// Removes a file and frees its space, once no other process reads it: each read of those has its end.
 async fn remove(volume: &AnyVolume<'_>, name: &str) -> std::result::Result<(), Error> {
     loop {
-        match volume.remove(name).await {
+        match volume.remove_whole(name).await {
             Err(Error::InUse) => pass().await,
             result => return result,
         }
@@ -729,7 +727,7 @@ async fn discard_unused(
         volume.close(gap_file).await.map_err(at)?;
         remove(volume, &gaps_name(&name)).await.map_err(at)?;
     }
-    volume.reclaim_all().await.map_err(at)
+    Ok(())
 }
 
 /// Closes a file and its companion, which is removed if it names nothing.

@@ -4,10 +4,13 @@
 
 mod ahead;
 mod checksums;
+mod cost;
 mod discard;
 mod files;
 mod format;
 mod full;
+#[path = "../support/independent.rs"]
+mod independent;
 mod many;
 mod reservations;
 mod resize;

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Runs of pairs that follow one another in a table: members A in one buffer, members B in the other, so that each takes
+//! one read however many they are.
+
+use block::Device;
+
+use crate::io::{NO_GROUP, SPARE, State, WORK};
+use crate::layout::{Member, Shape, magic, node};
+use crate::pair::rank;
+use crate::slot::{Slot, State as SlotState};
+use crate::{Error, Volume};
+
+/// A table of pairs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Table {
+    Slots,
+    /// The bitmaps; one that is in its own group is a run of one.
+    Bitmaps,
+}
+
+impl Table {
+    const fn address(self, number: u32, member: Member, shape: &Shape) -> u64 {
+        match self {
+            Self::Slots => shape.slot_address(number, member),
+            Self::Bitmaps => shape.bitmap_address(number, member),
+        }
+    }
+
+    const fn magic(self) -> [u8; 4] {
+        match self {
+            Self::Slots => magic::SLOT,
+            Self::Bitmaps => magic::BITMAP,
+        }
+    }
+
+    /// How many pairs from `first` on follow one another.
+    const fn run_from(self, first: u32, shape: &Shape) -> u64 {
+        match self {
+            Self::Slots => (shape.slot_count() - first) as u64,
+            Self::Bitmaps if shape.bitmap_units(first) > 0 => 1,
+            Self::Bitmaps => shape.table_group_count() - first as u64,
+        }
+    }
+}
+
+impl<D: Device> Volume<'_, D> {
+    /// Reads members A of up to `most` slots from `slot` on into [`WORK`], and B into [`SPARE`];
+    /// returns how many.
+    pub(crate) async fn read_slots(&self, slot: u32, most: u32) -> Result<u32, Error> {
+        self.read_run(Table::Slots, slot, most).await
+    }
+
+    /// The same for any table.
+    pub(crate) async fn read_run(&self, table: Table, first: u32, most: u32) -> Result<u32, Error> {
+        let (shape, count) = {
+            let mut state = self.state();
+            let shape = state.shape();
+            state.cached_group = NO_GROUP;
+            let room = state.memory(WORK).len().min(state.memory(SPARE).len());
+            let largest = state.device.geometry().max_transfer_bytes();
+            let fits = (room.min(largest) >> shape.node_log2).max(1) as u64;
+            let count = fits.min(u64::from(most)).min(table.run_from(first, &shape));
+            (shape, count as u32)
+        };
+        let len = (count as usize) << shape.node_log2;
+        for (member, node) in Member::BOTH.into_iter().zip([WORK, SPARE]) {
+            self.read_bytes(node, table.address(first, member, &shape), len)
+                .await?;
+        }
+        Ok(count)
+    }
+
+    /// Calls `look` with slot `index` of a run that [`Volume::read_slots`] read from `first` on, or
+    /// `None` if both members are invalid.
+    pub(crate) fn slot_in_run<T>(
+        &self,
+        first: u32,
+        index: u32,
+        look: impl FnOnce(&Slot, &[u8]) -> T,
+    ) -> Result<Option<T>, Error> {
+        let state = self.state();
+        match state.newest_in_run(Table::Slots, first, index) {
+            None => Ok(None),
+            Some(bytes) => {
+                let mut slot = Slot::EMPTY;
+                slot.decode(bytes, first + index, &state.shape())?;
+                if slot.index == state.renamed {
+                    slot.state = SlotState::Free;
+                }
+                Ok(Some(look(&slot, bytes)))
+            }
+        }
+    }
+}
+
+impl<D: Device> State<'_, D> {
+    /// Whether both members of slot `index` of a run are valid and equal, as closing a file leaves
+    /// them.
+    pub(crate) fn members_agree(&self, first: u32, index: u32) -> bool {
+        let said = |(member, which): (Member, usize)| {
+            let bytes = self.in_run(which, index)?;
+            let rank = self.rank_in_run(Table::Slots, first, index, member);
+            bytes.get(node::LAST_OP..).filter(|_| rank > 0)
+        };
+        let said_in_a = said((Member::A, WORK));
+        said_in_a.is_some() && said_in_a == said((Member::B, SPARE))
+    }
+
+    /// Whether both members of pair `index` of a run are valid.
+    pub(crate) fn both_in_run(&self, table: Table, first: u32, index: u32) -> bool {
+        let mut members = Member::BOTH.into_iter();
+        members.all(|member| self.rank_in_run(table, first, index, member) > 0)
+    }
+
+    /// The newest valid member of pair `index` of a run.
+    pub(crate) fn newest_in_run(&self, table: Table, first: u32, index: u32) -> Option<&[u8]> {
+        let node = self.newest_node_in_run(table, first, index)?;
+        self.in_run(node, index)
+    }
+
+    /// The node that has the newest member of pair `index` of a run.
+    pub(crate) fn newest_node_in_run(&self, table: Table, first: u32, index: u32) -> Option<usize> {
+        let mut newest = None;
+        let mut best = 0;
+        for (member, node) in [(Member::A, WORK), (Member::B, SPARE)] {
+            let rank = self.rank_in_run(table, first, index, member);
+            if rank > best {
+                best = rank;
+                newest = Some(node);
+            }
+        }
+        newest
+    }
+
+    fn in_run(&self, node: usize, index: u32) -> Option<&[u8]> {
+        let len = self.superblock.shape.node_bytes();
+        let at = index as usize * len;
+        self.memory(node).get(at..at + len)
+    }
+
+    #[inline(never)]
+    fn rank_in_run(&self, table: Table, first: u32, index: u32, member: Member) -> u64 {
+        let node = match member {
+            Member::A => WORK,
+            Member::B => SPARE,
+        };
+        let Some(bytes) = self.in_run(node, index) else {
+            return 0;
+        };
+        let address = table.address(first + index, member, &self.superblock.shape);
+        let superblock = &self.superblock;
+        rank(
+            bytes,
+            address,
+            member,
+            table.magic(),
+            superblock,
+            self.crc32c,
+        )
+    }
+}
