@@ -363,7 +363,8 @@ impl<D: Device> Volume<'_, D> {
             _,
             Operation::Reserve { runs, .. }
             | Operation::Release { runs, .. }
-            | Operation::Create { runs, .. },
+            | Operation::Create { runs, .. }
+            | Operation::CreateList { runs, .. },
         ))) = found
         {
             unsettled.runs = runs;

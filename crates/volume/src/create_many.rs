@@ -5,7 +5,7 @@
 use block::Device;
 
 use crate::io::{NO_SLOT, SPARE, State, WORK};
-use crate::layout::{CHUNK_BYTES, RECORD_SLOTS, Shape, slot as slot_at};
+use crate::layout::{CHUNK_BYTES, LISTED_SLOTS, RECORD_SLOTS, Shape, slot as slot_at};
 use crate::lookup::{FreeSlot, Search};
 use crate::map::{self, Extent};
 use crate::name::NameRef;
@@ -43,8 +43,8 @@ pub struct Made {
 
 /// The place of a new file.
 #[derive(Clone, Copy, Debug, Default)]
-struct Place {
-    slot: u32,
+pub(crate) struct Place {
+    pub slot: u32,
     /// The number of the slot's newest member.
     seq: u64,
     /// Of the last operation on the slot.
@@ -67,32 +67,46 @@ impl<D: Device> Volume<'_, D> {
     /// Those of [`Volume::create`] for the first file; a later one with an error ends the batch
     /// before it.
     pub async fn create_many(&self, files: &[NewFile<'_>], checksums: bool) -> Result<Made, Error> {
+        self.create_batch::<RECORD_SLOTS>(files, checksums).await
+    }
+
+    /// Like [`Volume::create_many`], for up to `N` files, at most 4,096. With `N` above twelve their slots are in a list
+    /// on the device, which takes a few free units while the operation lasts; a reader that does not know this
+    /// record refuses a volume that was left in the middle of it. The future holds 48 bytes for each of the `N`.
+    ///
+    /// # Errors
+    /// Those of [`Volume::create_many`].
+    pub async fn create_batch<const N: usize>(
+        &self,
+        files: &[NewFile<'_>],
+        checksums: bool,
+    ) -> Result<Made, Error> {
         let mut turn = self.turn_to_change().await?;
         if checksums && !self.state().superblock.checksums {
             return Err(Error::Unsupported);
         }
-        let mut places = [Place::default(); RECORD_SLOTS];
-        let mut slots = Slots::default();
-        for (index, file) in files.iter().enumerate() {
-            let earlier = files.get(..index).unwrap_or_default();
+        let is_listed = N > RECORD_SLOTS;
+        let mut places = [Place::default(); N];
+        let mut count = 0;
+        for file in files.iter().take(N.min(LISTED_SLOTS as usize)) {
+            let earlier = files.get(..count).unwrap_or_default();
+            let taken = places.get(..count).unwrap_or_default();
             let node = turn.slot.lend();
-            let found = self.place_for(node, file, earlier, &slots, checksums);
-            let place = match found.await {
-                Ok(Some(place)) => place,
-                Err(error) if index == 0 => return Err(error),
-                Ok(None) | Err(_) => break,
-            };
-            let Some(entry) = places.get_mut(index) else {
-                break;
-            };
-            *entry = place;
-            if !slots.push(place.slot) {
-                break;
+            let found = self.place_for(node, file, earlier, taken, checksums).await;
+            match (found, places.get_mut(count)) {
+                (Ok(Some(place)), Some(entry)) => *entry = place,
+                (Err(error), _) if count == 0 => return Err(error),
+                _ => break,
             }
+            count += 1;
         }
-        let runs = self.find_run(&places, &mut slots).await?;
-        let places = places.get_mut(..slots.as_slice().len()).unwrap_or_default();
+        let places = places.get_mut(..count).unwrap_or_default();
+        let (runs, count) = self.find_run(places, is_listed).await?;
+        let places = places.get_mut(..count).unwrap_or_default();
         let mut unit = runs.as_slice().first().map_or(0, |run| run.start);
+        if is_listed {
+            unit += u64::from(self.shape().list_units(count as u32));
+        }
         for place in places.iter_mut() {
             place.unit = unit;
             unit += u64::from(place.units);
@@ -100,7 +114,7 @@ impl<D: Device> Volume<'_, D> {
         let mut made = Made::default();
         if !places.is_empty() {
             made.files = places.len();
-            made.data_commands = self.make(files, places, runs, slots, checksums).await?;
+            made.data_commands = self.make(files, places, runs, is_listed, checksums).await?;
         }
         turn.done();
         Ok(made)
@@ -113,7 +127,7 @@ impl<D: Device> Volume<'_, D> {
         node: SlotNode<'_>,
         file: &NewFile<'_>,
         earlier: &[NewFile<'_>],
-        taken: &Slots,
+        taken: &[Place],
         checksums: bool,
     ) -> Result<Option<Place>, Error> {
         let name = NameRef::new(file.name)?;
@@ -121,7 +135,7 @@ impl<D: Device> Volume<'_, D> {
         if is_repeated || file.data.len() as u64 >= CHUNK_BYTES {
             return Ok(None);
         }
-        let FreeSlot { slot, seq, last_op } = match self.search(name, taken.as_slice()).await? {
+        let FreeSlot { slot, seq, last_op } = match self.search(name, taken).await? {
             Search::Found(_) => return Err(Error::Exists),
             Search::Absent(Some(free)) => free,
             Search::Absent(None) if earlier.is_empty() => self.make_room(node, name, None).await?,
@@ -145,26 +159,30 @@ impl<D: Device> Volume<'_, D> {
         }))
     }
 
-    /// A free run for all of these files, with its bits set in node [`WORK`], in memory only. If
-    /// there is none, `slots` is made shorter.
-    async fn find_run(
-        &self,
-        places: &[Place; RECORD_SLOTS],
-        slots: &mut Slots,
-    ) -> Result<Runs, Error> {
+    /// A free run for the first of these files and, if they are listed, for the list before them; and how many that are: all, unless no
+    /// run is long enough. The files' bits are set in node [`WORK`], in memory only.
+    async fn find_run(&self, places: &[Place], is_listed: bool) -> Result<(Runs, usize), Error> {
+        let shape = self.shape();
         let mut runs = Runs::default();
+        let mut count = places.len();
         loop {
-            let count = slots.as_slice().len();
             let units = places.iter().take(count).map(|place| place.units);
-            let want = units.sum();
+            let list = if is_listed {
+                shape.list_units(count as u32)
+            } else {
+                0
+            };
+            let want = list + units.sum::<u32>();
             if want == 0 {
-                return Ok(runs);
+                return Ok((runs, count));
             }
             if let Some(run) = self.find_units(want).await? {
                 runs.push(run);
-                return Ok(runs);
+                let list = Run { len: list, ..run };
+                bitmap::set_run(self.state().node_mut(WORK), &list, &shape, false);
+                return Ok((runs, count));
             }
-            slots.truncate(count / 2);
+            count /= 2;
         }
     }
 
@@ -210,17 +228,29 @@ impl<D: Device> Volume<'_, D> {
         files: &[NewFile<'_>],
         places: &mut [Place],
         runs: Runs,
-        slots: Slots,
+        is_listed: bool,
         checksums: bool,
     ) -> Result<u32, Error> {
         let shape = self.shape();
         let op_seq = self.state().superblock.seq + 1;
+        let mut slots = Slots::default();
+        let fits = places.iter().all(|place| slots.push(place.slot));
+        debug_assert!(fits || is_listed, "more slots than the record holds");
+        let operation = if is_listed {
+            let count = places.len() as u32;
+            Operation::CreateList { runs, count }
+        } else {
+            Operation::Create { runs, slots }
+        };
         // R3, and units that the last operation freed may be used only now.
         self.perform(|state| state.order(Order::NodesBeforeCreateMany))
             .await?;
+        if let (true, Some(run)) = (is_listed, runs.as_slice().first()) {
+            self.write_list(run, places, op_seq).await?;
+        }
         let commands = self.write_data(files, places, &shape, checksums).await?;
         self.perform(|state| {
-            state.put_superblock(SPARE, &Operation::Create { runs, slots }, false);
+            state.put_superblock(SPARE, &operation, false);
             // The record is durable before the nodes it governs, and the data before the sizes.
             state.order(Order::CreateManyBeforeNodes);
             if let Some(run) = runs.as_slice().first() {
@@ -234,6 +264,11 @@ impl<D: Device> Volume<'_, D> {
         // The other members, as closing a file leaves them. No barrier is needed: what is durable is
         // complete, and this can be repeated.
         self.put_slots(files, places, op_seq, checksums).await?;
+        if is_listed && !self.state().is_mutated(Mutation::KeepList) {
+            // The list's units are free: before they are used again, the record that names them is gone.
+            self.perform(|state| state.put_superblock(SPARE, &Operation::None, false))
+                .await?;
+        }
         Ok(commands)
     }
 

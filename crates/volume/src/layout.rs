@@ -35,6 +35,8 @@ pub const FEATURE_CHECKSUMS: u32 = 1;
 pub const FEATURE_CREATE_MANY: u32 = 2;
 /// The feature bit (incompatible): the tables have another number of bitmaps than the size needs.
 pub const FEATURE_RESIZED: u32 = 4;
+/// The feature bit (incompatible): the operation record is that of new files in a list.
+pub const FEATURE_CREATE_LIST: u32 = 8;
 
 /// Magic numbers, as the first bytes of each structure.
 pub mod magic {
@@ -46,6 +48,8 @@ pub mod magic {
     pub const LEAF: [u8; 4] = *b"SWlf";
     /// An allocation bitmap.
     pub const BITMAP: [u8; 4] = *b"SWbm";
+    /// A list of new files.
+    pub const LIST: [u8; 4] = *b"SWnf";
 }
 
 /// Offsets in a superblock.
@@ -128,6 +132,14 @@ pub mod bitmap {
     pub const FREE_UNITS: usize = 32;
 }
 
+/// Offsets in a list of new files.
+pub mod list {
+    #![allow(missing_docs)]
+    pub const FIRST: usize = 24;
+    pub const COUNT: usize = 28;
+    pub const SLOTS: usize = 64;
+}
+
 /// Bytes of a map entry, extent or index.
 pub const ENTRY_BYTES: usize = 16;
 /// Bytes of a run in the operation record.
@@ -136,6 +148,8 @@ pub const RUN_BYTES: usize = 16;
 pub const RUNS: usize = 4;
 /// Slots of new files in the operation record, behind one run.
 pub const RECORD_SLOTS: usize = 12;
+/// Slots of new files in a list, at most.
+pub const LISTED_SLOTS: u32 = 4096;
 
 /// Which member of a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -227,6 +241,17 @@ impl Shape {
             0 => 1,
             units => units as u64,
         }
+    }
+
+    /// Slots in a node of a list.
+    pub(crate) const fn list_slots(&self) -> u32 {
+        ((self.node_bytes() - list::SLOTS) / 4) as u32
+    }
+
+    /// Units that a list of `count` slots takes at the start of its run.
+    pub(crate) const fn list_units(&self, count: u32) -> u32 {
+        let nodes = count.div_ceil(self.list_slots()) as u64;
+        (nodes << self.node_log2).div_ceil(self.unit_bytes()) as u32
     }
 
     /// The groups that the size needs, as if the tables took no space.

@@ -36,6 +36,7 @@ pub mod checksum;
 mod close;
 mod commit;
 mod create;
+mod create_list;
 mod create_many;
 mod data;
 mod discard;

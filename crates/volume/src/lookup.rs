@@ -3,6 +3,7 @@
 
 use block::Device;
 
+use crate::create_many::Place;
 use crate::io::{NO_SLOT, SLOT};
 use crate::layout::BUCKET_SLOTS;
 use crate::name::NameRef;
@@ -37,7 +38,7 @@ pub(crate) struct FreeSlot {
 
 impl<D: Device> Volume<'_, D> {
     /// Looks `name` up. Reads both members of up to 16 slots. Those in `taken` do not count as free.
-    pub(crate) async fn search(&self, name: NameRef<'_>, taken: &[u32]) -> Result<Search, Error> {
+    pub(crate) async fn search(&self, name: NameRef<'_>, taken: &[Place]) -> Result<Search, Error> {
         let shape = self.shape();
         let [first, second] = name.buckets(&shape);
         let mut places: [(Option<FreeSlot>, u32); 2] = [(None, 0); 2];
@@ -60,7 +61,8 @@ impl<D: Device> Volume<'_, D> {
                     })?;
                     match seen {
                         Some((SlotState::Free, _, free))
-                            if has_numbers(free.seq) && !taken.contains(&free.slot) =>
+                            if has_numbers(free.seq)
+                                && !taken.iter().any(|place| place.slot == free.slot) =>
                         {
                             place.0 = place.0.or(Some(free));
                             place.1 += 1;

@@ -98,6 +98,8 @@ pub enum Mutation {
     ForgetOpNumber,
     /// Mounting completes and undoes nothing.
     NoRecovery,
+    /// The record of new files in a list is not removed when they are durable.
+    KeepList,
     /// Recovery does not rewrite a torn bitmap member.
     LeaveTorn,
     /// The older valid member wins.
@@ -144,7 +146,7 @@ impl Order {
 #[cfg(feature = "mutations")]
 impl Mutation {
     /// All except the barriers.
-    pub const OTHERS: [Mutation; 11] = [
+    pub const OTHERS: [Mutation; 12] = [
         Mutation::SlotInPlace,
         Mutation::BitmapInPlace,
         Mutation::LeafInPlace,
@@ -153,6 +155,7 @@ impl Mutation {
         Mutation::NoOpNumber,
         Mutation::ForgetOpNumber,
         Mutation::NoRecovery,
+        Mutation::KeepList,
         Mutation::LeaveTorn,
         Mutation::OldestWins,
         Mutation::CommitInFlight,

@@ -39,6 +39,12 @@ impl<D: Device> Volume<'_, D> {
                 let owned = self.created(turn.slot.lend(), runs, slots, op_seq).await?;
                 self.settle_bitmaps(runs, false, &owned, op_seq).await?;
             }
+            Operation::CreateList { runs, count } => {
+                if let Some(run) = runs.as_slice().first() {
+                    self.settle_list(turn.slot.lend(), run, *count, op_seq)
+                        .await?;
+                }
+            }
             Operation::Rename { from, to } => {
                 self.load_slot(turn.slot.lend(), *to, &mut decider).await?;
                 let happened = decider.last_op >= op_seq;

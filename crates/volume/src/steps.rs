@@ -345,6 +345,11 @@ impl<D: Device> State<'_, D> {
         self.put_node(SPARE, address, false);
     }
 
+    /// Node [`SPARE`], a list's, whose fields are set, at `address`.
+    pub(crate) fn put_list(&mut self, address: u64) {
+        self.put_node(SPARE, address, false);
+    }
+
     /// The next superblock, in node [`SPARE`] or [`WORK`].
     #[inline(never)]
     pub(crate) fn put_superblock(&mut self, which: usize, operation: &Operation, clean: bool) {

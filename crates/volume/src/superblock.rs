@@ -5,8 +5,9 @@
 use crate::bytes::{array, get_u8, get_u16, get_u32, get_u64, put, put_u32, put_u64};
 use crate::checksum;
 use crate::layout::{
-    FEATURE_CHECKSUMS, FEATURE_CREATE_MANY, FEATURE_RESIZED, MAJOR, MINOR, RECORD_SLOTS, RUN_BYTES,
-    RUNS, SEQ_END, SUPERBLOCK_BYTES, Shape, magic, superblock as at,
+    FEATURE_CHECKSUMS, FEATURE_CREATE_LIST, FEATURE_CREATE_MANY, FEATURE_RESIZED, LISTED_SLOTS,
+    MAJOR, MINOR, RECORD_SLOTS, RUN_BYTES, RUNS, SEQ_END, SUPERBLOCK_BYTES, Shape, magic,
+    superblock as at,
 };
 use crate::{Error, error::Node};
 
@@ -72,14 +73,6 @@ impl Slots {
             None => false,
         }
     }
-
-    /// Keeps the first `count`.
-    pub(crate) fn truncate(&mut self, count: usize) {
-        for place in self.slots.iter_mut().skip(count) {
-            *place = 0;
-        }
-        self.count = self.count.min(count as u8);
-    }
 }
 
 /// The operation in progress: every change that touches several nodes.
@@ -106,6 +99,11 @@ pub(crate) enum Operation {
         runs: Runs,
         slots: Slots,
     },
+    /// So many new files, whose slots are in a list at the start of the one run.
+    CreateList {
+        runs: Runs,
+        count: u32,
+    },
 }
 
 impl Operation {
@@ -113,6 +111,7 @@ impl Operation {
     const fn features(&self) -> u32 {
         match self {
             Self::Create { .. } => FEATURE_CREATE_MANY,
+            Self::CreateList { .. } => FEATURE_CREATE_LIST,
             _ => 0,
         }
     }
@@ -193,7 +192,8 @@ impl Superblock {
             });
         }
         let features = get_u32(bytes, at::INCOMPAT);
-        let bits = features & !(FEATURE_CHECKSUMS | FEATURE_CREATE_MANY | FEATURE_RESIZED);
+        const OF_RECORDS: u32 = FEATURE_CREATE_MANY | FEATURE_CREATE_LIST;
+        let bits = features & !(FEATURE_CHECKSUMS | FEATURE_RESIZED | OF_RECORDS);
         if bits != 0 {
             return Err(Error::UnknownFeatures { bits });
         }
@@ -220,7 +220,7 @@ impl Superblock {
             return Err(bad);
         }
         let operation = decode_operation(bytes, &shape).ok_or(bad)?;
-        if operation.features() != features & FEATURE_CREATE_MANY {
+        if operation.features() != features & OF_RECORDS {
             return Err(bad);
         }
         let superblock = Self {
@@ -283,6 +283,7 @@ fn encode_operation(bytes: &mut [u8], operation: &Operation) {
         Operation::Release { slot, runs } => (2, *slot, 0, runs.as_slice()),
         Operation::Rename { from, to } => (3, *from, *to, &[]),
         Operation::Create { runs, slots } => (4, u32::from(slots.count), 0, runs.as_slice()),
+        Operation::CreateList { runs, count } => (5, *count, 0, runs.as_slice()),
     };
     put_u32(bytes, at::OP_KIND, kind);
     put_u32(bytes, at::OP_SLOT, slot);
@@ -305,7 +306,7 @@ fn decode_operation(bytes: &[u8], shape: &Shape) -> Option<Operation> {
     let slot = get_u32(bytes, at::OP_SLOT);
     let slot2 = get_u32(bytes, at::OP_SLOT2);
     // The first is a number of slots where there may be several.
-    if (slot >= shape.slot_count() && kind != 4) || slot2 >= shape.slot_count() {
+    if (slot >= shape.slot_count() && kind < 4) || slot2 >= shape.slot_count() {
         return None;
     }
     let mut runs = Runs::default();
@@ -331,6 +332,12 @@ fn decode_operation(bytes: &[u8], shape: &Shape) -> Option<Operation> {
         4 if runs.as_slice().len() <= 1 => Operation::Create {
             runs,
             slots: decode_slots(bytes, slot, shape)?,
+        },
+        5 if (1..=LISTED_SLOTS).contains(&slot) => match runs.as_slice() {
+            [run] if shape.list_units(slot) <= run.len => {
+                Operation::CreateList { runs, count: slot }
+            }
+            _ => return None,
         },
         _ => return None,
     })
@@ -399,6 +406,7 @@ mod tests {
             Operation::Release { slot: 31, runs },
             Operation::Rename { from: 1, to: 2 },
             Operation::Create { runs, slots },
+            Operation::CreateList { runs, count: 900 },
             Operation::Create {
                 runs: Runs::default(),
                 slots,
@@ -426,9 +434,11 @@ mod tests {
 
     #[test]
     fn contradictions_with_a_good_checksum_are_refused() {
-        let cases: [(usize, &[u8], Error); 12] = [
+        let cases: [(usize, &[u8], Error); 14] = [
             (at::MAJOR, &[2, 0], Error::NewerVersion { major: 2 }),
-            (at::INCOMPAT, &[10], Error::UnknownFeatures { bits: 8 }),
+            (at::INCOMPAT, &[26], Error::UnknownFeatures { bits: 16 }),
+            (at::INCOMPAT, &[8], Error::from(Node::Superblock)),
+            (at::OP_KIND, &[5], Error::from(Node::Superblock)),
             (at::INCOMPAT, &[5], Error::from(Node::Superblock)),
             (at::TABLE_GROUPS, &[1], Error::from(Node::Superblock)),
             (at::INCOMPAT, &[2], Error::from(Node::Superblock)),

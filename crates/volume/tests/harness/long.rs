@@ -24,7 +24,7 @@ fn step(oracle: &Oracle, random: &mut fastrand::Rng) -> Vec<Op> {
     let mut ops = valid_ops(oracle, 2);
     ops.push(Op::Discard);
     if ops.contains(&Op::CreateMany) {
-        ops.push(Op::CreateManyChecked);
+        ops.extend([Op::CreateManyChecked, Op::CreateListed]);
     }
     let first = ops[random.usize(0..ops.len())];
     let file = |op: &Op| (0..2).find(|file| Op::of_file(*file).contains(op));

@@ -41,6 +41,8 @@ pub enum Op {
     CreateMany,
     /// The same with checksums.
     CreateManyChecked,
+    /// As many as `CreateMany`, through a list on the device.
+    CreateListed,
     /// All free space.
     Discard,
     /// To so many bytes, if the files let it.
@@ -88,7 +90,9 @@ impl Op {
             | Op::Reserve(f)
             | Op::Close(f)
             | Op::CloseKeeping(f) => file(f).is_some_and(|live| live.is_open),
-            Op::CreateMany | Op::CreateManyChecked => files.iter().any(Option::is_none),
+            Op::CreateMany | Op::CreateManyChecked | Op::CreateListed => {
+                files.iter().any(Option::is_none)
+            }
             Op::Reap | Op::Discard | Op::Resize(_) | Op::Remount => true,
         }
     }
@@ -179,7 +183,7 @@ pub async fn run<D: Device>(
                     context.undo(f);
                 }
                 Op::Resize(_) => resized(volume, context),
-                Op::CreateMany | Op::CreateManyChecked => {
+                Op::CreateMany | Op::CreateManyChecked | Op::CreateListed => {
                     (0..FILES).for_each(|file| context.undo(file));
                 }
                 _ => {}
@@ -256,8 +260,9 @@ async fn step<D: Device>(volume: &Volume<'_, D>, context: &Context, op: Op) -> R
             context.done(f);
             Ok(())
         }
-        Op::CreateMany => create_many(volume, context, false).await,
-        Op::CreateManyChecked => create_many(volume, context, true).await,
+        Op::CreateMany => create_many(volume, context, false, false).await,
+        Op::CreateManyChecked => create_many(volume, context, true, false).await,
+        Op::CreateListed => create_many(volume, context, false, true).await,
         Op::Reap => {
             let mut next = Some(0);
             while let Some(from) = next {
@@ -317,6 +322,7 @@ async fn create_many<D: Device>(
     volume: &Volume<'_, D>,
     context: &Context,
     checksums: bool,
+    is_listed: bool,
 ) -> Result<(), Error> {
     let sizes = [2 * context.unit + 100, BLOCK];
     let is_absent = |file: &usize| context.search.borrow().oracle.files[*file].now.is_none();
@@ -339,7 +345,11 @@ async fn create_many<D: Device>(
             app_tag: *incarnation,
         })
         .collect();
-    let made = volume.create_many(&new, checksums).await?.files;
+    let made = if is_listed {
+        volume.create_batch::<13>(&new, checksums).await?.files
+    } else {
+        volume.create_many(&new, checksums).await?.files
+    };
     for (index, &file) in absent.iter().enumerate() {
         if index < made {
             context.done(file)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `FORMAT.md` and the constants of the code agree.
 
-use straightway_volume::layout::{self, bitmap, leaf, node, slot, superblock};
+use straightway_volume::layout::{self, bitmap, leaf, list, node, slot, superblock};
 
 /// The rows `| offset | bytes | `NAME` | ...` of a section: name and offset.
 fn rows(section: &str) -> Vec<(String, usize)> {
@@ -49,6 +49,10 @@ fn each_offset_of_the_document_is_the_code_s() {
         expected!(leaf: FILE_ID FIRST_LOGICAL COUNT LEVEL ENTRIES)
     );
     assert_eq!(rows("Bitmap"), expected!(bitmap: GROUP FREE_UNITS));
+    assert_eq!(
+        rows("List of new files"),
+        expected!(list: FIRST COUNT SLOTS)
+    );
 }
 
 #[test]
@@ -61,6 +65,7 @@ fn each_place_and_magic_of_the_document_is_the_code_s() {
         format!("\"{}\" slot", layout::magic::SLOT.escape_ascii()),
         format!("\"{}\" bitmap", layout::magic::BITMAP.escape_ascii()),
         format!("\"{}\" leaf", layout::magic::LEAF.escape_ascii()),
+        format!("\"{}\" list", layout::magic::LIST.escape_ascii()),
     ] {
         assert!(text.contains(&words), "FORMAT.md lacks {words}");
     }

@@ -197,3 +197,52 @@ fn a_full_table_or_a_fragmented_volume_takes_fewer() {
         blocking::run(volume, volume.close(file)).unwrap();
     });
 }
+
+/// A list of several nodes, with files of all sizes, in few flushes.
+#[test]
+fn hundreds_share_three_flushes() {
+    with_volume(512, 1024, 15, |volume, counter| {
+        let sizes: Vec<usize> = (0..600).map(|index| index * 7 % 1500).collect();
+        let contents = contents(&sizes);
+        let files = new(&contents);
+        let free_units = blocking::run(volume, volume.free_units()).unwrap();
+        counter.take();
+        let made = blocking::run(volume, volume.create_batch::<300>(&files, true)).unwrap();
+        let counts = counter.take();
+        println!("{made:?}: {counts:?}");
+        assert_eq!(made.files, 300);
+        assert!(counts.flushes <= 4, "{counts:?}");
+        let rest = &files[300..];
+        let made = blocking::run(volume, volume.create_batch::<300>(rest, true)).unwrap();
+        assert_eq!((made.files, counter.take().flushes), (300, 3));
+        let mut units = 0;
+        for file in &files {
+            assert!(get(volume, file.name) == file.data, "{}", file.name);
+            let entry = blocking::run(volume, volume.find(file.name)).unwrap();
+            units += entry.allocated_bytes / 512;
+        }
+        // The list took units only while the operation lasted.
+        let left = blocking::run(volume, volume.free_units()).unwrap();
+        assert_eq!(left, free_units - units);
+    });
+}
+
+/// Empty files have no unit, but their list does, until they are made.
+#[test]
+fn a_list_of_empty_files_and_one_that_does_not_fit() {
+    with_volume(512, 64, 0, |volume, _| {
+        let contents = contents(&[0; 30]);
+        let files = new(&contents);
+        let made = blocking::run(volume, volume.create_batch::<40>(&files, false)).unwrap();
+        assert_eq!(made.files, 30);
+        assert_eq!(get(volume, files[29].name), []);
+        let again = blocking::run(volume, volume.create_batch::<40>(&files, false));
+        assert_eq!(again, Err(Error::Exists));
+        assert_eq!(
+            blocking::run(volume, volume.create_batch::<40>(&[], false))
+                .unwrap()
+                .files,
+            0
+        );
+    });
+}

@@ -5,6 +5,7 @@
 #[path = "../harness/mod.rs"]
 mod harness;
 
+mod batches;
 mod bit_rot;
 mod crash;
 mod faults;

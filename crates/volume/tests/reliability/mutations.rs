@@ -76,6 +76,7 @@ fn lives() -> Vec<Vec<Op>> {
             Close(1),
         ],
         vec![CreateMany, Remove(0), CreateManyChecked, Remove(1)],
+        vec![CreateListed, Remove(0), CreateListed, Remove(1)],
         with(&[Reserve(0), CreateMany, Remove(1), Reserve(0), CreateMany]),
     ]
 }
@@ -100,6 +101,8 @@ enum Attempt {
     Life(usize, u64),
     /// A file at an edge of its map grows.
     Growing(usize),
+    /// The same after new files in a list, whose units the leaf takes.
+    GrowingOverList(usize),
     /// A file at an edge of its map is given back after its name is removed, and its units to the device;
     /// then its slot is reused.
     Reaping(usize),
@@ -118,7 +121,7 @@ enum Attempt {
 fn attempts(mutation: Mutation) -> Vec<Attempt> {
     use Attempt::*;
     let lives = (0..lives().len()).flat_map(|life| [Life(life, 0), Life(life, 1)]);
-    let edges = (0..3).flat_map(|edge| [Growing(edge), Reaping(edge)]);
+    let edges = (0..3).flat_map(|edge| [Growing(edge), GrowingOverList(edge), Reaping(edge)]);
     let rest = [Copies, Long(0), Long(1), Long(2), Everything];
     let resizing = (0..resize::lives().len()).map(Resizing);
     let mut all: Vec<Attempt> = lives.chain(edges).chain(resizing).chain(rest).collect();
@@ -137,7 +140,8 @@ fn attempts(mutation: Mutation) -> Vec<Attempt> {
         Mutation::Without(Order::CreateManyBeforeNodes | Order::CreateManyBeforeAnswer) => {
             Life(11, 0)
         }
-        Mutation::Without(Order::NodesBeforeCreateMany) => Life(12, 0),
+        Mutation::Without(Order::NodesBeforeCreateMany) => Life(13, 0),
+        Mutation::KeepList => Long(1),
         Mutation::LeafInPlace => Growing(1),
         Mutation::HalfAPair => Copies,
         Mutation::ForgetOpNumber => Reaping(0),
@@ -173,6 +177,15 @@ fn finds(mutation: Mutation, attempt: Attempt, starts: &[Start]) -> bool {
         Attempt::Life(life, seed) => run(&empty(), &lives()[life], seed),
         Attempt::Growing(number) => {
             let grow = [Op::Append(0), Op::Reserve(0), Op::Close(0)];
+            run(&edge(number), &grow, 0)
+        }
+        Attempt::GrowingOverList(number) => {
+            let grow = [
+                Op::CreateListed,
+                Op::Append(0),
+                Op::Reserve(0),
+                Op::Close(0),
+            ];
             run(&edge(number), &grow, 0)
         }
         Attempt::Reaping(number) => {

@@ -188,6 +188,46 @@ pub fn superblock(bytes: &[u8]) -> Result<(Regions, u64, bool), String> {
     Ok((regions, u64_at(found, 16), clean))
 }
 
+/// The slots in the list that the newest superblock's record names; empty if the list is not valid, `None` if the record is another.
+///
+/// # Errors
+/// The record contradicts the page.
+pub fn listed(bytes: &[u8]) -> Result<Option<Vec<u32>>, String> {
+    let (r, seq, _) = superblock(bytes)?;
+    let found = &bytes[if seq % 2 == 0 { 0 } else { 65_536 }..][..256];
+    let has_bit = u32_at(found, 56) & 8 != 0;
+    if has_bit != (u32_at(found, 128) == 5) {
+        return Err("bit 3 of INCOMPAT and the record disagree".into());
+    }
+    if !has_bit {
+        return Ok(None);
+    }
+    let count = u32_at(found, 132) as usize;
+    let (start, len) = (u64_at(found, 144), u64::from(u32_at(found, 152)));
+    let full = (r.node - 64) / 4;
+    let nodes = count.div_ceil(full);
+    let units = (nodes * r.node).div_ceil(r.unit as usize) as u64;
+    if !(1..=4096).contains(&count) || u32_at(found, 140) != 1 || len < units {
+        return Err("a list that does not fit its run".into());
+    }
+    let mut slots = Vec::new();
+    for index in 0..nodes {
+        let address = r.data_start + start * r.unit + (index * r.node) as u64;
+        let node = &bytes[address as usize..][..r.node];
+        let here = full.min(count - index * full);
+        let valid = node[..4] == *b"SWnf"
+            && u32_at(node, 4) == node_crc(&r.uuid, address, node, 4)
+            && [u64_at(node, 8), u64_at(node, 16)] == [seq; 2]
+            && u32_at(node, 24) as usize == index * full
+            && u32_at(node, 28) as usize == here;
+        if !valid {
+            return Ok(Some(Vec::new()));
+        }
+        slots.extend((0..here).map(|slot| u32_at(node, 64 + 4 * slot)));
+    }
+    Ok(Some(slots))
+}
+
 impl Scan {
     /// Reads everything.
     ///

@@ -10,6 +10,10 @@ use std::path::PathBuf;
 use volume::NewFile;
 use volume::layout::{CHUNK_BYTES, RECORD_SLOTS};
 
+/// Files of one operation, and their data, at most.
+const BATCH_FILES: usize = 256;
+const BATCH_BYTES: usize = 8 << 20;
+
 /// A file that waits for the others of its operation.
 pub struct Small {
     name: String,
@@ -70,7 +74,8 @@ impl Put {
             data,
             modified_ns: source.modified_ns,
         });
-        if batch.waiting.len() == RECORD_SLOTS {
+        let waiting_bytes: usize = batch.waiting.iter().map(|small| small.data.len()).sum();
+        if batch.waiting.len() == BATCH_FILES || waiting_bytes >= BATCH_BYTES {
             self.store_batch(context, mounted, batch, report, left)?;
         }
         Ok(true)
@@ -92,8 +97,15 @@ impl Put {
             }
             let checksums = self.has_checksums(mounted)?;
             let files: Vec<NewFile<'_>> = batch.waiting.iter().map(Small::new_file).collect();
-            let create = volume.with_space(|| volume.create_many(&files, checksums));
-            let made = volume::blocking::run(volume, create)
+            let made = if files.len() > RECORD_SLOTS {
+                let create =
+                    volume.with_space(|| volume.create_batch::<BATCH_FILES>(&files, checksums));
+                volume::blocking::run(volume, create)
+            } else {
+                let create = volume.with_space(|| volume.create_many(&files, checksums));
+                volume::blocking::run(volume, create)
+            };
+            let made = made
                 .map_err(|error| failed(format_args!("making `{}`", shown(&first.name)), error))?;
             report.requests += u64::from(made.data_commands);
             if made.files == 0 {
