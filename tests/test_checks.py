@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """The rules of tools/checks: each finds what it is there for, and passes over what it is not."""
 
+import json
+import os
 import re
 import shutil
+import subprocess
 
 import pytest
 
-from checks import abi, licences, lints, options, spdx, width, wording
+from checks import abi, api, lean, licences, lints, options, spdx, width, wording
 from scripted import ROOT
 
 HEADER = ROOT / "crates/c/include/straightway.h"
@@ -99,3 +102,65 @@ def test_an_option_of_the_command_in_a_library_is_found(tmp_path):
     assert not found("crates/devices/tests/x.rs", 'const X: &str = "--path";\n')
     # An exception that nothing needs any more is named.
     assert found("crates/bench/src/perf.rs", "fn f() {}\n") and not found("crates/bench/src/perf.rs", 'const X: &str = "--delay";\n')
+
+
+# A crate, and the lines of its interface.
+LIBRARY = """
+use std::fmt;
+mod inside { pub struct Hidden(pub u8, u16); impl Hidden { pub fn seen(&self, other: &str) -> Option<&str> { None } fn unseen() {} } }
+pub use inside::Hidden as Shown;
+pub use std::time::Duration;
+#[derive(Clone)]
+#[non_exhaustive]
+pub enum Choice { One, Two(u32), Three { bytes: u64 } }
+pub trait Named: fmt::Debug { type Of; fn name(&self) -> String; fn len(&mut self) -> usize { 0 } }
+pub const fn most<'a, T: Into<u64> + 'a, const N: usize>(all: [T; N], with: &dyn Fn(u64) -> bool) -> Result<impl Iterator<Item = u64>, ()> {
+    let _ = (all, with); Ok(std::iter::empty())
+}
+pub const LIMIT: u64 = 1 << 20;
+pub(crate) fn own() {}
+pub struct Options<'a> { pub path: Option<&'a str>, secret: u8 }
+"""
+INTERFACE = """
+impl Clone for Choice (library::Choice)
+#[non_exhaustive] enum library::Choice
+variant library::Choice::One
+variant library::Choice::Three
+field library::Choice::Three.bytes: u64
+variant library::Choice::Two(u32)
+const library::LIMIT: u64 = _
+trait library::Named: fmt::Debug
+type library::Named::Of
+fn library::Named::len(&mut self) -> usize { .. }
+fn library::Named::name(&self) -> String
+field library::Options.path: Option<&'a str>
+struct library::Options<'a> { .. }
+struct library::Shown(u8, _);
+fn library::Shown::seen(&self, other: &str) -> Option<&str>
+const fn library::most<'a, T: Into<u64> + 'a, const N: usize>(all: [T; N], with: &dyn Fn(u64) -> bool) -> Result<impl Iterator<Item = u64>, ()>
+use library: std::time::Duration as Duration
+"""
+
+
+def test_an_interface_is_what_a_program_can_name(tmp_path):
+    source = tmp_path / "library.rs"
+    source.write_text(LIBRARY, "utf-8")
+    command = ["rustdoc", "--edition", "2024", "--crate-name", "library", source, "--cap-lints", "allow", "-Z", "unstable-options",
+               "--output-format", "json", "-o", tmp_path]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "RUSTC_BOOTSTRAP": "1"})
+    assert done.returncode == 0, done.stderr
+    document = json.loads((tmp_path / "library.json").read_text("utf-8"))
+    if document["format_version"] not in api.FORMAT_VERSIONS:
+        pytest.skip(f"version {document['format_version']} of rustdoc's JSON is not known")
+    found = [re.sub(r"(LIMIT: u64 =) .*", r"\1 _", line) for line in api.lines(document)]
+    assert sorted(found) == sorted(INTERFACE.strip().splitlines())
+    with pytest.raises(api.Unknown):
+        api.lines({**document, "format_version": 0})
+
+
+def test_what_a_library_must_do_without_is_found(monkeypatch):
+    assert list(lean.trees(ROOT)) == []
+    monkeypatch.setattr(lean, "MOST_OF_C", 10)
+    monkeypatch.setattr(lean, "DRIVE_STACK", {"volume"})
+    said = "\n".join(lean.trees(ROOT))
+    assert "more than 10" in said and "volume is in its tree" in said
