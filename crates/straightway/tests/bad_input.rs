@@ -90,7 +90,6 @@ fn is(result: Result<(), Error>, kind: ErrorKind, says: &str) {
     assert!(what.contains(says), "{error:?}");
     let hint = error.hint_in(&Members).unwrap_or_default();
     assert!(!has_option(&what) && !has_option(&hint), "{error:?}");
-    println!("{error:?}");
 }
 
 fn open(name: &str, options: &Options<'_>) -> Result<(), Error> {
@@ -209,18 +208,52 @@ fn options_that_contradict_each_other_or_the_device_are_refused() {
         UNSUPPORTED,
         "cannot wait",
     );
-    is(with(&|options| options.write = true), USAGE, "");
+    is(
+        with(&|options| options.write = true),
+        USAGE,
+        "would overwrite",
+    );
+    is(
+        with(&|options| {
+            options.write = true;
+            options.destroy_data = Some("another name");
+        }),
+        USAGE,
+        "another name",
+    );
     let destroys = Options {
         destroy_data: Some("disk"),
         ..writing()
     };
     is(open_volume(&name, &destroys), USAGE, "destroy_data");
     // Without force a volume is not made over another one, and not where it does not fit.
-    is(format(&name, &made()), USAGE, "");
+    is(format(&name, &made()), USAGE, "holds a Straightway volume");
     is(
         format(&folder.path("new"), &FormatOptions::default()),
         MISSING,
         "there is no file",
+    );
+    is(
+        format(
+            &folder.path("new"),
+            &FormatOptions {
+                volume_bytes: Some(1),
+                ..made()
+            },
+        ),
+        USAGE,
+        "1 byte",
+    );
+    is(
+        format(
+            &folder.path("new"),
+            &FormatOptions {
+                unit_bytes: Some(3),
+                ..made()
+            },
+        ),
+        USAGE,
+        "3 bytes",
     );
     let label = "a label that is longer than thirty-two bytes";
     is(
