@@ -56,7 +56,7 @@ def test_long_comments_are_broken_where_a_reader_expects_it():
 
 
 def test_options_are_found_where_they_are_defined():
-    found = options.names(ROOT, [path for path in (ROOT / "crates/cli/src").rglob("*.rs")])
+    found = options.names(ROOT, list((ROOT / "crates/cli/src").rglob("*.rs")))
     assert {"append", "follow", "read", "destroy-data", "cdw13", "once"} <= set(found) and len(found) > 120
 
 
