@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Files of a BLAST database that others made: an index (.nin), ambiguous bases (of .nsq), an alias (.nal), a header's name, queries.
+//! Files of a BLAST database that others made: an index (.nin), ambiguous bases (of .nsq), an alias
+//! (.nal), a header's name, queries.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

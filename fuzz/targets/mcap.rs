@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A recording of messages, cut and damaged anywhere: what is rebuilt from it is whole, so that rebuilding it again loses nothing.
+//! A recording of messages, cut and damaged anywhere: what is rebuilt from it is whole, so that
+//! rebuilding it again loses nothing.
 #![no_main]
 
 use formats::mcap::Rebuild;

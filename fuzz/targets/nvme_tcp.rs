@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A target that changes what it sends: each four bytes of the input change one PDU. The initiator returns every buffer, and ends.
+//! A target that changes what it sends: each four bytes of the input change one PDU. The initiator
+//! returns every buffer, and ends.
 #![no_main]
 
 #[path = "../../crates/fabric/tests/support/mod.rs"]

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The description of samples, which a program that is not ours may have stored; and the lines of gaps beside it.
+//! The description of samples, which a program that is not ours may have stored; and the lines of
+//! gaps beside it.
 #![no_main]
 
 use formats::sigmf::Metadata;

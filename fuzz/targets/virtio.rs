@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A guest that puts anything into its tables and rings. Each six bytes of the input are a store: where, and what.
+//! A guest that puts anything into its tables and rings. Each six bytes of the input are a store:
+//! where, and what.
 #![no_main]
 
 #[allow(dead_code)]

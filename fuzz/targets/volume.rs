@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A volume whose nodes say anything. Each eight bytes of the input are a store into a volume with files, and the node that it is in is
-//! sealed again, so that what is behind the checksums is reached. Every operation ends, and a repair leaves what a check accepts.
+//! A volume whose nodes say anything. Each eight bytes of the input are a store into a volume with
+//! files, and the node that it is in is sealed again, so that what is behind the checksums is
+//! reached. Every operation ends, and a repair leaves what a check accepts.
 #![no_main]
 
 use block::{Buffer, RamDisk};

@@ -24,7 +24,8 @@ fn counters(smart: &Smart, interrupts: Option<u64>, why: &str) -> Counters {
 
 const NO_LINES: &str = "the driver has no interrupt lines";
 
-/// The counters of a disk that has no health log of NVMe: the commands that the kernel's block layer completed.
+/// The counters of a disk that has no health log of NVMe: the commands that the kernel's block
+/// layer completed.
 pub(super) fn of_disk(disk: &Disk) -> Counters {
     let completed = disk.completed();
     Counters {

@@ -84,7 +84,8 @@ impl BenchHost {
         }
     }
 
-    /// Limits what the drive's power states delay a command by. Memory, which is measured beside a drive, has none.
+    /// Limits what the drive's power states delay a command by. Memory, which is measured beside a
+    /// drive, has none.
     fn limit(&self, group: Group, limit_us: u32) -> Result<(), Error> {
         let bench = &self.bench;
         let (name, handle) = (group.name(), bench.handle.borrow());

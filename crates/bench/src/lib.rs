@@ -192,7 +192,8 @@ pub struct Plan {
     pub threads: u16,
     /// Whether a path gathers, and needs memory for that.
     pub gathers: bool,
-    /// The longest that a power state may delay a command, in microseconds, if the drive's own setting is not kept.
+    /// The longest that a power state may delay a command, in microseconds, if the drive's own
+    /// setting is not kept.
     pub latency_limit_us: Option<u32>,
 }
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Stamps of requests by a profiling timer, or by the processor's counter, instead of the kernel's events.
+//! Stamps of requests by a profiling timer, or by the processor's counter, instead of the kernel's
+//! events.
 //!
-//! The application's points go to the timer's registers or to a ring of this thread. CharIO's points come from its module: from
-//! `/dev/chario-events`, on the same counter, or into the same timer.
+//! The application's points go to the timer's registers or to a ring of this thread. CharIO's
+//! points come from its module: from `/dev/chario-events`, on the same counter, or into the same
+//! timer.
 
 use super::OrMissing;
 use devices::error::{Error, Result};
@@ -35,7 +37,8 @@ pub struct Timer {
 }
 
 impl Timer {
-    /// The timer at `path`, or the processor's counter if that is [`COUNTER`]. With `is_chario` the module's points are recorded, too.
+    /// The timer at `path`, or the processor's counter if that is [`COUNTER`]. With `is_chario` the
+    /// module's points are recorded, too.
     ///
     /// # Errors
     /// There is no timer, the counter cannot be used, or the module stamps nothing.
@@ -68,7 +71,8 @@ impl Timer {
         })
     }
 
-    /// The module's node, which is opened when the first turn begins: the module may be loaded by then.
+    /// The module's node, which is opened when the first turn begins: the module may be loaded by
+    /// then.
     fn module(&mut self) -> Result<Option<&mut Node>> {
         let Some(path) = &self.module else {
             return Ok(None);

@@ -46,8 +46,8 @@ impl Commands {
 }
 
 impl Tracefs {
-    /// Makes an instance for the calling thread. Without events of commands it records only system calls, interrupts and
-    /// sleeps.
+    /// Makes an instance for the calling thread. Without events of commands it records only system
+    /// calls, interrupts and sleeps.
     ///
     /// # Errors
     /// tracefs, permission or an event is missing.

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! For the bench of `rtl/blastn`: what a processor writes into the core for the queries, and the hits that it shall find in a stream.
+//! For the bench of `rtl/blastn`: what a processor writes into the core for the queries, and the
+//! hits that it shall find in a stream.
 //!
-//! `core_image QUERY.fasta STREAM ENTRIES_LOG2 BUCKET_LOG2 [MASK [PAIRS]]` prints a line `present`, `directory`, `entries`, `mask` and `positions` with
-//! hexadecimal words, and then a line `hit BASE POSITION` for each hit. MASK is the index of a database whose sequences are the stream
-//! (`.nin`), or a text with a line `FIRST END` for each range of masked bases; without it the stream is one sequence. PAIRS is
-//! DIAGONALS_LOG2:WINDOW of the two-hit filter.
+//! `core_image QUERY.fasta STREAM ENTRIES_LOG2 BUCKET_LOG2 [MASK [PAIRS]]` prints a line `present`,
+//! `directory`, `entries`, `mask` and `positions` with hexadecimal words, and then a line `hit BASE
+//! POSITION` for each hit. MASK is the index of a database whose sequences are the stream (`.nin`),
+//! or a text with a line `FIRST END` for each range of masked bases; without it the stream is one
+//! sequence. PAIRS is DIAGONALS_LOG2:WINDOW of the two-hit filter.
 //!
-//! With `-- BASE:ENTRY...` behind it also `found BASE POSITION` for these registers. Those that the core has not checked are
-//! confirmed, and dropped if they are no seed.
+//! With `-- BASE:ENTRY...` behind it also `found BASE POSITION` for these registers. Those that the
+//! core has not checked are confirmed, and dropped if they are no seed.
 
 use straightway_blast::{
     Found, Image, Index, Mask, Pairs, Seed, Span, Subject, Table, ambiguities,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! For the figures: runs a part of the search over a database so many times, in memory.
 //!
-//! `scan_cost none|scalar|fast|search DATABASE QUERY.fasta TIMES`; `none` only reads the files and makes the table.
+//! `scan_cost none|scalar|fast|search DATABASE QUERY.fasta TIMES`; `none` only reads the files and
+//! makes the table.
 
 use std::hint::black_box;
 use straightway_blast::{Index, Options, Search, Subject, Table, queries, scan, scan_scalar};

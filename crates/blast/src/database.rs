@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! NCBI's files of a nucleotide database, as `makeblastdb` writes them: the index (`.nin`), the packed sequences (`.nsq`), and the
-//! alias of a database of several volumes (`.nal`).
+//! NCBI's files of a nucleotide database, as `makeblastdb` writes them: the index (`.nin`), the
+//! packed sequences (`.nsq`), and the alias of a database of several volumes (`.nal`).
 
 use crate::Error;
 
@@ -71,7 +71,8 @@ impl Index {
     /// Reads a `.nin` file.
     ///
     /// # Errors
-    /// [`Error::Index`]: it is truncated, of another kind or version, or its offsets are not in order.
+    /// [`Error::Index`]: it is truncated, of another kind or version, or its offsets are not in
+    /// order.
     pub fn parse(bytes: &[u8]) -> Result<Self, Error> {
         let mut reader = Reader(bytes);
         let version = reader.number()?;
@@ -122,7 +123,8 @@ impl Index {
         for ordinal in 0..self.len() {
             let [first, end] = [self.sequences[ordinal], self.sequences[ordinal + 1]];
             let middle = self.ambiguities[ordinal];
-            // The last byte has the number of its bases, so none is empty. Offsets of bases have 32 bits.
+            // The last byte has the number of its bases, so none is empty. Offsets of bases have 32
+            // bits.
             if first == 0 || first >= middle || middle > end || middle - first > 1 << 30 {
                 return Err(disordered);
             }
@@ -145,7 +147,8 @@ impl Index {
         self.sequences.last().copied().map_or(0, u64::from)
     }
 
-    /// The sequence that a byte of the sequences' file is in, and the byte's place in it; None between them.
+    /// The sequence that a byte of the sequences' file is in, and the byte's place in it; None
+    /// between them.
     pub fn at(&self, byte: u64) -> Option<(usize, u32)> {
         let byte = u32::try_from(byte).ok()?;
         let after = self.sequences.partition_point(|&first| first <= byte);
@@ -154,7 +157,8 @@ impl Index {
         (byte < border).then(|| (ordinal, byte - first))
     }
 
-    /// A sequence's packed bases, and its ambiguities behind them, in the sequences' file: first byte, border, end.
+    /// A sequence's packed bases, and its ambiguities behind them, in the sequences' file: first
+    /// byte, border, end.
     ///
     /// None if there are not so many sequences.
     pub fn place(&self, ordinal: usize) -> Option<[u32; 3]> {
@@ -163,7 +167,8 @@ impl Index {
     }
 }
 
-/// The ambiguous bases of a sequence of `bases` bases, in order: their bases in the packed sequence are random.
+/// The ambiguous bases of a sequence of `bases` bases, in order: their bases in the packed sequence
+/// are random.
 ///
 /// # Errors
 /// The words do not fit their count, a span is outside the sequence, or they are not in order.
@@ -222,10 +227,12 @@ pub struct Alias {
 }
 
 impl Alias {
-    /// Reads a `.nal` file. A database that is named by a path is taken by the last part of it: the files lie together.
+    /// Reads a `.nal` file. A database that is named by a path is taken by the last part of it: the
+    /// files lie together.
     ///
     /// # Errors
-    /// [`Error::Alias`]: it names no database. [`Error::AliasWord`]: it chooses some of the sequences, or has a word that is not known.
+    /// [`Error::Alias`]: it names no database. [`Error::AliasWord`]: it chooses some of the
+    /// sequences, or has a word that is not known.
     pub fn parse(text: &[u8]) -> Result<Self, Error> {
         let text = String::from_utf8_lossy(text);
         let mut alias = Self::default();

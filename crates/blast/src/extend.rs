@@ -17,7 +17,8 @@ pub struct Scoring {
 }
 
 impl Default for Scoring {
-    /// Those of `blastn -task blastn`: 20 bits of drop are 22 at these scores. A word alone is reported.
+    /// Those of `blastn -task blastn`: 20 bits of drop are 22 at these scores. A word alone is
+    /// reported.
     fn default() -> Self {
         Self {
             reward: 2,
@@ -57,8 +58,8 @@ pub struct Hsp {
 }
 
 impl Hsp {
-    /// The first and the last base in query and subject, from 1, as `-outfmt 6` has them: on the minus strand the subject's
-    /// are in reverse.
+    /// The first and the last base in query and subject, from 1, as `-outfmt 6` has them: on the
+    /// minus strand the subject's are in reverse.
     pub const fn ends(&self) -> [u32; 4] {
         let last = self.length - 1;
         let (query, subject) = (self.query_first + 1, self.subject_first + 1);
@@ -81,7 +82,8 @@ struct Diagonal {
     seed: u64,
 }
 
-/// Extends seeds. There is an entry for each diagonal that the queries have at one base of a subject, as in `blastn`.
+/// Extends seeds. There is an entry for each diagonal that the queries have at one base of a
+/// subject, as in `blastn`.
 #[derive(Debug)]
 pub struct Extender {
     scoring: Scoring,
@@ -198,8 +200,9 @@ impl Extender {
         (hsp, subject_first + before + after)
     }
 
-    /// How many bases to take in one direction, and their score. It ends where the sum falls by more than `x_drop` below the
-    /// best, or takes more than all that was gained, if something was gained before.
+    /// How many bases to take in one direction, and their score. It ends where the sum falls by
+    /// more than `x_drop` below the best, or takes more than all that was gained, if something was
+    /// gained before.
     fn best(&self, scores: impl Iterator<Item = i32>, gained: Option<i32>) -> (u32, i32) {
         let (mut count, mut best, mut sum) = (0, 0, 0);
         for (taken, score) in (1..).zip(scores) {
@@ -252,7 +255,8 @@ struct Part {
     score: i32,
 }
 
-/// What each pair of sets of bases counts: the mean over the larger set if they have a base in common.
+/// What each pair of sets of bases counts: the mean over the larger set if they have a base in
+/// common.
 pub fn scores(scoring: &Scoring) -> [[i32; 16]; 16] {
     let score = |query: usize, subject: usize| {
         let size = (query.count_ones()).max(subject.count_ones()) as i32;

@@ -36,8 +36,8 @@ const fn base(letter: u8) -> Option<u8> {
     })
 }
 
-/// Reads queries: a title line `>NAME ...` each, and lines of bases (IUPAC letters). The first one may have no title, and one may have no
-/// bases: nothing is found for that.
+/// Reads queries: a title line `>NAME ...` each, and lines of bases (IUPAC letters). The first one
+/// may have no title, and one may have no bases: nothing is found for that.
 ///
 /// # Errors
 /// [`Error::Query`]: there is none with bases, or a letter is no base.

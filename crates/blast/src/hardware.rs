@@ -27,12 +27,14 @@ pub struct Found {
     pub position: u32,
     /// The first of the eleven bases in the stream, and its position in the table.
     pub word: (u64, u32),
-    /// The core has compared the word with the mask ([`Mask`](crate::Mask)); a hit without this is to be confirmed.
+    /// The core has compared the word with the mask ([`Mask`](crate::Mask)); a hit without this is
+    /// to be confirmed.
     pub is_checked: bool,
 }
 
 impl Image {
-    /// Makes the image for a core with 2^`entries_log2` entries and 2^`bucket_log2` buckets (register SHAPE; at most 16 each).
+    /// Makes the image for a core with 2^`entries_log2` entries and 2^`bucket_log2` buckets
+    /// (register SHAPE; at most 16 each).
     ///
     /// # Errors
     /// [`Error::CoreIsFull`].
@@ -78,7 +80,8 @@ impl Image {
     /// The positions of the entries, for a core with the two-hit filter: register POSITION.
     ///
     /// # Errors
-    /// [`Error::CoreIsFull`]: the queries have more than four positions for each of the core's entries.
+    /// [`Error::CoreIsFull`]: the queries have more than four positions for each of the core's
+    /// entries.
     pub fn positions(&self) -> Result<&[u32], Error> {
         match self.positions.iter().max() {
             Some(&last) if last >= self.most_positions => Err(Error::CoreIsFull {
@@ -89,7 +92,8 @@ impl Image {
         }
     }
 
-    /// What a hit in the registers HIT_BASE and HIT_ENTRY means; None if the core has another table.
+    /// What a hit in the registers HIT_BASE and HIT_ENTRY means; None if the core has another
+    /// table.
     pub fn found(&self, base: u32, entry: u32) -> Option<Found> {
         let position = *self.positions.get(entry as usize & 0xffff)?;
         let before = entry >> 16 & 3;

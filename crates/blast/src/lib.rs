@@ -59,7 +59,8 @@ pub enum Error {
     },
     /// The alias file (`.nal`) names no database.
     Alias,
-    /// The alias file has this word, which chooses some of the sequences or is not known: with it the database is another one.
+    /// The alias file has this word, which chooses some of the sequences or is not known: with it
+    /// the database is another one.
     AliasWord(String),
     /// The queries are not FASTA.
     Query {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The list of masked bases for the core `rtl/blastn`: those between the sequences of a database, and the ambiguous ones.
+//! The list of masked bases for the core `rtl/blastn`: those between the sequences of a database,
+//! and the ambiguous ones.
 
 use crate::{Error, Index, Span, Subject, ambiguities};
 
@@ -18,7 +19,8 @@ struct Entry {
     rest: bool,
 }
 
-/// Makes the entries for register MASK. There is one for each word that ranges begin or end in, so the core keeps up with any list.
+/// Makes the entries for register MASK. There is one for each word that ranges begin or end in, so
+/// the core keeps up with any list.
 #[derive(Clone, Debug, Default)]
 pub struct Mask {
     entries: Vec<u32>,
@@ -59,8 +61,8 @@ impl Mask {
         Ok(mask.finish(index.size_bytes()))
     }
 
-    /// Adds the next sequence: its first byte in the stream, its bases, and those that are ambiguous. What lies between it and the one
-    /// before is masked, too.
+    /// Adds the next sequence: its first byte in the stream, its bases, and those that are
+    /// ambiguous. What lies between it and the one before is masked, too.
     pub fn sequence(&mut self, first_byte: u32, bases: u32, ambiguous: &[Span]) {
         let first = u64::from(first_byte) * 4;
         self.cover(self.end, first);
@@ -70,7 +72,8 @@ impl Mask {
         self.end = first + u64::from(bases);
     }
 
-    /// Adds the bases from `first` to before `end`, counted from the start of the stream; none is before what was added earlier.
+    /// Adds the bases from `first` to before `end`, counted from the start of the stream; none is
+    /// before what was added earlier.
     pub fn cover(&mut self, first: u64, end: u64) {
         if first >= end {
             return;
@@ -90,7 +93,8 @@ impl Mask {
         }
     }
 
-    /// Ends the list; a stream of this many bytes has no sequence behind the last one. Returns the entries.
+    /// Ends the list; a stream of this many bytes has no sequence behind the last one. Returns the
+    /// entries.
     pub fn finish(mut self, size_bytes: u64) -> Vec<u32> {
         self.cover(self.end, size_bytes * 4);
         self.close();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The name of a sequence from its entry in the headers' file (`.nhr`): a Blast-def-line-set of NCBI's ASN.1 (`blastdb.asn`, `seqloc.asn`) in
-//! BER with lengths that are not stated.
+//! The name of a sequence from its entry in the headers' file (`.nhr`): a Blast-def-line-set of
+//! NCBI's ASN.1 (`blastdb.asn`, `seqloc.asn`) in BER with lengths that are not stated.
 
 /// Structures in structures; an entry has seven.
 const DEEPEST: u32 = 16;
@@ -12,7 +12,8 @@ struct Node<'a> {
     parts: Vec<Node<'a>>,
 }
 
-/// The tags of Seq-id's choices ("seqloc.asn"): context-specific and constructed, in the order of their numbers.
+/// The tags of Seq-id's choices ("seqloc.asn"): context-specific and constructed, in the order of
+/// their numbers.
 mod tag {
     pub const LOCAL: u8 = 0xa0;
     pub const GIBBSQ: u8 = 0xa1;
@@ -86,8 +87,8 @@ impl<'a> Node<'a> {
         self.parts.first()?.parts.first()?.word()
     }
 
-    /// How `blastn` prints a Seq-id, and how late it is chosen among several; None for the number that makeblastdb gives where
-    /// identifiers are not parsed.
+    /// How `blastn` prints a Seq-id, and how late it is chosen among several; None for the number
+    /// that makeblastdb gives where identifiers are not parsed.
     fn identifier(&self) -> Option<(u8, String)> {
         let inner = self.parts.first()?;
         match self.tag {
@@ -136,8 +137,9 @@ impl<'a> Node<'a> {
     }
 }
 
-/// The name that `blastn -outfmt '6 std'` prints: the accession with its version, or another identifier; where identifiers were not
-/// parsed, the first word of the title. None if the entry is not one.
+/// The name that `blastn -outfmt '6 std'` prints: the accession with its version, or another
+/// identifier; where identifiers were not parsed, the first word of the title. None if the entry is
+/// not one.
 pub fn name(entry: &[u8]) -> Option<String> {
     let (set, _) = Node::parse(entry, DEEPEST)?;
     let line = set.parts.first()?;

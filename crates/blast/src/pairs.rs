@@ -3,8 +3,9 @@
 
 use crate::WORD;
 
-/// What the core adds to the window: the mark stands for hits of up to ten bases behind it, a hit that is not checked may begin three
-/// bases early, and hits of two diagonals may be out of order by three.
+/// What the core adds to the window: the mark stands for hits of up to ten bases behind it, a hit
+/// that is not checked may begin three bases early, and hits of two diagonals may be out of order
+/// by three.
 const SLACK: u64 = 16;
 /// Diagonals count with the bits of a base.
 const DIAGONALS: u64 = (1 << 34) - 1;
@@ -17,9 +18,10 @@ struct Mark {
     passed: bool,
 }
 
-/// The filter. It passes each hit that another one precedes on its diagonal, 11 to `window` bases before; so each that
-/// [`TwoHit`](crate::TwoHit) extends. Of the others it passes those that have one within 26 bases more, and, if the queries have more
-/// positions than the core has slots for, some whose mark another diagonal has replaced.
+/// The filter. It passes each hit that another one precedes on its diagonal, 11 to `window` bases
+/// before; so each that [`TwoHit`](crate::TwoHit) extends. Of the others it passes those that have
+/// one within 26 bases more, and, if the queries have more positions than the core has slots for,
+/// some whose mark another diagonal has replaced.
 #[derive(Clone, Debug)]
 pub struct Pairs {
     window: u64,
@@ -27,7 +29,8 @@ pub struct Pairs {
 }
 
 impl Pairs {
-    /// A filter with 2^`diagonals_log2` slots (at most 16) and a window of at most 1,023 bases; 0 passes all.
+    /// A filter with 2^`diagonals_log2` slots (at most 16) and a window of at most 1,023 bases; 0
+    /// passes all.
     pub fn new(diagonals_log2: u32, window: u32) -> Self {
         Self {
             window: u64::from(window.min(1023)),
@@ -35,7 +38,8 @@ impl Pairs {
         }
     }
 
-    /// Whether the next hit passes: its first base in the stream, and the position of that in the table.
+    /// Whether the next hit passes: its first base in the stream, and the position of that in the
+    /// table.
     pub fn passes(&mut self, base: u64, position: u32, is_checked: bool) -> bool {
         let diagonal = base.wrapping_sub(u64::from(position)) & DIAGONALS;
         let slot = diagonal as usize & (self.marks.len() - 1);

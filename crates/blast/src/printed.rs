@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Bits and E-values as the tables of `blastn` have them (`-outfmt 6`, version 2.12).
 
-/// The bits of a score: with a digit behind the point up to 99.9, above without, cut off and not rounded.
+/// The bits of a score: with a digit behind the point up to 99.9, above without, cut off and not
+/// rounded.
 pub fn bits_text(bits: f64) -> String {
     match bits {
         99_999.0.. => exponent(bits, 3),
@@ -11,7 +12,8 @@ pub fn bits_text(bits: f64) -> String {
     }
 }
 
-/// An E-value: 0.0 below 1e-180, with an exponent below 0.0009, and else with as many digits as are of interest.
+/// An E-value: 0.0 below 1e-180, with an exponent below 0.0009, and else with as many digits as are
+/// of interest.
 pub fn e_value_text(value: f64) -> String {
     match value {
         _ if value < 1e-180 => "0.0".to_owned(),

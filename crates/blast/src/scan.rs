@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The seed scan: a look-up of eight bases at every byte of a packed sequence, and the exact comparison of the bases beside it.
+//! The seed scan: a look-up of eight bases at every byte of a packed sequence, and the exact
+//! comparison of the bases beside it.
 //!
 //! Every eleven bases have eight that begin at a byte, so nothing is missed.
 
@@ -27,7 +28,8 @@ pub struct Subject<'a> {
 }
 
 impl<'a> Subject<'a> {
-    /// A sequence of the sequences' file, as [`place`](crate::Index::place) shows it, and its ambiguities.
+    /// A sequence of the sequences' file, as [`place`](crate::Index::place) shows it, and its
+    /// ambiguities.
     ///
     /// # Errors
     /// The number of bases in its last byte.
@@ -52,7 +54,8 @@ impl<'a> Subject<'a> {
         Self { masked, ..self }
     }
 
-    /// Bytes as the hardware takes them: all four bases of each, without ambiguities. At most 2^30 - 1 bytes count.
+    /// Bytes as the hardware takes them: all four bases of each, without ambiguities. At most 2^30 -
+    /// 1 bytes count.
     pub fn stream(bytes: &'a [u8]) -> Self {
         let packed = &bytes[..bytes.len().min((1 << 30) - 1)];
         Self {
@@ -62,8 +65,8 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// The seed of one look-up and the entry at this position, if these are in the sequence and known: for what the hardware
-    /// has found.
+    /// The seed of one look-up and the entry at this position, if these are in the sequence and
+    /// known: for what the hardware has found.
     pub fn confirm(&self, table: &Table, byte: u32, position: u32) -> Option<Seed> {
         let byte = byte as usize;
         if byte >= self.lookups() {
@@ -116,7 +119,8 @@ impl<'a> Subject<'a> {
         u16::from_be_bytes([self.packed[byte], self.packed[byte + 1]])
     }
 
-    /// The known bases before and after the eight at a byte, up to three each; None if one of the eight is masked.
+    /// The known bases before and after the eight at a byte, up to three each; None if one of the
+    /// eight is masked.
     fn room(&self, byte: usize) -> Option<[u32; 2]> {
         let first = byte as u32 * 4;
         let end = first + LOOKUP as u32;
@@ -190,13 +194,14 @@ fn extends(entry: &Entry, context: u32, room: [u32; 2]) -> Option<u32> {
     (before + after >= (WORD - LOOKUP) as u32).then_some(before)
 }
 
-/// Finds all seeds, one look-up at a time: the model of the other scan and of the hardware. They come in the order of
-/// their look-ups, and each look-up's in the order of their positions.
+/// Finds all seeds, one look-up at a time: the model of the other scan and of the hardware. They
+/// come in the order of their look-ups, and each look-up's in the order of their positions.
 pub fn scan_scalar(table: &Table, subject: &Subject<'_>, visit: &mut impl FnMut(Seed)) {
     (0..subject.lookups()).for_each(|byte| subject.look_up(table, byte, visit));
 }
 
-/// Finds all seeds, eight look-ups at a time with one branch, in a table of bytes: the same seeds in the same order.
+/// Finds all seeds, eight look-ups at a time with one branch, in a table of bytes: the same seeds
+/// in the same order.
 pub fn scan(table: &Table, subject: &Subject<'_>, visit: &mut impl FnMut(Seed)) {
     const AT_ONCE: usize = 8;
     let lookups = subject.lookups();

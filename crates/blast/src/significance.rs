@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How often chance makes an alignment with a score: the statistics of Karlin and Altschul (1990) for ungapped alignments of a query with
-//! random bases, each with a probability of a quarter.
+//! How often chance makes an alignment with a score: the statistics of Karlin and Altschul (1990)
+//! for ungapped alignments of a query with random bases, each with a probability of a quarter.
 
 use crate::extend::scores;
 use crate::{Query, Scoring};
@@ -35,15 +35,15 @@ pub struct Size {
 }
 
 impl Significance {
-    /// The parameters for queries of known bases; None where random bases score 0 or more on average, or no pair scores above 0: then
-    /// every alignment can be of chance.
+    /// The parameters for queries of known bases; None where random bases score 0 or more on
+    /// average, or no pair scores above 0: then every alignment can be of chance.
     pub fn new(scoring: &Scoring) -> Option<Self> {
         let chances = BTreeMap::from([(scoring.reward, 0.25), (scoring.penalty, 0.75)]);
         Self::of(scoring, &chances)
     }
 
-    /// The parameters for this query: a letter for two or three bases scores otherwise than a known base, so its share counts. The
-    /// letter N does not count, as in `blastn`.
+    /// The parameters for this query: a letter for two or three bases scores otherwise than a known
+    /// base, so its share counts. The letter N does not count, as in `blastn`.
     pub fn of_query(scoring: &Scoring, query: &Query) -> Option<Self> {
         let mut counts = [0_u64; 16];
         for &base in &query.bases {
@@ -101,7 +101,8 @@ impl Significance {
         (self.lambda * f64::from(score) - self.k.ln()) / std::f64::consts::LN_2
     }
 
-    /// The pairs of bases at which an alignment of a query with a database can begin: both without the length that an alignment takes.
+    /// The pairs of bases at which an alignment of a query with a database can begin: both without
+    /// the length that an alignment takes.
     pub fn pairs(&self, query_bases: u64, database: Size) -> f64 {
         let (query, bases) = (query_bases as f64, database.bases as f64);
         let sequences = database.sequences as f64;
@@ -109,7 +110,8 @@ impl Significance {
             let length = length as f64;
             (query - length, bases - sequences * length)
         };
-        // The most bases that an alignment with one expected chance takes: its logarithm's pairs, at `h` nats each.
+        // The most bases that an alignment with one expected chance takes: its logarithm's pairs,
+        // at `h` nats each.
         let takes = |length: u64| {
             let (query_rest, bases_rest) = rest(length);
             let chances = self.k * query_rest * bases_rest;
@@ -169,8 +171,8 @@ fn lambda(walk: &[(i32, f64)]) -> f64 {
     }
 }
 
-/// The sum over the length of a walk: the chance that it ends at 0 or above, and the mean of exp(lambda * end) below, divided by the
-/// length.
+/// The sum over the length of a walk: the chance that it ends at 0 or above, and the mean of
+/// exp(lambda * end) below, divided by the length.
 fn series(walk: &[(i32, f64)], lambda: f64) -> f64 {
     let lowest = walk.iter().map(|(score, _)| *score).min().unwrap_or(0);
     let highest = walk.iter().map(|(score, _)| *score).max().unwrap_or(0);

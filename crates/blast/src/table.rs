@@ -28,13 +28,16 @@ pub struct Strand {
 pub struct Entry {
     /// The position of the first base.
     pub position: u32,
-    /// 14 bases of 2 bits, the first in the highest of 28 bits: three before, the eight, three after.
+    /// 14 bases of 2 bits, the first in the highest of 28 bits: three before, the eight, three
+    /// after.
     pub context: u32,
-    /// Bases before and after the eight that can be compared, 0 to 3 each: in the strand and not ambiguous.
+    /// Bases before and after the eight that can be compared, 0 to 3 each: in the strand and not
+    /// ambiguous.
     pub room: [u8; 2],
 }
 
-/// The words of several queries and both their strands. A position counts the bases of all strands in turn.
+/// The words of several queries and both their strands. A position counts the bases of all strands
+/// in turn.
 #[derive(Clone, Debug)]
 pub struct Table {
     /// A bit for each value of a word.

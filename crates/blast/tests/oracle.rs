@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Every alignment of NCBI's `blastn -ungapped` is found, with its ends, in databases that its `makeblastdb` wrote. Without these programs
-//! (`tools/setup blast`) the tests say SKIPPED. STRAIGHTWAY_SEED repeats a run.
+//! Every alignment of NCBI's `blastn -ungapped` is found, with its ends, in databases that its
+//! `makeblastdb` wrote. Without these programs (`tools/setup blast`) the tests say SKIPPED.
+//! STRAIGHTWAY_SEED repeats a run.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -177,7 +178,8 @@ fn has_word(row: &Row, queries: &[(String, Vec<u8>)], subjects: &[(String, Vec<u
         .any(|word| word.iter().all(|&equal| equal))
 }
 
-/// Sequences with parts of the queries, on both strands, changed in places and with ambiguous bases.
+/// Sequences with parts of the queries, on both strands, changed in places and with ambiguous
+/// bases.
 fn generated(random: &mut fastrand::Rng) -> [Vec<(String, Vec<u8>)>; 2] {
     let mut queries = Vec::new();
     for number in 0..4 {
@@ -344,7 +346,8 @@ fn every_alignment_of_contigs_with_a_genome() {
     }
     let folder = Folder::new("blast-real");
     let path = &folder.0;
-    // The genome in pieces of a gene's size, searched for in the contigs, and some contigs in the genome.
+    // The genome in pieces of a gene's size, searched for in the contigs, and some contigs in the
+    // genome.
     let all = queries(&contigs.stdout).unwrap();
     let text = String::from_utf8(contigs.stdout).unwrap();
     let few: String = text
@@ -400,8 +403,8 @@ fn every_alignment_of_contigs_with_a_genome() {
     }
 }
 
-/// Identifiers of each kind, as they stand in a FASTA file. With `nat|n1`, `bbs|12` and `gi|55`, which makeblastdb takes, blastn 2.12 ends
-/// with an exception.
+/// Identifiers of each kind, as they stand in a FASTA file. With `nat|n1`, `bbs|12` and `gi|55`,
+/// which makeblastdb takes, blastn 2.12 ends with an exception.
 const IDENTIFIERS: [&str; 31] = [
     "lcl|loc1 local",
     "lcl|123",

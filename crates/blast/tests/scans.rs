@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Both scans against a search for equal words of eleven bases in all places, with ambiguous bases, several queries and pieces of
-//! any length. STRAIGHTWAY_SEED repeats a run.
+//! Both scans against a search for equal words of eleven bases in all places, with ambiguous bases,
+//! several queries and pieces of any length. STRAIGHTWAY_SEED repeats a run.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -114,7 +114,8 @@ fn both_scans_find_every_word_and_nothing_else() {
             .collect();
         assert_eq!(seeds.len(), slow.len(), "round {round}: a seed came twice");
         assert!(seeds.is_subset(&expected), "round {round}");
-        // Each word has a seed on its diagonal, so near that the eight bases of both look-ups are in it.
+        // Each word has a seed on its diagonal, so near that the eight bases of both look-ups are
+        // in it.
         for (subject, position) in expected {
             let near = (0..=3).flat_map(|by| {
                 [

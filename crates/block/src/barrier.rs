@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The barriers between a processor, memory, and a device or another processor that is not in its cluster.
+//! The barriers between a processor, memory, and a device or another processor that is not in its
+//! cluster.
 //!
-//! `core`'s fences order what threads of one system see (on Arm, its inner shareable domain). A PCIe device, or a coprocessor in
-//! programmable logic, is outside: it needs the instructions below. Each pair is stated once, here:
+//! `core`'s fences order what threads of one system see (on Arm, its inner shareable domain). A
+//! PCIe device, or a coprocessor in programmable logic, is outside: it needs the instructions
+//! below. Each pair is stated once, here:
 //!
 //! | this side | barrier | the other side | Arm | RISC-V |
 //! | --- | --- | --- | --- | --- |
@@ -12,10 +14,11 @@
 //! | writes memory, then a register | [`before_register_write`] | is told by the register, then reads memory | `dmb oshst` | `fence w, o` |
 //! | reads a register, then memory | [`after_register_read`] | writes memory, then changes the register | `dmb oshld` | `fence i, r` |
 //!
-//! x86 keeps all but the third in order by itself, and only the compiler is restrained; other architectures get `core`'s strongest
-//! fence.
+//! x86 keeps all but the third in order by itself, and only the compiler is restrained; other
+//! architectures get `core`'s strongest fence.
 //!
-//! Between threads of this system (a reset that locks doorbells out) `core`'s fences are right, and stay.
+//! Between threads of this system (a reset that locks doorbells out) `core`'s fences are right, and
+//! stay.
 //!
 //! This module and `buffer` are the crate's only ones with `unsafe`.
 #![allow(unsafe_code)]
@@ -64,12 +67,14 @@ barrier! {
 }
 
 barrier! {
-    /// After everything that an index announces was written or read, before the index is written to memory.
+    /// After everything that an index announces was written or read, before the index is written to
+    /// memory.
     before_index, "dmb osh", "fence rw, w", compiler_fence(Ordering::Release)
 }
 
 barrier! {
-    /// Between a write to memory and a read from memory that the other side does in the opposite order.
+    /// Between a write to memory and a read from memory that the other side does in the opposite
+    /// order.
     store_then_load, "dmb osh", "fence rw, rw", fence(Ordering::SeqCst)
 }
 

@@ -39,15 +39,16 @@ pub trait Device {
         core::hint::spin_loop();
     }
 
-    /// A file descriptor of the operating system that is readable while a completion may be available, for a thread
-    /// that waits for something else at the same time. It is valid as long as the device. None: only
-    /// [`wait`](Device::wait) can tell.
+    /// A file descriptor of the operating system that is readable while a completion may be
+    /// available, for a thread that waits for something else at the same time. It is valid as long
+    /// as the device. None: only [`wait`](Device::wait) can tell.
     fn completion_file(&self) -> Option<i32> {
         None
     }
 }
 
-/// Implements [`Device`] for a type by the methods of one of its fields, which is a device or points to one.
+/// Implements [`Device`] for a type by the methods of one of its fields, which is a device or
+/// points to one.
 #[macro_export]
 macro_rules! forward_device {
     ($type:ty, $field:tt) => {

@@ -50,8 +50,9 @@ pub enum Error {
     },
     /// The device no longer responds, or was removed: close it.
     Gone,
-    /// The connection to the device was lost before it answered. The request may have taken effect, and may still do so later, so it must not be
-    /// repeated, and its blocks not be written by another path, before the device says so or the time that it names has passed.
+    /// The connection to the device was lost before it answered. The request may have taken effect,
+    /// and may still do so later, so it must not be repeated, and its blocks not be written by
+    /// another path, before the device says so or the time that it names has passed.
     OutcomeUnknown,
     /// Another device is there now: close it.
     Replaced,

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A model checker for the pairs of `block::barrier` and for the doorbell gate of `nvme`: every execution of each protocol on a
-//! processor that reorders whatever it may, then the same with each barrier left out, which must find a bad execution.
+//! A model checker for the pairs of `block::barrier` and for the doorbell gate of `nvme`: every
+//! execution of each protocol on a processor that reorders whatever it may, then the same with each
+//! barrier left out, which must find a bad execution.
 //!
-//! It checks the protocols as they are written below, not the compiled code. Memory is multi-copy atomic, as Arm's and RISC-V's
-//! is: an access happens at one moment, and a thread's accesses happen in any order that its barriers, its branches and accesses
-//! to the same place leave open.
+//! It checks the protocols as they are written below, not the compiled code. Memory is multi-copy
+//! atomic, as Arm's and RISC-V's is: an access happens at one moment, and a thread's accesses
+//! happen in any order that its barriers, its branches and accesses to the same place leave open.
 
 use std::collections::HashSet;
 
@@ -163,7 +164,8 @@ fn an_entry_of_the_coprocessors_ring_is_read_before_it_is_given_back() {
     const ENTRY: Place = 0;
     const TAIL: Place = 1;
     const HEAD: Place = 2;
-    // A ring of one entry: the client writes the next command once the head says that the first was taken.
+    // A ring of one entry: the client writes the next command once the head says that the first was
+    // taken.
     let client = vec![
         always(Write(ENTRY, 1)),
         BEFORE_INDEX,
@@ -212,7 +214,8 @@ fn no_doorbell_is_rung_once_a_reset_has_found_the_gate_quiet() {
     const RINGING: Place = 0;
     const EPOCH: Place = 1;
     const BELL: Place = 2;
-    // As in `Gate::ring`: the flag, a fence, the epoch, the doorbell; the flag is cleared with release.
+    // As in `Gate::ring`: the flag, a fence, the epoch, the doorbell; the flag is cleared with
+    // release.
     let queue = vec![
         always(Write(RINGING, 1)),
         STORE_THEN_LOAD,
@@ -221,7 +224,8 @@ fn no_doorbell_is_rung_once_a_reset_has_found_the_gate_quiet() {
         BEFORE_INDEX,
         always(Write(RINGING, 0)),
     ];
-    // As in `Gate::close` and `is_quiet`, whose loads acquire; the reset then silences the doorbell (2).
+    // As in `Gate::close` and `is_quiet`, whose loads acquire; the reset then silences the doorbell
+    // (2).
     let reset = vec![
         always(Write(EPOCH, 1)),
         STORE_THEN_LOAD,

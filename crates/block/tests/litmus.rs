@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The litmus tests of the barriers on this machine's own processors; `tests/test_arm64.py` runs them on 64-bit Arm.
+//! The litmus tests of the barriers on this machine's own processors; `tests/test_arm64.py` runs
+//! them on 64-bit Arm.
 
 #[path = "../examples/litmus/cases.rs"]
 mod cases;

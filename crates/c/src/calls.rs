@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The functions of `straightway.h`.
 //!
-//! `unsafe` is here for what C passes: pointers that must be valid, as the header says of each. No pointer to memory of a device is
-//! followed here: those are addresses, and [`Memory`](crate::memory::Memory) knows the valid ones.
+//! `unsafe` is here for what C passes: pointers that must be valid, as the header says of each. No
+//! pointer to memory of a device is followed here: those are addresses, and
+//! [`Memory`](crate::memory::Memory) knows the valid ones.
 #![allow(unsafe_code)]
 // Each function's contract with C is its documentation, which is in the header.
 #![allow(clippy::missing_safety_doc)]
@@ -68,9 +69,11 @@ pub struct straightway_completion {
     pub buffer: *mut c_void,
     /// Its length.
     pub bytes: u64,
-    /// Its result. straightway_error() has the text of the last one that failed in a call of straightway_poll.
+    /// Its result. straightway_error() has the text of the last one that failed in a call of
+    /// straightway_poll.
     pub status: Status,
-    /// The drive's status field (NVMe Base Specification, "Completion Queue Entry: Status Field") if it answered with an error, or 0.
+    /// The drive's status field (NVMe Base Specification, "Completion Queue Entry: Status Field")
+    /// if it answered with an error, or 0.
     pub nvme_status: u32,
 }
 
@@ -81,7 +84,8 @@ pub extern "C" fn straightway_version() -> *const c_char {
     VERSION.as_ptr().cast()
 }
 
-/// What the last failed call of this thread said: one line, valid until the thread's next failed call.
+/// What the last failed call of this thread said: one line, valid until the thread's next failed
+/// call.
 #[unsafe(no_mangle)]
 pub extern "C" fn straightway_error() -> *const c_char {
     error::what()
@@ -93,9 +97,11 @@ pub extern "C" fn straightway_hint() -> *const c_char {
     error::hint()
 }
 
-/// Opens a device by any name that the command takes: nvme0n1, a PCI address, a file, ram:64M, ... `options` may be NULL.
+/// Opens a device by any name that the command takes: nvme0n1, a PCI address, a file, ram:64M, ...
+/// `options` may be NULL.
 ///
-/// A drive may be taken from its kernel driver until straightway_close; the next `straightway` command returns it if the program dies.
+/// A drive may be taken from its kernel driver until straightway_close; the next `straightway`
+/// command returns it if the program dies.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn straightway_open(
     name: *const c_char,
@@ -146,7 +152,8 @@ pub unsafe extern "C" fn straightway_get_geometry(
     })
 }
 
-/// Writes the name of the path by which the device is reached, as `straightway read --path` takes it, into `bytes` of `name`.
+/// Writes the name of the path by which the device is reached, as `straightway read --path` takes
+/// it, into `bytes` of `name`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn straightway_get_path(
     device: straightway_device,
@@ -202,7 +209,8 @@ pub extern "C" fn straightway_free(device: straightway_device, buffer: *mut c_vo
     })
 }
 
-/// Reads any number of whole blocks from byte `offset` of the device, and returns when they are there. Requests in flight stay so.
+/// Reads any number of whole blocks from byte `offset` of the device, and returns when they are
+/// there. Requests in flight stay so.
 #[unsafe(no_mangle)]
 pub extern "C" fn straightway_read(
     device: straightway_device,
@@ -240,9 +248,10 @@ pub extern "C" fn straightway_flush(device: straightway_device) -> Status {
     finish(|| handles::with(device, Session::flush))
 }
 
-/// Gives whole blocks from byte `offset` back to the drive (trim): until they are written again, a read of them may return anything.
-/// A discard is like a write, and needs a device that was opened to write. Requests in flight stay so. It fails with
-/// STRAIGHTWAY_STATUS_UNSUPPORTED where the drive or the path has none.
+/// Gives whole blocks from byte `offset` back to the drive (trim): until they are written again, a
+/// read of them may return anything. A discard is like a write, and needs a device that was opened
+/// to write. Requests in flight stay so. It fails with STRAIGHTWAY_STATUS_UNSUPPORTED where the
+/// drive or the path has none.
 #[unsafe(no_mangle)]
 pub extern "C" fn straightway_discard(
     device: straightway_device,
@@ -256,8 +265,8 @@ pub extern "C" fn straightway_discard(
     })
 }
 
-/// Submits a read of at most max_transfer_bytes. Until its completion the memory belongs to the device. The device may hold it back
-/// until straightway_kick or straightway_wait.
+/// Submits a read of at most max_transfer_bytes. Until its completion the memory belongs to the
+/// device. The device may hold it back until straightway_kick or straightway_wait.
 #[unsafe(no_mangle)]
 pub extern "C" fn straightway_submit_read(
     device: straightway_device,
@@ -312,7 +321,8 @@ pub extern "C" fn straightway_kick(device: straightway_device) -> Status {
     })
 }
 
-/// Takes up to `most` ends of requests, without waiting; `count` tells how many. Requests end in any order.
+/// Takes up to `most` ends of requests, without waiting; `count` tells how many. Requests end in
+/// any order.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn straightway_poll(
     device: straightway_device,
@@ -339,7 +349,8 @@ pub unsafe extern "C" fn straightway_poll(
     })
 }
 
-/// Starts what was submitted, and sleeps until a completion may be there or the time has passed. A polled device returns at once.
+/// Starts what was submitted, and sleeps until a completion may be there or the time has passed. A
+/// polled device returns at once.
 #[unsafe(no_mangle)]
 pub extern "C" fn straightway_wait(device: straightway_device, timeout_us: u32) -> Status {
     finish(|| {

@@ -22,13 +22,15 @@ pub struct straightway_command {
     pub size: usize,
     /// 1 for an I/O queue, 0 for the admin queue.
     pub is_io: u32,
-    /// The opcode. Its bits 1:0 are the direction of the data: 1 to the drive, 2 from the drive, 0 none.
+    /// The opcode. Its bits 1:0 are the direction of the data: 1 to the drive, 2 from the drive, 0
+    /// none.
     pub opcode: u32,
     /// The namespace of an admin command; or of an I/O command, or 0 for the drive's only one.
     pub namespace_id: u32,
     /// Command dwords 10 to 13.
     pub dwords: [u32; 4],
-    /// Its name, which allows it, as `straightway command --allow` takes it: "identify", "vendor-c1". NULL is refused.
+    /// Its name, which allows it, as `straightway command --allow` takes it: "identify",
+    /// "vendor-c1". NULL is refused.
     pub name: *const c_char,
     /// The data, in any memory: at most 4 KiB of an admin command, 1 MiB of an I/O command.
     pub data: *mut c_void,
@@ -38,9 +40,10 @@ pub struct straightway_command {
     pub result: u32,
 }
 
-/// Sends a command to a drive that this process drives itself (a straight path, or model:SIZE), and waits for its end. Requests in
-/// flight stay so. A command that may change the drive or its data needs a device that was opened to write. What the driver owns
-/// (queues, events, doorbells) is refused.
+/// Sends a command to a drive that this process drives itself (a straight path, or model:SIZE), and
+/// waits for its end. Requests in flight stay so. A command that may change the drive or its data
+/// needs a device that was opened to write. What the driver owns (queues, events, doorbells) is
+/// refused.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn straightway_send_command(
     device: straightway_device,

@@ -85,7 +85,8 @@ thread_local! {
     static LAST: RefCell<Last> = RefCell::new(Last::default());
 }
 
-/// Runs a call, and keeps its error for [`what`] and [`hint`]. A panic is caught: it must not unwind into C.
+/// Runs a call, and keeps its error for [`what`] and [`hint`]. A panic is caught: it must not
+/// unwind into C.
 pub fn finish(call: impl FnOnce() -> Result<(), Fault>) -> Status {
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(Ok(())) => Status::Ok,

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The open devices, volumes and files of each thread.
 //!
-//! A handle is a number: this thread's, its place in the table and the place's generation. One that was closed, that another
-//! thread opened, or that is of another kind, is an error and never a wrong address.
+//! A handle is a number: this thread's, its place in the table and the place's generation. One that
+//! was closed, that another thread opened, or that is of another kind, is an error and never a
+//! wrong address.
 
 use crate::error::{Fault, usage};
 use crate::mounted::Mounted;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `libstraightway`: devices and volumes of the command for programs in C. The header is `include/straightway.h`.
+//! `libstraightway`: devices and volumes of the command for programs in C. The header is
+//! `include/straightway.h`.
 //!
 //! | module | contents |
 //! | --- | --- |
@@ -14,7 +15,8 @@
 //! | [`mounted`] | a mounted volume, and the device that it borrows |
 //! | [`error`] | the last error of a thread |
 //!
-//! `crates/python` uses the last four: what its objects name are the same handles, with the same rules.
+//! `crates/python` uses the last four: what its objects name are the same handles, with the same
+//! rules.
 //!
 //! A call never panics into C: a panic is caught and reported as a defect of the library.
 #![deny(unsafe_code)]

@@ -13,7 +13,8 @@ use api::{Error, Map, MapOptions};
 use std::ffi::{c_char, c_void};
 use std::ops::Range;
 
-/// A file of a volume, or a device, as memory. It belongs to the thread that opened it; all threads can use the memory. 0 is none.
+/// A file of a volume, or a device, as memory. It belongs to the thread that opened it; all threads
+/// can use the memory. 0 is none.
 pub type straightway_map = u64;
 
 /// How to map. Begin with STRAIGHTWAY_MAP_OPTIONS_INIT.
@@ -22,10 +23,11 @@ pub type straightway_map = u64;
 pub struct straightway_map_options {
     /// sizeof(struct straightway_map_options).
     pub size: usize,
-    /// Bytes that are read when one is touched: a power of two from 4096 to 2 MiB, or 0 for 64 KiB. Checksums are compared if it is at
-    /// least that.
+    /// Bytes that are read when one is touched: a power of two from 4096 to 2 MiB, or 0 for 64 KiB.
+    /// Checksums are compared if it is at least that.
     pub page_bytes: usize,
-    /// The most memory that holds content, or 0 for 64 MiB. Half of it can be stored to before it is written.
+    /// The most memory that holds content, or 0 for 64 MiB. Half of it can be stored to before it
+    /// is written.
     pub memory_bytes: usize,
     /// Bytes that are read behind what is touched, for accesses in ascending order; or 0 for none.
     pub read_ahead_bytes: usize,
@@ -59,21 +61,25 @@ pub struct straightway_map_failure {
     pub size: usize,
     /// The page's first byte in the map.
     pub offset: u64,
-    /// 1 if its write failed, and the next sync tries again; 0 if its read failed, and the access got SIGBUS.
+    /// 1 if its write failed, and the next sync tries again; 0 if its read failed, and the access
+    /// got SIGBUS.
     pub write: u32,
     /// Why; straightway_error() has the text.
     pub status: Status,
 }
 
-/// Maps `file_name`, a file of the volume on the device that the command calls `name`; or the device itself, if it is NULL. Until
-/// straightway_map_close the device belongs to the map, whose thread reads a page when it is first touched. Both options may be NULL.
+/// Maps `file_name`, a file of the volume on the device that the command calls `name`; or the
+/// device itself, if it is NULL. Until straightway_map_close the device belongs to the map, whose
+/// thread reads a page when it is first touched. Both options may be NULL.
 ///
-/// Of `options`, path, mode, namespace_id, write and queue_depth, the pages that are read or written at the same time, are used. With
-/// `write` the memory can be stored to: a file's data changes in place, which needs a file without checksums, and its size stays. A
-/// device also needs destroy_data.
+/// Of `options`, path, mode, namespace_id, write and queue_depth, the pages that are read or
+/// written at the same time, are used. With `write` the memory can be stored to: a file's data
+/// changes in place, which needs a file without checksums, and its size stays. A device also needs
+/// destroy_data.
 ///
-/// Where a page cannot be read, or a map for reading is stored to, the access ends in a signal as with mmap; straightway_map_pin returns
-/// an error. A child process does not inherit the memory. Needs userfaultfd, or fails with STRAIGHTWAY_STATUS_UNSUPPORTED.
+/// Where a page cannot be read, or a map for reading is stored to, the access ends in a signal as
+/// with mmap; straightway_map_pin returns an error. A child process does not inherit the memory.
+/// Needs userfaultfd, or fails with STRAIGHTWAY_STATUS_UNSUPPORTED.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn straightway_map_open(
     name: *const c_char,
@@ -99,7 +105,8 @@ pub unsafe extern "C" fn straightway_map_open(
     })
 }
 
-/// Where the memory begins, and how many bytes the file or the device has. Any thread can use it until straightway_map_close.
+/// Where the memory begins, and how many bytes the file or the device has. Any thread can use it
+/// until straightway_map_close.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn straightway_map_get_memory(
     map: straightway_map,
@@ -135,7 +142,8 @@ pub extern "C" fn straightway_map_prefetch(
     })
 }
 
-/// Reads a range and keeps it in memory until it is unpinned, as often as it was pinned: loads from it neither wait nor fail.
+/// Reads a range and keeps it in memory until it is unpinned, as often as it was pinned: loads from
+/// it neither wait nor fail.
 #[unsafe(no_mangle)]
 pub extern "C" fn straightway_map_pin(map: straightway_map, offset: u64, bytes: u64) -> Status {
     finish(|| handles::with(map, |map: &mut Map| Ok(map.pin(range(offset, bytes)?)?)))
@@ -147,7 +155,8 @@ pub extern "C" fn straightway_map_unpin(map: straightway_map, offset: u64, bytes
     finish(|| handles::with(map, |map: &mut Map| Ok(map.unpin(range(offset, bytes)?)?)))
 }
 
-/// Writes what was stored until now, and makes it durable. What cannot be written stays in memory, for the next sync.
+/// Writes what was stored until now, and makes it durable. What cannot be written stays in memory,
+/// for the next sync.
 #[unsafe(no_mangle)]
 pub extern "C" fn straightway_map_sync(map: straightway_map) -> Status {
     finish(|| handles::with(map, |map: &mut Map| Ok(map.sync()?)))
@@ -178,7 +187,8 @@ pub unsafe extern "C" fn straightway_map_get_counters(
     })
 }
 
-/// Takes the oldest failure of the last thousand; STRAIGHTWAY_STATUS_NOT_FOUND if there is none. The caller sets `size`.
+/// Takes the oldest failure of the last thousand; STRAIGHTWAY_STATUS_NOT_FOUND if there is none.
+/// The caller sets `size`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn straightway_map_take_failure(
     map: straightway_map,
@@ -201,8 +211,9 @@ pub unsafe extern "C" fn straightway_map_take_failure(
     })
 }
 
-/// Makes durable what was stored, ends the map and closes the device. No thread may use the memory from the beginning of this call on.
-/// The handle is closed in every case; an error says that what was stored since the last sync may be lost.
+/// Makes durable what was stored, ends the map and closes the device. No thread may use the memory
+/// from the beginning of this call on. The handle is closed in every case; an error says that what
+/// was stored since the last sync may be lost.
 #[unsafe(no_mangle)]
 pub extern "C" fn straightway_map_close(map: straightway_map) -> Status {
     finish(|| Ok(handles::remove::<Map>(map)?.close()?))

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The memory of an open device's buffers: what C may give to a request.
 //!
-//! `unsafe` is only in [`Memory::lend`]: it hands out part of a buffer, and the list of lent parts keeps each byte with one request.
+//! `unsafe` is only in [`Memory::lend`]: it hands out part of a buffer, and the list of lent parts
+//! keeps each byte with one request.
 #![allow(unsafe_code)]
 
 use crate::error::{Fault, usage};
@@ -97,8 +98,8 @@ impl Memory {
         }
         region.lent.push((address, len));
         self.last = at;
-        // SAFETY: within a buffer that this owns, and no other part in flight overlaps. C promises in the header not to touch it
-        // until the completion.
+        // SAFETY: within a buffer that this owns, and no other part in flight overlaps. C promises
+        // in the header not to touch it until the completion.
         Ok(unsafe { Buffer::from_raw(region.start.add(offset), len) })
     }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A mounted volume, and what it borrows: the device and the table of open files.
 //!
-//! `unsafe` is here because a handle lives as long as C wants, and a volume no longer than its borrow: both are on the heap,
-//! and [`Mounted`] frees them after the volume.
+//! `unsafe` is here because a handle lives as long as C wants, and a volume no longer than its
+//! borrow: both are on the heap, and [`Mounted`] frees them after the volume.
 #![allow(unsafe_code)]
 
 use api::{Error, OpenFile, Options, Volume, VolumeDevice, VolumeFile};
@@ -29,7 +29,8 @@ impl Mounted {
     pub fn open(name: &str, options: &Options<'_>) -> Result<Self, Error> {
         let mut device = NonNull::from(Box::leak(Box::new(VolumeDevice::open(name, options)?)));
         let mut files = NonNull::from(Box::leak(Box::new([const { OpenFile::new() }; FILES])));
-        // SAFETY: both were just leaked, nothing else refers to them, and they are freed only by `free`.
+        // SAFETY: both were just leaked, nothing else refers to them, and they are freed only by
+        // `free`.
         let mounted = unsafe { device.as_mut().mount(files.as_mut()) };
         match mounted {
             Ok(volume) => Ok(Self {
@@ -57,7 +58,8 @@ impl Mounted {
             result = result.and(file.close(&self.volume));
         }
         let mut this = ManuallyDrop::new(self);
-        // SAFETY: `this` is not dropped, so the volume is taken once; then nothing borrows the device and the table.
+        // SAFETY: `this` is not dropped, so the volume is taken once; then nothing borrows the
+        // device and the table.
         let (unmounted, device) = unsafe {
             let volume = ManuallyDrop::take(&mut this.volume);
             (volume.unmount(), free(this.device, this.files))
@@ -67,7 +69,8 @@ impl Mounted {
 }
 
 impl Drop for Mounted {
-    /// Without [`close`](Mounted::close), at the end of its thread: the volume is left as a power cut leaves it.
+    /// Without [`close`](Mounted::close), at the end of its thread: the volume is left as a power
+    /// cut leaves it.
     fn drop(&mut self) {
         // SAFETY: the volume is dropped once, before what it borrows.
         unsafe {

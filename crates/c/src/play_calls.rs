@@ -24,7 +24,8 @@ pub struct straightway_play_options {
     pub size: usize,
     /// Bytes per second, or 0 for as fast as the program takes blocks.
     pub bytes_per_second: u64,
-    /// How long after it is due a block must be there, in microseconds, or 0 for 100000. Misses are counted.
+    /// How long after it is due a block must be there, in microseconds, or 0 for 100000. Misses are
+    /// counted.
     pub deadline_us: u64,
     /// Bytes of a block, or 0 for 1 MiB; a multiple of 64 KiB if checksums are compared.
     pub block_bytes: u64,
@@ -54,9 +55,9 @@ pub struct straightway_play_report {
     pub retries: u64,
 }
 
-/// Begins to play a file of the volume on the device that the command calls `name`. A thread of the library reads it ahead, and the
-/// device belongs to that thread until straightway_player_close. Of `options`, path, mode and namespace_id are used; both options may be
-/// NULL.
+/// Begins to play a file of the volume on the device that the command calls `name`. A thread of the
+/// library reads it ahead, and the device belongs to that thread until straightway_player_close. Of
+/// `options`, path, mode and namespace_id are used; both options may be NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn straightway_player_open(
     name: *const c_char,
@@ -84,9 +85,10 @@ pub unsafe extern "C" fn straightway_player_open(
     })
 }
 
-/// Waits until the next block is due and there, and lends it: `bytes` at `block`, to read, until the next call for this player. After the
-/// last block `block` is NULL and `bytes` is 0. Time begins with the first block. `offset`, if it is not NULL, is where in the file it is.
-/// After an error the playback has ended, and is closed as usual.
+/// Waits until the next block is due and there, and lends it: `bytes` at `block`, to read, until
+/// the next call for this player. After the last block `block` is NULL and `bytes` is 0. Time
+/// begins with the first block. `offset`, if it is not NULL, is where in the file it is. After an
+/// error the playback has ended, and is closed as usual.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn straightway_player_next(
     player: straightway_player,
@@ -113,8 +115,8 @@ pub unsafe extern "C" fn straightway_player_next(
     })
 }
 
-/// Ends the playback, wherever it is, and closes the device. `report`, if it is not NULL, has the counters, also after an error. The handle
-/// is closed in every case.
+/// Ends the playback, wherever it is, and closes the device. `report`, if it is not NULL, has the
+/// counters, also after an error. The handle is closed in every case.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn straightway_player_close(
     player: straightway_player,

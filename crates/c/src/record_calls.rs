@@ -34,33 +34,40 @@ pub enum OnFull {
 pub struct straightway_record_options {
     /// sizeof(struct straightway_record_options).
     pub size: usize,
-    /// Bytes that the drive gets at once, or 0 for 1 MiB: messages are gathered into such blocks. `commit_ms` limits how long.
+    /// Bytes that the drive gets at once, or 0 for 1 MiB: messages are gathered into such blocks.
+    /// `commit_ms` limits how long.
     pub block_bytes: u64,
     /// Blocks of memory, 2 to 4096, or 0 for 16.
     pub buffers: u32,
     /// An enum straightway_on_full.
     pub on_full: u32,
-    /// How long after its first byte's arrival a block must be written, in microseconds, or 0 for 100000. Misses are counted.
+    /// How long after its first byte's arrival a block must be written, in microseconds, or 0 for 100000.
+    /// Misses are counted.
     pub deadline_us: u64,
-    /// How long after it was written a block is made durable, or 0 for 1000. What has waited as long in a block that is not full is
-    /// written, but for its last 4095 bytes at most; what is in straightway_record_report.durable_bytes survives a power cut.
+    /// How long after it was written a block is made durable, or 0 for 1000. What has waited as
+    /// long in a block that is not full is written, but for its last 4095 bytes at most; what is in
+    /// straightway_record_report.durable_bytes survives a power cut.
     pub commit_ms: u32,
     /// Expected length, whose space is set aside at the beginning, or 0.
     pub total_bytes: u64,
-    /// 1 to go on at the end of the file, if there is one; its size must be a multiple of the device's block.
+    /// 1 to go on at the end of the file, if there is one; its size must be a multiple of the
+    /// device's block.
     pub append: u32,
     /// With format "sigmf": channels whose samples alternate, or 0 for 1.
     pub channels: u32,
-    /// Bytes of a segment: another file begins when one has this size, FILE_NAME.000001 and so on; or 0 for one file.
+    /// Bytes of a segment: another file begins when one has this size, FILE_NAME.000001 and so on;
+    /// or 0 for one file.
     pub segment_bytes: u64,
     /// The same each time one has gone on for so long, in microseconds; or 0. Only one of both.
     pub segment_us: u64,
     /// The oldest segments are removed so that all have at most this size: a ring; or 0 for none.
     pub keep_bytes: u64,
-    /// What `straightway export` makes of it: "raw", "sigmf" or "mcap", or NULL for "raw". With "mcap" and STRAIGHTWAY_ON_FULL_DROP a
-    /// message has whole records, and none that a later one needs: a dropped one is missing whole.
+    /// What `straightway export` makes of it: "raw", "sigmf" or "mcap", or NULL for "raw". With
+    /// "mcap" and STRAIGHTWAY_ON_FULL_DROP a message has whole records, and none that a later one
+    /// needs: a dropped one is missing whole.
     pub format: *const c_char,
-    /// With format "sigmf": the type of a sample, as in "ci16_le"; NULL with `append`: what the file has.
+    /// With format "sigmf": the type of a sample, as in "ci16_le"; NULL with `append`: what the
+    /// file has.
     pub sigmf_datatype: *const c_char,
     /// With format "sigmf": samples per second, or 0 with `append`.
     pub sample_rate_hz: f64,
@@ -98,8 +105,9 @@ pub struct straightway_record_report {
     pub retries: u64,
 }
 
-/// Begins to record a new file on the volume of the device that the command calls `name`. A thread of the library writes it, and the
-/// device belongs to that thread until straightway_recorder_close. Of `options`, path, mode and namespace_id are used; both options may
+/// Begins to record a new file on the volume of the device that the command calls `name`. A thread
+/// of the library writes it, and the device belongs to that thread until
+/// straightway_recorder_close. Of `options`, path, mode and namespace_id are used; both options may
 /// be NULL. A file of a volume with checksums has them.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn straightway_recorder_open(
@@ -129,8 +137,9 @@ pub unsafe extern "C" fn straightway_recorder_open(
     })
 }
 
-/// Hands in a message of any length, which arrived `age_us` microseconds ago: it is copied, and the caller's again when this returns.
-/// It never waits for the drive, except with STRAIGHTWAY_ON_FULL_WAIT. `kept`, if it is not NULL, is 0 if the message was dropped, whole.
+/// Hands in a message of any length, which arrived `age_us` microseconds ago: it is copied, and the
+/// caller's again when this returns. It never waits for the drive, except with
+/// STRAIGHTWAY_ON_FULL_WAIT. `kept`, if it is not NULL, is 0 if the message was dropped, whole.
 /// After an error the recording has ended, and is closed as usual.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn straightway_recorder_append(
@@ -174,8 +183,9 @@ pub unsafe extern "C" fn straightway_recorder_get_report(
     })
 }
 
-/// Ends the recording, and returns when all of it is durable and the device is closed. `report`, if it is not NULL, has the last
-/// counters, also after an error: durable_bytes of it are in the file. The handle is closed in every case.
+/// Ends the recording, and returns when all of it is durable and the device is closed. `report`, if
+/// it is not NULL, has the last counters, also after an error: durable_bytes of it are in the file.
+/// The handle is closed in every case.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn straightway_recorder_close(
     recorder: straightway_recorder,

@@ -9,7 +9,8 @@ use std::collections::VecDeque;
 
 /// How long one sleep of a wait lasts at most, in microseconds.
 const WAIT_US: u32 = 100_000;
-/// The longest range of one discard: drives take their time over long ones, and a request has a deadline.
+/// The longest range of one discard: drives take their time over long ones, and a request has a
+/// deadline.
 const DISCARD_BYTES: u64 = 1 << 30;
 const FLUSHING: &str = "flushing";
 
@@ -122,7 +123,8 @@ impl Session {
     /// Submits a transfer of the bytes from `offset` of the device.
     ///
     /// # Errors
-    /// The queue is full, or the range, the memory or the operation is not possible; nothing was submitted.
+    /// The queue is full, or the range, the memory or the operation is not possible; nothing was
+    /// submitted.
     pub fn submit(
         &mut self,
         way: Way,
@@ -302,7 +304,8 @@ impl Session {
         self.flights.len() - self.free.len() + self.ended.len()
     }
 
-    /// Transfers any number of whole blocks, and returns when all are done. Other requests stay in flight.
+    /// Transfers any number of whole blocks, and returns when all are done. Other requests stay in
+    /// flight.
     ///
     /// # Errors
     /// The first error by address. Some of the data may have been transferred.
@@ -368,8 +371,8 @@ impl Session {
     /// Gives the bytes from `offset` back to the drive. Other requests stay in flight.
     ///
     /// # Errors
-    /// The range is not whole blocks of the device, the device was opened to read or cannot discard, or its error; what precedes
-    /// the named byte may have been given back.
+    /// The range is not whole blocks of the device, the device was opened to read or cannot
+    /// discard, or its error; what precedes the named byte may have been given back.
     pub fn discard(&mut self, offset: u64, bytes: u64) -> Result<(), Fault> {
         self.check_writes()?;
         self.check_whole_blocks(offset, bytes)?;

@@ -29,13 +29,15 @@ pub const STRAIGHTWAY_NAME_SIZE: usize = 65;
 pub struct straightway_format_options {
     /// sizeof(struct straightway_format_options).
     pub size: usize,
-    /// The drive's serial number: its data will be lost. Required for a drive; NULL for memory and plain files.
+    /// The drive's serial number: its data will be lost. Required for a drive; NULL for memory and
+    /// plain files.
     pub destroy_data: *const c_char,
     /// 1 to format a plain file that holds data.
     pub force: u32,
     /// 1 if files can have checksums.
     pub checksums: u32,
-    /// Bytes of the volume, or 0 for the whole device. A plain file that is missing or empty gets this size.
+    /// Bytes of the volume, or 0 for the whole device. A plain file that is missing or empty gets
+    /// this size.
     pub volume_bytes: u64,
     /// Bytes of a unit of allocation, or 0 for the usual ones.
     pub unit_bytes: u64,
@@ -105,10 +107,11 @@ pub struct straightway_entry {
     pub name: [c_char; STRAIGHTWAY_NAME_SIZE],
 }
 
-/// Makes the volume on the device that the command calls `name` longer or shorter, under its conditions: its files stay where they
-/// are. `volume_bytes` is the new size, or 0 for all of the device; a plain file that is shorter is made longer. Of `options`, path,
-/// mode and namespace_id are used; they may be NULL. `after_bytes`, if it is not NULL, is the size then. Nothing else may have the volume
-/// open. STRAIGHTWAY_STATUS_FULL: its files do not fit, and nothing was changed.
+/// Makes the volume on the device that the command calls `name` longer or shorter, under its
+/// conditions: its files stay where they are. `volume_bytes` is the new size, or 0 for all of the
+/// device; a plain file that is shorter is made longer. Of `options`, path, mode and namespace_id
+/// are used; they may be NULL. `after_bytes`, if it is not NULL, is the size then. Nothing else may
+/// have the volume open. STRAIGHTWAY_STATUS_FULL: its files do not fit, and nothing was changed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn straightway_resize(
     name: *const c_char,
@@ -140,7 +143,8 @@ pub unsafe extern "C" fn straightway_resize(
     })
 }
 
-/// Makes an empty volume on the device that the command calls `name`, under its conditions. `options` may be NULL.
+/// Makes an empty volume on the device that the command calls `name`, under its conditions.
+/// `options` may be NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn straightway_format(
     name: *const c_char,
@@ -159,9 +163,10 @@ pub unsafe extern "C" fn straightway_format(
     })
 }
 
-/// Opens the volume on the device that the command calls `name`: to read it, or with options.write also to change it, which needs no
-/// destroy_data. options.buffer_bytes is for the files' buffers: each file that is read or appended to takes 1 MiB for either.
-/// `options` may be NULL. At most 64 files of a volume are open at the same time.
+/// Opens the volume on the device that the command calls `name`: to read it, or with options.write
+/// also to change it, which needs no destroy_data. options.buffer_bytes is for the files' buffers:
+/// each file that is read or appended to takes 1 MiB for either. `options` may be NULL. At most 64
+/// files of a volume are open at the same time.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn straightway_volume_open(
     name: *const c_char,
@@ -178,7 +183,8 @@ pub unsafe extern "C" fn straightway_volume_open(
     })
 }
 
-/// Syncs and closes the volume's open files, unmounts it and closes its device. The handles are closed in every case.
+/// Syncs and closes the volume's open files, unmounts it and closes its device. The handles are
+/// closed in every case.
 #[unsafe(no_mangle)]
 pub extern "C" fn straightway_volume_close(volume: straightway_volume) -> Status {
     finish(|| {
@@ -187,7 +193,8 @@ pub extern "C" fn straightway_volume_close(volume: straightway_volume) -> Status
     })
 }
 
-/// The volume's shape and state. Counting its free space reads every bitmap. The caller sets `size`.
+/// The volume's shape and state. Counting its free space reads every bitmap. The caller sets
+/// `size`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn straightway_volume_get_status(
     volume: straightway_volume,
@@ -218,8 +225,9 @@ pub unsafe extern "C" fn straightway_volume_get_status(
     })
 }
 
-/// The next file, in no order: `cursor` is 0 before the first call, and the call moves it. STRAIGHTWAY_STATUS_NOT_FOUND after the last
-/// one. Files that come and go between the calls may be in the list or not. The caller sets `size` of `entry`.
+/// The next file, in no order: `cursor` is 0 before the first call, and the call moves it.
+/// STRAIGHTWAY_STATUS_NOT_FOUND after the last one. Files that come and go between the calls may be
+/// in the list or not. The caller sets `size` of `entry`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn straightway_volume_next(
     volume: straightway_volume,
@@ -258,8 +266,8 @@ pub unsafe extern "C" fn straightway_volume_find(
     })
 }
 
-/// Renames a file, which must not be open, to a name that is free. It has either name after a power cut, and the new one when this
-/// returns.
+/// Renames a file, which must not be open, to a name that is free. It has either name after a power
+/// cut, and the new one when this returns.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn straightway_volume_rename(
     volume: straightway_volume,
@@ -310,9 +318,9 @@ pub unsafe extern "C" fn straightway_file_open(
     })
 }
 
-/// Makes an empty file, durably, and opens it to append to it. Space for `reserve_bytes` is set aside until it is closed, or 0. With
-/// `checksums` 1 each 64 KiB get a checksum, which a read compares; the volume must have been made with checksums. `app_tag` is any
-/// number to keep.
+/// Makes an empty file, durably, and opens it to append to it. Space for `reserve_bytes` is set
+/// aside until it is closed, or 0. With `checksums` 1 each 64 KiB get a checksum, which a read
+/// compares; the volume must have been made with checksums. `app_tag` is any number to keep.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn straightway_file_create(
     volume: straightway_volume,
@@ -337,10 +345,11 @@ pub unsafe extern "C" fn straightway_file_create(
     })
 }
 
-/// Makes `count` whole files, durably. Up to twelve of less than 64 KiB share the flushes of one operation, so this is the way to store
-/// many small files; a longer one takes an operation of its own. `made`, if it is not NULL, is how many were made, also after an error:
-/// the first ones. After a power cut each of them is there, whole, or not at all; a longer one may be there, empty. `checksums` is as in
-/// straightway_file_create.
+/// Makes `count` whole files, durably. Up to twelve of less than 64 KiB share the flushes of one
+/// operation, so this is the way to store many small files; a longer one takes an operation of its
+/// own. `made`, if it is not NULL, is how many were made, also after an error: the first ones.
+/// After a power cut each of them is there, whole, or not at all; a longer one may be there, empty.
+/// `checksums` is as in straightway_file_create.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn straightway_volume_create_many(
     volume: straightway_volume,
@@ -404,9 +413,9 @@ pub unsafe extern "C" fn straightway_file_get_size(
     })
 }
 
-/// Reads `bytes` from any `offset` of a file into any memory. `count` is less only at the file's durable size: what was appended and
-/// not synced cannot be read. Of a file with checksums, whole chunks of 64 KiB are read and compared; STRAIGHTWAY_STATUS_ROT if they
-/// differ.
+/// Reads `bytes` from any `offset` of a file into any memory. `count` is less only at the file's
+/// durable size: what was appended and not synced cannot be read. Of a file with checksums, whole
+/// chunks of 64 KiB are read and compared; STRAIGHTWAY_STATUS_ROT if they differ.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn straightway_file_read(
     file: straightway_file,
@@ -420,7 +429,8 @@ pub unsafe extern "C" fn straightway_file_read(
         let count = unsafe { count.as_mut() }.ok_or_else(|| null("count"))?;
         *count = 0;
         check_memory(buffer, bytes)?;
-        // SAFETY: C's promise: `bytes` of memory that nothing else uses during the call. It is C's, so it has some value.
+        // SAFETY: C's promise: `bytes` of memory that nothing else uses during the call. It is C's,
+        // so it has some value.
         let data = unsafe { std::slice::from_raw_parts_mut(buffer.cast::<u8>(), bytes) };
         *count = handles::with_file(file, |mounted, file| {
             Ok(file.read(mounted.volume(), offset, data)?)
@@ -429,9 +439,9 @@ pub unsafe extern "C" fn straightway_file_read(
     })
 }
 
-/// Appends `bytes` of any memory, which is the caller's again when this returns. They are part of the file, and durable, after the
-/// next straightway_file_sync or straightway_file_close. After an error the file has what was synced, and perhaps some of what was
-/// appended since.
+/// Appends `bytes` of any memory, which is the caller's again when this returns. They are part of
+/// the file, and durable, after the next straightway_file_sync or straightway_file_close. After an
+/// error the file has what was synced, and perhaps some of what was appended since.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn straightway_file_append(
     file: straightway_file,
@@ -451,8 +461,9 @@ pub unsafe extern "C" fn straightway_file_append(
     })
 }
 
-/// Makes all that was appended durable. When it returns STRAIGHTWAY_STATUS_OK, the file has at least all of it after a power cut at any
-/// time; `size_bytes`, if it is not NULL, is the file's size then.
+/// Makes all that was appended durable. When it returns STRAIGHTWAY_STATUS_OK, the file has at
+/// least all of it after a power cut at any time; `size_bytes`, if it is not NULL, is the file's
+/// size then.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn straightway_file_sync(
     file: straightway_file,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The header is the library's, and programs in C that use it run clean under the address sanitizer and valgrind.
+//! The header is the library's, and programs in C that use it run clean under the address sanitizer
+//! and valgrind.
 #![allow(clippy::panic)]
 
 use std::path::{Path, PathBuf};
@@ -159,7 +160,8 @@ fn programs_in_c_run_clean_under_the_address_sanitizer() {
     }
 }
 
-/// Whether this run of all tests takes the cell of this number, of those that are dealt over four runs (`tools/suites/deal.py`).
+/// Whether this run of all tests takes the cell of this number, of those that are dealt over four
+/// runs (`tools/suites/deal.py`).
 fn is_taken(index: usize) -> bool {
     let part = std::env::var("STRAIGHTWAY_CELLS").unwrap_or_default();
     part.parse::<usize>().map_or(true, |part| index % 4 == part)
@@ -342,7 +344,8 @@ fn an_installed_library_is_found_by_pkg_config() {
     run(Command::new(fixed).arg("ram:1M"));
 }
 
-/// What cargo-c is told is what the Makefile, build.rs and the description for pkg-config have; tools/cinstall compares the installed files.
+/// What cargo-c is told is what the Makefile, build.rs and the description for pkg-config have;
+/// tools/cinstall compares the installed files.
 #[test]
 fn cargo_c_has_the_same_facts_as_make() {
     let read = |name: &str| std::fs::read_to_string(Path::new(HERE).join(name)).expect(name);

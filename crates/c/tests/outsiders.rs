@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The programs in C of the READMEs, compiled by somebody who has only the header and the shared library.
+//! The programs in C of the READMEs, compiled by somebody who has only the header and the shared
+//! library.
 #![allow(clippy::panic)]
 
 use std::path::{Path, PathBuf};

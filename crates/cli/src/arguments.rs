@@ -62,8 +62,8 @@ pub fn command() -> Command {
     command.help_template(template)
 }
 
-/// The parser for these words. If they begin with a verb, it has no other: the parsers of all verbs take most of the time in which a
-/// small processor starts the command.
+/// The parser for these words. If they begin with a verb, it has no other: the parsers of all verbs
+/// take most of the time in which a small processor starts the command.
 pub fn command_for(words: &[OsString]) -> Command {
     let words = words.iter().skip(1).filter_map(|word| word.to_str());
     let first = words.into_iter().find(|word| !word.starts_with('-'));

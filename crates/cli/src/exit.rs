@@ -51,7 +51,8 @@ impl From<ErrorKind> for Exit {
     }
 }
 
-/// The exit status of a command that this signal ended: 128 and its number, as a shell reports it; of SIGINT if there was none.
+/// The exit status of a command that this signal ended: 128 and its number, as a shell reports it;
+/// of SIGINT if there was none.
 pub fn of_signal(signal: Option<usize>) -> u8 {
     signal
         .and_then(|signal| u8::try_from(128 + signal).ok())

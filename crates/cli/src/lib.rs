@@ -11,7 +11,8 @@
 //! | `exit` | exit statuses |
 //! | `console`, `remedies` | messages and results; how remedies are worded |
 //!
-//! The verbs fill the plain settings of the libraries below (`devices`, `files`, `recorder` and others) and print what these return.
+//! The verbs fill the plain settings of the libraries below (`devices`, `files`, `recorder` and
+//! others) and print what these return.
 //!
 //! Data goes to standard output, everything else to standard error. Nothing is changed on a drive
 //! unless `--destroy-data` names its serial number, and a drive is always returned to its driver.
@@ -96,11 +97,12 @@ pub fn start(words: impl IntoIterator<Item = OsString>) -> u8 {
     }
 }
 
-/// Prints what the parser gives instead of arguments: help, the version, or what is wrong with the command line. Returns the exit
-/// status.
+/// Prints what the parser gives instead of arguments: help, the version, or what is wrong with the
+/// command line. Returns the exit status.
 ///
 /// # Errors
-/// Standard output is closed, or cannot take the help; the command line is wrong, and errors are JSON.
+/// Standard output is closed, or cannot take the help; the command line is wrong, and errors are
+/// JSON.
 fn answer(console: &Console, error: &clap::Error) -> devices::Result<u8> {
     if error.use_stderr() && console.json {
         return Err(arguments::failure(error));

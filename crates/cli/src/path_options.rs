@@ -48,7 +48,8 @@ struct RouteOptions {
     /// Keep reads of at most 64 KiB in this much memory
     #[arg(long, value_name = "SIZE")]
     cache: Option<Size>,
-    /// Keep the drive out of power states that delay a command longer, until the end; 0us keeps it awake
+    /// Keep the drive out of power states that delay a command longer, until the end; 0us keeps it
+    /// awake
     #[arg(long, value_name = "TIME")]
     latency_limit: Option<Time>,
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A working set in a file: the ranges of a mapped file that were in memory at the end of a run, which the
-//! next one reads before they are touched.
+//! A working set in a file: the ranges of a mapped file that were in memory at the end of a run,
+//! which the next one reads before they are touched.
 //!
 //! Text: a line `straightway working set 1`, then for each range its first byte and its length.
 

@@ -31,8 +31,8 @@ pub struct ClientOptions {
     pub attach_timeout_us: u64,
     /// How long it may be silent while commands are in flight before it counts as gone.
     pub silence_us: u64,
-    /// What to do between two looks while the coprocessor starts, accepts a session or releases one: a program with an operating system
-    /// sleeps. Not used while commands are in flight.
+    /// What to do between two looks while the coprocessor starts, accepts a session or releases
+    /// one: a program with an operating system sleeps. Not used while commands are in flight.
     pub pause: fn(),
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Storage as memory for a bare application: its hart runs on page tables whose window is a range of
-//! the drive or a file, and a touch of an absent page is served by the coprocessor's hart
+//! Storage as memory for a bare application: its hart runs on page tables whose window is a range
+//! of the drive or a file, and a touch of an absent page is served by the coprocessor's hart
 //! (`docs/coprocessor.md`, "Mapped storage").
 //!
 //! | module | what it is |

@@ -231,7 +231,8 @@ fn a_client_that_dies_leaves_its_credits_to_the_next() {
     assert_eq!(read.result, Ok(()));
 }
 
-/// While it waits for a coprocessor that does not answer, a client looks only after each pause, which is the program's.
+/// While it waits for a coprocessor that does not answer, a client looks only after each pause,
+/// which is the program's.
 #[test]
 fn a_client_that_waits_leaves_the_processor_to_others() {
     static PAUSES: AtomicU32 = AtomicU32::new(0);

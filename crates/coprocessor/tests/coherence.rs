@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The coprocessor's service and a volume on a machine whose drive does not see the cache, as the firmware would run on it: the
-//! window's data and the volume's nodes go straight to the drive, so that the driver's cache operations are all there are. It works,
-//! and fails as soon as one of them is left out.
+//! The coprocessor's service and a volume on a machine whose drive does not see the cache, as the
+//! firmware would run on it: the window's data and the volume's nodes go straight to the drive, so
+//! that the driver's cache operations are all there are. It works, and fails as soon as one of them
+//! is left out.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod support;
@@ -32,7 +33,8 @@ const PLACES: [(usize, usize); 4] = [
 
 type Queue<'m> = QueuePair<&'m Model, &'m Controller<&'m Model>, DEPTH>;
 
-/// The client's clock. This memory is for one thread, so the coprocessor moves whenever the client looks at its clock.
+/// The client's clock. This memory is for one thread, so the coprocessor moves whenever the client
+/// looks at its clock.
 #[derive(Clone)]
 struct Together<'m>(Rc<Both<'m>>);
 
@@ -154,7 +156,8 @@ fn files(memory: &BusMemory, mut queue: Queue<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Writes a file, reads it, and reads the one of the round before, which was found on the drive again.
+/// Writes a file, reads it, and reads the one of the round before, which was found on the drive
+/// again.
 fn one_file<D: Device>(
     volume: &Volume<'_, D>,
     mut data: Buffer,

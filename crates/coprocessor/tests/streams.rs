@@ -538,7 +538,8 @@ fn a_power_cut_loses_nothing_that_was_acknowledged() {
     let mut random = fastrand::Rng::with_seed(seed);
     let (mut cuts, mut gaps_seen) = (0, 0);
     for round in 0..500 {
-        // How many changes a recording comes to is the scheduler's choice: it may end before the cut.
+        // How many changes a recording comes to is the scheduler's choice: it may end before the
+        // cut.
         if round >= 25 && cuts > 10 && gaps_seen > 0 {
             break;
         }

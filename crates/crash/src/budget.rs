@@ -81,8 +81,8 @@ impl Budget {
 /// The environment variable with the part of a run's cells: 0 to 3, or `all`.
 pub const CELLS_VARIABLE: &str = "STRAIGHTWAY_CELLS";
 
-/// Whether this run takes the cell of this number, of cells that are dealt over four runs of all tests
-/// (`tools/suites/deal.py`). Without a part, it takes each.
+/// Whether this run takes the cell of this number, of cells that are dealt over four runs of all
+/// tests (`tools/suites/deal.py`). Without a part, it takes each.
 pub fn is_taken(cell: usize) -> bool {
     is_of_part(cell, &std::env::var(CELLS_VARIABLE).unwrap_or_default())
 }

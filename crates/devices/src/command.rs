@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Generic and vendor specific commands, by the straight path.
 //!
-//! Each is refused unless it is named, and each that may change the drive or its data also unless that was permitted. What the driver
-//! itself owns (queues, events, doorbells) is refused always, by the driver.
+//! Each is refused unless it is named, and each that may change the drive or its data also unless
+//! that was permitted. What the driver itself owns (queues, events, doorbells) is refused always,
+//! by the driver.
 
 use crate::drive::Drive;
 use crate::error::{Error, Result};
@@ -19,7 +20,8 @@ pub const MOST_BYTES: u64 = 1 << 20;
 pub enum CommandQueue {
     /// The admin queue; data of at most 4 KiB.
     Admin,
-    /// An I/O queue of the namespace; data of at most 1 MiB, in whole blocks where the command says so.
+    /// An I/O queue of the namespace; data of at most 1 MiB, in whole blocks where the command says
+    /// so.
     Io,
 }
 
@@ -32,14 +34,15 @@ pub struct DriveCommand {
     pub opcode: u8,
     /// Command dwords 10 to 13.
     pub dwords: [u32; 4],
-    /// The namespace of an admin command, 0 if not given; of an I/O command, the drive's only one if not given.
+    /// The namespace of an admin command, 0 if not given; of an I/O command, the drive's only one
+    /// if not given.
     pub namespace: Option<u32>,
     /// The name of the command, which allows it.
     pub allow: Option<String>,
 }
 
-/// The names of opcodes, and whether each leaves the drive and its data as they are (NVMe base and NVM command set
-/// specifications, "Opcodes").
+/// The names of opcodes, and whether each leaves the drive and its data as they are (NVMe base and
+/// NVM command set specifications, "Opcodes").
 const ADMIN: &[(u8, &str, bool)] = &[
     (0x02, "get-log-page", true),
     (0x06, "identify", true),
@@ -158,8 +161,8 @@ impl DriveCommand {
         }
     }
 
-    /// Sends it to a controller that is open; the data is in `bytes`, before or after. `may_change` if the user has permitted
-    /// changes of the drive.
+    /// Sends it to a controller that is open; the data is in `bytes`, before or after. `may_change`
+    /// if the user has permitted changes of the drive.
     ///
     /// # Errors
     /// The command is not allowed, or failed.

@@ -28,13 +28,15 @@ const OF_HARDWARE: [&str; 8] = ["ls", "put", "get", "rm", "mv", "stat", "info", 
 pub enum Drive {
     /// A controller or a namespace of this machine.
     Nvme(Box<Resolved>),
-    /// Another block device of the kernel: SATA, USB, SD, eMMC, virtio, loop, RAM disk, or a partition.
+    /// Another block device of the kernel: SATA, USB, SD, eMMC, virtio, loop, RAM disk, or a
+    /// partition.
     Disk(Box<Disk>),
     /// `file:PATH` or the path of a regular file, whose blocks have 512 bytes.
     File(PathBuf),
     /// `ram:SIZE`: memory that exists until the command ends.
     Ram(u64),
-    /// `model:SIZE[,file=PATH][,latency=TIME][,idle=TIME]`: a model NVMe controller that the driver talks to.
+    /// `model:SIZE[,file=PATH][,latency=TIME][,idle=TIME]`: a model NVMe controller that the driver
+    /// talks to.
     Model(ModelDrive),
     /// `coprocessor:PATH`: the drive behind a storage coprocessor, whose window is the file.
     Coprocessor(PathBuf),
@@ -107,7 +109,8 @@ impl Drive {
         (!is_drive).then_some(path)
     }
 
-    /// The longest that a loss of the network holds up writes, in seconds; 0 for a device of this machine.
+    /// The longest that a loss of the network holds up writes, in seconds; 0 for a device of this
+    /// machine.
     pub fn longest_stall_s(&self) -> u64 {
         match self {
             Self::Remote(remote) => remote.longest_stall_s(),

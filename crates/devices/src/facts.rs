@@ -33,8 +33,8 @@ pub struct Facts {
     pub schema_version: u32,
     /// What the user called it, resolved.
     pub device: String,
-    /// How it was queried: `vfio`, `noiommu`, `model`, `kernel` (the NVMe driver's passthrough), `block layer` (a disk that is not
-    /// NVMe), or `NVMe/TCP`.
+    /// How it was queried: `vfio`, `noiommu`, `model`, `kernel` (the NVMe driver's passthrough),
+    /// `block layer` (a disk that is not NVMe), or `NVMe/TCP`.
     pub asked_by: String,
     /// PCI vendor of the subsystem.
     pub pci_vendor: u16,
@@ -104,7 +104,8 @@ pub struct QuirkFacts {
 pub struct PowerFacts {
     /// The states, state 0 first.
     pub states: Vec<PowerStateFacts>,
-    /// Whether an idle drive changes its state by itself; null if it cannot, or while the kernel's driver holds the drive.
+    /// Whether an idle drive changes its state by itself; null if it cannot, or while the kernel's
+    /// driver holds the drive.
     pub autonomous_transitions: Option<bool>,
     /// The longest that such a transition delays a command; null if not known.
     pub worst_latency_us: Option<u32>,
@@ -532,8 +533,8 @@ pub fn of_remote(device: String, drive: &RemoteDrive) -> Result<Facts> {
     Ok(facts)
 }
 
-/// Queries a controller that the kernel's driver holds, at `path` (`/dev/nvme0`). The quirks are those that the driver here would
-/// apply to a function with these PCI identifiers.
+/// Queries a controller that the kernel's driver holds, at `path` (`/dev/nvme0`). The quirks are
+/// those that the driver here would apply to a function with these PCI identifiers.
 ///
 /// # Errors
 /// It cannot be opened or does not answer.

@@ -12,7 +12,8 @@
 //! | [`error`] | errors |
 //! | [`progress`], [`cancel`] | what an operation reports while it goes on, and how it is ended |
 //!
-//! Nothing is changed on a drive unless its serial number was named, and a drive is always returned to its driver.
+//! Nothing is changed on a drive unless its serial number was named, and a drive is always returned
+//! to its driver.
 #![forbid(unsafe_code)]
 // Paths share code: without the drive stack some of it is unused.
 #![cfg_attr(
@@ -45,5 +46,6 @@ pub use context::Context;
 pub use error::{Error, ErrorKind, Result};
 pub use progress::{Bar, Listener, Meter, Progress};
 
-/// The version of the JSON of all reports, except those of measurements, which have their own version.
+/// The version of the JSON of all reports, except those of measurements, which have their own
+/// version.
 pub const SCHEMA_VERSION: u32 = 2;

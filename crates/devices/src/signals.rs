@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
-/// Those that end a service of systemd: SIGHUP asks one to read its configuration again, and this one has none.
+/// Those that end a service of systemd: SIGHUP asks one to read its configuration again, and this
+/// one has none.
 const SIGNALS_OF_SERVICE: [i32; 2] = [SIGINT, SIGTERM];
 
 /// Signals within this time count as one request: timeout(1), for example, signals its child and
@@ -18,8 +19,8 @@ const SIGNALS_OF_SERVICE: [i32; 2] = [SIGINT, SIGTERM];
 const ONE_REQUEST: Duration = Duration::from_millis(500);
 
 impl Cancel {
-    /// Listens to SIGINT, SIGTERM and, except in a service, SIGHUP. After a second request the process ends immediately,
-    /// and the next run returns what it had borrowed.
+    /// Listens to SIGINT, SIGTERM and, except in a service, SIGHUP. After a second request the
+    /// process ends immediately, and the next run returns what it had borrowed.
     pub fn listen() -> Self {
         let cancel = Self::default();
         let flag = || Arc::clone(&cancel.is_set);
@@ -52,7 +53,8 @@ impl Cancel {
     }
 }
 
-/// Whether this is the process that systemd started for a unit (`SYSTEMD_EXEC_PID`, systemd.exec(5)).
+/// Whether this is the process that systemd started for a unit (`SYSTEMD_EXEC_PID`,
+/// systemd.exec(5)).
 fn is_service() -> bool {
     let pid = std::env::var("SYSTEMD_EXEC_PID").ok();
     pid.is_some_and(|pid| pid.parse() == Ok(std::process::id()))

@@ -3,9 +3,10 @@
 //!
 //!     timer TIMER MEMORY ADDRESS COUNT DUMP
 //!
-//! TIMER is a UIO device, a file that maps the registers, or a simulation's socket. MEMORY is a file of the memory that the timer
-//! reaches at the bus address ADDRESS. COUNT events with the tags 0x100, 0x101, ... are stamped. The straightway command shows the dump:
-//! `straightway timeline DUMP`.
+//! TIMER is a UIO device, a file that maps the registers, or a simulation's socket. MEMORY is a
+//! file of the memory that the timer reaches at the bus address ADDRESS. COUNT events with the tags
+//! 0x100, 0x101, ... are stamped. The straightway command shows the dump: `straightway timeline
+//! DUMP`.
 
 use events::{Device, RECORD_BYTES, Recorder, Registers, Simulation, Window, records};
 use std::error::Error;

@@ -62,7 +62,8 @@ pub trait Registers {
     fn write(&mut self, register: u32, value: u32) -> io::Result<()>;
 }
 
-/// A timer's registers in this process's memory: a UIO device, or a part of `/dev/mem` or of a PCI function.
+/// A timer's registers in this process's memory: a UIO device, or a part of `/dev/mem` or of a PCI
+/// function.
 #[derive(Debug)]
 pub struct Window(Page);
 
@@ -215,8 +216,9 @@ impl<R: Registers> Device<R> {
         self.registers.read(register::COUNT + 4 * line)
     }
 
-    /// Streams the events to memory from now on: records of 16 bytes from `address` on, a bus address and a multiple of 16, for at
-    /// most `limit` events. Events beyond the limit stay in the buffer until it is full.
+    /// Streams the events to memory from now on: records of 16 bytes from `address` on, a bus
+    /// address and a multiple of 16, for at most `limit` events. Events beyond the limit stay in
+    /// the buffer until it is full.
     ///
     /// # Errors
     /// The timer has no stream, is streaming, or cannot be reached.
@@ -273,7 +275,8 @@ impl<R: Registers> Device<R> {
         })
     }
 
-    /// The lane that streamed events belong to: pauses, and returns what is in the buffer after those in memory.
+    /// The lane that streamed events belong to: pauses, and returns what is in the buffer after
+    /// those in memory.
     fn lane(&mut self) -> io::Result<Lane> {
         let status = self.status()?;
         let mut lane = Lane {

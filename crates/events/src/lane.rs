@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Lanes of events: their bytes, and the timeline of several.
 //!
-//! A dump is a sequence of lanes. A lane is a page that describes it and `capacity` records of 16 bytes, little-endian; a record
-//! whose last word has no valid bit is empty. [`Header`] is the one table of offsets; `kernel/chario/swt_event.h` is tested
-//! against it.
+//! A dump is a sequence of lanes. A lane is a page that describes it and `capacity` records of 16
+//! bytes, little-endian; a record whose last word has no valid bit is empty. [`Header`] is the one
+//! table of offsets; `kernel/chario/swt_event.h` is tested against it.
 
 use std::fmt;
 
@@ -255,7 +255,8 @@ impl Lane {
         }
     }
 
-    /// The time of a counter's value in nanoseconds of `CLOCK_MONOTONIC`. Without two anchors a tick counts as a nanosecond.
+    /// The time of a counter's value in nanoseconds of `CLOCK_MONOTONIC`. Without two anchors a
+    /// tick counts as a nanosecond.
     pub fn ns(&self, counter: u64) -> u64 {
         let ticks = i128::from(self.end.counter) - i128::from(self.begin.counter);
         let since = i128::from(counter) - i128::from(self.begin.counter);
@@ -348,7 +349,8 @@ mod tests {
 
     #[test]
     fn lanes_of_different_counters_are_one_timeline() {
-        // 1 kHz and 2 kHz: the second lane's event at 104 is 2 ms after the beginning, the first's at 101 1 ms.
+        // 1 kHz and 2 kHz: the second lane's event at 104 is 2 ms after the beginning, the first's
+        // at 101 1 ms.
         let lanes = [lane("slow", 1000, &[101, 103]), lane("fast", 2000, &[104])];
         let times: Vec<(u64, usize)> = timeline(&lanes)
             .iter()

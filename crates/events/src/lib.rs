@@ -60,7 +60,8 @@ pub trait Recorder {
     /// The device cannot be reached.
     fn clear(&mut self) -> io::Result<()>;
 
-    /// Pauses, and returns what was recorded since the last clear; a device's events leave its buffer.
+    /// Pauses, and returns what was recorded since the last clear; a device's events leave its
+    /// buffer.
     ///
     /// # Errors
     /// The device cannot be reached.

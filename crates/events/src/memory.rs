@@ -12,7 +12,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 /// Bit 1 of an event's last word: the event is complete.
 const VALID: u64 = 2 << 32;
 
-/// The processor's counter in two halves: merging them costs instructions that an event need not have.
+/// The processor's counter in two halves: merging them costs instructions that an event need not
+/// have.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn halves() -> (u32, u32) {
@@ -24,8 +25,8 @@ fn halves() -> (u32, u32) {
     (low, high)
 }
 
-/// The processor's counter now: the time stamp counter, the virtual counter or `rdtime`, or `CLOCK_MONOTONIC` in nanoseconds
-/// where there is none.
+/// The processor's counter now: the time stamp counter, the virtual counter or `rdtime`, or
+/// `CLOCK_MONOTONIC` in nanoseconds where there is none.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub fn counter() -> u64 {
@@ -33,8 +34,8 @@ pub fn counter() -> u64 {
     u64::from(high) << 32 | u64::from(low)
 }
 
-/// The processor's counter now: the time stamp counter, the virtual counter or `rdtime`, or `CLOCK_MONOTONIC` in nanoseconds
-/// where there is none.
+/// The processor's counter now: the time stamp counter, the virtual counter or `rdtime`, or
+/// `CLOCK_MONOTONIC` in nanoseconds where there is none.
 #[cfg(target_arch = "aarch64")]
 #[inline(always)]
 pub fn counter() -> u64 {
@@ -46,8 +47,8 @@ pub fn counter() -> u64 {
     value
 }
 
-/// The processor's counter now: the time stamp counter, the virtual counter or `rdtime`, or `CLOCK_MONOTONIC` in nanoseconds
-/// where there is none.
+/// The processor's counter now: the time stamp counter, the virtual counter or `rdtime`, or
+/// `CLOCK_MONOTONIC` in nanoseconds where there is none.
 #[cfg(target_arch = "riscv64")]
 #[inline(always)]
 pub fn counter() -> u64 {
@@ -59,8 +60,8 @@ pub fn counter() -> u64 {
     value
 }
 
-/// The processor's counter now: the time stamp counter, the virtual counter or `rdtime`, or `CLOCK_MONOTONIC` in nanoseconds
-/// where there is none.
+/// The processor's counter now: the time stamp counter, the virtual counter or `rdtime`, or
+/// `CLOCK_MONOTONIC` in nanoseconds where there is none.
 #[cfg(not(any(
     target_arch = "x86_64",
     target_arch = "aarch64",
@@ -84,7 +85,8 @@ pub(crate) struct Mapping {
     len: usize,
 }
 
-// SAFETY: a mapping is plain memory that no thread owns; it gives out single volatile or atomic accesses.
+// SAFETY: a mapping is plain memory that no thread owns; it gives out single volatile or atomic
+// accesses.
 unsafe impl Send for Mapping {}
 
 impl Mapping {
@@ -164,7 +166,8 @@ impl Mapping {
     }
 }
 
-/// A device's page of registers. Its length is a constant, so an access at a constant offset is checked by the compiler.
+/// A device's page of registers. Its length is a constant, so an access at a constant offset is
+/// checked by the compiler.
 #[derive(Debug)]
 pub(crate) struct Page(Mapping);
 
@@ -210,7 +213,8 @@ impl Drop for Mapping {
     }
 }
 
-/// Where the next event goes. Its pointers are private to the process: what others write into the memory cannot move them.
+/// Where the next event goes. Its pointers are private to the process: what others write into the
+/// memory cannot move them.
 #[derive(Debug)]
 pub(crate) struct Cursor {
     next: *mut u64,
@@ -234,7 +238,8 @@ impl Cursor {
             return;
         }
         let next = self.next;
-        // SAFETY: `next` is below `end`, both multiples of an event's 16 bytes in a mapping that outlives the cursor.
+        // SAFETY: `next` is below `end`, both multiples of an event's 16 bytes in a mapping that
+        // outlives the cursor.
         unsafe {
             #[cfg(target_arch = "x86_64")]
             {

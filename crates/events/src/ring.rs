@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A ring of events in memory, stamped by the processor's counter.
 //!
-//! "Ring" as in a buffer that is cleared and used again: it does not wrap, because the first events of a run are those that
-//! explain it. The page before the events is a lane's header, so that the memory, or the file, is itself a dump.
+//! "Ring" as in a buffer that is cleared and used again: it does not wrap, because the first events
+//! of a run are those that explain it. The page before the events is a lane's header, so that the
+//! memory, or the file, is itself a dump.
 
 use crate::Recorder;
 use crate::lane::{Anchor, HEADER_BYTES, Header, Lane, RECORD_BYTES, offset, parse};
@@ -63,11 +64,12 @@ impl Ring {
         Self::over(name, capacity, Mapping::anonymous(bytes)?)
     }
 
-    /// A ring of `capacity` events in a file (best on a file system in memory: `/dev/shm`), which is a dump at any time. The file
-    /// is created, and never overwritten.
+    /// A ring of `capacity` events in a file (best on a file system in memory: `/dev/shm`), which
+    /// is a dump at any time. The file is created, and never overwritten.
     ///
     /// # Errors
-    /// The file exists or cannot be created, there is not enough memory, or `capacity` is 0 or too large.
+    /// The file exists or cannot be created, there is not enough memory, or `capacity` is 0 or too
+    /// large.
     pub fn create(path: &Path, name: &str, capacity: u32) -> io::Result<Self> {
         let bytes = bytes_of(capacity)?;
         let file = File::options()

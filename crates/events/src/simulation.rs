@@ -6,8 +6,9 @@ use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-/// The registers of a simulated timer (`rtl/test/bench_timer.py`). A request is `r` or `w`, three zeroes, then the register and
-/// the value, 4 bytes each; an answer is the bus's response and the value.
+/// The registers of a simulated timer (`rtl/test/bench_timer.py`). A request is `r` or `w`, three
+/// zeroes, then the register and the value, 4 bytes each; an answer is the bus's response and the
+/// value.
 #[derive(Debug)]
 pub struct Simulation {
     socket: UnixStream,

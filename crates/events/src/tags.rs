@@ -66,8 +66,8 @@ impl Default for Names {
 }
 
 impl Names {
-    /// Adds the names of a text, a line `TAG NAME` each, with the tag in decimal or `0x` hexadecimal. Empty lines and those that
-    /// begin with `#` are skipped.
+    /// Adds the names of a text, a line `TAG NAME` each, with the tag in decimal or `0x`
+    /// hexadecimal. Empty lines and those that begin with `#` are skipped.
     ///
     /// # Errors
     /// The number of the first line that is different.

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The requests of all connections on one device's queue.
 //!
-//! Each client may hold a fixed share of the buffers, so one that does not read its answers stops only itself. A request takes
-//! all its buffers at once: it never waits for some while it holds others.
+//! Each client may hold a fixed share of the buffers, so one that does not read its answers stops
+//! only itself. A request takes all its buffers at once: it never waits for some while it holds
+//! others.
 //!
-//! A client that has lost its connection sends what was not answered again, on another connection. Its old changes must have ended before newer ones of
-//! the same blocks: a change that overlaps one of a client that is gone waits for its end, and what such a client had not begun is not begun.
+//! A client that has lost its connection sends what was not answered again, on another connection.
+//! Its old changes must have ended before newer ones of the same blocks: a change that overlaps one
+//! of a client that is gone waits for its end, and what such a client had not begun is not begun.
 
 use crate::job::{Answer, Job, Key, Piece, Stage};
 use crate::{Command, Request};
@@ -27,7 +29,8 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Limits for a device with this much memory for each client, and commands of about `piece_bytes`.
+    /// Limits for a device with this much memory for each client, and commands of about
+    /// `piece_bytes`.
     pub fn new(geometry: &Geometry, piece_bytes: usize, share_bytes: usize, jobs: usize) -> Self {
         let block = geometry.block_size_bytes();
         let most = geometry.max_transfer_bytes();
@@ -78,8 +81,8 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// An engine for a device of this geometry, with `clients * limits.pieces` buffers of `limits.piece_bytes` in memory that
-    /// the device reaches.
+    /// An engine for a device of this geometry, with `clients * limits.pieces` buffers of
+    /// `limits.piece_bytes` in memory that the device reaches.
     pub fn new(geometry: &Geometry, limits: Limits, clients: usize, buffers: Vec<Buffer>) -> Self {
         Self {
             limits,
@@ -160,7 +163,8 @@ impl Engine {
         }
     }
 
-    /// Submits what the device's queue holds, and takes its completions. Returns whether anything happened.
+    /// Submits what the device's queue holds, and takes its completions. Returns whether anything
+    /// happened.
     pub fn turn<D: Device + ?Sized>(&mut self, device: &mut D) -> bool {
         let mut happened = self.submit(device);
         while let Some(completion) = device.poll() {
@@ -183,8 +187,8 @@ impl Engine {
         self.free.extend(answer.buffers);
     }
 
-    /// Ends the requests of a client that is gone: those that are not begun are not begun, the others are completed
-    /// without an answer. The client's number can be used again.
+    /// Ends the requests of a client that is gone: those that are not begun are not begun, the
+    /// others are completed without an answer. The client's number can be used again.
     pub fn abandon(&mut self, client: usize) {
         for index in 0..self.jobs.len() {
             let Some(Some(job)) = self.jobs.get_mut(index) else {

@@ -4,7 +4,8 @@
 use crate::{Command, Request};
 use block::{Buffer, Error, Lent, Operation};
 
-/// The most blocks that one command zeroes or discards: what a drive's 16 bits hold, rounded to a power of two.
+/// The most blocks that one command zeroes or discards: what a drive's 16 bits hold, rounded to a
+/// power of two.
 const RANGE_BLOCKS: u64 = 1 << 15;
 
 /// Names a request that an engine has.
@@ -228,7 +229,8 @@ pub struct Answer {
     pub request: Request,
     /// The device's error, if it failed.
     pub error: Option<Error>,
-    /// Buffers that go back by [`Engine::give_back`](crate::Engine::give_back) when their data has been sent.
+    /// Buffers that go back by [`Engine::give_back`](crate::Engine::give_back) when their data has
+    /// been sent.
     pub buffers: Vec<Buffer>,
     /// Bytes of the first buffer before the data.
     head_bytes: usize,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The requests of several clients on one block device's queue, without a protocol and without I/O of its own.
+//! The requests of several clients on one block device's queue, without a protocol and without I/O
+//! of its own.
 //!
 //! | module | contents |
 //! | --- | --- |
@@ -7,8 +8,9 @@
 //! | [`engine`](Engine) | the requests of all clients: shares of memory, commands of the device, answers |
 //! | `job` | one request under way, and its [`Answer`] |
 //!
-//! A server of a protocol turns what arrives into [`Request`]s, moves the data of writes into [`Engine::space`] and that of reads out
-//! of [`Answer::data`], and calls [`Engine::turn`]. `straightway-nbd` and `straightway-virtio` are two such protocols.
+//! A server of a protocol turns what arrives into [`Request`]s, moves the data of writes into
+//! [`Engine::space`] and that of reads out of [`Answer::data`], and calls [`Engine::turn`].
+//! `straightway-nbd` and `straightway-virtio` are two such protocols.
 #![forbid(unsafe_code)]
 
 pub use block;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Submission queue entries (NVMe base specification, "Common Command Format"; NVMe over Fabrics, "Fabrics command set").
+//! Submission queue entries (NVMe base specification, "Common Command Format"; NVMe over Fabrics,
+//! "Fabrics command set").
 
 use crate::FabricError;
 use crate::pdu::put;

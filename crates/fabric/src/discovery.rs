@@ -36,8 +36,8 @@ fn text(bytes: &[u8], at: usize, len: usize) -> &str {
     text.unwrap_or_default().trim_end()
 }
 
-/// Connects to a discovery service and calls `each` with each entry of its log. `page` has at least 4096 bytes. Of `options` the host's name and identity,
-/// the digests and the deadline are used.
+/// Connects to a discovery service and calls `each` with each entry of its log. `page` has at least
+/// 4096 bytes. Of `options` the host's name and identity, the digests and the deadline are used.
 ///
 /// # Errors
 /// What failed.

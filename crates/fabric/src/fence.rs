@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! When the commands of a lost association have ended at the target: not before may a changed block be written again.
+//! When the commands of a lost association have ended at the target: not before may a changed block
+//! be written again.
 //!
-//! NVMe base specification 2.1, 9.6 "Communication Loss Handling". A controller whose host has fallen silent gives up the association when its Keep
-//! Alive Timer expires, and has then ended every command within the Command Quiesce Time (CQT). By "Keep Alive" (3.9) the timer is
-//! restarted by a Keep Alive command; with Traffic Based Keep Alive (CTRATT.TBKAS) it is looked at once per KATO and restarted if any command was
-//! processed since, so it expires at most 2 KATO after the last one. One KATO more covers the host's last commands: a
-//! host that has heard nothing for KATO sends no more.
+//! NVMe base specification 2.1, 9.6 "Communication Loss Handling". A controller whose host has
+//! fallen silent gives up the association when its Keep Alive Timer expires, and has then ended
+//! every command within the Command Quiesce Time (CQT). By "Keep Alive" (3.9) the timer is
+//! restarted by a Keep Alive command; with Traffic Based Keep Alive (CTRATT.TBKAS) it is looked at
+//! once per KATO and restarted if any command was processed since, so it expires at most 2 KATO
+//! after the last one. One KATO more covers the host's last commands: a host that has heard nothing
+//! for KATO sends no more.
 //!
-//! Nothing else ends them: a connection that the host closes may have delivered commands that the target has not executed yet, and a network may hold
-//! packets, the connection's reset among them, and deliver them later.
+//! Nothing else ends them: a connection that the host closes may have delivered commands that the
+//! target has not executed yet, and a network may hold packets, the connection's reset among them,
+//! and deliver them later.
 
 use block::Clock;
 
@@ -24,12 +28,14 @@ pub struct Timing {
 }
 
 impl Timing {
-    /// Keep-alive timeouts until the controller has given up an association: `m` of the module's text.
+    /// Keep-alive timeouts until the controller has given up an association: `m` of the module's
+    /// text.
     pub const fn timeouts(&self) -> u32 {
         if self.traffic_based { 3 } else { 2 }
     }
 
-    /// How long after the last byte from the target its commands may be executed, in milliseconds. `None`: for ever, without a keep-alive.
+    /// How long after the last byte from the target its commands may be executed, in milliseconds.
+    /// `None`: for ever, without a keep-alive.
     pub const fn wait_ms(&self) -> Option<u64> {
         if self.keep_alive_ms == 0 {
             return None;
@@ -37,8 +43,9 @@ impl Timing {
         Some(self.timeouts() as u64 * self.keep_alive_ms as u64 + self.quiesce_ms as u64)
     }
 
-    /// When the commands have ended, in ticks. `heard`: not earlier than the last byte from the target; `aborted`: when the host
-    /// stopped sending; `is_closed`: the target was seen closing every connection that had commands in doubt.
+    /// When the commands have ended, in ticks. `heard`: not earlier than the last byte from the
+    /// target; `aborted`: when the host stopped sending; `is_closed`: the target was seen closing
+    /// every connection that had commands in doubt.
     pub(crate) fn end<K: Clock>(
         &self,
         clock: &K,

@@ -12,8 +12,9 @@ const SENT_PER_TIMEOUT: u64 = 4;
 
 /// Keeps an association alive on its administration connection.
 ///
-/// A Keep Alive is sent every quarter of the Keep Alive Timeout and must be answered in the other three: then a host knows after one
-/// timeout without a byte from the target that the association is lost.
+/// A Keep Alive is sent every quarter of the Keep Alive Timeout and must be answered in the other
+/// three: then a host knows after one timeout without a byte from the target that the association
+/// is lost.
 #[derive(Debug)]
 pub struct KeepAlive<S> {
     queue: Queue<S, ADMIN_DEPTH>,
@@ -98,8 +99,9 @@ impl<S: ByteStream> KeepAlive<S> {
     }
 }
 
-/// Who tends the administration connection: the device itself, whenever it is polled ([`KeepAlive`]), or a thread of the platform, which does so
-/// while the device is idle. Dropping it ends the connection.
+/// Who tends the administration connection: the device itself, whenever it is polled
+/// ([`KeepAlive`]), or a thread of the platform, which does so while the device is idle. Dropping
+/// it ends the connection.
 pub trait Keeper {
     /// Called now and then while the device is polled; `now` is in ticks.
     fn tend(&mut self, now: u64);

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! An NVMe/TCP initiator: a namespace of a remote target as a [`block::Device`].
 //!
-//! * [`ByteStream`] and [`Connect`]: what it needs from the platform. With sockets: `straightway-linux`.
-//! * [`Queue`]: one connection: the PDUs of the NVMe/TCP transport specification, with header and data digests, in-capsule
-//!   data, and R2T.
-//! * [`Remote`]: an association: connects, identifies, reconnects within a deadline, and is the device.
+//! * [`ByteStream`] and [`Connect`]: what it needs from the platform. With sockets:
+//!   `straightway-linux`.
+//! * [`Queue`]: one connection: the PDUs of the NVMe/TCP transport specification, with header and
+//!   data digests, in-capsule data, and R2T.
+//! * [`Remote`]: an association: connects, identifies, reconnects within a deadline, and is the
+//!   device.
 //! * [`KeepAlive`] and [`Keeper`]: its administration connection, for a thread or for polls.
 //! * [`Timing`]: how long the commands of a lost association may still be executed.
 //! * [`discovery`]: the log of a discovery subsystem.

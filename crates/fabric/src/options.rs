@@ -37,22 +37,27 @@ pub struct Options {
     pub header_digest: bool,
     /// Protect data by digests.
     pub data_digest: bool,
-    /// Keep Alive Timeout (KATO): the target ends the association after this time without a command. A Keep Alive is sent every quarter of it. 0 for
-    /// none: then only a target that closes the connections is known to have ended a lost association.
+    /// Keep Alive Timeout (KATO): the target ends the association after this time without a
+    /// command. A Keep Alive is sent every quarter of it. 0 for none: then only a target that
+    /// closes the connections is known to have ended a lost association.
     pub keep_alive_ms: u32,
-    /// How long a controller may need to end its commands after it has given up the association, where Identify Controller does not say it (CQT).
+    /// How long a controller may need to end its commands after it has given up the association,
+    /// where Identify Controller does not say it (CQT).
     pub quiesce_ms: u32,
-    /// A connection that is closed was closed by the target. Not so behind a proxy, which closes when its own network fails.
+    /// A connection that is closed was closed by the target. Not so behind a proxy, which closes
+    /// when its own network fails.
     pub trusts_close: bool,
     /// A command that takes longer ends the connection.
     pub command_timeout_us: u64,
-    /// For how long a lost connection is made again before the device is gone, a changing command waits for the end of a lost association, and one that failed
-    /// by its path is submitted again; 0 for not at all.
+    /// For how long a lost connection is made again before the device is gone, a changing command
+    /// waits for the end of a lost association, and one that failed by its path is submitted again;
+    /// 0 for not at all.
     pub reconnect_us: u64,
 }
 
 impl Options {
-    /// The longest that changing commands wait after a loss, by what is known before a controller has said more: 3 KATO and the time to quiesce.
+    /// The longest that changing commands wait after a loss, by what is known before a controller
+    /// has said more: 3 KATO and the time to quiesce.
     pub fn longest_wait_ms(&self) -> u64 {
         3 * u64::from(self.keep_alive_ms) + u64::from(self.quiesce_ms)
     }

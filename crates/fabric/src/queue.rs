@@ -109,8 +109,9 @@ struct Segment {
 
 /// A connection over `S` with up to `DEPTH` commands outstanding.
 ///
-/// Every violation of the protocol ends the connection with an error; nothing that the target sends can
-/// cause a panic, a write outside of a command's buffer, or a wait without end: the owner of the queue ends it when a command is overdue ([`oldest`](Queue::oldest)).
+/// Every violation of the protocol ends the connection with an error; nothing that the target sends
+/// can cause a panic, a write outside of a command's buffer, or a wait without end: the owner of
+/// the queue ends it when a command is overdue ([`oldest`](Queue::oldest)).
 #[derive(Debug)]
 pub struct Queue<S, const DEPTH: usize> {
     stream: S,
@@ -138,7 +139,8 @@ pub struct Queue<S, const DEPTH: usize> {
 }
 
 impl<S: ByteStream, const DEPTH: usize> Queue<S, DEPTH> {
-    /// Begins a connection: the connection request, with the digests that are wanted, is sent by [`kick`](Queue::kick).
+    /// Begins a connection: the connection request, with the digests that are wanted, is sent by
+    /// [`kick`](Queue::kick).
     pub fn new(stream: S, header_digest: bool, data_digest: bool) -> Self {
         let mut queue = Self {
             stream,
@@ -210,7 +212,8 @@ impl<S: ByteStream, const DEPTH: usize> Queue<S, DEPTH> {
         self.slots.iter().flatten().map(|slot| slot.since).min()
     }
 
-    /// Whether a command that the target must answer has been outstanding for more than `most` ticks, or `retries` more if its path failed before.
+    /// Whether a command that the target must answer has been outstanding for more than `most`
+    /// ticks, or `retries` more if its path failed before.
     pub(crate) fn is_overdue(&self, now: u64, most: u64, retries: u64) -> bool {
         let mut slots = self.slots.iter().flatten();
         slots.any(|slot| {
@@ -270,8 +273,9 @@ impl<S: ByteStream, const DEPTH: usize> Queue<S, DEPTH> {
         self.finish(index, status, 0)
     }
 
-    /// Keeps a command that has failed by its path, if that may help: Status Code Type 3 (Path Related Status) without Do Not Retry. Such a
-    /// command has ended, so that it may be sent again at once.
+    /// Keeps a command that has failed by its path, if that may help: Status Code Type 3 (Path
+    /// Related Status) without Do Not Retry. Such a command has ended, so that it may be sent again
+    /// at once.
     #[cold]
     fn keep(&mut self, cid: usize, status: u16) -> bool {
         if !self.keeps_path_failures || status & 0x4700 != 0x300 {
@@ -298,8 +302,8 @@ impl<S: ByteStream, const DEPTH: usize> Queue<S, DEPTH> {
         self.out_from != self.out_to || self.segment.is_some() || self.work_count != 0
     }
 
-    /// Accepts a command, or gives the buffer back if the queue is full. `len` bytes of the buffer are sent or
-    /// received. `since` is the time, for `oldest`.
+    /// Accepts a command, or gives the buffer back if the queue is full. `len` bytes of the buffer
+    /// are sent or received. `since` is the time, for `oldest`.
     ///
     /// # Errors
     /// The buffer, given back: the queue is full.
@@ -354,7 +358,8 @@ impl<S: ByteStream, const DEPTH: usize> Queue<S, DEPTH> {
         }
     }
 
-    /// Ends every command: for each, its tag, buffer and what is needed to submit it again, and whether it had been sent.
+    /// Ends every command: for each, its tag, buffer and what is needed to submit it again, and
+    /// whether it had been sent.
     pub(crate) fn drain(&mut self, mut each: impl FnMut(u32, Command, Payload, bool)) {
         for place in &mut self.slots {
             if let Some(slot) = place.take() {

@@ -26,7 +26,8 @@ enum Parked {
     Done(Completion),
 }
 
-/// A command that a lost connection had not answered, or that waits for the end of a lost association.
+/// A command that a lost connection had not answered, or that waits for the end of a lost
+/// association.
 #[derive(Debug)]
 struct Waiting {
     tag: u32,
@@ -38,14 +39,18 @@ struct Waiting {
     is_in_doubt: bool,
 }
 
-/// A namespace of a remote controller, with up to `DEPTH` requests on each of up to `QUEUES` connections.
+/// A namespace of a remote controller, with up to `DEPTH` requests on each of up to `QUEUES`
+/// connections.
 ///
-/// When a connection fails, or a command misses its deadline, the whole association is made again, in `submit` or `poll`, for at most
-/// [`Options::reconnect_us`] and the deadline of one command. Then reads and flushes that were outstanding are submitted again. Commands that change blocks wait, those of the
-/// lost association and new ones, until none of the lost association can be executed any more ([`Timing`]); at most for
-/// [`Options::reconnect_us`]. Past that they end: with [`Error::OutcomeUnknown`](block::Error::OutcomeUnknown) if they had been sent, otherwise with
-/// [`Error::TimedOut`](block::Error::TimedOut). If no connection can be made, every request ends with [`Error::Gone`](block::Error::Gone) or
-/// `OutcomeUnknown`, and with [`Error::Replaced`](block::Error::Replaced) if the namespace is another one than before.
+/// When a connection fails, or a command misses its deadline, the whole association is made again,
+/// in `submit` or `poll`, for at most [`Options::reconnect_us`] and the deadline of one command.
+/// Then reads and flushes that were outstanding are submitted again. Commands that change blocks
+/// wait, those of the lost association and new ones, until none of the lost association can be
+/// executed any more ([`Timing`]); at most for [`Options::reconnect_us`]. Past that they end: with
+/// [`Error::OutcomeUnknown`](block::Error::OutcomeUnknown) if they had been sent, otherwise with
+/// [`Error::TimedOut`](block::Error::TimedOut). If no connection can be made, every request ends
+/// with [`Error::Gone`](block::Error::Gone) or `OutcomeUnknown`, and with
+/// [`Error::Replaced`](block::Error::Replaced) if the namespace is another one than before.
 ///
 /// Dropping it sleeps until no command of a lost association can be executed any more.
 #[derive(Debug)]
@@ -69,7 +74,8 @@ pub struct Remote<C: Connect, K: Clock, const DEPTH: usize, const QUEUES: usize>
     ana: Ana,
     turn: usize,
     empty_polls: u32,
-    /// When the target was heard last on a connection for requests, in ticks; not earlier than it was.
+    /// When the target was heard last on a connection for requests, in ticks; not earlier than it
+    /// was.
     heard: u64,
     /// When commands whose path failed are sent again, in ticks; 0 if there are none.
     retry_at: u64,
@@ -154,7 +160,8 @@ impl<C: Connect, K: Clock, const DEPTH: usize, const QUEUES: usize> Remote<C, K,
         &self.uuid
     }
 
-    /// The specification version of the controller, in the format of register VS; 0 before NVMe 1.2.
+    /// The specification version of the controller, in the format of register VS; 0 before NVMe
+    /// 1.2.
     pub const fn version(&self) -> u32 {
         self.version
     }

@@ -17,8 +17,9 @@ pub enum StreamError {
 
 /// A connected byte stream.
 ///
-/// Dropping it, and the end of the process, must discard what has not been sent (`SO_LINGER` with a time of 0, RFC 9293 "ABORT"): bytes that are
-/// sent later are commands of an association that was given up.
+/// Dropping it, and the end of the process, must discard what has not been sent (`SO_LINGER` with a
+/// time of 0, RFC 9293 "ABORT"): bytes that are sent later are commands of an association that was
+/// given up.
 pub trait ByteStream {
     /// Reads what has arrived, at most `bytes.len()`; 0 if nothing has.
     ///
@@ -74,17 +75,20 @@ pub enum RemoteEvent {
     },
     /// It was made again.
     Connected {
-        /// Changing commands wait for so long, until the commands of the lost one have ended at the target.
+        /// Changing commands wait for so long, until the commands of the lost one have ended at the
+        /// target.
         writes_wait_us: u64,
     },
     /// It could not be made again: the device is gone.
     GivenUp {
         /// Why.
         error: FabricError,
-        /// For so long commands that were not answered may still be executed; 0 if there are none, `u64::MAX` if that is not known.
+        /// For so long commands that were not answered may still be executed; 0 if there are none,
+        /// `u64::MAX` if that is not known.
         in_doubt_us: u64,
     },
-    /// The device is closed, which waits until commands that were not answered cannot be executed any more.
+    /// The device is closed, which waits until commands that were not answered cannot be executed
+    /// any more.
     Closing {
         /// For so long.
         wait_us: u64,

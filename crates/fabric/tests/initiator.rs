@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The initiator against a target in memory that splits, corrupts, reorders, resets and hangs; the clock is simulated.
+//! The initiator against a target in memory that splits, corrupts, reorders, resets and hangs; the
+//! clock is simulated.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod support;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What follows the loss of an association, against a target in memory whose network holds what was sent and delivers it late, and whose controllers
-//! end as late as the specification allows.
+//! What follows the loss of an association, against a target in memory whose network holds what was
+//! sent and delivers it late, and whose controllers end as late as the specification allows.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod support;
@@ -88,7 +88,8 @@ fn a_write_that_the_network_held_never_overwrites_a_newer_one() {
         assert_eq!((late, disk), (1, b'B'), "held for {tenths} tenths");
         assert!((WAIT..WAIT + SECOND).contains(&took), "{took} us");
     }
-    // Only the connections for requests: Keep Alives go on until the command is overdue after 10 s, and extend the controller's life.
+    // Only the connections for requests: Keep Alives go on until the command is overdue after 10 s,
+    // and extend the controller's life.
     for (traffic_based, held_s, wait_s) in [(true, 19, 26), (false, 14, 21)] {
         let (took, late, disk) = late_write(traffic_based, 2, held_s * SECOND);
         assert_eq!((late, disk), (1, b'B'), "held for {held_s} s");
@@ -338,7 +339,8 @@ fn the_timeout_in_effect_is_the_controllers() {
 #[test]
 fn a_command_whose_path_failed_is_sent_again_within_the_time_to_reconnect() {
     let read = |device: &mut Device| blocking::read(device, 0, buffer(1, 0)).result;
-    // Internal path error; persistent loss, inaccessible, transition; a pathing error of the controller.
+    // Internal path error; persistent loss, inaccessible, transition; a pathing error of the
+    // controller.
     for status in [0x300, 0x301, 0x302, 0x303, 0x360] {
         let memory = target();
         let mut device = connect(&memory, options()).unwrap();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reads 4 KiB of a block device, one after another, through the crates: `access_read DEVICE COUNT`. For
-//! `make figures ONLY=access`, beside `access_read.c`, which reads the same blocks.
+//! Reads 4 KiB of a block device, one after another, through the crates: `access_read DEVICE
+//! COUNT`. For `make figures ONLY=access`, beside `access_read.c`, which reads the same blocks.
 #![allow(clippy::unwrap_used)]
 
 use block::{Device, blocking};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reads 4 KiB of a disk that `straightway serve --vhost-user` gives, one after another: `access_vhost_user SOCKET COUNT`. A front end
-//! without a virtual machine, so that a count has the server and the rings, and no guest's kernel. For `make figures ONLY=access`.
+//! Reads 4 KiB of a disk that `straightway serve --vhost-user` gives, one after another:
+//! `access_vhost_user SOCKET COUNT`. A front end without a virtual machine, so that a count has the
+//! server and the rings, and no guest's kernel. For `make figures ONLY=access`.
 #![allow(clippy::unwrap_used, unsafe_code)]
 
 #[allow(dead_code)]

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A coprocessor's drive and files from the command line, for the lab's tests and figures.
 //!
-//! `coprocessor WINDOW put NAME FILE | get NAME FILE | ls | rm NAME | grow NAME | rate read|write [look] |
-//! record NAME BYTES RATE | play NAME FILE RATE`
+//! `coprocessor WINDOW put NAME FILE | get NAME FILE | ls | rm NAME | grow NAME | rate read|write
+//! [look] | record NAME BYTES RATE | play NAME FILE RATE`
 //!
 //! `record` records BYTES of `grow`'s pattern, in blocks of 64 KiB at RATE bytes per second (0: as
 //! fast as slots become free), and prints `durable N` whenever more is durable. Blocks without a
 //! free slot are gaps in NAME.gaps. `play` plays to FILE. Both print their report.
 //!
-//! `grow` appends and syncs until it is ended and prints `durable N` each time. `rate` moves the whole
-//! drive twice, eight commands of 128 KiB in flight, and prints bytes and microseconds of the second
-//! time; with `look` it never sleeps.
+//! `grow` appends and syncs until it is ended and prints `durable N` each time. `rate` moves the
+//! whole drive twice, eight commands of 128 KiB in flight, and prints bytes and microseconds of the
+//! second time; with `look` it never sleeps.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::error::Error;

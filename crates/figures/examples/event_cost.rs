@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Events in user space between the markers of lab/count, 132 of each kind: the ring, the ring while it is paused, the ring when it is full,
-//! a mapped device, and a line written to tracefs's `trace_marker`.
+//! Events in user space between the markers of lab/count, 132 of each kind: the ring, the ring
+//! while it is paused, the ring when it is full, a mapped device, and a line written to tracefs's
+//! `trace_marker`.
 //!
 //!     event_cost WINDOW TRACE_MARKER
 //!

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Arrays and remote drives in counts: for `make figures ONLY=fabric`.
 //!
-//! `fabric_count stripes` prints a line `DRIVES TICKS LEAST MOST`: how long simulated drives take, each of which serves one command at a time
-//! in a fixed number of ticks, for a volume's worth of large reads, and the least and the most commands of a drive.
-//! `fabric_count tcp ADDRESS:PORT NQN DEPTH CALLS` and `fabric_count uring DEVICE DEPTH CALLS` read 4 KiB, DEPTH at a time, each batch
+//! `fabric_count stripes` prints a line `DRIVES TICKS LEAST MOST`: how long simulated drives take,
+//! each of which serves one command at a time in a fixed number of ticks, for a volume's worth of
+//! large reads, and the least and the most commands of a drive. `fabric_count tcp ADDRESS:PORT NQN
+//! DEPTH CALLS` and `fabric_count uring DEVICE DEPTH CALLS` read 4 KiB, DEPTH at a time, each batch
 //! between the markers of lab/count. `fabric_count empty` counts nothing.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, unsafe_code)]
 

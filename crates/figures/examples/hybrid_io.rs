@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Accesses of one size by one path, one at a time: what `make figures ONLY=hybrid` runs in the lab.
+//! Accesses of one size by one path, one at a time: what `make figures ONLY=hybrid` runs in the
+//! lab.
 //!
 //! `hybrid_io FILE DISK PATH read|write sequential|random BYTES TOTAL` moves TOTAL bytes of FILE, a
 //! block device or a file on one, by PATH: `buffered` and `direct` are pread and pwrite, `ring` is
-//! io_uring, `hybrid` is hybrid direct I/O over it. Nothing is cached at the beginning, and what was written is
-//! durable at the end, which is included. Prints `MICROSECONDS COMMANDS LINES`: the commands that DISK
-//! (`nvme0n1`) completed, and those for lines. The same part is between the markers of `lab/count`.
+//! io_uring, `hybrid` is hybrid direct I/O over it. Nothing is cached at the beginning, and what
+//! was written is durable at the end, which is included. Prints `MICROSECONDS COMMANDS LINES`: the
+//! commands that DISK (`nvme0n1`) completed, and those for lines. The same part is between the
+//! markers of `lab/count`.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used)]
 
 use std::array;
@@ -29,10 +31,15 @@ const WARM_UP_BYTES: u64 = 32 << 20;
 
 macro_rules! marker {
     ($kind:literal) => {
-        // SAFETY: a no-operation that the counting plugin recognises (lab/count/marker.h), with label 1.
+        // SAFETY: a no-operation that the counting plugin recognises (lab/count/marker.h), with
+        // label 1.
         #[cfg(target_arch = "x86_64")]
         unsafe {
-            std::arch::asm!(concat!("nop dword ptr [rax + 1398210560 + 256 + ", $kind, "]"))
+            std::arch::asm!(concat!(
+                "nop dword ptr [rax + 1398210560 + 256 + ",
+                $kind,
+                "]"
+            ))
         }
     };
 }

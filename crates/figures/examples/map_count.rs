@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a random access to 4 KiB costs whose data is in no memory yet: for `make figures ONLY=map`.
 //!
-//! `map_count WAY CALLS` does so many, each between the markers of lab/count; `map_count time CALLS ROUNDS`
-//! prints a line `WAY NANOSECONDS`, of processor time, for each way and round. WAY: `empty`; `read`, a request to a RAM disk;
-//! `thread`, a load from its map; `spinning`, the same, whose server looks for faults for 50 us before it sleeps; `local`, a load from a map that its own thread serves; `signal`, a load of a page that does not exist,
-//! whose signal's handler steps over it: what the kernel takes for a signal, at least.
+//! `map_count WAY CALLS` does so many, each between the markers of lab/count; `map_count time CALLS
+//! ROUNDS` prints a line `WAY NANOSECONDS`, of processor time, for each way and round. WAY:
+//! `empty`; `read`, a request to a RAM disk; `thread`, a load from its map; `spinning`, the same,
+//! whose server looks for faults for 50 us before it sleeps; `local`, a load from a map that its
+//! own thread serves; `signal`, a load of a page that does not exist, whose signal's handler steps
+//! over it: what the kernel takes for a signal, at least.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, unsafe_code)]
 
 use block::{Buffer, RamDisk, blocking};

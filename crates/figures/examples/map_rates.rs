@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What loads from a map achieve, by the side of the kernel's own paths to the same file: for `make figures
-//! ONLY=map`. The map's device is io_uring, with O_DIRECT.
+//! What loads from a map achieve, by the side of the kernel's own paths to the same file: for `make
+//! figures ONLY=map`. The map's device is io_uring, with O_DIRECT.
 //!
-//! `map_rates sequential FILE` loads from each 4 KiB of 128 MiB in order; `random FILE` from 4 KiB at random
-//! by four threads, for which two others serve, `random-one` one other, and `random-local` they themselves with a
-//! pread each; `random-pread FILE` reads them; `latency FILE` at random while another thread stores,
-//! and `latency-mmap FILE` the same through the page cache. FILE has at least 128 MiB, and gets other data.
-//! Each prints lines `NAME VALUE`.
+//! `map_rates sequential FILE` loads from each 4 KiB of 128 MiB in order; `random FILE` from 4 KiB
+//! at random by four threads, for which two others serve, `random-one` one other, and
+//! `random-local` they themselves with a pread each; `random-pread FILE` reads them; `latency FILE`
+//! at random while another thread stores, and `latency-mmap FILE` the same through the page cache.
+//! FILE has at least 128 MiB, and gets other data. Each prints lines `NAME VALUE`.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, unsafe_code)]
 
 use block::{Buffer, Device, blocking};
@@ -57,7 +57,8 @@ const WHOLE: Range = Range {
     size_bytes: LEN as u64,
 };
 
-/// Runs `body` with a map of the file that so many threads serve, and prints how much memory it took at most.
+/// Runs `body` with a map of the file that so many threads serve, and prints how much memory it
+/// took at most.
 fn with_map(
     name: &str,
     options: Options,
@@ -102,7 +103,8 @@ fn sequential(name: &str) {
     });
 }
 
-/// Prints how many loads there were in a second, and how often threads of this process slept for one.
+/// Prints how many loads there were in a second, and how often threads of this process slept for
+/// one.
 fn print_rate(began: Instant) {
     let (loads, seconds) = ((THREADS * CALLS) as f64, began.elapsed().as_secs_f64());
     // SAFETY: all zeroes is a valid structure, and the call writes one.

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A tar archive, read from a file or a stream: its members in their order (POSIX pax, ustar, GNU's long names).
+//! A tar archive, read from a file or a stream: its members in their order (POSIX pax, ustar, GNU's
+//! long names).
 //!
-//! The crate `tar` decodes the headers. Its own reader is not used, because its entries share their position and cannot be read from
-//! the thread that fills the buffers.
+//! The crate `tar` decodes the headers. Its own reader is not used, because its entries share their
+//! position and cannot be read from the thread that fills the buffers.
 
 use super::shown;
 use super::source::Source;
@@ -29,7 +30,8 @@ pub struct Archive<'s> {
     between: u64,
     /// Bytes that were read.
     position: u64,
-    /// What was read in place of a header ended it: a block of zeroes, or else the end of the source.
+    /// What was read in place of a header ended it: a block of zeroes, or else the end of the
+    /// source.
     end_is_marked: bool,
 }
 
@@ -53,7 +55,8 @@ pub struct Member {
 pub enum Kind {
     /// A file.
     File,
-    /// A file, as POSIX has it for a type that is not known (pax, "ustar Interchange Format", typeflag).
+    /// A file, as POSIX has it for a type that is not known (pax, "ustar Interchange Format",
+    /// typeflag).
     Unknown,
     /// A folder, also with the names in it (GNU's incremental archives).
     Folder,
@@ -108,7 +111,8 @@ impl<'s> Archive<'s> {
         self.source.name.display().to_string()
     }
 
-    /// The next member, or `None` at the end. Its data is skipped unless [`data`](Self::data) is read to its end.
+    /// The next member, or `None` at the end. Its data is skipped unless [`data`](Self::data) is
+    /// read to its end.
     ///
     /// # Errors
     /// The archive cannot be read, or is none.
@@ -170,8 +174,8 @@ impl<'s> Archive<'s> {
         }
     }
 
-    /// Behind the last member: whether all of the archive was read, and two blocks of zeroes end it. GNU's tar ends with 0 whatever
-    /// comes there; here what was not read is an error.
+    /// Behind the last member: whether all of the archive was read, and two blocks of zeroes end
+    /// it. GNU's tar ends with 0 whatever comes there; here what was not read is an error.
     ///
     /// # Errors
     /// Nothing marks the end, so members may be missing; or something comes behind it.

@@ -23,7 +23,8 @@ pub struct Consent {
 }
 
 impl Consent {
-    /// Opens the drive with memory for writes of this length; a dry run changes neither it nor its driver.
+    /// Opens the drive with memory for writes of this length; a dry run changes neither it nor its
+    /// driver.
     ///
     /// # Errors
     /// Permission is missing, the drive is in use or cannot be opened.
@@ -36,8 +37,8 @@ impl Consent {
         Store::granted(context, grant, &options)
     }
 
-    /// The use of a drive whose data will be lost. A file needs no `--destroy-data`: its contents are checked, without changing
-    /// them.
+    /// The use of a drive whose data will be lost. A file needs no `--destroy-data`: its contents
+    /// are checked, without changing them.
     fn purpose(&self, drive: &Drive) -> Purpose<'_> {
         let given = self.destroy_data.as_deref();
         match (drive, given) {
@@ -62,7 +63,8 @@ impl Consent {
         }
     }
 
-    /// Whether the data of a file or a model may be lost; a drive is protected by its serial number.
+    /// Whether the data of a file or a model may be lost; a drive is protected by its serial
+    /// number.
     pub const fn is_given(&self) -> bool {
         self.force || self.destroy_data.is_some()
     }

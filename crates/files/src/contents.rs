@@ -14,8 +14,8 @@ const READ_BYTES: usize = 1 << 20;
 /// How much is compared at once.
 const COMPARED_BYTES: usize = 4096;
 
-/// Whether any byte of the file is not zero. Only what the file system holds is read, so that a long file
-/// without data takes no time.
+/// Whether any byte of the file is not zero. Only what the file system holds is read, so that a
+/// long file without data takes no time.
 ///
 /// # Errors
 /// It cannot be read, or the user ended the command.

@@ -104,7 +104,8 @@ fn drain_open(
         progress: &mut |bytes| bar.set_position(begun + bytes),
         stop: &|| cancel.is_set(),
     };
-    // The device works while this thread writes: another thread would only add wake-ups; so for a single buffer.
+    // The device works while this thread writes: another thread would only add wake-ups; so for a
+    // single buffer.
     let is_single = job.span.length_bytes <= job.span.operation_bytes;
     let is_beside = !is_single && (compares || geometry.queue_depth < 2);
     let mut take = |full: &Finished| deliver(part, sink, full, &mut drained);

@@ -37,7 +37,8 @@ const MOST_BYTES: u64 = (1 << 63) - 512;
 pub struct FormatSettings {
     /// The name of the device, or of a plain file.
     pub device: String,
-    /// Allocation unit, 64 bytes to 1 GiB; about 1/32768 of the volume, 4 KiB to 1 MiB, if not given.
+    /// Allocation unit, 64 bytes to 1 GiB; about 1/32768 of the volume, 4 KiB to 1 MiB, if not
+    /// given.
     pub unit: Option<Size>,
     /// Metadata node, 256 bytes to 16 KiB; the device's block, at least 512, if not given.
     pub node: Option<Size>,
@@ -410,7 +411,8 @@ impl FormatReport {
             slots_before_refusal: match slots {
                 // One bucket: every slot can hold every name.
                 8 => slots,
-                // Names are spread over buckets of eight, two for each: see FORMAT.md, "Trade-offs".
+                // Names are spread over buckets of eight, two for each: see FORMAT.md,
+                // "Trade-offs".
                 _ => slots / 10 * 9,
             },
             capacity_bytes,

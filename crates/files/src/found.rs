@@ -2,10 +2,10 @@
 //! The existing content of a device: a volume, or something else that should not be overwritten
 //! unasked.
 //!
-//! Magic numbers at their offsets, of the table in `magics`, and what libblkid finds in
-//! the same bytes, where this machine has it: it compares more than a number, and newer versions know new
-//! owners. A format wipes these offsets, as `wipefs` does: other tools would mount, check or repair a file
-//! system whose superblock survives.
+//! Magic numbers at their offsets, of the table in `magics`, and what libblkid finds in the same
+//! bytes, where this machine has it: it compares more than a number, and newer versions know new
+//! owners. A format wipes these offsets, as `wipefs` does: other tools would mount, check or repair
+//! a file system whose superblock survives.
 
 use super::magics::{self, AT_START};
 use super::rules;
@@ -167,8 +167,8 @@ impl Ends {
         found
     }
 
-    /// The device with nothing but its two ends, as a file in memory: so libblkid judges the bytes that were
-    /// read by this path, also where the kernel has no node for the device.
+    /// The device with nothing but its two ends, as a file in memory: so libblkid judges the bytes
+    /// that were read by this path, also where the kernel has no node for the device.
     fn image(&self) -> Option<File> {
         let file = File::from(memfd_create("straightway-ends", MemfdFlags::CLOEXEC).ok()?);
         file.set_len(self.size_bytes).ok()?;

@@ -176,8 +176,8 @@ impl Files<'_> {
         renamed.map_err(|error| failed(doing, error))
     }
 
-    /// Stores all of `source` as a file and adds its data to `sums`, if given; returns its length and
-    /// the number of transfers.
+    /// Stores all of `source` as a file and adds its data to `sums`, if given; returns its length
+    /// and the number of transfers.
     ///
     /// # Errors
     /// The source or the hardware failed, or the user cancelled: the incomplete file is removed.
@@ -198,8 +198,8 @@ impl Files<'_> {
         data.ended(put, || format!("storing `{}`", shown(name)))
     }
 
-    /// Reads a file back and compares it with the checksums of the data that was stored. A file that
-    /// differs or cannot be read is removed.
+    /// Reads a file back and compares it with the checksums of the data that was stored. A file
+    /// that differs or cannot be read is removed.
     ///
     /// # Errors
     /// The hardware failed, the data differs, or the user cancelled.
@@ -254,8 +254,8 @@ impl Files<'_> {
         }
     }
 
-    /// Passes a part of a file, which must be within the file, to `take` in order; returns its length and
-    /// the number of transfers.
+    /// Passes a part of a file, which must be within the file, to `take` in order; returns its
+    /// length and the number of transfers.
     ///
     /// # Errors
     /// The hardware or `take` failed, or the user cancelled.

@@ -13,7 +13,8 @@ use std::time::{Duration, UNIX_EPOCH};
 use units::rounded;
 use volume::{Entry, Error, Node};
 
-/// The application's number of a file that `put` stores, until it is whole: what a kill or a power cut leaves has it.
+/// The application's number of a file that `put` stores, until it is whole: what a kill or a power
+/// cut leaves has it.
 pub const UNFINISHED_TAG: u64 = u64::from_le_bytes(*b"put new~");
 
 /// Refuses the beginning of a file that a `put` left when it was killed.
@@ -71,7 +72,8 @@ pub struct FileEntry {
     pub slot: u32,
     /// The application's number for the file; null on `hwfs:`.
     pub app_tag: Option<u64>,
-    /// No process has it open to write; false for the segments of a recording that is under way which are not complete.
+    /// No process has it open to write; false for the segments of a recording that is under way
+    /// which are not complete.
     #[cfg_attr(feature = "serde", serde(rename = "final", default = "is_usual"))]
     pub is_final: bool,
     /// It is the beginning of a file: a put was killed, or the power failed.
@@ -210,8 +212,8 @@ impl Listing {
     }
 }
 
-/// Leaves out what is being written, except where a word names just this file: it has no size yet, or will soon have another one.
-/// Returns the names of what was left out.
+/// Leaves out what is being written, except where a word names just this file: it has no size yet,
+/// or will soon have another one. Returns the names of what was left out.
 pub fn leave_out_unfinished(files: &mut Vec<FileEntry>, words: &[String]) -> Vec<String> {
     let mut left_out = Vec::new();
     files.retain(|file| {

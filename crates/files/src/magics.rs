@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The magic numbers of other owners of a device, at their offsets: file systems, partition tables, swap
-//! space, encrypted volumes, and parts of RAIDs and volume groups.
+//! The magic numbers of other owners of a device, at their offsets: file systems, partition tables,
+//! swap space, encrypted volumes, and parts of RAIDs and volume groups.
 //!
-//! What libblkid 2.38 knows, except for a few RAIDs of mainboards whose numbers mean nothing without a
-//! checksum (VIA, Silicon Image, JMicron) and systems that are found in many places (System V); and what it
-//! does not know (littlefs, Amiga's table, the second headers of LUKS2, ZFS's uberblocks one by one, arrays of this
-//! command). What no number at its place decides is in [`rules`](super::rules).
+//! What libblkid 2.38 knows, except for a few RAIDs of mainboards whose numbers mean nothing
+//! without a checksum (VIA, Silicon Image, JMicron) and systems that are found in many places
+//! (System V); and what it does not know (littlefs, Amiga's table, the second headers of LUKS2,
+//! ZFS's uberblocks one by one, arrays of this command). What no number at its place decides is in
+//! [`rules`](super::rules).
 
 /// A magic number at an offset.
 #[derive(Clone, Copy, Debug)]
@@ -316,8 +317,8 @@ pub fn in_lists() -> Vec<(u64, Vec<u8>, Magic)> {
             }
         }
     }
-    // ECMA-167 part 2, 8.3: the descriptors follow one another in sectors, of 2 KiB or the block. On a
-    // bridge the first ones are those of ISO 9660.
+    // ECMA-167 part 2, 8.3: the descriptors follow one another in sectors, of 2 KiB or the block.
+    // On a bridge the first ones are those of ISO 9660.
     for sector in [2048, 4096] {
         for index in 1..16 {
             let place = 32_769 + index * sector;
@@ -418,8 +419,8 @@ pub fn at_end(size_bytes: u64) -> Vec<(u64, Magic)> {
         );
         all.push((before_end(sectors * 512), promise));
     }
-    // DRBD's meta-data: 4 KiB before the end, and where drbdmeta puts it, at a multiple of 4 KiB. Version 8,
-    // the same after a crash, version 9.
+    // DRBD's meta-data: 4 KiB before the end, and where drbdmeta puts it, at a multiple of 4 KiB.
+    // Version 8, the same after a crash, version 9.
     for magic in [
         &[0x83, 0x74, 0x02, 0x6b],
         &[0x83, 0x74, 0x02, 0x6c],

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The table of signatures beside libblkid, over what the programs of Debian make: a device is judged alike by the command that finds
-//! the library and by the static one, which has only the table.
+//! The table of signatures beside libblkid, over what the programs of Debian make: a device is
+//! judged alike by the command that finds the library and by the static one, which has only the
+//! table.
 
 use super::found::{Ends, names};
 use super::scratch::Folder;

@@ -49,8 +49,8 @@ pub enum Sums {
 }
 
 impl Mapping<'_> {
-    /// Maps it, and serves the map until `user`, who has a thread of its own, and whoever was given it have dropped it. Returns when
-    /// all that was stored is durable.
+    /// Maps it, and serves the map until `user`, who has a thread of its own, and whoever was given
+    /// it have dropped it. Returns when all that was stored is durable.
     ///
     /// # Errors
     /// It could not be mapped or served; or the user's error.

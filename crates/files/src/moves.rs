@@ -10,7 +10,8 @@ use std::ops::Range;
 use volume::layout::CHUNK_BYTES;
 use volume::{Direction, Error, Event, File, Need, Progress, Transfer};
 
-/// What a buffer of [`Moves::read`] must have beyond the bytes to read: the rest of the first and of the last chunk.
+/// What a buffer of [`Moves::read`] must have beyond the bytes to read: the rest of the first and
+/// of the last chunk.
 pub const WHOLE_CHUNKS_BYTES: usize = 2 * CHUNK_BYTES as usize;
 
 /// The transfers under way.
@@ -37,7 +38,8 @@ impl<'v, 'a> Moves<'v, 'a> {
         events.entry(event.tag).or_default().push(event);
     }
 
-    /// Moves `len` bytes; `provide` supplies what the transfer stops for. The buffer comes back unless the device kept it.
+    /// Moves `len` bytes; `provide` supplies what the transfer stops for. The buffer comes back
+    /// unless the device kept it.
     pub async fn run(
         &self,
         file: File,
@@ -71,8 +73,8 @@ impl<'v, 'a> Moves<'v, 'a> {
         transfer.end()
     }
 
-    /// Appends the first `len` bytes of a buffer to a file that ends inside a block, whose bytes it begins with. It is in one
-    /// piece. The buffer comes back unless the device kept it.
+    /// Appends the first `len` bytes of a buffer to a file that ends inside a block, whose bytes it
+    /// begins with. It is in one piece. The buffer comes back unless the device kept it.
     pub async fn append_merged(
         &self,
         file: File,
@@ -116,8 +118,8 @@ impl<'v, 'a> Moves<'v, 'a> {
         }
     }
 
-    /// Reads up to `len` committed bytes from `offset` on, and compares them with their checksums if the file has any. Returns the
-    /// buffer, and where in it they are.
+    /// Reads up to `len` committed bytes from `offset` on, and compares them with their checksums
+    /// if the file has any. Returns the buffer, and where in it they are.
     pub async fn read(
         &self,
         file: File,

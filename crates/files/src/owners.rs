@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Other owners of a device that has a volume: their signatures where no file of the volume has bytes.
+//! Other owners of a device that has a volume: their signatures where no file of the volume has
+//! bytes.
 //!
 //! A partition table, a volume group or a file system that was made on a device leaves the second
-//! superblock of a volume there in place. Whoever writes to the volume then writes over the new owner's
-//! header. `FORMAT.md`, "The block of another owner", has what the library refuses; this is the rest.
+//! superblock of a volume there in place. Whoever writes to the volume then writes over the new
+//! owner's header. `FORMAT.md`, "The block of another owner", has what the library refuses; this is
+//! the rest.
 //!
-//! At the end a volume's last unit can reach over the place of a signature. There only those count that name this very device.
+//! At the end a volume's last unit can reach over the place of a signature. There only those count
+//! that name this very device.
 
 use super::found::{self, Ends, Signature, TAIL_BYTES};
 use super::rules::{self, LOCATED_BYTES};
@@ -18,8 +21,9 @@ use devices::error::volume::owned_by_another;
 use volume::Shape;
 use volume::layout::TABLES;
 
-/// The signatures of other owners in front of the volume's tables, and behind its last unit; and wherever that ends, those at the
-/// device's end that were written for this device. Elsewhere is what the volume's files have, which may be the image of any device.
+/// The signatures of other owners in front of the volume's tables, and behind its last unit; and
+/// wherever that ends, those at the device's end that were written for this device. Elsewhere is
+/// what the volume's files have, which may be the image of any device.
 ///
 /// # Errors
 /// The device failed.

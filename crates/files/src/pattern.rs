@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Patterns of names: `*` is any letters, `/` too, `?` one, `[a-c]` one of these, `[!a-c]` one of the others.
+//! Patterns of names: `*` is any letters, `/` too, `?` one, `[a-c]` one of these, `[!a-c]` one of
+//! the others.
 
 /// A pattern.
 #[derive(Clone, Debug)]

@@ -12,7 +12,8 @@ pub const MAX_BUFFER_BYTES: u64 = 16 << 20;
 /// Memory for the slots that the look-ups of many files read.
 const CACHE_BYTES: usize = 32 << 20;
 
-/// The options of [`open_options`], and memory: to look a name up reads slots that other names need again.
+/// The options of [`open_options`], and memory: to look a name up reads slots that other names need
+/// again.
 pub fn options_for_many(io: &IoOptions, write: bool) -> OpenOptions {
     let mut options = open_options(io, write);
     if io.route.cache.is_none() {

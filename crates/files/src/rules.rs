@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Signatures that a number at one place does not make: a rule does.
 //!
-//! At a device's beginning those whose number is short, or at one of many places. At its end those that name the device they were written
-//! for, by its size or by their own place in it. So the image of another device, in a file of a volume, is not one of them: an image in a
-//! volume is shorter than the device, and begins behind the device's first byte.
+//! At a device's beginning those whose number is short, or at one of many places. At its end those
+//! that name the device they were written for, by its size or by their own place in it. So the
+//! image of another device, in a file of a volume, is not one of them: an image in a volume is
+//! shorter than the device, and begins behind the device's first byte.
 
 use super::found::{Ends, Signature};
 use super::magics::{self, ARRAY, ATARI, BSD, DRBD, GPT, JFFS2, MD, NILFS2};
 use volume::layout::TABLES;
 
-/// Bytes at a device's end that have every signature of [`located`]: md 0.90's is in the last whole 64 KiB.
+/// Bytes at a device's end that have every signature of [`located`]: md 0.90's is in the last whole
+/// 64 KiB.
 pub const LOCATED_BYTES: u64 = 128 << 10;
 
 const SECTOR_BYTES: u64 = 512;
@@ -23,11 +25,13 @@ pub fn at_start(ends: &Ends) -> Vec<Signature> {
     found
 }
 
-/// The first node of jffs2 at the beginning of what can be an erase block of flash (linux/jffs2.h, `jffs2_unknown_node`): a magic number of
-/// two bytes, a type of two, the node's length, and the CRC of these eight bytes, in the order of either processor.
+/// The first node of jffs2 at the beginning of what can be an erase block of flash (linux/jffs2.h,
+/// `jffs2_unknown_node`): a magic number of two bytes, a type of two, the node's length, and the
+/// CRC of these eight bytes, in the order of either processor.
 fn jffs2(ends: &Ends) -> Option<Signature> {
     const MAGIC: u16 = 0x1985;
-    // Entry of a folder, inode, clean marker, padding, summary, extended attribute and its reference.
+    // Entry of a folder, inode, clean marker, padding, summary, extended attribute and its
+    // reference.
     const TYPES: [u16; 7] = [0xe001, 0xe002, 0x2003, 0x2004, 0x2006, 0xe008, 0xe009];
     let is_node = |header: &[u8]| {
         [u16::from_le_bytes, u16::from_be_bytes]
@@ -45,7 +49,8 @@ fn jffs2(ends: &Ends) -> Option<Signature> {
     Some(Signature::new(at, 4, JFFS2))
 }
 
-/// CRC-32 as flash has it: from zero, and not inverted. Only headers are long enough for a bit at a time.
+/// CRC-32 as flash has it: from zero, and not inverted. Only headers are long enough for a bit at a
+/// time.
 fn plain_crc32(bytes: &[u8]) -> u32 {
     const POLYNOMIAL: u32 = 0xedb8_8320;
     bytes.iter().fold(0, |crc, byte| {
@@ -56,8 +61,9 @@ fn plain_crc32(bytes: &[u8]) -> u32 {
     })
 }
 
-/// A label of BSD: its number twice, 132 bytes apart (sys/disklabel.h, `d_magic` and `d_magic2`), in the order of either processor, in the
-/// first sector or at the second one, of 512 bytes or of 4 KiB: where in it is a matter of the machine.
+/// A label of BSD: its number twice, 132 bytes apart (sys/disklabel.h, `d_magic` and `d_magic2`),
+/// in the order of either processor, in the first sector or at the second one, of 512 bytes or of 4
+/// KiB: where in it is a matter of the machine.
 fn bsd(ends: &Ends) -> Option<Signature> {
     const MAGIC: u32 = 0x8256_4557;
     let is_label = |at: &u64| {
@@ -72,9 +78,10 @@ fn bsd(ends: &Ends) -> Option<Signature> {
     Some(Signature::new(at, 4, BSD))
 }
 
-/// A table of Atari (Linux's block/partitions/atari.c and atari.h), which has no number of its own: the size of this very device, or a
-/// partition that is active, has a name of three letters or digits, and fits. It counts in sectors of 512 bytes, big endian, and only
-/// devices with such blocks have one.
+/// A table of Atari (Linux's block/partitions/atari.c and atari.h), which has no number of its own:
+/// the size of this very device, or a partition that is active, has a name of three letters or
+/// digits, and fits. It counts in sectors of 512 bytes, big endian, and only devices with such
+/// blocks have one.
 fn atari(ends: &Ends) -> Option<Signature> {
     const SIZE_AT: usize = 0x1c2;
     const PARTITIONS_AT: usize = 0x1c6;
@@ -140,8 +147,9 @@ fn is_gpt(ends: &Ends, at: u64) -> Option<bool> {
     )
 }
 
-/// linux/raid/md_p.h: `super_offset` of version 1, in sectors; of 0.90 the `size` of a member in KiB, which is at most the data in front
-/// of the superblock, and less by the rounding to a chunk and where another member is a little smaller.
+/// linux/raid/md_p.h: `super_offset` of version 1, in sectors; of 0.90 the `size` of a member in
+/// KiB, which is at most the data in front of the superblock, and less by the rounding to a chunk
+/// and where another member is a little smaller.
 fn is_md(ends: &Ends, at: u64) -> Option<bool> {
     match u32::from_le_bytes(ends.array(at + 4)?) {
         1 => Some(u64::from_le_bytes(ends.array(at + 144)?) == at / SECTOR_BYTES),
@@ -158,8 +166,9 @@ fn is_nilfs2(ends: &Ends, at: u64) -> Option<bool> {
     Some(u64::from_le_bytes(ends.array(at + 26)?) == ends.size_bytes)
 }
 
-/// drbd_md.h, `meta_data_on_disk`, whose number is its byte 60, big endian: the data's sectors and `md_size_sect`, the data about it, end
-/// where this block does. As drbdmeta makes it the first is 0; then the second is enough for a bit for each 4 KiB of the device.
+/// drbd_md.h, `meta_data_on_disk`, whose number is its byte 60, big endian: the data's sectors and
+/// `md_size_sect`, the data about it, end where this block does. As drbdmeta makes it the first is
+/// 0; then the second is enough for a bit for each 4 KiB of the device.
 fn is_drbd(ends: &Ends, at: u64) -> Option<bool> {
     let block = at.checked_sub(60)?;
     let end = (block + 4096) / SECTOR_BYTES;
@@ -172,7 +181,8 @@ fn is_drbd(ends: &Ends, at: u64) -> Option<bool> {
     })
 }
 
-/// The `crates/stripe` label: its data ends in front of the two copies, where another member is a little smaller or a stripe did not fit before that.
+/// The `crates/stripe` label: its data ends in front of the two copies, where another member is a
+/// little smaller or a stripe did not fit before that.
 fn is_array(ends: &Ends, at: u64) -> Option<bool> {
     let [block_log2] = ends.array(at + 27)?;
     let blocks = u64::from_le_bytes(ends.array(at + 32)?);
@@ -276,7 +286,8 @@ mod tests {
         assert_eq!(names_at(&device), []);
     }
 
-    /// Each is one of this device, and in a device that is longer or shorter by 64 KiB it is the image of another one.
+    /// Each is one of this device, and in a device that is longer or shorter by 64 KiB it is the
+    /// image of another one.
     #[test]
     fn those_at_the_end_name_their_device() {
         type Edit = fn(&mut [u8], u64);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The thread that has mounted a volume: it has many operations of other threads under way at the same time.
+//! The thread that has mounted a volume: it has many operations of other threads under way at the
+//! same time.
 
 use super::AnyVolume;
 use std::pin::Pin;
@@ -16,8 +17,9 @@ const IDLE: Duration = Duration::from_millis(100);
 /// An operation under way, which answers by itself.
 pub type Job<'f> = Pin<Box<dyn Future<Output = ()> + 'f>>;
 
-/// Performs operations until all senders of letters have been dropped, or `must_end` says so; those under way are completed.
-/// `begin` makes an operation of a letter; `take_back` gets the completions of data.
+/// Performs operations until all senders of letters have been dropped, or `must_end` says so; those
+/// under way are completed. `begin` makes an operation of a letter; `take_back` gets the
+/// completions of data.
 pub fn serve<'f, L>(
     volume: &AnyVolume<'_>,
     letters: &Receiver<L>,

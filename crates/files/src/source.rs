@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The source of a put: a file, standard input, or a file in an archive, read directly into the caller's buffers.
+//! The source of a put: a file, standard input, or a file in an archive, read directly into the
+//! caller's buffers.
 
 use crate::{ns_of, shown};
 use devices::drive::Drive;
@@ -176,7 +177,8 @@ impl<'a> Source<'a> {
                 continue;
             }
             match file.read(rest) {
-                // Ctrl-C ends the producer of a pipe too, and closes it: such an end is not the stream's own.
+                // Ctrl-C ends the producer of a pipe too, and closes it: such an end is not the
+                // stream's own.
                 Ok(0) if self.len_bytes.is_none() && stop.load(Ordering::Relaxed) => {
                     return Err(Error::interrupted("interrupted"));
                 }

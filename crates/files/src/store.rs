@@ -54,7 +54,8 @@ pub struct Store {
     is_ours: bool,
 }
 
-/// A volume that stays mounted until [`Mount::unmount_after`]. Dropped, it is left as a power cut leaves it.
+/// A volume that stays mounted until [`Mount::unmount_after`]. Dropped, it is left as a power cut
+/// leaves it.
 pub struct Mount<'a> {
     volume: AnyVolume<'a>,
     memory: Memory,
@@ -118,8 +119,9 @@ impl Store {
         }
     }
 
-    /// Reads the tables of names and free space in long pieces, so that a path with a cache has them in memory: each name's look-up and
-    /// change would else wait for short reads of its own. What cannot be read is left to whom it concerns.
+    /// Reads the tables of names and free space in long pieces, so that a path with a cache has
+    /// them in memory: each name's look-up and change would else wait for short reads of its own.
+    /// What cannot be read is left to whom it concerns.
     ///
     /// # Errors
     /// The volume cannot be mounted.

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Many files at once: the files of folders and their names on a volume, and the names that patterns choose.
+//! Many files at once: the files of folders and their names on a volume, and the names that
+//! patterns choose.
 //!
-//! A volume has no folders. The name of a file in a folder is its path from the folder's own name on, so a `/` in a name stands for
-//! a folder on the way back.
+//! A volume has no folders. The name of a file in a folder is its path from the folder's own name
+//! on, so a `/` in a name stands for a folder on the way back.
 
 use crate::naming::misfit;
 use crate::pattern::Pattern;
@@ -99,8 +100,9 @@ pub fn is_pattern(word: &str) -> bool {
     word.contains(WILDCARDS)
 }
 
-/// Which of the sorted `names` the words choose: names, or patterns with `*`, `?` and `[...]`, where `*` means also `/`. Each is
-/// chosen once. The second list has the words that choose nothing.
+/// Which of the sorted `names` the words choose: names, or patterns with `*`, `?` and `[...]`,
+/// where `*` means also `/`. Each is chosen once. The second list has the words that choose
+/// nothing.
 ///
 /// # Errors
 /// A pattern is malformed.

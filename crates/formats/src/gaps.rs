@@ -14,9 +14,10 @@ pub fn lost_bytes(gaps: &[Gap]) -> u64 {
     lost.fold(0, u64::saturating_add)
 }
 
-/// The gaps that lines describe, of a recording of `size_bytes`. A line at the end that is not whole is left out: nothing behind its
-/// gap is in the recording. So are lines behind the end, and behind the place where the recording was continued: a gap's line is
-/// durable before what follows, which a power cut may have taken.
+/// The gaps that lines describe, of a recording of `size_bytes`. A line at the end that is not
+/// whole is left out: nothing behind its gap is in the recording. So are lines behind the end, and
+/// behind the place where the recording was continued: a gap's line is durable before what follows,
+/// which a power cut may have taken.
 ///
 /// # Errors
 /// A line was not written by a recording.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Recordings as files that other tools open: what is stored beside a recording, and what the export makes of both.
+//! Recordings as files that other tools open: what is stored beside a recording, and what the
+//! export makes of both.
 //!
 //! | module | contents |
 //! | --- | --- |

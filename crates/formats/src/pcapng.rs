@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! pcapng: datagrams with their arrival times, as Wireshark and tcpdump read them.
 //!
-//! A recording's blocks are lost, committed and cut into segments as a whole, so each of them is a whole file by itself: a section
-//! header, an interface, packets, statistics of the interface, and a block of a local type that fills the rest. (pcapng has sections for
-//! this, and readers skip block types that they do not know.) A packet begins with headers of IP and UDP that say who sent it; times are
-//! nanoseconds since 1970. Everything is little-endian.
+//! A recording's blocks are lost, committed and cut into segments as a whole, so each of them is a
+//! whole file by itself: a section header, an interface, packets, statistics of the interface, and
+//! a block of a local type that fills the rest. (pcapng has sections for this, and readers skip
+//! block types that they do not know.) A packet begins with headers of IP and UDP that say who sent
+//! it; times are nanoseconds since 1970. Everything is little-endian.
 //!
-//! What was lost stands in the file twice: with the packet before which it was (`epb_dropcount`), and in the statistics, which count
-//! from the section's beginning to its end, so that those of all sections can be added. Where the wall clock was set, the packet has by
-//! how much in an option of a local type, so that the distances of packets are known.
+//! What was lost stands in the file twice: with the packet before which it was (`epb_dropcount`),
+//! and in the statistics, which count from the section's beginning to its end, so that those of all
+//! sections can be added. Where the wall clock was set, the packet has by how much in an option of
+//! a local type, so that the distances of packets are known.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -19,7 +21,8 @@ const PACKET: u32 = 6;
 /// Of the types for local use.
 const FILLER: u32 = 0x8000_7377;
 const BYTE_ORDER: u32 = 0x1a2b_3c4d;
-/// LINKTYPE_IPV4 and LINKTYPE_IPV6. Not LINKTYPE_RAW, which is either: libpcap refuses it in a second section.
+/// LINKTYPE_IPV4 and LINKTYPE_IPV6. Not LINKTYPE_RAW, which is either: libpcap refuses it in a
+/// second section.
 const IPV4: u16 = 228;
 const IPV6: u16 = 229;
 /// The option of an interface that says what a time counts, and the exponent of nanoseconds.
@@ -27,9 +30,11 @@ const TIME_RESOLUTION: u16 = 9;
 const NANOSECONDS: u8 = 9;
 /// The option of a packet that counts those lost between it and the one before.
 const DROP_COUNT: u16 = 4;
-/// The option of a packet, of the codes for local use, that says by how many nanoseconds the clock was set between it and the one before.
+/// The option of a packet, of the codes for local use, that says by how many nanoseconds the clock
+/// was set between it and the one before.
 const CLOCK_STEP: u16 = 0xf377;
-/// Options of statistics: when the counts begin and end; what arrived, was dropped by the kernel, and was delivered to this program.
+/// Options of statistics: when the counts begin and end; what arrived, was dropped by the kernel,
+/// and was delivered to this program.
 const STARTED: u16 = 2;
 const ENDED: u16 = 3;
 const ARRIVED: u16 = 4;
@@ -62,7 +67,8 @@ pub struct Datagram<'d> {
     pub arrival_ns: u64,
     /// Datagrams that were lost between it and the one before.
     pub lost_before: u64,
-    /// By how many nanoseconds the wall clock was set forward (or, below 0, back) between it and the one before.
+    /// By how many nanoseconds the wall clock was set forward (or, below 0, back) between it and
+    /// the one before.
     pub clock_step_ns: i64,
     /// Its data.
     pub data: &'d [u8],
@@ -101,7 +107,8 @@ pub struct Packer<'b> {
 }
 
 impl<'b> Packer<'b> {
-    /// Begins a section of packets that arrive at an address of this family; none if the block is too short for one.
+    /// Begins a section of packets that arrive at an address of this family; none if the block is
+    /// too short for one.
     pub fn begin(block: &'b mut [u8], to: IpAddr) -> Option<Self> {
         if block.len() < LEAST_BYTES || block.len() % 4 != 0 {
             return None;
@@ -132,7 +139,8 @@ impl<'b> Packer<'b> {
         Some(packer)
     }
 
-    /// Adds a packet. The first packet of a block has room: what does not fit is cut off, and the packet says how long it was.
+    /// Adds a packet. The first packet of a block has room: what does not fit is cut off, and the
+    /// packet says how long it was.
     pub fn add(&mut self, datagram: &Datagram<'_>) -> Added {
         let headers = headers(datagram);
         let original = headers.len() + datagram.data.len();
@@ -194,8 +202,8 @@ impl<'b> Packer<'b> {
         self.packets
     }
 
-    /// Ends the recording in this block, at a multiple of so many bytes if it has room; returns the length, 0 without a packet or a
-    /// loss.
+    /// Ends the recording in this block, at a multiple of so many bytes if it has room; returns the
+    /// length, 0 without a packet or a loss.
     pub fn end(mut self, multiple: usize, counts: &Counts) -> usize {
         if self.packets == 0 && counts.kernel_dropped == 0 && counts.unrecorded == 0 {
             return 0;
@@ -617,7 +625,8 @@ mod tests {
         }
         let taken = unpacker.take(&bytes, &mut |_, _: &[u8]| Ok::<(), ()>(()));
         assert_eq!((taken, unpacker.lost), (Ok(Ok(())), 5 + (1 << 40) + 3 + 7));
-        // By draft-ietf-opsawg-pcapng: the first packet's options, and those of the first statistics.
+        // By draft-ietf-opsawg-pcapng: the first packet's options, and those of the first
+        // statistics.
         let packet = SECTION_BYTES + INTERFACE_BYTES;
         let after = packet + 28 + 36;
         assert_eq!(

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The metadata of a recording of samples, as SigMF defines it.
 //!
-//! `NAME.sigmf-meta` is durable before the first sample, so that a power cut at any moment leaves samples that are described. It
-//! says nothing that is known only at the end: the export adds the captures behind gaps and the digest.
+//! `NAME.sigmf-meta` is durable before the first sample, so that a power cut at any moment leaves
+//! samples that are described. It says nothing that is known only at the end: the export adds the
+//! captures behind gaps and the digest.
 
 mod annotations;
 mod moved;
@@ -38,7 +39,8 @@ pub fn meta_name(name: &str) -> String {
 /// The end of the name of a recording's first segment.
 const FIRST_SEGMENT: &str = ".000001";
 
-/// The name of the metadata that describes a segment and those behind it: the recording's for its first segment.
+/// The name of the metadata that describes a segment and those behind it: the recording's for its
+/// first segment.
 pub fn segment_meta_name(segment: &str) -> String {
     meta_name(segment.strip_suffix(FIRST_SEGMENT).unwrap_or(segment))
 }
@@ -59,7 +61,8 @@ pub struct Metadata {
     /// Bytes of a sample, of all channels together.
     pub sample_bytes: u64,
     sample_rate: Option<f64>,
-    /// The number of the first sample (`core:offset`). All numbers of samples count from 0 before it.
+    /// The number of the first sample (`core:offset`). All numbers of samples count from 0 before
+    /// it.
     offset: u64,
     /// Captures of which nothing says how many samples lie before them.
     unplaced: Vec<u64>,
@@ -239,7 +242,8 @@ impl Metadata {
         }
     }
 
-    /// What samples are counted from. The first capture is a base, and each one that has an index of its own, or certainly none.
+    /// What samples are counted from. The first capture is a base, and each one that has an index
+    /// of its own, or certainly none.
     fn bases(&self, captures: &[Map<String, Value>]) -> Vec<Base> {
         let is_unplaced = |one: &Map<String, Value>| self.unplaced.contains(&start_of(one));
         let all = captures.iter().enumerate();
@@ -257,7 +261,8 @@ impl Metadata {
         bases.collect()
     }
 
-    /// Goes on with another recording at a sample behind which there is nothing yet: `lost` samples before it are missing.
+    /// Goes on with another recording at a sample behind which there is nothing yet: `lost` samples
+    /// before it are missing.
     ///
     /// # Errors
     /// The options describe other samples.
@@ -347,7 +352,8 @@ impl Metadata {
         Ok(())
     }
 
-    /// The name of the file that the samples are in, if it is not `NAME.sigmf-data` (`core:dataset`).
+    /// The name of the file that the samples are in, if it is not `NAME.sigmf-data`
+    /// (`core:dataset`).
     pub fn dataset(&self) -> Option<&str> {
         self.document.pointer("/global/core:dataset")?.as_str()
     }
@@ -357,7 +363,8 @@ impl Metadata {
         self.document.pointer("/global/core:sha512")?.as_str()
     }
 
-    /// Bytes of the file that are not samples (`core:header_bytes`, `core:trailing_bytes`): more than 0 in a non-conforming dataset.
+    /// Bytes of the file that are not samples (`core:header_bytes`, `core:trailing_bytes`): more
+    /// than 0 in a non-conforming dataset.
     pub fn other_bytes(&self) -> u64 {
         let trailing = self.document.pointer(&format!("/global/{TRAILING}"));
         let headers = self.captures().iter().map(|one| one.get(HEADER));
@@ -393,8 +400,8 @@ impl Metadata {
         text.into_bytes()
     }
 
-    /// Adds what is known at the end: a capture behind each gap, the digest of the samples, and the name of their file, which
-    /// `NAME.sigmf-data` needs only if it has other bytes too.
+    /// Adds what is known at the end: a capture behind each gap, the digest of the samples, and the
+    /// name of their file, which `NAME.sigmf-data` needs only if it has other bytes too.
     ///
     /// # Errors
     /// A gap is not a whole number of samples.
@@ -507,8 +514,9 @@ impl Metadata {
         Ok(completed)
     }
 
-    /// Gives captures behind gaps, or behind the beginning of a later segment, their index: without one they would have that of
-    /// their place in the file ("Capture Segment Objects", core:global_index).
+    /// Gives captures behind gaps, or behind the beginning of a later segment, their index: without
+    /// one they would have that of their place in the file ("Capture Segment Objects",
+    /// core:global_index).
     fn number(&self, captures: &mut [Map<String, Value>]) {
         let mut before: Option<(u64, u64)> = None;
         for (at, capture) in captures.iter_mut().enumerate() {

@@ -158,8 +158,8 @@ impl<B: Board> Front<B> {
         })
     }
 
-    /// Mounts the volume; the number of its slots, which is the most files it can have. `read_only`: nothing on the
-    /// drive is changed, not even to recover it.
+    /// Mounts the volume; the number of its slots, which is the most files it can have.
+    /// `read_only`: nothing on the drive is changed, not even to recover it.
     pub fn mount(&mut self, read_only: bool) -> Result<u64, Error> {
         self.run(
             Operation::Mount,
@@ -217,7 +217,8 @@ impl<B: Board> Front<B> {
         })
     }
 
-    /// Copies `length` bytes from byte `offset` on into `sink`; all of them are in the file, or none is copied.
+    /// Copies `length` bytes from byte `offset` on into `sink`; all of them are in the file, or
+    /// none is copied.
     pub fn get_part(
         &mut self,
         name: &str,
@@ -274,7 +275,8 @@ impl<B: Board> Front<B> {
         self.put_all(name, Some(length), source).map(|_| ())
     }
 
-    /// The same with all that `source` gives, however much that is; the file's size. Space is reserved as it grows.
+    /// The same with all that `source` gives, however much that is; the file's size. Space is
+    /// reserved as it grows.
     pub fn put_stream(&mut self, name: &str, source: &mut impl Read) -> Result<u64, Error> {
         self.put_all(name, None, source)
     }
@@ -339,7 +341,8 @@ impl<B: Board> Front<B> {
         }
     }
 
-    /// Reserves space behind the open file's `size` bytes: for `wanted` at least, and for more where there is more.
+    /// Reserves space behind the open file's `size` bytes: for `wanted` at least, and for more
+    /// where there is more.
     fn make_room(&mut self, wanted: u64, size: u64) -> Result<u64, Error> {
         for length in [wanted.max(size.min(MOST_AHEAD_BYTES)), wanted] {
             let arguments = Arguments {

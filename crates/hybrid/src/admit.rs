@@ -251,7 +251,8 @@ impl<D: Device, C: Clock, const LINES: usize, const DEPTH: usize> Hybrid<D, C, L
             Cached::Now => return self.pass(waiting),
             Cached::No => {}
         }
-        // A second time it goes straight, so that a block that cannot be read fails its own reader only.
+        // A second time it goes straight, so that a block that cannot be read fails its own reader
+        // only.
         match waiting.stream {
             Some(stream) if !waiting.has_waited && self.read_ahead(stream, lba, blocks) => {
                 waiting.has_waited = true;

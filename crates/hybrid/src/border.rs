@@ -3,8 +3,8 @@
 //!
 //! For each power of two it keeps the time of a direct command, and beside it the time of a line's
 //! command and of copying a line. An access is gathered if its share of a line costs less than a
-//! command of its own. The caller's requests in flight are in the numbers: a command's time is divided
-//! by the commands that the device had at once.
+//! command of its own. The caller's requests in flight are in the numbers: a command's time is
+//! divided by the commands that the device had at once.
 
 /// Sizes: 2^0 to 2^19 blocks.
 const CLASSES: usize = 20;
@@ -82,8 +82,8 @@ impl Border {
         }
     }
 
-    /// The measurements of the opening: reads stand for writes until the first write is seen, because
-    /// nothing may be written for a measurement.
+    /// The measurements of the opening: reads stand for writes until the first write is seen,
+    /// because nothing may be written for a measurement.
     pub(crate) fn measured(&mut self, copy_ticks: u64) {
         self.copy = copy_ticks * FRACTION;
         // What was computed from a part of the measurements has no say.
@@ -111,8 +111,8 @@ impl Border {
         self.move_to(direction);
     }
 
-    /// The time of a direct command of a size: as seen, or else that of the nearest shorter size with
-    /// a line's time for each further block, or else that of the nearest longer one.
+    /// The time of a direct command of a size: as seen, or else that of the nearest shorter size
+    /// with a line's time for each further block, or else that of the nearest longer one.
     fn direct(times: &Times, class: usize, line_blocks: u64) -> Option<u64> {
         let below = (0..=class).rev().find_map(|other| {
             let time = *times.direct.get(other)?;

@@ -14,27 +14,28 @@ struct Partial {
 
 /// A device that is read and written at any byte, by calls that return when the device is done.
 ///
-/// Whole blocks are copied to or from a bounce buffer, as many as it holds at a time; what is longer
-/// than the border of a [`Hybrid`](crate::Hybrid) below then goes straight to the device. A partial
-/// block at an edge is kept until the rest of it is written, so that a sequence of short writes reads
-/// nothing; otherwise it is read, changed and written. [`flush`](Bytes::flush) makes all of it durable.
+/// Whole blocks are copied to or from a bounce buffer, as many as it holds at a time; what is
+/// longer than the border of a [`Hybrid`](crate::Hybrid) below then goes straight to the device. A
+/// partial block at an edge is kept until the rest of it is written, so that a sequence of short
+/// writes reads nothing; otherwise it is read, changed and written. [`flush`](Bytes::flush) makes
+/// all of it durable.
 #[derive(Debug)]
 pub struct Bytes<D> {
     device: D,
-    /// Its first block is the partial one, the rest is for transfers. `None` only if the device did not
-    /// return it.
+    /// Its first block is the partial one, the rest is for transfers. `None` only if the device did
+    /// not return it.
     partial_buffer: Option<Buffer>,
     bounce: Option<Buffer>,
     partial: Partial,
 }
 
 impl<D: Device> Bytes<D> {
-    /// `memory` is reachable for the device and aligned for it: a block for partial writes, the rest for
-    /// transfers.
+    /// `memory` is reachable for the device and aligned for it: a block for partial writes, the
+    /// rest for transfers.
     ///
     /// # Errors
-    /// [`Error::Unaligned`] with everything that was given, if `memory` is not at least two whole blocks
-    /// or not aligned.
+    /// [`Error::Unaligned`] with everything that was given, if `memory` is not at least two whole
+    /// blocks or not aligned.
     #[allow(clippy::result_large_err)]
     pub fn new(device: D, memory: Buffer) -> Result<Self, (Error, D, Buffer)> {
         let geometry = device.geometry();
@@ -81,12 +82,13 @@ impl<D: Device> Bytes<D> {
         Ok(())
     }
 
-    /// Writes `data` from `offset` on. A partial block at its end may stay in memory until the rest of
-    /// it is written, another place is written, it is read, or [`flush`](Bytes::flush) is called.
+    /// Writes `data` from `offset` on. A partial block at its end may stay in memory until the rest
+    /// of it is written, another place is written, it is read, or [`flush`](Bytes::flush) is
+    /// called.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] before anything is written; the device's error. A partial block that could
-    /// not be written is kept.
+    /// [`Error::OutOfRange`] before anything is written; the device's error. A partial block that
+    /// could not be written is kept.
     pub fn write_at(&mut self, offset: u64, data: &[u8]) -> Result<(), Error> {
         self.check(offset, data.len())?;
         if self.device.geometry().features.read_only {
@@ -208,8 +210,8 @@ impl<D: Device> Bytes<D> {
         Ok(())
     }
 
-    /// Moves whole blocks from `lba` on, at most `len` bytes rounded up and what the bounce buffer holds;
-    /// to the device if there is `data`. The length moved.
+    /// Moves whole blocks from `lba` on, at most `len` bytes rounded up and what the bounce buffer
+    /// holds; to the device if there is `data`. The length moved.
     fn transfer(&mut self, lba: u64, len: usize, data: Option<&[u8]>) -> Result<usize, Error> {
         let bounce = self.bounce.take().ok_or(Error::Gone)?;
         let block = self.device.geometry().block_size_bytes();

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A cache of short reads: a [`block::Device`] over any other.
 //!
-//! Reads of at most [`Cache::most_bytes`] are copied into lines when they complete, and later reads of
-//! the same blocks are answered from there. Nothing is read that was not asked for, writes go straight
-//! through, and their data is kept too. So a completed write promises what it promises below, and a
-//! power cut loses nothing that it would not have lost.
+//! Reads of at most [`Cache::most_bytes`] are copied into lines when they complete, and later reads
+//! of the same blocks are answered from there. Nothing is read that was not asked for, writes go
+//! straight through, and their data is kept too. So a completed write promises what it promises
+//! below, and a power cut loses nothing that it would not have lost.
 //!
-//! A line is valid only if nothing that could contradict it was in flight while it was filled: a write,
-//! a discard or zeroes invalidate their lines when they are submitted, and whatever overlaps one of them
-//! in flight fills no line. A line of which a write covers a part is held until the write has completed,
-//! and has its data then; a second such write in flight invalidates it.
+//! A line is valid only if nothing that could contradict it was in flight while it was filled: a
+//! write, a discard or zeroes invalidate their lines when they are submitted, and whatever overlaps
+//! one of them in flight fills no line. A line of which a write covers a part is held until the
+//! write has completed, and has its data then; a second such write in flight invalidates it.
 
 use block::{Buffer, Completion, Device, Error, Geometry, Operation, Refused, Request, Tag};
 
@@ -25,7 +25,8 @@ const HELD: u64 = 1 << 63;
 /// What a line holds. The default is nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Entry {
-    /// The number of the line's bytes on the device, in lines, and 1 more: 0 is none. With [`HELD`] in it.
+    /// The number of the line's bytes on the device, in lines, and 1 more: 0 is none. With [`HELD`]
+    /// in it.
     line: u64,
     /// When it was used.
     used: u64,
@@ -70,8 +71,8 @@ pub struct Cache<M, E, D, const DEPTH: usize> {
 }
 
 impl<M: AsMut<[u8]>, E: AsMut<[Entry]>, D: Device, const DEPTH: usize> Cache<M, E, D, DEPTH> {
-    /// A cache in `memory`, with one of `entries` for each line; what one has more than the other is
-    /// not used. Reads of more than `most_bytes` pass.
+    /// A cache in `memory`, with one of `entries` for each line; what one has more than the other
+    /// is not used. Reads of more than `most_bytes` pass.
     ///
     /// # Errors
     /// The device, given back: there is not room for a set of eight lines, or it has a request
@@ -225,7 +226,8 @@ impl<M: AsMut<[u8]>, E: AsMut<[Entry]>, D: Device, const DEPTH: usize> Cache<M, 
                 .map_or(0, |(way, _)| way)
     }
 
-    /// Invalidates the lines that blocks touch; those of which they are a part are held instead, if `holds`.
+    /// Invalidates the lines that blocks touch; those of which they are a part are held instead, if
+    /// `holds`.
     fn forget(&mut self, first: u64, end: u64, holds: bool) {
         let (from, to) = self.lines(first, end);
         for line in from..to {
@@ -241,7 +243,8 @@ impl<M: AsMut<[u8]>, E: AsMut<[Entry]>, D: Device, const DEPTH: usize> Cache<M, 
         }
     }
 
-    /// Ends the hold of the lines of which a completed write was a part: they have its data, if it is known what the device has.
+    /// Ends the hold of the lines of which a completed write was a part: they have its data, if it
+    /// is known what the device has.
     fn release(&mut self, first: u64, end: u64, data: Option<&[u8]>) {
         let (from, to) = self.lines(first, end);
         for line in from..to {
@@ -271,7 +274,8 @@ impl<M: AsMut<[u8]>, E: AsMut<[Entry]>, D: Device, const DEPTH: usize> Cache<M, 
         }
     }
 
-    /// The blocks from `first` to `end` in a line, if they are only a part of it: the first one, and how many.
+    /// The blocks from `first` to `end` in a line, if they are only a part of it: the first one,
+    /// and how many.
     fn part(&self, line: u64, first: u64, end: u64) -> Option<(u64, u64)> {
         let shift = self.line_log2 - u32::from(self.geometry.block_size_log2);
         let (begin, after) = (first.max(line << shift), end.min((line + 1) << shift));

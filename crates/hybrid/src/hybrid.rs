@@ -11,7 +11,8 @@ use block::{Buffer, Clock, Completion, Device, Error, Geometry, Operation, Refus
 
 /// Every how many direct requests one is timed: reading the clock costs as much as passing it on.
 const TIMED_LOG2: u32 = 4;
-/// After so many lines of one direction, [`EXPLORED`] small requests go straight, to see their times.
+/// After so many lines of one direction, [`EXPLORED`] small requests go straight, to see their
+/// times.
 const LINES_PER_EXPLORATION: u32 = 256;
 /// How many requests explore.
 const EXPLORED: u32 = 16;
@@ -32,8 +33,8 @@ pub(crate) struct Slot {
 /// What [`Hybrid::into_parts`] returns: the device and the lines.
 pub type Parts<D, const LINES: usize> = (D, [Option<Buffer>; LINES]);
 
-/// `D`, with small sequential accesses gathered. `LINES` buffers gather or were read ahead, and at most
-/// `DEPTH` requests are outstanding.
+/// `D`, with small sequential accesses gathered. `LINES` buffers gather or were read ahead, and at
+/// most `DEPTH` requests are outstanding.
 ///
 /// Dropping it loses what was gathered since the last flush, as the end of power does:
 /// [`into_parts`](Hybrid::into_parts) refuses that.
@@ -66,8 +67,8 @@ pub struct Hybrid<D, C, const LINES: usize, const DEPTH: usize> {
 impl<D: Device, C: Clock, const LINES: usize, const DEPTH: usize> Hybrid<D, C, LINES, DEPTH> {
     /// Measures the border by reading from `device`, within [`Options::probe_us`], and opens it.
     ///
-    /// `lines` are buffers that the device can reach, all of the same length: a power of two of blocks,
-    /// at most the device's largest transfer.
+    /// `lines` are buffers that the device can reach, all of the same length: a power of two of
+    /// blocks, at most the device's largest transfer.
     ///
     /// # Errors
     /// [`OpenError`] returns everything, if a length or a setting is not possible, or requests are
@@ -185,8 +186,8 @@ impl<D: Device, C: Clock, const LINES: usize, const DEPTH: usize> Hybrid<D, C, L
         blocks << self.geometry.block_size_log2
     }
 
-    /// The clock's ticks at which gathered data must be written: call [`kick`](Device::kick) then, if
-    /// nothing else calls the device. `None` if nothing is gathered.
+    /// The clock's ticks at which gathered data must be written: call [`kick`](Device::kick) then,
+    /// if nothing else calls the device. `None` if nothing is gathered.
     pub fn next_deadline(&self) -> Option<u64> {
         let open = self
             .lines
@@ -197,7 +198,8 @@ impl<D: Device, C: Clock, const LINES: usize, const DEPTH: usize> Hybrid<D, C, L
             .min()
     }
 
-    /// The device and the lines, once nothing is gathered and nothing is in flight: flush and poll first.
+    /// The device and the lines, once nothing is gathered and nothing is in flight: flush and poll
+    /// first.
     ///
     /// # Errors
     /// Gives itself back otherwise.
@@ -209,8 +211,8 @@ impl<D: Device, C: Clock, const LINES: usize, const DEPTH: usize> Hybrid<D, C, L
         Ok((self.device, self.lines.all.map(Line::into_buffer)))
     }
 
-    /// Drops what is gathered, and returns how many bytes that were. Only after a flush has failed, and
-    /// what failed is not wanted any more.
+    /// Drops what is gathered, and returns how many bytes that were. Only after a flush has failed,
+    /// and what failed is not wanted any more.
     pub fn discard_gathered(&mut self) -> u64 {
         let before = self.gathered_bytes();
         for index in 0..LINES {
@@ -300,8 +302,8 @@ impl<D: Device, C: Clock, const LINES: usize, const DEPTH: usize> Hybrid<D, C, L
         Ok(None)
     }
 
-    /// Whether an access can go straight to the device, which checks it: nothing was gathered or read
-    /// ahead, nothing waits, and it is long or continues no stream.
+    /// Whether an access can go straight to the device, which checks it: nothing was gathered or
+    /// read ahead, nothing waits, and it is long or continues no stream.
     fn goes_straight(&self, operation: &Operation, stream: Option<usize>) -> bool {
         let lines = &self.lines;
         if lines.dirty + lines.copies + self.waiting.len() > 0 || self.untold.is_some() {

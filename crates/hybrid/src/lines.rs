@@ -26,7 +26,8 @@ pub(crate) enum Cached {
     No,
 }
 
-/// The lines, with counts of their states so that a request with nothing in its way sees that at once.
+/// The lines, with counts of their states so that a request with nothing in its way sees that at
+/// once.
 #[derive(Debug)]
 pub(crate) struct Lines<const LINES: usize> {
     pub(crate) all: [Line; LINES],
@@ -93,8 +94,8 @@ impl<const LINES: usize> Lines<LINES> {
         })
     }
 
-    /// Prepares for an access to the range, or to everything older than `mark`: lines in its way, but for
-    /// `except`, are closed, and failed ones are tried once more.
+    /// Prepares for an access to the range, or to everything older than `mark`: lines in its way,
+    /// but for `except`, are closed, and failed ones are tried once more.
     pub(crate) fn settle(
         &mut self,
         range: Option<(u64, u32)>,
@@ -195,8 +196,8 @@ impl<const LINES: usize> Lines<LINES> {
         self.all.iter().filter(|line| line.is_reusable()).count()
     }
 
-    /// A line for something else: a free one, or else the oldest of those that hold a copy. It is free
-    /// then, begins at `lba`, and has room up to the next boundary.
+    /// A line for something else: a free one, or else the oldest of those that hold a copy. It is
+    /// free then, begins at `lba`, and has room up to the next boundary.
     pub(crate) fn begin(&mut self, lba: u64, now: u64) -> Option<usize> {
         let usable = self
             .all

@@ -7,8 +7,8 @@ use core::fmt;
 /// The settings of a [`Hybrid`](crate::Hybrid).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// The most lines that hold data which is not on the device yet: the bound of the write-behind in
-    /// bytes is this times a line's length. At least 1, at most all lines but one.
+    /// The most lines that hold data which is not on the device yet: the bound of the write-behind
+    /// in bytes is this times a line's length. At least 1, at most all lines but one.
     pub dirty_lines: u8,
     /// How long gathered data may wait for more, in microseconds.
     pub hold_us: u32,

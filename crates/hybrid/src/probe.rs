@@ -11,8 +11,9 @@ const READS_PER_SIZE: u32 = 4;
 const WAIT_US: u32 = 1_000;
 
 impl<D: Device, C: Clock, const LINES: usize, const DEPTH: usize> Hybrid<D, C, LINES, DEPTH> {
-    /// Times reads of each size, lines with several in flight, and a copy. Sizes that there is no time
-    /// for are derived from smaller ones; a read that fails is not counted, its reader will see it.
+    /// Times reads of each size, lines with several in flight, and a copy. Sizes that there is no
+    /// time for are derived from smaller ones; a read that fails is not counted, its reader will
+    /// see it.
     pub(crate) fn probe(&mut self) {
         let began = self.clock.ticks();
         let until =
@@ -56,8 +57,8 @@ impl<D: Device, C: Clock, const LINES: usize, const DEPTH: usize> Hybrid<D, C, L
         self.border.measured(copied);
     }
 
-    /// The ticks from the submission of reads at `lbas`, each to a line of its own, to the last one's
-    /// end; `None` if any failed.
+    /// The ticks from the submission of reads at `lbas`, each to a line of its own, to the last
+    /// one's end; `None` if any failed.
     fn timed(&mut self, lbas: &[u64], blocks: u32) -> Option<u64> {
         let size = self.geometry.block_size_log2;
         let mut result = Some(());

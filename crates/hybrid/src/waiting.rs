@@ -57,7 +57,8 @@ impl<const DEPTH: usize> Queue<DEPTH> {
         }
     }
 
-    /// Takes the element at `index` out; [`keep`](Queue::keep) and [`end`](Queue::end) close the gap.
+    /// Takes the element at `index` out; [`keep`](Queue::keep) and [`end`](Queue::end) close the
+    /// gap.
     pub(crate) fn take(&mut self, index: usize) -> Option<Waiting> {
         self.entries.get_mut(index)?.take()
     }
@@ -74,8 +75,8 @@ impl<const DEPTH: usize> Queue<DEPTH> {
         self.count = count;
     }
 
-    /// Whether one of the first `count` must go before an access to this range: they overlap, and one
-    /// of them is a change.
+    /// Whether one of the first `count` must go before an access to this range: they overlap, and
+    /// one of them is a change.
     pub(crate) fn holds_back(&self, count: usize, request: &Request, block_size_log2: u8) -> bool {
         let Some((lba, blocks, is_change)) = range(&request.operation, block_size_log2) else {
             return false;

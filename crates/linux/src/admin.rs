@@ -100,7 +100,8 @@ pub fn log_page(file: impl AsFd, nsid: u32, lid: u32, page: &mut [u8]) -> Answer
     run(file, &command, page).map(|_| ())
 }
 
-/// The power states, and the autonomous transitions between them that are set; `None` where the controller has none.
+/// The power states, and the autonomous transitions between them that are set; `None` where the
+/// controller has none.
 ///
 /// # Errors
 /// Those of [`identify_controller`].

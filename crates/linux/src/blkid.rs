@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What libblkid finds on a device, where this machine has it. It is loaded at run time; a program that is
-//! linked statically has none.
+//! What libblkid finds on a device, where this machine has it. It is loaded at run time; a program
+//! that is linked statically has none.
 
 use std::fs::File;
 
@@ -24,8 +24,8 @@ pub fn version() -> Option<String> {
     blkid::version()
 }
 
-/// Every mark on the device or image in `file`, whose logical block has `block_bytes`. Nothing is written.
-/// `None` without the library, or if it cannot read the file.
+/// Every mark on the device or image in `file`, whose logical block has `block_bytes`. Nothing is
+/// written. `None` without the library, or if it cannot read the file.
 pub fn marks(file: &File, block_bytes: u32) -> Option<Vec<Mark>> {
     blkid::marks(file, block_bytes)
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Whether the bridges above a PCI function pass on its accesses to memory.
 //!
-//! A bridge forwards a request from below only while the bus master bit of its own command register is set (PCI-to-PCI bridge
-//! architecture specification, "Command register"). The kernel sets it when it enables a function below, and does not look again: a
-//! bridge that was reset since, or changed by firmware or another program, filters the drive's reads of its queues and every
+//! A bridge forwards a request from below only while the bus master bit of its own command register
+//! is set (PCI-to-PCI bridge architecture specification, "Command register"). The kernel sets it
+//! when it enables a function below, and does not look again: a bridge that was reset since, or
+//! changed by firmware or another program, filters the drive's reads of its queues and every
 //! completion, and each command is late.
 
 use crate::pci::PciAddress;
@@ -14,8 +15,9 @@ use std::os::unix::fs::FileExt;
 const COMMAND: u64 = 4;
 const COMMAND_BUS_MASTER: u16 = 1 << 2;
 
-/// The first bridge above the function at `address` that filters its accesses to memory, from the function up. A bridge whose
-/// configuration space cannot be read counts as one that passes them on.
+/// The first bridge above the function at `address` that filters its accesses to memory, from the
+/// function up. A bridge whose configuration space cannot be read counts as one that passes them
+/// on.
 pub fn filtering(roots: &Roots, address: PciAddress) -> Option<PciAddress> {
     let device = sysfs::canonical(&roots.pci_device(address));
     let mut above = device.ancestors().skip(1).map_while(|folder| {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One file by two paths: a request that is alone is a plain call, several at a time go through io_uring.
+//! One file by two paths: a request that is alone is a plain call, several at a time go through
+//! io_uring.
 //!
-//! A ring takes two system calls and a wake-up for a request that nothing overlaps with; pread and pwrite
-//! take one call. A request that is longer than the ring's longest is a call too: the kernel splits it
-//! within the call, but would give it to a worker thread from a ring.
+//! A ring takes two system calls and a wake-up for a request that nothing overlaps with; pread and
+//! pwrite take one call. A request that is longer than the ring's longest is a call too: the kernel
+//! splits it within the call, but would give it to a worker thread from a ring.
 
 use crate::{Claim, Result, RingOptions, SyncFile, Uring};
 use block::{Completion, Device, Geometry, Operation, Refused, Request};
@@ -21,8 +22,8 @@ pub struct CallOrRing {
 }
 
 impl CallOrRing {
-    /// Opens the claimed file twice. Requests whose tag is `ring_tags` or more always go through the ring;
-    /// they are at most [`ring_transfer_bytes`](CallOrRing::ring_transfer_bytes) long.
+    /// Opens the claimed file twice. Requests whose tag is `ring_tags` or more always go through
+    /// the ring; they are at most [`ring_transfer_bytes`](CallOrRing::ring_transfer_bytes) long.
     ///
     /// # Errors
     /// Those of [`Uring::open`] and [`SyncFile::open_direct`].

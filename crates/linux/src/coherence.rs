@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Whether a PCI function sees the processors' caches, decided before any memory is given to it.
 //!
-//! Memory that a program maps is cached. Where PCIe does not snoop the caches, a device reads old data from memory, and dirty lines
-//! later overwrite what it wrote: silently. User space cannot clean or invalidate caches reliably, so such a function is left to the
-//! kernel, whose DMA interface does. The decision follows the kernel's own:
+//! Memory that a program maps is cached. Where PCIe does not snoop the caches, a device reads old
+//! data from memory, and dirty lines later overwrite what it wrote: silently. User space cannot
+//! clean or invalidate caches reliably, so such a function is left to the kernel, whose DMA
+//! interface does. The decision follows the kernel's own:
 //!
 //! - x86 snoops always.
-//! - With a device tree: `dma-coherent` or `dma-noncoherent` in a node from the function up to its host bridge and the buses above;
-//!   without either, Arm is not coherent, and RISC-V and PowerPC are.
-//! - With ACPI: the root complex's cache coherency attribute in IORT, by PCI segment; without IORT, every `_CCA` in DSDT and SSDTs.
+//! - With a device tree: `dma-coherent` or `dma-noncoherent` in a node from the function up to its
+//!   host bridge and the buses above; without either, Arm is not coherent, and RISC-V and PowerPC
+//!   are.
+//! - With ACPI: the root complex's cache coherency attribute in IORT, by PCI segment; without IORT,
+//!   every `_CCA` in DSDT and SSDTs.
 //! - Nothing of this: not coherent.
 //!
-//! VFIO's own answer (`VFIO_DMA_CC_IOMMU`) is not used: it says whether an IOMMU overrides the device's no-snoop attribute,
-//! not whether the device is coherent.
+//! VFIO's own answer (`VFIO_DMA_CC_IOMMU`) is not used: it says whether an IOMMU overrides the
+//! device's no-snoop attribute, not whether the device is coherent.
 
 use crate::pci::PciAddress;
 use crate::{Error, Result, Roots, sysfs};
@@ -143,8 +146,8 @@ fn by_iort(roots: &Roots, address: PciAddress) -> Option<Coherence> {
     None
 }
 
-/// Every `_CCA` in the tables with AML, as a name with a constant: which belongs to the host bridge takes an interpreter, so all
-/// must say the same.
+/// Every `_CCA` in the tables with AML, as a name with a constant: which belongs to the host bridge
+/// takes an interpreter, so all must say the same.
 fn by_cca(roots: &Roots) -> Option<Coherence> {
     const NAME: &[u8] = b"\x08_CCA";
     let tables = sysfs::names(&roots.sys.join("firmware/acpi/tables"));

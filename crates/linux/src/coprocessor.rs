@@ -25,7 +25,8 @@ const LOOKS: u32 = 2_000;
 const NAP: Duration = Duration::from_micros(50);
 /// How long a coprocessor may take to find its drive and answer, in microseconds.
 const ATTACH_US: u64 = 30_000_000;
-/// Between two looks at a coprocessor that does not answer yet: a processor that spun for all of that time would be missed by others.
+/// Between two looks at a coprocessor that does not answer yet: a processor that spun for all of
+/// that time would be missed by others.
 const PAUSE: Duration = Duration::from_micros(100);
 
 /// Options for a coprocessor's drive.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Datagrams with what the kernel knows of each: when it arrived, to which address it was sent, and how many were dropped before it.
+//! Datagrams with what the kernel knows of each: when it arrived, to which address it was sent, and
+//! how many were dropped before it.
 
 use crate::sys::datagram as sys;
 use std::io::Result;
@@ -12,12 +13,14 @@ pub struct Arrival {
     pub len_bytes: usize,
     /// Its sender.
     pub from: SocketAddr,
-    /// The address to which it was sent: a group's, for one to a group. `None`: the kernel does not say.
+    /// The address to which it was sent: a group's, for one to a group. `None`: the kernel does not
+    /// say.
     pub to: Option<IpAddr>,
-    /// When the kernel received it, in nanoseconds since 1970 by the wall clock (`SO_TIMESTAMPNS`). `None`: it does not say.
+    /// When the kernel received it, in nanoseconds since 1970 by the wall clock (`SO_TIMESTAMPNS`).
+    /// `None`: it does not say.
     pub arrival_ns: Option<u64>,
-    /// Datagrams that the kernel had dropped for this socket when this one arrived, since the socket exists, modulo 2^32
-    /// (`SO_RXQ_OVFL`).
+    /// Datagrams that the kernel had dropped for this socket when this one arrived, since the
+    /// socket exists, modulo 2^32 (`SO_RXQ_OVFL`).
     pub dropped: u32,
 }
 
@@ -56,7 +59,8 @@ pub fn receive(socket: &UdpSocket, data: &mut [u8]) -> Result<Arrival> {
         match kind {
             sys::TIMES => arrival.arrival_ns = time_ns(data),
             sys::DROPS => arrival.dropped = array(data, 0).map_or(0, u32::from_ne_bytes),
-            // The address in the header, behind the interface and the address of this machine (ip(7)).
+            // The address in the header, behind the interface and the address of this machine
+            // (ip(7)).
             sys::TO_V4 => arrival.to = array::<4>(data, 8).map(|four| Ipv4Addr::from(four).into()),
             sys::TO_V6_DATA => {
                 arrival.to = array::<16>(data, 0).map(|six| Ipv6Addr::from(six).into())

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Block devices of the kernel that are not namespaces of an NVMe drive on PCI: SATA and USB disks, SD cards and eMMC, virtio,
-//! loop devices, RAM disks, and partitions of them.
+//! Block devices of the kernel that are not namespaces of an NVMe drive on PCI: SATA and USB disks,
+//! SD cards and eMMC, virtio, loop devices, RAM disks, and partitions of them.
 //!
 //! All that is known of them is in sysfs (`Documentation/ABI/stable/sysfs-block`).
 
@@ -90,7 +90,8 @@ impl Disk {
         Ok(Self::at(sysfs::canonical(path), folder))
     }
 
-    /// Every disk of the machine that has a medium, without partitions and without namespaces on PCI, by name.
+    /// Every disk of the machine that has a medium, without partitions and without namespaces on
+    /// PCI, by name.
     pub fn all(roots: &Roots) -> Vec<Self> {
         let blocks = roots.sys.join("class/block");
         let on_pci = crate::pci::controllers(roots);
@@ -142,7 +143,8 @@ impl Disk {
         Some(sysfs::text(&self.whole.join("dev"))?.replace(':', ","))
     }
 
-    /// What the names of its interrupts begin with, if they can be told from those of other devices.
+    /// What the names of its interrupts begin with, if they can be told from those of other
+    /// devices.
     pub fn interrupt(&self) -> Option<String> {
         let names = self.whole.iter().filter_map(|name| name.to_str());
         let name = names.rev().find(|name| {
@@ -210,7 +212,8 @@ fn kind_of(name: &str) -> &'static str {
     known.map_or("a block device", |(_, kind)| kind)
 }
 
-/// The unit serial number of a SCSI device (SPC, page 80h): four bytes, the last of which is the length, then ASCII.
+/// The unit serial number of a SCSI device (SPC, page 80h): four bytes, the last of which is the
+/// length, then ASCII.
 fn unit_serial(page: &Path) -> Option<String> {
     let page = std::fs::read(page).ok()?;
     let length = usize::from(*page.get(3)?);
@@ -219,8 +222,8 @@ fn unit_serial(page: &Path) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// Lets the kernel read this far ahead of a program that reads files of the file system at `folder` in order. Only root may;
-/// otherwise, and where the kernel has no such setting, nothing changes.
+/// Lets the kernel read this far ahead of a program that reads files of the file system at `folder`
+/// in order. Only root may; otherwise, and where the kernel has no such setting, nothing changes.
 pub fn set_read_ahead(roots: &Roots, folder: &Path, bytes: u32) {
     let Ok(data) = std::fs::metadata(folder) else {
         return;

@@ -197,8 +197,8 @@ fn locked_memory(roots: &Roots) -> Check {
     judge_locked_memory(limit_bytes, may_exceed(&status.unwrap_or_default()))
 }
 
-/// Whether the process of this `/proc/PID/status` may lock more than the limit: with CAP_IPC_LOCK (capabilities(7)), which root in a
-/// container often lacks.
+/// Whether the process of this `/proc/PID/status` may lock more than the limit: with CAP_IPC_LOCK
+/// (capabilities(7)), which root in a container often lacks.
 fn may_exceed(status: &str) -> bool {
     const CAP_IPC_LOCK: u32 = 14;
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
@@ -318,8 +318,9 @@ fn controllers(roots: &Roots) -> Vec<Check> {
     all.iter().flat_map(checks).collect()
 }
 
-/// A port in the drive's group goes to VFIO with it, as for DMA: where the IOMMU also translates interrupts by the
-/// group's domain (Arm's SMMU), the kernel then does not hear that the drive is to be unplugged.
+/// A port in the drive's group goes to VFIO with it, as for DMA: where the IOMMU also translates
+/// interrupts by the group's domain (Arm's SMMU), the kernel then does not hear that the drive is
+/// to be unplugged.
 fn shares_group_with_port(roots: &Roots, controller: &pci::Controller) -> Option<Check> {
     let (port, _) = members(roots, controller.iommu_group?)
         .into_iter()

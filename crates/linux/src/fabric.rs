@@ -150,7 +150,8 @@ impl Connect for Tcp {
         for address in &self.addresses {
             let connected = TcpStream::connect_timeout(address, timeout).and_then(|stream| {
                 stream.set_nodelay(true)?;
-                // A connection that is given up, and that of a process that is killed, must not deliver afterwards what is not sent.
+                // A connection that is given up, and that of a process that is killed, must not
+                // deliver afterwards what is not sent.
                 set_socket_linger(&stream, Some(Duration::ZERO))?;
                 stream.set_nonblocking(true)?;
                 Ok(stream)
@@ -180,8 +181,8 @@ impl Connect for Tcp {
     }
 }
 
-/// The host's name and identity: `/etc/nvme/hostnqn` and `hostid` where they exist, otherwise derived from
-/// `/etc/machine-id`.
+/// The host's name and identity: `/etc/nvme/hostnqn` and `hostid` where they exist, otherwise
+/// derived from `/etc/machine-id`.
 ///
 /// # Errors
 /// [`FabricError::Name`]: the name in the file is too long.

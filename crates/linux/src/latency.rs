@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the power states of a drive at the kernel's driver may delay a command by, limited for a while.
+//! What the power states of a drive at the kernel's driver may delay a command by, limited for a
+//! while.
 //!
-//! The driver has an attribute for it, `power/pm_qos_latency_tolerance_us` (Linux, Documentation/ABI/testing/sysfs-devices-power),
-//! and makes its table of autonomous transitions by it, again after each of its resets. Before it is changed, a record of its value
-//! and of this process is written: if the process is killed, the next run's [`restore_stale`] puts the value back.
+//! The driver has an attribute for it, `power/pm_qos_latency_tolerance_us` (Linux,
+//! Documentation/ABI/testing/sysfs-devices-power), and makes its table of autonomous transitions by
+//! it, again after each of its resets. Before it is changed, a record of its value and of this
+//! process is written: if the process is killed, the next run's [`restore_stale`] puts the value
+//! back.
 
 use crate::pci::{Controller, PciAddress};
 use crate::state::{self, Process};
@@ -31,11 +34,13 @@ pub struct Tolerance {
 }
 
 impl Tolerance {
-    /// Remembers the value; `None` if the kernel's driver has no such attribute for this drive: it has no autonomous transitions, or
-    /// another driver holds it. Of several in one process, the first one puts it back.
+    /// Remembers the value; `None` if the kernel's driver has no such attribute for this drive: it
+    /// has no autonomous transitions, or another driver holds it. Of several in one process, the
+    /// first one puts it back.
     ///
     /// # Errors
-    /// [`Error::Owned`] if another process has changed it, [`Error::NotPermitted`] if no record can be kept.
+    /// [`Error::Owned`] if another process has changed it, [`Error::NotPermitted`] if no record can
+    /// be kept.
     pub fn remember(roots: &Roots, address: PciAddress) -> Result<Option<Self>> {
         let Some(file) = attribute(roots, address) else {
             return Ok(None);
@@ -83,8 +88,9 @@ impl Tolerance {
         &self.record.before
     }
 
-    /// Limits the delay to `limit_us` microseconds; 0 switches the transitions off. The driver then sets the drive, before this
-    /// returns, and reports no error of it: ask the drive ([`admin::power`](crate::admin::power)).
+    /// Limits the delay to `limit_us` microseconds; 0 switches the transitions off. The driver then
+    /// sets the drive, before this returns, and reports no error of it: ask the drive
+    /// ([`admin::power`](crate::admin::power)).
     ///
     /// # Errors
     /// [`Error::NotPermitted`], or the driver no longer holds the drive.
@@ -100,7 +106,8 @@ impl Tolerance {
         }
     }
 
-    /// Puts the value back, also where the driver was bound again since and has its default. The record stays.
+    /// Puts the value back, also where the driver was bound again since and has its default. The
+    /// record stays.
     ///
     /// # Errors
     /// [`Error::NotPermitted`].
@@ -204,7 +211,8 @@ impl Record {
         folder.join(format!("{}{SUFFIX}", self.address))
     }
 
-    /// A drive that is gone, or at another driver, has no value: it gets the kernel's default when the driver gets it again.
+    /// A drive that is gone, or at another driver, has no value: it gets the kernel's default when
+    /// the driver gets it again.
     fn write_value(&self, roots: &Roots) -> Result<()> {
         match attribute(roots, self.address) {
             Some(file) if sysfs::text(&file).as_ref() != Some(&self.before) => {

@@ -14,13 +14,15 @@
 //! | pread and pwrite | [`SyncFile`] | the kernel's | a file or a block device | |
 //!
 //! The first two are a platform for the NVMe driver (`nvme::Platform`), and the file system in
-//! hardware is a board for `hwfs::Front`; the others are a [`block::Device`] themselves. The other modules:
-//! which device a name means ([`pci`], [`resolve`]), who is using it ([`usage`]), borrowing it from its
-//! driver and giving it back ([`bind`]), and what this machine lacks ([`doctor`]).
+//! hardware is a board for `hwfs::Front`; the others are a [`block::Device`] themselves. The other
+//! modules: which device a name means ([`pci`], [`resolve`]), who is using it ([`usage`]),
+//! borrowing it from its driver and giving it back ([`bind`]), and what this machine lacks
+//! ([`doctor`]).
 //!
-//! The library never prints, exits or panics. `unsafe` blocks are only in the modules under `sys`, each of
-//! which explains why, and in what makes memory reachable for a drive: the two `unsafe impl nvme::Dma`, the
-//! two `grant` and `map_range` below them, whose contract only the owner of the mapping can guarantee.
+//! The library never prints, exits or panics. `unsafe` blocks are only in the modules under `sys`,
+//! each of which explains why, and in what makes memory reachable for a drive: the two `unsafe impl
+//! nvme::Dma`, the two `grant` and `map_range` below them, whose contract only the owner of the
+//! mapping can guarantee.
 #![deny(unsafe_code)]
 // Paths share code: with fewer features some of it is unused.
 #![cfg_attr(

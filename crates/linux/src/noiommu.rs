@@ -90,8 +90,9 @@ impl Function {
     /// It must have no driver ([`bind::to_nothing`](crate::bind::to_nothing)).
     ///
     /// # Errors
-    /// [`Error::InUse`] while it has a driver, [`Error::NotCoherent`], [`Error::IommuActive`], [`Error::NoHugePages`],
-    /// [`Error::NotPermitted`] and others, each for one missing prerequisite.
+    /// [`Error::InUse`] while it has a driver, [`Error::NotCoherent`], [`Error::IommuActive`],
+    /// [`Error::NoHugePages`], [`Error::NotPermitted`] and others, each for one missing
+    /// prerequisite.
     pub fn open(roots: &Roots, address: PciAddress, options: &Options) -> Result<Self> {
         let controller = Controller::at(roots, address)?;
         let pci_id = controller.pci_id();
@@ -134,18 +135,19 @@ impl Function {
         self.memory.clone()
     }
 
-    /// Lets the driver here access `len` bytes of another owner's memory, whole pages, and holds the pages where
-    /// they are until the function is dropped. Returns the bus address of each 4 KiB, for the function's own
-    /// program. It is the administrator's grant: nothing stops the device from other accesses.
+    /// Lets the driver here access `len` bytes of another owner's memory, whole pages, and holds
+    /// the pages where they are until the function is dropped. Returns the bus address of each 4
+    /// KiB, for the function's own program. It is the administrator's grant: nothing stops the
+    /// device from other accesses.
     ///
     /// # Errors
     /// [`Error::Unsupported`] for parts of pages, or pages of the kernel that are not 4 KiB;
-    /// [`Error::NotPermitted`] without `CAP_SYS_ADMIN`, to which the kernel tells physical addresses; the
-    /// kernel's, such as EFAULT for memory that is not mapped.
+    /// [`Error::NotPermitted`] without `CAP_SYS_ADMIN`, to which the kernel tells physical
+    /// addresses; the kernel's, such as EFAULT for memory that is not mapped.
     ///
     /// # Safety
-    /// While the function exists, memory that its program has it write to can change at any time, also if it is
-    /// mapped to read only; and buffers of it are only used while it is mapped.
+    /// While the function exists, memory that its program has it write to can change at any time,
+    /// also if it is mapped to read only; and buffers of it are only used while it is mapped.
     #[allow(unsafe_code)]
     pub unsafe fn grant(
         &mut self,
@@ -319,8 +321,9 @@ fn physical_pages(roots: &Roots, start: usize, len: usize) -> Result<Box<[u64]>>
     pages.collect()
 }
 
-/// The entry of a page that is held. The kernel takes such a page out of the table for a moment when it compacts memory, sees
-/// that it is held, and puts it back; an access to the page waits for that.
+/// The entry of a page that is held. The kernel takes such a page out of the table for a moment
+/// when it compacts memory, sees that it is held, and puts it back; an access to the page waits for
+/// that.
 fn settled(
     mut look: impl FnMut() -> io::Result<u64>,
     mut touch: impl FnMut() -> io::Result<()>,
@@ -401,9 +404,10 @@ impl Registers for Function {
     }
 }
 
-// SAFETY: each huge page is present, locked and at the physical address that was read for it, as is each
-// page of a grant, which is held; no IOMMU translates; `memory` keeps them mapped until this is dropped, which disables bus
-// mastering first. The two addresses of a huge page have the same offset within a controller page.
+// SAFETY: each huge page is present, locked and at the physical address that was read for it, as is
+// each page of a grant, which is held; no IOMMU translates; `memory` keeps them mapped until this
+// is dropped, which disables bus mastering first. The two addresses of a huge page have the same
+// offset within a controller page.
 #[allow(unsafe_code)]
 unsafe impl Dma for Function {
     #[inline(always)]

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A block device of Linux whose requests this process serves: its ublk driver (Linux 6.6 and later, module `ublk_drv`).
+//! A block device of Linux whose requests this process serves: its ublk driver (Linux 6.6 and
+//! later, module `ublk_drv`).
 //!
-//! Requests come in an io_uring; their data is copied by pread and pwrite (UBLK_F_USER_COPY), from and to any memory. The node
-//! appears when [`Ublk::is_started`] says so, which needs requests to be served: the kernel looks for partitions first.
+//! Requests come in an io_uring; their data is copied by pread and pwrite (UBLK_F_USER_COPY), from
+//! and to any memory. The node appears when [`Ublk::is_started`] says so, which needs requests to
+//! be served: the kernel looks for partitions first.
 
 use crate::sys::ublk::{self as sys, Control, Queue};
 use crate::{Error, Result, Roots};
@@ -79,7 +81,8 @@ pub struct Request {
     pub fua: bool,
 }
 
-/// A device that this process serves. When this is dropped without [`delete`](Ublk::delete), requests fail and `/dev/ublkcN` is left.
+/// A device that this process serves. When this is dropped without [`delete`](Ublk::delete),
+/// requests fail and `/dev/ublkcN` is left.
 pub struct Ublk {
     control: Control,
     queue: Queue,
@@ -103,7 +106,8 @@ impl Ublk {
     /// Makes a device and begins to start it.
     ///
     /// # Errors
-    /// [`Error::Unsupported`]: the kernel has no ublk driver, or an older one; [`Error::NotPermitted`]; the kernel's.
+    /// [`Error::Unsupported`]: the kernel has no ublk driver, or an older one;
+    /// [`Error::NotPermitted`]; the kernel's.
     pub fn create(roots: &Roots, disk: &Disk) -> Result<Self> {
         let path = control_path(roots);
         let mut control = open_control(&path)?;
@@ -210,7 +214,8 @@ impl Ublk {
         }
     }
 
-    /// Ends a request: bytes that were moved, or an error's number. The kernel sees it at the next [`submit`](Ublk::submit).
+    /// Ends a request: bytes that were moved, or an error's number. The kernel sees it at the next
+    /// [`submit`](Ublk::submit).
     ///
     /// # Errors
     /// The ring is full, which is a defect.
@@ -235,7 +240,8 @@ impl Ublk {
         [self.queue.ring_file(), self.control.ring_file()]
     }
 
-    /// Begins to take the block device away. Requests must be served until [`is_stopped`](Ublk::is_stopped).
+    /// Begins to take the block device away. Requests must be served until
+    /// [`is_stopped`](Ublk::is_stopped).
     ///
     /// # Errors
     /// The kernel's.
@@ -276,8 +282,8 @@ impl Ublk {
     }
 }
 
-/// Deletes what servers of this kind left that were killed; returns the numbers. Devices of other programs, and those that still have
-/// a server, stay.
+/// Deletes what servers of this kind left that were killed; returns the numbers. Devices of other
+/// programs, and those that still have a server, stay.
 ///
 /// # Errors
 /// Those of [`Ublk::create`].

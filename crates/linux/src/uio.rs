@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A board with the file system in hardware (`rtl/hwfs_axi`), through a UIO device: its registers, its interrupt, and a
-//! buffer in memory that its DMA reaches.
+//! A board with the file system in hardware (`rtl/hwfs_axi`), through a UIO device: its registers,
+//! its interrupt, and a buffer in memory that its DMA reaches.
 //!
-//! The device has two memory maps, as `uio_pdrv_genirq` makes them of a device-tree node with two `reg` entries: map 0 is
-//! the registers, map 1 the buffer, reserved from Linux. The kernel maps both uncached, so no cache needs maintenance.
+//! The device has two memory maps, as `uio_pdrv_genirq` makes them of a device-tree node with two
+//! `reg` entries: map 0 is the registers, map 1 the buffer, reserved from Linux. The kernel maps
+//! both uncached, so no cache needs maintenance.
 
 use crate::sys::map::{Mapping, Mmio};
 use crate::{Error, Result, Roots, sysfs};
@@ -19,7 +20,8 @@ use std::time::{Duration, Instant};
 const REGISTER_BYTES: u64 = 4096;
 /// The smallest buffer that a front can use, in bytes: an entry of the volume's table.
 const MIN_BUFFER_BYTES: u64 = 80;
-/// The longest wait for a command. The core ends each within its own time-out; this one is for memory that never answers.
+/// The longest wait for a command. The core ends each within its own time-out; this one is for
+/// memory that never answers.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// A UIO device with the registers, the interrupt and the buffer of a front.
@@ -144,7 +146,8 @@ fn out_of_range(what: &str) -> io::Error {
 
 impl hwfs::Board for Uio {
     fn read(&mut self, register: u32) -> io::Result<u32> {
-        // A bus that refuses an access faults on most boards; `Front` makes none that the registers refuse.
+        // A bus that refuses an access faults on most boards; `Front` makes none that the registers
+        // refuse.
         Ok(self.registers.read32(register as usize))
     }
 

@@ -32,8 +32,9 @@ pub struct RingOptions {
     /// that work. Passthrough costs the kernel time for each page of a piece, so pieces as long as
     /// the transfers are the quickest; a transfer across two of them is not registered.
     pub fixed_piece_bytes: Option<usize>,
-    /// Limit a request to one command of the drive, as polling requires. A request that must be split may not wait, and the kernel
-    /// gives it to a worker thread, which costs several times the request.
+    /// Limit a request to one command of the drive, as polling requires. A request that must be
+    /// split may not wait, and the kernel gives it to a worker thread, which costs several times
+    /// the request.
     pub one_command: bool,
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The recording's socket: a thread waits for readers, and each has a thread that passes its requests on.
+//! The recording's socket: a thread waits for readers, and each has a thread that passes its
+//! requests on.
 
 use super::{Answer, Ask, address, former_name, identity, is_trusted};
 use devices::Progress;
@@ -36,7 +37,8 @@ pub struct Door {
 }
 
 impl Door {
-    /// Listens for the readers of `drive`; none if they could not find it, or something else listens there.
+    /// Listens for the readers of `drive`; none if they could not find it, or something else
+    /// listens there.
     pub fn open(drive: &Drive, progress: &Progress) -> Option<Self> {
         let former = match drive {
             Drive::Nvme(resolved) => former_name(&resolved.name),
@@ -112,7 +114,8 @@ fn wait(of: &mut [PollFd<'_>]) -> bool {
     poll(of, Some(&look)).is_ok_and(|ready| ready > 0)
 }
 
-/// Passes requests on, and answers back, until the recording has ended; the last word is [`Answer::Ended`].
+/// Passes requests on, and answers back, until the recording has ended; the last word is
+/// [`Answer::Ended`].
 fn serve(stream: &UnixStream, letters: &Sender<Letter>, ended: &AtomicBool) -> std::io::Result<()> {
     stream.set_nonblocking(false)?;
     stream.set_write_timeout(Some(LOOK))?;
@@ -146,7 +149,8 @@ fn serve(stream: &UnixStream, letters: &Sender<Letter>, ended: &AtomicBool) -> s
     }
 }
 
-/// Writes all of it, as long as the reader takes it. The end of the recording does not wait for a reader that takes nothing.
+/// Writes all of it, as long as the reader takes it. The end of the recording does not wait for a
+/// reader that takes nothing.
 fn send(mut stream: &UnixStream, mut bytes: &[u8], ended: &AtomicBool) -> std::io::Result<()> {
     while !bytes.is_empty() {
         match stream.write(bytes) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The answers to readers, on the thread that has mounted the volume: one at a time, beside the recording.
+//! The answers to readers, on the thread that has mounted the volume: one at a time, beside the
+//! recording.
 
 use super::door::Letter;
 use super::{Answer, Ask, Data, READ_BYTES};
@@ -136,7 +137,8 @@ impl<'m, 'a> Host<'m, 'a> {
         Ok((data, bytes))
     }
 
-    /// Waits until the recording can spare the drive. A source without a pace of its own always fills all buffers, so not for long.
+    /// Waits until the recording can spare the drive. A source without a pace of its own always
+    /// fills all buffers, so not for long.
     async fn calm(&self) {
         let until = Instant::now() + PATIENCE;
         wait_for(|| (!self.is_pressed.get() || Instant::now() >= until).then_some(())).await;
@@ -184,8 +186,8 @@ impl<'h, 'm, 'a> Answers<'h, 'm, 'a> {
         self.host.moves.take_back(event);
     }
 
-    /// Makes progress. A read waits while the recording `is_pressed`; how much of it is durable tells when there may be
-    /// something new.
+    /// Makes progress. A read waits while the recording `is_pressed`; how much of it is durable
+    /// tells when there may be something new.
     pub fn step(&mut self, durable_bytes: u64, is_pressed: impl FnOnce() -> bool) {
         let host = self.host;
         if self.job.is_none() {
@@ -208,7 +210,8 @@ impl<'h, 'm, 'a> Answers<'h, 'm, 'a> {
         host.mounted.volume.kick();
     }
 
-    /// Completes the request under way; those after it get no answer. No data of others may be in flight.
+    /// Completes the request under way; those after it get no answer. No data of others may be in
+    /// flight.
     pub fn end(&mut self) {
         let volume = self.host.mounted.volume;
         // Whoever waits for an answer sees that none will come.

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A volume that another process records on: what that one answers to `ls`, `stat`, `df`, `get`, `cat` and `export`.
+//! A volume that another process records on: what that one answers to `ls`, `stat`, `df`, `get`,
+//! `cat` and `export`.
 //!
-//! A volume has one writer, which alone knows what is in flight. So the readers ask it: the process that records listens at a
-//! socket, and its loop answers between the blocks of the recording, one request at a time, from what is committed. Nothing is
-//! read from the drive by the side; it works on a path that only one process can have.
+//! A volume has one writer, which alone knows what is in flight. So the readers ask it: the process
+//! that records listens at a socket, and its loop answers between the blocks of the recording, one
+//! request at a time, from what is committed. Nothing is read from the drive by the side; it works
+//! on a path that only one process can have.
 //!
 //! | module | contents |
 //! | --- | --- |
@@ -12,8 +14,9 @@
 //! | `reader` | the other end: what a verb asks |
 //! | `origin` | files to read, wherever the volume is mounted |
 //!
-//! A message is a line of JSON; the data of [`Answer::Data`] follows its line. The socket is in Linux's abstract namespace, so that
-//! a killed recording leaves nothing behind; each end refuses the other unless it is root's or the same user's.
+//! A message is a line of JSON; the data of [`Answer::Data`] follows its line. The socket is in
+//! Linux's abstract namespace, so that a killed recording leaves nothing behind; each end refuses
+//! the other unless it is root's or the same user's.
 #![forbid(unsafe_code)]
 
 pub mod door;
@@ -71,7 +74,8 @@ pub enum Answer {
     File(Box<FileReport>),
     /// To [`Ask::Read`]: this many bytes follow.
     Data(Data),
-    /// To no request: the recording has ended, and answers nothing more. A process that is killed does not send it.
+    /// To no request: the recording has ended, and answers nothing more. A process that is killed
+    /// does not send it.
     Ended,
     /// It failed.
     Refused {
@@ -153,7 +157,8 @@ fn of_nvme(resolved: &Resolved) -> String {
     format!("nvme {address} {} {partition}", nsid.unwrap_or(1))
 }
 
-/// The name by which a drive was known to the kernel before the recording took it: for readers who call it that.
+/// The name by which a drive was known to the kernel before the recording took it: for readers who
+/// call it that.
 fn former_name(name: &str) -> Option<String> {
     let name = Path::new(name).file_name()?.to_str()?;
     Some(format!("name {name}"))
@@ -165,8 +170,8 @@ fn address(identity: &str) -> io::Result<SocketAddr> {
     SocketAddr::from_abstract_name(format!("straightway/live/{hash:032x}"))
 }
 
-/// FNV-1a of 128 bits: short enough for a socket's name. Who listens there is asked for its user, so a hash that somebody else can
-/// also make does no harm.
+/// FNV-1a of 128 bits: short enough for a socket's name. Who listens there is asked for its user,
+/// so a hash that somebody else can also make does no harm.
 fn hash(bytes: &[u8]) -> u128 {
     const OFFSET: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
     const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;

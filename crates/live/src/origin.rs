@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The files of a volume that a verb only reads: mounted here, or answered by the process that records on it.
+//! The files of a volume that a verb only reads: mounted here, or answered by the process that
+//! records on it.
 //!
-//! What is read of a file ends where the file ended when it was found. When the recording ends, the rest is read from the volume.
+//! What is read of a file ends where the file ended when it was found. When the recording ends, the
+//! rest is read from the volume.
 
 use super::reader::Live;
 use super::{Answer, Ask};
@@ -127,7 +129,8 @@ impl Origin<'_, '_> {
         })
     }
 
-    /// Reads the first `len` bytes of a file, and compares what has checksums: the number of requests.
+    /// Reads the first `len` bytes of a file, and compares what has checksums: the number of
+    /// requests.
     ///
     /// # Errors
     /// The volume or the sink failed, the data does not match its checksums, or the user cancelled.

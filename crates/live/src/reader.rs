@@ -37,7 +37,8 @@ impl Live {
 
     /// The recording on the device of this name, if there is one.
     ///
-    /// A drive that a recording has taken from the kernel has no name any more: then the name that it had finds it.
+    /// A drive that a recording has taken from the kernel has no name any more: then the name that
+    /// it had finds it.
     pub fn find(context: &Context, device: &str) -> Option<Self> {
         let identity = match Drive::find(&context.roots, device) {
             Ok(drive) => identity(&drive)?,
@@ -91,7 +92,8 @@ impl Live {
         }
     }
 
-    /// What is committed of a file from `offset_bytes` on, into `data`; at most [`READ_BYTES`]. None: the recording has ended.
+    /// What is committed of a file from `offset_bytes` on, into `data`; at most [`READ_BYTES`].
+    /// None: the recording has ended.
     ///
     /// # Errors
     /// The file does not exist, or the volume failed.

@@ -103,12 +103,13 @@ impl<'v, 'a, D: Device> FileDevice<'v, 'a, D> {
         })
     }
 
-    /// The same of a file with checksums, to read: its blocks are the chunks of 64 KiB that have one, and
-    /// each is compared when it is read. All checksums are loaded here: 4 bytes of memory for a chunk.
+    /// The same of a file with checksums, to read: its blocks are the chunks of 64 KiB that have
+    /// one, and each is compared when it is read. All checksums are loaded here: 4 bytes of memory
+    /// for a chunk.
     ///
     /// # Errors
-    /// As of [`new`](Self::new); [`volume::Error::Unsupported`] for a file without checksums; those of
-    /// reading them.
+    /// As of [`new`](Self::new); [`volume::Error::Unsupported`] for a file without checksums; those
+    /// of reading them.
     pub fn verifying(volume: &'v Volume<'a, D>, file: File) -> Result<Self, volume::Error> {
         let mut device = Self::new(volume, file, false)?;
         let chunks = device.size_bytes.div_ceil(CHUNK_BYTES);
@@ -129,15 +130,15 @@ impl<'v, 'a, D: Device> FileDevice<'v, 'a, D> {
         Ok(device)
     }
 
-    /// The same of a file that grows, up to `capacity_bytes`: the space is reserved here, so that a store
-    /// that was made can be written. Past the file's end it reads as zeroes; what is stored there is part
-    /// of the file from the first flush after [`FileSize::grow_to`] was called for it. `spare`, of at least a
-    /// block, takes what is appended. The file may be empty.
+    /// The same of a file that grows, up to `capacity_bytes`: the space is reserved here, so that a
+    /// store that was made can be written. Past the file's end it reads as zeroes; what is stored
+    /// there is part of the file from the first flush after [`FileSize::grow_to`] was called for
+    /// it. `spare`, of at least a block, takes what is appended. The file may be empty.
     ///
     /// # Errors
-    /// As of [`new`](Self::new); [`volume::Error::PastEnd`] if the capacity is less than the file's size or
-    /// the buffer shorter than a block; [`volume::Error::NoSpace`]; those of reading and writing the
-    /// file's last block.
+    /// As of [`new`](Self::new); [`volume::Error::PastEnd`] if the capacity is less than the file's
+    /// size or the buffer shorter than a block; [`volume::Error::NoSpace`]; those of reading and
+    /// writing the file's last block.
     pub fn growing(
         volume: &'v Volume<'a, D>,
         file: File,

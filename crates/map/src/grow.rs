@@ -30,8 +30,8 @@ impl FileSize {
         self.bytes.load(Ordering::Acquire)
     }
 
-    /// The file has at least `bytes` from the next flush (a map's `sync`) on: what was stored there, and
-    /// zeroes elsewhere. A file does not shrink.
+    /// The file has at least `bytes` from the next flush (a map's `sync`) on: what was stored
+    /// there, and zeroes elsewhere. A file does not shrink.
     ///
     /// # Errors
     /// [`Error::PastEnd`] past the capacity: nothing is changed.
@@ -143,14 +143,15 @@ impl Growth {
         });
     }
 
-    /// Whether a flush may begin: the file has all bytes of its size, which is then what it commits.
+    /// Whether a flush may begin: the file has all bytes of its size, which is then what it
+    /// commits.
     pub fn may_flush<D: Device>(&self, volume: &Volume<'_, D>, file: File) -> bool {
         let size_bytes = self.size.get();
         size_bytes <= self.written_bytes && volume.limit_size(file, size_bytes).is_ok()
     }
 
-    /// Takes an append that has ended, and begins the next one, with `tag`. `flushes`: a flush waits for
-    /// the file's size.
+    /// Takes an append that has ended, and begins the next one, with `tag`. `flushes`: a flush
+    /// waits for the file's size.
     pub fn go_on<D: Device>(
         &mut self,
         volume: &Volume<'_, D>,

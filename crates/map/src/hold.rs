@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Pages that have just come for a thread and keep their memory, so that the thread has its page before another fault
-//! takes the memory.
+//! Pages that have just come for a thread and keep their memory, so that the thread has its page
+//! before another fault takes the memory.
 //!
-//! The kernel does not tell when a thread has used its page, so this is a time, which adapts: it doubles when a thread
-//! asks for nothing but its page again, which was taken soon after it had come, and falls by a quarter with each other
-//! page. It is longer on a machine where threads wait for a processor.
+//! The kernel does not tell when a thread has used its page, so this is a time, which adapts: it
+//! doubles when a thread asks for nothing but its page again, which was taken soon after it had
+//! come, and falls by a quarter with each other page. It is longer on a machine where threads wait
+//! for a processor.
 
 use std::collections::VecDeque;
 
@@ -17,9 +18,11 @@ const MOST_NOTED: usize = 64;
 pub struct Hold {
     /// Pages that are read, and for which thread.
     asked: VecDeque<(u64, u64)>,
-    /// Pages that have come, for which thread and when, the oldest first, of twice the last `hold_us`.
+    /// Pages that have come, for which thread and when, the oldest first, of twice the last
+    /// `hold_us`.
     came: VecDeque<(u64, u64, u64)>,
-    /// Pages that were taken soon after they had come for a thread, which has not asked for another since.
+    /// Pages that were taken soon after they had come for a thread, which has not asked for another
+    /// since.
     lost: VecDeque<(u64, u64)>,
     hold_us: u64,
     least_us: u64,

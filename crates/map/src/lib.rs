@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A range of a block device, or a file of a volume, as memory: an application loads and stores, and the device is read and
-//! written behind it, by the kernel's userfaultfd.
+//! A range of a block device, or a file of a volume, as memory: an application loads and stores,
+//! and the device is read and written behind it, by the kernel's userfaultfd.
 //!
 //! ```text
 //!  a thread touches a page --> the kernel stops it --> Userfault (sys): a fault

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A map that is served by the thread that uses it: no other thread is woken, and the device is polled
-//! where the page is needed.
+//! A map that is served by the thread that uses it: no other thread is woken, and the device is
+//! polled where the page is needed.
 
 use crate::error::{Error, Failure, Result};
 use crate::map::{Options, POLL_US, serving};
@@ -17,11 +17,11 @@ use std::time::{Duration, Instant};
 
 /// A range of a device as memory of one thread, which serves its own faults.
 ///
-/// A load or store of a page that is absent is a SIGBUS whose handler reads the page from the device,
-/// polls until it has come, and lets the instruction go on. Only the thread that made the map may use
-/// its memory: another thread's access is an error, and so is a system call that is given a page
-/// which is absent (EFAULT). An access that cannot be served gets the SIGBUS that it would have had
-/// without a handler, and [`take_failures`](Self::take_failures) has the reason.
+/// A load or store of a page that is absent is a SIGBUS whose handler reads the page from the
+/// device, polls until it has come, and lets the instruction go on. Only the thread that made the
+/// map may use its memory: another thread's access is an error, and so is a system call that is
+/// given a page which is absent (EFAULT). An access that cannot be served gets the SIGBUS that it
+/// would have had without a handler, and [`take_failures`](Self::take_failures) has the reason.
 ///
 /// Pages that were read ahead arrive when the next one is missing, or at a call of
 /// [`turn`](Self::turn).
@@ -44,8 +44,8 @@ struct Local<D> {
     lanes: Mutex<Vec<Arc<Mutex<Lane<D>>>>>,
 }
 
-/// What one thread serves its faults with. A thread has one of these locked at a time, and none while it waits
-/// for another.
+/// What one thread serves its faults with. A thread has one of these locked at a time, and none
+/// while it waits for another.
 #[derive(Debug)]
 struct Thread<D> {
     local: Arc<Local<D>>,
@@ -54,8 +54,8 @@ struct Thread<D> {
     is_inside: Cell<bool>,
 }
 
-/// Maps `range` of `device` for this thread. `buffers` are memory that the device reaches, of a page
-/// each: as many as requests may be under way.
+/// Maps `range` of `device` for this thread. `buffers` are memory that the device reaches, of a
+/// page each: as many as requests may be under way.
 ///
 /// # Errors
 /// [`Error::Options`], or those of the kernel.
@@ -131,8 +131,8 @@ impl<D: Device + 'static> LocalMap<D> {
         self.turn().map(drop)
     }
 
-    /// Does what can be done without waiting: pages whose reads have ended appear, and writes of old
-    /// pages begin. Returns whether there was something.
+    /// Does what can be done without waiting: pages whose reads have ended appear, and writes of
+    /// old pages begin. Returns whether there was something.
     ///
     /// # Errors
     /// [`Error::System`].
@@ -158,8 +158,8 @@ impl<D: Device + 'static> LocalMap<D> {
         self.reports.take_failures()
     }
 
-    /// Has `callback` called with each failure, before the access that it ends: in the handler of that
-    /// access's signal, so it must touch no map of this thread.
+    /// Has `callback` called with each failure, before the access that it ends: in the handler of
+    /// that access's signal, so it must touch no map of this thread.
     ///
     /// # Errors
     /// [`Error::Options`]: the map has a callback.
@@ -225,8 +225,9 @@ impl<D> Clone for LocalLanes<D> {
 }
 
 impl<D: Device + Send + 'static> LocalLanes<D> {
-    /// Lets this thread use the map, and serve its own faults with a device of its own: another queue of the
-    /// drive, or another opening of the file, whose flush makes durable what all have written.
+    /// Lets this thread use the map, and serve its own faults with a device of its own: another
+    /// queue of the drive, or another opening of the file, whose flush makes durable what all have
+    /// written.
     ///
     /// # Errors
     /// [`Error::Options`], [`Error::System`], or [`Error::Ended`].
@@ -259,8 +260,8 @@ impl<D: Device + 'static> LocalLane<D> {
         self.region.start()
     }
 
-    /// Ends this thread's use of the map, when what it has asked of the device has ended; returns the device
-    /// and the buffers.
+    /// Ends this thread's use of the map, when what it has asked of the device has ended; returns
+    /// the device and the buffers.
     ///
     /// # Errors
     /// [`Error::Late`] or [`Error::System`].
@@ -285,7 +286,8 @@ impl<D: Device + 'static> Drop for LocalLane<D> {
 fn leave<D: Device + 'static>(served: Served<Thread<D>>) -> Result<(D, Vec<Buffer>)> {
     let started = Instant::now();
     let deadline = served.get().local.options.call_deadline;
-    // Others may wait for these pages, so what was read is used; after the end of the map no thread does.
+    // Others may wait for these pages, so what was read is used; after the end of the map no thread
+    // does.
     let ended = loop {
         let thread = served.get();
         let is_busy = thread.with_lane(|lane, _| lane.is_busy());
@@ -413,8 +415,9 @@ impl<D: Device + 'static> Thread<D> {
             });
             // Of a page that could not be read, the next access is an error as well.
             if let Some(is_possible) = shared.settled(page) {
-                // Writes that other threads have left count against the limit of dirty pages: if no thread ended them,
-                // this page could be written, and be no longer writable, again and again.
+                // Writes that other threads have left count against the limit of dirty pages: if no
+                // thread ended them, this page could be written, and be no longer writable, again
+                // and again.
                 let helps = self.local.options.writable && is_possible;
                 return is_possible && (!helps || self.help().is_ok());
             }
@@ -428,7 +431,8 @@ impl<D: Device + 'static> Thread<D> {
 
 impl<D: Device + 'static> Serve for Thread<D> {
     fn serve(&self, offset: usize, store: bool) -> bool {
-        // The pager touches no page of the region, so a fault inside it is an error of the device's.
+        // The pager touches no page of the region, so a fault inside it is an error of the
+        // device's.
         if self.is_inside.replace(true) {
             return false;
         }

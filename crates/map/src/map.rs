@@ -35,31 +35,34 @@ pub struct Options {
     /// Whether threads may store.
     pub writable: bool,
     /// Finds stores by the content of the pages that threads touched, as on kernels without
-    /// userfaultfd's write protection (before Linux 5.19, and not on x86-64). There it is always so.
+    /// userfaultfd's write protection (before Linux 5.19, and not on x86-64). There it is always
+    /// so.
     ///
-    /// A page that was touched counts as dirty until it is looked at, which a sync, an eviction and the
-    /// limits do, and is written if it has changed.
+    /// A page that was touched counts as dirty until it is looked at, which a sync, an eviction and
+    /// the limits do, and is written if it has changed.
     pub stores_by_content: bool,
     /// Bytes of a page, which is what one fault reads: a power of two from 4 KiB to 2 MiB, at
     /// least a page of the kernel.
     pub page_bytes: usize,
-    /// The most bytes of memory that hold the map's content; at least four pages, which one instruction
-    /// may touch.
+    /// The most bytes of memory that hold the map's content; at least four pages, which one
+    /// instruction may touch.
     pub resident_bytes: usize,
-    /// Above this many bytes that were stored to, the server writes the oldest of them. A page counts
-    /// at least, or no store to it could ever be made.
+    /// Above this many bytes that were stored to, the server writes the oldest of them. A page
+    /// counts at least, or no store to it could ever be made.
     pub dirty_bytes: usize,
-    /// A page is written when its first store is this old; less than a millisecond counts as one, in
-    /// which the thread stores.
+    /// A page is written when its first store is this old; less than a millisecond counts as one,
+    /// in which the thread stores.
     pub dirty_age: Option<Duration>,
-    /// How long an access waits for the device: then it is an error (ETIMEDOUT), as if the device had
-    /// refused to read the page. Drivers have deadlines of their own; this holds for any device.
+    /// How long an access waits for the device: then it is an error (ETIMEDOUT), as if the device
+    /// had refused to read the page. Drivers have deadlines of their own; this holds for any
+    /// device.
     pub read_deadline: Option<Duration>,
-    /// How long a sync, a pin or the end of the map waits while the device ends nothing for it: then it is
-    /// [`Error::Late`]. What was stored stays in memory, for the next sync.
+    /// How long a sync, a pin or the end of the map waits while the device ends nothing for it:
+    /// then it is [`Error::Late`]. What was stored stays in memory, for the next sync.
     pub call_deadline: Option<Duration>,
-    /// How long a server without work looks for faults before it sleeps. A fault in this time wakes no sleeping
-    /// processor, but the server takes one whole. A map that serves itself has no server.
+    /// How long a server without work looks for faults before it sleeps. A fault in this time wakes
+    /// no sleeping processor, but the server takes one whole. A map that serves itself has no
+    /// server.
     pub spin: Duration,
     /// Bytes that are read behind a page that a thread touches, for accesses in ascending order. A
     /// thread that follows finds its pages in memory, and one fault for half of these bytes.
@@ -67,8 +70,9 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// Read-only, in pages of 4 KiB, with 64 MiB of memory, half of which may be dirty for any time,
-    /// without read-ahead, and servers that sleep at once; an access, and a call for which the device does nothing, wait for a minute at most.
+    /// Read-only, in pages of 4 KiB, with 64 MiB of memory, half of which may be dirty for any
+    /// time, without read-ahead, and servers that sleep at once; an access, and a call for which
+    /// the device does nothing, wait for a minute at most.
     fn default() -> Self {
         Self {
             writable: false,
@@ -92,8 +96,8 @@ impl Options {
         Limits {
             page_bytes: self.page_bytes,
             resident_pages: pages(self.resident_bytes),
-            // A page is writable from the thread's fault on, so a write at once would only lead to the
-            // next fault.
+            // A page is writable from the thread's fault on, so a write at once would only lead to
+            // the next fault.
             dirty_pages: pages(self.dirty_bytes).max(1),
             dirty_age_us: self.dirty_age.map(|age| micros(age).max(LEAST_AGE_US)),
             read_deadline_us: self.read_deadline.map(micros),
@@ -179,8 +183,8 @@ impl Map {
         self.region.is_writable()
     }
 
-    /// Bytes of memory that hold content now. While several servers give and take pages, the kernel may count one that has been
-    /// taken for some microseconds more.
+    /// Bytes of memory that hold content now. While several servers give and take pages, the kernel
+    /// may count one that has been taken for some microseconds more.
     ///
     /// # Errors
     /// [`Error::System`].
@@ -196,8 +200,8 @@ impl Map {
         self.ask(Order::Sync)?
     }
 
-    /// Reads a range soon, without waiting: as much of it, from its start, as there is memory for. A
-    /// page that cannot be read is tried again when it is touched.
+    /// Reads a range soon, without waiting: as much of it, from its start, as there is memory for.
+    /// A page that cannot be read is tried again when it is touched.
     ///
     /// # Errors
     /// [`Error::Options`] if the range is not in the map, [`Error::Ended`].
@@ -205,8 +209,9 @@ impl Map {
         self.tell(Order::Prefetch(self.pages(bytes)?))
     }
 
-    /// Reads a range and keeps it in memory until it is unpinned: accesses to it do not wait, but for
-    /// stores to pages that are being written. A page is unpinned when it was as often as it was pinned.
+    /// Reads a range and keeps it in memory until it is unpinned: accesses to it do not wait, but
+    /// for stores to pages that are being written. A page is unpinned when it was as often as it
+    /// was pinned.
     ///
     /// # Errors
     /// The range is not pinned: [`Error::Options`] if it is not in the map, or if all pinned pages
@@ -224,11 +229,11 @@ impl Map {
         self.tell(Order::Unpin(self.pages(bytes)?))
     }
 
-    /// Gives another device access to a range, by DMA: `grant` is told the memory, which is pinned, and
-    /// makes it reachable, as `linux::vfio::Function::grant` does behind an IOMMU.
+    /// Gives another device access to a range, by DMA: `grant` is told the memory, which is pinned,
+    /// and makes it reachable, as `linux::vfio::Function::grant` does behind an IOMMU.
     ///
-    /// What the device has stored is written like other stores once [`Window::written`] was called; the
-    /// map must be writable for it.
+    /// What the device has stored is written like other stores once [`Window::written`] was called;
+    /// the map must be writable for it.
     ///
     /// # Errors
     /// Those of [`pin`](Self::pin), and the grant's.
@@ -246,8 +251,8 @@ impl Map {
         self.ask(|answer| Order::Stored(pages, answer))
     }
 
-    /// Gives back the memory of a range that is not needed soon. Pages that are pinned, or that were
-    /// stored to since their last write, stay.
+    /// Gives back the memory of a range that is not needed soon. Pages that are pinned, or that
+    /// were stored to since their last write, stay.
     ///
     /// # Errors
     /// [`Error::Options`] if the range is not in the map, [`Error::Ended`].
@@ -274,16 +279,16 @@ impl Map {
         Ok(ranges)
     }
 
-    /// Lets other processes of this user map the first `size_bytes` to read, by [`attach`](crate::attach)
-    /// with the path of the socket that this makes. It is removed when the map ends; one that a killed server
-    /// has left is replaced.
+    /// Lets other processes of this user map the first `size_bytes` to read, by
+    /// [`attach`](crate::attach) with the path of the socket that this makes. It is removed when
+    /// the map ends; one that a killed server has left is replaced.
     ///
-    /// They hold the memory itself, so a process that shares must be trusted not to store to it by other
-    /// means; nothing that it stores reaches the device.
+    /// They hold the memory itself, so a process that shares must be trusted not to store to it by
+    /// other means; nothing that it stores reaches the device.
     ///
     /// # Errors
-    /// [`Error::Options`]: the map may be stored to, or is shorter; [`Error::Exists`]; [`Error::System`]: the
-    /// socket could not be made; [`Error::Ended`].
+    /// [`Error::Options`]: the map may be stored to, or is shorter; [`Error::Exists`];
+    /// [`Error::System`]: the socket could not be made; [`Error::Ended`].
     pub fn share(&self, path: &Path, size_bytes: u64) -> Result<()> {
         if self.is_writable() {
             return Err(Error::Options("a map that may be stored to is not shared"));
@@ -322,8 +327,8 @@ impl Map {
         self.reports.take_failures()
     }
 
-    /// Has `callback` called with each failure, before the access that it ends: by the server's thread,
-    /// so it must touch no map that this server serves, nor wait for one.
+    /// Has `callback` called with each failure, before the access that it ends: by the server's
+    /// thread, so it must touch no map that this server serves, nor wait for one.
     ///
     /// # Errors
     /// [`Error::Options`]: the map has a callback.
@@ -366,7 +371,8 @@ pub(crate) fn pages(
 pub struct Server<D> {
     lane: Lane<D>,
     shared: Arc<Shared<Userfault>>,
-    /// What becomes readable when a thread waits, or the device has ended a request if it has this file.
+    /// What becomes readable when a thread waits, or the device has ended a request if it has this
+    /// file.
     doorbell: OwnedFd,
     completion_file: Option<i32>,
     /// Whether the next turn looks for threads that wait.
@@ -405,9 +411,9 @@ pub fn map<D: Device>(
     Ok((map, server))
 }
 
-/// Maps `range` of a device that has several queues, each of which is a device here with its own buffers:
-/// as many servers, for as many threads, serve the map together. A flush of one device makes durable what
-/// all have written, as the queues of a drive and several openings of a file do.
+/// Maps `range` of a device that has several queues, each of which is a device here with its own
+/// buffers: as many servers, for as many threads, serve the map together. A flush of one device
+/// makes durable what all have written, as the queues of a drive and several openings of a file do.
 ///
 /// # Errors
 /// As of [`map`].
@@ -464,12 +470,14 @@ pub fn map_lanes<D: Device>(
 
 impl<D: Device> Server<D> {
     /// Serves the map until it is dropped, then writes what was stored and makes it durable, and
-    /// returns the device and the buffers. Of several servers the first does so, and the others end with it.
+    /// returns the device and the buffers. Of several servers the first does so, and the others end
+    /// with it.
     ///
     /// # Errors
     /// [`Error::System`]: a system call failed, and the map has ended. [`Error::Unwritten`] or
-    /// [`Error::Flush`]: the last sync failed. [`Error::Late`]: the device does not answer; it, and the
-    /// buffers, are never released, because it may still use them. [`Error::Ended`]: another server has failed.
+    /// [`Error::Flush`]: the last sync failed. [`Error::Late`]: the device does not answer; it, and
+    /// the buffers, are never released, because it may still use them. [`Error::Ended`]: another
+    /// server has failed.
     pub fn run(mut self) -> Result<(D, Vec<Buffer>)> {
         let served = match self.users.take() {
             Some(users) => self.serve_first(users),
@@ -509,7 +517,8 @@ impl<D: Device> Server<D> {
 
     fn turn(&mut self) -> Result<bool> {
         let turned = self.lane.turn(&self.shared, self.looks);
-        // Every other turn is enough: a lane that has nothing to do sleeps, and is woken if a thread waits.
+        // Every other turn is enough: a lane that has nothing to do sleeps, and is woken if a
+        // thread waits.
         self.looks = !self.looks;
         turned.map_err(serving)
     }

@@ -3,8 +3,9 @@
 
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// For tables by page number. The numbers are the program's own, so no attacker gains by collisions, and a fault looks
-/// a page up some ten times: the standard library's keyed hash was a quarter of a fault's instructions.
+/// For tables by page number. The numbers are the program's own, so no attacker gains by
+/// collisions, and a fault looks a page up some ten times: the standard library's keyed hash was a
+/// quarter of a fault's instructions.
 pub type Numbers = BuildHasherDefault<NumberHasher>;
 
 /// A multiplication whose halves are mixed: each bit of a number changes those that tables use.

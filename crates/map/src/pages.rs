@@ -11,11 +11,11 @@
 //! ```
 //!
 //! Memory is taken from pages by second chance, as CLOCK does: a clean page is unmapped first, and
-//! loses its memory some steps later unless a thread has touched it. The pages that are unmapped are
-//! an eighth of all, so each fault has a bounded number of steps, and a page that was stored to is
-//! written before. A pinned page is passed over, and one that has just come for a thread: if another
-//! fault could take its memory before the thread has it, threads that touch more pages than there are
-//! in memory could take them from each other for any time.
+//! loses its memory some steps later unless a thread has touched it. The pages that are unmapped
+//! are an eighth of all, so each fault has a bounded number of steps, and a page that was stored to
+//! is written before. A pinned page is passed over, and one that has just come for a thread: if
+//! another fault could take its memory before the thread has it, threads that touch more pages than
+//! there are in memory could take them from each other for any time.
 //!
 //! A page that is read although no thread has touched it is absent again if that fails: nobody has
 //! asked for its content, and the next access tries again.
@@ -109,14 +109,16 @@ pub enum Loaded {
 #[derive(Clone, Debug)]
 pub struct Pages {
     states: HashMap<u64, State, Numbers>,
-    /// Pages with memory, each in one of the two: in `unmapped` those that were unmapped, even if they
-    /// were touched since. A page is moved, or dropped if it has no memory, when it is met.
+    /// Pages with memory, each in one of the two: in `unmapped` those that were unmapped, even if
+    /// they were touched since. A page is moved, or dropped if it has no memory, when it is met.
     mapped: VecDeque<u64>,
     unmapped: VecDeque<u64>,
     unmapped_at_once: usize,
-    /// Pages that are in one of the two: once each, also if they lost their memory and have it again.
+    /// Pages that are in one of the two: once each, also if they lost their memory and have it
+    /// again.
     queued: HashSet<u64, Numbers>,
-    /// How often each page that keeps its memory was pinned. It leaves the two when it is met there.
+    /// How often each page that keeps its memory was pinned. It leaves the two when it is met
+    /// there.
     pinned: HashMap<u64, u32, Numbers>,
     /// Pages that became dirty and when, the oldest first, each once; some have been written since.
     aged: VecDeque<(u64, u64)>,
@@ -130,9 +132,9 @@ pub struct Pages {
 }
 
 impl Pages {
-    /// None of the pages is in memory, and at most `limit` may be at once; at least one. A page that comes
-    /// for a thread keeps its memory for `hold_us`, or longer if threads ask again for pages that were taken soon after, and one that it
-    /// stores to is not written before.
+    /// None of the pages is in memory, and at most `limit` may be at once; at least one. A page
+    /// that comes for a thread keeps its memory for `hold_us`, or longer if threads ask again for
+    /// pages that were taken soon after, and one that it stores to is not written before.
     pub fn new(limit: usize, hold_us: u64) -> Self {
         Self {
             states: HashMap::default(),
@@ -157,8 +159,8 @@ impl Pages {
         self.states.get(&page).copied()
     }
 
-    /// Whether a store to a page in memory must fault. A page whose write has failed is written again as it is then, so it need not,
-    /// and a thread may have it writable already.
+    /// Whether a store to a page in memory must fault. A page whose write has failed is written
+    /// again as it is then, so it need not, and a thread may have it writable already.
     pub fn is_protected(&self, page: u64) -> bool {
         !matches!(
             self.state(page),
@@ -193,7 +195,8 @@ impl Pages {
         self.limit
     }
 
-    /// The time from which on pages come and become dirty, in microseconds; an earlier one than before is ignored.
+    /// The time from which on pages come and become dirty, in microseconds; an earlier one than
+    /// before is ignored.
     pub fn set_time(&mut self, now_us: u64) {
         self.now_us = self.now_us.max(now_us);
         self.hold.set_time(self.now_us);
@@ -217,8 +220,8 @@ impl Pages {
         self.resident >= self.limit
     }
 
-    /// Pages that differ from the device, in no order, and those that are being read for a store: a thread has its page, and may have
-    /// stored, before the state says so.
+    /// Pages that differ from the device, in no order, and those that are being read for a store: a
+    /// thread has its page, and may have stored, before the state says so.
     pub fn stored_pages(&self) -> impl Iterator<Item = u64> {
         let differs = |(&page, &state): (&u64, &State)| {
             let stored = is_dirty(state) || matches!(state, State::Reading { stored: true, .. });
@@ -364,8 +367,8 @@ impl Pages {
         self.set(page, State::Clean { mapped: false });
     }
 
-    /// Lets a page keep its memory, once it has some, until it was [`unpin`](Self::unpin)ned as often.
-    /// False if this would leave fewer than `others` for other pages.
+    /// Lets a page keep its memory, once it has some, until it was [`unpin`](Self::unpin)ned as
+    /// often. False if this would leave fewer than `others` for other pages.
     pub fn pin(&mut self, page: u64, others: usize) -> bool {
         let is_possible =
             self.pinned.contains_key(&page) || self.pinned.len() + others < self.limit;
@@ -401,7 +404,8 @@ impl Pages {
         takes
     }
 
-    /// A program has removed memory of a page that was the same as on the device: it is absent from now on.
+    /// A program has removed memory of a page that was the same as on the device: it is absent from
+    /// now on.
     pub fn removed(&mut self, page: u64) {
         self.set(page, State::Clean { mapped: true });
         self.forget(page);
@@ -440,8 +444,8 @@ impl Pages {
         self.set(page, after);
     }
 
-    /// The page that has been dirty for longest, whose write has begun when this returns; none that its
-    /// thread may not have stored to yet.
+    /// The page that has been dirty for longest, whose write has begun when this returns; none that
+    /// its thread may not have stored to yet.
     pub fn write_oldest(&mut self) -> Option<u64> {
         let (page, since_us) = self.oldest()?;
         if self.hold.is_recent(since_us) {
@@ -495,7 +499,8 @@ impl Pages {
         self.unmap()
     }
 
-    /// Whether a page that was met in one of the queues is pinned: then it is in neither from now on.
+    /// Whether a page that was met in one of the queues is pinned: then it is in neither from now
+    /// on.
     fn passes_over(&mut self, page: u64) -> bool {
         let is_pinned = self.pinned.contains_key(&page);
         if is_pinned {

@@ -12,8 +12,8 @@
 //! ```
 //!
 //! A page that one process has touched is there for all, and counts once against the limit. Memory
-//! that the server takes is gone from all mappings at once. Messages are those of a socket of packets
-//! (SOCK_SEQPACKET), in the machine's byte order.
+//! that the server takes is gone from all mappings at once. Messages are those of a socket of
+//! packets (SOCK_SEQPACKET), in the machine's byte order.
 
 use crate::error::{Error, Result};
 use crate::sys::{Mapping, Region, new_socket};
@@ -120,8 +120,8 @@ pub struct Unreadable {
 
 /// Another process's map, to read: see [`Map::share`](crate::Map::share).
 ///
-/// An access that cannot be served, because the device fails or the server has ended, gets SIGBUS. A
-/// child process does not inherit the map: after a fork its accesses get SIGSEGV.
+/// An access that cannot be served, because the device fails or the server has ended, gets SIGBUS.
+/// A child process does not inherit the map: after a fork its accesses get SIGSEGV.
 #[derive(Debug)]
 pub struct Attached {
     region: Arc<Region>,
@@ -136,14 +136,14 @@ pub struct Attached {
 /// until the map is dropped.
 ///
 /// # Errors
-/// [`Error::NoServer`]; [`Error::System`]; [`Error::NotPermitted`];
-/// [`Error::Ended`]: the server refuses, because this is another user or there are too many processes.
+/// [`Error::NoServer`]; [`Error::System`]; [`Error::NotPermitted`]; [`Error::Ended`]: the server
+/// refuses, because this is another user or there are too many processes.
 pub fn attach(path: &Path) -> Result<Attached> {
     attach_before(0, path)
 }
 
-/// As [`attach`], with `tail_bytes` of addresses behind the map whose accesses are SIGBUS: for programs
-/// that map more than a file has.
+/// As [`attach`], with `tail_bytes` of addresses behind the map whose accesses are SIGBUS: for
+/// programs that map more than a file has.
 ///
 /// # Errors
 /// As of [`attach`].

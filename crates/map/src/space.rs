@@ -21,8 +21,8 @@ pub struct Fault {
 ///
 /// Errors are those of the system calls.
 pub trait Space {
-    /// Whether a store to a page that was given protected is a fault. If not, a protected page has no
-    /// mapping, so each access to it is a fault.
+    /// Whether a store to a page that was given protected is a fault. If not, a protected page has
+    /// no mapping, so each access to it is a fault.
     fn tells_stores(&self) -> bool;
 
     /// Appends threads that wait to `faults`.

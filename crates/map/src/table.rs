@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The translation table of a volume's file for the window of `rtl/smmu` (its README, "Tables and contexts"): hardware reads the
-//! file by loads, with no software on the way.
+//! The translation table of a volume's file for the window of `rtl/smmu` (its README, "Tables and
+//! contexts"): hardware reads the file by loads, with no software on the way.
 
 use block::Device;
 use std::fmt;
@@ -76,12 +76,12 @@ impl std::error::Error for TableError {
     }
 }
 
-/// The table of the file `name` with pages of `page_bytes`: an entry for each page, which hardware reads
-/// as words, little-endian. A context's last page is the number of entries less 1. With `writable` the
-/// pages may be stored to.
+/// The table of the file `name` with pages of `page_bytes`: an entry for each page, which hardware
+/// reads as words, little-endian. A context's last page is the number of entries less 1. With
+/// `writable` the pages may be stored to.
 ///
-/// The table holds while the file is neither changed nor removed. In the last page, the bytes after the
-/// file's end are what the device has there.
+/// The table holds while the file is neither changed nor removed. In the last page, the bytes after
+/// the file's end are what the device has there.
 ///
 /// # Errors
 /// [`TableError`].

@@ -41,7 +41,8 @@ impl<'m, G> Window<'m, G> {
     ) -> std::result::Result<Self, E> {
         map.pin(bytes.clone())?;
         let pin = Pin { map, bytes };
-        // A page that is only loaded from is protected, and the kernel refuses a device that stores.
+        // A page that is only loaded from is protected, and the kernel refuses a device that
+        // stores.
         if map.is_writable() {
             map.stored(pin.bytes.clone())?;
         }
@@ -60,8 +61,8 @@ impl<'m, G> Window<'m, G> {
         self.pin.bytes.clone()
     }
 
-    /// The device has stored to `bytes` of the map: the next sync writes what is there now. The kernel
-    /// sees no store of a device, so what it stores after this call needs another one.
+    /// The device has stored to `bytes` of the map: the next sync writes what is there now. The
+    /// kernel sees no store of a device, so what it stores after this call needs another one.
     ///
     /// # Errors
     /// [`Error::Options`]: the bytes are not in the window, or the map cannot be stored to;

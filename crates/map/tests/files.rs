@@ -245,7 +245,8 @@ fn stores_change_the_file_and_nothing_else() {
     assert!(findings.is_empty(), "{findings:?}");
 }
 
-/// The bytes of `name` on the volume, which has no findings but space that a writer did not give back.
+/// The bytes of `name` on the volume, which has no findings but space that a writer did not give
+/// back.
 fn content_of(disk: Disk, name: &str) -> (Vec<u8>, Disk) {
     let mut files = [const { OpenFile::new() }; 1];
     let volume = mounted(disk, &mut files);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which path to use: for each access the fastest that is shown to be faster than an ordinary program's, or that one.
+//! Which path to use: for each access the fastest that is shown to be faster than an ordinary
+//! program's, or that one.
 
 use crate::access::{Access, Operation, Pattern};
 use crate::findings::{Merit, is_level, paired, ranked, win};
@@ -32,8 +33,8 @@ pub struct Pick {
     pub verdict: Verdict,
     /// The path to take or to stay with.
     pub path: String,
-    /// Others that are level with it, the one with the highest mean first: the interval of the ratio, from rounds of both paths taken
-    /// in pairs, contains 1.
+    /// Others that are level with it, the one with the highest mean first: the interval of the
+    /// ratio, from rounds of both paths taken in pairs, contains 1.
     pub level: Vec<String>,
     /// An ordinary program's path, to which speeds are compared; null if none was measured.
     pub baseline: Option<String>,
@@ -248,8 +249,8 @@ impl Advice {
 pub(crate) const HEADINGS: &str =
     "Access|Take|Without a spinning core|Most data for its processor time";
 
-/// The answer in at most five lines: the smallest blocks, where paths differ most, and the largest. By counts if the times are an
-/// emulator's.
+/// The answer in at most five lines: the smallest blocks, where paths differ most, and the largest.
+/// By counts if the times are an emulator's.
 pub fn answer(comparison: &Comparison) -> String {
     if let Some(doubt) = doubt(comparison) {
         return format!("Cannot tell which path is faster: {doubt}.");
@@ -270,7 +271,8 @@ pub fn answer(comparison: &Comparison) -> String {
     lines.join("\n")
 }
 
-/// Random reads if there are any, else the first kind, then random writes: the smallest blocks and the largest of each.
+/// Random reads if there are any, else the first kind, then random writes: the smallest blocks and
+/// the largest of each.
 fn first_and_last(advice: &[Advice]) -> Vec<&Advice> {
     let ends = |(operation, pattern): (Operation, Pattern)| {
         let is_of_kind = |one: &&Advice| one.access.kind() == (operation, pattern);
@@ -354,7 +356,8 @@ mod tests {
     use crate::Report;
     use crate::findings::tests::comparison;
 
-    /// These paths, whether they poll, and each one's speed in six rounds as a multiple of the baseline's.
+    /// These paths, whether they poll, and each one's speed in six rounds as a multiple of the
+    /// baseline's.
     fn measured(paths: &[(&str, bool, [f64; 6])]) -> Comparison {
         let mut all = comparison(6);
         let base = all.results[0].clone();

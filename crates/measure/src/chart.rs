@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The charts of the reports, as SVG that takes its colours and fonts from the page's style sheet: curves with
-//! intervals, boxes, and bars of parts. Every chart has the same axes; a scale is linear or logarithmic.
+//! The charts of the reports, as SVG that takes its colours and fonts from the page's style sheet:
+//! curves with intervals, boxes, and bars of parts. Every chart has the same axes; a scale is
+//! linear or logarithmic.
 //!
 //! A curve's style is a number: below [`GREY`] it is a colour and a marker, from there on a grey.
 

@@ -5,8 +5,8 @@ use crate::schema::PathResult;
 use serde::Serialize;
 use serde_json::Value;
 
-/// Lines of CSV from the JSON of each of `rows`. `columns` are keys, separated by commas; `a.b=c` is the key `b`
-/// within `a`, called `c`.
+/// Lines of CSV from the JSON of each of `rows`. `columns` are keys, separated by commas; `a.b=c`
+/// is the key `b` within `a`, called `c`.
 pub(crate) fn of<T: Serialize>(columns: &str, rows: &[T]) -> String {
     let columns = columns.split(',');
     let columns = columns.map(|column| column.split_once('=').unwrap_or((column, column)));

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Which path wins, and where this is uncertain.
 //!
-//! A path is *level* with the leader if the 95 % interval of the ratio of their speeds, from rounds of both taken in pairs, contains
-//! 1; by other merits, and where accesses differ, if their intervals overlap. Without intervals (too few rounds) a leader is named but
-//! not called certain.
+//! A path is *level* with the leader if the 95 % interval of the ratio of their speeds, from rounds
+//! of both taken in pairs, contains 1; by other merits, and where accesses differ, if their
+//! intervals overlap. Without intervals (too few rounds) a leader is named but not called certain.
 
 use crate::access::{Access, Operation, Pattern};
 use crate::schema::{Ci95, Comparison, PathResult};
@@ -102,7 +102,8 @@ pub fn ranked(comparison: &Comparison, access: Access, merit: Merit) -> Vec<&Pat
     results
 }
 
-/// The ratio of the speeds of two paths with one access, from rounds of both: a disturbance of a round affects both.
+/// The ratio of the speeds of two paths with one access, from rounds of both: a disturbance of a
+/// round affects both.
 pub(crate) fn paired(ours: &PathResult, theirs: &PathResult, seed: u64) -> Ci95 {
     let pairs = ours.samples.iter().filter_map(|one| {
         let mut samples = theirs.samples.iter();
@@ -118,8 +119,8 @@ pub(crate) fn is_level(one: &PathResult, other: &PathResult, seed: u64) -> bool 
     paired(one, other, seed).is_some_and(|[low, high]| low <= 1.0 && high >= 1.0)
 }
 
-/// The winner of `results`, which are sorted: best first. With a seed they have one access, and their speeds are compared in pairs of
-/// rounds.
+/// The winner of `results`, which are sorted: best first. With a seed they have one access, and
+/// their speeds are compared in pairs of rounds.
 pub(crate) fn win(results: &[&PathResult], merit: Merit, seed: Option<u64>) -> Option<Win> {
     let (first, rest) = results.split_first()?;
     let (best, best_ci95) = merit.of(first);

@@ -93,7 +93,8 @@ pub trait Host {
         Ok(())
     }
 
-    /// What limited the drive's power states in the groups that were prepared so far; empty if nothing was asked for.
+    /// What limited the drive's power states in the groups that were prepared so far; empty if
+    /// nothing was asked for.
     fn latency_limits(&mut self) -> Vec<LatencyLimit> {
         Vec::new()
     }

@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 pub enum LimitedBy {
     /// The measuring process, by Set Features; a reset of the controller at the end undid it.
     Driver,
-    /// The kernel's driver, by its attribute `power/pm_qos_latency_tolerance_us`, which got its value back.
+    /// The kernel's driver, by its attribute `power/pm_qos_latency_tolerance_us`, which got its
+    /// value back.
     Kernel,
     /// Nothing had to: the drive has no autonomous transitions, or none that are longer.
     Nothing,
@@ -25,9 +26,11 @@ pub struct LatencyLimit {
     pub limit_us: u32,
     /// What set it.
     pub by: LimitedBy,
-    /// The longest delay that the drive then reported, in microseconds; null if it could not be read.
+    /// The longest delay that the drive then reported, in microseconds; null if it could not be
+    /// read.
     pub worst_latency_us: Option<u32>,
-    /// The attribute's value before and after: microseconds, `auto` or `any`; null without an attribute.
+    /// The attribute's value before and after: microseconds, `auto` or `any`; null without an
+    /// attribute.
     pub before: Option<String>,
 }
 

@@ -191,7 +191,8 @@ impl<'a> Stage<'a> {
         self.host.prepare_group(group)
     }
 
-    /// Drops the caches that a buffered path would read from instead of the drive, unless they are empty.
+    /// Drops the caches that a buffered path would read from instead of the drive, unless they are
+    /// empty.
     pub(crate) fn make_cold(&mut self, path: &dyn Path) -> Result<(), Missing> {
         if path.is_buffered() && !self.is_cold {
             self.host.drop_caches()?;

@@ -92,8 +92,8 @@ pub struct Config {
     pub abort_limit: u8,
     /// Asynchronous event requests that may be outstanding (AERL + 1).
     pub async_event_limit: u8,
-    /// Its power states, at most 32, state 0 first and deeper ones last; none for one state of 5 W. With more than one, the
-    /// controller has autonomous transitions.
+    /// Its power states, at most 32, state 0 first and deeper ones last; none for one state of 5 W.
+    /// With more than one, the controller has autonomous transitions.
     pub power_states: Vec<PowerStateConfig>,
     /// Transfers that cross a multiple of this many blocks are counted
     /// ([`Statistics::boundary_crossings`](crate::Statistics::boundary_crossings)); 0 for none.

@@ -107,8 +107,8 @@ impl BusMemory {
         Self::new(len, 0, 12, 0, false)
     }
 
-    /// The same, but the controller does not see the host's cache: what either side wrote reaches the other only after the host
-    /// cleaned or invalidated it. For one thread.
+    /// The same, but the controller does not see the host's cache: what either side wrote reaches
+    /// the other only after the host cleaned or invalidated it. For one thread.
     pub fn not_coherent(len: usize) -> Option<Self> {
         Self::new(len, 0, 12, 0, true)
     }

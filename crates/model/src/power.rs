@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Power states and autonomous transitions (NVMe base specification 1.4, "Power Management").
 //!
-//! The controller changes its state when an I/O command arrives: it computes where its table would have taken it since the
-//! last one. That is all that a host can see of it.
+//! The controller changes its state when an I/O command arrives: it computes where its table would
+//! have taken it since the last one. That is all that a host can see of it.
 
 use crate::command::{Command, status};
 use crate::config::Config;
@@ -57,8 +57,8 @@ impl Controller {
         Ok(())
     }
 
-    /// Leaves the power state that the controller has reached since the last I/O command; that command waits for it. With a
-    /// quirk, the controller may not come back.
+    /// Leaves the power state that the controller has reached since the last I/O command; that
+    /// command waits for it. With a quirk, the controller may not come back.
     pub(crate) fn wake(&mut self, effects: &mut Effects) {
         let idle_us = self.now.saturating_sub(self.last_io) / self.ticks_per_us;
         self.last_io = self.now;

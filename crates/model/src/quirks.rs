@@ -8,7 +8,8 @@ use crate::config::Config;
 use crate::controller::Controller;
 use crate::identify::Page;
 
-/// A controller that is asked for its status earlier than this after a disable never becomes ready again.
+/// A controller that is asked for its status earlier than this after a disable never becomes ready
+/// again.
 const READY_DELAY_US: u64 = 2_000_000;
 /// The longest transfer that works.
 const SHORT_TRANSFER_BYTES: usize = 128 << 10;
@@ -87,7 +88,8 @@ impl Controller {
         }
     }
 
-    /// Counts a transfer across the boundary; fails one that is longer than the controller really can.
+    /// Counts a transfer across the boundary; fails one that is longer than the controller really
+    /// can.
     pub(crate) fn note_transfer(&mut self, command: &Command, len: usize) -> Result<(), u16> {
         let boundary = u64::from(self.config.boundary_blocks);
         let last = command.lba() + command.block_count() - 1;

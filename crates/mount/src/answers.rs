@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Answers to reads: the kernel copies their data during the call, on a thread of its own, so that the device has its next requests.
+//! Answers to reads: the kernel copies their data during the call, on a thread of its own, so that
+//! the device has its next requests.
 
 use super::asks::Data;
 use block::Buffer;

@@ -96,7 +96,8 @@ pub enum Ask {
     Change(Number, Change, Answer<()>),
     /// Reserves space up to a byte.
     Reserve(Number, u64, Answer<()>),
-    /// Makes a file in a folder and opens it to write; one that exists is opened, unless it must be new.
+    /// Makes a file in a folder and opens it to write; one that exists is opened, unless it must be
+    /// new.
     Create(Number, String, bool, Answer<Number>),
     /// Removes a file of a folder.
     Remove(Number, String, Answer<()>),

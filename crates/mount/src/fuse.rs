@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The kernel's requests. Names, attributes and folders are answered from the tree; the rest goes to the service.
+//! The kernel's requests. Names, attributes and folders are answered from the tree; the rest goes
+//! to the service.
 
 use super::asks::{Answer, Ask, Change, Place, Renaming, Space};
 use super::files::MOVE_BYTES;
@@ -68,8 +69,8 @@ fn handle(flags: OpenFlags) -> (FileHandle, FopenFlags) {
     match flags.acc_mode() {
         OpenAccMode::O_RDONLY => (READS, keeps),
         OpenAccMode::O_WRONLY => (WRITES, keeps),
-        // A shared mapping that can be stored to needs this one, and is ENODEV: what it stores before
-        // the end would be refused when the program has gone on.
+        // A shared mapping that can be stored to needs this one, and is ENODEV: what it stores
+        // before the end would be refused when the program has gone on.
         OpenAccMode::O_RDWR => (BOTH, keeps | FopenFlags::FOPEN_DIRECT_IO),
     }
 }

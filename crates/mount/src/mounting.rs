@@ -219,8 +219,8 @@ impl Settings {
     }
 }
 
-/// Asks now and then for what has waited to be made durable, until what is returned is dropped. Nothing waits longer than `interval`, and
-/// nothing less than half of it.
+/// Asks now and then for what has waited to be made durable, until what is returned is dropped.
+/// Nothing waits longer than `interval`, and nothing less than half of it.
 fn saver(asks: Sender<Ask>, interval: Duration) -> Sender<()> {
     let half = interval / 2;
     let (ends, ended) = channel();

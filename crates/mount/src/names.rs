@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Names that change: files that are made, removed and renamed. Each change is durable when it is answered.
+//! Names that change: files that are made, removed and renamed. Each change is durable when it is
+//! answered.
 //!
-//! A volume removes and renames no file that is open. So an open file that is renamed is closed for a moment, and one whose name is
-//! removed gets another, as libfuse does it, until all have closed it.
+//! A volume removes and renames no file that is open. So an open file that is renamed is closed for
+//! a moment, and one whose name is removed gets another, as libfuse does it, until all have closed
+//! it.
 
 use super::asks::{Change, Renaming, errno};
 use super::files::{Done, Files};
@@ -135,7 +137,8 @@ impl Files<'_, '_, '_> {
         Ok(())
     }
 
-    /// Renames a file of the volume that is open, and that nothing else uses: it is closed and opened again.
+    /// Renames a file of the volume that is open, and that nothing else uses: it is closed and
+    /// opened again.
     async fn rename_volume_s(&self, number: Number, open: &Open, new: &str) -> Done<()> {
         let old = self.name(number)?;
         let writes = open.writer.borrow().is_some();

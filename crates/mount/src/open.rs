@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Open files of a mounted volume. All who have opened a file share the volume's one: it is open to write if any of them writes.
+//! Open files of a mounted volume. All who have opened a file share the volume's one: it is open to
+//! write if any of them writes.
 
 use super::tail::Writer;
 use ::volume::File;

@@ -78,7 +78,8 @@ impl Files<'_, '_, '_> {
         }
     }
 
-    /// Closes a file, when all who opened it have; its changes end when all who write have closed it.
+    /// Closes a file, when all who opened it have; its changes end when all who write have closed
+    /// it.
     pub(super) async fn close(&self, number: Number, writes: bool) -> Done<()> {
         let _names = self.names.enter().await;
         self.close_named(number, writes).await
@@ -126,7 +127,8 @@ impl Files<'_, '_, '_> {
         closed
     }
 
-    /// Closes the volume's file, with everything that was written; the tree then has what the volume has.
+    /// Closes the volume's file, with everything that was written; the tree then has what the
+    /// volume has.
     pub(super) async fn close_volume_s(&self, number: Number, open: &Open) -> Done<()> {
         let volume = self.mounted.volume;
         if open.writer.borrow().is_none() {

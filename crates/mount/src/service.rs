@@ -10,7 +10,8 @@ use files::{Mounted, failed, service};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-/// Serves requests until all senders have been dropped, or `must_end` says so. Then everything that was written is made durable.
+/// Serves requests until all senders have been dropped, or `must_end` says so. Then everything that
+/// was written is made durable.
 ///
 /// # Errors
 /// There is no memory for buffers, or something could not be made durable at the end.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Pages of the kernel's cache that a write past the cache has made stale.
 //!
-//! A file that is open to read and write bypasses the page cache, because only then the kernel refuses to
-//! map it shared and writable: it would take stores that a volume cannot. Readers of the same file
-//! keep the cache, so the last page that they have must go before such a write is answered; Linux does
-//! that by itself only in newer versions.
+//! A file that is open to read and write bypasses the page cache, because only then the kernel
+//! refuses to map it shared and writable: it would take stores that a volume cannot. Readers of the
+//! same file keep the cache, so the last page that they have must go before such a write is
+//! answered; Linux does that by itself only in newer versions.
 
 use super::tree::Number;
 use super::view::inode;
@@ -46,8 +46,8 @@ impl Stale {
 }
 
 impl StaleWrites {
-    /// Serves the queue until its senders have been dropped. The kernel may wait here for a read that is
-    /// under way, so this is a thread that answers none.
+    /// Serves the queue until its senders have been dropped. The kernel may wait here for a read
+    /// that is under way, so this is a thread that answers none.
     pub fn serve(self, notifier: Notifier) {
         thread::spawn(move || {
             for written in self.0 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The end of a file that is written: what the volume does not have yet.
 //!
-//! A volume takes whole blocks at a file's end, programs write bytes. The bytes of a last block that is not full stay in memory: the
-//! next append rewrites them.
+//! A volume takes whole blocks at a file's end, programs write bytes. The bytes of a last block
+//! that is not full stay in memory: the next append rewrites them.
 
 use ::volume::Error;
 use files::now_ns;
@@ -58,7 +58,8 @@ impl Writer {
         self.modify(now_ns());
     }
 
-    /// Writes over bytes of the tail that the volume does not have, and past the end; false if it has one of them.
+    /// Writes over bytes of the tail that the volume does not have, and past the end; false if it
+    /// has one of them.
     pub(super) fn write_over(&mut self, offset: u64, data: &[u8]) -> bool {
         let Some(at) = offset.checked_sub(self.start) else {
             return false;

@@ -9,8 +9,8 @@ use std::sync::{Mutex, PoisonError};
 /// The number of a node, which no other node ever gets; the root is 0.
 pub type Number = u64;
 
-/// The times of a node, in nanoseconds since 1970. A volume keeps only when a file was modified: the rest is kept for as long as it is
-/// mounted.
+/// The times of a node, in nanoseconds since 1970. A volume keeps only when a file was modified:
+/// the rest is kept for as long as it is mounted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Times {
     /// Its data, or the names in a folder.
@@ -62,7 +62,8 @@ pub struct Inside {
     /// Its name in the volume, without a slash at the end; the root's is empty.
     name: String,
     by_name: BTreeMap<String, Number>,
-    /// The same in the order of the numbers: a place in a listing stays right when others are removed.
+    /// The same in the order of the numbers: a place in a listing stays right when others are
+    /// removed.
     by_number: BTreeMap<Number, String>,
 }
 
@@ -119,8 +120,8 @@ impl SharedTree {
 }
 
 impl Tree {
-    /// The tree of these files, and the names that it cannot show: `.`, `..` or nothing between two slashes, and a file whose
-    /// name is also that of a folder.
+    /// The tree of these files, and the names that it cannot show: `.`, `..` or nothing between two
+    /// slashes, and a file whose name is also that of a folder.
     pub fn new(files: impl IntoIterator<Item = FileFacts>) -> (Self, Vec<String>) {
         let root = Inside {
             times: Times::all(now_ns()),

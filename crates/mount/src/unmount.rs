@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The end of a mount: its folder is removed although programs may still use it.
 //!
-//! A program keeps the files that it has open, and its current folder: they are served until it lets go of them, and the kernel then
-//! ends the connection. No one else finds the folder any more, so another mount can take its place.
+//! A program keeps the files that it has open, and its current folder: they are served until it
+//! lets go of them, and the kernel then ends the connection. No one else finds the folder any more,
+//! so another mount can take its place.
 
 use devices::cancel::Cancel;
 use rustix::io::Errno;
@@ -64,7 +65,8 @@ fn by_helper(folder: &Path) -> io::Result<Unmounted> {
     }
 }
 
-/// Unmounts a folder when the user requests the end; nothing if the other end of `ended` is dropped before.
+/// Unmounts a folder when the user requests the end; nothing if the other end of `ended` is dropped
+/// before.
 ///
 /// # Errors
 /// As of [`unmount`].

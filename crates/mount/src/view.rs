@@ -75,8 +75,9 @@ impl View {
         })
     }
 
-    /// A volume keeps neither owners nor permissions. Many programs set permissions, which protect nothing while only one user
-    /// sees the folder: then they stay as they are. Anything else is refused.
+    /// A volume keeps neither owners nor permissions. Many programs set permissions, which protect
+    /// nothing while only one user sees the folder: then they stay as they are. Anything else is
+    /// refused.
     pub(super) fn refuse_owner_and_mode(
         &self,
         attributes: &FileAttr,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What programs have written and the volume does not have yet.
 //!
-//! The end of each file that is written ([`Writer`]) is in memory, at most [`MOVE_BYTES`] of it and what one write adds, until there is
-//! enough for an append, or the file is committed.
+//! The end of each file that is written ([`Writer`]) is in memory, at most [`MOVE_BYTES`] of it and
+//! what one write adds, until there is enough for an append, or the file is committed.
 
 use super::asks::{Answer, Place, errno};
 use super::files::{Done, Files, MOVE_BYTES};
@@ -54,8 +54,8 @@ impl Files<'_, '_, '_> {
         }
     }
 
-    /// Writes. The answer is given as soon as the bytes are in memory and have their space; only then does a long tail leave it, so
-    /// the next bytes come while these are written.
+    /// Writes. The answer is given as soon as the bytes are in memory and have their space; only
+    /// then does a long tail leave it, so the next bytes come while these are written.
     pub(super) async fn write(
         &self,
         number: Number,

@@ -4,7 +4,8 @@
 use crate::wire::export_flag;
 use block::Geometry;
 
-/// A device under a name, as clients see it. The empty name, the protocol's default export, means it too.
+/// A device under a name, as clients see it. The empty name, the protocol's default export, means
+/// it too.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Export {
     /// Its name.
@@ -13,7 +14,8 @@ pub struct Export {
     pub description: String,
     /// Its size in bytes. A writable export has whole blocks.
     pub size_bytes: u64,
-    /// Writes, trims and zeroes are multiples of this and so are their offsets: the device's logical block, a power of two.
+    /// Writes, trims and zeroes are multiples of this and so are their offsets: the device's
+    /// logical block, a power of two.
     pub block_bytes: u32,
     /// The longest read or write in bytes.
     pub max_payload_bytes: u32,
@@ -41,8 +43,8 @@ impl Export {
         }
     }
 
-    /// The smallest unit of a request, as it is announced: a byte where nothing is written, because a read of a part of a block
-    /// reads the block.
+    /// The smallest unit of a request, as it is announced: a byte where nothing is written, because
+    /// a read of a part of a block reads the block.
     pub const fn minimum_bytes(&self) -> u32 {
         if self.read_only { 1 } else { self.block_bytes }
     }
@@ -56,8 +58,9 @@ impl Export {
         }
     }
 
-    /// Transmission flags. Several connections see each other's writes, and a flush of one makes the completed writes of all
-    /// durable, because all are on one device; so CAN_MULTI_CONN always holds.
+    /// Transmission flags. Several connections see each other's writes, and a flush of one makes
+    /// the completed writes of all durable, because all are on one device; so CAN_MULTI_CONN always
+    /// holds.
     pub fn flags(&self, structured: bool) -> u16 {
         let mut flags = export_flag::HAS_FLAGS | export_flag::SEND_FLUSH;
         flags |= export_flag::CAN_MULTI_CONN;

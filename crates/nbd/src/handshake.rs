@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The options of the fixed newstyle handshake (proto.md, "Option types"): each has one reply or several, and leaves the
-//! session in the handshake, in transmission or at its end.
+//! The options of the fixed newstyle handshake (proto.md, "Option types"): each has one reply or
+//! several, and leaves the session in the handshake, in transmission or at its end.
 
 use crate::wire::{self, Reader, info, option, option_reply, put_option_reply};
 use crate::{End, Export};
 
-/// Whether a connection is encrypted (proto.md, "TLS support": a server with certificates is FORCEDTLS).
+/// Whether a connection is encrypted (proto.md, "TLS support": a server with certificates is
+/// FORCEDTLS).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tls {
     /// The server has no certificates: STARTTLS is refused.

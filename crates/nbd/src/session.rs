@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One connection as the protocol sees it: bytes in, requests and replies out, no I/O.
 //!
-//! Owns what a client has agreed on and the part of a message that has arrived; never more of it than [`MAX_HELD_BYTES`]. A
-//! request that is malformed, unaligned, outside of the export or not permitted is answered here, and its payload skipped, so
-//! every [`Request`] that leaves can be given to the device.
+//! Owns what a client has agreed on and the part of a message that has arrived; never more of it
+//! than [`MAX_HELD_BYTES`]. A request that is malformed, unaligned, outside of the export or not
+//! permitted is answered here, and its payload skipped, so every [`Request`] that leaves can be
+//! given to the device.
 
 use crate::handshake::{self, Agreed, Next, Tls};
 use crate::wire::{self, Errno, Reader, chunk, command, command_flag};
 use crate::{Command, Export, Request};
 
-/// The longest data of an option that is kept: two texts of the protocol's limit, and their lengths.
+/// The longest data of an option that is kept: two texts of the protocol's limit, and their
+/// lengths.
 const MAX_HELD_BYTES: usize = 2 * wire::MAX_TEXT_BYTES + 64;
 
 /// Why a connection ends.
@@ -21,7 +23,8 @@ pub enum End {
     Disconnected,
     /// The client asked for an export that does not exist, in a way that has no error reply.
     UnknownExport,
-    /// The client asked for an export without TLS, which the server requires, in a way that has no error reply.
+    /// The client asked for an export without TLS, which the server requires, in a way that has no
+    /// error reply.
     TlsRequired,
     /// The bytes are not this protocol.
     NotNbd,
@@ -41,8 +44,9 @@ pub enum Event {
     More,
     /// A message was taken; its reply, if it has one, is in `out`.
     Message,
-    /// The client asked for TLS: when `out` has been sent, a TLS handshake follows, and all input is what TLS decrypts. What had
-    /// arrived after this message was not encrypted: it must be discarded, with the connection.
+    /// The client asked for TLS: when `out` has been sent, a TLS handshake follows, and all input
+    /// is what TLS decrypts. What had arrived after this message was not encrypted: it must be
+    /// discarded, with the connection.
     StartTls,
     /// A request was refused; the reply is in `out`.
     Refused,
@@ -136,7 +140,8 @@ impl Session {
         }
     }
 
-    /// Reports that the caller took `len` bytes of the payload, at most [`payload_bytes`](Self::payload_bytes).
+    /// Reports that the caller took `len` bytes of the payload, at most
+    /// [`payload_bytes`](Self::payload_bytes).
     pub fn take_payload(&mut self, len: u32) {
         if let State::Payload { left } = self.state {
             let left = left.saturating_sub(len);
@@ -147,8 +152,8 @@ impl Session {
         }
     }
 
-    /// Takes at most one message from the front of `input`, and appends its reply to `out`. Returns the number of bytes taken,
-    /// which is all of them for [`Event::More`].
+    /// Takes at most one message from the front of `input`, and appends its reply to `out`. Returns
+    /// the number of bytes taken, which is all of them for [`Event::More`].
     pub fn advance(&mut self, export: &Export, input: &[u8], out: &mut Vec<u8>) -> (usize, Event) {
         match self.state {
             State::Closed(end) => (0, Event::Closed(end)),
@@ -247,7 +252,8 @@ impl Session {
             u32::from(wire::FLAG_FIXED_NEWSTYLE),
             u32::from(wire::FLAG_NO_ZEROES),
         );
-        // proto.md, "Client flags": a server may serve a client without FIXED_NEWSTYLE, which has EXPORT_NAME alone.
+        // proto.md, "Client flags": a server may serve a client without FIXED_NEWSTYLE, which has
+        // EXPORT_NAME alone.
         if flags & !(fixed | no_zeroes) != 0 {
             return self.close(End::NotNbd);
         }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The protocol's numbers, and the encoders of replies. All integers are big-endian (proto.md, "Protocol phases").
+//! The protocol's numbers, and the encoders of replies. All integers are big-endian (proto.md,
+//! "Protocol phases").
 
 /// First bytes of a server: "NBDMAGIC".
 pub const NBD_MAGIC: u64 = 0x4e42_444d_4147_4943;

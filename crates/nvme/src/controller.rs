@@ -40,8 +40,9 @@ pub struct Options {
     pub shadow_doorbells: bool,
     /// Quirks that the owner knows of, in addition to those in the driver's table.
     pub quirks: Quirks,
-    /// The longest that an autonomous power state transition may delay a command, in microseconds: states that take longer are
-    /// not entered, and 0 switches transitions off. `None` leaves what is set. Ignored where the platform knows its drive
+    /// The longest that an autonomous power state transition may delay a command, in microseconds:
+    /// states that take longer are not entered, and 0 switches transitions off. `None` leaves what
+    /// is set. Ignored where the platform knows its drive
     /// ([`Registers::is_any_drive`](crate::Registers::is_any_drive)).
     pub latency_limit_us: Option<u32>,
 }
@@ -202,7 +203,8 @@ impl<P: Platform> Controller<P> {
         self.page_shift
     }
 
-    /// The largest transfer of one command, in bytes: MDTS, or less because of a quirk; at most 2^31.
+    /// The largest transfer of one command, in bytes: MDTS, or less because of a quirk; at most
+    /// 2^31.
     pub fn max_transfer_bytes(&self) -> usize {
         let shift = self.capabilities.min_page_shift;
         let max_bytes = self.info.max_transfer_bytes(shift);
@@ -223,8 +225,8 @@ impl<P: Platform> Controller<P> {
         }
     }
 
-    /// Transfers that cross a multiple of this many bytes are slower, on every namespace, which NOIOB does not say
-    /// ([`Quirks::STRIPE`]); 0 if there is no such boundary.
+    /// Transfers that cross a multiple of this many bytes are slower, on every namespace, which
+    /// NOIOB does not say ([`Quirks::STRIPE`]); 0 if there is no such boundary.
     pub fn stripe_bytes(&self) -> u32 {
         if self.quirks().has(Quirks::STRIPE) {
             self.stripe_bytes
@@ -483,7 +485,8 @@ impl<P: Platform> Setup<'_, P> {
         ControllerInfo::parse(&head)
     }
 
-    /// Byte 3 of the vendor's part of the Identify Controller data: a stripe, as a power of two of the smallest page.
+    /// Byte 3 of the vendor's part of the Identify Controller data: a stripe, as a power of two of
+    /// the smallest page.
     fn stripe_bytes(&self, admin: &Admin) -> u32 {
         const VENDOR: usize = 3072;
         let word = admin.data.word(VENDOR).map_or(0, |word| word.read());

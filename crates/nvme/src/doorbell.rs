@@ -4,8 +4,8 @@
 //!
 //! A reset must know that no thread is about to write a doorbell. Each queue raises its flag, then
 //! checks the epoch, then rings; the reset closes the epoch, then waits until no flag is raised.
-//! The fences make sure that one of the two sees the other: both are threads of this system. What the controller sees is
-//! ordered by the platform ([`block::barrier`]).
+//! The fences make sure that one of the two sees the other: both are threads of this system. What
+//! the controller sees is ordered by the platform ([`block::barrier`]).
 
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 

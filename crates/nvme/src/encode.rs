@@ -140,8 +140,8 @@ impl Encoder {
         Ok(())
     }
 
-    /// Writes what the command in slot `index` reads back from the cache: its buffer, which must have no dirty line when it is
-    /// written to either, and its list.
+    /// Writes what the command in slot `index` reads back from the cache: its buffer, which must
+    /// have no dirty line when it is written to either, and its list.
     #[inline(always)]
     pub(crate) fn clean<D: Dma>(&self, dma: &D, index: usize, buffer: Option<&Buffer>) {
         if dma.cache_line_bytes() == 0 {

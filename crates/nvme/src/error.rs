@@ -76,7 +76,8 @@ pub enum GenericRefusal {
     Direction,
     /// Its data is empty, longer than 4 KiB, or has another length than its dwords say.
     Length,
-    /// The controller is known to stop on it ([`Quirks::NO_TEMPERATURE_THRESHOLD`](crate::Quirks::NO_TEMPERATURE_THRESHOLD)).
+    /// The controller is known to stop on it
+    /// ([`Quirks::NO_TEMPERATURE_THRESHOLD`](crate::Quirks::NO_TEMPERATURE_THRESHOLD)).
     Quirk,
 }
 
@@ -116,7 +117,8 @@ pub enum Unsupported {
     /// The namespace has no blocks.
     EmptyNamespace,
     /// Its submission queue entries are not of 64 bytes, or its queues share command identifiers
-    /// ([`Quirks::WIDE_ENTRIES`](crate::Quirks::WIDE_ENTRIES), [`Quirks::SHARED_TAGS`](crate::Quirks::SHARED_TAGS)).
+    /// ([`Quirks::WIDE_ENTRIES`](crate::Quirks::WIDE_ENTRIES),
+    /// [`Quirks::SHARED_TAGS`](crate::Quirks::SHARED_TAGS)).
     Quirk,
     /// The namespace belongs to this command set, not to the NVM command set.
     CommandSet(u8),

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Commands that the driver does not interpret: generic and vendor specific ones (NVMe base specification, "Opcodes").
+//! Commands that the driver does not interpret: generic and vendor specific ones (NVMe base
+//! specification, "Opcodes").
 //!
-//! A controller accesses as much memory as a command tells it to, whatever the driver meant. So data that does not match the
-//! direction in its opcode (bits 1:0), or the length in its dwords where the specifications define one, is refused;
-//! [`GenericCommand::admin_len`] and [`GenericCommand::io_len`] say where none is known. Commands that change what
-//! the driver owns (queues, event requests, doorbells) are refused, too. Whether a command is safe for
-//! the drive's data is for the caller to decide. Dwords 14 and 15 are zero.
+//! A controller accesses as much memory as a command tells it to, whatever the driver meant. So
+//! data that does not match the direction in its opcode (bits 1:0), or the length in its dwords
+//! where the specifications define one, is refused; [`GenericCommand::admin_len`] and
+//! [`GenericCommand::io_len`] say where none is known. Commands that change what the driver owns
+//! (queues, event requests, doorbells) are refused, too. Whether a command is safe for the drive's
+//! data is for the caller to decide. Dwords 14 and 15 are zero.
 
 use core::ops::Deref;
 
@@ -76,7 +78,8 @@ impl GenericCommand {
         }
     }
 
-    /// The length of its data as an admin command, in bytes; `None` if it has none, or the specification defines none.
+    /// The length of its data as an admin command, in bytes; `None` if it has none, or the
+    /// specification defines none.
     pub const fn admin_len(&self) -> Option<u64> {
         let [cdw10, cdw11, ..] = self.dwords;
         match self.opcode {
@@ -89,8 +92,8 @@ impl GenericCommand {
         }
     }
 
-    /// The length of its data as an I/O command, in bytes, on a namespace with these blocks; `None` if it has none, or the
-    /// specification defines none.
+    /// The length of its data as an I/O command, in bytes, on a namespace with these blocks; `None`
+    /// if it has none, or the specification defines none.
     pub const fn io_len(&self, block_size_log2: u8) -> Option<u64> {
         let [cdw10, _, cdw12, _] = self.dwords;
         match self.opcode {
@@ -178,13 +181,13 @@ impl<P: Platform> Controller<P> {
 }
 
 impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePair<P, C, DEPTH> {
-    /// Submits an I/O command for the queue's namespace, as [`block::Device::submit`] does: it is sent by a `kick` and
-    /// completed by a `poll`, with this tag. A buffer holds exactly its data.
+    /// Submits an I/O command for the queue's namespace, as [`block::Device::submit`] does: it is
+    /// sent by a `kick` and completed by a `poll`, with this tag. A buffer holds exactly its data.
     ///
     /// # Errors
-    /// With the buffer: [`block::Error::Unsupported`] if the data does not match the opcode's direction,
-    /// [`block::Error::TooLarge`] if it has another length than the dwords, or more than the queue's longest, an error of
-    /// its address, [`block::Error::QueueFull`].
+    /// With the buffer: [`block::Error::Unsupported`] if the data does not match the opcode's
+    /// direction, [`block::Error::TooLarge`] if it has another length than the dwords, or more than
+    /// the queue's longest, an error of its address, [`block::Error::QueueFull`].
     #[allow(clippy::result_large_err)]
     pub fn submit_generic(
         &mut self,

@@ -189,7 +189,8 @@ pub struct NamespaceInfo {
     pub block_size_log2: u8,
     /// Blocks read as deallocated return zeroes (DLFEAT bits 2:0 = 1).
     pub deallocated_reads_zero: bool,
-    /// Transfers that cross a multiple of this many blocks are slower (NOIOB); 0 if there is no such boundary.
+    /// Transfers that cross a multiple of this many blocks are slower (NOIOB); 0 if there is no
+    /// such boundary.
     pub optimal_boundary_blocks: u16,
     /// The namespace cannot be written (NSATTR bit 0).
     pub write_protected: bool,

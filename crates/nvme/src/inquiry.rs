@@ -59,8 +59,9 @@ impl<P: Platform> Controller<P> {
         result
     }
 
-    /// Runs a command that returns at most a page, into `page`, and returns dword 0. The command's parts are separate
-    /// arguments: a whole command would be built, and that code repeated, at each call.
+    /// Runs a command that returns at most a page, into `page`, and returns dword 0. The command's
+    /// parts are separate arguments: a whole command would be built, and that code repeated, at
+    /// each call.
     #[inline(never)]
     pub(crate) fn fetch(
         &self,
@@ -144,8 +145,8 @@ impl<P: Platform> Controller<P> {
         }
     }
 
-    /// Calls `each` with every identification descriptor of a namespace; identifiers that a quirk makes worthless are left
-    /// out.
+    /// Calls `each` with every identification descriptor of a namespace; identifiers that a quirk
+    /// makes worthless are left out.
     ///
     /// # Errors
     /// Those of the admin command.
@@ -169,8 +170,8 @@ impl<P: Platform> Controller<P> {
             .map(|_| ())
     }
 
-    /// Resets the controller (CC.EN), as recovery does. Each queue then ends what it had outstanding, completed or with
-    /// [`Aborted`](block::Error::Aborted), and creates itself again.
+    /// Resets the controller (CC.EN), as recovery does. Each queue then ends what it had
+    /// outstanding, completed or with [`Aborted`](block::Error::Aborted), and creates itself again.
     ///
     /// # Errors
     /// [`Error::Busy`], or [`Error::Gone`] if it does not come up again.

@@ -18,7 +18,8 @@ pub trait Registers {
     fn len_bytes(&self) -> usize;
 
     /// Reads a 32-bit register, before each later read of memory
-    /// ([`after_register_read`](block::barrier::after_register_read)). A removed device reads as all ones.
+    /// ([`after_register_read`](block::barrier::after_register_read)). A removed device reads as
+    /// all ones.
     fn read32(&self, offset: usize) -> u32;
 
     /// Writes a 32-bit register, after each earlier write to memory
@@ -51,8 +52,9 @@ pub trait Registers {
         0
     }
 
-    /// Whether the controller interrupts by a line (INTx) instead of messages. Shadow doorbells are not used then: a controller that
-    /// finds in memory, later, that a completion was consumed holds the line until it looks.
+    /// Whether the controller interrupts by a line (INTx) instead of messages. Shadow doorbells are
+    /// not used then: a controller that finds in memory, later, that a completion was consumed
+    /// holds the line until it looks.
     fn interrupts_by_line(&self) -> bool {
         false
     }
@@ -85,13 +87,15 @@ pub trait Registers {
         core::hint::spin_loop();
     }
 
-    /// The function's PCI identifiers, by which [quirks](crate::Quirks) are looked up; `None` if it has none.
+    /// The function's PCI identifiers, by which [quirks](crate::Quirks) are looked up; `None` if it
+    /// has none.
     fn pci_id(&self) -> Option<PciId> {
         None
     }
 
-    /// Whether any drive may be in the slot. A board whose one drive is soldered, without quirks and without autonomous power
-    /// state transitions, returns a constant `false`: the compiler then removes what handles them.
+    /// Whether any drive may be in the slot. A board whose one drive is soldered, without quirks
+    /// and without autonomous power state transitions, returns a constant `false`: the compiler
+    /// then removes what handles them.
     #[inline(always)]
     fn is_any_drive(&self) -> bool {
         true
@@ -149,23 +153,25 @@ pub unsafe trait Dma {
         barrier::before_index();
     }
 
-    /// Bytes of a cache line where the controller does not see the processor's cache; 0 where it does. Buffers are then aligned to
-    /// it, and shadow doorbells, which both sides write in one line, are not used.
+    /// Bytes of a cache line where the controller does not see the processor's cache; 0 where it
+    /// does. Buffers are then aligned to it, and shadow doorbells, which both sides write in one
+    /// line, are not used.
     #[inline(always)]
     fn cache_line_bytes(&self) -> usize {
         0
     }
 
-    /// Writes the processor's dirty lines of this memory back, before the controller reads or writes it. Complete before a later
-    /// register write is. Does nothing where the controller sees the cache.
+    /// Writes the processor's dirty lines of this memory back, before the controller reads or
+    /// writes it. Complete before a later register write is. Does nothing where the controller sees
+    /// the cache.
     #[inline(always)]
     #[track_caller]
     fn clean(&self, address: usize, len: usize) {
         let _ = (address, len);
     }
 
-    /// Drops the processor's lines of this memory, which are not dirty, after the controller may have written it. Does nothing where
-    /// the controller sees the cache.
+    /// Drops the processor's lines of this memory, which are not dirty, after the controller may
+    /// have written it. Does nothing where the controller sees the cache.
     #[inline(always)]
     #[track_caller]
     fn invalidate(&self, address: usize, len: usize) {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Power states and autonomous transitions between them (NVMe base specification, "Power Management").
+//! Power states and autonomous transitions between them (NVMe base specification, "Power
+//! Management").
 //!
-//! A controller that enters a non-operational state by itself when it is idle answers the next command late by its entry and
-//! exit latencies: up to seconds. [`Options::latency_limit_us`](crate::Options::latency_limit_us) bounds that.
+//! A controller that enters a non-operational state by itself when it is idle answers the next
+//! command late by its entry and exit latencies: up to seconds.
+//! [`Options::latency_limit_us`](crate::Options::latency_limit_us) bounds that.
 
 use core::ops::Deref;
 
@@ -20,11 +22,13 @@ use crate::quirks::Quirks;
 pub const MAX_POWER_STATES: usize = 32;
 /// Feature identifier of Autonomous Power State Transition.
 const TRANSITIONS: u32 = 0x0c;
-/// Byte offsets in the Identify Controller data structure: Number of Power States Support, and the first descriptor.
+/// Byte offsets in the Identify Controller data structure: Number of Power States Support, and the
+/// first descriptor.
 const NPSS: usize = 263;
 const PSD0: usize = 2048;
 const PSD_BYTES: usize = 32;
-/// A state's idle time is this many times what entering and leaving it takes: then idling costs at most 2 % of the time.
+/// A state's idle time is this many times what entering and leaving it takes: then idling costs at
+/// most 2 % of the time.
 const IDLE_FACTOR: u32 = 50;
 
 /// A power state (Power State Descriptor).
@@ -96,7 +100,8 @@ impl Deref for PowerStates {
 pub struct Transitions {
     /// They are switched on (APSTE).
     pub enabled: bool,
-    /// For each state, the state that it is left for when the controller is idle, and after how many milliseconds.
+    /// For each state, the state that it is left for when the controller is idle, and after how
+    /// many milliseconds.
     pub entries: [Option<(u8, u32)>; MAX_POWER_STATES],
 }
 
@@ -115,7 +120,8 @@ impl Transitions {
         }
     }
 
-    /// The longest that a command is late because of a transition, in microseconds; 0 if they are off.
+    /// The longest that a command is late because of a transition, in microseconds; 0 if they are
+    /// off.
     pub fn worst_latency_us(&self, states: &[PowerState]) -> u32 {
         let entries = self.entries.iter().filter(|_| self.enabled).flatten();
         let targets = entries.filter_map(|(target, _)| states.get(usize::from(*target)));
@@ -123,9 +129,9 @@ impl Transitions {
     }
 }
 
-/// Writes the data structure of feature 0Ch to `target`: each state is left for the next deeper non-operational one whose
-/// latency is within the limit. Returns whether there is any. `states` has the descriptors, `last` is the deepest state
-/// that may be entered.
+/// Writes the data structure of feature 0Ch to `target`: each state is left for the next deeper
+/// non-operational one whose latency is within the limit. Returns whether there is any. `states`
+/// has the descriptors, `last` is the deepest state that may be entered.
 fn write_table(states: &Part, target: &Part, count: usize, last: usize, limit_us: u32) -> bool {
     let mut next = 0;
     for state in (0..count).rev() {
@@ -147,8 +153,8 @@ fn write_table(states: &Part, target: &Part, count: usize, last: usize, limit_us
 }
 
 impl<P: Platform> Setup<'_, P> {
-    /// Bounds what autonomous transitions delay a command by; they are off if no state is quick enough. The data page holds the
-    /// Identify Controller data, and is overwritten.
+    /// Bounds what autonomous transitions delay a command by; they are off if no state is quick
+    /// enough. The data page holds the Identify Controller data, and is overwritten.
     pub(crate) fn limit_transitions(
         &self,
         admin: &mut Admin,

@@ -118,7 +118,8 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
         let shift = namespace.block_size_log2;
         let quirks = controller.quirks();
         let max_bytes = controller.max_transfer_bytes().min(max_transfer_bytes);
-        // An aligned transfer of the longest length then crosses no boundary. One within a page is not believed.
+        // An aligned transfer of the longest length then crosses no boundary. One within a page is
+        // not believed.
         let boundary = (usize::from(namespace.optimal_boundary_blocks) << shift)
             .max(controller.stripe_bytes() as usize);
         let max_bytes = match boundary {

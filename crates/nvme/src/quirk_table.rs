@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Which controllers have which quirk.
 //!
-//! Facts that Linux's driver had to learn, by PCI identifiers or Identify data. An entry says
-//! what hardware does; which workaround follows is in `quirks`. None of these controllers was tried with this driver.
+//! Facts that Linux's driver had to learn, by PCI identifiers or Identify data. An entry says what
+//! hardware does; which workaround follows is in `quirks`. None of these controllers was tried with
+//! this driver.
 
 use crate::quirks::Quirks;
 
@@ -84,7 +85,8 @@ pub(crate) const BY_PCI: &[ByPci] = &[
     (0x106b_2005, Quirks::WIDE_ENTRIES.and(Quirks::SHARED_TAGS)), // behind the T2
 ];
 
-/// By Identify data: what one function's identifiers do not tell apart, or what no one knows before the controller is enabled.
+/// By Identify data: what one function's identifiers do not tell apart, or what no one knows before
+/// the controller is enabled.
 pub(crate) const BY_IDENTIFY: &[ByIdentify] = &[
     // Toshiba XG3, 256 GB.
     ByIdentify {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Quirks: known defects of controllers, and what the driver does about each.
 //!
-//! A quirk is found by the function's PCI identifiers before the controller is enabled, by Identify data afterwards, or named
-//! by the controller's owner ([`Options::quirks`](crate::Options::quirks)). The entries are in `quirk_table`. The I/O path
+//! A quirk is found by the function's PCI identifiers before the controller is enabled, by Identify
+//! data afterwards, or named by the controller's owner
+//! ([`Options::quirks`](crate::Options::quirks)). The entries are in `quirk_table`. The I/O path
 //! never looks at them: each one changes a limit, a feature or a slow path.
 
 use core::fmt;

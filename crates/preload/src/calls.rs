@@ -224,8 +224,8 @@ replace! {
         where file::is_mapped(address) => Ok(0);
     fn mremap(address: *mut c_void, old: size_t, new: size_t, flags: c_int, to: *mut c_void) -> isize
         where file::is_mapped(address) => file::remap(address, new, flags);
-    // The memory must be open to write for the kernel to report its faults, so the kernel would allow
-    // both: a store or a hole that every reader gets.
+    // The memory must be open to write for the kernel to report its faults, so the kernel would
+    // allow both: a store or a hole that every reader gets.
     fn mprotect(address: *mut c_void, len: size_t, protection: c_int) -> c_int
         where protection & libc::PROT_WRITE != 0 && file::is_mapped(address) => Err(libc::EACCES);
     fn pkey_mprotect(address: *mut c_void, len: size_t, protection: c_int, key: c_int) -> c_int
@@ -323,7 +323,8 @@ fn duplicate(fd: c_int, to: c_int, flags: c_int) -> Result<i64, Errno> {
     Ok(result)
 }
 
-/// Whether a call with a folder and flags is about the file: by a path, or by a descriptor and none.
+/// Whether a call with a folder and flags is about the file: by a path, or by a descriptor and
+/// none.
 fn is_meant(folder: c_int, path: *const c_char, flags: c_int) -> bool {
     // SAFETY: a path ends with a zero; Linux 6.11 takes a null pointer as an empty one.
     let is_empty = path.is_null() || unsafe { *path == 0 };

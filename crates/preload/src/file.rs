@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The file: its name, its descriptors, and its bytes, which are those of a shared map.
 //!
-//! A descriptor of it is one of an empty file in memory with the same size, sealed and opened to write:
-//! it has a size, a position and a type, but whatever tries to read it past this library gets EBADF, and
-//! EPERM if it writes. Only its owner may open it again, and only to write. Its name has the socket's, so
-//! that a program recognises the descriptors that it inherits.
+//! A descriptor of it is one of an empty file in memory with the same size, sealed and opened to
+//! write: it has a size, a position and a type, but whatever tries to read it past this library
+//! gets EBADF, and EPERM if it writes. Only its owner may open it again, and only to write. Its
+//! name has the socket's, so that a program recognises the descriptors that it inherits.
 #![allow(unsafe_code)]
 
 use crate::real::Real;
@@ -24,7 +24,8 @@ const MOST: usize = 64;
 /// What a program's mappings begin at multiples of: the smallest page of a map.
 const PAGE_BYTES: off_t = 4096;
 
-/// A program may map so much more than the file has; LMDB maps the largest size that its database may reach.
+/// A program may map so much more than the file has; LMDB maps the largest size that its database
+/// may reach.
 const TAIL_BYTES: usize = 1 << 40;
 
 /// An error number.
@@ -41,8 +42,8 @@ static FILE: AtomicPtr<File> = AtomicPtr::new(ptr::null_mut());
 /// The sealed file with the same size.
 static SHAPE: AtomicI32 = AtomicI32::new(-1);
 static AT: OnceLock<Option<PathBuf>> = OnceLock::new();
-/// Descriptors of the file: each is a number in the low half, and one more than the inode of its shape
-/// above; 0 is a free place.
+/// Descriptors of the file: each is a number in the low half, and one more than the inode of its
+/// shape above; 0 is a free place.
 static OPEN: [AtomicU64; MOST] = [const { AtomicU64::new(0) }; MOST];
 static OPEN_COUNT: AtomicUsize = AtomicUsize::new(0);
 
@@ -70,8 +71,8 @@ pub fn is_at_itself(folder: c_int, path: *const libc::c_char, follows: bool) -> 
     is_named(folder, path) || is_descriptor(folder, path, flags)
 }
 
-/// Whether a path leads to a shape. Only a descriptor's name does; a process without one asks no more
-/// of the kernel than for names in /proc, which may be of others.
+/// Whether a path leads to a shape. Only a descriptor's name does; a process without one asks no
+/// more of the kernel than for names in /proc, which may be of others.
 fn is_descriptor(folder: c_int, path: *const libc::c_char, flags: c_int) -> bool {
     if path.is_null() || at().is_none() {
         return false;
@@ -84,8 +85,8 @@ fn is_descriptor(folder: c_int, path: *const libc::c_char, flags: c_int) -> bool
         return false;
     }
     let flags = flags | libc::O_CLOEXEC;
-    // SAFETY: the path is the caller's, and the descriptor ours. The system calls, because `open` and
-    // `close` are ours.
+    // SAFETY: the path is the caller's, and the descriptor ours. The system calls, because `open`
+    // and `close` are ours.
     unsafe {
         let errno = *libc::__errno_location();
         let found = libc::syscall(libc::SYS_openat, folder, path, flags) as c_int;
@@ -297,8 +298,8 @@ fn number(place: u64) -> Option<c_int> {
 /// What is remembered of a descriptor: its number and its inode. A shape has no name in a folder.
 fn entry(fd: c_int) -> Option<u64> {
     let mut status = MaybeUninit::<libc::stat>::uninit();
-    // SAFETY: the structure is the call's, and whole once it has succeeded. The system call, because
-    // `fstat` is ours.
+    // SAFETY: the structure is the call's, and whole once it has succeeded. The system call,
+    // because `fstat` is ours.
     let status = unsafe {
         let done = libc::syscall(libc::SYS_fstat, fd, status.as_mut_ptr());
         (done == 0).then(|| status.assume_init())
@@ -347,8 +348,8 @@ pub unsafe fn read_at(to: *mut c_void, len: usize, offset: off_t) -> Result<usiz
             iov_len: len - done,
         };
         let at = offset + done as u64;
-        // SAFETY: the part is inside the map, and the program's memory is as the caller says. The kernel
-        // copies between two ranges of this process, up to a page that is an error.
+        // SAFETY: the part is inside the map, and the program's memory is as the caller says. The
+        // kernel copies between two ranges of this process, up to a page that is an error.
         let copied = unsafe {
             let from = map.as_ptr().as_ptr().add(at as usize).cast();
             let (to, from) = (part(to.byte_add(done)), part(from));
@@ -356,8 +357,8 @@ pub unsafe fn read_at(to: *mut c_void, len: usize, offset: off_t) -> Result<usiz
         };
         match usize::try_from(copied) {
             Ok(copied) if copied > 0 => done += copied,
-            // Of a user who may serve only the loads of the program itself, the kernel's copy fails at
-            // each page that is missing.
+            // Of a user who may serve only the loads of the program itself, the kernel's copy fails
+            // at each page that is missing.
             _ if is_readable(map, at, len - done) => {
                 // SAFETY: as above; no memory of the program overlaps the map, which is read-only.
                 unsafe {
@@ -417,7 +418,8 @@ pub fn is_mapped(address: *const c_void) -> bool {
     (offset as u64) < map.len_bytes() + map.tail_bytes() as u64
 }
 
-/// The address of a mapping that gets another length: the same, since what is behind it is the map too.
+/// The address of a mapping that gets another length: the same, since what is behind it is the map
+/// too.
 pub fn remap(address: *const c_void, len: usize, flags: c_int) -> Result<i64, Errno> {
     let map = &file()?.map;
     let offset = (address as usize).wrapping_sub(map.as_ptr().as_ptr() as usize);

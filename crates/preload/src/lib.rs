@@ -10,8 +10,8 @@
 //! | `real` | the C library's own functions |
 //!
 //! Each replaced function looks whether it is about the file, and calls the C library's own
-//! otherwise. That a descriptor is the file's is in a table of atomics, so that `read` and `close` stay
-//! safe in signal handlers.
+//! otherwise. That a descriptor is the file's is in a table of atomics, so that `read` and `close`
+//! stay safe in signal handlers.
 #![deny(unsafe_code)]
 
 mod calls;

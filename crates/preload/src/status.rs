@@ -16,8 +16,8 @@ const MODE: libc::mode_t = libc::S_IFREG | 0o444;
 pub fn of(status: *mut libc::stat) -> Result<i64, Errno> {
     let shape = file::shape()?;
     let size = file::size_bytes()?;
-    // SAFETY: the caller's structure is that of `stat`, which is whole once the call has succeeded. The
-    // system call, because `fstat` is ours.
+    // SAFETY: the caller's structure is that of `stat`, which is whole once the call has succeeded.
+    // The system call, because `fstat` is ours.
     unsafe {
         done(libc::syscall(libc::SYS_fstat, shape, status) as c_int)?;
         (*status).st_blocks = size / BLOCK_BYTES + off_t::from(size % BLOCK_BYTES != 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The file as a stream of the C library (`fopen`). The library's own streams read inside it, past `calls`: so each of these is one
-//! whose reads are functions of ours (`fopencookie`).
+//! The file as a stream of the C library (`fopen`). The library's own streams read inside it, past
+//! `calls`: so each of these is one whose reads are functions of ours (`fopencookie`).
 #![allow(unsafe_code)]
 
 use crate::file::{self, Errno};

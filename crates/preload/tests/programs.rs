@@ -344,7 +344,8 @@ fn a_descriptor_s_name_and_a_redirection_are_the_file() {
             r#"exec 3< "$1"; cd /proc/self/fd; cat ./3"#,
             r#"exec 3< "$1"; bash -c 'cat <&3'"#,
             r#"exec 3< "$1"; ln -s /dev/fd/3 /tmp/link-$$; cat /tmp/link-$$; rm /tmp/link-$$"#,
-            // A stream of the C library on what it inherits, and a position that two programs share.
+            // A stream of the C library on what it inherits, and a position that two programs
+            // share.
             r#"{ head -c 1000; tail -c +1; } < "$1""#,
             r#"tee < "$1""#,
         ] {

@@ -140,7 +140,8 @@ impl Device {
         })
     }
 
-    /// Takes what has ended, and sleeps until there are `least`, the time has passed, or signals should be looked at.
+    /// Takes what has ended, and sleeps until there are `least`, the time has passed, or signals
+    /// should be looked at.
     fn take(
         session: &mut Session,
         taken: &mut Vec<Done>,

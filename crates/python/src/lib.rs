@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `straightway._native`: devices and volumes for Python. The package around it is in `python/straightway`.
+//! `straightway._native`: devices and volumes for Python. The package around it is in
+//! `python/straightway`.
 //!
 //! | module | contents |
 //! | --- | --- |
@@ -11,8 +12,9 @@
 //! | `memory` | a device's memory as a buffer of Python, and Python's buffers as memory |
 //! | `error` | an error of the library as an exception |
 //!
-//! A map is used by any thread. Each other object has a handle of `libstraightway`, with the same rules: it belongs to the thread that opened it, and a closed one is an
-//! error. The interpreter's lock is released while a call waits for a device.
+//! A map is used by any thread. Each other object has a handle of `libstraightway`, with the same
+//! rules: it belongs to the thread that opened it, and a closed one is an error. The interpreter's
+//! lock is released while a call waits for a device.
 #![deny(unsafe_code)]
 
 mod device;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A file of a volume, or a device, as memory that Python's objects share.
 //!
-//! `unsafe` is here for the buffer protocol: what it lends stays mapped as long as a view of it exists, because a map with views is
-//! not closed.
+//! `unsafe` is here for the buffer protocol: what it lends stays mapped as long as a view of it
+//! exists, because a map with views is not closed.
 #![allow(unsafe_code)]
 
 use crate::Given;
@@ -174,7 +174,8 @@ impl Map {
         }
         let (address, len) = (this.address as *mut _, this.len as ffi::Py_ssize_t);
         let read_only = c_int::from(!this.is_writable);
-        // SAFETY: the view is the interpreter's; the memory stays mapped until the last view is released.
+        // SAFETY: the view is the interpreter's; the memory stays mapped until the last view is
+        // released.
         let filled =
             unsafe { ffi::PyBuffer_FillInfo(view, slf.as_ptr(), address, len, read_only, flags) };
         match filled {

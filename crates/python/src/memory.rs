@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A device's memory as a buffer of Python, and Python's buffers as memory.
 //!
-//! `unsafe` is here for the buffer protocol: what it lends is memory that stays mapped as long as the object that lends it.
+//! `unsafe` is here for the buffer protocol: what it lends is memory that stays mapped as long as
+//! the object that lends it.
 #![allow(unsafe_code)]
 
 use crate::error::exception;
@@ -43,7 +44,8 @@ impl Buffer {
 }
 
 impl Drop for Buffer {
-    /// Nothing lends it any more. In another thread than the device's, it stays allocated until the device is closed.
+    /// Nothing lends it any more. In another thread than the device's, it stays allocated until the
+    /// device is closed.
     fn drop(&mut self) {
         let _ = handles::with(self.device, |session: &mut Session| {
             session.free(self.address)
@@ -71,7 +73,8 @@ impl Buffer {
         }
         let this = slf.get();
         let (address, len) = (this.address as *mut _, this.len as ffi::Py_ssize_t);
-        // SAFETY: the view is the interpreter's; the memory stays mapped while the object lives, which the view refers to.
+        // SAFETY: the view is the interpreter's; the memory stays mapped while the object lives,
+        // which the view refers to.
         let filled = unsafe { ffi::PyBuffer_FillInfo(view, slf.as_ptr(), address, len, 0, flags) };
         match filled {
             0 => Ok(()),
@@ -115,8 +118,9 @@ impl Borrowed {
     pub fn bytes(&self) -> &[u8] {
         match self.len() {
             0 => &[],
-            // SAFETY: the object lends so many bytes until this is dropped. That no other thread writes them meanwhile is the
-            // program's part, as for every object that lends memory to a call without the interpreter's lock.
+            // SAFETY: the object lends so many bytes until this is dropped. That no other thread
+            // writes them meanwhile is the program's part, as for every object that lends memory to
+            // a call without the interpreter's lock.
             len => unsafe { std::slice::from_raw_parts(self.0.buf_ptr().cast(), len) },
         }
     }

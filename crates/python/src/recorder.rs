@@ -11,7 +11,8 @@ use pyo3::prelude::*;
 #[pyclass(frozen, module = "straightway._native")]
 pub struct Recorder(u64);
 
-/// Bytes, durable bytes, lost messages, lost bytes, gaps, misses, longest latency in us, most waiting blocks and bytes, retries.
+/// Bytes, durable bytes, lost messages, lost bytes, gaps, misses, longest latency in us, most
+/// waiting blocks and bytes, retries.
 type Counters = (u64, u64, u64, u64, u64, u64, u64, u64, u64, u64);
 
 fn counters(recorder: &Running) -> Result<Counters, api::Error> {

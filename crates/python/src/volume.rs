@@ -234,7 +234,8 @@ impl Volume {
 }
 
 impl Drop for Volume {
-    /// As a file of Python; in another thread it stays open until its own thread ends, and is left as a power cut leaves it.
+    /// As a file of Python; in another thread it stays open until its own thread ends, and is left
+    /// as a power cut leaves it.
     fn drop(&mut self) {
         if let Ok((mounted, files)) = handles::remove_volume(self.0) {
             let _ = mounted.close(files);

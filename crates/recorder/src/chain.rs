@@ -61,7 +61,8 @@ pub struct Turn<'s, 'a> {
     began: Option<u64>,
     /// The length of the file before.
     last_bytes: u64,
-    /// The current file has all the space of a ring, which only ends with it: it is removed once it is whole.
+    /// The current file has all the space of a ring, which only ends with it: it is removed once it
+    /// is whole.
     fills_volume: bool,
 }
 
@@ -129,8 +130,8 @@ impl<'s, 'a> Turn<'s, 'a> {
         self.bytes >= most && self.is_over(len, arrival, clock)
     }
 
-    /// Begins to make the next file when it will be needed soon, with the space that it will need. `ending_bytes`: of the file
-    /// before, if its recorder has not ended.
+    /// Begins to make the next file when it will be needed soon, with the space that it will need.
+    /// `ending_bytes`: of the file before, if its recorder has not ended.
     fn prepare(&mut self, arrival: u64, clock: &TscClock, ending_bytes: u64) {
         let began = *self.began.get_or_insert(arrival);
         let passed = arrival.saturating_sub(began);
@@ -214,9 +215,10 @@ impl<'c, 'r, 's, 'a> Chain<'c, 'r, 's, 'a> {
         let _ = self.now().give_back(buffer);
     }
 
-    /// Whether a block of `len` should wait for space or for the next file. [`step`](Chain::step) brings both nearer; without either
-    /// to come the block is not held. A source that cannot wait fills the other buffers meanwhile, so its block is held only where
-    /// a file that got it might be left without space for it, and could then neither be left behind nor removed: on a full
+    /// Whether a block of `len` should wait for space or for the next file. [`step`](Chain::step)
+    /// brings both nearer; without either to come the block is not held. A source that cannot wait
+    /// fills the other buffers meanwhile, so its block is held only where a file that got it might
+    /// be left without space for it, and could then neither be left behind nor removed: on a full
     /// volume, or in a file that is over and has a quarter of the ring.
     pub fn holds(&mut self, len: u64, can_wait: bool) -> bool {
         let (ending_bytes, now) = (self.ending_bytes(), self.now());
@@ -252,8 +254,8 @@ impl<'c, 'r, 's, 'a> Chain<'c, 'r, 's, 'a> {
         }
     }
 
-    /// Hands in a block, and what was lost inside it. It begins the next segment if the current one is over. A recorder that
-    /// has ended gives its buffer back.
+    /// Hands in a block, and what was lost inside it. It begins the next segment if the current one
+    /// is over. A recorder that has ended gives its buffer back.
     pub fn hand_in(&mut self, buffer: Buffer, len: usize, arrival: u64, losses: &[Loss]) {
         self.arrived(len as u64, arrival);
         for loss in losses {
@@ -360,7 +362,8 @@ impl<'c, 'r, 's, 'a> Chain<'c, 'r, 's, 'a> {
         }
     }
 
-    /// Has the current file keep how much of the recording lies before it; the file before it has ended.
+    /// Has the current file keep how much of the recording lies before it; the file before it has
+    /// ended.
     fn tag(&mut self, before: &LocalRecorder<'_, '_>) {
         let Some(turn) = &mut self.turn else { return };
         let report = before.report();
@@ -388,7 +391,8 @@ impl<'c, 'r, 's, 'a> Chain<'c, 'r, 's, 'a> {
             arrival
         };
         if can_change && turn.is_over(len, at, &self.clock) && turn.files.is_ready() {
-            // Nothing could be removed for a file that is left behind without the space for its last blocks: it is the oldest.
+            // Nothing could be removed for a file that is left behind without the space for its
+            // last blocks: it is the oldest.
             if !turn.is_ring() || self.recorders[self.now].has_space_for(0) {
                 self.change();
             }
@@ -472,7 +476,8 @@ impl<'c, 'r, 's, 'a> Chain<'c, 'r, 's, 'a> {
         self.now().wait(timeout_us);
     }
 
-    /// Ends the segments: which of them the volume has, how many were removed, and the first failure.
+    /// Ends the segments: which of them the volume has, how many were removed, and the first
+    /// failure.
     pub fn end(self) -> (Vec<Segment>, u64, devices::error::Result<()>) {
         match self.turn {
             Some(turn) => turn.files.finish(),

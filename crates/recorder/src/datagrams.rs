@@ -63,8 +63,8 @@ impl Datagrams {
     }
 }
 
-/// Sends a datagram. That an earlier one was refused (ICMP port unreachable, udp(7)) is counted and ends nothing: the receiver may
-/// not have started yet, or start again.
+/// Sends a datagram. That an earlier one was refused (ICMP port unreachable, udp(7)) is counted and
+/// ends nothing: the receiver may not have started yet, or start again.
 ///
 /// # Errors
 /// The socket failed.

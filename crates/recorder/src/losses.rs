@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is said of losses while a recording goes on: a line at the first, and then at most one a minute.
+//! What is said of losses while a recording goes on: a line at the first, and then at most one a
+//! minute.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

@@ -25,7 +25,8 @@ pub struct Packets {
     /// A datagram in `data` for which the last block had no room.
     carry: Option<Read>,
     steps: Steps,
-    /// What the kernel had dropped when the last datagram arrived, modulo 2^32 as it counts; and in all.
+    /// What the kernel had dropped when the last datagram arrived, modulo 2^32 as it counts; and in
+    /// all.
     counter: u32,
     seen: u64,
     /// Of these, what the statistics of earlier sections count; and of those too that were lost.
@@ -34,7 +35,8 @@ pub struct Packets {
     /// Datagrams of blocks that were lost, which no section counts yet, and no packet.
     unrecorded: u64,
     unrecorded_before: u64,
-    /// By how much the clock was set in the block that is being filled, and in those that were lost.
+    /// By how much the clock was set in the block that is being filled, and in those that were
+    /// lost.
     step_ns: i64,
     lost_step_ns: i64,
     /// When the last section ended.
@@ -116,8 +118,8 @@ impl Packets {
         self.ended_ns = counts.began_ns;
     }
 
-    /// Fills a block of the recording, or what there is when `stop` or, given the block's bytes with a packet, `is_due` is set.
-    /// Returns the bytes, and whether they are the last.
+    /// Fills a block of the recording, or what there is when `stop` or, given the block's bytes
+    /// with a packet, `is_due` is set. Returns the bytes, and whether they are the last.
     ///
     /// # Errors
     /// The socket failed.

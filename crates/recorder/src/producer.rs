@@ -6,8 +6,9 @@
 //! with a rate, not before the time given by the rate. A stream that can wait does so while no
 //! buffer is empty, unless a rate was given: then it must keep the rate, like the others.
 //!
-//! Without a rate, what a slow stream has sent is handed in before its block is full, so that it can become durable. The block's rest
-//! follows as one of its own, so that the others begin where they would have begun.
+//! Without a rate, what a slow stream has sent is handed in before its block is full, so that it
+//! can become durable. The block's rest follows as one of its own, so that the others begin where
+//! they would have begun.
 
 use crate::losses::Tally;
 use crate::source::{Filled, Source};
@@ -35,7 +36,8 @@ pub struct Plan {
     pub most_wait_ticks: Option<u64>,
 }
 
-/// What is handed in before its block is full is a multiple of this, as each block of a device divides it.
+/// What is handed in before its block is full is a multiple of this, as each block of a device
+/// divides it.
 pub const UNIT_BYTES: usize = 4096;
 
 /// A message of the thread.
@@ -230,7 +232,8 @@ impl Producer<'_> {
 
     fn run_live(&mut self, stop: &dyn Fn() -> bool) -> Result<Why> {
         let is_paced = self.pace.is_paced();
-        // After a stop, what had been handed over at that moment: a source that never pauses has no other end.
+        // After a stop, what had been handed over at that moment: a source that never pauses has no
+        // other end.
         let mut left = None;
         loop {
             let mut len = self.next_len();

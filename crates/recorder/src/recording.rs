@@ -99,8 +99,8 @@ impl Recording {
         })
     }
 
-    /// Records what `produce` sends: it fills the buffers that it is given, in a thread of its own, until it ends or the stop is
-    /// requested.
+    /// Records what `produce` sends: it fills the buffers that it is given, in a thread of its own,
+    /// until it ends or the stop is requested.
     ///
     /// # Errors
     /// As [`run`](Recording::run).

@@ -50,7 +50,8 @@ struct Schedule {
 }
 
 impl Schedule {
-    /// When a packet is due that arrived then: never before the one in front of it, whatever was done to the clock.
+    /// When a packet is due that arrived then: never before the one in front of it, whatever was
+    /// done to the clock.
     fn due(&mut self, now: Duration, moment: Moment) -> Duration {
         let Some(before) = self.before.replace(moment) else {
             self.due = now;

@@ -179,7 +179,8 @@ pub struct Rehearsal {
     pub network_stall_buffers: u64,
 }
 
-/// What a loss of the network takes, if `buffers` do not hold what arrives while it holds up writes.
+/// What a loss of the network takes, if `buffers` do not hold what arrives while it holds up
+/// writes.
 pub fn network_stall_text(stall_s: u64, needed: u64, buffers: u64) -> Option<Words> {
     let is_short = stall_s != 0 && needed > buffers;
     is_short.then(|| {
@@ -327,7 +328,8 @@ pub struct PlayedFile {
     pub verified_bytes: u64,
     /// The recording has gaps, which NAME.gaps lists.
     pub has_gaps: bool,
-    /// Datagrams of which the other side said that nothing received them (ICMP port unreachable): the least that were lost.
+    /// Datagrams of which the other side said that nothing received them (ICMP port unreachable):
+    /// the least that were lost.
     pub refused_datagrams: u64,
     /// What a replay sent; null without one.
     pub replayed: Option<Replayed>,

@@ -12,7 +12,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A sender that lost its power says nothing: after this time the kernel asks it, this often, until it is taken for gone.
+/// A sender that lost its power says nothing: after this time the kernel asks it, this often, until
+/// it is taken for gone.
 const SILENT: Duration = Duration::from_secs(10);
 const ASKS: u32 = 3;
 
@@ -57,7 +58,8 @@ impl Senders {
         Ok(poll(&mut wanted, Some(wait))? > 0)
     }
 
-    /// Reads some bytes; `WouldBlock` if there are none, also where a sender left or another one came.
+    /// Reads some bytes; `WouldBlock` if there are none, also where a sender left or another one
+    /// came.
     ///
     /// # Errors
     /// The listening socket failed.
@@ -112,7 +114,8 @@ impl AsFd for Sender {
     }
 }
 
-/// Has the kernel find out that a silent sender is gone. Without it nothing is lost, but a next sender waits for long.
+/// Has the kernel find out that a silent sender is gone. Without it nothing is lost, but a next
+/// sender waits for long.
 pub fn ask_when_silent(stream: &TcpStream) {
     let _ = sockopt::set_socket_keepalive(stream, true);
     let _ = sockopt::set_tcp_keepidle(stream, SILENT);

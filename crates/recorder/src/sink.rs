@@ -43,7 +43,8 @@ pub enum Sink {
 }
 
 impl Sink {
-    /// Opens the sink: the checked output, if it is a file. A TCP sink connects. What waits for a reader ends when `cancel` is set.
+    /// Opens the sink: the checked output, if it is a file. A TCP sink connects. What waits for a
+    /// reader ends when `cancel` is set.
     ///
     /// # Errors
     /// The sink cannot be opened.

@@ -70,7 +70,8 @@ pub trait Stream: Read + AsFd + Send {}
 impl<T: Read + AsFd + Send> Stream for T {}
 
 impl Source {
-    /// Opens the source. A TCP source waits for its first sender until `stop` is set, and if it is not for one alone, for others behind it.
+    /// Opens the source. A TCP source waits for its first sender until `stop` is set, and if it is
+    /// not for one alone, for others behind it.
     ///
     /// # Errors
     /// The source does not exist, or no sender connected.
@@ -264,7 +265,8 @@ impl Source {
         })
     }
 
-    /// The most bytes that have been handed over and not read: what a recording still takes after a stop.
+    /// The most bytes that have been handed over and not read: what a recording still takes after a
+    /// stop.
     pub fn waiting_bytes(&self) -> u64 {
         let socket = |socket: &UdpSocket| sockopt::socket_recv_buffer_size(socket).unwrap_or(0);
         match self {
@@ -434,7 +436,8 @@ fn wait_for(what: &impl AsFd, stop: &dyn Fn() -> bool) -> std::result::Result<()
     }
 }
 
-/// The next sender that sends something: who only connects, as to see whether somebody listens, is not one.
+/// The next sender that sends something: who only connects, as to see whether somebody listens, is
+/// not one.
 ///
 /// # Errors
 /// `stop` was set before, or waiting failed.

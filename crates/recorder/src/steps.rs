@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! How far the wall clock was set between two datagrams.
 //!
-//! The kernel stamps a datagram by the wall clock, which is set forward and back (settimeofday(2), a step of NTP). The clock that counts
-//! from the boot on (`CLOCK_BOOTTIME`) is not; both are slewed alike. So their difference changes only where the wall clock was set.
+//! The kernel stamps a datagram by the wall clock, which is set forward and back (settimeofday(2),
+//! a step of NTP). The clock that counts from the boot on (`CLOCK_BOOTTIME`) is not; both are
+//! slewed alike. So their difference changes only where the wall clock was set.
 
 use rustix::time::{ClockId, clock_gettime};
 
@@ -60,8 +61,8 @@ impl Steps {
         }
     }
 
-    /// A datagram was read whose stamp is `arrival_ns`: by how many nanoseconds the wall clock was set forward between the one before
-    /// and its arrival.
+    /// A datagram was read whose stamp is `arrival_ns`: by how many nanoseconds the wall clock was
+    /// set forward between the one before and its arrival.
     pub fn step(&mut self, arrival_ns: u64, now: Clocks) -> i64 {
         let slack = (LEAST_NS + now.apart_ns) as i64;
         let since_boot = |ahead_ns: i64| (arrival_ns as i64).wrapping_sub(ahead_ns);

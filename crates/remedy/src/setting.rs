@@ -40,7 +40,8 @@ impl Amount {
     }
 }
 
-/// The settings: a name, the member of a struct of options, the option of the command without its dashes, and its amount.
+/// The settings: a name, the member of a struct of options, the option of the command without its
+/// dashes, and its amount.
 macro_rules! settings {
     ($($(#[$doc:meta])* $name:ident $member:literal $option:literal $amount:ident;)*) => {
         /// What a user sets, whatever it is called where it is set.

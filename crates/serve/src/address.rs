@@ -65,11 +65,12 @@ pub trait Socket: Read + Write + AsFd {
 impl Socket for TcpStream {}
 impl Socket for UnixStream {}
 
-/// How long no connection is taken after the system had no descriptor or no memory for one: the listener stays ready, and a server
-/// that polled it would not sleep.
+/// How long no connection is taken after the system had no descriptor or no memory for one: the
+/// listener stays ready, and a server that polled it would not sleep.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// A socket that accepts connections without waiting. A Unix socket's name is removed when this is dropped.
+/// A socket that accepts connections without waiting. A Unix socket's name is removed when this is
+/// dropped.
 #[derive(Debug)]
 pub struct Listener {
     way: Way,
@@ -161,8 +162,8 @@ impl Listener {
         }
     }
 
-    /// The next connection, if one waits. One that has already ended, or for which the system lacks something, is not an error
-    /// of the server.
+    /// The next connection, if one waits. One that has already ended, or for which the system lacks
+    /// something, is not an error of the server.
     pub fn accept(&mut self) -> Option<Box<dyn Socket>> {
         self.next(|way| {
             let stream: Box<dyn Socket> = match way {
@@ -187,7 +188,8 @@ impl Listener {
         })
     }
 
-    /// Whether it may be polled: false for a while after the system lacked something for a connection.
+    /// Whether it may be polled: false for a while after the system lacked something for a
+    /// connection.
     pub fn may_accept(&self) -> bool {
         self.paused_until
             .is_none_or(|until| Instant::now() >= until)

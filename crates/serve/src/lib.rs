@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A device, or a file of a volume, given to others as a disk: what every way has in common.
 //!
-//! One thread owns the device and everything that clients see. While the device is idle it sleeps in poll(2) for them; while
-//! requests are under way, in the device's own wait, from which it looks at the clients every 50 us. How clients say what they want
-//! is a [`Front`]: [`nbd`] by sockets, [`vhost_user`] by the memory of a virtual machine,
-//! [`ublk`] by a node of this machine's kernel.
+//! One thread owns the device and everything that clients see. While the device is idle it sleeps
+//! in poll(2) for them; while requests are under way, in the device's own wait, from which it looks
+//! at the clients every 50 us. How clients say what they want is a [`Front`]: [`nbd`] by sockets,
+//! [`vhost_user`] by the memory of a virtual machine, [`ublk`] by a node of this machine's kernel.
 #![forbid(unsafe_code)]
 
 pub mod address;
@@ -88,7 +88,8 @@ pub trait Front {
     /// Passes an answer on to its client.
     fn answer(&mut self, answer: Answer, engine: &mut Engine);
 
-    /// Sends what can be sent, and ends what is over. When the server ends, `is_late` says that clients have had their time.
+    /// Sends what can be sent, and ends what is over. When the server ends, `is_late` says that
+    /// clients have had their time.
     fn send(&mut self, engine: &mut Engine, counts: &mut Counts, is_late: bool);
 
     /// The files whose changes are waited for.
@@ -133,10 +134,12 @@ pub struct Source<'s, D> {
     pub writes: bool,
 }
 
-/// Serves a device until the user ends it. Requests under way are completed, and what was written is flushed.
+/// Serves a device until the user ends it. Requests under way are completed, and what was written
+/// is flushed.
 ///
 /// # Errors
-/// There is not enough memory, clients cannot be waited for, the machine recalled the drive, or the last flush failed.
+/// There is not enough memory, clients cannot be waited for, the machine recalled the drive, or the
+/// last flush failed.
 pub fn serve<D: Device, F: Front>(
     context: &Context,
     source: Source<'_, D>,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A block device of this machine's kernel, by its ublk driver: one client, whose requests have tags.
+//! A block device of this machine's kernel, by its ublk driver: one client, whose requests have
+//! tags.
 
 use super::{Counts, Front};
 use devices::Context;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a series of measurements says, and with what certainty.
 //!
-//! Rounds of one measurement are a time series: neighbours resemble each other, so the usual intervals are too narrow. Each
-//! module states what it assumes, and gives no figure from too few samples. Nothing here knows of drives, clocks or files: samples come as slices, in the order in which they were taken.
+//! Rounds of one measurement are a time series: neighbours resemble each other, so the usual
+//! intervals are too narrow. Each module states what it assumes, and gives no figure from too few
+//! samples. Nothing here knows of drives, clocks or files: samples come as slices, in the order in
+//! which they were taken.
 //!
 //! ```
 //! # use straightway_statistics as statistics;

@@ -191,7 +191,8 @@ mod tests {
             assert!((bound / truth - 1.0).abs() < 1e-9, "{count}: {bound}");
             assert!(bound < 3.0 / count);
         }
-        // Known two-sided 90 % limits are these one-sided 95 % ones: 2 of 20 gives 0.0181 to 0.2826.
+        // Known two-sided 90 % limits are these one-sided 95 % ones: 2 of 20 gives 0.0181 to
+        // 0.2826.
         assert!((miss_rate_at_least(2.0, 20.0) - 0.0181).abs() < 5e-5);
         assert!((miss_rate_at_most(2.0, 20.0) - 0.2826).abs() < 5e-5);
         assert_eq!(miss_rate_at_least(0.0, 20.0), 0.0);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! An open file of a volume: reads and appends of any length, through buffers that the device reaches.
+//! An open file of a volume: reads and appends of any length, through buffers that the device
+//! reaches.
 
 use super::{Error, Volume};
 use ::volume::{File, blocking, layout::CHUNK_BYTES};
@@ -7,7 +8,8 @@ use block::{Buffer, Lent};
 use devices::path::memory::Memory;
 use files::{Mounted, now_ns};
 
-/// Bytes of a file's buffer for reading, and of the one for appending: some chunks with checksums, and several requests.
+/// Bytes of a file's buffer for reading, and of the one for appending: some chunks with checksums,
+/// and several requests.
 const BUFFER_BYTES: usize = 1 << 20;
 
 /// An open file. It is of the volume that opened it.
@@ -19,7 +21,8 @@ pub struct VolumeFile {
     stage: Option<Stage>,
 }
 
-/// What was appended and is not yet written: the rest of the block in which the file ends, then whole blocks.
+/// What was appended and is not yet written: the rest of the block in which the file ends, then
+/// whole blocks.
 struct Stage {
     /// One block.
     head: Buffer,
@@ -51,11 +54,13 @@ impl VolumeFile {
         Ok(status.committed_bytes)
     }
 
-    /// Reads from any `offset` on into `data`; returns how much, which is less than asked only at the file's end. Of what was
-    /// appended, only what was synced is there. Data of a file with checksums is compared with them.
+    /// Reads from any `offset` on into `data`; returns how much, which is less than asked only at
+    /// the file's end. Of what was appended, only what was synced is there. Data of a file with
+    /// checksums is compared with them.
     ///
     /// # Errors
-    /// There is no memory, the data differs from its checksum, or the device failed; `data` is then unspecified.
+    /// There is no memory, the data differs from its checksum, or the device failed; `data` is then
+    /// unspecified.
     pub fn read(
         &mut self,
         volume: &Volume<'_>,
@@ -97,11 +102,12 @@ impl VolumeFile {
         Ok(done)
     }
 
-    /// Appends `data`: part of the file, and durable, from the next [`sync`](VolumeFile::sync) or [`close`](VolumeFile::close) on.
+    /// Appends `data`: part of the file, and durable, from the next [`sync`](VolumeFile::sync) or
+    /// [`close`](VolumeFile::close) on.
     ///
     /// # Errors
-    /// The file was opened for reading only, there is no space or no memory, or the device failed. What was appended since the
-    /// last sync may be lost then, from some byte on.
+    /// The file was opened for reading only, there is no space or no memory, or the device failed.
+    /// What was appended since the last sync may be lost then, from some byte on.
     pub fn append(&mut self, volume: &Volume<'_>, mut data: &[u8]) -> Result<(), Error> {
         let mounted = volume.mount.mounted();
         let failed = |name: &str, error| Volume::failed("appending to", name, error);
@@ -128,8 +134,8 @@ impl VolumeFile {
         Ok(())
     }
 
-    /// Makes all that was appended part of the file and durable; returns the file's size. After a power cut at any time later
-    /// the file has at least this.
+    /// Makes all that was appended part of the file and durable; returns the file's size. After a
+    /// power cut at any time later the file has at least this.
     ///
     /// # Errors
     /// As of [`append`](VolumeFile::append).
@@ -241,7 +247,8 @@ impl Stage {
         rest
     }
 
-    /// Writes all of it; nothing is committed. A part of a block stays, to be written again with what follows it.
+    /// Writes all of it; nothing is committed. A part of a block stays, to be written again with
+    /// what follows it.
     fn write(&mut self, mounted: &Mounted<'_, '_>, file: File) -> Result<(), ::volume::Error> {
         if self.head_bytes > self.held_bytes {
             let len = self.head_bytes;

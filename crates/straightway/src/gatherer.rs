@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Messages gathered into blocks.
 //!
-//! The program adds messages, from its thread; a thread of the library hands in what has waited long enough, so that a slow
-//! stream becomes durable too: whole units, behind which the block's rest goes on in another buffer. Both hold the same lock.
+//! The program adds messages, from its thread; a thread of the library hands in what has waited
+//! long enough, so that a slow stream becomes durable too: whole units, behind which the block's
+//! rest goes on in another buffer. Both hold the same lock.
 
 use super::Error;
 use block::Buffer;
@@ -91,7 +92,8 @@ impl Gatherer {
         self.needed(len) > 0
     }
 
-    /// Adds a message that arrived at `arrival`, all of it or nothing; whether there was memory for it.
+    /// Adds a message that arrived at `arrival`, all of it or nothing; whether there was memory for
+    /// it.
     ///
     /// # Errors
     /// It is longer than all memory, or the recording has ended.
@@ -151,8 +153,9 @@ impl Gatherer {
         losses.map(|loss| loss.lost_bytes).sum()
     }
 
-    /// Hands in the whole units of the block that is being filled if it has waited for `most_ticks`; otherwise, how many ticks
-    /// it has left. Needs an empty buffer for the rest: without one the drive has enough to do.
+    /// Hands in the whole units of the block that is being filled if it has waited for
+    /// `most_ticks`; otherwise, how many ticks it has left. Needs an empty buffer for the rest:
+    /// without one the drive has enough to do.
     pub fn hand_in_units(&mut self, most_ticks: u64, now: u64) -> u64 {
         let Some(filling) = &mut self.filling else {
             return most_ticks;
@@ -208,7 +211,8 @@ impl Gatherer {
         self.out.send(message).is_ok()
     }
 
-    /// Hands in what there is, and gives the empty buffers back: those that it has, of no length, and the channel of the others.
+    /// Hands in what there is, and gives the empty buffers back: those that it has, of no length,
+    /// and the channel of the others.
     pub fn end(&mut self) -> Receiver<Buffer> {
         self.hand_in();
         for buffer in self.spare.drain(..) {
@@ -316,7 +320,8 @@ mod tests {
             }
         }
 
-        /// What was handed in: bytes, arrivals, and the losses with their places in all of it. Its buffers are empty again.
+        /// What was handed in: bytes, arrivals, and the losses with their places in all of it. Its
+        /// buffers are empty again.
         fn taken(&mut self) -> Taken {
             let mut taken = Taken::default();
             for message in self.blocks.try_iter() {
@@ -362,7 +367,8 @@ mod tests {
         assert_eq!(bench.gatherer.hand_in_units(100, 110), 100);
         let taken = bench.taken();
         assert_eq!(taken.blocks, [(8_192, 10)]);
-        // The rest of the block is as long as ever, and its first byte arrived with the second message.
+        // The rest of the block is as long as ever, and its first byte arrived with the second
+        // message.
         assert!(bench.append(3, BLOCK, 120));
         let rest = bench.taken();
         assert_eq!(rest.blocks, [(BLOCK - 8_192, 60)]);

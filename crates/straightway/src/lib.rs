@@ -51,7 +51,8 @@ pub struct Options<'a> {
     pub namespace: Option<u32>,
     /// Whether it will be written.
     pub write: bool,
-    /// The value of `--destroy-data`, which writing requires: the drive's serial number, or the path of a file. Memory has none.
+    /// The value of `--destroy-data`, which writing requires: the drive's serial number, or the
+    /// path of a file. Memory has none.
     pub destroy_data: Option<&'a str>,
     /// Memory for all buffers, in bytes.
     pub buffer_bytes: usize,
@@ -123,7 +124,8 @@ const fn route_of(options: &OpenOptions) -> Route {
     }
 }
 
-/// An open device. Dropping it returns a borrowed drive to its driver, as [`close`](Device::close) does, but without an error.
+/// An open device. Dropping it returns a borrowed drive to its driver, as [`close`](Device::close)
+/// does, but without an error.
 pub struct Device {
     opened: Opened,
     /// The permission, and the locks that belong to it.
@@ -201,12 +203,13 @@ impl Device {
     }
 
     #[cfg(feature = "drives")]
-    /// Sends a command that the driver does not interpret, and waits for its end; requests in flight stay so. Its data is in
-    /// `bytes`, before or after, as bits 1:0 of the opcode say. Returns dword 0 of an admin command's completion.
+    /// Sends a command that the driver does not interpret, and waits for its end; requests in
+    /// flight stay so. Its data is in `bytes`, before or after, as bits 1:0 of the opcode say.
+    /// Returns dword 0 of an admin command's completion.
     ///
     /// # Errors
-    /// The path is not a straight one, the command is not the one that is named, it may change the drive and this was not opened to
-    /// write, the length does not fit, or the command failed.
+    /// The path is not a straight one, the command is not the one that is named, it may change the
+    /// drive and this was not opened to write, the length does not fit, or the command failed.
     pub fn command(
         &mut self,
         command: &Command<'_>,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A file of a volume, or a device, as memory of a program that is not the command: served by a thread of the library.
+//! A file of a volume, or a device, as memory of a program that is not the command: served by a
+//! thread of the library.
 
 use super::thread::{Thread, joined, spawn};
 use super::{Error, Options, open_options};
@@ -43,10 +44,12 @@ impl Default for MapOptions {
     }
 }
 
-/// A map. The device belongs to its thread until it is closed; dropped, it is closed without an error.
+/// A map. The device belongs to its thread until it is closed; dropped, it is closed without an
+/// error.
 ///
-/// An access that cannot be served ends in SIGBUS, as with `mmap`, and [`take_failure`](Map::take_failure) has the reason;
-/// [`pin`](Map::pin) returns it instead. A child process does not inherit the memory.
+/// An access that cannot be served ends in SIGBUS, as with `mmap`, and
+/// [`take_failure`](Map::take_failure) has the reason; [`pin`](Map::pin) returns it instead. A
+/// child process does not inherit the memory.
 pub struct Map {
     /// None once it is closed.
     running: Option<(::map::Map, Thread<()>)>,
@@ -66,12 +69,14 @@ pub struct MapFailure {
 }
 
 impl Map {
-    /// Maps `file_name`, a file of the volume on the device that the command calls `name`, or the device itself. With `write` in
-    /// `options` the memory may be stored to: a file's data changes in place, without checksums and with the size that it has; a device
-    /// needs `destroy_data`. The queue depth is how many pages are read or written at the same time.
+    /// Maps `file_name`, a file of the volume on the device that the command calls `name`, or the
+    /// device itself. With `write` in `options` the memory may be stored to: a file's data changes
+    /// in place, without checksums and with the size that it has; a device needs `destroy_data`.
+    /// The queue depth is how many pages are read or written at the same time.
     ///
     /// # Errors
-    /// Something is missing, in use, refused or not possible; or the kernel does not let this process serve page faults.
+    /// Something is missing, in use, refused or not possible; or the kernel does not let this
+    /// process serve page faults.
     pub fn open(
         name: &str,
         file_name: Option<&str>,
@@ -99,7 +104,8 @@ impl Map {
             };
             let served = Store::granted(&Context::system(), grant, &path).and_then(|mut store| {
                 let served = mapping.serve(&mut store, move |mapped| {
-                    // A program that no longer waits has dropped the other end, and so ends the map.
+                    // A program that no longer waits has dropped the other end, and so ends the
+                    // map.
                     let _ = ready_to.send(mapped);
                     Ok(())
                 });
@@ -120,8 +126,8 @@ impl Map {
         }
     }
 
-    /// The first byte. Until the map is closed, any thread can load from `size_bytes` bytes from there on, and store to them if it was
-    /// opened to write.
+    /// The first byte. Until the map is closed, any thread can load from `size_bytes` bytes from
+    /// there on, and store to them if it was opened to write.
     ///
     /// # Errors
     /// It is closed.
@@ -151,7 +157,8 @@ impl Map {
         self.done(map.prefetch(self.within(bytes)?))
     }
 
-    /// Reads a range, and keeps it in memory until it is unpinned: accesses to it neither wait nor fail.
+    /// Reads a range, and keeps it in memory until it is unpinned: accesses to it neither wait nor
+    /// fail.
     ///
     /// # Errors
     /// It cannot be read, is not within the map, or would leave no memory for other pages.
@@ -178,7 +185,8 @@ impl Map {
         self.done(map.sync())
     }
 
-    /// The next access that could not be served, or page that could not be written: the oldest first.
+    /// The next access that could not be served, or page that could not be written: the oldest
+    /// first.
     pub fn take_failure(&mut self) -> Option<MapFailure> {
         if let (true, Some((map, _))) = (self.failures.is_empty(), &self.running) {
             self.failures.extend(map.take_failures());
@@ -199,7 +207,8 @@ impl Map {
         })
     }
 
-    /// Ends the map: makes durable what was stored, and returns a borrowed drive to its driver. The memory is gone.
+    /// Ends the map: makes durable what was stored, and returns a borrowed drive to its driver. The
+    /// memory is gone.
     ///
     /// # Errors
     /// What was stored could not be written, or the device could not be closed.

@@ -29,7 +29,8 @@ pub struct PlayOptions {
 }
 
 impl Default for PlayOptions {
-    /// As fast as the program takes them, 16 blocks of 1 MiB, a deadline of 100 ms, and checksums compared.
+    /// As fast as the program takes them, 16 blocks of 1 MiB, a deadline of 100 ms, and checksums
+    /// compared.
     fn default() -> Self {
         Self {
             bytes_per_second: 0,
@@ -76,8 +77,8 @@ struct Running {
 }
 
 impl Player {
-    /// Begins to play `file_name` on the volume of the device that the command calls `name`. Of `options`, the path, the mode and the
-    /// namespace are used.
+    /// Begins to play `file_name` on the volume of the device that the command calls `name`. Of
+    /// `options`, the path, the mode and the namespace are used.
     ///
     /// # Errors
     /// There is no such volume or file, or the options do not fit it.
@@ -133,8 +134,9 @@ impl Player {
         })
     }
 
-    /// Waits until the next block is due and there: [`current`](Player::current) has it until the next call, and none after the last.
-    /// While the program has a block, its memory reads none ahead.
+    /// Waits until the next block is due and there: [`current`](Player::current) has it until the
+    /// next call, and none after the last. While the program has a block, its memory reads none
+    /// ahead.
     ///
     /// # Errors
     /// The playback ended early, with its reason: the blocks before are what the file has.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A recording of what a program hands in: messages or blocks with their arrival times, written by a thread of the library.
+//! A recording of what a program hands in: messages or blocks with their arrival times, written by
+//! a thread of the library.
 
 use super::gatherer::{Full, Gatherer, Refused};
 use super::thread::{Thread, joined, spawn};
@@ -31,7 +32,8 @@ pub struct RecordOptions<'a> {
     pub block_bytes: u64,
     /// Blocks of memory between the program and the drive; from 2.
     pub buffers: u16,
-    /// Whether a message that finds no memory is dropped, and its gap listed in `NAME.gaps`; otherwise the recording ends.
+    /// Whether a message that finds no memory is dropped, and its gap listed in `NAME.gaps`;
+    /// otherwise the recording ends.
     pub drops: bool,
     /// Whether the program waits for memory, so that nothing is ever dropped.
     pub waits: bool,
@@ -64,7 +66,8 @@ pub struct RecordOptions<'a> {
 }
 
 impl Default for RecordOptions<'_> {
-    /// 16 blocks of 1 MiB, a deadline of 100 ms, durable within a second after a block is full; ends at the first message that finds no memory.
+    /// 16 blocks of 1 MiB, a deadline of 100 ms, durable within a second after a block is full;
+    /// ends at the first message that finds no memory.
     fn default() -> Self {
         Self {
             block_bytes: 1 << 20,
@@ -88,7 +91,8 @@ impl Default for RecordOptions<'_> {
     }
 }
 
-/// A recording in progress. Dropped without [`finish`](Recorder::finish), it ends when its thread notices.
+/// A recording in progress. Dropped without [`finish`](Recorder::finish), it ends when its thread
+/// notices.
 pub struct Recorder {
     running: Option<Running>,
     gatherer: Arc<Mutex<Gatherer>>,
@@ -106,8 +110,8 @@ struct Running {
 }
 
 impl Recorder {
-    /// Begins a recording `file_name` on the volume of the device that the command calls `name`. Of `options`, the path, the mode and
-    /// the namespace are used.
+    /// Begins a recording `file_name` on the volume of the device that the command calls `name`. Of
+    /// `options`, the path, the mode and the namespace are used.
     ///
     /// # Errors
     /// There is no such volume, the name is taken, or the options do not fit it.
@@ -221,8 +225,9 @@ impl Recorder {
         })
     }
 
-    /// Hands in a message that arrived `age_us` microseconds ago, and returns whether there was memory for it: it is recorded whole
-    /// or not at all. Never waits for the drive, unless the options say so.
+    /// Hands in a message that arrived `age_us` microseconds ago, and returns whether there was
+    /// memory for it: it is recorded whole or not at all. Never waits for the drive, unless the
+    /// options say so.
     ///
     /// # Errors
     /// The recording has ended, with its reason; or the message is longer than its memory.

@@ -17,7 +17,8 @@ use units::Size;
 /// Options for [`format()`]. `Default` is the command's default, for a plain file or memory.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FormatOptions<'a> {
-    /// Bytes of the volume, which a plain file that is missing or empty gets; the whole device if `None`.
+    /// Bytes of the volume, which a plain file that is missing or empty gets; the whole device if
+    /// `None`.
     pub volume_bytes: Option<u64>,
     /// Bytes of a unit of allocation.
     pub unit_bytes: Option<u64>,
@@ -66,8 +67,9 @@ pub fn format(name: &str, options: &FormatOptions<'_>) -> Result<(), Error> {
     }
 }
 
-/// Makes a volume longer or shorter, as `straightway resize` does, and returns its size then. Without a size it gets all of the device. Of
-/// `options`, the path, the mode and the namespace are used.
+/// Makes a volume longer or shorter, as `straightway resize` does, and returns its size then.
+/// Without a size it gets all of the device. Of `options`, the path, the mode and the namespace are
+/// used.
 ///
 /// # Errors
 /// Its files do not fit, something else has it open, or the device or the volume failed.
@@ -131,7 +133,8 @@ impl VolumeDevice {
         Ok(Volume { mount })
     }
 
-    /// Closes the device, and returns a borrowed drive to its driver; an earlier error is reported in preference.
+    /// Closes the device, and returns a borrowed drive to its driver; an earlier error is reported
+    /// in preference.
     ///
     /// # Errors
     /// The earlier error, or the drive could not be returned.
@@ -141,7 +144,8 @@ impl VolumeDevice {
     }
 }
 
-/// A mounted volume. Dropped without [`unmount`](Volume::unmount), it is left as a power cut leaves it.
+/// A mounted volume. Dropped without [`unmount`](Volume::unmount), it is left as a power cut leaves
+/// it.
 pub struct Volume<'a> {
     pub(super) mount: Mount<'a>,
 }
@@ -210,9 +214,10 @@ impl Volume<'_> {
         Ok(VolumeFile::new(name, mounted.run(doing, create)?, true))
     }
 
-    /// Makes whole files, durably, and returns how many: the first ones, up to the first that failed, whose error is the second
-    /// value. Up to twelve of less than 64 KiB share the flushes of one operation. After a power cut each of them is there, whole,
-    /// or not at all; a longer one may be there, empty.
+    /// Makes whole files, durably, and returns how many: the first ones, up to the first that
+    /// failed, whose error is the second value. Up to twelve of less than 64 KiB share the flushes
+    /// of one operation. After a power cut each of them is there, whole, or not at all; a longer
+    /// one may be there, empty.
     pub fn create_many(
         &self,
         files: &[NewFile<'_>],
@@ -280,7 +285,8 @@ impl Volume<'_> {
         self.mount.mounted().remove(name)
     }
 
-    /// Unmounts. Files must be closed before: what was appended to an open one since its last sync is lost.
+    /// Unmounts. Files must be closed before: what was appended to an open one since its last sync
+    /// is lost.
     ///
     /// # Errors
     /// The volume is then as a power cut leaves it.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a program does wrong is an error value: it changes nothing, and it is worded for programs, without options of the command.
+//! What a program does wrong is an error value: it changes nothing, and it is worded for programs,
+//! without options of the command.
 
 use std::path::{Path, PathBuf};
 use std::sync::Barrier;

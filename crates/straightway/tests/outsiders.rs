@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The programs in Rust of the READMEs, in a project of somebody who has added this crate and nothing else, without its features.
+//! The programs in Rust of the READMEs, in a project of somebody who has added this crate and
+//! nothing else, without its features.
 #![allow(clippy::panic)]
 
 use std::path::{Path, PathBuf};
@@ -36,7 +37,8 @@ fn run(command: &mut Command) -> String {
 struct Project(PathBuf);
 
 impl Project {
-    /// Makes it with these programs. Its lock file is the workspace's, of which cargo keeps what it needs: no network is asked.
+    /// Makes it with these programs. Its lock file is the workspace's, of which cargo keeps what it
+    /// needs: no network is asked.
     fn new(programs: &[(&str, String)]) -> Self {
         let folder =
             std::env::temp_dir().join(format!("straightway-outsider-{}", std::process::id()));

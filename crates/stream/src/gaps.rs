@@ -7,8 +7,9 @@
 //! after the recording's first block (16), and how many gaps the line represents (4; 1 unless there
 //! were too many in a short time).
 //!
-//! A line with 0 missing bytes marks where another stream begins: a recording was continued there ([`restart_line`]). Lines before it
-//! with a larger offset are of bytes that were not durable when the recording was cut off.
+//! A line with 0 missing bytes marks where another stream begins: a recording was continued there
+//! ([`restart_line`]). Lines before it with a larger offset are of bytes that were not durable when
+//! the recording was cut off.
 //!
 //! Rule: no byte after a gap is committed before the gap's line is durable. So a recording that was
 //! cut off by a power failure has no gap that its companion file does not name.
@@ -129,7 +130,8 @@ impl Gaps {
     }
 }
 
-/// A line that says that nothing is missing at `offset_bytes`, but another stream begins there: the recording went on later.
+/// A line that says that nothing is missing at `offset_bytes`, but another stream begins there: the
+/// recording went on later.
 pub fn restart_line(offset_bytes: u64) -> [u8; GAP_LINE_BYTES] {
     line(&Gap {
         offset_bytes,

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! From one file to the next without a pause: two recorders take turns, and share one set of buffers.
+//! From one file to the next without a pause: two recorders take turns, and share one set of
+//! buffers.
 //!
-//! While the old recorder's last blocks are written and made durable, the new one's first blocks are already
-//! submitted. What comes later is never durable first: the new file's commits wait until the old file is whole.
+//! While the old recorder's last blocks are written and made durable, the new one's first blocks
+//! are already submitted. What comes later is never durable first: the new file's commits wait
+//! until the old file is whole.
 
 use block::{Clock, Device};
 use volume::File;
@@ -14,9 +16,10 @@ use crate::record_state::{Held, Space};
 use crate::{Error, RecordReport, Recorder};
 
 impl<'r, D: Device, C: Clock> Recorder<'r, '_, D, C> {
-    /// Prepares a recorder to take turns with this one. It has no buffers and no file yet: [`restart`](Recorder::restart)
-    /// gives it a file, [`hand_over`](Recorder::hand_over) the buffers. There must be as many `places` as this one
-    /// has, each of them [vacant](Place::vacant).
+    /// Prepares a recorder to take turns with this one. It has no buffers and no file yet:
+    /// [`restart`](Recorder::restart) gives it a file, [`hand_over`](Recorder::hand_over) the
+    /// buffers. There must be as many `places` as this one has, each of them
+    /// [vacant](Place::vacant).
     ///
     /// # Errors
     /// [`Error::BadRing`].
@@ -28,11 +31,13 @@ impl<'r, D: Device, C: Clock> Recorder<'r, '_, D, C> {
         Ok(Self::ended(self.volume, self.file(), clock, limits, places))
     }
 
-    /// Prepares this recorder, which has ended without an error and has passed its buffers on, for another file, and
-    /// returns the counters of the one before. Its `upkeep` has ended too: pin a new one.
+    /// Prepares this recorder, which has ended without an error and has passed its buffers on, for
+    /// another file, and returns the counters of the one before. Its `upkeep` has ended too: pin a
+    /// new one.
     ///
     /// # Errors
-    /// [`Error::Ended`] if it has not ended like this; those of [`new`](Recorder::new). Nothing has changed then.
+    /// [`Error::Ended`] if it has not ended like this; those of [`new`](Recorder::new). Nothing has
+    /// changed then.
     pub fn restart(
         &self,
         file: File,
@@ -63,10 +68,11 @@ impl<'r, D: Device, C: Clock> Recorder<'r, '_, D, C> {
         Ok(core::mem::replace(&mut state.report, next))
     }
 
-    /// Ends the input of this file, as [`finish`](Recorder::finish) does: the blocks that follow are handed in to `next`,
-    /// those in buffers that the producer has now too. Until this recorder has ended, call
-    /// [`pass_buffers`](Recorder::pass_buffers) in each iteration; then
-    /// [`follow_on`](Recorder::follow_on), or, if it failed, [`give_up`](Recorder::give_up) on `next`.
+    /// Ends the input of this file, as [`finish`](Recorder::finish) does: the blocks that follow
+    /// are handed in to `next`, those in buffers that the producer has now too. Until this recorder
+    /// has ended, call [`pass_buffers`](Recorder::pass_buffers) in each iteration; then
+    /// [`follow_on`](Recorder::follow_on), or, if it failed, [`give_up`](Recorder::give_up) on
+    /// `next`.
     pub fn hand_over(&self, next: &Self) {
         self.finish();
         let lent = {
@@ -106,8 +112,8 @@ impl<'r, D: Device, C: Clock> Recorder<'r, '_, D, C> {
         state.before = (0, 0);
     }
 
-    /// The recording ended with `error` in the file before this one. Nothing of this file is committed, because the end
-    /// of the other is missing.
+    /// The recording ended with `error` in the file before this one. Nothing of this file is
+    /// committed, because the end of the other is missing.
     pub fn give_up(&self, error: Error) {
         let mut state = self.state();
         state.held = Held::Forever;

@@ -5,7 +5,8 @@
 //!   reserved ahead, and the size is made durable at set intervals of bytes or microseconds, both
 //!   in parallel with the data. A block's deadline counts from its intended arrival, however late
 //!   it was handed in.
-//! * [`Recorder::hand_over`]: two recorders take turns, so that a recording goes on in another file without a pause.
+//! * [`Recorder::hand_over`]: two recorders take turns, so that a recording goes on in another file
+//!   without a pause.
 //! * [`Player`]: reads ahead into a ring and delivers each block when it is due.
 //! * [`Pace`]: when the n-th block is due at a rate.
 //!

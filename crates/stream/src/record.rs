@@ -249,8 +249,9 @@ impl<'r, 'v, D: Device, C: Clock> Recorder<'r, 'v, D, C> {
         self.overrun_within(0, blocks, len_bytes, arrival)
     }
 
-    /// The same inside the block that is handed in next, before it is: `ahead_bytes` of it came before what is lost. Where
-    /// the whole recording begins with that block, tell its arrival first, by [`begin`](Recorder::begin).
+    /// The same inside the block that is handed in next, before it is: `ahead_bytes` of it came
+    /// before what is lost. Where the whole recording begins with that block, tell its arrival
+    /// first, by [`begin`](Recorder::begin).
     ///
     /// # Errors
     /// Those of [`overrun`](Recorder::overrun).
@@ -365,8 +366,8 @@ impl<'r, 'v, D: Device, C: Clock> Recorder<'r, 'v, D, C> {
         self.state().space == Space::Wanted
     }
 
-    /// Whether space is reserved for all that was handed in and `more_bytes`, so that only a failure of
-    /// the device can keep them from being written.
+    /// Whether space is reserved for all that was handed in and `more_bytes`, so that only a
+    /// failure of the device can keep them from being written.
     pub fn has_space_for(&self, more_bytes: u64) -> bool {
         let status = self.volume.file_status(self.file());
         status.is_ok_and(|status| {
@@ -380,8 +381,8 @@ impl<'r, 'v, D: Device, C: Clock> Recorder<'r, 'v, D, C> {
         self.state().full
     }
 
-    /// Answers [`wants_space`](Recorder::wants_space) and [`is_full`](Recorder::is_full): some space
-    /// was freed, and is tried.
+    /// Answers [`wants_space`](Recorder::wants_space) and [`is_full`](Recorder::is_full): some
+    /// space was freed, and is tried.
     pub fn space_was_freed(&self) {
         let mut state = self.state();
         state.full = false;

@@ -48,7 +48,8 @@ pub struct RecordReport {
 }
 
 impl RecordReport {
-    /// Adds the counters of the file that a recording went on in. The durable size is then that of both.
+    /// Adds the counters of the file that a recording went on in. The durable size is then that of
+    /// both.
     pub fn add(&mut self, later: &RecordReport) {
         self.first_gap = self.first_gap.or(later.first_gap);
         self.latencies.add_all(&later.latencies);

@@ -228,7 +228,8 @@ fn segments_are_whole_and_the_change_costs_no_deadline() {
     assert!(run.report.smallest_ring_blocks().unwrap() <= 6);
 }
 
-/// The ring that one run says would be enough is enough, whether the drive stalls within a segment or at its end.
+/// The ring that one run says would be enough is enough, whether the drive stalls within a segment
+/// or at its end.
 #[test]
 fn the_smallest_ring_counts_the_blocks_of_both_files() {
     for stall_us in [1_000, 5_900, 6_500, 12_500, 13_100] {
@@ -268,7 +269,8 @@ fn each_gap_is_named_by_its_own_file_s_companion() {
     assert!(lost_somewhere > 10);
 }
 
-/// A write of the old file that fails for good ends the recording there: nothing of the new file is committed.
+/// A write of the old file that fails for good ends the recording there: nothing of the new file is
+/// committed.
 #[test]
 fn nothing_of_the_next_file_is_durable_before_the_end_of_this_one() {
     let all = expected(SEGMENT * SEGMENTS as u64, BLOCK, &[]);
@@ -304,8 +306,8 @@ fn nothing_of_the_next_file_is_durable_before_the_end_of_this_one() {
     assert!(ended > 50 && amid_a_change > 10, "{ended} {amid_a_change}");
 }
 
-/// Wherever the power is cut: the files together are a part of the source from its beginning, and have at least what
-/// was acknowledged.
+/// Wherever the power is cut: the files together are a part of the source from its beginning, and
+/// have at least what was acknowledged.
 #[test]
 fn a_power_cut_at_a_change_leaves_no_hole_between_files() {
     let mut random = fastrand::Rng::with_seed(seed());

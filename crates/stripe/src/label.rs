@@ -20,8 +20,8 @@
 //! | 64 | 8 x 8 | mirror: for each member, the last sequence number that it may have |
 //! | 128 | 4 | CRC-32C of bytes 0 to 127 |
 //!
-//! A label takes [`LABEL_BYTES`], or a block if that is longer, and has two copies at the end of the member; the one with the greater
-//! sequence number counts, and the other is written next.
+//! A label takes [`LABEL_BYTES`], or a block if that is longer, and has two copies at the end of
+//! the member; the one with the greater sequence number counts, and the other is written next.
 
 use crate::MOST_MEMBERS;
 use crc::{CRC_32_ISCSI, Crc, Table};
@@ -76,8 +76,8 @@ pub struct Label {
     pub sequence: u64,
     /// For mirrors.
     pub mirror: MirrorState,
-    /// For mirrors: the last sequence number that each member may have got. A member with a greater one
-    /// was used without this one.
+    /// For mirrors: the last sequence number that each member may have got. A member with a greater
+    /// one was used without this one.
     pub seen: [u64; MOST_MEMBERS],
 }
 

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Several block devices as one [`Device`](block::Device): striped ([`Striped`], RAID-0) or as copies
-//! ([`Mirror`], RAID-1), over members of any kind.
+//! Several block devices as one [`Device`](block::Device): striped ([`Striped`], RAID-0) or as
+//! copies ([`Mirror`], RAID-1), over members of any kind.
 //!
-//! The layout is that of the hardware's `rtl/raid0`: stripe *s* of the array is stripe *s / N* of member
-//! *s mod N* ([`Layout`]). Each member has a [`Label`] behind its data, so that members that are swapped, of
-//! another size or of another array are refused before anything is written ([`check`]).
+//! The layout is that of the hardware's `rtl/raid0`: stripe *s* of the array is stripe *s / N* of
+//! member *s mod N* ([`Layout`]). Each member has a [`Label`] behind its data, so that members that
+//! are swapped, of another size or of another array are refused before anything is written
+//! ([`check`]).
 //!
-//! A request is divided in constant memory and completed once, with the first error of its parts. Errors and
-//! changes of an array are reported to a [`Watch`], with the member's number. Nothing is allocated; the
-//! one `unsafe` block is in the module `alias`.
+//! A request is divided in constant memory and completed once, with the first error of its parts.
+//! Errors and changes of an array are reported to a [`Watch`], with the member's number. Nothing is
+//! allocated; the one `unsafe` block is in the module `alias`.
 //!
 //! ```
 //! use block::{blocking, Buffer, Device, RamDisk};

@@ -23,7 +23,8 @@ const COPY_TAG: Tag = 2 << 24;
 /// What a mirror needs besides its members, from memory that all members can reach.
 #[derive(Debug)]
 pub struct MirrorMemory {
-    /// For labels: for each member [`LABEL_BYTES`](crate::LABEL_BYTES), or a block if that is longer.
+    /// For labels: for each member [`LABEL_BYTES`](crate::LABEL_BYTES), or a block if that is
+    /// longer.
     pub labels: Buffer,
     /// For a rebuild: at least a block; its length is what is copied at a time.
     pub copy: Buffer,
@@ -32,13 +33,16 @@ pub struct MirrorMemory {
 /// A device whose members are copies, with room for `REQUESTS` requests.
 ///
 /// * A read goes to one of the up-to-date members, in turn, and after an error to the others.
-/// * Everything else goes to all members, at once. A member that fails it while another completes it is stale: it is no longer used, its
-///   absence is stored in the labels of the others before the request completes, and the [`Watch`] is told. The last member stays in use.
-/// * A member that was stale or missing is rebuilt while the mirror is polled, one piece at a time, beside the host's requests; writes to the piece
-///   being copied wait. Its position is stored every 64th of the way, and a later use resumes there, unless the
-///   mirror was not closed after a write: then the rebuild begins again.
-/// * Before the first change the labels say that the members may differ, until [`close`](Mirror::close). After a crash the
-///   members are made equal: until then all reads go to one of them.
+/// * Everything else goes to all members, at once. A member that fails it while another completes
+///   it is stale: it is no longer used, its absence is stored in the labels of the others before
+///   the request completes, and the [`Watch`] is told. The last member stays in use.
+/// * A member that was stale or missing is rebuilt while the mirror is polled, one piece at a time,
+///   beside the host's requests; writes to the piece being copied wait. Its position is stored
+///   every 64th of the way, and a later use resumes there, unless the mirror was not closed after a
+///   write: then the rebuild begins again.
+/// * Before the first change the labels say that the members may differ, until
+///   [`close`](Mirror::close). After a crash the members are made equal: until then all reads go to
+///   one of them.
 #[derive(Debug)]
 pub struct Mirror<D, M, W, const REQUESTS: usize> {
     members: M,
@@ -102,11 +106,12 @@ where
     M: AsRef<[Option<D>]> + AsMut<[Option<D>]>,
     W: Watch,
 {
-    /// A mirror of `members`, `None` for a missing one, with the labels that were read from them. Without `may_write` it is read-only, and nothing is
-    /// written to any member.
+    /// A mirror of `members`, `None` for a missing one, with the labels that were read from them.
+    /// Without `may_write` it is read-only, and nothing is written to any member.
     ///
     /// # Errors
-    /// As [`check`]; [`SetError::Shape`] if `REQUESTS` is not 1 to 65,535 too; [`SetError::Memory`].
+    /// As [`check`]; [`SetError::Shape`] if `REQUESTS` is not 1 to 65,535 too;
+    /// [`SetError::Memory`].
     pub fn new(
         members: M,
         labels: &[Option<Label>],
@@ -179,8 +184,8 @@ where
         })
     }
 
-    /// Members that are up to date and in use: bit i is member i. While members are made equal after a crash this
-    /// is the one that is read.
+    /// Members that are up to date and in use: bit i is member i. While members are made equal
+    /// after a crash this is the one that is read.
     pub const fn live(&self) -> u8 {
         self.live
     }
@@ -195,8 +200,8 @@ where
         self.rebuild.position()
     }
 
-    /// Flushes the members and stores in their labels that they are equal, or how far the rebuild is. No request may be
-    /// outstanding. Without it, the next use makes the members equal again.
+    /// Flushes the members and stores in their labels that they are equal, or how far the rebuild
+    /// is. No request may be outstanding. Without it, the next use makes the members equal again.
     ///
     /// # Errors
     /// The flush or the labels failed, or [`Error::Busy`].
@@ -407,7 +412,8 @@ where
 
     /// Decides what becomes of a request that has nothing left to submit.
     fn settle(&mut self, index: usize) {
-        // While members are made equal after a crash, each of them is as good as the one that is read.
+        // While members are made equal after a crash, each of them is as good as the one that is
+        // read.
         let good = if self.is_resync {
             self.in_use()
         } else {

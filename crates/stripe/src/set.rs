@@ -169,8 +169,9 @@ pub(crate) const fn label_bytes(geometry: &Geometry) -> usize {
     256usize.div_ceil(block_bytes) * block_bytes
 }
 
-/// Reads a member's newest label; `None` if it has no valid one. `buffer` has at least [`LABEL_BYTES`], or a
-/// block's length if that is longer; the part of it that was used is returned.
+/// Reads a member's newest label; `None` if it has no valid one. `buffer` has at least
+/// [`LABEL_BYTES`], or a block's length if that is longer; the part of it that was used is
+/// returned.
 pub fn read_label<D: Device + ?Sized>(
     device: &mut D,
     buffer: Buffer,
@@ -200,11 +201,12 @@ pub fn read_label<D: Device + ?Sized>(
     (buffer, Ok(newest))
 }
 
-/// Writes the labels of a new array on all members, and makes them durable. The members' data is left as it is: a mirror is
-/// marked to be made equal from its first member.
+/// Writes the labels of a new array on all members, and makes them durable. The members' data is
+/// left as it is: a mirror is marked to be made equal from its first member.
 ///
 /// # Errors
-/// Everything is checked before the first write: the shape, equal sizes and block sizes. Then [`SetError::Device`].
+/// Everything is checked before the first write: the shape, equal sizes and block sizes. Then
+/// [`SetError::Device`].
 pub fn create<D: Device>(
     members: &mut [D],
     kind: ArrayKind,
@@ -284,8 +286,9 @@ pub fn create<D: Device>(
     Ok(())
 }
 
-/// Checks that labelled members are the array that is meant, in this order. For each member: its geometry and its label, or `None` if it
-/// is missing, which only a mirror allows. Returns the newest label.
+/// Checks that labelled members are the array that is meant, in this order. For each member: its
+/// geometry and its label, or `None` if it is missing, which only a mirror allows. Returns the
+/// newest label.
 ///
 /// # Errors
 /// What is wrong, with the member.

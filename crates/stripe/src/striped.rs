@@ -9,15 +9,16 @@ use block::{
 };
 use core::marker::PhantomData;
 
-/// How long one sleep may last, in microseconds, while several members have requests: only one of them can be
-/// waited for.
+/// How long one sleep may last, in microseconds, while several members have requests: only one of
+/// them can be waited for.
 pub(crate) const SHARED_WAIT_US: u32 = 200;
 
 /// A device striped over `members`, with room for `REQUESTS` requests. `W` is told of errors.
 ///
-/// * A read or write becomes one request for each stripe that it touches, divided further only where a member's largest
-///   transfer is shorter than a stripe. A flush goes to all members; a discard or write-zeroes is one request
-///   for each member that it touches. What a member's queue has no room for is submitted from later calls.
+/// * A read or write becomes one request for each stripe that it touches, divided further only
+///   where a member's largest transfer is shorter than a stripe. A flush goes to all members; a
+///   discard or write-zeroes is one request for each member that it touches. What a member's queue
+///   has no room for is submitted from later calls.
 /// * A request completes when all its parts have, with the first error. After an error, no further
 ///   parts are submitted.
 /// * One request is at most as long as a stripe on each member.
@@ -142,13 +143,14 @@ where
     M: AsRef<[D]> + AsMut<[D]>,
     W: Watch,
 {
-    /// An array of `members`, the first `data_blocks` blocks of each, with stripes of `stripe_blocks`. The members
-    /// must have no requests outstanding. Labels are not read: see [`check`](crate::check).
+    /// An array of `members`, the first `data_blocks` blocks of each, with stripes of
+    /// `stripe_blocks`. The members must have no requests outstanding. Labels are not read: see
+    /// [`check`](crate::check).
     ///
     /// # Errors
-    /// [`Error::Unsupported`]: not 1 to 8 members, block sizes that differ, a stripe that is not a power of two, or
-    /// `REQUESTS` that is not 1 to 65,535; [`Error::OutOfRange`]: a member has fewer blocks, or none is a whole
-    /// stripe; [`Error::Busy`]: a member has requests outstanding.
+    /// [`Error::Unsupported`]: not 1 to 8 members, block sizes that differ, a stripe that is not a
+    /// power of two, or `REQUESTS` that is not 1 to 65,535; [`Error::OutOfRange`]: a member has
+    /// fewer blocks, or none is a whole stripe; [`Error::Busy`]: a member has requests outstanding.
     pub fn new(members: M, stripe_blocks: u32, data_blocks: u64, watch: W) -> Result<Self, Error> {
         let all = members.as_ref();
         let layout = Layout::new(all.len(), stripe_blocks).ok_or(Error::Unsupported)?;
@@ -352,7 +354,8 @@ pub(crate) const fn with_range(action: Action, lba: u64, block_count: u32) -> Op
     }
 }
 
-/// Waits for one of several members: for the only one that has requests, or for the first for a short time.
+/// Waits for one of several members: for the only one that has requests, or for the first for a
+/// short time.
 pub(crate) fn wait_for_any<'d, D: Device + 'd>(
     members: impl Iterator<Item = &'d mut D>,
     timeout_us: u32,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Mirrors: against a plain model while members fail and return, across power cuts, and the bounds of a rebuild.
+//! Mirrors: against a plain model while members fail and return, across power cuts, and the bounds
+//! of a rebuild.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod support;
@@ -217,8 +218,9 @@ fn random_requests_give_what_a_plain_disk_gives_while_members_fail_and_return() 
     }
 }
 
-/// Writes values that rise, a flush after every fourth, while member 0 loses its power at change `at`, and after
-/// `later` more requests member 1 too. Returns what was flushed, and what was written, for each block.
+/// Writes values that rise, a flush after every fourth, while member 0 loses its power at change
+/// `at`, and after `later` more requests member 1 too. Returns what was flushed, and what was
+/// written, for each block.
 fn write_until_cut(
     disks: &[CrashDisk],
     at: u64,
@@ -333,7 +335,8 @@ fn a_member_that_missed_a_write_is_never_read_again_unless_rebuilt() {
     let reopen = |disks: &[CrashDisk]| -> Vec<_> {
         disks.iter().map(|disk| open(&disk.current(), 1)).collect()
     };
-    // Alone, it cannot know that it missed a write; with the other it is not read until it is equal.
+    // Alone, it cannot know that it missed a write; with the other it is not read until it is
+    // equal.
     let both = reopen(&disks);
     let mut mirror = assemble(both.iter().cloned().map(Some).collect(), false, ()).unwrap();
     for _ in 0..4 {

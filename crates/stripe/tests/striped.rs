@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Striped arrays against a plain model, with every error on every member, and the layout of the hardware.
+//! Striped arrays against a plain model, with every error on every member, and the layout of the
+//! hardware.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod support;

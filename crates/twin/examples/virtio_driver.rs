@@ -404,8 +404,8 @@ fn drive(capacity: u64) -> Checked {
     Ok(())
 }
 
-/// Drives the bench's device, which has `capacity` sectors. Returns 0, or the line of the check that
-/// failed.
+/// Drives the bench's device, which has `capacity` sectors. Returns 0, or the line of the check
+/// that failed.
 #[unsafe(no_mangle)]
 pub extern "C" fn virtio_driver(capacity: u64) -> u32 {
     drive(capacity).err().unwrap_or(0)

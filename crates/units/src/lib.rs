@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Sizes, times and names as the user writes and reads them.
 //!
-//! Sizes are [`Size`], times [`Time`]. A unit is never guessed: `4q` is an error, and so is a time without a unit.
+//! Sizes are [`Size`], times [`Time`]. A unit is never guessed: `4q` is an error, and so is a time
+//! without a unit.
 
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Names as a terminal shows them.
 
-/// Characters that a terminal does not show, or that change the order of others: Unicode's bidirectional controls (UAX #9, 2),
-/// its line and paragraph separators, and those with Default_Ignorable_Code_Point (UAX #44, DerivedCoreProperties).
+/// Characters that a terminal does not show, or that change the order of others: Unicode's
+/// bidirectional controls (UAX #9, 2), its line and paragraph separators, and those with
+/// Default_Ignorable_Code_Point (UAX #44, DerivedCoreProperties).
 const UNSEEN: [(char, char); 17] = [
     ('\u{ad}', '\u{ad}'),
     ('\u{34f}', '\u{34f}'),
@@ -23,7 +24,8 @@ const UNSEEN: [(char, char); 17] = [
     ('\u{e0000}', '\u{e0fff}'),
 ];
 
-/// Formats a name for a terminal: control characters are escaped, and those that would make it look like another name.
+/// Formats a name for a terminal: control characters are escaped, and those that would make it look
+/// like another name.
 pub fn shown(name: &str) -> String {
     let mut text = String::new();
     for letter in name.chars() {

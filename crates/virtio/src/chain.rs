@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A driver's request (5.2.6): 16 bytes that say what it does, its data, and a byte for its status, in a chain of descriptors that may
-//! divide them anywhere (2.7.4). Everything is read from the driver's memory once, and then checked.
+//! A driver's request (5.2.6): 16 bytes that say what it does, its data, and a byte for its status,
+//! in a chain of descriptors that may divide them anywhere (2.7.4). Everything is read from the
+//! driver's memory once, and then checked.
 
 use crate::disk::{Disk, ID_BYTES, Range, SECTOR_BYTES};
 use export::{Command, Request};
@@ -205,7 +206,8 @@ const fn request(command: Command, range: Range) -> Request {
     }
 }
 
-/// A discard or a zeroing of one range: its sector, the number of sectors, and flags, of which bit 0 lets a zeroing give blocks back.
+/// A discard or a zeroing of one range: its sector, the number of sectors, and flags, of which bit
+/// 0 lets a zeroing give blocks back.
 fn change(
     command: Command,
     memory: &GuestMemoryMmap,
@@ -243,14 +245,15 @@ fn change(
     }
 }
 
-/// What the driver may be read from, and what may be written to, in order: all in its memory, and no writable segment before a
-/// readable one (2.7.4.2). None is empty.
+/// What the driver may be read from, and what may be written to, in order: all in its memory, and
+/// no writable segment before a readable one (2.7.4.2). None is empty.
 fn segments(
     chain: DescriptorChain<&GuestMemoryMmap>,
     memory: &GuestMemoryMmap,
 ) -> Result<(Vec<Segment>, Vec<Segment>), Broken> {
     let (mut readable, mut writable) = (Vec::new(), Vec::new());
-    // A chain that ends although its last descriptor has a next one has left its table, or is a loop.
+    // A chain that ends although its last descriptor has a next one has left its table, or is a
+    // loop.
     let mut is_cut = true;
     for descriptor in chain {
         is_cut = descriptor.has_next();

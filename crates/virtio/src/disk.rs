@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a driver sees: the features (5.2.3), and the configuration space (5.2.4), whose integers are little-endian.
+//! What a driver sees: the features (5.2.3), and the configuration space (5.2.4), whose integers
+//! are little-endian.
 
 use block::Geometry;
 use virtio_bindings::virtio_blk::{
@@ -16,7 +17,8 @@ pub const SECTOR_BYTES: u64 = 512;
 pub const ID_BYTES: usize = 20;
 /// Bytes of the configuration space up to `write_zeroes_may_unmap` and its padding.
 const CONFIG_BYTES: usize = 60;
-/// Data segments of a request: with its head and its status they fit a queue of 128 without indirect descriptors.
+/// Data segments of a request: with its head and its status they fit a queue of 128 without
+/// indirect descriptors.
 const SEGMENTS: u32 = 126;
 /// Sectors that one request discards or zeroes: 2 GiB.
 const RANGE_SECTORS: u32 = 1 << 22;

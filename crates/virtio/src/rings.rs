@@ -34,7 +34,8 @@ struct Held {
     chain: Chain,
 }
 
-/// The queues of one driver. The engine's requests of one client are theirs; the cookie of each is the number of its chain here.
+/// The queues of one driver. The engine's requests of one client are theirs; the cookie of each is
+/// the number of its chain here.
 #[derive(Debug)]
 pub struct Rings {
     disk: Disk,
@@ -106,8 +107,8 @@ impl Rings {
         one.queue.try_set_size(entries).is_ok()
     }
 
-    /// Sets a queue's addresses in the driver's memory: the descriptor table, the available ring, the used ring. False: no such
-    /// queue, or not aligned.
+    /// Sets a queue's addresses in the driver's memory: the descriptor table, the available ring,
+    /// the used ring. False: no such queue, or not aligned.
     #[must_use]
     pub fn set_addresses(&mut self, index: usize, [table, available, used]: [u64; 3]) -> bool {
         let Some(one) = self.queues.get_mut(index) else {
@@ -177,8 +178,8 @@ impl Rings {
         Some(one.queue.next_avail())
     }
 
-    /// Takes chains, as many as are there and fit. Returns whether more may follow at once. With `no_more`, only what was taken
-    /// before is begun.
+    /// Takes chains, as many as are there and fit. Returns whether more may follow at once. With
+    /// `no_more`, only what was taken before is begun.
     ///
     /// # Errors
     /// The driver broke the protocol.
@@ -362,7 +363,8 @@ impl Rings {
                 one.quiet = false;
             }
         }
-        // What waits for buffers is begun when an answer frees them, and its queue is not read before.
+        // What waits for buffers is begun when an answer frees them, and its queue is not read
+        // before.
         Ok(any && self.pending.is_none())
     }
 }

@@ -79,8 +79,8 @@ pub(crate) fn is_used(bytes: &[u8], unit: u32) -> bool {
         .is_none_or(|byte| byte >> (unit % 8) & 1 != 0)
 }
 
-/// The number of units up to the last one that is in use, of the first `units` without the bitmap's own; 0
-/// if none is.
+/// The number of units up to the last one that is in use, of the first `units` without the bitmap's
+/// own; 0 if none is.
 pub(crate) fn used_end(bytes: &[u8], own: u32, units: u32) -> u32 {
     let mut used = (own..units).rev().filter(|&unit| is_used(bytes, unit));
     used.next().map_or(0, |unit| unit + 1)
@@ -109,7 +109,8 @@ pub(crate) fn free_from(bytes: &[u8], first: u32, most: u32) -> u32 {
         .count() as u32
 }
 
-/// The first free unit from `first` on, and how many are free from there, up to `most`; 0 if none is.
+/// The first free unit from `first` on, and how many are free from there, up to `most`; 0 if none
+/// is.
 pub(crate) fn next_free(bytes: &[u8], first: u32, most: u32) -> (u32, u32) {
     let units = bit_count(bytes);
     let start = (first..units).find(|&unit| !is_used(bytes, unit));

@@ -68,7 +68,8 @@ pub fn append<D: Device>(
     finish(volume, Transfer::append(file, buffer, len_bytes, 0))
 }
 
-/// Appends to a file that ends inside a block, as [`Volume::append_merged`] does. Nothing is committed.
+/// Appends to a file that ends inside a block, as [`Volume::append_merged`] does. Nothing is
+/// committed.
 pub fn append_merged<D: Device>(
     volume: &Volume<'_, D>,
     file: File,

@@ -220,12 +220,14 @@ impl Findings<'_> {
 #[derive(Clone, Copy)]
 struct Pass {
     first_group: u32,
-    /// The first pass counts the files, and reports and repairs what it sees there: the others would do it again.
+    /// The first pass counts the files, and reports and repairs what it sees there: the others
+    /// would do it again.
     is_first: bool,
     repair: bool,
 }
 
-/// Marks the units from one to another, counted from the first bit. Returns how many were marked before.
+/// Marks the units from one to another, counted from the first bit. Returns how many were marked
+/// before.
 fn mark(bits: &mut [u8], from: u64, to: u64) -> u64 {
     let mut shared = 0;
     for unit in from..to {
@@ -240,9 +242,9 @@ fn mark(bits: &mut [u8], from: u64, to: u64) -> u64 {
 
 impl<D: Device> Volume<'_, D> {
     /// Checks everything. `scratch` holds the bits of as many groups as fit, N/2 bytes each; each
-    /// scratch full of groups takes one pass over the files. At least one group must fit. With four bytes a
-    /// slot more than all groups take, slots are read only once; with less, the buckets of each name are
-    /// read again, to find a second slot with that name.
+    /// scratch full of groups takes one pass over the files. At least one group must fit. With four
+    /// bytes a slot more than all groups take, slots are read only once; with less, the buckets of
+    /// each name are read again, to find a second slot with that name.
     ///
     /// # Errors
     /// [`Error::Memory`] if `scratch` is too short, [`Error::NeedsMount`], a device's error.
@@ -255,7 +257,8 @@ impl<D: Device> Volume<'_, D> {
         self.check_files(scratch, report, &mut |_| {}).await
     }
 
-    /// Like [`Volume::check`], and calls `each` with every file, so that who needs both reads the slots once.
+    /// Like [`Volume::check`], and calls `each` with every file, so that who needs both reads the
+    /// slots once.
     ///
     /// # Errors
     /// Those of [`Volume::check`].
@@ -406,8 +409,9 @@ impl<D: Device> Volume<'_, D> {
         Ok(())
     }
 
-    /// Marks the units of every file in `bits`, which are those of the pass's groups. Reads runs of slots: what
-    /// is done with a slot of a run, the first node of the run's buffers aside, leaves the later ones in memory.
+    /// Marks the units of every file in `bits`, which are those of the pass's groups. Reads runs of
+    /// slots: what is done with a slot of a run, the first node of the run's buffers aside, leaves
+    /// the later ones in memory.
     async fn mark_files(
         &self,
         mut node: SlotNode<'_>,
@@ -506,7 +510,8 @@ impl<D: Device> Volume<'_, D> {
         self.mark_file(loaded, &header, pass, bits, findings).await
     }
 
-    /// Looks for other slots with the name of a slot's file. Each pair is reported once: when the last of them is looked at.
+    /// Looks for other slots with the name of a slot's file. Each pair is reported once: when the
+    /// last of them is looked at.
     async fn check_name(
         &self,
         node: SlotNode<'_>,

@@ -28,7 +28,8 @@ pub fn crc32c(crc: u32, bytes: &[u8]) -> u32 {
     digest.finalize()
 }
 
-/// The checksum of the node `bytes` at byte `address`, whose checksum field is at `field`, by a CRC32C.
+/// The checksum of the node `bytes` at byte `address`, whose checksum field is at `field`, by a
+/// CRC32C.
 pub(crate) fn of_node(
     crc32c: Crc32c,
     identity: &[u8],

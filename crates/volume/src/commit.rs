@@ -33,13 +33,13 @@ impl<D: Device> Volume<'_, D> {
         self.commit_as(file, true)
     }
 
-    /// From now on a commit makes the file at most `size_bytes` long, so what was appended past it can
-    /// be overwritten before it becomes part of the file. The file does not shrink; closing it gives the
-    /// space past its size back.
+    /// From now on a commit makes the file at most `size_bytes` long, so what was appended past it
+    /// can be overwritten before it becomes part of the file. The file does not shrink; closing it
+    /// gives the space past its size back.
     ///
     /// # Errors
-    /// [`Error::NotOpen`], [`Error::NotWritable`]; [`Error::Unsupported`] for a file with checksums,
-    /// whose data is not overwritten.
+    /// [`Error::NotOpen`], [`Error::NotWritable`]; [`Error::Unsupported`] for a file with
+    /// checksums, whose data is not overwritten.
     pub fn limit_size(&self, file: File, size_bytes: u64) -> Result<(), Error> {
         let mut state = self.state();
         let open = file::find(state.files, file)?;
@@ -53,8 +53,8 @@ impl<D: Device> Volume<'_, D> {
         Ok(())
     }
 
-    /// Sets when the file was modified, in nanoseconds since 1970: the next commit stores it in place of
-    /// the volume's time ([`Volume::set_time`]), even if nothing was appended.
+    /// Sets when the file was modified, in nanoseconds since 1970: the next commit stores it in
+    /// place of the volume's time ([`Volume::set_time`]), even if nothing was appended.
     ///
     /// # Errors
     /// [`Error::NotOpen`], [`Error::NotWritable`].
@@ -68,7 +68,8 @@ impl<D: Device> Volume<'_, D> {
         Ok(())
     }
 
-    /// Sets the application's number for the file ([`CreateOptions::app_tag`](crate::CreateOptions)): the next commit stores it, even if
+    /// Sets the application's number for the file
+    /// ([`CreateOptions::app_tag`](crate::CreateOptions)): the next commit stores it, even if
     /// nothing was appended.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The list of the slots of many new files, which their operation writes beside their data. `FORMAT.md`, "List of new
-//! files".
+//! The list of the slots of many new files, which their operation writes beside their data.
+//! `FORMAT.md`, "List of new files".
 
 use block::Device;
 
@@ -53,8 +53,8 @@ impl<D: Device> Volume<'_, D> {
         Ok(())
     }
 
-    /// Reads node `index` of the list of `count` slots at the start of `run` into [`SPARE`]; false if it is not that of
-    /// the operation.
+    /// Reads node `index` of the list of `count` slots at the start of `run` into [`SPARE`]; false
+    /// if it is not that of the operation.
     async fn read_list(
         &self,
         run: &Run,
@@ -68,7 +68,8 @@ impl<D: Device> Volume<'_, D> {
         Ok(self.state().is_list(address, index, count, op_seq))
     }
 
-    /// Recovery of new files in a list: of the units of `run` those of the files that were made are in use.
+    /// Recovery of new files in a list: of the units of `run` those of the files that were made are
+    /// in use.
     pub(crate) async fn settle_list(
         &self,
         mut node: SlotNode<'_>,
@@ -133,7 +134,8 @@ impl<D: Device> Volume<'_, D> {
 }
 
 impl<D: Device> State<'_, D> {
-    /// Whether node [`SPARE`] is node `index` of the list of `count` slots of the operation, read from `address`.
+    /// Whether node [`SPARE`] is node `index` of the list of `count` slots of the operation, read
+    /// from `address`.
     fn is_list(&self, address: u64, index: u32, count: u32, op_seq: u64) -> bool {
         let shape = self.shape();
         let bytes = self.node(SPARE);

@@ -57,8 +57,8 @@ pub(crate) struct Place {
 
 impl<D: Device> Volume<'_, D> {
     /// Makes the first of these files, with their data, as many as one operation takes (at most
-    /// twelve), and returns how many: they are durable, and none is open. With `checksums` they have
-    /// a CRC32C. After a power cut in the middle each of them is there, whole, or not at all.
+    /// twelve), and returns how many: they are durable, and none is open. With `checksums` they
+    /// have a CRC32C. After a power cut in the middle each of them is there, whole, or not at all.
     ///
     /// `files: 0` says that the first file cannot be made in this way, because it is too long or no
     /// run of free units is long enough: make it with [`Volume::create`].
@@ -70,9 +70,10 @@ impl<D: Device> Volume<'_, D> {
         self.create_batch::<RECORD_SLOTS>(files, checksums).await
     }
 
-    /// Like [`Volume::create_many`], for up to `N` files, at most 4,096. With `N` above twelve their slots are in a list
-    /// on the device, which takes a few free units while the operation lasts; a reader that does not know this
-    /// record refuses a volume that was left in the middle of it. The future holds 48 bytes for each of the `N`.
+    /// Like [`Volume::create_many`], for up to `N` files, at most 4,096. With `N` above twelve
+    /// their slots are in a list on the device, which takes a few free units while the operation
+    /// lasts; a reader that does not know this record refuses a volume that was left in the middle
+    /// of it. The future holds 48 bytes for each of the `N`.
     ///
     /// # Errors
     /// Those of [`Volume::create_many`].
@@ -121,7 +122,8 @@ impl<D: Device> Volume<'_, D> {
     }
 
     /// A free slot for `file`; `None` if the file is too long, or has the name of an `earlier` one.
-    /// Only for the first file another one is moved: that is an operation of its own, before this one.
+    /// Only for the first file another one is moved: that is an operation of its own, before this
+    /// one.
     async fn place_for(
         &self,
         node: SlotNode<'_>,
@@ -159,8 +161,9 @@ impl<D: Device> Volume<'_, D> {
         }))
     }
 
-    /// A free run for the first of these files and, if they are listed, for the list before them; and how many that are: all, unless no
-    /// run is long enough. The files' bits are set in node [`WORK`], in memory only.
+    /// A free run for the first of these files and, if they are listed, for the list before them;
+    /// and how many that are: all, unless no run is long enough. The files' bits are set in node
+    /// [`WORK`], in memory only.
     async fn find_run(&self, places: &[Place], is_listed: bool) -> Result<(Runs, usize), Error> {
         let shape = self.shape();
         let mut runs = Runs::default();
@@ -261,11 +264,12 @@ impl<D: Device> Volume<'_, D> {
         self.put_slots(files, places, op_seq, checksums).await?;
         self.perform(|state| state.order(Order::CreateManyBeforeAnswer))
             .await?;
-        // The other members, as closing a file leaves them. No barrier is needed: what is durable is
-        // complete, and this can be repeated.
+        // The other members, as closing a file leaves them. No barrier is needed: what is durable
+        // is complete, and this can be repeated.
         self.put_slots(files, places, op_seq, checksums).await?;
         if is_listed && !self.state().is_mutated(Mutation::KeepList) {
-            // The list's units are free: before they are used again, the record that names them is gone.
+            // The list's units are free: before they are used again, the record that names them is
+            // gone.
             self.perform(|state| state.put_superblock(SPARE, &Operation::None, false))
                 .await?;
         }

@@ -21,12 +21,13 @@ pub struct Discarded {
 }
 
 impl<D: Device> Volume<'_, D> {
-    /// Gives one range of free units back to the device, the first one of at least `least_bytes` at or
-    /// after unit `from`: the drive may forget what is there, and no longer copies it when it collects
-    /// its garbage. To treat the whole volume, call this in a loop from unit 0, in as many steps as the
-    /// caller likes. Files and reservations are not touched.
+    /// Gives one range of free units back to the device, the first one of at least `least_bytes` at
+    /// or after unit `from`: the drive may forget what is there, and no longer copies it when it
+    /// collects its garbage. To treat the whole volume, call this in a loop from unit 0, in as many
+    /// steps as the caller likes. Files and reservations are not touched.
     ///
-    /// A step reads bitmaps until it has found a range, and sends at most one command, of at most 1 GiB.
+    /// A step reads bitmaps until it has found a range, and sends at most one command, of at most 1
+    /// GiB.
     ///
     /// # Errors
     /// [`Error::Device`] if the device cannot discard, or failed: nothing was lost then;

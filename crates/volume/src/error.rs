@@ -83,11 +83,12 @@ pub enum Error {
     /// The superblock is older than a node that it governs: its newer copy was lost. Nothing may be
     /// changed; files can be read.
     StaleSuperblock,
-    /// The sequence numbers of the volume or of a node are used up. Nothing may be changed; files can be read.
+    /// The sequence numbers of the volume or of a node are used up. Nothing may be changed; files
+    /// can be read.
     SequenceEnd,
-    /// One superblock's block holds something of another owner, such as a partition table: the device
-    /// was given to it, and this volume is what its other superblock remembers. Files can be read;
-    /// nothing may be changed, because that would overwrite what the other owner has there.
+    /// One superblock's block holds something of another owner, such as a partition table: the
+    /// device was given to it, and this volume is what its other superblock remembers. Files can be
+    /// read; nothing may be changed, because that would overwrite what the other owner has there.
     Overwritten,
     /// The volume cannot be used on this device: its blocks are longer than the volume's nodes or
     /// units, its largest transfer is shorter than a node, or it is too small.

@@ -62,7 +62,8 @@ pub(crate) struct State<'a, D> {
     pub now_ns: u64,
     /// The slot that node [`SLOT`] holds, and the group whose bitmap [`WORK`] holds.
     pub cached_slot: u32,
-    /// The old slot of a rename that has happened, which recovery would free and a reader leaves out; or [`NO_SLOT`].
+    /// The old slot of a rename that has happened, which recovery would free and a reader leaves
+    /// out; or [`NO_SLOT`].
     pub renamed: u32,
     pub cached_group: u32,
     /// Files that were moved to another slot to make room, modulo 256.
@@ -286,8 +287,8 @@ impl<'v, 'a, D: Device> Future for Enter<'v, 'a, D> {
         }
         // A request of a dropped operation may still be outstanding.
         let is_taken = state.busy || matches!(state.io, Io::Flushing | Io::InFlight(..));
-        // The next operation of a series begins in the poll in which the one before it ended. Those that wait come first: it
-        // is theirs in the next poll.
+        // The next operation of a series begins in the poll in which the one before it ended. Those
+        // that wait come first: it is theirs in the next poll.
         if is_taken || state.wanted && !self.has_waited {
             state.wanted = true;
             self.has_waited = true;

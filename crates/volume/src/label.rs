@@ -25,8 +25,8 @@ pub(crate) fn padded(label: &str) -> [u8; BYTES] {
 }
 
 impl<D: Device> Volume<'_, D> {
-    /// Gives the volume another label for people, of which at most 32 bytes are kept. It is durable once
-    /// the volume is unmounted; a power cut before that leaves the old one or this.
+    /// Gives the volume another label for people, of which at most 32 bytes are kept. It is durable
+    /// once the volume is unmounted; a power cut before that leaves the old one or this.
     ///
     /// # Errors
     /// [`Error::ReadOnly`], [`Error::NeedsMount`], a device's error.

@@ -112,9 +112,9 @@ impl<D: Device> Volume<'_, D> {
         Ok(next)
     }
 
-    /// Calls `each` with the files whose slot is `from` or later, in the order of the slots, until it
-    /// returns false. Changes made in the meantime are seen or not, and a file that is moved in the
-    /// meantime to make room for another name is seen once, twice or not at all: see
+    /// Calls `each` with the files whose slot is `from` or later, in the order of the slots, until
+    /// it returns false. Changes made in the meantime are seen or not, and a file that is moved in
+    /// the meantime to make room for another name is seen once, twice or not at all: see
     /// [`Volume::moves`]. `each` may ask [`Volume::is_being_written`], and must not use the volume
     /// otherwise.
     ///
@@ -148,8 +148,9 @@ impl<D: Device> Volume<'_, D> {
         Ok(())
     }
 
-    /// How many files were moved to another slot, to make room for other names, since the volume was
-    /// mounted, modulo 256. While a list is read in several calls this tells whether it may lack a file.
+    /// How many files were moved to another slot, to make room for other names, since the volume
+    /// was mounted, modulo 256. While a list is read in several calls this tells whether it may
+    /// lack a file.
     pub fn moves(&self) -> u8 {
         self.state().moves
     }

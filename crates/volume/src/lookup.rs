@@ -37,7 +37,8 @@ pub(crate) struct FreeSlot {
 }
 
 impl<D: Device> Volume<'_, D> {
-    /// Looks `name` up. Reads both members of up to 16 slots. Those in `taken` do not count as free.
+    /// Looks `name` up. Reads both members of up to 16 slots. Those in `taken` do not count as
+    /// free.
     pub(crate) async fn search(&self, name: NameRef<'_>, taken: &[Place]) -> Result<Search, Error> {
         let shape = self.shape();
         let [first, second] = name.buckets(&shape);
@@ -86,8 +87,8 @@ impl<D: Device> Volume<'_, D> {
         Ok(Search::Absent(if two_free > one_free { two } else { one }))
     }
 
-    /// Loads the slot that a search has just found into node [`SLOT`], and its header into `header`: it
-    /// is in memory.
+    /// Loads the slot that a search has just found into node [`SLOT`], and its header into
+    /// `header`: it is in memory.
     pub(crate) fn load_found<'n>(
         &self,
         node: SlotNode<'n>,

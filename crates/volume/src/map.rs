@@ -50,7 +50,8 @@ impl Extent {
     }
 
     /// Takes the first run of data from this extent and returns it with `logical` counted without
-    /// checksum units, if the file has them. Its length is 0 where the extent ends with such a unit.
+    /// checksum units, if the file has them. Its length is 0 where the extent ends with such a
+    /// unit.
     pub(crate) fn take_data(&mut self, checksums: bool) -> Self {
         let at = self.logical % (SPAN_UNITS + 1);
         let skipped = u64::from(checksums && at == 0);

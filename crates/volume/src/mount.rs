@@ -70,8 +70,8 @@ impl<'a, D: Device> Volume<'a, D> {
     /// # Errors
     /// Everything is given back with the reason: [`Error::NotAVolume`], [`Error::NewerVersion`],
     /// [`Error::UnknownFeatures`], [`Error::Truncated`], [`Error::Corrupt`],
-    /// [`Error::StaleSuperblock`], [`Error::Unsuitable`], [`Error::Memory`] or a device's error; unless
-    /// it is mounted read-only, also [`Error::Overwritten`] and [`Error::SequenceEnd`].
+    /// [`Error::StaleSuperblock`], [`Error::Unsuitable`], [`Error::Memory`] or a device's error;
+    /// unless it is mounted read-only, also [`Error::Overwritten`] and [`Error::SequenceEnd`].
     #[allow(clippy::result_large_err)]
     pub fn mount(
         device: D,

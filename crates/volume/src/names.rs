@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The names that a check has seen, in a filter: one that may have been seen before is looked up, all others are not, so
-//! that a check reads each slot about once.
+//! The names that a check has seen, in a filter: one that may have been seen before is looked up,
+//! all others are not, so that a check reads each slot about once.
 
 use crate::checksum;
 use crate::name::NameRef;
 
 /// Names to look up that fit; when there are so many, they are looked up before the next slot.
 pub(crate) const SUSPECTS: usize = 16;
-/// Bytes of the filter for each slot. Two bits of it are set for a name: in a table that is full of names, at most
-/// one in 250 is looked up in vain.
+/// Bytes of the filter for each slot. Two bits of it are set for a name: in a table that is full of
+/// names, at most one in 250 is looked up in vain.
 const BYTES_PER_SLOT: usize = 4;
 
 /// A filter of names, and the slots of those that it may have twice.

@@ -36,8 +36,8 @@ pub enum Order {
     NodesBeforeRelease,
     /// The record of a release, then its nodes.
     ReleaseBeforeNodes,
-    /// What the last operation wrote, then the data of several new files, which may take units that it
-    /// freed, and their record.
+    /// What the last operation wrote, then the data of several new files, which may take units that
+    /// it freed, and their record.
     NodesBeforeCreateMany,
     /// The data of several new files and their record, then their nodes.
     CreateManyBeforeNodes,
@@ -60,11 +60,11 @@ pub enum Order {
     NodesBeforeClean,
     /// The first clean superblock, then the second.
     CleanBeforeClean,
-    /// What released units, then the discard of them: otherwise recovery would give a leaf back to its
-    /// file that the device has forgotten.
+    /// What released units, then the discard of them: otherwise recovery would give a leaf back to
+    /// its file that the device has forgotten.
     FreeBeforeDiscard,
-    /// What the last operation wrote, and the bitmaps of new groups, then the superblock of a resize, which
-    /// names them.
+    /// What the last operation wrote, and the bitmaps of new groups, then the superblock of a
+    /// resize, which names them.
     GroupsBeforeResize,
     /// The record of a resize, then the bitmap of the group that gains or loses units.
     ResizeBeforeNodes,

@@ -146,7 +146,8 @@ impl<D: Device> State<'_, D> {
         }
     }
 
-    /// R4: no node is newer than the superblock that governs it. R2: its next members have a number.
+    /// R4: no node is newer than the superblock that governs it. R2: its next members have a
+    /// number.
     pub(crate) fn check_age(&self, which: usize) -> Result<(), Error> {
         let bytes = self.node(which);
         let newer = get_u64(bytes, node::LAST_OP) > self.superblock.seq;

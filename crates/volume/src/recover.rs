@@ -76,8 +76,9 @@ impl<D: Device> Volume<'_, D> {
         Ok(())
     }
 
-    /// For a reader, which changes nothing: leaves out the old name of a rename that has happened, as recovery would. With both
-    /// names in its list, a user would take one for a copy and remove the other.
+    /// For a reader, which changes nothing: leaves out the old name of a rename that has happened,
+    /// as recovery would. With both names in its list, a user would take one for a copy and remove
+    /// the other.
     pub(crate) async fn leave_out_renamed(&self, operation: &Operation) -> Result<(), Error> {
         let Operation::Rename { from, to } = operation else {
             return Ok(());

@@ -20,7 +20,8 @@ const NO_BUCKET: u32 = u32::MAX;
 
 impl<D: Device> Volume<'_, D> {
     /// A free slot for `name`, both of whose buckets are full: moves the first of their files whose
-    /// other bucket has a free slot there. A file that is open stays, as does the one in slot `kept`.
+    /// other bucket has a free slot there. A file that is open stays, as does the one in slot
+    /// `kept`.
     ///
     /// # Errors
     /// [`Error::TableFull`] if none can move, [`Error::Corrupt`], a device's error.
@@ -96,8 +97,8 @@ impl<D: Device> Volume<'_, D> {
         Ok(())
     }
 
-    /// The first free slot of a bucket, unless a slot of it is damaged: a name that may be in that one is not
-    /// found in the bucket.
+    /// The first free slot of a bucket, unless a slot of it is damaged: a name that may be in that
+    /// one is not found in the bucket.
     async fn free_in_bucket(&self, bucket: u32) -> Result<Option<u32>, Error> {
         let base = bucket * BUCKET_SLOTS;
         let mut slot = base;
@@ -120,8 +121,8 @@ impl<D: Device> Volume<'_, D> {
         Ok(free)
     }
 
-    /// Moves the file in slot `from` to the free slot `to`, under `name` if that is given. Returns the header of the slot that
-    /// became free.
+    /// Moves the file in slot `from` to the free slot `to`, under `name` if that is given. Returns
+    /// the header of the slot that became free.
     pub(crate) async fn relocate(
         &self,
         mut node: SlotNode<'_>,
@@ -159,8 +160,8 @@ impl<D: Device> Volume<'_, D> {
             state.put_slot_from(WORK, &mut freed, false);
         })
         .await?;
-        // The other member, as closing a file leaves it: either may rot. The first one is durable, and
-        // recovery would also free the old slot, so no barrier is needed.
+        // The other member, as closing a file leaves it: either may rot. The first one is durable,
+        // and recovery would also free the old slot, so no barrier is needed.
         self.perform(|state| state.put_slot(loaded, &mut moved, false))
             .await?;
         Ok(freed)

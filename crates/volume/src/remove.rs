@@ -24,12 +24,13 @@ impl<D: Device> Volume<'_, D> {
         self.remove_name(name).await.map(|_| ())
     }
 
-    /// Removes a file and gives all its units back, by several operations if it has many extents; others
-    /// have their turn in between. Reads the name's buckets and the file's map, and no other slot.
+    /// Removes a file and gives all its units back, by several operations if it has many extents;
+    /// others have their turn in between. Reads the name's buckets and the file's map, and no other
+    /// slot.
     ///
     /// # Errors
-    /// Those of [`Volume::remove`]. After an error the file may be removed and still have units, which
-    /// [`Volume::reap`] gives back.
+    /// Those of [`Volume::remove`]. After an error the file may be removed and still have units,
+    /// which [`Volume::reap`] gives back.
     pub async fn remove_whole(&self, name: &str) -> Result<(), Error> {
         let Some((slot, file_id)) = self.remove_name(name).await? else {
             return Ok(());

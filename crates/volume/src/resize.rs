@@ -15,11 +15,12 @@ use crate::{Error, Volume, bitmap};
 const RECORD_SLOT: u32 = 0;
 
 impl<D: Device> Volume<'_, D> {
-    /// The least size in bytes that [`Volume::resize`] accepts: up to the end of the last unit that a
-    /// file has, reservations included. No unit is moved. Reads bitmaps, from the last one on.
+    /// The least size in bytes that [`Volume::resize`] accepts: up to the end of the last unit that
+    /// a file has, reservations included. No unit is moved. Reads bitmaps, from the last one on.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] if a bitmap that decides is damaged, [`Error::NeedsMount`], a device's error.
+    /// [`Error::Corrupt`] if a bitmap that decides is damaged, [`Error::NeedsMount`], a device's
+    /// error.
     pub async fn least_bytes(&self) -> Result<u64, Error> {
         let turn = self.turn().await?;
         let units = self.used_units_end().await?;
@@ -30,18 +31,19 @@ impl<D: Device> Volume<'_, D> {
             .next_multiple_of(self.block_bytes(&shape)))
     }
 
-    /// Makes the volume `volume_bytes` long, and returns its size: rounded down to whole blocks, and to
-    /// the end of a group if the next one would hold only its own bitmap. The files stay where they are,
-    /// and may be open. The new size is durable; a power cut before the return leaves the old one or
-    /// this.
+    /// Makes the volume `volume_bytes` long, and returns its size: rounded down to whole blocks,
+    /// and to the end of a group if the next one would hold only its own bitmap. The files stay
+    /// where they are, and may be open. The new size is durable; a power cut before the return
+    /// leaves the old one or this.
     ///
-    /// A volume that leaves the groups for which its tables were made needs a reader that knows this
-    /// feature: see `FORMAT.md`, "Resize".
+    /// A volume that leaves the groups for which its tables were made needs a reader that knows
+    /// this feature: see `FORMAT.md`, "Resize".
     ///
     /// # Errors
-    /// Nothing has changed after [`Error::BadParameters`] (longer than the device, or no volume is so short
-    /// or so long), [`Error::NoSpace`] (files are past the new end: see [`Volume::least_bytes`]) and
-    /// [`Error::Corrupt`]. [`Error::ReadOnly`], [`Error::NeedsMount`], a device's error.
+    /// Nothing has changed after [`Error::BadParameters`] (longer than the device, or no volume is
+    /// so short or so long), [`Error::NoSpace`] (files are past the new end: see
+    /// [`Volume::least_bytes`]) and [`Error::Corrupt`]. [`Error::ReadOnly`], [`Error::NeedsMount`],
+    /// a device's error.
     pub async fn resize(&self, volume_bytes: u64) -> Result<u64, Error> {
         let mut turn = self.turn_to_change().await?;
         let old = self.shape();
@@ -98,8 +100,8 @@ impl<D: Device> Volume<'_, D> {
         Ok(new)
     }
 
-    /// The granularity of a size: no block of the device, or of the one that the volume was made on, is
-    /// cut.
+    /// The granularity of a size: no block of the device, or of the one that the volume was made
+    /// on, is cut.
     fn block_bytes(&self, shape: &Shape) -> u64 {
         let device = self.geometry().block_size_log2;
         1 << device.max(shape.lba_log2)
@@ -122,8 +124,8 @@ impl<D: Device> Volume<'_, D> {
         Ok(1)
     }
 
-    /// Before bitmaps of groups without units change: says in the superblock that there are none, where
-    /// the number of groups still follows from the size.
+    /// Before bitmaps of groups without units change: says in the superblock that there are none,
+    /// where the number of groups still follows from the size.
     async fn keep_tables(&self, old: &Shape) -> Result<(), Error> {
         let groups = old.table_group_count();
         if old.table_groups == 0 && groups != old.filled_groups() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Runs of pairs that follow one another in a table: members A in one buffer, members B in the other, so that each takes
-//! one read however many they are.
+//! Runs of pairs that follow one another in a table: members A in one buffer, members B in the
+//! other, so that each takes one read however many they are.
 
 use block::Device;
 

@@ -329,8 +329,8 @@ impl<D: Device> State<'_, D> {
         self.put_node(WORK, address, false);
     }
 
-    /// Node [`WORK`], which is a new group's bitmap in a volume of `shape`, as the member that its `seq`
-    /// selects.
+    /// Node [`WORK`], which is a new group's bitmap in a volume of `shape`, as the member that its
+    /// `seq` selects.
     pub(crate) fn put_new_bitmap(&mut self, group: u32, shape: &Shape) {
         let seq = get_u64(self.node(WORK), node::SEQ);
         let address = shape.bitmap_address(group, member_of(seq));

@@ -129,7 +129,8 @@ pub(crate) struct Superblock {
     pub mount_count: u32,
     /// Files may have checksums.
     pub checksums: bool,
-    /// It has unknown features that only a reader may ignore, and is never written; or it was mounted to be read.
+    /// It has unknown features that only a reader may ignore, and is never written; or it was
+    /// mounted to be read.
     pub read_only: bool,
     pub compat_features: u32,
     pub group_hint: u32,
@@ -239,9 +240,9 @@ impl Superblock {
     }
 }
 
-/// Whether the block of a superblock that is not valid holds something of another owner: no trace of
-/// the volume `uuid`, and yet not what is left of a superblock that was erased. `FORMAT.md`, "The block of
-/// another owner", has the argument.
+/// Whether the block of a superblock that is not valid holds something of another owner: no trace
+/// of the volume `uuid`, and yet not what is left of a superblock that was erased. `FORMAT.md`,
+/// "The block of another owner", has the argument.
 pub(crate) fn is_overwritten(bytes: &[u8], uuid: &[u8; 16]) -> bool {
     let is_blank = |byte: &u8| [0, 0xff].contains(byte);
     let is_erased = |word: &[u8]| word.iter().all(is_blank);

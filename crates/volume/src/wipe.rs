@@ -41,9 +41,9 @@ struct Member {
     label: [u8; label::BYTES],
 }
 
-/// Finds the superblocks of a volume: valid ones of any version, and what has their magic number or the
-/// identity of the other one. Nothing is changed. `memory` is at least one block and 256 bytes long, and
-/// is given back.
+/// Finds the superblocks of a volume: valid ones of any version, and what has their magic number or
+/// the identity of the other one. Nothing is changed. `memory` is at least one block and 256 bytes
+/// long, and is given back.
 ///
 /// # Errors
 /// [`Error::NotAVolume`], [`Error::Memory`], or a device's error.
@@ -56,12 +56,12 @@ pub fn find_superblocks<D: Device>(
     (result, place)
 }
 
-/// Removes a volume: zeroes the 256 bytes of each of its superblocks, so that nothing finds it again.
-/// Bytes beside them, which may be another owner's, are written as they were read. `memory` is as for
-/// [`find_superblocks`].
+/// Removes a volume: zeroes the 256 bytes of each of its superblocks, so that nothing finds it
+/// again. Bytes beside them, which may be another owner's, are written as they were read. `memory`
+/// is as for [`find_superblocks`].
 ///
-/// The superblock in force is the last, after a flush: a power cut leaves the volume as it was, with one
-/// superblock, or none of it.
+/// The superblock in force is the last, after a flush: a power cut leaves the volume as it was,
+/// with one superblock, or none of it.
 ///
 /// # Errors
 /// Those of [`find_superblocks`].

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The second hart: runs the contexts in U-mode on their page tables, one at a time, and turns their
-//! faults and calls into requests to the first hart.
+//! The second hart: runs the contexts in U-mode on their page tables, one at a time, and turns
+//! their faults and calls into requests to the first hart.
 //!
 //! There is no S-mode part: every trap comes here, in machine mode, where addresses are physical. A
 //! context runs until it calls [`YIELD`], ends, or is stopped.
@@ -159,8 +159,8 @@ fn run_next(last: usize) -> usize {
             break;
         };
         if context.is_runnable {
-            // SAFETY: as above; and machine mode uses no translation. Each context has an identifier
-            // of its own, except on a hart without identifiers, for which the fence is.
+            // SAFETY: as above; and machine mode uses no translation. Each context has an
+            // identifier of its own, except on a hart without identifiers, for which the fence is.
             unsafe {
                 CURRENT = index;
                 asm!("csrw satp, {0}", "sfence.vma", in(reg) context.satp);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! From reset to `main`: one hart runs, the others wait forever (with the feature `mapped` the second
-//! one waits to be woken, see `monitor`); sets up the stack, cleared memory,
-//! and the trap handler for the watchdog's timer and every fault.
+//! From reset to `main`: one hart runs, the others wait forever (with the feature `mapped` the
+//! second one waits to be woken, see `monitor`); sets up the stack, cleared memory, and the trap
+//! handler for the watchdog's timer and every fault.
 
 use core::arch::global_asm;
 
@@ -131,9 +131,10 @@ trap_entry:
 "#
 );
 
-// What functions begin and end with, once instead of in each (the psABI's save and restore routines; the compiler calls
-// them with the feature `save-restore`): the return address and the first N saved registers, from the top of
-// the caller's frame down. A routine that keeps more registers than it was asked for does no harm.
+// What functions begin and end with, once instead of in each (the psABI's save and restore
+// routines; the compiler calls them with the feature `save-restore`): the return address and the
+// first N saved registers, from the top of the caller's frame down. A routine that keeps more
+// registers than it was asked for does no harm.
 #[cfg(target_arch = "riscv32")]
 global_asm!(
     r#"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the program needs of Linux: to write, to end, and memory. The crate's only module with `unsafe`.
+//! What the program needs of Linux: to write, to end, and memory. The crate's only module with
+//! `unsafe`.
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::cell::UnsafeCell;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `crates/figures/examples/driver_count` for other processors: a program of Linux without a library, which QEMU runs in user mode.
+//! `crates/figures/examples/driver_count` for other processors: a program of Linux without a
+//! library, which QEMU runs in user mode.
 //!
-//! It counts each scenario once, one after the other, without arguments: BURSTS has their order and lengths.
+//! It counts each scenario once, one after the other, without arguments: BURSTS has their order and
+//! lengths.
 #![no_std]
 #![no_main]
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A volume with a few files whose checksums match whatever its nodes say: the volume is mounted with a checksum that is always 0, the
-//! fields have 0, and the superblocks, which have the real one, are sealed again.
+//! A volume with a few files whose checksums match whatever its nodes say: the volume is mounted
+//! with a checksum that is always 0, the fields have 0, and the superblocks, which have the real
+//! one, are sealed again.
 
 use crate::{Disk, buffer};
 use block::{Buffer, RamDisk};

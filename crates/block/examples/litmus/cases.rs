@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Litmus tests of the barriers that are between two processors of one system as well: two threads do their part of a protocol at
-//! the same time, many times, with its barriers and without. With them the outcome that they forbid must never be seen. Without them it
-//! may be, if the processor reorders; then the rounds could have shown it.
+//! Litmus tests of the barriers that are between two processors of one system as well: two threads
+//! do their part of a protocol at the same time, many times, with its barriers and without. With
+//! them the outcome that they forbid must never be seen. Without them it may be, if the processor
+//! reorders; then the rounds could have shown it.
 //!
 //! The other two barriers are between memory and registers, which threads do not have.
 
@@ -41,7 +42,8 @@ const SPINS: u32 = 2000;
 /// The longest delay of a side, in turns of a loop.
 const DELAYS: u32 = 24;
 
-/// Runs both sides `rounds` times, each round at the same time, from round 1 on; returns what each side saw.
+/// Runs both sides `rounds` times, each round at the same time, from round 1 on; returns what each
+/// side saw.
 fn lockstep(rounds: u32, sides: [&(dyn Fn(u32) -> u32 + Sync); 2]) -> [Vec<u32>; 2] {
     let at = [Place::default(), Place::default()];
     let run = |side: usize| {
@@ -145,7 +147,8 @@ fn entry<const WITH: bool>(rounds: u32) -> u32 {
                 0
             },
             &|round| {
-                // The phase of this round, or of the one before: the other side is at the same round.
+                // The phase of this round, or of the one before: the other side is at the same
+                // round.
                 let last = words[3].load(Ordering::Relaxed);
                 order::<WITH>(barrier::after_entry);
                 let is_old = |place: &Place| place.load() < round;
@@ -159,8 +162,9 @@ fn entry<const WITH: bool>(rounds: u32) -> u32 {
     count(&seen, |_, is_bad, _| is_bad == 1)
 }
 
-/// The shadow doorbell: the host stores its tail and rings only if the drive asked for it; the drive stores the index that it wants to
-/// be woken at and sleeps only if the tail is not beyond it. Not both may decide against it.
+/// The shadow doorbell: the host stores its tail and rings only if the drive asked for it; the
+/// drive stores the index that it wants to be woken at and sleeps only if the tail is not beyond
+/// it. Not both may decide against it.
 fn shadow_doorbell<const WITH: bool>(rounds: u32) -> u32 {
     let (shadow, event) = (Place::default(), Place::default());
     // The drive's index of the round before the first.

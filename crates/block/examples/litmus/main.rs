@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Runs the litmus tests of the barriers on this machine: `litmus ROUNDS`. A line for each: its name, how often the forbidden outcome
-//! was seen with the barriers and without, and the rounds. The exit status is 1 if one was seen with them.
+//! Runs the litmus tests of the barriers on this machine: `litmus ROUNDS`. A line for each: its
+//! name, how often the forbidden outcome was seen with the barriers and without, and the rounds.
+//! The exit status is 1 if one was seen with them.
 
 mod cases;
 

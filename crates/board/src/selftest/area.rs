@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The tested range of a device: what each of its blocks should have, and transfers that are checked against that.
+//! The tested range of a device: what each of its blocks should have, and transfers that are
+//! checked against that.
 
 use super::pattern::{Damage, Pattern};
 use block::{Buffer, Device, Error, Lent, Operation, Request};
@@ -10,7 +11,8 @@ use std::fmt;
 const JUNK: u8 = 0xa5;
 /// Surrounds a buffer, to notice a transfer that leaves it.
 const CANARY: u8 = 0x5a;
-/// Bytes in front of and behind a buffer: a page of the controller, so that any offset within a page can be had.
+/// Bytes in front of and behind a buffer: a page of the controller, so that any offset within a
+/// page can be had.
 pub const MARGIN_BYTES: usize = 4096;
 /// How long one sleep for a completion lasts; the loop then polls again.
 const WAIT_US: u32 = 100_000;
@@ -160,7 +162,8 @@ impl Area {
         self.set(span, Content::Zeroes);
     }
 
-    /// Writes new data to each span, all in flight at once. Spans that overlap may leave either's data in a block.
+    /// Writes new data to each span, all in flight at once. Spans that overlap may leave either's
+    /// data in a block.
     ///
     /// # Errors
     /// The device failed.
@@ -249,8 +252,8 @@ impl Area {
         }
     }
 
-    /// Names the defect: what a second read of the block returns distinguishes stale data from a lost write, and what the other
-    /// block has distinguishes a swap from a misplaced write.
+    /// Names the defect: what a second read of the block returns distinguishes stale data from a
+    /// lost write, and what the other block has distinguishes a swap from a misplaced write.
     fn explain(
         &self,
         device: &mut dyn Device,
@@ -302,7 +305,8 @@ impl Area {
     }
 }
 
-/// Runs all of the jobs, as many at once as the queue holds, and returns the buffers in the jobs' order.
+/// Runs all of the jobs, as many at once as the queue holds, and returns the buffers in the jobs'
+/// order.
 fn run(
     device: &mut dyn Device,
     jobs: Vec<(Placed, Operation)>,

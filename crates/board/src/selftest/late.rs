@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Commands that are late on purpose. The driver's deadline is so short that the drive misses it; what the driver then does (Abort,
-//! deleting the queue, a reset) must end each command once, and leave a drive that works and memory that stays as it is.
+//! Commands that are late on purpose. The driver's deadline is so short that the drive misses it;
+//! what the driver then does (Abort, deleting the queue, a reset) must end each command once, and
+//! leave a drive that works and memory that stays as it is.
 
 use super::area::{Area, Span};
 use super::steps::MAX_BYTES;
@@ -169,7 +170,8 @@ fn make_late(queue: &mut dyn Timed, memory: &Memory, area: &Area) -> Result<Opti
     Ok(None)
 }
 
-/// Reads the same blocks [`AT_ONCE`] times at once, each into memory of its own; what failed, with its memory.
+/// Reads the same blocks [`AT_ONCE`] times at once, each into memory of its own; what failed, with
+/// its memory.
 fn read_all(
     queue: &mut dyn Timed,
     memory: &Memory,

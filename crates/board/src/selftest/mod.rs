@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Tests a drive and the board around it: bounded, over every path that the host has, with data that explains its own defects.
+//! Tests a drive and the board around it: bounded, over every path that the host has, with data
+//! that explains its own defects.
 
 mod area;
 mod late;
@@ -128,11 +129,12 @@ pub struct Bounds {
 /// A path to test, and how it waits.
 pub type Choice = (&'static str, Option<Mode>);
 
-/// Runs the test over `choices`; the first that could be opened is tested again at the end, after the others.
+/// Runs the test over `choices`; the first that could be opened is tested again at the end, after
+/// the others.
 ///
 /// # Errors
-/// The drive is another one than the user named, the bounds do not fit, or the user cancelled. A path that cannot be opened and
-/// a step that fails are results.
+/// The drive is another one than the user named, the bounds do not fit, or the user cancelled. A
+/// path that cannot be opened and a step that fails are results.
 pub fn run(
     context: &Context,
     grant: &Grant,
@@ -355,7 +357,8 @@ fn reset_during_a_read(opened: &mut Opened, area: &Area) -> Result<&'static str>
     }
 }
 
-/// Reads until a read succeeds: after a recovery, a queue ends what it held, and takes no request until it has created itself again.
+/// Reads until a read succeeds: after a recovery, a queue ends what it held, and takes no request
+/// until it has created itself again.
 ///
 /// # Errors
 /// It did not come back in time, or reads fail.

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Data whose every line of 64 bytes says which block, pass and place it belongs to, so that a wrong block explains itself.
+//! Data whose every line of 64 bytes says which block, pass and place it belongs to, so that a
+//! wrong block explains itself.
 //!
-//! A line has seven words of noise from the seed, the block, the pass and the line's place, and one word with the block and the
-//! pass, mixed with the noise. 64 bytes, because that is the cache line in which incoherent memory goes wrong.
+//! A line has seven words of noise from the seed, the block, the pass and the line's place, and one
+//! word with the block and the pass, mixed with the noise. 64 bytes, because that is the cache line
+//! in which incoherent memory goes wrong.
 
 use std::fmt;
 
@@ -120,7 +122,8 @@ impl Pattern {
         (self.line(lba, pass, place) == line).then_some((lba, pass))
     }
 
-    /// What is wrong with a block that should have the data of `pass`; `junk` filled the buffer before the read.
+    /// What is wrong with a block that should have the data of `pass`; `junk` filled the buffer
+    /// before the read.
     pub fn damage(self, block: &[u8], lba: u64, pass: u32, junk: u8) -> Option<Damage> {
         let mut wanted = vec![0; block.len()];
         self.fill(&mut wanted, lba, pass);

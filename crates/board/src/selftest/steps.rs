@@ -236,7 +236,8 @@ fn depths(rig: &mut Rig<'_>) -> Result<String, Ended> {
     Ok(format!("up to {most} in flight"))
 }
 
-/// Writes and reads the same block again and again: the allocator returns the same memory, whose lines are then dirty or stale.
+/// Writes and reads the same block again and again: the allocator returns the same memory, whose
+/// lines are then dirty or stale.
 fn coherence(rig: &mut Rig<'_>) -> Result<String, Ended> {
     let blocks = (PAGE_BYTES / rig.area.block_bytes()).clamp(1, rig.area.blocks());
     for round in 0..ROUNDS {

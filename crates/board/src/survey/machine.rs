@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The machine around the drives: kernel, processor, pages, the firmware's description, limits, modules, the kernel's log.
+//! The machine around the drives: kernel, processor, pages, the firmware's description, limits,
+//! modules, the kernel's log.
 
 use super::reader::Reader;
 use linux::Roots;
@@ -217,7 +218,8 @@ pub fn kernel_log(roots: &Roots, reader: &mut Reader) -> Vec<String> {
     lines
 }
 
-/// A record of `/dev/kmsg` (`PRIORITY,SEQUENCE,MICROSECONDS,FLAGS;TEXT`) with its time in seconds, if it concerns drives.
+/// A record of `/dev/kmsg` (`PRIORITY,SEQUENCE,MICROSECONDS,FLAGS;TEXT`) with its time in seconds,
+/// if it concerns drives.
 fn log_line(line: &str) -> Option<String> {
     let (head, text) = line.split_once(';')?;
     let lower = text.to_ascii_lowercase();

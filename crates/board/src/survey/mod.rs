@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What `doctor --report` writes: everything about a machine and its NVMe drives that helps to answer a question about them.
+//! What `doctor --report` writes: everything about a machine and its NVMe drives that helps to
+//! answer a question about them.
 //!
-//! It only reads: files of the kernel, and Identify commands to drives that the kernel's NVMe driver holds. A drive on another
-//! driver is not opened, unless the user named it: then every path reads from it. What could not be read is part of the report, with
-//! the reason.
+//! It only reads: files of the kernel, and Identify commands to drives that the kernel's NVMe
+//! driver holds. A drive on another driver is not opened, unless the user named it: then every path
+//! reads from it. What could not be read is part of the report, with the reason.
 
 pub mod finding;
 mod machine;
@@ -31,7 +32,8 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
 
-/// Parts of the Identify Controller page that name one drive, or may: SN, FGUID, SUBNQN, and what belongs to the vendor.
+/// Parts of the Identify Controller page that name one drive, or may: SN, FGUID, SUBNQN, and what
+/// belongs to the vendor.
 const CONTROLLER_SECRETS: [std::ops::Range<usize>; 4] = [4..24, 112..128, 768..1024, 3072..4096];
 /// The same of the Identify Namespace page: NGUID, EUI64, and what belongs to the vendor.
 const NAMESPACE_SECRETS: [std::ops::Range<usize>; 2] = [104..128, 384..4096];

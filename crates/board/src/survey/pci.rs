@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The drives' PCI functions and the bridges above them, from sysfs: identifiers, link, errors, interrupts.
+//! The drives' PCI functions and the bridges above them, from sysfs: identifiers, link, errors,
+//! interrupts.
 
 use super::reader::Reader;
 use linux::Roots;
@@ -55,7 +56,8 @@ pub struct Function {
     pub iommu_group: Option<String>,
     /// Its node of the device tree.
     pub device_tree_node: Option<String>,
-    /// Whether the link runs below the speed or width that this function supports; null if it has no link.
+    /// Whether the link runs below the speed or width that this function supports; null if it has
+    /// no link.
     pub degraded_link: Option<bool>,
     /// Interrupts in use (MSI, MSI-X).
     pub msi_count: usize,
@@ -128,7 +130,8 @@ fn function(reader: &mut Reader, address: &str, below: Vec<String>, folder: &Pat
     }
 }
 
-/// Whether the link is slower or narrower than the function supports. Speeds begin with a number: `8.0 GT/s PCIe`.
+/// Whether the link is slower or narrower than the function supports. Speeds begin with a number:
+/// `8.0 GT/s PCIe`.
 fn degraded(attributes: &BTreeMap<String, String>) -> Option<bool> {
     let number = |name: &str| {
         let first = attributes.get(name)?.split_whitespace().next()?;

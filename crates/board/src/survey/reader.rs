@@ -36,7 +36,8 @@ impl Reader {
         });
     }
 
-    /// The trimmed text of a file that not every machine has. Zero bytes, which separate the strings of a device tree, become spaces.
+    /// The trimmed text of a file that not every machine has. Zero bytes, which separate the
+    /// strings of a device tree, become spaces.
     pub fn optional(&mut self, path: &Path) -> Option<String> {
         match text(path) {
             Ok(text) => Some(text),

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Removes what identifies a machine, its network, its users or its drives from a report.
 //!
-//! Every string of the report passes through here as the last step, so a new item of the report needs no care of its own. A
-//! drive's serial numbers get numbered placeholders: the same text gets the same placeholder everywhere in one report.
+//! Every string of the report passes through here as the last step, so a new item of the report
+//! needs no care of its own. A drive's serial numbers get numbered placeholders: the same text gets
+//! the same placeholder everywhere in one report.
 
 use serde_json::Value;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -49,8 +50,8 @@ impl Redactor {
     }
 }
 
-/// Replaces `secret`, a short one only between characters that are not letters or digits. Names below /proc are the kernel's and
-/// stay: a machine may be called `vm`.
+/// Replaces `secret`, a short one only between characters that are not letters or digits. Names
+/// below /proc are the kernel's and stay: a machine may be called `vm`.
 fn replace(text: &str, secret: &str, placeholder: &str) -> String {
     let mut done = String::with_capacity(text.len());
     let mut rest = text;

@@ -37,7 +37,8 @@ pub struct Subject {
     /// The namespace, where DEVICE names a controller
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub namespace: Option<u32>,
-    /// Keep the drive out of power states that delay a command longer, until the end; 0us keeps it awake
+    /// Keep the drive out of power states that delay a command longer, until the end; 0us keeps it
+    /// awake
     #[arg(long, value_name = "TIME")]
     pub latency_limit: Option<Time>,
     /// The window of a storage coprocessor: adds the path `coprocessor`, to the drive behind it

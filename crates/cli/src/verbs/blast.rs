@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `straightway blast DEVICE DATABASE QUERY`: a nucleotide search in a BLAST database on a volume, or in a folder.
+//! `straightway blast DEVICE DATABASE QUERY`: a nucleotide search in a BLAST database on a volume,
+//! or in a folder.
 
 use crate::Context;
 use crate::exit::Exit;
@@ -37,7 +38,8 @@ pub struct Blast {
     /// The lowest score to report
     #[arg(long, value_name = "N", default_value_t = 22, value_parser = clap::value_parser!(i32).range(1..))]
     pub min_score: i32,
-    /// The highest E-value to report: how many such alignments chance makes in this database [10, where there are E-values]
+    /// The highest E-value to report: how many such alignments chance makes in this database [10,
+    /// where there are E-values]
     #[arg(long, value_name = "E", value_parser = e_value)]
     pub e_value: Option<f64>,
     /// Score of equal bases

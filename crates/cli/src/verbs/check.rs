@@ -52,7 +52,8 @@ pub struct Check {
     /// Repair what can be proved
     #[arg(long)]
     pub repair: bool,
-    /// Also read the data and verify that of every file that has checksums; reports files without checksums
+    /// Also read the data and verify that of every file that has checksums; reports files without
+    /// checksums
     #[arg(long)]
     pub read_data: bool,
     /// The path
@@ -89,7 +90,8 @@ pub struct Checked {
     pub to_reap: u64,
     /// Bytes of data in files.
     pub data_bytes: u64,
-    /// The data of files with checksums was read (`--read-data`); otherwise only the volume's structures were.
+    /// The data of files with checksums was read (`--read-data`); otherwise only the volume's
+    /// structures were.
     pub data_read: bool,
     /// Bytes that were verified against their checksums.
     pub compared_bytes: u64,

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `straightway command DEVICE QUEUE OPCODE`: a generic or vendor specific command, by the straight path.
+//! `straightway command DEVICE QUEUE OPCODE`: a generic or vendor specific command, by the straight
+//! path.
 //!
-//! Each command is refused unless the user names it (`--allow NAME`), and each that may change the drive or its data also unless
-//! the drive's serial is given. What the driver itself owns (queues, events, doorbells) is refused always.
+//! Each command is refused unless the user names it (`--allow NAME`), and each that may change the
+//! drive or its data also unless the drive's serial is given. What the driver itself owns (queues,
+//! events, doorbells) is refused always.
 
 use crate::Context;
 use crate::exit::Exit;
@@ -25,7 +27,8 @@ use units::Size;
 pub enum Queue {
     /// The admin queue; data of at most 4 KiB
     Admin,
-    /// An I/O queue of the namespace; data of at most 1 MiB, in whole blocks where the command says so
+    /// An I/O queue of the namespace; data of at most 1 MiB, in whole blocks where the command says
+    /// so
     Io,
 }
 
@@ -56,7 +59,8 @@ pub struct Command {
     /// Command dword 13
     #[arg(long, value_name = "N", default_value = "0", value_parser = dword)]
     pub cdw13: u32,
-    /// The namespace of an admin command [default: 0, the controller], or of an I/O command [default: the drive's only one]
+    /// The namespace of an admin command [default: 0, the controller], or of an I/O command
+    /// [default: the drive's only one]
     #[arg(long, value_name = "N", value_parser = dword)]
     pub namespace: Option<u32>,
     /// Bytes that the drive returns

@@ -31,8 +31,8 @@ pub struct Compare {
     /// Operations in flight; pread and pwrite do one at a time
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub queue_depth: u16,
-    /// Threads, each with --queue-depth operations in flight; for pread, pwrite and the straight path, where each has a queue of
-    /// its own
+    /// Threads, each with --queue-depth operations in flight; for pread, pwrite and the straight
+    /// path, where each has a queue of its own
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub threads: u16,
     /// Paths [default: all]

@@ -49,7 +49,8 @@ impl Cp {
     /// Runs the verb.
     ///
     /// # Errors
-    /// The device or the volume failed, the file does not match its checksums, a name is taken, or the user cancelled.
+    /// The device or the volume failed, the file does not match its checksums, a name is taken, or
+    /// the user cancelled.
     pub fn run(&self, context: &Context) -> Result<Exit> {
         check_name(&self.name)?;
         check_name(&self.copy)?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `straightway doctor [DEVICE]`: what this machine supports, what is missing, and how to fix it; `--report FILE` writes a report
-//! for a question about a board.
+//! `straightway doctor [DEVICE]`: what this machine supports, what is missing, and how to fix it;
+//! `--report FILE` writes a report for a question about a board.
 
 use crate::Context;
 use crate::exit::Exit;
@@ -91,7 +91,8 @@ impl Doctor {
     /// Runs the verb.
     ///
     /// # Errors
-    /// The device does not exist, the report exists or cannot be written, or standard output was closed.
+    /// The device does not exist, the report exists or cannot be written, or standard output was
+    /// closed.
     pub fn run(&self, context: &Context) -> Result<Exit> {
         let drive = match &self.device {
             Some(device) => Some(Drive::find_and_say(context, device)?),

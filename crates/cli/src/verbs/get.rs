@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `straightway get DEVICE NAME [FILE]`: a file of a volume to a file or standard output; `get DEVICE NAME... FOLDER` several.
+//! `straightway get DEVICE NAME [FILE]`: a file of a volume to a file or standard output; `get
+//! DEVICE NAME... FOLDER` several.
 
 mod live;
 mod many;
@@ -56,8 +57,8 @@ FIFO or a terminal is written directly, a block device never.")]
 pub struct Get {
     /// The device with the volume
     pub device: String,
-    /// The file's name in the volume, and where to store it: a file, a folder, or - for standard output [a file of the same name
-    /// here]; or names and patterns, and a folder
+    /// The file's name in the volume, and where to store it: a file, a folder, or - for standard
+    /// output [a file of the same name here]; or names and patterns, and a folder
     #[arg(value_name = "NAME", required_unless_present = "all")]
     pub words: Vec<String>,
     /// Every file, to the folder that is named [here]
@@ -161,7 +162,8 @@ impl Get {
         Reported::One(report).tell(context, json, "fetched", compared)
     }
 
-    /// The same through the process that records on the volume; the flag says that the recording did not end in order.
+    /// The same through the process that records on the volume; the flag says that the recording
+    /// did not end in order.
     fn get_while_recording(
         &self,
         context: &Context,

@@ -35,8 +35,8 @@ pub struct Listing {
     pub controllers: Vec<Entry>,
     /// Block devices that are not namespaces of them, by name.
     pub disks: Vec<DiskEntry>,
-    /// What looked for what is on them: libblkid, with its version, and a table, or the table alone; null
-    /// with `--quick`.
+    /// What looked for what is on them: libblkid, with its version, and a table, or the table
+    /// alone; null with `--quick`.
     pub judged_by: Option<String>,
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `straightway load DEVICE NAME ADDRESS`: a file of a volume into a window of physical memory.
 //!
-//! CharIO moves the data between the drive and the window, in which an accelerator or another processor finds it; the main
-//! processor copies nothing. `flush` writes the window back.
+//! CharIO moves the data between the drive and the window, in which an accelerator or another
+//! processor finds it; the main processor copies nothing. `flush` writes the window back.
 
 use crate::Context;
 use crate::exit::Exit;
@@ -98,7 +98,8 @@ impl Load {
 }
 
 impl Place {
-    /// Opens the volume with buffers at the address, and moves the file by `body`, which gets a buffer of the file's whole blocks.
+    /// Opens the volume with buffers at the address, and moves the file by `body`, which gets a
+    /// buffer of the file's whole blocks.
     ///
     /// # Errors
     /// The drive, the volume, the file or the window failed.
@@ -113,7 +114,8 @@ impl Place {
         let options = OpenOptions {
             path: PathChoice::by_name("chario-phys")?,
             namespace: self.namespace,
-            // The window can be mapped only of a node that is open to write; the mount itself is for reading.
+            // The window can be mapped only of a node that is open to write; the mount itself is
+            // for reading.
             write: true,
             window: Some(self.address),
             ..OpenOptions::reading(4096, 1)

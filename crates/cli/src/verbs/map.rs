@@ -67,7 +67,8 @@ pub struct Map {
     /// Bytes that are read behind what is touched, for accesses in order
     #[arg(long, value_name = "SIZE", default_value = "0")]
     pub read_ahead: Size,
-    /// Read the ranges that FILE names before they are touched, and write there what is in memory at the end
+    /// Read the ranges that FILE names before they are touched, and write there what is in memory
+    /// at the end
     #[arg(long, value_name = "FILE")]
     pub working_set: Option<PathBuf>,
     /// Pages that are read at the same time
@@ -348,8 +349,8 @@ impl Map {
     }
 }
 
-/// Shares the map at a path of its own, which this returns. A process of another container may have the same
-/// number and the same folder.
+/// Shares the map at a path of its own, which this returns. A process of another container may have
+/// the same number and the same folder.
 fn share(map: &map::Map, size_bytes: u64) -> Result<PathBuf> {
     let path = |number| {
         let name = format!("straightway-{}-{number}.map", std::process::id());
@@ -386,7 +387,8 @@ fn wait(mut child: Child, cancel: &Cancel) -> Result<ExitStatus> {
     }
 }
 
-/// The library: beside this command, in the libraries' folder beside the command's, or where cargo builds it for tests.
+/// The library: beside this command, in the libraries' folder beside the command's, or where cargo
+/// builds it for tests.
 fn library() -> Result<PathBuf> {
     let command = std::env::current_exe().ok();
     let folder = command.as_deref().and_then(Path::parent);

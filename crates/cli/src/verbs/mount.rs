@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `straightway mount DEVICE FOLDER`: the files of a volume as a folder, for programs that know only ordinary files.
+//! `straightway mount DEVICE FOLDER`: the files of a volume as a folder, for programs that know
+//! only ordinary files.
 
 use crate::Context;
 use crate::exit::Exit;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `straightway put DEVICE FILE [NAME]`: stores a file or standard input in a volume; `put DEVICE FILE...` files and folders.
+//! `straightway put DEVICE FILE [NAME]`: stores a file or standard input in a volume; `put DEVICE
+//! FILE...` files and folders.
 
 mod many;
 mod small;
@@ -61,7 +62,8 @@ On a volume that was formatted with --checksums the file has a checksum for each
 pub struct Put {
     /// The device with the volume
     pub device: String,
-    /// The file, - for standard input, and its name in the volume, 1 to 64 bytes [the file's own]; or files and folders
+    /// The file, - for standard input, and its name in the volume, 1 to 64 bytes [the file's own];
+    /// or files and folders
     #[arg(required = true, value_name = "FILE", value_parser = OsStringValueParser::new().map(PathBuf::from))]
     pub files: Vec<PathBuf>,
     /// FILE is a tar archive, or - for one on standard input: store its files
@@ -79,7 +81,8 @@ pub struct Put {
     /// Replace files of these names
     #[arg(long)]
     pub force: bool,
-    /// Of several files, leave out those whose names exist; one with another length is named, with status 9
+    /// Of several files, leave out those whose names exist; one with another length is named, with
+    /// status 9
     #[arg(long, conflicts_with = "force")]
     pub skip_existing: bool,
     /// If it cannot be stored completely, keep the part that was
@@ -215,7 +218,8 @@ impl Put {
         Reported::One(report).tell(context, self.json, "stored", "")
     }
 
-    /// Mounts the volume, stores, and removes the partial file that a failure left, whose name `put` returns.
+    /// Mounts the volume, stores, and removes the partial file that a failure left, whose name
+    /// `put` returns.
     fn stored<T>(
         &self,
         context: &devices::Context,
@@ -528,13 +532,15 @@ impl Put {
     }
 }
 
-/// Whether the second of two words is the name for the first: it is no local file, or the file's own name.
+/// Whether the second of two words is the name for the first: it is no local file, or the file's
+/// own name.
 fn is_name(file: &Path, name: &Path) -> bool {
     let is_stdin = file == Path::new("-");
     !file.is_dir() && (is_stdin || file.file_name() == Some(name.as_os_str()) || !name.exists())
 }
 
-/// The refusal to replace a file beside a whole one that has the replacement's name: what a power cut left, or a file of its own.
+/// The refusal to replace a file beside a whole one that has the replacement's name: what a power
+/// cut left, or a file of its own.
 fn is_taken(unfinished: &str) -> devices::Error {
     let what = format!(
         "`{}`, the name of the new file until it is complete, exists; nothing was done",

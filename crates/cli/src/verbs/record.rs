@@ -101,7 +101,8 @@ pub struct Record {
     /// Where to record from
     #[arg(long, value_name = "SOURCE", default_value = "stdin")]
     pub from: From,
-    /// End when the sender of a tcp:// source leaves, instead of listening again; for samples and messages without --segment it does
+    /// End when the sender of a tcp:// source leaves, instead of listening again; for samples and
+    /// messages without --segment it does
     #[arg(long)]
     pub once: bool,
     /// What happens to a block if no buffer is empty
@@ -113,7 +114,8 @@ pub struct Record {
     /// Make the recording durable this long after a byte was written: 200ms, 1s
     #[arg(long = "commit-interval", alias = "commit-ms", value_name = "TIME", default_value = "1s", value_parser = interval_ms)]
     pub commit_ms: u32,
-    /// Record the pattern for this time instead, remove it, and tell whether the drive holds the rate
+    /// Record the pattern for this time instead, remove it, and tell whether the drive holds the
+    /// rate
     #[arg(long, value_name = "TIME", conflicts_with = "acknowledge")]
     pub rehearse: Option<Time>,
     /// What it is for other tools, for `export`; the stream itself is stored unchanged

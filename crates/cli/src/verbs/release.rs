@@ -77,7 +77,8 @@ fn by_hand(address: PciAddress, driver: Option<&str>) -> String {
     words + &format!("echo {address} > /sys/bus/pci/drivers_probe")
 }
 
-/// The process that has the function open by VFIO: unbinding it would wait for that process indefinitely.
+/// The process that has the function open by VFIO: unbinding it would wait for that process
+/// indefinitely.
 fn vfio_user(context: &Context, address: PciAddress) -> Option<String> {
     let nodes = linux::vfio::nodes(&context.roots, address);
     let processes = std::fs::read_dir(&context.roots.proc).ok()?;

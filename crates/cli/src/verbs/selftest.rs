@@ -36,8 +36,8 @@ status 1 means that something failed.")]
 pub struct Selftest {
     /// The drive
     pub device: String,
-    /// The drive's serial number: its data in the tested range will be overwritten. For file: and model:...,file= the file's
-    /// path or name; not needed for memory
+    /// The drive's serial number: its data in the tested range will be overwritten. For file: and
+    /// model:...,file= the file's path or name; not needed for memory
     #[arg(long, value_name = "SERIAL")]
     pub destroy_data: Option<String>,
     /// First byte of the tested range
@@ -58,7 +58,8 @@ impl Selftest {
     /// Runs the verb.
     ///
     /// # Errors
-    /// Permission is missing, the range does not fit, or the drive could not be returned to its driver.
+    /// Permission is missing, the range does not fit, or the drive could not be returned to its
+    /// driver.
     pub fn run(&self, context: &Context) -> Result<Exit> {
         let drive = Drive::find_and_say(context, &self.device)?;
         let choices = match &drive {

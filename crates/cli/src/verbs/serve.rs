@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `straightway serve DEVICE [NAME]`: a device, or a file of a volume, as a disk of others: `--nbd ADDRESS` as a Network Block Device,
-//! `--vhost-user SOCKET` as a virtual machine's, `--ublk` as a block device of this machine's kernel.
+//! `straightway serve DEVICE [NAME]`: a device, or a file of a volume, as a disk of others: `--nbd
+//! ADDRESS` as a Network Block Device, `--vhost-user SOCKET` as a virtual machine's, `--ublk` as a
+//! block device of this machine's kernel.
 
 use crate::Context;
 use crate::exit::Exit;
@@ -58,7 +59,8 @@ pub struct Serve {
     pub device: String,
     /// A file's name in the volume on it [the device itself]
     pub name: Option<String>,
-    /// As a Network Block Device, where clients connect: HOST:PORT (10809 is NBD's, 0 any free port), unix:PATH, or a path with a `/`
+    /// As a Network Block Device, where clients connect: HOST:PORT (10809 is NBD's, 0 any free
+    /// port), unix:PATH, or a path with a `/`
     #[arg(long, value_name = "ADDRESS", group = "way")]
     pub nbd: Option<Address>,
     /// As a virtual machine's virtio disk: the Unix socket at which its emulator connects
@@ -70,8 +72,8 @@ pub struct Serve {
     /// Let clients write
     #[arg(long)]
     pub write: bool,
-    /// With --write: the drive's serial number, since its data may be overwritten. For file: and model:...,file= the
-    /// file's path or name; not needed for memory and for a file of a volume
+    /// With --write: the drive's serial number, since its data may be overwritten. For file: and
+    /// model:...,file= the file's path or name; not needed for memory and for a file of a volume
     #[arg(
         long,
         value_name = "SERIAL",
@@ -79,7 +81,8 @@ pub struct Serve {
         conflicts_with = "name"
     )]
     pub destroy_data: Option<String>,
-    /// Require TLS and client certificates: FOLDER has ca-cert.pem, server-cert.pem and server-key.pem
+    /// Require TLS and client certificates: FOLDER has ca-cert.pem, server-cert.pem and
+    /// server-key.pem
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["vhost_user", "ublk"])]
     pub tls: Option<PathBuf>,
     /// With --nbd: clients at the same time; others wait

@@ -39,8 +39,8 @@ pub struct Sweep {
     /// Operations in flight; pread and pwrite do one at a time
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1", value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub depths: Vec<u16>,
-    /// Threads, each with the queue depth's number of operations in flight; for pread, pwrite and the straight path, where each
-    /// has a queue of its own
+    /// Threads, each with the queue depth's number of operations in flight; for pread, pwrite and
+    /// the straight path, where each has a queue of its own
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub threads: Vec<u16>,
     /// Paths [default: all, and memory]

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `straightway table DEVICE NAME FILE`: the translation table of a volume's file, for the window of `rtl/smmu`.
+//! `straightway table DEVICE NAME FILE`: the translation table of a volume's file, for the window
+//! of `rtl/smmu`.
 
 use crate::Context;
 use crate::exit::Exit;

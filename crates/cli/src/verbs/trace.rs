@@ -38,8 +38,9 @@ pub struct Trace {
     /// Each write is durable when it completes
     #[arg(long)]
     pub durable: bool,
-    /// Stamp by the processor's counter instead of tracefs, or by a profiling timer: its UIO device, a file
-    /// that maps its registers, or a simulation's socket. With CharIO also the module's own points
+    /// Stamp by the processor's counter instead of tracefs, or by a profiling timer: its UIO
+    /// device, a file that maps its registers, or a simulation's socket. With CharIO also the
+    /// module's own points
     #[arg(long, value_name = "TIMER", num_args = 0..=1, require_equals = true, default_missing_value = timer::COUNTER)]
     pub timer: Option<PathBuf>,
 }

@@ -79,7 +79,8 @@ fn an_archive_of_each_format_goes_in_and_comes_out() {
             ])
             .output()
             .unwrap();
-        // Modes, owners and times differ from those of the folder; contents, sizes and names do not.
+        // Modes, owners and times differ from those of the folder; contents, sizes and names do
+        // not.
         let said = String::from_utf8_lossy(&compared.stdout).into_owned() + &stderr(&compared);
         for word in ["Contents", "Size", "No such", "error", "Unexpected"] {
             assert!(!said.contains(word), "{format}: {said}");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `blast` on volumes and in folders, with a database of two sequences whose bytes are made here, as makeblastdb writes them.
+//! `blast` on volumes and in folders, with a database of two sequences whose bytes are made here,
+//! as makeblastdb writes them.
 
 use crate::support::{
     Folder, json, ok, refused, run, run_with_input, schema_names_all_keys, stdout, volume,

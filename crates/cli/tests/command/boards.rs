@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `doctor --report`: what it contains, what it leaves out, and that it replaces nothing. `selftest`: its report, and what it refuses.
+//! `doctor --report`: what it contains, what it leaves out, and that it replaces nothing.
+//! `selftest`: its report, and what it refuses.
 
 use crate::support::{Folder, json, ok, refused, run, schema_names_all_keys, stderr};
 

@@ -44,7 +44,8 @@ fn number(value: &Value, key: &str) -> Option<u64> {
     value[format!("core:{key}")].as_u64()
 }
 
-/// The sample behind an annotation's last one ("Annotation Segment Objects"): without a count it ends with its capture.
+/// The sample behind an annotation's last one ("Annotation Segment Objects"): without a count it
+/// ends with its capture.
 fn end_of(annotation: &Value, captures: &[Value], end: u64) -> u64 {
     let start = number(annotation, "sample_start").unwrap();
     let next = captures
@@ -75,8 +76,8 @@ fn capture_of(meta: &Value, sample: u64) -> &Value {
     captures.rfind(is_before).unwrap()
 }
 
-/// Each sample of an export is described as in the recording: its index, its frequency and its annotations. `lost` is how many samples
-/// are missing before one.
+/// Each sample of an export is described as in the recording: its index, its frequency and its
+/// annotations. `lost` is how many samples are missing before one.
 fn check(target: &str, original: &Value, lost: &dyn Fn(u64) -> u64) {
     check_places(target, original, &|value| value, lost);
 }
@@ -175,7 +176,8 @@ fn description(borders: &[u64], offset: u64) -> Value {
     })
 }
 
-/// SigMF 1.2, "Capture Segment Objects" and "Annotation Segment Objects": numbers of samples are those of the file.
+/// SigMF 1.2, "Capture Segment Objects" and "Annotation Segment Objects": numbers of samples are
+/// those of the file.
 #[test]
 fn segments_have_their_part_of_the_description() {
     let folder = Folder::new();
@@ -374,7 +376,8 @@ fn segments_that_lost_blocks_have_their_part_of_the_description() {
     check_places(&target, &meta, &place_of, &lost);
 }
 
-/// A segment may end inside a sample whose size is no part of 4 KiB: the next one's samples begin behind its rest.
+/// A segment may end inside a sample whose size is no part of 4 KiB: the next one's samples begin
+/// behind its rest.
 #[test]
 fn a_segment_that_begins_inside_a_sample_is_exported_from_the_next_one() {
     let folder = Folder::new();

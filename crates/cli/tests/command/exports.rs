@@ -15,7 +15,8 @@ fn lossy(words: &[&str], status: i32) -> (Value, String) {
     (report.unwrap_or_else(|_| panic!("{words:?}: {said}")), said)
 }
 
-/// A recording of the name `take` in at least five segments; each part is durable before the next one is sent.
+/// A recording of the name `take` in at least five segments; each part is durable before the next
+/// one is sent.
 fn take(device: &str, words: &[&str], data: &[u8]) -> Vec<(String, usize)> {
     let mut take = Take::committed(device, "64K", &[words, &["--segment", "192K"]].concat());
     for part in data.chunks(64 << 10) {
@@ -134,7 +135,8 @@ fn samples_behind_a_missing_segment_have_their_index_and_time() {
     let same = meta_of(&folder.path("out.sigmf-meta"))["captures"][0].clone();
     assert_eq!(same, alone);
     assert_ne!(same["core:datetime"], begin);
-    // Without the description nothing is written under the format's name, and it is still known to be that of samples.
+    // Without the description nothing is written under the format's name, and it is still known to
+    // be that of samples.
     ok(&["rm", &device, "take.sigmf-meta"]);
     for file in ["raw", "raw.sigmf-meta"] {
         let words = ["export", &device, "take.000003", &folder.path(file)];

@@ -295,7 +295,8 @@ fn segments_become_one_export() {
         std::fs::read(&target).unwrap(),
         std::fs::read(in_one).unwrap()
     );
-    // Another recording of this name is another stream, which does not begin where the one before it ended.
+    // Another recording of this name is another stream, which does not begin where the one before
+    // it ended.
     assert!(record(&device, "bag", &words, &stream).status.success());
     let report = json(&["export", &device, "bag.0*", &target, "--json", "--force"]);
     assert_eq!(report["mcap"]["messages"], 4000, "{report}");
@@ -562,7 +563,8 @@ fn a_recording_of_samples_goes_on_with_another_capture() {
             stderr(&output)
         );
     }
-    // The second one has its frequency only; a power cut before its first sample leaves no capture of it.
+    // The second one has its frequency only; a power cut before its first sample leaves no capture
+    // of it.
     let go_on = ["--append", "--format", "sigmf", "--frequency", "200M"];
     assert!(record(&device, "a", &go_on, &[]).status.success());
     assert!(
@@ -607,7 +609,8 @@ fn a_recording_of_samples_goes_on_with_another_capture() {
             (32_768, 32_768 + lost)
         ]
     );
-    // The gap is three milliseconds behind the beginning; the others have the time at which they began.
+    // The gap is three milliseconds behind the beginning; the others have the time at which they
+    // began.
     assert!((captures[1].2 - 0.003).abs() < 1e-6, "{captures:?}");
     assert!(
         captures[3].2 > captures[2].2 && captures[2].2 > 0.0,
@@ -664,7 +667,8 @@ fn each_segment_of_a_ring_is_a_recording_of_samples() {
     let mut begin = None;
     // The second recording continues the ring.
     for round in 0..2 {
-        // Each part is durable before the next one is sent: a slow drive drops none, and does not make the segments longer.
+        // Each part is durable before the next one is sent: a slow drive drops none, and does not
+        // make the segments longer.
         let mut take = Take::committed(&device, "128K", &words);
         for part in samples.chunks(128 << 10) {
             take.write(part);
@@ -728,7 +732,8 @@ fn lines_of_what_a_power_cut_took_are_no_gaps_of_the_next_segment() {
     );
 }
 
-/// A line is durable before what follows its gap: a power cut may take that, and what comes instead has no gap there.
+/// A line is durable before what follows its gap: a power cut may take that, and what comes instead
+/// has no gap there.
 #[test]
 fn a_recording_goes_on_behind_lines_of_what_a_power_cut_took() {
     let folder = Folder::new();

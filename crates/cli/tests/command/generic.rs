@@ -68,7 +68,8 @@ fn a_command_is_sent_only_by_its_name_and_with_the_serial_if_it_may_change_the_d
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert_eq!(std::fs::read(&got).unwrap(), [0x5a; 512]);
     assert_eq!(std::fs::read(&disk).unwrap()[5 * 512..6 * 512], [0x5a; 512]);
-    // NVM command set 3.2.4: dword 12 has the number of blocks less one, dword 11 the upper half of the address.
+    // NVM command set 3.2.4: dword 12 has the number of blocks less one, dword 11 the upper half of
+    // the address.
     let two = folder.path("two");
     std::fs::write(&two, [0x6b; 1024]).unwrap();
     let io = format!("command {model} io 0x01 --write {two} --allow write --destroy-data {disk}");

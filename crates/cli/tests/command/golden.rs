@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Volumes and recordings that builds of before wrote (`tests/golden/make`): each is read whole, written, and read again.
+//! Volumes and recordings that builds of before wrote (`tests/golden/make`): each is read whole,
+//! written, and read again.
 
 use crate::support::{Folder, code, get, json, noise, ok};
 use serde_json::Value;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The schemas of what `--json` prints only grow: what a build of before promised (`tests/golden/make`) is still there.
+//! The schemas of what `--json` prints only grow: what a build of before promised
+//! (`tests/golden/make`) is still there.
 
 use crate::support::{ok, run, stdout};
 use serde_json::Value;

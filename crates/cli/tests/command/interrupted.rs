@@ -424,7 +424,8 @@ fn a_wrecked_table_is_a_range() {
     );
 }
 
-/// A terminal's Ctrl-C ends both sides of a pipe: the producer that has written nothing yet, and the put.
+/// A terminal's Ctrl-C ends both sides of a pipe: the producer that has written nothing yet, and
+/// the put.
 #[test]
 fn the_end_of_a_stream_that_a_signal_ended_replaces_nothing() {
     let folder = Folder::new();
@@ -555,7 +556,8 @@ fn a_signal_before_the_first_byte_of_an_archive_is_an_interruption() {
     assert!(names(&disk).is_empty());
 }
 
-/// The runtime opens /dev/null in place of what is closed: an empty input, and an output that takes everything.
+/// The runtime opens /dev/null in place of what is closed: an empty input, and an output that takes
+/// everything.
 #[test]
 fn what_is_closed_is_not_empty() {
     let folder = Folder::new();
@@ -592,7 +594,8 @@ fn what_is_closed_is_not_empty() {
     assert!(get(&disk, "notes", &[]).is_empty());
 }
 
-/// As of GNU's commands (close_stdout of gnulib): what is not delivered is an error, whatever it is.
+/// As of GNU's commands (close_stdout of gnulib): what is not delivered is an error, whatever it
+/// is.
 #[test]
 fn a_result_that_standard_output_does_not_take_is_an_error() {
     let folder = Folder::new();

@@ -219,7 +219,8 @@ fn what_a_killed_recording_had_committed_is_delivered_and_its_end_is_told() {
     assert!(run(&["get", &device, "take", "-"]).stdout == data);
 }
 
-/// A volume that another command has recovered in the meantime is clean; the connection was lost without a last word.
+/// A volume that another command has recovered in the meantime is clean; the connection was lost
+/// without a last word.
 #[test]
 fn the_end_of_a_killed_recording_is_told_whoever_comes_next() {
     let folder = Folder::new();
@@ -262,7 +263,8 @@ fn a_ring_goes_on_whoever_reads_its_oldest_file() {
     let mut said = BufReader::new(child.stderr.take().unwrap());
     said.read_line(&mut String::new()).unwrap();
     let seen = std::thread::scope(|scope| {
-        // A segment for each look at the ring: a source of its own pace would outrun the readers of a busy machine, or they it.
+        // A segment for each look at the ring: a source of its own pace would outrun the readers of
+        // a busy machine, or they it.
         let (segment_wanted, wanted) = channel::<()>();
         scope.spawn(move || {
             let segment = noise(9, 256 << 10);

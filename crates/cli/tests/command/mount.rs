@@ -624,7 +624,8 @@ fn an_interval_that_would_only_flush_is_refused() {
     }
 }
 
-/// The kernel sends a file's last close some time after the program's, and nothing that can be seen changes then.
+/// The kernel sends a file's last close some time after the program's, and nothing that can be seen
+/// changes then.
 #[test]
 fn a_new_file_has_the_time_that_the_volume_keeps() {
     use std::os::unix::fs::MetadataExt;

@@ -121,7 +121,8 @@ struct Packet {
     to: [u8; 4],
 }
 
-/// The packets of a file, and the sums over its statistics: what arrived, was dropped by the system, and was delivered.
+/// The packets of a file, and the sums over its statistics: what arrived, was dropped by the
+/// system, and was delivered.
 fn read_file(file: &str) -> (Vec<Packet>, [u64; 3]) {
     let bytes = std::fs::read(file).unwrap();
     let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
@@ -165,7 +166,8 @@ fn read_file(file: &str) -> (Vec<Packet>, [u64; 3]) {
     (packets, sums)
 }
 
-/// Waits until the kernel has (or has not) datagrams for the socket at this port that were not read.
+/// Waits until the kernel has (or has not) datagrams for the socket at this port that were not
+/// read.
 fn wait_for_queue(port: u16, is_empty: bool) {
     let wanted = format!(":{port:04X} ");
     let began = std::time::Instant::now();
@@ -212,7 +214,8 @@ fn times_destinations_and_losses_are_those_of_the_kernel() {
     wait_for_queue(port, true);
     signal(Signal::STOP);
     let distance = Duration::from_millis(30);
-    // Linux stamps what arrives from a moment after the first socket asked for it (a deferred work): not the first one, on a busy machine.
+    // Linux stamps what arrives from a moment after the first socket asked for it (a deferred
+    // work): not the first one, on a busy machine.
     for _ in 0..5 {
         send(b"in time");
         std::thread::sleep(distance);

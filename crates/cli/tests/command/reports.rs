@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the verbs of volumes print: JSON that a published schema describes, and nothing if they are to be quiet.
+//! What the verbs of volumes print: JSON that a published schema describes, and nothing if they are
+//! to be quiet.
 
 use crate::support::{Folder, json, run, schema_names_all_keys, stderr, stdout};
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Rings on volumes that are full: a recording ends for want of space only if nothing of it may be removed.
+//! Rings on volumes that are full: a recording ends for want of space only if nothing of it may be
+//! removed.
 
 use crate::support::{Folder, code, get, names, ok, run_with_input, stderr};
 

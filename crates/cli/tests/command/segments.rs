@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Recordings in segments, and rings of them, as a user runs them, on files.
 //!
-//! A busy machine may make a segment longer; it never makes one incomplete. So the tests compare what the segments hold.
+//! A busy machine may make a segment longer; it never makes one incomplete. So the tests compare
+//! what the segments hold.
 
 use crate::live::Take;
 use crate::support::{
@@ -134,7 +135,8 @@ fn a_ring_keeps_the_newest_and_goes_on_in_the_next_recording() {
         .collect();
     let mut number = 1;
     for _ in 0..2 {
-        // No part is sent before the one before it is durable: a slow drive does not make the segments longer.
+        // No part is sent before the one before it is durable: a slow drive does not make the
+        // segments longer.
         let ring = ["--segment", "1M", "--keep", "4M"];
         let mut take = Take::committed(&device, "512K", &ring);
         for part in pattern.chunks(512 << 10) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A device and files of volumes as network block devices: a client of a few lines, and the tools that others use.
+//! A device and files of volumes as network block devices: a client of a few lines, and the tools
+//! that others use.
 
 use crate::support::{Folder, command, noise, ok, refused, schema_names_all_keys, volume};
 use rustix::process::{Pid, Signal, kill_process};
@@ -315,7 +316,8 @@ fn a_signal_completes_what_is_under_way() {
     for cookie in 0..8 {
         client.send(1, cookie, cookie * 4096, 4096, &data);
     }
-    // The server looks at every socket between two replies to another connection, so it has taken these requests.
+    // The server looks at every socket between two replies to another connection, so it has taken
+    // these requests.
     let mut other = server.connect();
     for cookie in [98, 99] {
         other.send(3, cookie, 0, 0, &[]);
@@ -375,7 +377,8 @@ fn wrong_clients_lose_their_connection_and_no_one_else_s() {
     assert_eq!(report["lost_connections"], 3);
 }
 
-/// Peers that connect and say nothing, or begin a handshake and then say nothing. They are still connected when a client is served.
+/// Peers that connect and say nothing, or begin a handshake and then say nothing. They are still
+/// connected when a client is served.
 #[test]
 fn silent_peers_keep_nobody_out() {
     let folder = Folder::new();
@@ -417,7 +420,8 @@ fn clients_wait_for_a_place() {
     server.end(Signal::TERM);
 }
 
-/// Out of descriptors it neither ends nor polls: what it uses of a processor is compared with how long that takes.
+/// Out of descriptors it neither ends nor polls: what it uses of a processor is compared with how
+/// long that takes.
 #[test]
 fn a_server_without_descriptors_sleeps() {
     let folder = Folder::new();
@@ -440,7 +444,8 @@ fn a_server_without_descriptors_sleeps() {
     };
     let before = ticks();
     std::thread::sleep(std::time::Duration::from_secs(2));
-    // 200 ticks of 10 ms have passed; a poll that returns at once takes nearly all that the machine gives.
+    // 200 ticks of 10 ms have passed; a poll that returns at once takes nearly all that the machine
+    // gives.
     let used = ticks() - before;
     assert!(used < 20, "{used} ticks");
     for client in &mut clients {
@@ -640,8 +645,8 @@ fn nbdkit_and_qemu_nbd_pass_an_export_on() {
     assert!(crate::support::get(&disk, "guest.raw", &[]) == std::fs::read(&source).unwrap());
 }
 
-/// An authority, and certificates of a server and of a client, in the files that NBD programs expect; None if the machine lacks
-/// openssl.
+/// An authority, and certificates of a server and of a client, in the files that NBD programs
+/// expect; None if the machine lacks openssl.
 fn certificates(folder: &str) -> Option<()> {
     std::fs::create_dir_all(folder).unwrap();
     let file = |name: &str| format!("{folder}/{name}.pem");

@@ -197,7 +197,8 @@ fn signatures_at_the_end_are_wiped_and_nothing_beside_them() {
                 after[at..at + magic.len()].iter().all(|&byte| byte == 0),
                 "{what} at {at}"
             );
-            // As long as the report says: libblkid's magic numbers can be longer than what the table has.
+            // As long as the report says: libblkid's magic numbers can be longer than what the
+            // table has.
             let found = report["found"].as_array().unwrap().iter();
             let mut found = found.filter(|found| found["offset_bytes"] == at as u64);
             let len = found.next().unwrap()["length_bytes"].as_u64().unwrap() as usize;
@@ -346,7 +347,8 @@ fn how_many_files_fit_is_no_promise_that_is_broken() {
     assert!(text.contains("up to 1024 files (above about 918"), "{text}");
 }
 
-/// A volume of 4 KiB blocks with a file, whose first block then gets another owner: the second superblock is still there.
+/// A volume of 4 KiB blocks with a file, whose first block then gets another owner: the second
+/// superblock is still there.
 fn taken_over(folder: &Folder, name: &str, at: u64, bytes: &[u8]) -> String {
     let disk = folder.path(name);
     let made = run(&["format", &disk, "--size", "64M", "--label", "old"]);
@@ -495,7 +497,8 @@ fn old_data_behind_a_shorter_volume_is_nobody_s() {
     stdout(&run(&["resize", &disk, "64M"]));
 }
 
-/// Runs a line of the shell with the programs that `tools/setup mkfs` unpacks; whether they are there.
+/// Runs a line of the shell with the programs that `tools/setup mkfs` unpacks; whether they are
+/// there.
 fn made(line: &str, disk: &str) -> bool {
     let tree = concat!(env!("CARGO_MANIFEST_DIR"), "/../../build/mkfs");
     let (path, libraries) = (
@@ -520,7 +523,8 @@ fn made(line: &str, disk: &str) -> bool {
     true
 }
 
-/// What leaves both superblocks as they are: a table in the third sector, and what is at the end, where the volume's last unit is.
+/// What leaves both superblocks as they are: a table in the third sector, and what is at the end,
+/// where the volume's last unit is.
 // partner: mkfs | writer
 #[test]
 fn owners_beside_two_whole_superblocks_are_seen() {

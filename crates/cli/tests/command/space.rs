@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The verbs around a volume's files: `trim`, `resize`, `df`, `label`, `cat` and `cp`; and the times that files keep.
+//! The verbs around a volume's files: `trim`, `resize`, `df`, `label`, `cat` and `cp`; and the
+//! times that files keep.
 
 use crate::support::{Folder, free_bytes, get, json, names, noise, ok, refused, run, volume};
 use std::fs::{self, File};

@@ -592,7 +592,8 @@ fn a_pattern_without_an_end_is_recorded_until_ctrl_c() {
     assert_eq!(code(&["play", &device, "a", "--to", "pattern"]), 0);
 }
 
-/// The exit status of a child that must end by itself. None: it had to be killed, after longer than a busy machine takes.
+/// The exit status of a child that must end by itself. None: it had to be killed, after longer than
+/// a busy machine takes.
 fn ended(mut child: Child) -> Option<i32> {
     for _ in 0..1200 {
         if let Some(status) = child.try_wait().unwrap() {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A device as a virtual machine's disk: a front end of rust-vmm with memory and a queue of its own.
+//! A device as a virtual machine's disk: a front end of rust-vmm with memory and a queue of its
+//! own.
 
 use crate::serve::Server;
 use crate::support::{Folder, noise, ok, refused, schema_names_all_keys, volume};
@@ -190,7 +191,8 @@ fn what_is_not_the_protocol_s_ends_its_connection_only() {
     }
     // One that says nothing gives way to the next.
     let mut silent = UnixStream::connect(&server.socket).unwrap();
-    // Parts of a message, and junk; and then it hangs up, or writes no more: the server does not wait for the rest.
+    // Parts of a message, and junk; and then it hangs up, or writes no more: the server does not
+    // wait for the rest.
     let parts = [
         message(1, 1, &[])[..7].to_vec(),
         message(5, 1, &[0; 40])[..30].to_vec(),

@@ -280,7 +280,8 @@ fn an_older_file_is_replaced_only_when_asked() {
     );
 }
 
-/// The second word is a second file if it is a local file, as with a shell's pattern, and a name otherwise.
+/// The second word is a second file if it is a local file, as with a shell's pattern, and a name
+/// otherwise.
 #[test]
 fn a_second_file_is_not_taken_for_a_name() {
     let folder = Folder::new();

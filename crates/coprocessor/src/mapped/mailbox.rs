@@ -21,7 +21,8 @@ pub enum Ask {
     Waited = 4,
     /// The context has ended by itself with the status `argument`.
     Exit = 5,
-    /// The context was stopped: `argument` is the status, its code in the lower half; `value` the address.
+    /// The context was stopped: `argument` is the status, its code in the lower half; `value` the
+    /// address.
     Stop = 6,
     /// No context is left.
     Done = 7,

@@ -176,7 +176,8 @@ impl<'m> Server<'m> {
     ///
     /// # Errors
     /// [`Code::OutsideGrant`] beyond the window, [`Code::NoRight`] for a store to a window that is
-    /// read-only, the error of reading the page, or, if no page can make space, that of the last write.
+    /// read-only, the error of reading the page, or, if no page can make space, that of the last
+    /// write.
     pub fn fault<B: Backing>(
         &mut self,
         backing: &mut B,
@@ -318,8 +319,8 @@ impl<'m> Server<'m> {
     /// Writes what a context stored, and makes it durable.
     ///
     /// # Errors
-    /// Of the first page that cannot be written, which stays in memory and is tried again by the next
-    /// sync; or that of a flush, now or earlier.
+    /// Of the first page that cannot be written, which stays in memory and is tried again by the
+    /// next sync; or that of a flush, now or earlier.
     pub fn sync<B: Backing>(&mut self, backing: &mut B, context: usize) -> Result<(), Status> {
         if !self.spaces.get(context).is_some_and(|space| space.writable) {
             return Ok(());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! An application's hart that walks the tables, with a translation cache that only an answer empties,
-//! beside the server: every state that they can reach together.
+//! An application's hart that walks the tables, with a translation cache that only an answer
+//! empties, beside the server: every state that they can reach together.
 
 use std::boxed::Box;
 use std::collections::HashSet;
@@ -159,7 +159,8 @@ impl World {
         let right = if is_store { READ | WRITE } else { READ };
         let allows = |entry: u64| entry & (VALID | USER | right) == VALID | USER | right;
         if let Some(&(_, entry)) = self.cache.iter().find(|one| one.0 == at) {
-            // A cached translation without the right is walked again, as hardware may or may not do.
+            // A cached translation without the right is walked again, as hardware may or may not
+            // do.
             if allows(entry) {
                 return Some(entry);
             }

@@ -34,7 +34,8 @@ pub struct RemoteDrive {
     pub is_proxied: bool,
 }
 
-/// The longest Keep Alive Timeout: the transport's default (NVMe base specification 2.1, "Keep Alive Timer").
+/// The longest Keep Alive Timeout: the transport's default (NVMe base specification 2.1, "Keep
+/// Alive Timer").
 const MOST_KEEP_ALIVE_S: u16 = 120;
 
 impl RemoteDrive {
@@ -112,8 +113,9 @@ impl RemoteDrive {
 }
 
 impl RemoteDrive {
-    /// The longest that a loss of the network holds up writes, in seconds, after which they go on or fail: until the target must have ended the old association, from its
-    /// last byte on (3 Keep Alive Timeouts at most, and its time to quiesce), or until they are given up.
+    /// The longest that a loss of the network holds up writes, in seconds, after which they go on
+    /// or fail: until the target must have ended the old association, from its last byte on (3 Keep
+    /// Alive Timeouts at most, and its time to quiesce), or until they are given up.
     pub fn longest_stall_s(&self) -> u64 {
         let [keep_alive, quiesce, reconnect] =
             [self.keep_alive_s, self.quiesce_s, self.reconnect_s].map(u64::from);

@@ -207,8 +207,8 @@ impl Error {
             block::Error::Os { errno } => {
                 let what = format!("{doing}: {}", io::Error::from_raw_os_error(errno));
                 match errno {
-                    // The block layer's one word for a write fault, an unrecovered read, a range that
-                    // is read-only and an access that is denied.
+                    // The block layer's one word for a write fault, an unrecovered read, a range
+                    // that is read-only and an access that is denied.
                     ENODATA => failed(format!(
                         "{doing}: the drive failed or refused the access there: a medium error, \
                          write protection or no permission (errno {ENODATA})"

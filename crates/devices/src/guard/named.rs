@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The required value of `--destroy-data`.
 //!
-//! A drive is named by its serial number; a disk without one and a file, whether it is a disk itself or a model
-//! controller's, by its path or its name. Memory holds no data to lose and needs no name.
+//! A drive is named by its serial number; a disk without one and a file, whether it is a disk
+//! itself or a model controller's, by its path or its name. Memory holds no data to lose and needs
+//! no name.
 
 use crate::drive::{ArrayDrive, Drive};
 use crate::error::{Error, Result};

@@ -27,7 +27,8 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
-/// Standard output as a file, without the library's buffer, which also takes what a descriptor that cannot be written loses.
+/// Standard output as a file, without the library's buffer, which also takes what a descriptor that
+/// cannot be written loses.
 ///
 /// # Errors
 /// It was closed when the command started; or there is no descriptor.
@@ -159,8 +160,9 @@ impl Output {
         }
     }
 
-    /// Opens it. A regular file is created under a temporary name in the same folder. A FIFO's reader is waited for, until
-    /// `cancel` is set; so is a reader that takes nothing, at each write.
+    /// Opens it. A regular file is created under a temporary name in the same folder. A FIFO's
+    /// reader is waited for, until `cancel` is set; so is a reader that takes nothing, at each
+    /// write.
     ///
     /// # Errors
     /// It cannot be opened or made.
@@ -231,8 +233,9 @@ impl OpenOutput {
         writer.take(data, |error| Error::io("writing", path, error))
     }
 
-    /// Gives the file the time of its last modification, in nanoseconds since 1970 (0: not known), if it is one that will
-    /// get a name: a FIFO or a terminal is left alone. A file system that cannot store it keeps its own.
+    /// Gives the file the time of its last modification, in nanoseconds since 1970 (0: not known),
+    /// if it is one that will get a name: a FIFO or a terminal is left alone. A file system that
+    /// cannot store it keeps its own.
     pub fn set_modified(&self, time_ns: u64) {
         if self.becomes.is_some() && time_ns > 0 {
             let modified = UNIX_EPOCH + Duration::from_nanos(time_ns);
@@ -311,7 +314,8 @@ pub enum Outlet {
 }
 
 impl Outlet {
-    /// Opens the checked output, or standard output. What waits for a reader ends when `cancel` is set.
+    /// Opens the checked output, or standard output. What waits for a reader ends when `cancel` is
+    /// set.
     ///
     /// # Errors
     /// It cannot be opened.
@@ -371,8 +375,8 @@ pub fn refuse_to_mix(json: bool, instead: impl Into<Words>) -> Result<()> {
     }
 }
 
-/// Checks `path`, or standard output, as the output for data read from `drive`. A drive without a name has nothing that can be named
-/// and is a part of it.
+/// Checks `path`, or standard output, as the output for data read from `drive`. A drive without a
+/// name has nothing that can be named and is a part of it.
 ///
 /// # Errors
 /// The output is the drive itself, or may not be written.

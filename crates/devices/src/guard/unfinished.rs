@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The temporary file that becomes an output when it is complete.
 //!
-//! Its name is `.NAME.straightway-PID-N`, and its maker holds flock(2) on it. A command that was killed leaves it without a lock; the next
-//! command that writes to the folder removes it. Only the lock decides: the number of a process is soon that of another one.
-//! A user's own file may have such a name, also one that was fetched; so a file that is not complete has a mode that no other has.
+//! Its name is `.NAME.straightway-PID-N`, and its maker holds flock(2) on it. A command that was
+//! killed leaves it without a lock; the next command that writes to the folder removes it. Only the
+//! lock decides: the number of a process is soon that of another one. A user's own file may have
+//! such a name, also one that was fetched; so a file that is not complete has a mode that no other
+//! has.
 
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
@@ -28,7 +30,8 @@ static CLEANED: Mutex<Option<PathBuf>> = Mutex::new(None);
 /// The sticky bit, which Linux ignores on files (chmod(2)): the file is not complete.
 const INCOMPLETE: u32 = 0o1000;
 
-/// Gives a file this mode, or its own, and says whether it is complete. A file system that has no such bit stays as it is.
+/// Gives a file this mode, or its own, and says whether it is complete. A file system that has no
+/// such bit stays as it is.
 pub fn set_complete(file: &File, mode: Option<u32>, is_complete: bool) {
     let own = file.metadata().map(|data| data.mode()).ok();
     if let Some(mode) = mode.or(own) {
@@ -115,7 +118,8 @@ fn clean_once(folder: &Path) {
     }
 }
 
-/// Removes what killed commands of this user left in the folder. What cannot be examined or removed stays.
+/// Removes what killed commands of this user left in the folder. What cannot be examined or removed
+/// stays.
 fn clean(folder: &Path) {
     let Ok(entries) = std::fs::read_dir(folder) else {
         return;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Writes to pipes, terminals and sockets that a signal ends, although the other end is not read.
 //!
-//! A write of a blocking descriptor returns when all of it is taken, and signal handlers restart it. So every descriptor that can
-//! wait is used without waiting:
+//! A write of a blocking descriptor returns when all of it is taken, and signal handlers restart
+//! it. So every descriptor that can wait is used without waiting:
 //!
 //! | output | how |
 //! | --- | --- |
@@ -190,8 +190,9 @@ fn interrupted(cancel: &Cancel) -> Result<()> {
     }
 }
 
-/// The same pipe or terminal as a new open file description: `O_NONBLOCK` belongs to the description (open(2)), and the shell and
-/// the other programs on it do not expect it. `None`: it may not be opened, as after a change of the user, or has no reader.
+/// The same pipe or terminal as a new open file description: `O_NONBLOCK` belongs to the
+/// description (open(2)), and the shell and the other programs on it do not expect it. `None`: it
+/// may not be opened, as after a change of the user, or has no reader.
 fn again(file: &File) -> Option<File> {
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     let append = fcntl_getfl(file.as_fd()).ok()? & OFlags::APPEND;

@@ -27,8 +27,8 @@ block::forward_device!(Inner, 0);
 
 type Lines = Hybrid<Inner, TscClock, LINES, DEPTH>;
 
-/// A path that gathers. Dropped, it waits for the device and returns its memory; what was not flushed
-/// is lost, as with any volatile cache.
+/// A path that gathers. Dropped, it waits for the device and returns its memory; what was not
+/// flushed is lost, as with any volatile cache.
 struct Gathered {
     /// `None` only while it is being dropped.
     hybrid: Option<Lines>,
@@ -36,7 +36,8 @@ struct Gathered {
     geometry: Geometry,
 }
 
-/// `device` with small sequential accesses gathered, in lines of at most `most_line_bytes` from `memory`.
+/// `device` with small sequential accesses gathered, in lines of at most `most_line_bytes` from
+/// `memory`.
 ///
 /// # Errors
 /// There is not enough memory, or the device's transfers are too short.

@@ -102,13 +102,15 @@ pub trait ControllerHandle {
     /// The memory for buffers.
     fn memory(&self) -> &Memory;
 
-    /// Opens a queue on a namespace, which one thread uses. It must be dropped before the handle is closed.
+    /// Opens a queue on a namespace, which one thread uses. It must be dropped before the handle is
+    /// closed.
     ///
     /// # Errors
     /// There is no such namespace, no queue left, or no interrupt.
     fn open_queue(&self, nsid: u32, mode: CompletionMode) -> Result<Box<dyn Device + Send>>;
 
-    /// Opens a queue that is polled and whose deadlines its user sets; otherwise as [`open_queue`](ControllerHandle::open_queue).
+    /// Opens a queue that is polled and whose deadlines its user sets; otherwise as
+    /// [`open_queue`](ControllerHandle::open_queue).
     ///
     /// # Errors
     /// Those of [`open_queue`](ControllerHandle::open_queue).
@@ -120,8 +122,8 @@ pub trait ControllerHandle {
     /// It was not sent, or failed.
     fn generic(&self, command: &GenericCommand, data: GenericData<'_>) -> Result<u32>;
 
-    /// Runs an I/O command that the driver does not interpret, in a queue of its own. Its data is in `bytes`, before or after, as its
-    /// opcode says.
+    /// Runs an I/O command that the driver does not interpret, in a queue of its own. Its data is
+    /// in `bytes`, before or after, as its opcode says.
     ///
     /// # Errors
     /// It was not sent, or failed.
@@ -177,7 +179,8 @@ pub fn only_namespace(handle: &dyn ControllerHandle) -> Result<u32> {
     }
 }
 
-/// The failure of waiting for interrupts at a controller of this kind ([`ControllerHandle::name`]), which has none.
+/// The failure of waiting for interrupts at a controller of this kind ([`ControllerHandle::name`]),
+/// which has none.
 pub fn without_interrupts(kind: &str) -> Error {
     let (what, hint) = match kind {
         "noiommu" => (

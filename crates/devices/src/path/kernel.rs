@@ -18,8 +18,8 @@ use std::path::{Path, PathBuf};
 /// Maximum number of requests in flight on the RAM disk.
 pub const RAM_DEPTH: usize = 64;
 
-/// Opens what was claimed: a block device, a file, or a namespace's character device. If it `gathers`, a
-/// request that is alone needs no ring.
+/// Opens what was claimed: a block device, a file, or a namespace's character device. If it
+/// `gathers`, a request that is alone needs no ring.
 ///
 /// # Errors
 /// Something is missing or refused.

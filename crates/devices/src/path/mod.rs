@@ -54,8 +54,8 @@ use straight::Needs;
 /// Number of polls before a hybrid wait sleeps.
 const HYBRID_LOOKS: u32 = 2_000;
 
-/// The longest transfer of one command of the straight path, even if the drive allows more: this keeps the PRP lists of a whole
-/// queue small.
+/// The longest transfer of one command of the straight path, even if the drive allows more: this
+/// keeps the PRP lists of a whole queue small.
 pub const MAX_TRANSFER_BYTES: usize = 4 << 20;
 
 /// The largest block size that any path supports.
@@ -195,7 +195,8 @@ pub struct OpenOptions {
     pub queue_depth: u16,
     /// A physical address in a granted window, where buffers begin: for CharIO's window.
     pub window: Option<u64>,
-    /// The longest that a power state may delay a command, in microseconds, if the drive's own setting is not kept.
+    /// The longest that a power state may delay a command, in microseconds, if the drive's own
+    /// setting is not kept.
     pub latency_limit_us: Option<u32>,
 }
 

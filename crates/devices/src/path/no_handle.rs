@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What stands for a controller's handle without the drive stack: this process drives no controller, and nothing makes one.
+//! What stands for a controller's handle without the drive stack: this process drives no
+//! controller, and nothing makes one.
 
 use crate::error::Result;
 use std::marker::PhantomData;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `--latency-limit`: what a drive's power states may delay a command by, on each path that can set it.
+//! `--latency-limit`: what a drive's power states may delay a command by, on each path that can set
+//! it.
 //!
-//! The straight path's driver sets the feature itself (`nvme::Options::latency_limit_us`). The kernel's driver does so by its
-//! attribute ([`Tolerance`]), which gets its value back. Then the drive is asked what it has.
+//! The straight path's driver sets the feature itself (`nvme::Options::latency_limit_us`). The
+//! kernel's driver does so by its attribute ([`Tolerance`]), which gets its value back. Then the
+//! drive is asked what it has.
 
 use crate::drive::Drive;
 use crate::error::{Error, Result};
@@ -35,7 +37,8 @@ pub struct LatencyLimit {
     pub limit_us: u32,
     /// What set it.
     pub by: LimitedBy,
-    /// The longest delay that the drive then reported, in microseconds; `None` if it could not be read.
+    /// The longest delay that the drive then reported, in microseconds; `None` if it could not be
+    /// read.
     pub worst_latency_us: Option<u32>,
     /// The attribute's value before: microseconds, `auto` or `any`; `None` without an attribute.
     pub before: Option<String>,
@@ -49,7 +52,8 @@ fn worst_us(power: &Power) -> Option<u32> {
     set.as_ref().map(|set| set.worst_latency_us(states))
 }
 
-/// Remembers what the kernel's driver has; `None` if that does not hold the drive, or has nothing to limit.
+/// Remembers what the kernel's driver has; `None` if that does not hold the drive, or has nothing
+/// to limit.
 ///
 /// # Errors
 /// Another process has limited it, or no record can be kept.

@@ -42,7 +42,8 @@ pub struct Needs {
     pub buffer_bytes: usize,
     /// Queues that are open at the same time: one for each thread.
     pub queues: u16,
-    /// The longest that a power state may delay a command, in microseconds, if the drive's own setting is not kept.
+    /// The longest that a power state may delay a command, in microseconds, if the drive's own
+    /// setting is not kept.
     pub latency_limit_us: Option<u32>,
 }
 
@@ -119,8 +120,8 @@ pub fn open(
     same(resolved, handle)
 }
 
-/// Refuses a drive that is not the one that was resolved: between the two it may have been unplugged,
-/// and another plugged in.
+/// Refuses a drive that is not the one that was resolved: between the two it may have been
+/// unplugged, and another plugged in.
 fn same<R: ControllerHandle + 'static>(
     resolved: &Resolved,
     handle: R,
@@ -143,7 +144,8 @@ fn slowness(model: &ModelDrive) -> Faults {
     }
 }
 
-/// A state of 5 W, and one of 10 mW that the model idles into and takes a while to leave; none for no time.
+/// A state of 5 W, and one of 10 mW that the model idles into and takes a while to leave; none for
+/// no time.
 fn power_states(model: &ModelDrive) -> Vec<PowerStateConfig> {
     let working = PowerStateConfig {
         max_power_mw: 5000,
@@ -425,7 +427,8 @@ struct Lane<P: Platform, L> {
 }
 
 impl<P: Platform, L> Lane<P, L> {
-    /// Runs one generic command; nothing else is outstanding. It ends within the driver's time-outs.
+    /// Runs one generic command; nothing else is outstanding. It ends within the driver's
+    /// time-outs.
     fn generic(
         &mut self,
         command: &GenericCommand,

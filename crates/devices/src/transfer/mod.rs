@@ -28,7 +28,8 @@ pub struct Route {
     pub mode: Option<Mode>,
     /// The namespace of a controller.
     pub namespace: Option<u32>,
-    /// Whether small sequential accesses are gathered into large commands, and data is read ahead of small reads.
+    /// Whether small sequential accesses are gathered into large commands, and data is read ahead
+    /// of small reads.
     pub hybrid: bool,
     /// Memory in which reads of at most 64 KiB are kept.
     pub cache: Option<Size>,

@@ -121,7 +121,8 @@ pub struct Job<'j> {
 }
 
 impl Job<'_> {
-    /// The buffers: one for each piece in flight, and two for the other end; no more than there are pieces.
+    /// The buffers: one for each piece in flight, and two for the other end; no more than there are
+    /// pieces.
     fn buffers(&self, to: &Sender<Buffer>) -> Result<()> {
         let bytes = usize::try_from(self.span.operation_bytes).unwrap_or(usize::MAX);
         let bytes = bytes.min(self.most_bytes);

@@ -81,8 +81,9 @@ impl<C: Connect, K: Clock, const DEPTH: usize, const QUEUES: usize> Remote<C, K,
         is_overdue.then_some(FabricError::TimedOut("a command"))
     }
 
-    /// What is done now and then: notes whether the target was heard, tends the administration connection, and sends commands again whose
-    /// path failed. Returns one that has failed for too long.
+    /// What is done now and then: notes whether the target was heard, tends the administration
+    /// connection, and sends commands again whose path failed. Returns one that has failed for too
+    /// long.
     fn look_after(&mut self) -> Option<Completion> {
         let now = self.clock.ticks();
         let mut kept = 0;

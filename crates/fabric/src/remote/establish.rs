@@ -92,7 +92,8 @@ fn run_paged<S: crate::ByteStream, K: Clock, const N: usize>(
     result
 }
 
-/// Opens a connection and makes it queue `connecting.queue`. Returns it and the controller's identity.
+/// Opens a connection and makes it queue `connecting.queue`. Returns it and the controller's
+/// identity.
 pub(crate) fn open_queue<C: Connect, K: Clock, const N: usize>(
     connect: &mut C,
     clock: &K,
@@ -117,7 +118,8 @@ pub(crate) fn open_queue<C: Connect, K: Clock, const N: usize>(
     Ok((queue, value as u16))
 }
 
-/// Connects the administration queue and enables the controller. Returns the queue, the controller's identity and its CAP.
+/// Connects the administration queue and enables the controller. Returns the queue, the
+/// controller's identity and its CAP.
 pub(crate) fn open_controller<C: Connect, K: Clock, const N: usize>(
     connect: &mut C,
     clock: &K,
@@ -340,12 +342,14 @@ impl<C: Connect, K: Clock, const DEPTH: usize, const QUEUES: usize> Remote<C, K,
     }
 }
 
-/// A timeout as a controller rounds it up: KAS is its granularity in units of 100 ms (base specification 2.1, 3.9).
+/// A timeout as a controller rounds it up: KAS is its granularity in units of 100 ms (base
+/// specification 2.1, 3.9).
 fn rounded_up(timeout_ms: u32, kas: u16) -> u32 {
     timeout_ms.next_multiple_of(u32::from(kas).max(1) * 100)
 }
 
-/// The Keep Alive Timeout in effect, which may be longer than the one of the Connect command; 0 if the controller does not tell.
+/// The Keep Alive Timeout in effect, which may be longer than the one of the Connect command; 0 if
+/// the controller does not tell.
 fn keep_alive_ms<S: crate::ByteStream, K: Clock, const N: usize>(
     admin: &mut Queue<S, N>,
     clock: &K,
@@ -361,7 +365,8 @@ fn keep_alive_ms<S: crate::ByteStream, K: Clock, const N: usize>(
     }
 }
 
-/// The UUID in a page of identification descriptors, zero if there is none (base specification 2.1, "Namespace Identification Descriptor").
+/// The UUID in a page of identification descriptors, zero if there is none (base specification 2.1,
+/// "Namespace Identification Descriptor").
 fn uuid_of(page: &[u8]) -> [u8; 16] {
     let mut at = 0;
     while let Some([kind, len]) = page.get(at..at + 2) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What follows the loss of an association: it is given up, and made again; what it had not answered waits, goes again, or ends.
+//! What follows the loss of an association: it is given up, and made again; what it had not
+//! answered waits, goes again, or ends.
 //!
 //! | command | after the loss |
 //! | --- | --- |
@@ -8,7 +9,8 @@
 //! | a change that had not been sent | submitted on the next association after the fence |
 //! | a change that had been sent | the same; past its deadline its outcome is unknown |
 //!
-//! The fence is when no command of a lost association can be executed any more: [`Timing`](crate::Timing). There is none if no change was in doubt.
+//! The fence is when no command of a lost association can be executed any more:
+//! [`Timing`](crate::Timing). There is none if no change was in doubt.
 
 use super::{Clock, Completion, Connect, FabricError, KeepAlive, Parked, Remote, Waiting};
 use crate::error::Identifier;
@@ -19,7 +21,8 @@ use nvme::NamespaceInfo;
 
 /// Between two attempts to connect again.
 const PAUSE_US: u64 = 250_000;
-/// The connections of an association are closed by the target within this time of the first; longer is not waited.
+/// The connections of an association are closed by the target within this time of the first; longer
+/// is not waited.
 const CLOSE_US: u64 = 100_000;
 
 const CLOSED: FabricError = FabricError::Stream(StreamError::Closed);
@@ -64,7 +67,8 @@ impl<C: Connect, K: Clock, const DEPTH: usize, const QUEUES: usize> Remote<C, K,
         }
     }
 
-    /// Gives up the association: takes what has arrived, discards what has not been sent, and parks what is not answered.
+    /// Gives up the association: takes what has arrived, discards what has not been sent, and parks
+    /// what is not answered.
     fn abandon(&mut self, error: FabricError) {
         let wait = if error == CLOSED {
             self.clock.ticks_from_us(CLOSE_US)
@@ -231,7 +235,8 @@ impl<C: Connect, K: Clock, const DEPTH: usize, const QUEUES: usize> Remote<C, K,
         found.take()
     }
 
-    /// What a poll does while something is parked: completes what has been answered or is past its deadline, and submits the rest when it may.
+    /// What a poll does while something is parked: completes what has been answered or is past its
+    /// deadline, and submits the rest when it may.
     #[cold]
     pub(super) fn poll_parked(&mut self) -> Option<Completion> {
         let now = self.clock.ticks();
@@ -284,7 +289,8 @@ impl<C: Connect, K, const DEPTH: usize, const QUEUES: usize> Drop for Remote<C, 
 where
     K: Clock,
 {
-    /// Waits for the fence, so that whoever uses the namespace next, another process perhaps, is not overtaken by what this one has left in doubt.
+    /// Waits for the fence, so that whoever uses the namespace next, another process perhaps, is
+    /// not overtaken by what this one has left in doubt.
     fn drop(&mut self) {
         let wait_us = self.us_until(self.fence);
         if self.fence == u64::MAX || wait_us == 0 {

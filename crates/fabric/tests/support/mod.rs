@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A target in memory, written from the specification alone: it answers as its bytes arrive, in pieces of chosen lengths, and changes its answers as a test wants.
+//! A target in memory, written from the specification alone: it answers as its bytes arrive, in
+//! pieces of chosen lengths, and changes its answers as a test wants.
 #![allow(dead_code)]
 
 use block::{Buffer, Clock};
@@ -59,7 +60,8 @@ pub struct Target {
     pub terms: Vec<u16>,
     /// What the host sends on these connections stays in the network, and nothing comes back.
     pub held_connections: std::ops::Range<usize>,
-    /// When the network delivers what it held, whether or not the host has aborted the connection since.
+    /// When the network delivers what it held, whether or not the host has aborted the connection
+    /// since.
     pub delivered_at: u64,
     network: Vec<Stream>,
     /// The keep-alive timeout of Connect, and what Get Features reports if it is another.
@@ -81,8 +83,9 @@ pub struct Target {
 }
 
 impl Target {
-    /// Whether the controller of an association takes commands: it looks at its timer once per timeout and gives up if no command was processed since
-    /// (base specification 2.1, 3.9, Traffic Based Keep Alive), so at the latest two timeouts after the last one. Otherwise after one.
+    /// Whether the controller of an association takes commands: it looks at its timer once per
+    /// timeout and gives up if no command was processed since (base specification 2.1, 3.9, Traffic
+    /// Based Keep Alive), so at the latest two timeouts after the last one. Otherwise after one.
     fn is_alive(&self, association: usize, now: u64) -> bool {
         let timeouts = if self.traffic_based { 2 } else { 1 };
         now < self.processed[association - 1] + timeouts * self.keep_alive_ms * 1000

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Markers that Callgrind understands (Valgrind manual, "Client requests"); on Arm and RISC-V those of QEMU's plug-in
-//! (`lab/count/marker.h`). Plain no-ops elsewhere.
+//! Markers that Callgrind understands (Valgrind manual, "Client requests"); on Arm and RISC-V those
+//! of QEMU's plug-in (`lab/count/marker.h`). Plain no-ops elsewhere.
 
 /// `CT` in the upper bytes, then the request's number.
 const TOOL: u64 = (b'C' as u64) << 24 | (b'T' as u64) << 16;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The reads whose instructions are counted, between markers: by Callgrind on this machine (`driver_count`), by QEMU on others
-//! (`firmware/count`).
+//! The reads whose instructions are counted, between markers: by Callgrind on this machine
+//! (`driver_count`), by QEMU on others (`firmware/count`).
 //!
 //! Everything that a real path does is included: range and alignment checks, command tracking,
 //! address look-up, PRPs, the deadline stamp, the doorbell, the phase and status checks, and
@@ -147,7 +147,8 @@ pub fn scenario(name: &str) -> Option<(usize, usize)> {
     }
 }
 
-/// The cost of the markers is the first count; then submission and reaping alternate, or each is 1,000 polls that find nothing.
+/// The cost of the markers is the first count; then submission and reaping alternate, or each is
+/// 1,000 polls that find nothing.
 pub fn run(is_empty: bool, (depth, len): (usize, usize), bursts: usize) -> Statistics {
     let drive = Plain::new(16 << 20);
     let admin_memory = drive.take(controller_memory_bytes(4096));

@@ -3,10 +3,10 @@
 //! drive's own trace is read too, and on memory, where every count repeats exactly.
 //!
 //! `volume_io DEVICE LARGE_MIB` makes a volume on DEVICE (an NVMe drive, over VFIO; or `ram:512` or
-//! `ram:4096` by the block size), and prints for each phase of the work
-//! `phase NAME OPERATIONS DATA_BYTES READS READ_BYTES WRITES WRITE_BYTES FLUSHES FUA`. A mark in the
-//! drive's trace is a read of 4 KiB in its last 8 MiB: the n-th mark reads the n-th 4 KiB there.
-//! `volume_io sizes 0` prints the bytes of a mounted volume's state and of each operation's.
+//! `ram:4096` by the block size), and prints for each phase of the work `phase NAME OPERATIONS
+//! DATA_BYTES READS READ_BYTES WRITES WRITE_BYTES FLUSHES FUA`. A mark in the drive's trace is a
+//! read of 4 KiB in its last 8 MiB: the n-th mark reads the n-th 4 KiB there. `volume_io sizes 0`
+//! prints the bytes of a mounted volume's state and of each operation's.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used)]
 
 mod workload;

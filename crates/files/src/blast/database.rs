@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A database as its files name it: a volume, or an alias of databases, whose size is what the alias states.
+//! A database as its files name it: a volume, or an alias of databases, whose size is what the
+//! alias states.
 
 use ::blast::{Alias, Size as DatabaseSize};
 

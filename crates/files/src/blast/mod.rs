@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A nucleotide search in a BLAST database on a volume, in a folder, or in a file system of hardware.
+//! A nucleotide search in a BLAST database on a volume, in a folder, or in a file system of
+//! hardware.
 
 mod database;
 

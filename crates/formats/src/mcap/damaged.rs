@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Streams that break a rule of MCAP 1.0: what can be found is in the file, and what is left out is counted.
+//! Streams that break a rule of MCAP 1.0: what can be found is in the file, and what is left out is
+//! counted.
 
 use super::Rebuilt;
 use super::foreign::numbers_of;
@@ -40,7 +41,8 @@ fn found(stream: &[u8]) -> (Vec<u64>, Rebuilt) {
     (numbers, rebuilt)
 }
 
-/// LZ4 frame format, "Frame Concatenation", and RFC 8878, section 3: frames may follow each other, and be skippable.
+/// LZ4 frame format, "Frame Concatenation", and RFC 8878, section 3: frames may follow each other,
+/// and be skippable.
 // partner: mcap (Rust) | reader
 #[test]
 fn a_chunk_in_several_frames_is_read_and_packed_in_one() {
@@ -121,7 +123,8 @@ fn a_chunk_in_several_frames_is_read_and_packed_in_one() {
     }
 }
 
-/// "Summary Section": it has no messages. Most readers that go through a file find them, so they are kept.
+/// "Summary Section": it has no messages. Most readers that go through a file find them, so they
+/// are kept.
 // partner: mcap (Rust) | reader
 #[test]
 fn what_stands_behind_the_end_of_the_data_is_kept() {
@@ -224,7 +227,8 @@ fn records_behind_zeroes_are_found() {
     }
 }
 
-/// The length of each record of a stream is wrong once: whatever is not in the file then is counted.
+/// The length of each record of a stream is wrong once: whatever is not in the file then is
+/// counted.
 #[test]
 fn records_behind_a_wrong_length_are_found() {
     let attachment = {
@@ -328,7 +332,8 @@ fn records_behind_a_wrong_length_are_found() {
     assert!(cases > 400);
 }
 
-/// A length that ends where a later record ends: only the lengths in the record itself show what it hides.
+/// A length that ends where a later record ends: only the lengths in the record itself show what it
+/// hides.
 // partner: mcap (Rust) | reader
 #[test]
 fn records_that_a_length_hides_are_found() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The schemas and channels of a stream, collected from wherever they are in it: those that a gap has taken from the beginning are often
-//! repeated at the end, before the indexes.
+//! The schemas and channels of a stream, collected from wherever they are in it: those that a gap
+//! has taken from the beginning are often repeated at the end, before the indexes.
 
 use super::layout::{Fields, PREFIX_BYTES, Record, is_channel, is_schema, op};
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +15,8 @@ pub struct Definitions {
 }
 
 impl Definitions {
-    /// Adds a record: a schema or a channel, of which the first one of a number counts, or a message.
+    /// Adds a record: a schema or a channel, of which the first one of a number counts, or a
+    /// message.
     pub fn add(&mut self, record: &Record<'_>) {
         if record.opcode == op::MESSAGE {
             self.used.extend(Fields(record.content).u16());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Streams in any order that MCAP 1.0 allows, whole, cut and with a gap, beside the Rust reader of the format's own project: it judges what
-//! the stream has, and reads what is made of it.
+//! Streams in any order that MCAP 1.0 allows, whole, cut and with a gap, beside the Rust reader of
+//! the format's own project: it judges what the stream has, and reads what is made of it.
 
 use super::layout::{MAGIC, Making, op};
 use super::tests::{channel, chunk, message, rebuild, rebuild_parts, schema};
@@ -32,8 +32,9 @@ fn attachment(crc: bool) -> Vec<u8> {
     Making::new(op::ATTACHMENT).bytes(fields).u32(crc).end()
 }
 
-/// MCAP 1.0: a header; then chunks, messages outside of them, schemas, channels, attachments, metadata and records of other opcodes in any
-/// order, where a channel comes before its messages and after its schema, in a chunk or not, and may be repeated.
+/// MCAP 1.0: a header; then chunks, messages outside of them, schemas, channels, attachments,
+/// metadata and records of other opcodes in any order, where a channel comes before its messages
+/// and after its schema, in a chunk or not, and may be repeated.
 fn stream(random: &mut Random) -> Stream {
     let mut made = Stream {
         bytes: MAGIC.to_vec(),
@@ -206,7 +207,8 @@ fn the_format_s_own_reader_finds_all_messages_of_any_legal_order() {
             let found = read_by_index(&file, attachments, metadata).unwrap();
             assert_eq!(found, numbers[..complete], "{cut}");
             assert!(!rebuilt.was_whole && !rebuilt.has_damage(), "{rebuilt:?}");
-            // A gap anywhere: all before it, and of those behind it, in their order, what is named as lost is not there.
+            // A gap anywhere: all before it, and of those behind it, in their order, what is named
+            // as lost is not there.
             let to = (cut + 1 + random.below(600) as usize).min(input.data_bytes);
             let parts = [&input.bytes[..cut], &input.bytes[to..]];
             let (file, rebuilt, _) = rebuild_parts(&parts, false, None);

@@ -67,7 +67,8 @@ pub struct Record<'b> {
     pub whole: &'b [u8],
 }
 
-/// The whole records at the beginning of `bytes`; what follows the last one is a part of a record, or nothing.
+/// The whole records at the beginning of `bytes`; what follows the last one is a part of a record,
+/// or nothing.
 pub fn records(mut bytes: &[u8]) -> impl Iterator<Item = Record<'_>> {
     std::iter::from_fn(move || {
         let mut fields = Fields(bytes);

@@ -48,13 +48,15 @@ pub struct Rebuilt {
     pub has_header: bool,
     /// Messages in the file.
     pub messages: u64,
-    /// Those of them that come from a chunk which is not complete, so that its checksum could not be verified.
+    /// Those of them that come from a chunk which is not complete, so that its checksum could not
+    /// be verified.
     pub recovered_messages: u64,
     /// Schemas in the file.
     pub schemas: u64,
     /// Channels in the file.
     pub channels: u64,
-    /// Those of them that were missing before their first message, and were taken from elsewhere in the recording.
+    /// Those of them that were missing before their first message, and were taken from elsewhere in
+    /// the recording.
     pub recalled_channels: u64,
     /// Chunks in the file.
     pub chunks: u64,
@@ -64,21 +66,27 @@ pub struct Rebuilt {
     pub metadata: u64,
     /// Bytes at the end, of a record that is not complete or not MCAP.
     pub cut_bytes: u64,
-    /// Bytes before and behind gaps, of records that are not complete, and those behind damage, up to the next record that was found.
+    /// Bytes before and behind gaps, of records that are not complete, and those behind damage, up
+    /// to the next record that was found.
     pub skipped_bytes: u64,
     /// Bytes behind the end of the stream's own file.
     pub ignored_bytes: u64,
     /// Chunks that do not match their checksum, and were left out.
     pub damaged_chunks: u64,
-    /// Headers, attachments and metadata that are damaged, and records that have a wrong length or an opcode that does not exist; left out.
+    /// Headers, attachments and metadata that are damaged, and records that have a wrong length or
+    /// an opcode that does not exist; left out.
     pub damaged_records: u64,
-    /// Records that were left out because their channel or schema is missing, or they are not of use where they are.
+    /// Records that were left out because their channel or schema is missing, or they are not of
+    /// use where they are.
     pub left_out_records: u64,
-    /// Messages, chunks, attachments and metadata that stood behind the end of the data, where no file has them; they are in the file.
+    /// Messages, chunks, attachments and metadata that stood behind the end of the data, where no
+    /// file has them; they are in the file.
     pub late_records: u64,
-    /// Messages that the stream's statistics count, and that were not found, although no bytes are missing.
+    /// Messages that the stream's statistics count, and that were not found, although no bytes are
+    /// missing.
     pub missing_messages: u64,
-    /// Whether the data matches the checksum that the stream has of all of it; null if it has none, or bytes are missing.
+    /// Whether the data matches the checksum that the stream has of all of it; null if it has none,
+    /// or bytes are missing.
     pub data_matches: Option<bool>,
 }
 

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A whole MCAP file from a stream that may end anywhere, and of which parts may be missing.
 //!
-//! Whole chunks, attachments and metadata are copied as they are. Messages outside of chunks, and those of a chunk that ends early,
-//! are put into chunks without compression, so that all messages of the file have an index; their schemas and channels stand before
-//! them, outside of chunks. Indexes, statistics and the summary are never copied: they are made from what was written.
+//! Whole chunks, attachments and metadata are copied as they are. Messages outside of chunks, and
+//! those of a chunk that ends early, are put into chunks without compression, so that all messages
+//! of the file have an index; their schemas and channels stand before them, outside of chunks.
+//! Indexes, statistics and the summary are never copied: they are made from what was written.
 //!
-//! Streams that follow each other become one file. A schema or a channel whose number means something else in the file already gets another
-//! one there, and the chunks that use it are packed again.
+//! Streams that follow each other become one file. A schema or a channel whose number means
+//! something else in the file already gets another one there, and the chunks that use it are packed
+//! again.
 //!
-//! A message is kept if all its bytes are there, and its channel and schema are known. A chunk that is complete but does not match its
-//! checksum is left out, because nothing says which of its messages are damaged. Behind bytes that are missing it goes on with the next
-//! record that is found ([`search`](super::search)).
+//! A message is kept if all its bytes are there, and its channel and schema are known. A chunk that
+//! is complete but does not match its checksum is left out, because nothing says which of its
+//! messages are damaged. Behind bytes that are missing it goes on with the next record that is
+//! found ([`search`](super::search)).
 
 use super::Rebuilt;
 use super::definitions::Definitions;
@@ -105,14 +108,16 @@ impl<S: FnMut(&[u8]) -> Result<()>> Rebuild<S> {
         }
     }
 
-    /// Collects the schemas and channels of each stream; [`into_definitions`](Self::into_definitions) has them.
+    /// Collects the schemas and channels of each stream;
+    /// [`into_definitions`](Self::into_definitions) has them.
     #[must_use]
     pub fn collecting(mut self) -> Self {
         self.seen = Some(vec![Definitions::default()]);
         self
     }
 
-    /// What was collected of each stream, and whether a channel or a schema of the first one's messages is not among it.
+    /// What was collected of each stream, and whether a channel or a schema of the first one's
+    /// messages is not among it.
     ///
     /// # Errors
     /// As [`finish`](Self::finish).
@@ -138,7 +143,8 @@ impl<S: FnMut(&[u8]) -> Result<()>> Rebuild<S> {
         self.has_gap = true;
     }
 
-    /// Ends the stream, wherever it is; what is fed from here on is another one, of this size, whose messages go into the same file.
+    /// Ends the stream, wherever it is; what is fed from here on is another one, of this size,
+    /// whose messages go into the same file.
     ///
     /// # Errors
     /// As [`finish`](Self::finish).
@@ -159,8 +165,8 @@ impl<S: FnMut(&[u8]) -> Result<()>> Rebuild<S> {
         Ok(())
     }
 
-    /// Bytes are missing here. `is_inside`: the next ones may be in the middle of a record even where one has ended. Returns whether
-    /// a record was broken off.
+    /// Bytes are missing here. `is_inside`: the next ones may be in the middle of a record even
+    /// where one has ended. Returns whether a record was broken off.
     ///
     /// # Errors
     /// As [`finish`](Self::finish).
@@ -188,7 +194,8 @@ impl<S: FnMut(&[u8]) -> Result<()>> Rebuild<S> {
     /// Takes the next bytes of the stream.
     ///
     /// # Errors
-    /// The stream is not MCAP, or has a chunk in an unknown compression; or the file cannot be written.
+    /// The stream is not MCAP, or has a chunk in an unknown compression; or the file cannot be
+    /// written.
     pub fn feed(&mut self, data: &[u8]) -> Result<()> {
         match self.next {
             // The last magic number.
@@ -207,7 +214,8 @@ impl<S: FnMut(&[u8]) -> Result<()>> Rebuild<S> {
         Ok(())
     }
 
-    /// Handles the whole records of `held`; returns how many bytes these are. `is_all`: no more follow up to a gap or the end.
+    /// Handles the whole records of `held`; returns how many bytes these are. `is_all`: no more
+    /// follow up to a gap or the end.
     fn take(&mut self, held: &[u8], is_all: bool) -> Result<usize> {
         let mut used = 0;
         loop {
@@ -305,8 +313,9 @@ impl<S: FnMut(&[u8]) -> Result<()>> Rebuild<S> {
         self.is_refused = true;
     }
 
-    /// Decides whether to wait for a record that is not complete yet. The last one is waited for, because a part of it may be of
-    /// use, but not with more than the memory that any record may take: then its length is taken for wrong.
+    /// Decides whether to wait for a record that is not complete yet. The last one is waited for,
+    /// because a part of it may be of use, but not with more than the memory that any record may
+    /// take: then its length is taken for wrong.
     fn check_length(&mut self, rest: &[u8]) -> Result<()> {
         let Some(len) = Fields(rest.get(1..).unwrap_or_default()).u64() else {
             return Ok(());
@@ -344,7 +353,8 @@ impl<S: FnMut(&[u8]) -> Result<()>> Rebuild<S> {
                 }
                 Ok(())
             }
-            // Of the data, which has ended ("Summary Section"). Most readers find them all the same.
+            // Of the data, which has ended ("Summary Section"). Most readers find them all the
+            // same.
             op::MESSAGE | op::CHUNK | op::ATTACHMENT | op::METADATA if is_summary => {
                 self.rebuilt.late_records += 1;
                 self.data(record)
@@ -491,7 +501,8 @@ impl<S: FnMut(&[u8]) -> Result<()>> Rebuild<S> {
             self.writer.has_written(&definitions);
             return self.writer.copy_chunk(record, chunk, &contents);
         }
-        // Its messages that no reader could use are left out, and others have another channel's number.
+        // Its messages that no reader could use are left out, and others have another channel's
+        // number.
         (self.schemas, self.channels) = (schemas, channels);
         for inner in records(bytes) {
             self.loose(&inner)?;
@@ -510,8 +521,8 @@ impl<S: FnMut(&[u8]) -> Result<()>> Rebuild<S> {
         .hint("straightway get fetches the stream as it is")
     }
 
-    /// A record of a chunk with the numbers that its schema and its channel have in the file, which are remembered. None: it cannot
-    /// be used.
+    /// A record of a chunk with the numbers that its schema and its channel have in the file, which
+    /// are remembered. None: it cannot be used.
     fn in_file<'r>(&mut self, record: &Record<'r>) -> Option<Cow<'r, [u8]>> {
         if let Some(seen) = self.seen.as_mut().and_then(|all| all.last_mut()) {
             seen.add(record);
@@ -543,7 +554,8 @@ impl<S: FnMut(&[u8]) -> Result<()>> Rebuild<S> {
         }
     }
 
-    /// Writes the schema and the channel that this record needs, if the stream has not had them but they are known from elsewhere.
+    /// Writes the schema and the channel that this record needs, if the stream has not had them but
+    /// they are known from elsewhere.
     fn recall(&mut self, record: &Record<'_>) -> Result<()> {
         let mut fields = Fields(record.content);
         let Some(id) = fields.u16() else {
@@ -676,7 +688,8 @@ impl<S: FnMut(&[u8]) -> Result<()>> Rebuild<S> {
         }
     }
 
-    /// Where the records go on, if the one here, which ends behind the last byte, has a wrong length.
+    /// Where the records go on, if the one here, which ends behind the last byte, has a wrong
+    /// length.
     fn behind_wrong_length(&self, held: &[u8]) -> Option<usize> {
         let is_next = matches!(self.next, Next::Record | Next::Summary);
         let opcode = held.first().filter(|_| is_next)?;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The next record behind bytes that are missing.
 //!
-//! Nothing marks where a record begins, so a place is taken for one if what follows fits together: a chunk, or an attachment, whose
-//! lengths agree and which matches its checksum; the footer and the magic number; or several records one after the other, each of which
-//! has the form that its opcode demands.
+//! Nothing marks where a record begins, so a place is taken for one if what follows fits together:
+//! a chunk, or an attachment, whose lengths agree and which matches its checksum; the footer and
+//! the magic number; or several records one after the other, each of which has the form that its
+//! opcode demands.
 
 use super::layout::{
     Chunk, Fields, MAGIC, PREFIX_BYTES, Record, is_channel, is_metadata, is_schema, op, records,
@@ -12,7 +13,8 @@ use super::unpack::{Unpacked, unpack};
 
 /// Records in a row that prove where one begins, if none of them proves it alone.
 const ENOUGH: usize = 8;
-/// The longest record that is waited for while a beginning is looked for; chunks and attachments are checked before.
+/// The longest record that is waited for while a beginning is looked for; chunks and attachments
+/// are checked before.
 const MAX_PLAIN_BYTES: u64 = 64 << 20;
 /// The longest chunk or attachment.
 const MAX_LONG_BYTES: u64 = 1 << 30;
@@ -33,7 +35,8 @@ pub enum Place {
 enum Look {
     /// Not a record.
     No,
-    /// Not all bytes are there; those that are may be a record's, or (true) are for certain a chunk's.
+    /// Not all bytes are there; those that are may be a record's, or (true) are for certain a
+    /// chunk's.
     Short(bool),
     /// A record with this many bytes, which may be one by chance.
     Maybe(usize),
@@ -41,9 +44,9 @@ enum Look {
     Certain,
 }
 
-/// Looks for the first record behind one that is longer than the bytes that there are: if there is one, its length is wrong. What proves
-/// it is what proves any beginning; a few records do so only if the last one ends with the bytes, since a record that was cut off may
-/// hold anything.
+/// Looks for the first record behind one that is longer than the bytes that there are: if there is
+/// one, its length is wrong. What proves it is what proves any beginning; a few records do so only
+/// if the last one ends with the bytes, since a record that was cut off may hold anything.
 pub fn beyond(bytes: &[u8], has_channel: &dyn Fn(u16) -> bool) -> Option<usize> {
     (1..bytes.len()).find(|at| {
         let rest = bytes.get(*at..).unwrap_or_default();
@@ -59,7 +62,8 @@ pub fn beyond(bytes: &[u8], has_channel: &dyn Fn(u16) -> bool) -> Option<usize> 
     })
 }
 
-/// Looks for the first record in `bytes`. `is_all`: no more will come. `has_channel`: whether a channel is known.
+/// Looks for the first record in `bytes`. `is_all`: no more will come. `has_channel`: whether a
+/// channel is known.
 pub fn next_record(bytes: &[u8], is_all: bool, has_channel: &dyn Fn(u16) -> bool) -> Place {
     for at in 0..bytes.len() {
         let rest = bytes.get(at..).unwrap_or_default();
@@ -198,14 +202,16 @@ fn attachment_crc(content: &[u8]) -> Option<(&[u8], u32)> {
     Some((content.get(..covered)?, crc))
 }
 
-/// Whether an attachment has all its fields, and matches its checksum, if it has one. Later versions may add fields behind it.
+/// Whether an attachment has all its fields, and matches its checksum, if it has one. Later
+/// versions may add fields behind it.
 pub fn is_attachment(content: &[u8]) -> bool {
     attachment_crc(content)
         .is_some_and(|(covered, crc)| crc == 0 || crc == crc32fast::hash(covered))
 }
 
-/// Whether a record may be what its opcode says, as far as nothing else checks it: an opcode that does not exist, or a record without its
-/// fields, are bytes behind a wrong length. Later versions may add fields.
+/// Whether a record may be what its opcode says, as far as nothing else checks it: an opcode that
+/// does not exist, or a record without its fields, are bytes behind a wrong length. Later versions
+/// may add fields.
 pub fn can_be(record: &Record<'_>) -> bool {
     let mut fields = Fields(record.content);
     match record.opcode {
@@ -231,7 +237,8 @@ pub fn can_be(record: &Record<'_>) -> bool {
     }
 }
 
-/// Bytes of the content of a chunk's or an attachment's record by its own lengths, whatever that of the record says.
+/// Bytes of the content of a chunk's or an attachment's record by its own lengths, whatever that of
+/// the record says.
 pub fn own_bytes(opcode: u8, content: &[u8]) -> Option<u64> {
     let mut fields = Fields(content);
     match opcode {
@@ -252,8 +259,8 @@ pub fn own_bytes(opcode: u8, content: &[u8]) -> Option<u64> {
     data_bytes.checked_add(before + checksum_bytes)
 }
 
-/// Where the record at the beginning ends by its own lengths, if it is a chunk or an attachment and another record begins there, which its
-/// length would hide.
+/// Where the record at the beginning ends by its own lengths, if it is a chunk or an attachment and
+/// another record begins there, which its length would hide.
 pub fn own_end(record: &Record<'_>, has_channel: &dyn Fn(u16) -> bool) -> Option<usize> {
     let own = usize::try_from(own_bytes(record.opcode, record.content)?).ok()?;
     let hidden = record.content.get(own..).filter(|rest| !rest.is_empty())?;

@@ -66,7 +66,8 @@ pub fn chunk(compression: &str, contents: &[u8], crc: u32) -> Vec<u8> {
         .end()
 }
 
-/// A stream with everything: chunks in each compression, loose records, an attachment, metadata and an unknown record.
+/// A stream with everything: chunks in each compression, loose records, an attachment, metadata and
+/// an unknown record.
 fn stream() -> (Vec<u8>, Ends) {
     let mut stream = MAGIC.to_vec();
     let mut ends = Ends::new();
@@ -145,7 +146,8 @@ pub fn rebuild(stream: &[u8], piece: usize) -> Result<(Vec<u8>, Rebuilt)> {
     Ok((file, rebuilt))
 }
 
-/// The numbers of the messages that the indexes of a file lead to, in order, after all of its checksums and offsets were followed.
+/// The numbers of the messages that the indexes of a file lead to, in order, after all of its
+/// checksums and offsets were followed.
 pub fn messages_of(file: &[u8]) -> Vec<u64> {
     assert_eq!(file[..8], MAGIC);
     assert_eq!(file[file.len() - 8..], MAGIC);
@@ -332,7 +334,8 @@ fn a_length_that_no_memory_holds_is_refused_or_ends_the_file() {
     }
 }
 
-/// Behind a gap nothing but a part of a record that its opcode cannot have: found by its end, and refused by its fields.
+/// Behind a gap nothing but a part of a record that its opcode cannot have: found by its end, and
+/// refused by its fields.
 #[test]
 fn a_beginning_that_is_found_and_refused_is_passed() {
     let mut bytes = vec![10, 1, 0, 0, 0];
@@ -406,7 +409,8 @@ fn streams_that_follow_each_other_become_one_file() {
     assert_eq!(copies.count(), 2);
     let (whole, rebuilt) = super::tests::rebuild(&file, 4096).unwrap();
     assert!(whole == file && rebuilt.was_whole);
-    // Channel 3 is the other one. They are in the data, before their messages, and again in the summary.
+    // Channel 3 is the other one. They are in the data, before their messages, and again in the
+    // summary.
     let channels = records(&file[8..]).filter(|record| record.opcode == op::CHANNEL);
     let channels: Vec<&[u8]> = channels.map(|record| record.whole).collect();
     let expected = [channel(1, 1), channel(2, 0), {
@@ -417,7 +421,8 @@ fn streams_that_follow_each_other_become_one_file() {
     assert_eq!(channels, [&expected[..], &expected].concat());
 }
 
-/// Where each message of a stream has its record, or its chunk: its number, and where that begins and ends.
+/// Where each message of a stream has its record, or its chunk: its number, and where that begins
+/// and ends.
 pub fn places_of(stream: &[u8]) -> Vec<(u64, usize, usize)> {
     let number = |record: &Record<'_>| {
         let mut fields = Fields(record.content);
@@ -506,8 +511,8 @@ fn behind_a_gap_every_whole_record_is_kept() {
             numbers.ends_with(&behind),
             "{from} {to}: {numbers:?} {behind:?}"
         );
-        // Others are of chunks of which a part is missing: before the gap they are counted, and behind it they are records, too, if the
-        // chunk has no compression.
+        // Others are of chunks of which a part is missing: before the gap they are counted, and
+        // behind it they are records, too, if the chunk has no compression.
         let others = (numbers.len() - before.len() - behind.len()) as u64;
         assert!(rebuilt.recovered_messages <= others, "{from} {to}");
         assert!(
@@ -547,7 +552,8 @@ fn a_stream_without_its_beginning_has_what_its_end_repeats() {
         );
         assert_eq!(rebuilt.has_header, from == 8);
     }
-    // Without a summary nothing says what the messages are: all of them are counted, or part of what was skipped.
+    // Without a summary nothing says what the messages are: all of them are counted, or part of
+    // what was skipped.
     let end = places.last().unwrap().2;
     let from = places[30].1;
     let (file, rebuilt, _) = rebuild_parts(&[&stream[from..end]], true, None);
@@ -568,7 +574,8 @@ fn a_stream_without_its_beginning_has_what_its_end_repeats() {
     assert_eq!((rebuilt.recalled_channels, rebuilt.schemas), (2, 1));
 }
 
-/// MCAP 1.0, "Chunk": messages may refer to channels that stand before it. Readers take a chunk without an index for a damaged one.
+/// MCAP 1.0, "Chunk": messages may refer to channels that stand before it. Readers take a chunk
+/// without an index for a damaged one.
 #[test]
 fn schemas_and_channels_outside_of_chunks_stay_there() {
     let inner = [message(1, 0), message(2, 1)].concat();
@@ -625,7 +632,8 @@ fn records_of_later_versions_are_kept_and_what_is_malformed_is_counted() {
     assert_eq!(kept.count(), 1, "one is packed, one is in the summary");
     let (again, _) = rebuild(&file, 77).unwrap();
     assert!(again == file);
-    // MCAP 1.0, "Records": later versions may add fields at the end of a record. The checksum is that of the fields before it.
+    // MCAP 1.0, "Records": later versions may add fields at the end of a record. The checksum is
+    // that of the fields before it.
     let attachment = Making::new(op::ATTACHMENT).u64(5).u64(6);
     let attachment = attachment.counted(b"map").counted(b"").u64(3);
     let attachment = attachment.bytes(b"abc").end();

@@ -20,8 +20,9 @@ pub enum Unpacked {
     Unknown,
 }
 
-/// Unpacks a chunk. It may be compressed in several frames, also skippable ones (LZ4 frame format 1.6; RFC 8878, section 3.1.2); what
-/// follows the last byte that the chunk should have is not looked at.
+/// Unpacks a chunk. It may be compressed in several frames, also skippable ones (LZ4 frame format
+/// 1.6; RFC 8878, section 3.1.2); what follows the last byte that the chunk should have is not
+/// looked at.
 pub fn unpack(chunk: &Chunk<'_>) -> Unpacked {
     let limit = chunk.unpacked_bytes.min(MAX_UNPACKED_BYTES);
     let (bytes, frames, is_good) = match chunk.compression {
@@ -42,10 +43,12 @@ pub fn unpack(chunk: &Chunk<'_>) -> Unpacked {
     }
 }
 
-/// Adds what a frame has to some bytes, up to a limit, and removes it from what is stored. Whether it is whole.
+/// Adds what a frame has to some bytes, up to a limit, and removes it from what is stored. Whether
+/// it is whole.
 type ReadFrame = fn(&mut &[u8], u64, &mut Vec<u8>) -> bool;
 
-/// Reads frame after frame until all bytes are there: these, how many frames there were, and whether all of those were whole.
+/// Reads frame after frame until all bytes are there: these, how many frames there were, and
+/// whether all of those were whole.
 fn read_frames(chunk: &Chunk<'_>, limit: u64, read_frame: ReadFrame) -> (Vec<u8>, usize, bool) {
     let (mut bytes, mut stored, mut frames) = (Vec::new(), chunk.stored, 0);
     while frames == 0 || (bytes.len() as u64) < limit && !stored.is_empty() {
@@ -95,8 +98,9 @@ fn read_zstd(stored: &mut &[u8], limit: u64, bytes: &mut Vec<u8>) -> bool {
     }
 }
 
-/// The whole blocks of a frame that ends early, and an empty last block: a decoder keeps what may be referred to, which is most of a
-/// chunk, until it sees the last block (RFC 8878, section 3.1.1).
+/// The whole blocks of a frame that ends early, and an empty last block: a decoder keeps what may
+/// be referred to, which is most of a chunk, until it sees the last block (RFC 8878, section
+/// 3.1.1).
 fn ended(stored: &[u8]) -> Option<Vec<u8>> {
     const DESCRIPTOR: usize = 4;
     let descriptor = *stored.get(DESCRIPTOR)?;

@@ -122,7 +122,8 @@ impl<S: FnMut(&[u8]) -> Result<()>> Writer<S> {
         }
     }
 
-    /// A schema that the summary repeats: its number in the file, and the record with it. None: the file has no number left.
+    /// A schema that the summary repeats: its number in the file, and the record with it. None: the
+    /// file has no number left.
     pub fn schema<'r>(&mut self, id: u16, whole: Cow<'r, [u8]>) -> Option<(u16, Cow<'r, [u8]>)> {
         placed(&mut self.schemas, id, whole)
     }
@@ -230,8 +231,9 @@ impl<S: FnMut(&[u8]) -> Result<()>> Writer<S> {
         self.put(record.whole)
     }
 
-    /// Writes a schema or a channel that [`schema`](Self::schema) or [`channel`](Self::channel) has placed, unless the data has it. The
-    /// schema of a channel comes before it: it may be in a chunk that is written later.
+    /// Writes a schema or a channel that [`schema`](Self::schema) or [`channel`](Self::channel) has
+    /// placed, unless the data has it. The schema of a channel comes before it: it may be in a
+    /// chunk that is written later.
     pub fn definition(&mut self, whole: &[u8]) -> Result<()> {
         let opcode = whole.first().copied().unwrap_or(0);
         let mut fields = Fields(whole.get(PREFIX_BYTES..).unwrap_or_default());
@@ -348,7 +350,8 @@ impl<S: FnMut(&[u8]) -> Result<()>> Writer<S> {
     }
 }
 
-/// A definition under its own number, or under another one if the file has another definition there.
+/// A definition under its own number, or under another one if the file has another definition
+/// there.
 fn placed<'r>(
     all: &mut BTreeMap<u16, Vec<u8>>,
     id: u16,

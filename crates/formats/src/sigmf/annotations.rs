@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which samples an annotation is of ("Annotation Segment Objects"), when samples before, between or behind them are left out.
+//! Which samples an annotation is of ("Annotation Segment Objects"), when samples before, between
+//! or behind them are left out.
 
 use super::start_of;
 use serde_json::{Map, Value, json};
@@ -12,7 +13,8 @@ fn number(annotation: &Value, key: &str) -> Option<u64> {
     annotation.get(key).and_then(Value::as_u64)
 }
 
-/// The sample behind its last one. Without a count it ends with the capture that it begins in, the last of which has no end here.
+/// The sample behind its last one. Without a count it ends with the capture that it begins in, the
+/// last of which has no end here.
 pub fn end_of(annotation: &Value, captures: &[Map<String, Value>]) -> u64 {
     let start = number(annotation, START).unwrap_or(0);
     match number(annotation, COUNT) {
@@ -41,7 +43,8 @@ pub fn moved(annotation: &Value, from: u64, to: u64) -> Option<Value> {
     Some(annotation)
 }
 
-/// An annotation where these samples are left out; those behind them have numbers that are `less` smaller. None: it has no others.
+/// An annotation where these samples are left out; those behind them have numbers that are `less`
+/// smaller. None: it has no others.
 pub fn without(
     annotation: &Value,
     left_out: &Range<u64>,
@@ -73,7 +76,8 @@ pub fn without(
     }
 }
 
-/// The annotations of samples before `end`, and how many others there are. One that goes on behind it ends there.
+/// The annotations of samples before `end`, and how many others there are. One that goes on behind
+/// it ends there.
 pub fn before(annotations: &[Value], end: u64) -> (Vec<Value>, usize) {
     let is_there = |one: &&Value| number(one, START).is_none_or(|start| start < end);
     let there: Vec<Value> = annotations

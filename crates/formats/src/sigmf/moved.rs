@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The metadata of a part of the samples: of a later segment, or of those beside segments that are missing.
+//! The metadata of a part of the samples: of a later segment, or of those beside segments that are
+//! missing.
 
 use super::{Base, HEADER, Metadata, annotations, begin_of, index_of, place, start_of};
 use serde_json::json;
 
 impl Metadata {
-    /// The metadata of the samples behind the first `samples`, before which `lost` more are missing.
+    /// The metadata of the samples behind the first `samples`, before which `lost` more are
+    /// missing.
     #[must_use]
     pub fn behind(&self, samples: u64, lost: u64) -> Self {
         let captures = self.capture_list();
@@ -31,8 +33,9 @@ impl Metadata {
         first.unwrap_or(self.offset)
     }
 
-    /// The metadata of samples of which the first one has this number in the stream, and nothing says how many were stored before it;
-    /// captures behind its first one, and annotations, are of samples whose place is not known.
+    /// The metadata of samples of which the first one has this number in the stream, and nothing
+    /// says how many were stored before it; captures behind its first one, and annotations, are of
+    /// samples whose place is not known.
     #[must_use]
     pub fn at_index(&self, index: u64) -> Self {
         let captures = self.capture_list();
@@ -63,7 +66,8 @@ impl Metadata {
         metadata
     }
 
-    /// The metadata of the samples behind the first `samples`; the index and the time of the next one.
+    /// The metadata of the samples behind the first `samples`; the index and the time of the next
+    /// one.
     fn beginning_at(&self, samples: u64, (index, at_ns): (Option<u64>, Option<u64>)) -> Self {
         let captures = self.capture_list();
         let sample = self.offset.saturating_add(samples);
@@ -98,8 +102,8 @@ impl Metadata {
         behind
     }
 
-    /// Leaves out `count` samples behind the first `samples`, which are in a segment that is missing. A gap there says how many samples
-    /// that were.
+    /// Leaves out `count` samples behind the first `samples`, which are in a segment that is
+    /// missing. A gap there says how many samples that were.
     pub fn leave_out(&mut self, samples: u64, count: u64) {
         let from = self.offset.saturating_add(samples);
         let to = from.saturating_add(count);
@@ -110,7 +114,8 @@ impl Metadata {
             .partition(|one| start_of(one) < from);
         let last = rest.iter().rfind(|one| start_of(one) <= to).cloned();
         if let Some(mut last) = last {
-            // The gap's index and time are those of the capture before it, unless this one has its own.
+            // The gap's index and time are those of the capture before it, unless this one has its
+            // own.
             let passed = to - start_of(&last);
             let base = Base {
                 start: start_of(&last),

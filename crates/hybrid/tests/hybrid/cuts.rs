@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The power is cut at every change that reaches the device: nothing that was synced is lost, and each
-//! block holds its synced content or a later one.
+//! The power is cut at every change that reaches the device: nothing that was synced is lost, and
+//! each block holds its synced content or a later one.
 
 use super::support::{BLOCK, FIXED, TestClock, buffer, hybrid, seed};
 use block::{Device, Operation, Request};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Random requests, several in flight, on devices that complete in any order and fail, against a model.
+//! Random requests, several in flight, on devices that complete in any order and fail, against a
+//! model.
 //!
 //! The model knows for each block which contents a read may return: the newest completed write, and
 //! those of writes that were in flight since then.
@@ -272,7 +273,8 @@ fn storm(seed: u64, depth: usize, fails: bool) {
     }
 }
 
-/// A cache of few lines, so that they are often replaced; returns how many reads were answered from it.
+/// A cache of few lines, so that they are often replaced; returns how many reads were answered from
+/// it.
 fn cached_storm(seed: u64, depth: usize, fails: bool) -> u64 {
     let mut random = Rng::with_seed(seed);
     let (_, faulty) = disk(&mut random, fails);

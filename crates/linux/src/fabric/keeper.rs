@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A thread that keeps an association alive while nobody polls the device.
 //!
-//! Servers and mounts sleep until somebody asks for something, and a recorder until its source has data; the target ends an association after one
-//! Keep Alive Timeout without a command.
+//! Servers and mounts sleep until somebody asks for something, and a recorder until its source has
+//! data; the target ends an association after one Keep Alive Timeout without a command.
 
 use super::Socket;
 use crate::clock::TscClock;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! libblkid by `dlopen`: no program needs it to start, and one that is linked statically never has it.
+//! libblkid by `dlopen`: no program needs it to start, and one that is linked statically never has
+//! it.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
@@ -54,7 +55,8 @@ fn load() -> Option<Library> {
 
 #[cfg(not(target_feature = "crt-static"))]
 fn load() -> Option<Library> {
-    // SAFETY: the name ends with a zero. The library is never unloaded, so its functions stay valid.
+    // SAFETY: the name ends with a zero. The library is never unloaded, so its functions stay
+    // valid.
     let handle = unsafe { libc::dlopen(LIBRARY.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
     if handle.is_null() {
         return None;
@@ -154,8 +156,8 @@ impl Probe {
     }
 }
 
-/// Every mark in `file`, as wipefs finds them: each one that was found is hidden from the next probe.
-/// Nothing is written. `None` without the library, or if it cannot read the file.
+/// Every mark in `file`, as wipefs finds them: each one that was found is hidden from the next
+/// probe. Nothing is written. `None` without the library, or if it cannot read the file.
 pub(crate) fn marks(file: &File, block_bytes: u32) -> Option<Vec<Mark>> {
     let library = library()?;
     // SAFETY: it takes nothing, and returns a new probe or null.
@@ -164,8 +166,8 @@ pub(crate) fn marks(file: &File, block_bytes: u32) -> Option<Vec<Mark>> {
         return None;
     }
     let probe = Probe { library, raw };
-    // SAFETY: the probe is live until it is dropped below; the descriptor is open that long, and the
-    // library neither closes it nor, as every wipe is a dry run, writes to it.
+    // SAFETY: the probe is live until it is dropped below; the descriptor is open that long, and
+    // the library neither closes it nor, as every wipe is a dry run, writes to it.
     let is_ready = unsafe {
         (library.set_device)(raw, file.as_raw_fd(), 0, 0) == 0
             && (library.set_sectorsize)(raw, block_bytes) == 0

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Which of the standard descriptors were closed when the program started.
 //!
-//! Rust's runtime opens `/dev/null` in their place before `main`, after which a closed input looks like an empty one. So this looks
-//! before it does: functions of `.init_array` run before `main` (System V ABI, "Initialization and Termination Functions").
+//! Rust's runtime opens `/dev/null` in their place before `main`, after which a closed input looks
+//! like an empty one. So this looks before it does: functions of `.init_array` run before `main`
+//! (System V ABI, "Initialization and Termination Functions").
 #![allow(unsafe_code)]
 
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -20,8 +21,8 @@ extern "C" fn look() {
 }
 
 #[used]
-// SAFETY: the section holds addresses of functions that take the C library's arguments or none; `look` needs neither Rust's runtime nor
-// memory from a heap.
+// SAFETY: the section holds addresses of functions that take the C library's arguments or none;
+// `look` needs neither Rust's runtime nor memory from a heap.
 #[unsafe(link_section = ".init_array")]
 static LOOK: extern "C" fn() = look;
 

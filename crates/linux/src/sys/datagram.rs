@@ -68,7 +68,8 @@ pub fn receive(
     header.msg_iovlen = 1;
     header.msg_control = control.0.as_mut_ptr().cast();
     header.msg_controllen = size_of_val(&control.0) as _;
-    // SAFETY: the header names memory that is valid for the lengths beside it, exclusively, until the call has returned.
+    // SAFETY: the header names memory that is valid for the lengths beside it, exclusively, until
+    // the call has returned.
     let len = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut header, libc::MSG_TRUNC) };
     match usize::try_from(len) {
         Ok(datagram) => Ok(Lengths {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! iommufd's requests (linux/iommufd.h), and those that bring a device of VFIO to it (linux/vfio.h).
+//! iommufd's requests (linux/iommufd.h), and those that bring a device of VFIO to it
+//! (linux/vfio.h).
 #![allow(unsafe_code)]
 
 use super::ioctl::ioctl;
@@ -138,15 +139,15 @@ pub(crate) fn ranges(iommufd: impl AsFd, ioas: u32) -> io::Result<Vec<(u64, u64)
         allowed_iovas: ranges.as_mut_ptr() as u64,
         out_iova_alignment: 0,
     };
-    // SAFETY: the kernel reads and writes the structure, whose length is in `size`, and writes at most
-    // `num_iovas` ranges, which is the array's length.
+    // SAFETY: the kernel reads and writes the structure, whose length is in `size`, and writes at
+    // most `num_iovas` ranges, which is the array's length.
     unsafe { ioctl(iommufd, IOAS_IOVA_RANGES, &raw mut request as usize) }?;
     let found = ranges.iter().take(request.num_iovas as usize);
     Ok(found.map(|range| (range.start, range.last)).collect())
 }
 
-/// Lets the address space's devices read a range of memory, and write to it, until it is unmapped, or until
-/// iommufd is closed.
+/// Lets the address space's devices read a range of memory, and write to it, until it is unmapped,
+/// or until iommufd is closed.
 ///
 /// # Safety
 /// That of [`Translator::map_range`](super::translator::Translator::map_range).
@@ -166,7 +167,8 @@ pub(crate) unsafe fn map(
         length: len as u64,
         iova,
     };
-    // SAFETY: the kernel reads and writes the structure, whose length is in `size`; for the rest see above.
+    // SAFETY: the kernel reads and writes the structure, whose length is in `size`; for the rest
+    // see above.
     unsafe { ioctl(iommufd, IOAS_MAP, &raw mut request as usize) }?;
     Ok(())
 }

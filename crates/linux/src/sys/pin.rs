@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Pages of another owner that stay where they are, while a device has their physical addresses.
 //!
-//! A pipe that was given pages (vmsplice) holds a reference to each, so the kernel neither frees nor moves
-//! them, also not to compact memory or to take it offline. It does so for memory that is mapped to read only,
-//! which io_uring's registered buffers refuse.
+//! A pipe that was given pages (vmsplice) holds a reference to each, so the kernel neither frees
+//! nor moves them, also not to compact memory or to take it offline. It does so for memory that is
+//! mapped to read only, which io_uring's registered buffers refuse.
 #![allow(unsafe_code)]
 
 use rustix::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -22,14 +22,15 @@ pub(crate) struct Pinned {
 }
 
 impl Pinned {
-    /// Holds the pages of `len` bytes at `start`, whole pages. Those that are not in memory are brought
-    /// there, as by a load.
+    /// Holds the pages of `len` bytes at `start`, whole pages. Those that are not in memory are
+    /// brought there, as by a load.
     pub(crate) fn new(start: usize, len: usize) -> io::Result<Self> {
         let mut pipes = Vec::new();
         for at in (0..len).step_by(PIPE_BYTES) {
             let piece = PIPE_BYTES.min(len - at);
             let mut ends = [0; 2];
-            // SAFETY: the kernel writes two descriptors, which only this function has, or returns an error.
+            // SAFETY: the kernel writes two descriptors, which only this function has, or returns
+            // an error.
             let [reader, writer] = unsafe {
                 if libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC | libc::O_NONBLOCK) != 0 {
                     return Err(io::Error::last_os_error());

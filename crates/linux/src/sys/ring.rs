@@ -341,8 +341,8 @@ impl<E: Encode> Ring<E> {
         self.entered(written, taken);
     }
 
-    /// The ring itself, which is readable while it has completions. None if that would never be: on a polled queue, or
-    /// when the ring is broken.
+    /// The ring itself, which is readable while it has completions. None if that would never be: on
+    /// a polled queue, or when the ring is broken.
     pub(crate) fn completion_file(&self) -> Option<i32> {
         let tells = !self.ring.params().is_setup_iopoll() && self.broken.is_none();
         tells.then(|| self.ring.as_raw_fd())

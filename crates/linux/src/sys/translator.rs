@@ -7,7 +7,8 @@ use super::{iommufd, vfio};
 use std::fs::File;
 use std::io;
 
-/// The devices of one of these reach the memory that it maps, at the bus addresses that it maps it at.
+/// The devices of one of these reach the memory that it maps, at the bus addresses that it maps it
+/// at.
 #[derive(Debug)]
 pub(crate) enum Translator {
     /// A container with one group in it, which is there while it is open.
@@ -17,20 +18,20 @@ pub(crate) enum Translator {
 }
 
 impl Translator {
-    /// Lets the devices access `mapping` at bus address `iova`. The kernel pins its pages until they are
-    /// unmapped, or until this is dropped.
+    /// Lets the devices access `mapping` at bus address `iova`. The kernel pins its pages until
+    /// they are unmapped, or until this is dropped.
     pub(crate) fn map(&self, mapping: &Mapping, iova: u64) -> io::Result<()> {
-        // SAFETY: the range is a live mapping of whole pages. That the devices may write to it from now on
-        // is sound because it is only reached through Buffers.
+        // SAFETY: the range is a live mapping of whole pages. That the devices may write to it from
+        // now on is sound because it is only reached through Buffers.
         unsafe { self.map_range((mapping.address(), mapping.len()), iova, true) }
     }
 
-    /// Lets the devices read a range of memory, start and length, and write to it, until it is unmapped. The
-    /// kernel refuses what is not mapped, or not whole pages.
+    /// Lets the devices read a range of memory, start and length, and write to it, until it is
+    /// unmapped. The kernel refuses what is not mapped, or not whole pages.
     ///
     /// # Safety
-    /// Memory that a device may write to may change at any time. (The pages are pinned, so even after an
-    /// early unmap the device reaches no other process's memory.)
+    /// Memory that a device may write to may change at any time. (The pages are pinned, so even
+    /// after an early unmap the device reaches no other process's memory.)
     pub(crate) unsafe fn map_range(
         &self,
         range: (usize, usize),

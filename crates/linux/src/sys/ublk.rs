@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Commands of Linux's ublk driver (`include/uapi/linux/ublk_cmd.h`) in io_urings: the kernel reads and writes the memory that a
-//! control command names until it is completed.
+//! Commands of Linux's ublk driver (`include/uapi/linux/ublk_cmd.h`) in io_urings: the kernel reads
+//! and writes the memory that a control command names until it is completed.
 #![allow(unsafe_code)]
 
 use crate::sys::map::Mapping;
@@ -43,7 +43,8 @@ impl Control {
         IoUring::builder().build(4)
     }
 
-    /// Runs a command with `memory`, which the kernel reads or writes, and returns when it is completed.
+    /// Runs a command with `memory`, which the kernel reads or writes, and returns when it is
+    /// completed.
     pub(crate) fn run(
         &mut self,
         command: u32,
@@ -101,7 +102,8 @@ impl Control {
             .cmd(bytes)
             .build()
             .user_data(LATER);
-        // SAFETY: `run` waits for the completion before it gives the memory back, and the file is open as long as the ring.
+        // SAFETY: `run` waits for the completion before it gives the memory back, and the file is
+        // open as long as the ring.
         let pushed = unsafe { self.ring.submission().push(&entry) };
         pushed.map_err(|_| io::ErrorKind::QuotaExceeded.into())
     }
@@ -166,7 +168,8 @@ impl Queue {
     }
 
     fn push(&mut self, command: u32, tag: u16, result: i32) -> io::Result<()> {
-        // struct ublksrv_io_cmd: queue 0, the tag, the result, and no address, since data is copied by pread and pwrite.
+        // struct ublksrv_io_cmd: queue 0, the tag, the result, and no address, since data is copied
+        // by pread and pwrite.
         let mut bytes = [0; 16];
         bytes[2..4].copy_from_slice(&tag.to_ne_bytes());
         bytes[4..8].copy_from_slice(&result.to_ne_bytes());
@@ -188,7 +191,8 @@ impl Queue {
         }
     }
 
-    /// A tag whose command is completed, and the result: 0 for a request, and a negative error's number at the end.
+    /// A tag whose command is completed, and the result: 0 for a request, and a negative error's
+    /// number at the end.
     pub(crate) fn next(&mut self) -> Option<(u16, i32)> {
         let entry = self.ring.completion().next()?;
         let tag = entry.user_data() as u16;
@@ -199,8 +203,8 @@ impl Queue {
     pub(crate) fn described(&self, tag: u16) -> Described {
         let at = usize::from(tag.min(self.depth - 1)) * DESCRIPTION_BYTES;
         let start = self.descriptions.start();
-        // SAFETY: the tag is one of the queue, whose descriptions are mapped; the kernel has written this one before it completed
-        // the command, and each of its parts is aligned.
+        // SAFETY: the tag is one of the queue, whose descriptions are mapped; the kernel has
+        // written this one before it completed the command, and each of its parts is aligned.
         unsafe {
             let entry = start.add(at);
             Described {

@@ -255,8 +255,8 @@ pub(crate) fn iommu_info(container: impl AsFd) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Lets the container's devices read a range of memory, and write to it, until it is unmapped, or until the
-/// container is closed.
+/// Lets the container's devices read a range of memory, and write to it, until it is unmapped, or
+/// until the container is closed.
 ///
 /// # Safety
 /// That of [`Translator::map_range`](super::translator::Translator::map_range).

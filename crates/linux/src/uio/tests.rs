@@ -125,8 +125,8 @@ fn the_buffer_takes_any_length_that_fits() {
     assert!(board.load(&mut [0; BUFFER_BYTES + 1]).is_err());
 }
 
-/// Ends each command that is started: `Open` with a size, `Read` with the data, `List` with no file; raises the
-/// interrupt by a line on `interrupt`.
+/// Ends each command that is started: `Open` with a size, `Read` with the data, `List` with no
+/// file; raises the interrupt by a line on `interrupt`.
 fn play(registers: &Mmio, buffer: &Mmio, mut interrupt: UnixStream, data: &[u8], end: &AtomicBool) {
     let (mut ended, mut enabled) = (0_u32, [0; 4]);
     while !end.load(Ordering::Relaxed) {

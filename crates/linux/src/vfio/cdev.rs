@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A function by its own node and an address space of iommufd, opened with a clear error for each thing
-//! that is missing.
+//! A function by its own node and an address space of iommufd, opened with a clear error for each
+//! thing that is missing.
 
 use super::space::AddressSpace;
 use super::{isolation, not_bound, open_node};
@@ -19,8 +19,8 @@ pub(super) fn iommufd_node(roots: &Roots) -> PathBuf {
     roots.dev.join("iommu")
 }
 
-/// Of the function, while it is bound to vfio-pci and if the kernel has such nodes. Their numbers change with
-/// each binding.
+/// Of the function, while it is bound to vfio-pci and if the kernel has such nodes. Their numbers
+/// change with each binding.
 pub(super) fn node(roots: &Roots, address: PciAddress) -> Option<PathBuf> {
     let folder = roots.pci_device(address).join("vfio-dev");
     // Kernels without nodes have the folder as well.
@@ -54,7 +54,8 @@ pub(super) fn open(
     Ok((space, device.into()))
 }
 
-/// vfio-pci loads iommufd, and the kernel makes both nodes: one that is missing was left out of a container.
+/// vfio-pci loads iommufd, and the kernel makes both nodes: one that is missing was left out of a
+/// container.
 fn open_failed(path: &Path, source: io::Error) -> Error {
     match source.raw_os_error() {
         Some(libc::EACCES | libc::EPERM) => Error::NotPermitted {
@@ -86,7 +87,8 @@ fn bind_failed(
     }
 }
 
-/// The kernel returns EPERM both if the group has another owner, and if the IOMMU does not isolate interrupts.
+/// The kernel returns EPERM both if the group has another owner, and if the IOMMU does not isolate
+/// interrupts.
 fn owned_or_not_isolated(roots: &Roots, address: PciAddress, group: u32) -> Error {
     let others = isolation::others(roots, group);
     if !others.is_empty() {

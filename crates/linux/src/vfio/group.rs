@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A function by VFIO's groups: a container with the function's IOMMU group in it, opened with a clear
-//! error for each thing that is missing.
+//! A function by VFIO's groups: a container with the function's IOMMU group in it, opened with a
+//! clear error for each thing that is missing.
 
 use super::space::AddressSpace;
 use super::{iova, isolation, not_bound, open_node};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What isolates a function from the rest of the machine: its IOMMU group, and the remapping of its interrupts.
+//! What isolates a function from the rest of the machine: its IOMMU group, and the remapping of its
+//! interrupts.
 
 use crate::bind::VFIO_PCI;
 use crate::pci::PciAddress;

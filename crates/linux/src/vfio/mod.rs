@@ -3,10 +3,10 @@
 //!
 //! [`Function`] is a platform for the NVMe driver. It owns the register space, the interrupts and
 //! the device's memory; bind the controller to vfio-pci first
-//! ([`bind::to_vfio`](crate::bind::to_vfio)). It is opened by its IOMMU group in
-//! a container of type 1, or where the kernel has no groups by its own node with iommufd. It needs no root
-//! privileges if its [`nodes`] (and `/dev/iommu` without groups) belong to the user and the memory is
-//! within RLIMIT_MEMLOCK.
+//! ([`bind::to_vfio`](crate::bind::to_vfio)). It is opened by its IOMMU group in a container of
+//! type 1, or where the kernel has no groups by its own node with iommufd. It needs no root
+//! privileges if its [`nodes`] (and `/dev/iommu` without groups) belong to the user and the memory
+//! is within RLIMIT_MEMLOCK.
 //!
 //! On drop the device is cut off from memory before anything is unmapped: bus mastering is
 //! disabled, the function is reset, and the IOMMU's mappings are removed.
@@ -132,9 +132,10 @@ impl Function {
     /// All interrupts are disabled.
     ///
     /// # Errors
-    /// [`Error::NotCoherent`], [`Error::NoIommu`], [`Error::NoModule`], [`Error::NotBound`], [`Error::GroupBusy`],
-    /// [`Error::GroupNotViable`], [`Error::NotPermitted`], [`Error::LockLimit`],
-    /// [`Error::NoBusAddresses`] and others, each for one missing prerequisite.
+    /// [`Error::NotCoherent`], [`Error::NoIommu`], [`Error::NoModule`], [`Error::NotBound`],
+    /// [`Error::GroupBusy`], [`Error::GroupNotViable`], [`Error::NotPermitted`],
+    /// [`Error::LockLimit`], [`Error::NoBusAddresses`] and others, each for one missing
+    /// prerequisite.
     pub fn open(roots: &Roots, address: PciAddress, options: &Options) -> Result<Self> {
         coherence::require(roots, address)?;
         let path = PathBuf::from(address.to_string());
@@ -169,7 +170,8 @@ impl Function {
             space,
             memory,
         };
-        // VFIO lets the function drive its interrupt line, which may be shared, before anything handles it.
+        // VFIO lets the function drive its interrupt line, which may be shared, before anything
+        // handles it.
         function
             .set_command(COMMAND_INTX_DISABLE, 0)
             .and_then(|()| function.set_command(COMMAND_MEMORY | COMMAND_BUS_MASTER, 0))
@@ -187,18 +189,18 @@ impl Function {
     }
 
     /// Lets the function access `len` bytes of another owner's memory, whole pages: to read, and to
-    /// write if `writable`. Returns their bus address, for the function's own program; the driver here
-    /// accepts buffers in them too. The IOMMU keeps the pages until [`revoke`](Function::revoke), or until
-    /// the function is dropped.
+    /// write if `writable`. Returns their bus address, for the function's own program; the driver
+    /// here accepts buffers in them too. The IOMMU keeps the pages until
+    /// [`revoke`](Function::revoke), or until the function is dropped.
     ///
     /// # Errors
     /// [`Error::Unsupported`] for parts of pages; [`Error::LockLimit`], [`Error::NoMemory`],
-    /// [`Error::NoBusAddresses`]; the kernel's, such as EFAULT for memory that is not mapped, or may not be
-    /// written to.
+    /// [`Error::NoBusAddresses`]; the kernel's, such as EFAULT for memory that is not mapped, or
+    /// may not be written to.
     ///
     /// # Safety
-    /// While the function has it, memory that it may write to can change at any time; and buffers of it
-    /// are only used while it is mapped.
+    /// While the function has it, memory that it may write to can change at any time; and buffers
+    /// of it are only used while it is mapped.
     #[allow(unsafe_code)]
     pub unsafe fn grant(&mut self, start: NonNull<u8>, len: usize, writable: bool) -> Result<u64> {
         let start = start.as_ptr().addr();
@@ -366,8 +368,8 @@ impl Registers for Function {
 }
 
 // SAFETY: each run lies in a mapping that the IOMMU has under that very address, linear from its
-// start; `memory` keeps it mapped, what is granted its owner does (see `grant`), and
-// `space` keeps it with the IOMMU, until this is dropped, which cuts the device off first. Both starts are
+// start; `memory` keeps it mapped, what is granted its owner does (see `grant`), and `space` keeps
+// it with the IOMMU, until this is dropped, which cuts the device off first. Both starts are
 // multiples of the page.
 #[allow(unsafe_code)]
 unsafe impl Dma for Function {

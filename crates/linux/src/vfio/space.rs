@@ -21,7 +21,8 @@ pub(crate) struct AddressSpace {
 }
 
 impl AddressSpace {
-    /// An empty one of the translator at `path`; `usable` has the first and the last of each range of addresses.
+    /// An empty one of the translator at `path`; `usable` has the first and the last of each range
+    /// of addresses.
     pub(super) fn new(translator: Translator, path: PathBuf, usable: Vec<(u64, u64)>) -> Self {
         Self {
             translator,

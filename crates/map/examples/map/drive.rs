@@ -2,8 +2,9 @@
 //! Maps a drive in user space, or a file of the volume on it, and writes the memory to standard
 //! output: the system call that writes touches pages that are not there yet.
 //!
-//! `map drive nvme0n1 [FILE [CAPACITY]]`, as root, on a machine with an IOMMU. The drive is only read, and given back to its kernel driver. With a
-//! capacity in bytes the file grows instead, by standard input, which a system call stores there.
+//! `map drive nvme0n1 [FILE [CAPACITY]]`, as root, on a machine with an IOMMU. The drive is only
+//! read, and given back to its kernel driver. With a capacity in bytes the file grows instead, by
+//! standard input, which a system call stores there.
 
 use crate::Result;
 use linux::nvme::{Allocate, Controller, Options, QueuePair};
@@ -145,7 +146,8 @@ fn print<D: Device>(device: D, size_bytes: u64, buffers: Vec<Buffer>) -> Result<
             // SAFETY: the map is read-only and outlives the slice.
             let bytes =
                 unsafe { std::slice::from_raw_parts(map.as_ptr().as_ptr(), size_bytes as usize) };
-            // A line buffer would look for line ends, and get the signal of a page that cannot be read.
+            // A line buffer would look for line ends, and get the signal of a page that cannot be
+            // read.
             let output = std::io::stdout().as_fd().try_clone_to_owned();
             let written = output.and_then(|output| File::from(output).write_all(bytes));
             eprintln!(

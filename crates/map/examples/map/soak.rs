@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Random loads and stores in a map of a RAM disk, each compared with a copy, and a sync now and
-//! then, with each way to find stores and to serve faults: `map soak [ROUNDS]`; `STRAIGHTWAY_SEED` repeats it.
-//! With `short` instead of ROUNDS the kernel refuses memory for a while, by vm.overcommit_memory, in the whole machine.
+//! then, with each way to find stores and to serve faults: `map soak [ROUNDS]`; `STRAIGHTWAY_SEED`
+//! repeats it. With `short` instead of ROUNDS the kernel refuses memory for a while, by
+//! vm.overcommit_memory, in the whole machine.
 
 use crate::Result;
 use std::error::Error;
@@ -82,8 +83,8 @@ fn soak(rounds: u64, seed: u64, stores_by_content: bool, serves_itself: bool) ->
     Ok(())
 }
 
-/// Pages that are copied while the kernel has no memory for them are errors, which are told; all others are served,
-/// before and after.
+/// Pages that are copied while the kernel has no memory for them are errors, which are told; all
+/// others are served, before and after.
 fn short_of_memory() -> Result<()> {
     let disk = RamDisk::<_, 8>::new(vec![5; PAGES * PAGE], 9)?;
     let range = Range {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Threads that load and store in maps whose devices fail at random and whose memory holds a part: each
-//! access ends, memory stays within its limit, and the disk has every store that was made.
+//! Threads that load and store in maps whose devices fail at random and whose memory holds a part:
+//! each access ends, memory stays within its limit, and the disk has every store that was made.
 //!
-//! `map storm [LIVES | SECONDS s]`, as root: `map storm 50` makes 50 pairs of maps, `map storm 600s` as
-//! many as ten minutes allow. `STRAIGHTWAY_SEED` repeats a run. One map of a pair has handler threads,
-//! each with a queue of its own; at the same time the threads of the other serve themselves, each with
-//! a queue. Accesses to the first are those of system calls, which return an error where a thread
-//! would get the signal; those to the second are loads and stores, whose signal is handled.
+//! `map storm [LIVES | SECONDS s]`, as root: `map storm 50` makes 50 pairs of maps, `map storm
+//! 600s` as many as ten minutes allow. `STRAIGHTWAY_SEED` repeats a run. One map of a pair has
+//! handler threads, each with a queue of its own; at the same time the threads of the other serve
+//! themselves, each with a queue. Accesses to the first are those of system calls, which return an
+//! error where a thread would get the signal; those to the second are loads and stores, whose
+//! signal is handled.
 
 use crate::queue::{Disk, Queue, queues};
 use crate::{Result, tolerant};
@@ -39,7 +40,8 @@ const SETTLES: Duration = Duration::from_secs(1);
 const HANG: Duration = Duration::from_secs(120);
 
 type Lane = (Faulty<Queue>, Vec<Buffer>);
-/// What a thread has stored in its byte of each of the kernel's pages, and how many accesses were errors.
+/// What a thread has stored in its byte of each of the kernel's pages, and how many accesses were
+/// errors.
 type Used = (Vec<u8>, u64);
 
 /// Accesses that have ended.
@@ -367,7 +369,8 @@ fn unless_refused(result: rustix::io::Result<usize>) -> Result<Option<()>> {
 
 impl Bytes for BySystemCalls<'_> {
     fn load(&self, at: usize) -> Result<Option<u8>> {
-        // SAFETY: inside the map, of which only this thread accesses this byte, and the kernel reads it.
+        // SAFETY: inside the map, of which only this thread accesses this byte, and the kernel
+        // reads it.
         let byte = unsafe { std::slice::from_raw_parts(self.map.as_ptr().as_ptr().add(at), 1) };
         let written = unless_refused(pwrite(&self.loaded, byte, 0))?;
         let mut found = [0];
@@ -397,7 +400,8 @@ impl Bytes for ByItself {
     }
 }
 
-/// Loads and stores the thread's byte of each page; a load that is served must find what was stored.
+/// Loads and stores the thread's byte of each page; a load that is served must find what was
+/// stored.
 fn access(bytes: &impl Bytes, thread: usize, mut random: fastrand::Rng) -> Result<Used> {
     let (mut stored, mut refused) = (vec![0u8; LEN / KERNEL_PAGE], 0);
     for _ in 0..ACCESSES {
@@ -422,9 +426,10 @@ fn access(bytes: &impl Bytes, thread: usize, mut random: fastrand::Rng) -> Resul
 
 /// Fails if more memory than the limit is in use; returns its part of the limit in percent.
 ///
-/// The kernel counts a page that is being added to its file only after it is there, and takes a page that is gone from the count by
-/// comparing it with the pages that are there. So while one lane adds a page, one that another has taken stays in the count: a number
-/// above the limit counts only if it is still there when such a call must have ended.
+/// The kernel counts a page that is being added to its file only after it is there, and takes a
+/// page that is gone from the count by comparing it with the pages that are there. So while one
+/// lane adds a page, one that another has taken stays in the count: a number above the limit counts
+/// only if it is still there when such a call must have ended.
 fn percent_of_limit(
     resident_bytes: impl Fn() -> straightway_map::Result<u64>,
     options: &Options,
@@ -489,7 +494,8 @@ fn advise_itself(
     let (mut most, mut before) = (0, 0);
     while left.load(Ordering::Relaxed) > 0 {
         let start = random.u64(..LEN as u64);
-        // At most one advice for an access: prefetching all the time takes the pages before they are used.
+        // At most one advice for an access: prefetching all the time takes the pages before they
+        // are used.
         let now = ENDED.load(Ordering::Relaxed);
         let advice = if now == before { 3 } else { random.u8(..4) };
         before = now;

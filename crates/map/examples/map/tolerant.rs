@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Loads and stores whose SIGBUS is their result: its handler steps over the instruction and says so in a register.
+//! Loads and stores whose SIGBUS is their result: its handler steps over the instruction and says
+//! so in a register.
 #![allow(unsafe_code)]
 
 use crate::Result;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Copies between two drives without a copy by the processor: a range of one drive is memory, and the
-//! other drive reads it, or writes to it, by itself.
+//! Copies between two drives without a copy by the processor: a range of one drive is memory, and
+//! the other drive reads it, or writes to it, by itself.
 //!
-//! `map window MAPPED OTHER LEN out|in --destroy-data`, as root: `out` writes the first LEN bytes of MAPPED to the start of OTHER, `in` the other way round. Both drives
-//! are given back to their kernel driver. With an IOMMU it limits what the drives reach; without one they reach
-//! all memory, and need huge pages.
+//! `map window MAPPED OTHER LEN out|in --destroy-data`, as root: `out` writes the first LEN bytes
+//! of MAPPED to the start of OTHER, `in` the other way round. Both drives are given back to their
+//! kernel driver. With an IOMMU it limits what the drives reach; without one they reach all memory,
+//! and need huge pages.
 
 use crate::Result;
 use linux::nvme::{Allocate, Controller, Options, QueuePair};
@@ -84,7 +85,8 @@ impl Function for noiommu::Function {
         (start, len): (NonNull<u8>, usize),
         _: bool,
     ) -> linux::Result<u64> {
-        // SAFETY: the caller's promise; the drive's program here is the driver, which writes to it for reads.
+        // SAFETY: the caller's promise; the drive's program here is the driver, which writes to it
+        // for reads.
         let pages = unsafe { self.grant(roots, start, len) }?;
         Ok(pages[0])
     }

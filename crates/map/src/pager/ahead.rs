@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Reads that no thread waits for: read-ahead, prefetched ranges, and pages that are pinned.
 //!
-//! A range that is read ahead has a marker in its middle: a page that has its content and no mapping.
-//! A thread that reaches it faults once more, is given the page at once, and the next range is read
-//! while the thread is busy with the second half.
+//! A range that is read ahead has a marker in its middle: a page that has its content and no
+//! mapping. A thread that reaches it faults once more, is given the page at once, and the next
+//! range is read while the thread is busy with the second half.
 
 use super::{Job, LEAST_PAGES, Pager, Room};
 use crate::error::{Error, Result};
@@ -15,8 +15,8 @@ use std::collections::{HashSet, VecDeque};
 use std::io;
 use std::ops::Range;
 
-/// The most ranges that wait to be read when another one comes, for which the oldest is dropped: of a
-/// user, such as a working set, and of a thread that reads in order.
+/// The most ranges that wait to be read when another one comes, for which the oldest is dropped: of
+/// a user, such as a working set, and of a thread that reads in order.
 const MOST_ASKED: usize = 16 << 10;
 const MOST_AHEAD: usize = 64;
 

@@ -11,7 +11,8 @@ use std::io;
 use std::time::{Duration, Instant};
 
 impl<D: Device> Lane<D> {
-    /// A lane with one buffer of a page for each request that may be under way. They have passed [`check`](super::check).
+    /// A lane with one buffer of a page for each request that may be under way. They have passed
+    /// [`check`](super::check).
     pub fn new(device: D, buffers: Vec<Buffer>) -> Self {
         Self {
             device,
@@ -58,8 +59,8 @@ impl<D: Device> Lane<D> {
         self.device.completion_file()
     }
 
-    /// Serves what can be served now; returns whether there was something. `looks`: for threads that have
-    /// begun to wait, too.
+    /// Serves what can be served now; returns whether there was something. `looks`: for threads
+    /// that have begun to wait, too.
     ///
     /// # Errors
     /// A system call failed: the map has ended.
@@ -108,7 +109,8 @@ impl<D: Device> Lane<D> {
                     shared.space.evict(page)?;
                     self.pager(shared).left(page);
                 }
-                // It may be mapped again in between, for another fault: then the kernel says that it is not.
+                // It may be mapped again in between, for another fault: then the kernel says that
+                // it is not.
                 Some(Step::Unmap(page)) => shared.space.unmap(page)?,
                 Some(Step::Write(_)) => self.device.kick(),
                 None => return Ok(has_moved),
@@ -117,8 +119,8 @@ impl<D: Device> Lane<D> {
         }
     }
 
-    /// Waits for what is under way without a use for it, at most until the deadline; returns the device and
-    /// the buffers that came back. If the device does not answer, both stay lent to it.
+    /// Waits for what is under way without a use for it, at most until the deadline; returns the
+    /// device and the buffers that came back. If the device does not answer, both stay lent to it.
     ///
     /// # Errors
     /// [`Error::Late`].

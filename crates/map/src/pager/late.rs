@@ -13,8 +13,8 @@ use std::io;
 const LOOKS: u64 = 16;
 
 impl<D: Device, S: Space> Pager<'_, D, S> {
-    /// Makes accesses errors whose page should have been read by now. The device may still answer: its
-    /// buffer stays lent, and what it reads is dropped.
+    /// Makes accesses errors whose page should have been read by now. The device may still answer:
+    /// its buffer stays lent, and what it reads is dropped.
     pub(super) fn end_late(&mut self) -> io::Result<bool> {
         let Some(most_us) = self.shared.limits.read_deadline_us else {
             return Ok(false);
@@ -54,8 +54,8 @@ impl<D: Device, S: Space> Pager<'_, D, S> {
         Ok(!late.is_empty())
     }
 
-    /// Ends a sync and pins for which the device does nothing. What is under way may still end: pages that were
-    /// written are clean then.
+    /// Ends a sync and pins for which the device does nothing. What is under way may still end:
+    /// pages that were written are clean then.
     pub(super) fn end_late_calls(&mut self) -> bool {
         let since_us = self.shared.limits.call_deadline_us;
         let Some(since_us) = since_us.and_then(|most_us| self.lane.now_us.checked_sub(most_us))

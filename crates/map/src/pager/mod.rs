@@ -36,13 +36,13 @@ const FLUSH: Tag = 1 << 31;
 const SPARE_SHARE: usize = 64;
 const MOST_SPARE: usize = 4;
 
-/// How long a page that has come for a thread keeps its memory at the least: longer than it takes to return to the
-/// instruction, and nothing where memory is larger than what is read in this time.
+/// How long a page that has come for a thread keeps its memory at the least: longer than it takes
+/// to return to the instruction, and nothing where memory is larger than what is read in this time.
 const HOLD_US: u64 = 100;
 
-/// The fewest pages in memory: an instruction of x86 that copies or compares (`movs`, `cmps`) has two operands, and
-/// each may cross the border of two pages. With fewer, each fault of that instruction could take what it
-/// has just been given, for ever.
+/// The fewest pages in memory: an instruction of x86 that copies or compares (`movs`, `cmps`) has
+/// two operands, and each may cross the border of two pages. With fewer, each fault of that
+/// instruction could take what it has just been given, for ever.
 pub const LEAST_PAGES: usize = 4;
 
 /// What is mapped.
@@ -67,7 +67,8 @@ pub struct Limits {
     pub dirty_age_us: Option<u64>,
     /// An access that has waited for this many microseconds is an error.
     pub read_deadline_us: Option<u64>,
-    /// A sync or a pin for which the device has ended nothing for this many microseconds is an error.
+    /// A sync or a pin for which the device has ended nothing for this many microseconds is an
+    /// error.
     pub call_deadline_us: Option<u64>,
     /// Pages that are read behind one that a thread touched.
     pub read_ahead_pages: usize,
@@ -89,8 +90,8 @@ enum Slot {
     Lost,
 }
 
-/// A device, or one of several queues of it, with the buffers for its requests: what one thread works with
-/// at a time.
+/// A device, or one of several queues of it, with the buffers for its requests: what one thread
+/// works with at a time.
 #[derive(Debug)]
 pub struct Lane<D> {
     device: D,
@@ -191,8 +192,8 @@ impl<D: Device, S: Space> Pager<'_, D, S> {
         Some(since_us.saturating_add(age_us))
     }
 
-    /// How long this lane may sleep for what only time changes: memory of pages that have just come, which a fault or
-    /// a write waits for.
+    /// How long this lane may sleep for what only time changes: memory of pages that have just
+    /// come, which a fault or a write waits for.
     pub fn hold_us(&self) -> Option<u64> {
         let waits = !self.core.waiting.is_empty()
             || self.core.pages.unwritten() > self.shared.limits.dirty_pages;
@@ -273,7 +274,8 @@ impl<D: Device, S: Space> Pager<'_, D, S> {
             Answer::Remap { protected } => self.shared.space.remap(page, protected)?,
             Answer::Unprotect => {
                 self.shared.space.unprotect(page)?;
-                // Its state stays as it is, so the next fault would find the same if the kernel has unmapped it.
+                // Its state stays as it is, so the next fault would find the same if the kernel has
+                // unmapped it.
                 if unmapped && self.core.pages.state(page) == Some(State::Kept) {
                     self.shared.space.remap(page, false)?;
                 }
@@ -284,8 +286,9 @@ impl<D: Device, S: Space> Pager<'_, D, S> {
         Ok(true)
     }
 
-    /// Whether a program has removed memory of a page that had some (MADV_REMOVE). The kernel reports a
-    /// page without memory, which is also what two threads report that touch an absent one.
+    /// Whether a program has removed memory of a page that had some (MADV_REMOVE). The kernel
+    /// reports a page without memory, which is also what two threads report that touch an absent
+    /// one.
     fn was_removed(&self, page: u64) -> io::Result<bool> {
         match self.core.pages.state(page) {
             None | Some(State::Reading { .. } | State::Leaving | State::Poisoned) => Ok(false),
@@ -293,8 +296,8 @@ impl<D: Device, S: Space> Pager<'_, D, S> {
         }
     }
 
-    /// Reads a page again of which a program has removed memory. What was stored to it there is zeroes, as in any
-    /// memory that is removed.
+    /// Reads a page again of which a program has removed memory. What was stored to it there is
+    /// zeroes, as in any memory that is removed.
     fn restore(&mut self, fault: Fault, was_clean: bool) -> io::Result<bool> {
         if was_clean {
             self.core.pages.removed(fault.page);
@@ -308,8 +311,8 @@ impl<D: Device, S: Space> Pager<'_, D, S> {
         Ok(true)
     }
 
-    /// Maps a page in memory that the kernel has unmapped: it does so when memory is short, also if the
-    /// page then stays because nothing can take its content.
+    /// Maps a page in memory that the kernel has unmapped: it does so when memory is short, also if
+    /// the page then stays because nothing can take its content.
     fn map_again(&mut self, page: u64) -> io::Result<()> {
         let protected = self.core.pages.is_protected(page);
         if protected && self.core.pages.is_pinned(page) {
@@ -371,7 +374,8 @@ impl<D: Device, S: Space> Pager<'_, D, S> {
         Ok(true)
     }
 
-    /// The next step towards memory that is free when a fault needs it. A write has begun when this returns.
+    /// The next step towards memory that is free when a fault needs it. A write has begun when this
+    /// returns.
     fn spare_step(&mut self) -> io::Result<Option<Step>> {
         let spare = self.core.pages.limit() / SPARE_SHARE;
         if self.core.pages.free() >= spare.min(MOST_SPARE) {
@@ -453,7 +457,8 @@ impl<D: Device, S: Space> Pager<'_, D, S> {
         self.lane.slots.iter().filter(is_free).count()
     }
 
-    /// Writes a page whose state is [`State::Writing`]; false if the device has its content already.
+    /// Writes a page whose state is [`State::Writing`]; false if the device has its content
+    /// already.
     fn submit_write(&mut self, slot: usize, page: u64) -> io::Result<bool> {
         self.shared.space.protect(page)?;
         let (lba, len) = self.place(page);
@@ -594,7 +599,8 @@ impl<D: Device, S: Space> Pager<'_, D, S> {
                         return self.shared.space.evict(page);
                     }
                     Err(error) => {
-                        // For example, no memory: an error for this page's threads, not for the whole map.
+                        // For example, no memory: an error for this page's threads, not for the
+                        // whole map.
                         let errno = error.raw_os_error().unwrap_or_default();
                         self.core.pages.poison(page);
                         block::Error::Os { errno }

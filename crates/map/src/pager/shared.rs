@@ -93,8 +93,9 @@ impl<S: Space> Shared<S> {
         self.space.close()
     }
 
-    /// Gives a page that was read its content, if its threads wait for it: the longest part of a fault, which
-    /// several lanes do at a time. Stores to it fault; whether they must is decided later.
+    /// Gives a page that was read its content, if its threads wait for it: the longest part of a
+    /// fault, which several lanes do at a time. Stores to it fault; whether they must is decided
+    /// later.
     pub(super) fn install(&self, page: u64, data: &[u8]) -> Option<Early> {
         let protected = match self.core().pages.state(page) {
             Some(State::Reading { stored, .. }) => !stored,

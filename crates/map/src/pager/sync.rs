@@ -74,8 +74,8 @@ impl<D: Device, S: Space> Pager<'_, D, S> {
                 break;
             };
             match core.pages.state(page) {
-                // What was stored since the write began is written when that has ended, and what is stored to a page that comes when it
-                // is there.
+                // What was stored since the write began is written when that has ended, and what is
+                // stored to a page that comes when it is there.
                 Some(State::Rewritten | State::Reading { .. }) => sync.todo.push_back(page),
                 Some(State::Writing) => {
                     sync.awaited.insert(page);

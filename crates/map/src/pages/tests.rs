@@ -8,7 +8,8 @@ use std::collections::HashSet;
 /// to one of them, as numbers.
 const EVENTS: usize = 3 * 6 + 4 + 2;
 
-/// `newer`: what threads have stored is not on the device; `writable`: they can store without a fault.
+/// `newer`: what threads have stored is not on the device; `writable`: they can store without a
+/// fault.
 fn apply(pages: &mut Pages, newer: &mut [bool; 3], writable: &mut [bool; 3], event: usize) {
     let (page, what) = match event {
         0..18 => ((event / 6) as u64, event % 6),
@@ -90,7 +91,8 @@ fn apply(pages: &mut Pages, newer: &mut [bool; 3], writable: &mut [bool; 3], eve
 #[test]
 fn no_sequence_of_events_loses_a_store_or_exceeds_the_limit() {
     let mut seen = HashSet::new();
-    // A plain model beside each: which contents are newer in memory than on the device, and which pages are writable.
+    // A plain model beside each: which contents are newer in memory than on the device, and which
+    // pages are writable.
     let mut open = vec![(Pages::new(2, 0), [false; 3], [false; 3])];
     while let Some((from, newer_before, writable_before)) = open.pop() {
         for event in 0..EVENTS {
@@ -120,13 +122,14 @@ fn no_sequence_of_events_loses_a_store_or_exceeds_the_limit() {
                     !is_newer || state.is_some_and(is_dirty),
                     "{page} {state:?} {from:?} {event}"
                 );
-                // A protected page is given its content again when it is mapped again: what a thread stores
-                // meanwhile would be lost.
+                // A protected page is given its content again when it is mapped again: what a
+                // thread stores meanwhile would be lost.
                 assert!(
                     !writable[page] || !pages.is_protected(page as u64),
                     "{page} {state:?} {from:?} {event}"
                 );
-                // A page that is not stored to, by a write that succeeded, is protected until the next store.
+                // A page that is not stored to, by a write that succeeded, is protected until the
+                // next store.
                 writable[page] &= is_newer;
             }
             let queues = pages.mapped.iter().chain(&pages.unmapped).copied();

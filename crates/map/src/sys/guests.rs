@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Other processes that have the map: each sends the userfaultfd of its own mapping of the same memory.
+//! Other processes that have the map: each sends the userfaultfd of its own mapping of the same
+//! memory.
 //!
-//! A process connects to the socket, gets the memory and its sizes ([`Hello`]), maps it, and answers
-//! with the address and its userfaultfd. From then on it gets a message for each page that cannot be
-//! read. What it does can end its own connection only: each socket is without waiting, and one that
-//! does not take a message is closed.
+//! A process connects to the socket, gets the memory and its sizes ([`Hello`]), maps it, and
+//! answers with the address and its userfaultfd. From then on it gets a message for each page that
+//! cannot be read. What it does can end its own connection only: each socket is without waiting,
+//! and one that does not take a message is closed.
 #![allow(unsafe_code)]
 
 use super::abi;
@@ -154,8 +155,8 @@ impl Guest {
             start: self.start.wrapping_add(page * page_bytes),
             len: page_bytes,
         };
-        // SAFETY: the structure is the request's; threads of the other process fault again if they have to.
-        // A process that has ended needs no answer.
+        // SAFETY: the structure is the request's; threads of the other process fault again if they
+        // have to. A process that has ended needs no answer.
         let _ = unsafe {
             let uffd = self.uffd.as_raw_fd();
             libc::ioctl(uffd, abi::UFFDIO_WAKE as _, &raw mut range)
@@ -201,8 +202,8 @@ impl Guests {
         files.cloned().collect()
     }
 
-    /// Appends the threads of other processes that wait to `faults`. Takes processes that connect, which
-    /// get `memory`, and lets go those that have ended.
+    /// Appends the threads of other processes that wait to `faults`. Takes processes that connect,
+    /// which get `memory`, and lets go those that have ended.
     ///
     /// # Errors
     /// The system call failed.
@@ -275,8 +276,8 @@ impl Guests {
         send(guest.socket.as_fd(), &message, None).is_ok()
     }
 
-    /// Lets the threads that wait for the page continue, unless it cannot be read: then each process
-    /// does so itself.
+    /// Lets the threads that wait for the page continue, unless it cannot be read: then each
+    /// process does so itself.
     pub fn wake(&mut self, page: u64) {
         if self.guests.is_empty() || self.poisoned.contains_key(&page) {
             return;

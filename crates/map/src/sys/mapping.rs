@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Memory whose faults a userfaultfd reports: the mapping, and what the kernel is asked to do with it.
+//! Memory whose faults a userfaultfd reports: the mapping, and what the kernel is asked to do with
+//! it.
 //!
-//! The memory is a file (memfd) as long as the map. Several processes can have a mapping of it, each
-//! with its own userfaultfd.
+//! The memory is a file (memfd) as long as the map. Several processes can have a mapping of it,
+//! each with its own userfaultfd.
 #![allow(unsafe_code)]
 
 use super::abi;
@@ -52,8 +53,8 @@ impl Region {
         self.is_writable
     }
 
-    /// Bytes of memory that the content occupies. While several lanes give and take pages, the kernel may count one that has been
-    /// taken for some microseconds more.
+    /// Bytes of memory that the content occupies. While several lanes give and take pages, the
+    /// kernel may count one that has been taken for some microseconds more.
     ///
     /// # Errors
     /// [`Error::System`].
@@ -125,8 +126,8 @@ pub struct Mapping {
 }
 
 impl Mapping {
-    /// New memory of `len` bytes, whole pages of the kernel that are all absent. Returns how its stores
-    /// are found: hidden if the kernel cannot tell them.
+    /// New memory of `len` bytes, whole pages of the kernel that are all absent. Returns how its
+    /// stores are found: hidden if the kernel cannot tell them.
     ///
     /// # Errors
     /// [`Error::NotPermitted`] or [`Error::System`].
@@ -173,8 +174,8 @@ impl Mapping {
         let reserved = len
             .checked_add(tail)
             .ok_or(Error::Options("the map is too long"))?;
-        // SAFETY: no address is requested, so no existing mapping changes; the first `len` bytes of it are
-        // replaced by the memory.
+        // SAFETY: no address is requested, so no existing mapping changes; the first `len` bytes of
+        // it are replaced by the memory.
         let start = unsafe {
             let start = mmap(ptr::null_mut(), reserved, read, shared, &empty, 0);
             let start = start.map_err(failed("reserving addresses"))?;
@@ -216,8 +217,8 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// The memory of another process, to read: only faults of absent pages are reported, because a page
-    /// that is there appears by itself. The `tail` bytes of addresses behind it are errors.
+    /// The memory of another process, to read: only faults of absent pages are reported, because a
+    /// page that is there appears by itself. The `tail` bytes of addresses behind it are errors.
     ///
     /// # Errors
     /// As of [`new`](Self::new).
@@ -241,8 +242,8 @@ impl Mapping {
         self.wake_range(self.range(offset, len))
     }
 
-    /// Makes each access an error: SIGBUS, or SIGSEGV if the process has as many regions as the kernel
-    /// allows, so that it can have no other mapping.
+    /// Makes each access an error: SIGBUS, or SIGSEGV if the process has as many regions as the
+    /// kernel allows, so that it can have no other mapping.
     pub fn end_all(&self) {
         if self.end(0, self.region.len).is_err() {
             let start = self.region.start.as_ptr().cast();
@@ -271,8 +272,9 @@ impl Mapping {
         }
     }
 
-    /// Calls `request` with `argument`, again while the kernel changes what it needs (EAGAIN); for a copy,
-    /// of which a part may have been made then, [`try_request`](Self::try_request) is the right call.
+    /// Calls `request` with `argument`, again while the kernel changes what it needs (EAGAIN); for
+    /// a copy, of which a part may have been made then, [`try_request`](Self::try_request) is the
+    /// right call.
     ///
     /// # Safety
     /// As of [`try_request`](Self::try_request).
@@ -294,7 +296,8 @@ impl Mapping {
     /// `argument` is the structure of this request, and what it makes the kernel do to this
     /// process's memory concerns the region alone.
     pub(super) unsafe fn try_request<T>(&self, request: u32, argument: &mut T) -> io::Result<()> {
-        // SAFETY: the structure is valid for reads and writes, and the rest is the caller's promise.
+        // SAFETY: the structure is valid for reads and writes, and the rest is the caller's
+        // promise.
         let result =
             unsafe { libc::ioctl(self.uffd.as_raw_fd(), request as _, ptr::from_mut(argument)) };
         match result {
@@ -305,8 +308,8 @@ impl Mapping {
 
     /// Maps the file without bytes over a part of the region.
     pub fn map_empty(&self, offset: usize, len: usize) -> io::Result<()> {
-        // SAFETY: the range is inside the region, whose bytes no reference of this crate covers; what
-        // its users hold are pointers, whose accesses get SIGBUS from now on.
+        // SAFETY: the range is inside the region, whose bytes no reference of this crate covers;
+        // what its users hold are pointers, whose accesses get SIGBUS from now on.
         unsafe {
             let start = self.region.start.as_ptr().add(offset).cast();
             mmap(

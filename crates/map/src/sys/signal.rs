@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Faults as signals: a thread that touches a page of its own map gets SIGBUS, and serves the page in
-//! the signal's handler.
+//! Faults as signals: a thread that touches a page of its own map gets SIGBUS, and serves the page
+//! in the signal's handler.
 //!
 //! The handler runs on the thread that loaded or stored, between two of its instructions. It finds
-//! the map by the address, in a list of this thread alone. What is not a fault of such a map goes to
-//! the handler that was installed before, as if this one did not exist.
+//! the map by the address, in a list of this thread alone. What is not a fault of such a map goes
+//! to the handler that was installed before, as if this one did not exist.
 #![allow(unsafe_code)]
 
 use crate::error::{Error, Result};

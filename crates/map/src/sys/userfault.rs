@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Shared memory whose faults come to this process, by userfaultfd.
 //!
-//! The memory is a file in memory (memfd) as long as the map. A page's content is copied into it from
-//! the buffer that the device filled (UFFDIO_COPY): the buffer is memory that the device reaches, which
-//! stays pinned, while the file's pages come and go, so only as many pages are pinned as requests are
-//! under way. Memory is taken by a hole in the file, which unmaps the page everywhere.
+//! The memory is a file in memory (memfd) as long as the map. A page's content is copied into it
+//! from the buffer that the device filled (UFFDIO_COPY): the buffer is memory that the device
+//! reaches, which stays pinned, while the file's pages come and go, so only as many pages are
+//! pinned as requests are under way. Memory is taken by a hole in the file, which unmaps the page
+//! everywhere.
 #![allow(unsafe_code)]
 
 use super::abi;
@@ -40,15 +41,15 @@ pub struct Userfault {
     page_bytes: usize,
     faults: Faults,
     stores: Stores,
-    /// A semaphore: each count wakes a lane that is not the main one. When the map has ended, it stays
-    /// above zero.
+    /// A semaphore: each count wakes a lane that is not the main one. When the map has ended, it
+    /// stays above zero.
     help: OwnedFd,
     is_closed: AtomicBool,
 }
 
 impl Userfault {
-    /// Memory of `len` bytes, a multiple of `page_bytes`, whose pages are all absent, and whose faults
-    /// are served as `faults` says. Stores are told if that is asked for and the kernel can.
+    /// Memory of `len` bytes, a multiple of `page_bytes`, whose pages are all absent, and whose
+    /// faults are served as `faults` says. Stores are told if that is asked for and the kernel can.
     ///
     /// # Errors
     /// [`Error::NotPermitted`] or [`Error::System`].
@@ -81,9 +82,9 @@ impl Userfault {
         self.guests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A file that becomes readable when a thread waits, and for the main lane when it is notified; for another
-    /// one when the main lane asks for help; and while the lane's device may have ended a request, if it has a file
-    /// that tells. Of several lanes that sleep, a fault wakes one.
+    /// A file that becomes readable when a thread waits, and for the main lane when it is notified;
+    /// for another one when the main lane asks for help; and while the lane's device may have ended
+    /// a request, if it has a file that tells. Of several lanes that sleep, a fault wakes one.
     ///
     /// # Errors
     /// [`Error::System`](crate::Error::System).
@@ -105,8 +106,8 @@ impl Userfault {
         Ok(files)
     }
 
-    /// Sleeps until a lane's [`doorbell`](Self::doorbell) or `timeout_us` have passed. The main lane sleeps for
-    /// the other processes, too. Returns whether threads may have begun to wait.
+    /// Sleeps until a lane's [`doorbell`](Self::doorbell) or `timeout_us` have passed. The main
+    /// lane sleeps for the other processes, too. Returns whether threads may have begun to wait.
     ///
     /// # Errors
     /// The system call failed.
@@ -329,7 +330,8 @@ impl Space for Userfault {
     }
 
     fn unmap(&self, page: u64) -> io::Result<()> {
-        // SAFETY: of shared memory this drops the mapping, not the content, and the next access faults.
+        // SAFETY: of shared memory this drops the mapping, not the content, and the next access
+        // faults.
         unsafe {
             let start = self.region().start().as_ptr().add(self.offset(page)).cast();
             madvise(start, self.page_bytes, Advice::LinuxDontNeed)?;
@@ -381,7 +383,8 @@ impl Space for Userfault {
         *self.guests() = Guests::default();
         // As many as no program wakes.
         let _ = write(&self.help, &(1u64 << 40).to_ne_bytes());
-        // Accesses past a file's end are errors; this needs no region more, unlike a mapping of another file.
+        // Accesses past a file's end are errors; this needs no region more, unlike a mapping of
+        // another file.
         ftruncate(&self.region().memory, 0)?;
         self.mapping
             .wake_range(self.mapping.range(0, self.region().len))

@@ -43,7 +43,8 @@ fn a_reader_in_order_faults_once_for_half_a_range_and_reads_each_page_once() {
         ..Options::default()
     };
     let ended = with_map(disk(PAGES), (PAGES * PAGE) as u64, options, |map| {
-        // The first page and eight more, the fifth of which is the marker; then four for each marker.
+        // The first page and eight more, the fifth of which is the marker; then four for each
+        // marker.
         let mut end = 9;
         for page in 0..PAGES {
             assert_eq!(load(&map, page * PAGE), value(page));
@@ -260,7 +261,8 @@ fn a_store_is_written_at_its_age_without_a_sync() {
     ended.expect("a clean end");
 }
 
-/// As memory is reclaimed: a page of the first four that cannot be swapped stays, without a mapping.
+/// As memory is reclaimed: a page of the first four that cannot be swapped stays, without a
+/// mapping.
 pub fn page_out(start: NonNull<u8>) {
     // SAFETY: the range is the map's, and its content stays.
     let advised = unsafe { libc::madvise(start.as_ptr().cast(), 4 * PAGE, libc::MADV_PAGEOUT) };

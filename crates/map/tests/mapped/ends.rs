@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What ends an access, a map or its process otherwise than well: a device that does not answer, a fork,
-//! an exec, a kill, and more errors than the kernel has regions for.
+//! What ends an access, a map or its process otherwise than well: a device that does not answer, a
+//! fork, an exec, a kill, and more errors than the kernel has regions for.
 
 use super::{
     MEDIUM, PAGE, blocks, buffers, disk, is_served, load, permitted, store, value, with_map,
@@ -91,7 +91,8 @@ fn accesses_to_a_device_that_does_not_answer_end_at_their_deadline() {
         .expect("a clean end, once the device answers");
 }
 
-/// A call to a device that answers. On a busy machine it may take longer than its deadline: then it is made again.
+/// A call to a device that answers. On a busy machine it may take longer than its deadline: then it
+/// is made again.
 fn made(mut call: impl FnMut() -> Result<(), Error>) {
     let mut outcomes = (0..1000).map(|_| call());
     let outcome = outcomes.find(|outcome| !matches!(outcome, Err(Error::Late(_))));
@@ -169,7 +170,8 @@ fn a_child_has_no_map_and_its_parent_keeps_it() {
         assert_eq!(load(&map, PAGE), value(1));
         for page in [1, 2] {
             let byte = map.as_ptr().as_ptr().wrapping_add(page * PAGE);
-            // SAFETY: the child accesses memory and ends; it does nothing that needs another thread.
+            // SAFETY: the child accesses memory and ends; it does nothing that needs another
+            // thread.
             let status = unsafe {
                 let child = libc::fork();
                 if child == 0 {

@@ -22,8 +22,8 @@ fn queues(random: &mut fastrand::Rng) -> Vec<Queue> {
     crate::queue::queues(super::disk(PAGES), LANES, random)
 }
 
-/// Loads and stores of a thread, which alone uses one of [`LANES`] bytes: each is compared with what it stored
-/// last, so all threads use all pages.
+/// Loads and stores of a thread, which alone uses one of [`LANES`] bytes: each is compared with
+/// what it stored last, so all threads use all pages.
 fn work(bytes: &[AtomicU8], thread: usize, rounds: usize, mut random: fastrand::Rng) -> Vec<u8> {
     let mut expected: Vec<u8> = (0..bytes.len()).map(|at| value(at / PAGE)).collect();
     for round in 0..rounds {
@@ -67,7 +67,8 @@ fn has_all(disk: &mut impl Device, by_thread: &[Vec<u8>]) {
 
 /// The map's memory.
 fn bytes(start: usize) -> &'static [AtomicU8] {
-    // SAFETY: each caller keeps the map until its threads have ended, which alone use the slice, as atomics.
+    // SAFETY: each caller keeps the map until its threads have ended, which alone use the slice, as
+    // atomics.
     unsafe { std::slice::from_raw_parts(start as *const AtomicU8, PAGES * PAGE) }
 }
 
@@ -116,7 +117,8 @@ fn several_servers_keep_every_store_of_several_threads() {
     }
 }
 
-/// A lane gives a page its content before it takes the lock to say so: the thread may have stored by then.
+/// A lane gives a page its content before it takes the lock to say so: the thread may have stored
+/// by then.
 #[test]
 fn a_sync_has_a_store_whose_page_has_just_come() {
     if permitted::is_missing(false) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Power cuts: what a sync has acknowledged is in every image that a cut may leave, and nothing is that
-//! was never stored.
+//! Power cuts: what a sync has acknowledged is in every image that a cut may leave, and nothing is
+//! that was never stored.
 
 use super::{PAGE, buffers, permitted, seed};
 use block::Device;
@@ -61,8 +61,8 @@ fn disk(random: &mut fastrand::Rng) -> CrashDisk {
     CrashDisk::new(medium, config)
 }
 
-/// Stores, syncs and looks at the images of `disk`, which is mapped at `start`. Returns how many. `grow_to`
-/// is told the end of each store, `bytes` has those of an image.
+/// Stores, syncs and looks at the images of `disk`, which is mapped at `start`. Returns how many.
+/// `grow_to` is told the end of each store, `bytes` has those of an image.
 fn exercise(
     random: &mut fastrand::Rng,
     disk: &CrashDisk,

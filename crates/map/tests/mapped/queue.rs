@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Several queues of one disk, each of which is a device: for the tests, and for the example `map storm`.
+//! Several queues of one disk, each of which is a device: for the tests, and for the example `map
+//! storm`.
 
 use block::{Completion, Device, Geometry, RamDisk, Refused, Request};
 use std::sync::{Arc, Mutex, PoisonError};
 
 pub type Disk = RamDisk<Vec<u8>, 8>;
 
-/// One of several queues of a disk. Its own completions come to it alone, some polls after the disk has
-/// moved the data, so that what other queues do falls in between.
+/// One of several queues of a disk. Its own completions come to it alone, some polls after the disk
+/// has moved the data, so that what other queues do falls in between.
 #[derive(Debug)]
 pub struct Queue {
     pub disk: Arc<Mutex<Disk>>,

@@ -23,8 +23,8 @@ pub fn is_missing(system_calls: bool) -> bool {
 /// `UFFDIO_COPY`, which gives a page its content.
 const COPY: u32 = 0xc028_aa03;
 
-/// From now on the kernel refuses this thread, and what it starts, any userfaultfd with `errno`, as the filters of
-/// containers do.
+/// From now on the kernel refuses this thread, and what it starts, any userfaultfd with `errno`, as
+/// the filters of containers do.
 pub fn refuse(errno: i32) -> std::io::Result<()> {
     filter(libc::SYS_userfaultfd, None, errno)
 }
@@ -34,8 +34,8 @@ pub fn refuse_memory() -> std::io::Result<()> {
     filter(libc::SYS_ioctl, Some(COPY), libc::ENOMEM)
 }
 
-/// Answers a system call of this thread, if its second argument is `argument`, with `errno`. Allocates nothing, so
-/// it may run between fork and exec.
+/// Answers a system call of this thread, if its second argument is `argument`, with `errno`.
+/// Allocates nothing, so it may run between fork and exec.
 fn filter(call: i64, argument: Option<u32>, errno: i32) -> std::io::Result<()> {
     let statement = |code, value| libc::sock_filter {
         code,

@@ -42,8 +42,8 @@ pub struct Event {
 pub struct Whose {
     /// The thread that calls.
     pub pid: u32,
-    /// The device in the events of commands: the controller in the NVMe driver's (`nvme0`), the number of the disk in the
-    /// block layer's (`8,0`).
+    /// The device in the events of commands: the controller in the NVMe driver's (`nvme0`), the
+    /// number of the disk in the block layer's (`8,0`).
     pub device: String,
     /// Prefix of the drive's interrupt names: `nvme0q`, `chario0q`, `vfio-msix`.
     pub interrupt: String,

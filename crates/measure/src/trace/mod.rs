@@ -4,8 +4,8 @@
 //! One operation at a time is stamped before and after its submission, at the start of the poll
 //! that found it done, and at its return. On kernel paths a [`Probe`] (tracefs) adds the kernel's
 //! events in between; on this project's paths there are only the stamps. A probe may also stamp the
-//! application's own points ([`Mark`]), by a profiling timer or the processor's counter. The probe's overhead is
-//! measured by alternating the same operations with and without it.
+//! application's own points ([`Mark`]), by a profiling timer or the processor's counter. The
+//! probe's overhead is measured by alternating the same operations with and without it.
 
 pub mod events;
 pub mod parts;
@@ -147,7 +147,8 @@ pub struct Traced {
     pub access: Access,
     /// Whether a write is durable when it completes.
     pub durable: bool,
-    /// The source of the times: `tracefs`, `timer` (a profiling timer), `counter` (the processor's) or `driver`.
+    /// The source of the times: `tracefs`, `timer` (a profiling timer), `counter` (the processor's)
+    /// or `driver`.
     pub source: String,
     /// Number of traced requests.
     pub requests: u64,

@@ -57,7 +57,8 @@ impl Split {
     }
 }
 
-/// The stamps of each request that has both its first and its last point. A request whose points were lost in part is left out.
+/// The stamps of each request that has both its first and its last point. A request whose points
+/// were lost in part is left out.
 pub fn by_marks(marks: &[(u64, Mark)]) -> Vec<Stamps> {
     let mut all = Vec::new();
     let mut open: Option<Stamps> = None;

@@ -88,8 +88,8 @@ pub struct Timeline {
     pub events: Vec<TimelineEvent>,
     /// Number of events that are not shown.
     pub omitted: u64,
-    /// The parts of each request that the dump has from its beginning to its end, in nanoseconds: `straightway trace` names
-    /// them.
+    /// The parts of each request that the dump has from its beginning to its end, in nanoseconds:
+    /// `straightway trace` names them.
     pub requests: Vec<[f64; 6]>,
 }
 

@@ -2,8 +2,9 @@
 //! Runs a workload on a store.
 //!
 //! The files are created first, and the page cache is emptied; then come the warm-up and the runs,
-//! without a pause. An operation counts in the run in which it ends. Every thread has its own random
-//! stream, so that the seed determines the operations of each thread, but not their interleaving.
+//! without a pause. An operation counts in the run in which it ends. Every thread has its own
+//! random stream, so that the seed determines the operations of each thread, but not their
+//! interleaving.
 
 use super::describe::{FileSet, Op};
 use super::semaphore::Semaphore;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Memory that the controller and the host see differently until the host's cache is cleaned or invalidated.
+//! Memory that the controller and the host see differently until the host's cache is cleaned or
+//! invalidated.
 //!
-//! The host's buffers are its cache, which holds every line from the start: dirty since it was written, stale since the controller
-//! wrote below it. Nothing is written back by itself before it does harm: the controller reads what was last cleaned, and a
-//! dirty line is evicted right after the controller wrote to the memory below it, which loses that; a dirty line that is invalidated
+//! The host's buffers are its cache, which holds every line from the start: dirty since it was
+//! written, stale since the controller wrote below it. Nothing is written back by itself before it
+//! does harm: the controller reads what was last cleaned, and a dirty line is evicted right after
+//! the controller wrote to the memory below it, which loses that; a dirty line that is invalidated
 //! is lost. So each missing operation shows, and each that is too many.
 
 use std::collections::BTreeMap;
@@ -20,7 +22,8 @@ pub type CacheSite = (&'static str, u32);
 pub(crate) struct Cached {
     /// What the controller reads and writes.
     below: Vec<u8>,
-    /// The cache's content when each line was last equal to the memory below or filled from it: it is dirty where it differs.
+    /// The cache's content when each line was last equal to the memory below or filled from it: it
+    /// is dirty where it differs.
     clean: Vec<u8>,
     /// How often each place was reached.
     pub(crate) sites: BTreeMap<CacheSite, u64>,
@@ -61,7 +64,8 @@ impl Cached {
         }
     }
 
-    /// Fills the lines of `cache` in the range from below. What was dirty is lost: whether it was evicted before is up to the cache.
+    /// Fills the lines of `cache` in the range from below. What was dirty is lost: whether it was
+    /// evicted before is up to the cache.
     pub(crate) fn invalidate(&mut self, cache: &mut [u8], offset: usize, len: usize) {
         for at in Self::lines(offset, len) {
             let line = at..at + LINE;

@@ -105,7 +105,8 @@ pub struct Talk {
     pub disk: Vec<u8>,
 }
 
-/// Gives the parts of a client's bytes to a server, each whole, and answers each request before the next.
+/// Gives the parts of a client's bytes to a server, each whole, and answers each request before the
+/// next.
 pub fn talk(export: &Export, parts: &[&[u8]]) -> Talk {
     talk_in(Session::new(), export, parts)
 }

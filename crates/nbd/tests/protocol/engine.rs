@@ -192,7 +192,8 @@ fn a_write_of_a_client_that_is_gone_never_overwrites_a_newer_one() {
     };
     write(&mut engine, 0, 512, b'A');
     engine.turn(&mut device);
-    // The client connects again, with the first connection's request at the device, and writes what is newer, and elsewhere.
+    // The client connects again, with the first connection's request at the device, and writes what
+    // is newer, and elsewhere.
     engine.abandon(0);
     write(&mut engine, 1, 512, b'B');
     write(&mut engine, 1, 1024, b'C');

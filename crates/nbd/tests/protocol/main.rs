@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Conversations of clients with a server over a RAM disk: every split of their bytes, malformed ones, and random ones.
+//! Conversations of clients with a server over a RAM disk: every split of their bytes, malformed
+//! ones, and random ones.
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 
 mod client;

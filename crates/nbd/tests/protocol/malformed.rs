@@ -240,7 +240,8 @@ fn random_changes_of_a_conversation_never_panic_and_lose_no_buffer() {
 
 #[test]
 fn a_session_keeps_no_more_than_an_option() {
-    // A client that claims 4 GiB of option data, and one that claims a 4 GiB write, are skipped and not stored.
+    // A client that claims 4 GiB of option data, and one that claims a 4 GiB write, are skipped and
+    // not stored.
     let mut client = Conversation::default();
     client.flags(3);
     client.bytes(&straightway_nbd::wire::OPTION_MAGIC.to_be_bytes());

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The driver on a machine whose device does not see the cache: it works, and fails as soon as one of its cache operations is
-//! left out. The operations are found by their place in the source, so that a new one is tested too.
+//! The driver on a machine whose device does not see the cache: it works, and fails as soon as one
+//! of its cache operations is left out. The operations are found by their place in the source, so
+//! that a new one is tested too.
 
 use block::{Device, Operation, blocking};
 use straightway_model::{
@@ -33,7 +34,8 @@ fn drive() -> Config {
     }
 }
 
-/// Everything that the driver does with memory, with one place's cache operations left out. `Err`: what went wrong.
+/// Everything that the driver does with memory, with one place's cache operations left out. `Err`:
+/// what went wrong.
 fn run(omitted: Option<CacheSite>) -> Result<Vec<(CacheSite, u64)>, String> {
     let memory = BusMemory::not_coherent(12 << 20).unwrap();
     if let Some(site) = omitted {

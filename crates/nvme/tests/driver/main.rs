@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The driver's tests on the model controller. In one program, because linking takes longer than most of them.
+//! The driver's tests on the model controller. In one program, because linking takes longer than
+//! most of them.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used)]
 
 mod coherence;

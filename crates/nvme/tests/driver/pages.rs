@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Systems with pages of 4, 16 and 64 KiB, each anywhere on the bus, and controllers whose smallest page is one of these: every list
-//! of pages is in the controller's, which is never larger than the system's.
+//! Systems with pages of 4, 16 and 64 KiB, each anywhere on the bus, and controllers whose smallest
+//! page is one of these: every list of pages is in the controller's, which is never larger than the
+//! system's.
 
 use block::blocking;
 use straightway_model::{BusMemory, Config, Faults, Model};
@@ -8,7 +9,8 @@ use straightway_model::{BusMemory, Config, Faults, Model};
 use crate::support::{Bench, config, options};
 
 const SHIFTS: [u8; 3] = [12, 14, 16];
-/// Where a buffer begins in a system's page, and its length: within a page, across one, across many, the longest transfer.
+/// Where a buffer begins in a system's page, and its length: within a page, across one, across
+/// many, the longest transfer.
 const PLACES: [(usize, usize); 7] = [
     (0, 512),
     (512, 4096),

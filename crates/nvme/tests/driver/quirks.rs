@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Each quirk on a model that has it: the driver works, and the same driver that does not know the quirk fails. Both runs
-//! differ in [`Options::quirks`] only.
+//! Each quirk on a model that has it: the driver works, and the same driver that does not know the
+//! quirk fails. Both runs differ in [`Options::quirks`] only.
 
 use block::{Completion, Device, Error, Operation, Request, blocking};
 use straightway_model::{Config, Kind, On, PowerStateConfig, Rule, When};
@@ -12,7 +12,8 @@ use crate::support::{Bench, Queue, config, options};
 
 const FULL: usize = 256 << 10;
 
-/// A model that has `quirk`, and a driver that knows it or does not. The model's PCI identifiers are in no table.
+/// A model that has `quirk`, and a driver that knows it or does not. The model's PCI identifiers
+/// are in no table.
 fn bench(quirk: Quirks, config: Config) -> Bench {
     Bench::new(
         Config {
@@ -77,7 +78,8 @@ fn round_trip(bench: &Bench, queue: &mut Queue<'_>, len: usize) -> Result<(), Er
     if is_same { Ok(()) } else { Err(Error::Gone) }
 }
 
-/// Runs `action` on a model with the quirk: with a driver that knows it, then with one that does not.
+/// Runs `action` on a model with the quirk: with a driver that knows it, then with one that does
+/// not.
 fn both<R>(
     quirk: Quirks,
     config: &Config,
@@ -363,7 +365,8 @@ fn no_temperature_threshold() {
     assert!(error.contains("no answer in time"), "{error}");
 }
 
-/// As many reads of 64 KiB at once as the queue takes; how many failed or returned another one's data.
+/// As many reads of 64 KiB at once as the queue takes; how many failed or returned another one's
+/// data.
 fn burst(bench: &Bench, queue: &mut Queue<'_>) -> (u16, u32) {
     const BLOCKS: u64 = (64 << 10) / 512;
     let depth = queue.geometry().queue_depth;

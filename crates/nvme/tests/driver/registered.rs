@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! CharIO's registered memory on a machine whose device does not see the cache: what the kernel's module does before and after each
-//! transfer (`kernel/chario/registered.c`), in a model, under a user side that uses several buffers of one registration as
-//! `linux::Chario` does. It works, and fails as soon as one of the operations is left out, comes at another time, or is of another range.
+//! CharIO's registered memory on a machine whose device does not see the cache: what the kernel's
+//! module does before and after each transfer (`kernel/chario/registered.c`), in a model, under a
+//! user side that uses several buffers of one registration as `linux::Chario` does. It works, and
+//! fails as soon as one of the operations is left out, comes at another time, or is of another
+//! range.
 //!
-//! `Dma::clean` is the kernel's `dma_sync_single_for_device` here, and `Dma::invalidate` its `dma_sync_single_for_cpu`. The module's
-//! queues are memory that the kernel keeps coherent; their operations are the driver's own, which `coherence.rs` tests.
+//! `Dma::clean` is the kernel's `dma_sync_single_for_device` here, and `Dma::invalidate` its
+//! `dma_sync_single_for_cpu`. The module's queues are memory that the kernel keeps coherent; their
+//! operations are the driver's own, which `coherence.rs` tests.
 
 use std::ops::Range;
 use std::panic::Location;
@@ -51,7 +54,8 @@ const DEFECTS: [Defect; 8] = [
     Defect::GivesOnePage,
 ];
 
-/// The platform of the module's queue: it touches the caches for its queues only, and the module for data.
+/// The platform of the module's queue: it touches the caches for its queues only, and the module
+/// for data.
 struct Kernel<'m> {
     model: &'m Model,
     memory: &'m BusMemory,
@@ -223,7 +227,8 @@ fn expect(buffer: &[u8], seed: usize, what: &str) -> Result<(), String> {
     }
 }
 
-/// The user side: part of the registration is being filled while another is written, read, and read in vain.
+/// The user side: part of the registration is being filled while another is written, read, and read
+/// in vain.
 fn use_parts(
     module: &mut Module<'_, '_>,
     model: &Model,

@@ -23,13 +23,15 @@ use stream::Gap;
 pub struct Description {
     /// SigMF's metadata.
     pub metadata: Metadata,
-    /// Segments that it describes and that are missing before the first one, if the segment itself does not show them.
+    /// Segments that it describes and that are missing before the first one, if the segment itself
+    /// does not show them.
     pub missing: Option<MissingSegments>,
     /// Bytes of the first segment that belong to a sample which began in the segment before it.
     pub skipped_bytes: u64,
 }
 
-/// The name of the file that describes a file's samples, if there is one; while `record --append` replaces it, its replacement.
+/// The name of the file that describes a file's samples, if there is one; while `record --append`
+/// replaces it, its replacement.
 fn described_by(
     origin: &Origin<'_, '_>,
     stored: &StoredNames,
@@ -62,8 +64,8 @@ fn read(origin: &Origin<'_, '_>, meta: &str) -> Result<Metadata> {
     Metadata::parse(meta, &bytes.unwrap_or_default()).map_err(format_failed)
 }
 
-/// The name of the file that metadata gives its samples, if it is not `NAME.sigmf-data`. Metadata is empty where the power failed before
-/// its first commit.
+/// The name of the file that metadata gives its samples, if it is not `NAME.sigmf-data`. Metadata
+/// is empty where the power failed before its first commit.
 ///
 /// # Errors
 /// It is not SigMF, or cannot be read.
@@ -77,7 +79,8 @@ pub fn dataset_of(origin: &Origin<'_, '_>, meta: &str) -> Result<Option<String>>
     Ok(metadata.and_then(|metadata| metadata.dataset().map(str::to_owned)))
 }
 
-/// What describes the first segment, if anything does: its own description, or that of an earlier segment.
+/// What describes the first segment, if anything does: its own description, or that of an earlier
+/// segment.
 ///
 /// # Errors
 /// The volume failed, or the description is not SigMF.
@@ -138,7 +141,8 @@ fn earlier(
     Ok(None)
 }
 
-/// The description of segment `number` for the samples of a later segment, and bytes of that before its first whole sample.
+/// The description of segment `number` for the samples of a later segment, and bytes of that before
+/// its first whole sample.
 fn placed(
     origin: &Origin<'_, '_>,
     stored: &StoredNames,
@@ -192,7 +196,8 @@ struct Before {
     are_stored: bool,
     /// Bytes of those that it has.
     size_bytes: u64,
-    /// Bytes that were lost in all of them; of those that are not stored, as far as their companions are.
+    /// Bytes that were lost in all of them; of those that are not stored, as far as their
+    /// companions are.
     lost_bytes: u64,
 }
 
@@ -260,11 +265,12 @@ pub struct Samples {
 }
 
 impl Samples {
-    /// The samples of the segments. A recording that ends inside a sample loses that part, so that the next one's begin where they
-    /// are described.
+    /// The samples of the segments. A recording that ends inside a sample loses that part, so that
+    /// the next one's begin where they are described.
     ///
     /// # Errors
-    /// The segments have different samples, or bytes that are no samples and cannot be where they are.
+    /// The segments have different samples, or bytes that are no samples and cannot be where they
+    /// are.
     pub fn of(
         origin: &Origin<'_, '_>,
         stored: &StoredNames,
@@ -285,7 +291,8 @@ impl Samples {
             return Ok(samples);
         }
         let sample_bytes = samples.metadata.sample_bytes;
-        // Bytes of the recording that goes on in the segments, those of its parts of samples, and those of the segments.
+        // Bytes of the recording that goes on in the segments, those of its parts of samples, and
+        // those of the segments.
         let (mut own_bytes, mut cut_bytes, mut at_bytes) = (0, 0, 0);
         let mut gaps = recording.gaps.iter();
         let segments = recording.segments.iter().zip(&recording.gaps_until);
@@ -330,8 +337,9 @@ impl Samples {
         Ok(samples)
     }
 
-    /// What describes a segment that the descriptions before it do not: one that has its own, or behind segments that are missing. Where
-    /// it is known how long these were, the descriptions go on without their samples.
+    /// What describes a segment that the descriptions before it do not: one that has its own, or
+    /// behind segments that are missing. Where it is known how long these were, the descriptions go
+    /// on without their samples.
     fn another(
         &mut self,
         origin: &Origin<'_, '_>,

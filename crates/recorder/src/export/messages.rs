@@ -199,7 +199,8 @@ impl ExportSettings {
         Ok(())
     }
 
-    /// The schemas and channels of each stream, from the segments themselves, or, if these lack some, from all of the recording.
+    /// The schemas and channels of each stream, from the segments themselves, or, if these lack
+    /// some, from all of the recording.
     fn definitions(
         &self,
         context: &Context,

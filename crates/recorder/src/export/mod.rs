@@ -96,7 +96,8 @@ impl ExportSettings {
         })
     }
 
-    /// The names, with those that patterns fit, and with those of the samples that SigMF's names stand for.
+    /// The names, with those that patterns fit, and with those of the samples that SigMF's names
+    /// stand for.
     fn segments(&self, origin: &Origin<'_, '_>, stored: &StoredNames) -> Result<Vec<String>> {
         if !self.names.iter().any(|name| is_pattern(name)) {
             let names = self.names.iter();
@@ -169,7 +170,8 @@ impl ExportSettings {
         Ok(exported)
     }
 
-    /// The recording's format, if no description shows it: that of its first bytes, or that it was recorded in.
+    /// The recording's format, if no description shows it: that of its first bytes, or that it was
+    /// recorded in.
     fn format_of(
         &self,
         context: &Context,
@@ -410,8 +412,8 @@ impl ExportSettings {
     }
 }
 
-/// The name of the file that has the samples, where the volume has SigMF's pair of files and this name is that of the pair, or of the
-/// metadata.
+/// The name of the file that has the samples, where the volume has SigMF's pair of files and this
+/// name is that of the pair, or of the metadata.
 fn samples_of(origin: &Origin<'_, '_>, stored: &StoredNames, name: &str) -> Result<String> {
     let base = name.strip_suffix(META).unwrap_or(name);
     if stored.has(name) && base == name {

@@ -82,8 +82,8 @@ impl Recording {
             .map_or("", |entry| entry.name.as_str())
     }
 
-    /// What is missing right before the segment of this number, which begins at this byte. Segments that lost all of their blocks
-    /// begin where the next one does.
+    /// What is missing right before the segment of this number, which begins at this byte. Segments
+    /// that lost all of their blocks begin where the next one does.
     pub fn missing_before(&self, number: u64, offset_bytes: u64) -> Option<&MissingSegments> {
         let is_it = |missing: &&MissingSegments| {
             missing.offset_bytes == offset_bytes && missing.last.checked_add(1) == Some(number)
@@ -91,7 +91,8 @@ impl Recording {
         self.missing.iter().find(is_it)
     }
 
-    /// Adds segments that are missing at the end of the others: a gap, if it is known how long they were.
+    /// Adds segments that are missing at the end of the others: a gap, if it is known how long they
+    /// were.
     fn miss(&mut self, missing: Option<MissingSegments>) {
         let Some(missing) = missing else { return };
         self.gaps

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which segments of a recording an export has, and which are missing, by the numbers in their names and by what each keeps of its place
-//! in the recording.
+//! Which segments of a recording an export has, and which are missing, by the numbers in their
+//! names and by what each keeps of its place in the recording.
 
 use crate::segments::tag::Tag;
 use files::listing::FileEntry;
@@ -22,7 +22,8 @@ pub struct Numbered {
 }
 
 impl Numbered {
-    /// The last six or more digits of a name are its number, unless they are a date or a time of day.
+    /// The last six or more digits of a name are its number, unless they are a date or a time of
+    /// day.
     pub fn of(name: &str) -> Option<Self> {
         let bytes = name.as_bytes();
         let is_digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_digit);
@@ -222,8 +223,8 @@ pub fn before_first(stored: &StoredNames, first: &FileEntry) -> Option<MissingSe
     })
 }
 
-/// What is missing between two segments that follow each other in an export; `lost_bytes` were lost in the first one, and
-/// `offset_bytes` is where the second one begins there.
+/// What is missing between two segments that follow each other in an export; `lost_bytes` were lost
+/// in the first one, and `offset_bytes` is where the second one begins there.
 pub fn between(
     stored: &StoredNames,
     (one, lost_bytes): (&FileEntry, u64),

@@ -91,7 +91,8 @@ impl OpenTargets {
     /// Writes the description, if there is one, and gives the files their names. Returns them.
     ///
     /// # Errors
-    /// A file cannot be written, or its name is taken now. Then there is no description without its data.
+    /// A file cannot be written, or its name is taken now. Then there is no description without its
+    /// data.
     pub fn finish(self, description: Option<&[u8]>) -> Result<Vec<String>> {
         let mut paths = vec![self.path.display().to_string()];
         let mut described = None;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What `record` stores beside a recording, or asks of its source, so that `export` can make a file for other tools of it.
+//! What `record` stores beside a recording, or asks of its source, so that `export` can make a file
+//! for other tools of it.
 //!
-//! The stream itself is stored unchanged in every format but pcapng, in which datagrams become packets. Commits do not fall on borders of MCAP's chunks: a commit covers whole
-//! blocks, chunks end anywhere in them, and the export needs no border.
+//! The stream itself is stored unchanged in every format but pcapng, in which datagrams become
+//! packets. Commits do not fall on borders of MCAP's chunks: a commit covers whole blocks, chunks
+//! end anywhere in them, and the export needs no border.
 
 use super::{Policy, Settings};
 use crate::format_failed;
@@ -38,7 +40,8 @@ use volume::blocking;
 const NOT_MCAP: &str = "it is not MCAP: it does not begin with MCAP's magic number";
 
 impl Settings {
-    /// Makes all checks of the format that need no device. What a program drops are whole messages, not blocks.
+    /// Makes all checks of the format that need no device. What a program drops are whole messages,
+    /// not blocks.
     pub(super) fn check_format(&self, drops_messages: bool) -> Result<()> {
         if self.format != Format::Sigmf {
             refuse_samples(&self.sigmf)?;
@@ -163,8 +166,8 @@ impl Settings {
         }
     }
 
-    /// Has the companion say where the recording goes on, durably, if another stream of MCAP begins there, or if it has lines of
-    /// bytes that a power cut took.
+    /// Has the companion say where the recording goes on, durably, if another stream of MCAP begins
+    /// there, or if it has lines of bytes that a power cut took.
     pub(super) fn end_lines(
         &self,
         context: &Context,
@@ -180,7 +183,8 @@ impl Settings {
         }
     }
 
-    /// Stores, durably, where and when samples go on: SigMF has a capture there. Refuses what does not fit the recording.
+    /// Stores, durably, where and when samples go on: SigMF has a capture there. Refuses what does
+    /// not fit the recording.
     pub(super) fn describe_more(
         &self,
         context: &Context,
@@ -258,7 +262,8 @@ impl Settings {
         replace(host, &new, meta)
     }
 
-    /// The source, if it begins as its format does. A source that is not ready yet fails when its bytes arrive.
+    /// The source, if it begins as its format does. A source that is not ready yet fails when its
+    /// bytes arrive.
     pub(super) fn of_format(&self, source: Source) -> Result<Source> {
         match self.format {
             Format::Pcapng => return source.into_packets(),

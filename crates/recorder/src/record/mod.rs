@@ -50,8 +50,8 @@ use std::time::Duration;
 use stream::{RecordOptions, RecordReport};
 use units::{Size, Time, micros};
 
-/// Files that are open at the same time: the current one, the one before and the next one, each with its companion; and one that
-/// another process reads.
+/// Files that are open at the same time: the current one, the one before and the next one, each
+/// with its companion; and one that another process reads.
 const OPEN_FILES: usize = 7;
 
 /// What happens to a block if no buffer is empty.
@@ -116,7 +116,8 @@ impl Settings {
     /// The usual size of a block.
     pub const USUAL_BLOCK: Size = Size(1 << 20);
 
-    /// The same with the names of its files and the size of its blocks determined, after all checks that need no device.
+    /// The same with the names of its files and the size of its blocks determined, after all checks
+    /// that need no device.
     ///
     /// # Errors
     /// The settings are invalid or contradict one another.
@@ -146,8 +147,9 @@ impl Settings {
         Ok(named.with_whole_samples())
     }
 
-    /// Records until the source ends, or the length or the time is reached, or the context is cancelled. `each` gets what became of
-    /// each recording: of the only one, or of each sender's. Returns whether all was in time and whole.
+    /// Records until the source ends, or the length or the time is reached, or the context is
+    /// cancelled. `each` gets what became of each recording: of the only one, or of each sender's.
+    /// Returns whether all was in time and whole.
     ///
     /// # Errors
     /// A recording did not begin, or ended early.
@@ -266,7 +268,8 @@ impl Settings {
         Ok(())
     }
 
-    /// Records the blocks that `produce` sends, for a program that is not the command; `watch` has the counters.
+    /// Records the blocks that `produce` sends, for a program that is not the command; `watch` has
+    /// the counters.
     ///
     /// # Errors
     /// The recording did not begin. The inner failure: it ended early.
@@ -281,7 +284,8 @@ impl Settings {
         self.record_here(context, drive, Feed::Program(watch, produce))
     }
 
-    /// Records on a volume that this process mounts: in segments, at the end of a file, or a new file.
+    /// Records on a volume that this process mounts: in segments, at the end of a file, or a new
+    /// file.
     fn record_here(
         &self,
         context: &Context,
@@ -354,7 +358,8 @@ impl Settings {
 
     fn open_source(&self, context: &Context, host: &impl VolumeHost) -> Result<Source> {
         let stop = || context.cancel.is_set() || host.is_recalled();
-        // What another sender sent would begin inside a sample, or as another stream: in segments each begins its own.
+        // What another sender sent would begin inside a sample, or as another stream: in segments
+        // each begins its own.
         let is_once = self.once || self.format != Format::Raw;
         Source::open(&self.from.0, is_once, &stop).map_err(|failure| {
             if host.is_recalled() {
@@ -420,7 +425,8 @@ impl Settings {
     fn recording(&self, total_bytes: u64, ring_bytes: Option<u64>) -> Recording {
         let clock = TscClock::new();
         let (low_water_bytes, reserve_bytes) = match ring_bytes {
-            // Enough for what is in the buffers when all space is used up; the oldest segments are removed for it.
+            // Enough for what is in the buffers when all space is used up; the oldest segments are
+            // removed for it.
             Some(ring_bytes) => {
                 let buffers = u64::from(self.buffers.unwrap_or(BUFFERS));
                 let most = (ring_bytes / 4).max(self.block.0);

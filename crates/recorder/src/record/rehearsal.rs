@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The recording with the pattern instead of its source, removed again: whether the drive holds the rate.
+//! The recording with the pattern instead of its source, removed again: whether the drive holds the
+//! rate.
 
 use super::{Policy, Settings};
 use crate::place::{From, Place};

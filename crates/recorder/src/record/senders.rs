@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Samples and messages of one `tcp://` sender after another: each is a recording of its own, which begins in the next segment.
+//! Samples and messages of one `tcp://` sender after another: each is a recording of its own, which
+//! begins in the next segment.
 //!
-//! What another sender sends begins with its own header, or at a sample of its own, so it cannot go on in the middle of a file. While none
-//! is connected, the volume is free for other processes.
+//! What another sender sends begins with its own header, or at a sample of its own, so it cannot go
+//! on in the middle of a file. While none is connected, the volume is free for other processes.
 
 use super::Settings;
 use super::feed::Feed;
@@ -35,8 +36,9 @@ impl Settings {
         is_tcp && is_one && !self.once && self.format != Format::Raw
     }
 
-    /// Records what each sender sends, until the recording is stopped, fails, or has the length that was asked for;
-    /// `each` gets what became of each. Returns whether all was in time and whole.
+    /// Records what each sender sends, until the recording is stopped, fails, or has the length
+    /// that was asked for; `each` gets what became of each. Returns whether all was in time and
+    /// whole.
     pub(super) fn record_each_sender(
         &self,
         context: &Context,

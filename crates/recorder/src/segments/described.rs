@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The descriptions of a recording's segments.
 //!
-//! A description holds for its segment and those behind it, up to the next one that has one. Before a segment is removed the next one
-//! gets its description, so that at every moment, and after a power cut, each segment that is there is described.
+//! A description holds for its segment and those behind it, up to the next one that has one. Before
+//! a segment is removed the next one gets its description, so that at every moment, and after a
+//! power cut, each segment that is there is described.
 
 use super::segment::Segment;
 use formats::sigmf::{Metadata, meta_name, segment_meta_name};
@@ -23,7 +24,8 @@ impl Descriptions {
         self.0.insert(segment.to_owned(), metadata);
     }
 
-    /// What must be stored, and under which name, before the oldest segment is removed and `next` becomes it.
+    /// What must be stored, and under which name, before the oldest segment is removed and `next`
+    /// becomes it.
     pub fn pass_on(&mut self, oldest: &Segment, next: &str) -> Option<(String, Vec<u8>)> {
         let metadata = self.0.remove(&oldest.name)?;
         if self.0.contains_key(next) {

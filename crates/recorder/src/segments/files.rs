@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The files of a recording in segments: the next one is made, and the oldest ones are removed, while data flows.
+//! The files of a recording in segments: the next one is made, and the oldest ones are removed,
+//! while data flows.
 //!
-//! Each of these operations is a future of the volume that is polled beside the data, one at a time.
+//! Each of these operations is a future of the volume that is polled beside the data, one at a
+//! time.
 
 use crate::segments::described::{self, Descriptions};
 use crate::segments::ring::{Coming, to_remove};
@@ -256,7 +258,8 @@ impl<'s, 'a> Files<'s, 'a> {
         })
     }
 
-    /// Begins to make the next file, with the space that it will have, unless it exists or is being made.
+    /// Begins to make the next file, with the space that it will have, unless it exists or is being
+    /// made.
     pub fn prepare(&mut self, coming: Coming) {
         // Files are closed first: that gives unused space back.
         if self.is_busy() || self.next.is_some() || self.failure.is_some() || self.waits_for_whole {
@@ -323,7 +326,8 @@ impl<'s, 'a> Files<'s, 'a> {
         self.making.keep_bytes.is_some()
     }
 
-    /// What a ring may take of the volume: the free space, and that of its own files. `None`: not a ring.
+    /// What a ring may take of the volume: the free space, and that of its own files. `None`: not a
+    /// ring.
     ///
     /// # Errors
     /// The volume failed.
@@ -339,7 +343,8 @@ impl<'s, 'a> Files<'s, 'a> {
         Ok(Some(whole.fold(free, u64::saturating_add).min(keep_bytes)))
     }
 
-    /// Removes the oldest file, if there is one and nothing else is in progress. True once it is removed.
+    /// Removes the oldest file, if there is one and nothing else is in progress. True once it is
+    /// removed.
     pub fn has_removed_ahead(&mut self) -> bool {
         if std::mem::take(&mut self.has_freed) {
             return true;
@@ -369,8 +374,9 @@ impl<'s, 'a> Files<'s, 'a> {
         self.whole.is_empty() && self.ended.is_empty() && !matches!(self.job, Job::Close(_))
     }
 
-    /// Frees space for a file that is being recorded, on a full volume. Ready with whether there may be more space than when it
-    /// was asked; `is_ending`: a file that is not whole yet will be, without more space.
+    /// Frees space for a file that is being recorded, on a full volume. Ready with whether there
+    /// may be more space than when it was asked; `is_ending`: a file that is not whole yet will be,
+    /// without more space.
     pub fn make_room(&mut self, is_ending: bool) -> Poll<bool> {
         if std::mem::take(&mut self.has_freed) {
             return Poll::Ready(true);
@@ -559,8 +565,8 @@ impl<'s, 'a> Files<'s, 'a> {
         }
     }
 
-    /// Completes what is in progress, and removes a file that was made and is not needed. Returns the recording's files
-    /// that the volume has, how many were removed, and the first failure.
+    /// Completes what is in progress, and removes a file that was made and is not needed. Returns
+    /// the recording's files that the volume has, how many were removed, and the first failure.
     pub fn finish(mut self) -> (Vec<Segment>, u64, Result<()>) {
         self.settle();
         if let Some(next) = self.next.take() {
@@ -598,8 +604,8 @@ pub fn gaps_name(name: &str) -> String {
     format!("{name}{GAPS}")
 }
 
-/// Makes a file and its companion. Removes the first `count` files of `oldest` before, and more of them if the volume is
-/// full.
+/// Makes a file and its companion. Removes the first `count` files of `oldest` before, and more of
+/// them if the volume is full.
 async fn make(
     mounted: &Mounted<'_, '_>,
     name: String,
@@ -653,7 +659,8 @@ async fn create(
             continue;
         }
         if error == Error::NoSpace && oldest.may_be_bare && options.reserve_bytes > 0 {
-            // Its recorder reserves as it goes: once the file before it is whole, that can be removed.
+            // Its recorder reserves as it goes: once the file before it is whole, that can be
+            // removed.
             options.reserve_bytes = 0;
             continue;
         }
@@ -662,7 +669,8 @@ async fn create(
 }
 
 impl Oldest {
-    /// Removes the oldest file and its companions, after the next one has its description; false: there is none.
+    /// Removes the oldest file and its companions, after the next one has its description; false:
+    /// there is none.
     async fn discard(&mut self, mounted: &Mounted<'_, '_>) -> std::result::Result<bool, Failed> {
         let Some(segment) = self.whole.get(self.removed) else {
             return Ok(false);
@@ -702,7 +710,8 @@ impl Oldest {
     }
 }
 
-/// Removes a file and frees its space, once no other process reads it: each read of those has its end.
+/// Removes a file and frees its space, once no other process reads it: each read of those has its
+/// end.
 async fn remove(volume: &AnyVolume<'_>, name: &str) -> std::result::Result<(), Error> {
     loop {
         match volume.remove_whole(name).await {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A recording in segments: files of a size or a duration, of which the oldest are removed if it is a ring.
+//! A recording in segments: files of a size or a duration, of which the oldest are removed if it is
+//! a ring.
 //!
 //! | module | contents |
 //! | --- | --- |

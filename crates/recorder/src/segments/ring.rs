@@ -12,8 +12,9 @@ pub struct Coming {
     pub next_bytes: u64,
 }
 
-/// How many of the whole files, the oldest first, are removed so that all have at most `keep_bytes`. None: there would be more, and
-/// the file that is ending cannot be removed before it has ended.
+/// How many of the whole files, the oldest first, are removed so that all have at most
+/// `keep_bytes`. None: there would be more, and the file that is ending cannot be removed before it
+/// has ended.
 pub fn to_remove(
     keep_bytes: u64,
     whole_bytes: impl Iterator<Item = u64> + Clone,

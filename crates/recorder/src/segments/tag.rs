@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where a segment is in its recording, as the volume keeps it in the file's number for applications (FORMAT.md, `app_tag`).
+//! Where a segment is in its recording, as the volume keeps it in the file's number for
+//! applications (FORMAT.md, `app_tag`).
 //!
-//! Lengths of segments vary, and one that is removed takes its length with it. The tag says how much of the recording lies before a
-//! segment, so that what is missing can be counted, and in which format it was recorded, which only the first segment's bytes show.
-//! It is durable with the segment's first bytes.
+//! Lengths of segments vary, and one that is removed takes its length with it. The tag says how
+//! much of the recording lies before a segment, so that what is missing can be counted, and in
+//! which format it was recorded, which only the first segment's bytes show. It is durable with the
+//! segment's first bytes.
 //!
 //! | bits | contents |
 //! | --- | --- |

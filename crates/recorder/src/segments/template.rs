@@ -21,7 +21,8 @@ enum Part {
 pub struct Template(Vec<Part>);
 
 impl Template {
-    /// Parses a name: `%Y`, `%m`, `%d`, `%H`, `%M` and `%S` are the time, `%n` is the number, `%%` is `%`.
+    /// Parses a name: `%Y`, `%m`, `%d`, `%H`, `%M` and `%S` are the time, `%n` is the number, `%%`
+    /// is `%`.
     ///
     /// # Errors
     /// Another letter follows a `%`.
@@ -91,7 +92,8 @@ impl Template {
         name
     }
 
-    /// The number of a name of this form; 0 if the form has none. `None`: the name is of another form.
+    /// The number of a name of this form; 0 if the form has none. `None`: the name is of another
+    /// form.
     pub fn number_of(&self, name: &str) -> Option<u64> {
         let mut rest = name;
         let mut number = 0;

@@ -137,7 +137,8 @@ impl Client {
         self.session.payload_bytes() > 0 && self.pending.is_none()
     }
 
-    /// Takes messages, as many as are there, fit and are due. Returns whether it goes on, and whether more may follow at once.
+    /// Takes messages, as many as are there, fit and are due. Returns whether it goes on, and
+    /// whether more may follow at once.
     pub fn receive(
         &mut self,
         engine: &mut Engine,

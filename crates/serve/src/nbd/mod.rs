@@ -20,9 +20,11 @@ use tls::Certificates;
 
 /// How long a client may take for the handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// Connections without a place in the engine: in the handshake, or behind it while all places are taken.
+/// Connections without a place in the engine: in the handshake, or behind it while all places are
+/// taken.
 const WAITING: usize = 64;
-/// Connections that are accepted in one turn, fewer than wait: so one is heard before others take its place.
+/// Connections that are accepted in one turn, fewer than wait: so one is heard before others take
+/// its place.
 const TURN_CONNECTIONS: usize = 16;
 
 /// A server of the Network Block Device protocol.
@@ -57,8 +59,8 @@ impl Network {
         }
     }
 
-    /// The connection that gives way to a new one, if all places of waiting ones are taken: of those in the handshake, the one that
-    /// has been silent for longest. `Err`: none does.
+    /// The connection that gives way to a new one, if all places of waiting ones are taken: of
+    /// those in the handshake, the one that has been silent for longest. `Err`: none does.
     fn gives_way(&self) -> Result<Option<usize>, ()> {
         let waiting = self.clients.iter().filter(|one| one.number.is_none());
         if waiting.count() < WAITING {
@@ -87,7 +89,8 @@ impl Network {
         }
     }
 
-    /// Gives the places of the engine that are free to those that have shaken hands, the oldest first.
+    /// Gives the places of the engine that are free to those that have shaken hands, the oldest
+    /// first.
     fn admit(&mut self) -> bool {
         let mut any = false;
         for index in 0..self.clients.len() {

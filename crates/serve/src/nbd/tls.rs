@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! TLS of a server: its certificate, and the connections that are encrypted with it.
 //!
-//! Both sides have certificates of one authority, as nbdkit and qemu-nbd expect them: a client without one is refused during the
-//! TLS handshake, before it learns anything of the export.
+//! Both sides have certificates of one authority, as nbdkit and qemu-nbd expect them: a client
+//! without one is refused during the TLS handshake, before it learns anything of the export.
 
 use crate::address::Socket;
 use devices::error::{Error, ErrorKind, Result};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The messages of vhost-user ("Front-end message types"), as far as a disk needs them, on a machine's rings.
+//! The messages of vhost-user ("Front-end message types"), as far as a disk needs them, on a
+//! machine's rings.
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use std::fs::File;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A virtual machine's disk by vhost-user: a Unix socket on which the machine's emulator sends its memory and the places of its
-//! virtqueues, in front of [`virtio::Rings`].
+//! A virtual machine's disk by vhost-user: a Unix socket on which the machine's emulator sends its
+//! memory and the places of its virtqueues, in front of [`virtio::Rings`].
 //!
-//! A message is handled when no request is under way and no new one is taken, so memory never changes under a request; and only
-//! when all of it is there and its reply fits the socket, so that a slow emulator does not stop the server.
+//! A message is handled when no request is under way and no new one is taken, so memory never
+//! changes under a request; and only when all of it is there and its reply fits the socket, so that
+//! a slow emulator does not stop the server.
 
 mod backend;
 
@@ -27,7 +28,8 @@ const HEAD_BYTES: usize = 12;
 /// The longest body that the protocol has.
 const MAX_BODY_BYTES: usize = 4096;
 
-/// The part of a message's flags that has the version of the protocol, and its version ("Vhost-user Protocol", "Header").
+/// The part of a message's flags that has the version of the protocol, and its version ("Vhost-user
+/// Protocol", "Header").
 const VERSION_MASK: u32 = 0b11;
 const VERSION: u32 = 1;
 
@@ -248,7 +250,8 @@ impl Machine {
         (Life::Open, true)
     }
 
-    /// What is at the front of the socket. A message of which a part is there is waited for, as is space for the reply.
+    /// What is at the front of the socket. A message of which a part is there is waited for, as is
+    /// space for the reply.
     fn next(&self) -> Next {
         let mut head = [0; HEAD_BYTES];
         let peeked = recv(

@@ -44,7 +44,8 @@ pub struct Speed {
     pub command_us: u64,
     /// When it stalls completely.
     pub stalls: Rc<RefCell<Vec<Range<u64>>>>,
-    /// The number of a write of a whole block, from 0, and how many microseconds longer it takes: others overtake it.
+    /// The number of a write of a whole block, from 0, and how many microseconds longer it takes:
+    /// others overtake it.
     pub late: Option<(u64, u64)>,
 }
 
@@ -243,7 +244,8 @@ fn at_the_end<D: Device>(
     (file, volume.file_status(file).unwrap().appended_bytes)
 }
 
-/// Records with `producer` until the end, on from the end of a file of this name; `each` is called in each iteration.
+/// Records with `producer` until the end, on from the end of a file of this name; `each` is called
+/// in each iteration.
 pub fn record<D: Device>(
     volume: &Volume<'_, D>,
     time: &Time,

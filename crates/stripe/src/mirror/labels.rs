@@ -133,7 +133,8 @@ where
         if labels.phase == Phase::Idle && labels.is_wanted && labels.error.is_none() {
             labels.is_wanted = false;
             labels.phase = Phase::Write;
-            // The first of a use is ahead of all that a member may have seen before, and odd, for the copies to alternate.
+            // The first of a use is ahead of all that a member may have seen before, and odd, for
+            // the copies to alternate.
             let ahead = if labels.is_first { 3 } else { 1 };
             labels.is_first = false;
             labels.next.sequence = labels.next.sequence.saturating_add(ahead);

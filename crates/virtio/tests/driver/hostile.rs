@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Drivers that put anything into their tables and rings: the disk outside of well-formed writes stays as it is, and no buffer is lost.
+//! Drivers that put anything into their tables and rings: the disk outside of well-formed writes
+//! stays as it is, and no buffer is lost.
 
 use crate::driver::{
     AVAILABLE, DATA, DISK_BYTES, Driver, ENTRIES, MEMORY_BYTES, TABLE, content, head,

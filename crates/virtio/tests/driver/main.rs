@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Drivers of virtio-blk with memory of their own, over a RAM disk: each request, wrong ones, and hostile ones at random.
+//! Drivers of virtio-blk with memory of their own, over a RAM disk: each request, wrong ones, and
+//! hostile ones at random.
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 
 mod driver;
@@ -203,7 +204,8 @@ fn rings_that_are_wrong_end_the_session() {
         driver.chain(parts);
         assert_eq!(driver.run(), Err(Broken::NoStatus), "{parts:?}");
     }
-    // A loop, a next descriptor outside of the table, a head outside of it, and more chains than entries.
+    // A loop, a next descriptor outside of the table, a head outside of it, and more chains than
+    // entries.
     for (next, head, index) in [(0, 0, 1), (16, 0, 1), (1, 16, 1), (1, 0, 17)] {
         let mut driver = Driver::new(true);
         driver.descriptor(0, good, Some(next));

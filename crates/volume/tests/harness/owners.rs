@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Other owners of a device: what they write over a superblock, and that nothing is written over them.
+//! Other owners of a device: what they write over a superblock, and that nothing is written over
+//! them.
 
 use block::Device;
 use crash::{Config, Medium};
@@ -7,8 +8,8 @@ use straightway_volume::{Error, Finding, MountOptions, OpenFile, Volume, blockin
 
 use super::support::{free, memory};
 
-/// A name, and what it puts at an offset of a superblock's block, which it zeroes otherwise: file systems,
-/// volume managers and partition tables in the order of their offsets.
+/// A name, and what it puts at an offset of a superblock's block, which it zeroes otherwise: file
+/// systems, volume managers and partition tables in the order of their offsets.
 pub const OWNERS: [(&str, usize, &[u8]); 16] = [
     ("XFS", 0, b"XFSB\0\0\x10\0"),
     ("SquashFS", 0, b"hsqs"),
@@ -28,8 +29,9 @@ pub const OWNERS: [(&str, usize, &[u8]); 16] = [
     ("a boot loader", 0, &[0xfa, 0x31, 0xc0, 0x8e]),
 ];
 
-/// Requires that a volume is refused, unchanged, wherever one of its superblocks was overwritten by any
-/// of [`OWNERS`], and that it can still be read, and a check reports it, if the other superblock is valid.
+/// Requires that a volume is refused, unchanged, wherever one of its superblocks was overwritten by
+/// any of [`OWNERS`], and that it can still be read, and a check reports it, if the other
+/// superblock is valid.
 pub fn refused_where_overwritten(medium: &Medium) -> Result<(), String> {
     for address in [0, 65_536] {
         for (name, offset, mark) in OWNERS {

@@ -217,8 +217,8 @@ impl Search {
             .map_err(|reason| format!("by the independent reader: {reason}"))
     }
 
-    /// Reads an image as a power cut left it, without recovery: what the next mount will complete or undo is not damage, and a
-    /// reader already sees what that leaves.
+    /// Reads an image as a power cut left it, without recovery: what the next mount will complete
+    /// or undo is not damage, and a reader already sees what that leaves.
     fn checked(&self, medium: &Medium) -> Result<(), String> {
         let mut damage = None;
         let mut report = |finding: Finding| {
@@ -245,7 +245,8 @@ impl Search {
         self.oracle.check(&found)
     }
 
-    /// Whether every filler is there, once: one that is moved to make room has one place at any time.
+    /// Whether every filler is there, once: one that is moved to make room has one place at any
+    /// time.
     fn counted<'n>(&self, fillers: impl Iterator<Item = &'n str>) -> Result<(), String> {
         let mut names: Vec<&str> = fillers.collect();
         let all = names.len();
@@ -285,7 +286,8 @@ fn node_bytes(disk: &CrashDisk) -> usize {
     disk.geometry().block_size_bytes().max(512)
 }
 
-/// With the processor's own CRC32C: that of the tables, which other tests have, took a third of the search.
+/// With the processor's own CRC32C: that of the tables, which other tests have, took a third of the
+/// search.
 fn options() -> MountOptions {
     MountOptions {
         crc32c: ::crc32c::crc32c_append,

@@ -88,8 +88,9 @@ pub fn fragmented(unit_bytes: u64, extents: u64) -> (Medium, Oracle) {
     (disk.current(), oracle)
 }
 
-/// A volume with 16 slots whose first bucket is full of files that may also be in the second one, which has
-/// three free slots. So `a0` and `b1`, which belong only to the first one, take a slot only if another file moves.
+/// A volume with 16 slots whose first bucket is full of files that may also be in the second one,
+/// which has three free slots. So `a0` and `b1`, which belong only to the first one, take a slot
+/// only if another file moves.
 pub fn crowded() -> Start {
     let medium = empty(16, 512, 40);
     let disk = medium.open(Config::default());

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What queries and removals read: by the files that they concern, not by the table, and each byte about once.
+//! What queries and removals read: by the files that they concern, not by the table, and each byte
+//! about once.
 
 use crate::independent::{node_crc, u64_at};
 use crate::support::{buffer, files, free, make, memory};

@@ -10,8 +10,8 @@ use std::task::{Context, Waker};
 use straightway_volume::FormatOptions;
 use straightway_volume::blocking::run;
 
-/// To remove many files is a series of operations, each of which begins as soon as the one before it has ended: a recording that
-/// needs space comes before the next one, not after the last.
+/// To remove many files is a series of operations, each of which begins as soon as the one before
+/// it has ended: a recording that needs space comes before the next one, not after the last.
 #[test]
 fn an_operation_that_waits_comes_before_the_next_one_of_a_series() {
     let mut disk = RamDisk::<_, 32>::new(vec![0; 8 << 20], 9).unwrap();

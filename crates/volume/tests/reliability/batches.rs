@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! New files in a list: wherever the power is cut, each is there, whole, or not at all, and no unit is lost.
+//! New files in a list: wherever the power is cut, each is there, whole, or not at all, and no unit
+//! is lost.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -17,7 +18,8 @@ use crate::harness::sequences::valid_ops;
 use crate::harness::starts::{self, NODE, Start};
 use crate::harness::support::free;
 
-/// One operation, the files in a list, and one more, from each start: all that may come before and after.
+/// One operation, the files in a list, and one more, from each start: all that may come before and
+/// after.
 #[test]
 fn a_list_of_new_files_survives_every_power_cut_amid_all_operations() {
     let blank = starts::empty(16, 512, 24);
@@ -58,8 +60,8 @@ fn a_list_of_new_files_survives_every_power_cut_amid_all_operations() {
     assert!(total > 20_000, "{total}");
 }
 
-/// What the page says of a list, without the library's code: amid an operation it names the slots of all of its files, and only those
-/// that recovery keeps have one.
+/// What the page says of a list, without the library's code: amid an operation it names the slots
+/// of all of its files, and only those that recovery keeps have one.
 #[test]
 fn the_list_on_the_device_is_the_document_s() {
     let media = Rc::new(RefCell::new(Vec::new()));

@@ -96,7 +96,8 @@ impl Device for Listing {
     }
 }
 
-/// Wherever a rename is cut, a reader lists one of both names, the one that the next writer finds: the other one cannot be removed.
+/// Wherever a rename is cut, a reader lists one of both names, the one that the next writer finds:
+/// the other one cannot be removed.
 #[test]
 fn a_rename_cut_anywhere_leaves_readers_and_writers_one_name() {
     let (start, _) = starts::fragmented(512, 8);

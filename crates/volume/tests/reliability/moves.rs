@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Files that move to their other bucket to make room for a name: wherever the power is cut, each is there once.
+//! Files that move to their other bucket to make room for a name: wherever the power is cut, each
+//! is there once.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -19,7 +20,8 @@ fn a_move_that_makes_room_survives_every_power_cut() {
     assert!(counted.total() > 10_000, "{counted}");
 }
 
-/// Each way to a name: both kinds of create, several files at once, and a rename, which moves two files.
+/// Each way to a name: both kinds of create, several files at once, and a rename, which moves two
+/// files.
 #[test]
 fn each_operation_that_takes_a_name_makes_room_for_it() {
     let start = starts::crowded();

@@ -103,8 +103,8 @@ enum Attempt {
     Growing(usize),
     /// The same after new files in a list, whose units the leaf takes.
     GrowingOverList(usize),
-    /// A file at an edge of its map is given back after its name is removed, and its units to the device;
-    /// then its slot is reused.
+    /// A file at an edge of its map is given back after its name is removed, and its units to the
+    /// device; then its slot is reused.
     Reaping(usize),
     /// A volume is made longer and shorter.
     Resizing(usize),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A device that another owner has, and a volume on it: what is refused, what is recovered, and how a
-//! volume is removed.
+//! A device that another owner has, and a volume on it: what is refused, what is recovered, and how
+//! a volume is removed.
 
 use block::Device;
 use crash::{Config, CrashDisk, Medium, Sampling};
@@ -100,7 +100,8 @@ fn a_torn_a_rotted_and_an_erased_superblock_are_recovered() {
     }
 }
 
-/// A superblock, a bitmap or a slot with the number `seq` in its newest member, and a valid checksum.
+/// A superblock, a bitmap or a slot with the number `seq` in its newest member, and a valid
+/// checksum.
 fn numbered(medium: &Medium, pair: [u64; 2], seq_at: usize, crc_at: usize, seq: u64) -> Medium {
     let bytes = medium.to_bytes();
     let uuid = superblock(&bytes).unwrap().0.uuid;
@@ -116,7 +117,8 @@ fn numbered(medium: &Medium, pair: [u64; 2], seq_at: usize, crc_at: usize, seq: 
     with_block(medium, address, &node)
 }
 
-/// Every change of a volume whose superblock has one of the last numbers is refused, and it still reads.
+/// Every change of a volume whose superblock has one of the last numbers is refused, and it still
+/// reads.
 #[test]
 fn the_last_numbers_of_a_superblock_are_not_used_up() {
     let [medium, _] = volumes();
@@ -185,7 +187,8 @@ fn wiped(disk: &CrashDisk) -> Result<Superblocks, Error> {
     result
 }
 
-/// Cut anywhere, a removal leaves the volume as it was or none; and no more than its superblocks go.
+/// Cut anywhere, a removal leaves the volume as it was or none; and no more than its superblocks
+/// go.
 #[test]
 fn a_removal_that_is_cut_leaves_all_or_nothing() {
     for medium in volumes() {

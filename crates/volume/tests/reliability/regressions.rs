@@ -301,7 +301,8 @@ fn forged(medium: &Medium, identity: &[u8], at: u64, field: usize, value: u64) -
     medium
 }
 
-/// The next member was written with a number that makes it invalid: the superblock or the file was lost, with an exit status of 0.
+/// The next member was written with a number that makes it invalid: the superblock or the file was
+/// lost, with an exit status of 0.
 #[test]
 fn a_number_at_its_border_is_not_used() {
     let disk = on(disk(8), |volume| {

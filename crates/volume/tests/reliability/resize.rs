@@ -14,8 +14,8 @@ use crate::harness::search::{Depth, Search};
 use crate::harness::starts::{self, NODE};
 use crate::harness::support::{buffer, free};
 
-/// Nodes, units and blocks; a group has 1,024 units, and the first unit is at 546 of a volume with one
-/// bitmap.
+/// Nodes, units and blocks; a group has 1,024 units, and the first unit is at 546 of a volume with
+/// one bitmap.
 const UNIT: u64 = NODE as u64;
 /// Where the device ends: the fourth group has units.
 const DEVICE_UNITS: u64 = 3700;
@@ -48,8 +48,8 @@ pub const fn to(units: u64) -> Op {
     Op::Resize(units * UNIT)
 }
 
-/// Longer within a group, by one with its own bitmap, by two; shorter into a group, to its end, and back
-/// to the first size; with a file that is open all the time, and one in the last group.
+/// Longer within a group, by one with its own bitmap, by two; shorter into a group, to its end, and
+/// back to the first size; with a file that is open all the time, and one in the last group.
 pub fn lives() -> Vec<(Start, Vec<Op>)> {
     use Op::*;
     // A volume whose tables have a bitmap for a group without a unit.

@@ -188,7 +188,8 @@ pub fn superblock(bytes: &[u8]) -> Result<(Regions, u64, bool), String> {
     Ok((regions, u64_at(found, 16), clean))
 }
 
-/// The slots in the list that the newest superblock's record names; empty if the list is not valid, `None` if the record is another.
+/// The slots in the list that the newest superblock's record names; empty if the list is not valid,
+/// `None` if the record is another.
 ///
 /// # Errors
 /// The record contradicts the page.

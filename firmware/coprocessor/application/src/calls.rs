@@ -43,7 +43,8 @@ application_call:
     ecall
     ret
 
-    // Each of these has no frame, so the handler returns from it, with the status that it was given.
+    // Each of these has no frame, so the handler returns from it, with the status that it was
+    // given.
     .macro guard
     mv a4, a0
     la a0, 9f

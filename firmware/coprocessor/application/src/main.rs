@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Programs for a context of the storage coprocessor, which the tests and figures run: each loads from
-//! and stores to its window of mapped storage, and reports numbers in the log.
+//! Programs for a context of the storage coprocessor, which the tests and figures run: each loads
+//! from and stores to its window of mapped storage, and reports numbers in the log.
 //!
 //! There is no operating system below: a context has this program, its stack and its window.
 #![no_std]
@@ -164,8 +164,8 @@ fn crash(window: Window) -> u64 {
     unsafe { beyond.read_volatile() }
 }
 
-/// Reports the instructions of a load whose page is absent: trap to resumption, without the time that
-/// the drive takes.
+/// Reports the instructions of a load whose page is absent: trap to resumption, without the time
+/// that the drive takes.
 fn cold(window: Window) -> u64 {
     let mut costs = [0u64; SAMPLES];
     let address = window.start as *const u64;
@@ -192,8 +192,8 @@ fn cold(window: Window) -> u64 {
     0
 }
 
-/// Stores a number to each page and makes it durable, for larger and larger numbers, until the power is
-/// cut.
+/// Stores a number to each page and makes it durable, for larger and larger numbers, until the
+/// power is cut.
 fn hold(window: Window) -> u64 {
     for number in 1.. {
         for at in (0..window.bytes).step_by(PAGE_BYTES as usize) {

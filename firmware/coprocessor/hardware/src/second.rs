@@ -38,8 +38,8 @@ pub fn wake(hart: usize) {
     set(hart, 1);
 }
 
-/// Sleeps on this hart, unless it was woken since the last call or `is_ready`; other interrupts wake
-/// it too.
+/// Sleeps on this hart, unless it was woken since the last call or `is_ready`; other interrupts
+/// wake it too.
 #[inline(always)]
 pub fn sleep(hart: usize, is_ready: impl FnOnce() -> bool) {
     let before: usize;

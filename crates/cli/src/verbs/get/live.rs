@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `get` of a file on a volume that another process records on; with `--follow` until nothing more is written to it.
+//! `get` of a file on a volume that another process records on; with `--follow` until nothing more
+//! is written to it.
 //!
-//! What is committed comes from the recording's process. When that ends, the rest is read from the volume itself.
+//! What is committed comes from the recording's process. When that ends, the rest is read from the
+//! volume itself.
 
 use super::Get;
 use crate::Context;
@@ -32,7 +34,8 @@ struct Copied {
 }
 
 impl Get {
-    /// Fetches a file, as a recording or the volume gives it; the flag says that the recording did not end in order.
+    /// Fetches a file, as a recording or the volume gives it; the flag says that the recording did
+    /// not end in order.
     pub(super) fn get_live(
         &self,
         context: &Context,
@@ -50,7 +53,8 @@ impl Get {
             is_cut: false,
         };
         let bar = context.bytes_bar(None);
-        // Who names a length knows how much there is. A recording that has just ended is seen below.
+        // Who names a length knows how much there is. A recording that has just ended is seen
+        // below.
         if let (None, Ok(known)) = (&self.length, live.file(name)) {
             known.entry.refuse_unfinished()?;
         }
@@ -90,7 +94,8 @@ impl Get {
         Ok((report, copied.is_cut && self.follow))
     }
 
-    /// Copies what the recording commits, until the file is complete; false: the recording has ended before.
+    /// Copies what the recording commits, until the file is complete; false: the recording has
+    /// ended before.
     fn copy(
         &self,
         context: &Context,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `get` of several files: of names, of patterns, or of all.
 //!
-//! A `/` in a name is a folder, which is made. Nothing is fetched if a name or a pattern chooses no file, or a local file exists.
+//! A `/` in a name is a folder, which is made. Nothing is fetched if a name or a pattern chooses no
+//! file, or a local file exists.
 
 use super::Get;
 use super::live::no_checksums;
@@ -70,7 +71,8 @@ impl Get {
         }
     }
 
-    /// The files that the words choose, by name. Of a pattern, and of all, those that are not being written.
+    /// The files that the words choose, by name. Of a pattern, and of all, those that are not being
+    /// written.
     pub(super) fn chosen(
         &self,
         context: &Context,
@@ -116,7 +118,8 @@ impl Get {
         }
     }
 
-    /// Reads one of the files, as long as it was when it was chosen, into the sink, and counts what that has taken.
+    /// Reads one of the files, as long as it was when it was chosen, into the sink, and counts what
+    /// that has taken.
     pub(super) fn read(
         &self,
         origin: &Origin<'_, '_>,
@@ -207,7 +210,8 @@ impl Get {
     }
 }
 
-/// Whether no other file would be fetched either: the user ended the command, the device is missing, or there is no space.
+/// Whether no other file would be fetched either: the user ended the command, the device is
+/// missing, or there is no space.
 pub(super) fn ends_all(failure: &Error) -> bool {
     matches!(
         failure.kind(),

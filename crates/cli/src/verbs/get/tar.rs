@@ -113,7 +113,8 @@ fn zeroes(sink: &mut Outlet, mut count: u64) -> Result<()> {
     Ok(())
 }
 
-/// The header of a file in the archive. Names of a volume are shorter than those of the oldest format.
+/// The header of a file in the archive. Names of a volume are shorter than those of the oldest
+/// format.
 fn header(file: &FileEntry) -> Result<Header> {
     let mut header = Header::new_gnu();
     // Unpacked, it would be a folder, lead out of one, or be the file of another name.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `put` of several files and of folders.
 //!
-//! Every name is checked before the first file is stored. If one file fails, those before it are whole and durable, and the
-//! message names those that are missing.
+//! Every name is checked before the first file is stored. If one file fails, those before it are
+//! whole and durable, and the message names those that are missing.
 
 use super::small::Batch;
 use super::{Put, Reported, unfinished_name};
@@ -44,8 +44,8 @@ pub struct ManyReport {
     pub requests: u64,
     /// Duration of all of it, without opening and mounting.
     pub elapsed_us: u64,
-    /// Files that were left out: of a put links, devices, sockets and FIFOs in folders and archives; names that exist with
-    /// `--skip-existing`.
+    /// Files that were left out: of a put links, devices, sockets and FIFOs in folders and
+    /// archives; names that exist with `--skip-existing`.
     pub skipped: Vec<String>,
 }
 
@@ -100,7 +100,8 @@ impl ManyReport {
         )
     }
 
-    /// The failure of a command that went on behind files that failed: the first one's, with the names of all.
+    /// The failure of a command that went on behind files that failed: the first one's, with the
+    /// names of all.
     pub fn incomplete(&self, failed: Vec<(impl AsRef<str>, Error)>, done: &str) -> Option<Error> {
         self.incomplete_but(failed, done, format_args!("not {done}"))
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Small files of one `put` or archive: several at a time, so that they share the flushes of one operation of the volume.
+//! Small files of one `put` or archive: several at a time, so that they share the flushes of one
+//! operation of the volume.
 
 use super::{ManyReport, Put, Report};
 use devices::error::{Error, Result};
@@ -46,8 +47,8 @@ impl Small {
 }
 
 impl Put {
-    /// Takes a source that is short enough into the batch, which is stored when it is full. False: it is not, and part of it may
-    /// have been read.
+    /// Takes a source that is short enough into the batch, which is stored when it is full. False:
+    /// it is not, and part of it may have been read.
     #[allow(clippy::too_many_arguments)]
     pub(super) fn gather(
         &self,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `put --tar`: the files of an archive.
 //!
-//! An archive is read once, from the first byte to the last, so that it may be a stream. If a file cannot be stored, those before it
-//! are whole and durable, and the message names it.
+//! An archive is read once, from the first byte to the last, so that it may be a stream. If a file
+//! cannot be stored, those before it are whole and durable, and the message names it.
 
 use super::many::unlike;
 use super::small::Batch;

@@ -169,8 +169,8 @@ pub fn get(device: &str, name: &str, words: &[&str]) -> Vec<u8> {
     output.stdout
 }
 
-/// Where a recording of the pattern ends in its source: each word is its own offset there, and bytes are missing exactly where
-/// the companion's `lines` say. The recording begins at `source`.
+/// Where a recording of the pattern ends in its source: each word is its own offset there, and
+/// bytes are missing exactly where the companion's `lines` say. The recording begins at `source`.
 pub fn end_of_pattern(data: &[u8], lines: &[u8], mut source: u64) -> u64 {
     let gaps = lines.chunks(stream::GAP_LINE_BYTES);
     let mut gaps = gaps.map(|line| stream::parse_gap(line).unwrap()).peekable();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A front end of rust-vmm as a virtual machine with memory and a queue of its own. The tests' and that of a figure.
+//! A front end of rust-vmm as a virtual machine with memory and a queue of its own. The tests' and
+//! that of a figure.
 
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use std::os::fd::AsRawFd;
@@ -158,7 +159,8 @@ impl Machine {
     /// Waits until everything is answered, by the server's wakes; `sleep` until there is one.
     pub fn wait(&mut self, mut sleep: impl FnMut(&EventFd)) {
         loop {
-            // VIRTIO_F_EVENT_IDX: wake us at the next answer, unless it has come before this was stored.
+            // VIRTIO_F_EVENT_IDX: wake us at the next answer, unless it has come before this was
+            // stored.
             let used = self.used();
             let at = AVAILABLE + 4 + 2 * u64::from(ENTRIES);
             self.store(at, &used.to_le_bytes());
