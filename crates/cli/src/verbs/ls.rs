@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::Path;
 use units::rounded;
-use volume::{Error, blocking};
+use volume::blocking;
 
 /// List the files of a volume.
 #[derive(Clone, Debug, Args)]
@@ -112,7 +112,7 @@ impl Ls {
         for name in names {
             match blocking::run(mounted.volume, mounted.volume.find(name)) {
                 Ok(entry) => listing.files.push(FileEntry::new(&entry)),
-                Err(Error::NotFound | Error::BadName) => {}
+                Err(volume::Error::NotFound | volume::Error::BadName) => {}
                 // A damaged slot in one of its buckets: with the whole list it is reported.
                 Err(_) => return Listing::read(mounted),
             }
