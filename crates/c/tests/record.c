@@ -279,7 +279,7 @@ static void segments_and_formats(void)
 	CHECK(straightway_recorder_open(device, "radio", NULL, &options, &recorder) == STRAIGHTWAY_STATUS_USAGE);
 	CHECK(strstr(straightway_error(), "another type"));
 	options.append = 0;
-	WRONG(straightway_recorder_open(device, "r", NULL, &options, &recorder), "--sample-rate");
+	WRONG(straightway_recorder_open(device, "r", NULL, &options, &recorder), "sample_rate_hz");
 	options.sample_rate_hz = -1;
 	WRONG(straightway_recorder_open(device, "r", NULL, &options, &recorder), "frequency");
 	options.sample_rate_hz = 1e6;
