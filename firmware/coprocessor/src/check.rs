@@ -142,11 +142,15 @@ fn go(drive: &mut Drive<'_>, buffers: &mut [Option<Buffer>; IN_FLIGHT], pass: Pa
             if let Pass::Fill(seed) = pass {
                 fill(&mut buffer, lba << shift, seed);
             }
-            let operation = if pass.reads() { Operation::Read { lba, buffer } } else { Operation::Write {
+            let operation = if pass.reads() {
+                Operation::Read { lba, buffer }
+            } else {
+                Operation::Write {
                     lba,
                     buffer,
                     fua: false,
-                } };
+                }
+            };
             let request = Request {
                 tag: index as u32,
                 operation,

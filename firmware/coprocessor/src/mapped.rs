@@ -191,7 +191,11 @@ fn on_volume(
             continue;
         };
         let name = core::str::from_utf8(name).map_err(|_| Code::BadField)?;
-        let opened = if writable { volume::blocking::run(volume, volume.open_to_write(name)) } else { volume::blocking::run(volume, volume.open(name)) };
+        let opened = if writable {
+            volume::blocking::run(volume, volume.open_to_write(name))
+        } else {
+            volume::blocking::run(volume, volume.open(name))
+        };
         let status = opened.and_then(|file| Ok((file, volume.file_status(file)?)));
         let (file, status) = status.map_err(|error| {
             log!("open: status #", u64::from(Status::from(error).code));

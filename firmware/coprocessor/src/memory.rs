@@ -73,8 +73,11 @@ pub fn open_files() -> &'static mut [volume::OpenFile] {
     let is_first = LENT.fetch_or(1 << 4, Ordering::Relaxed) & 1 << 4 == 0;
     let files = &raw mut OPEN_FILES;
     if is_first {
-// SAFETY: nothing else names it, and it is handed out once.
-unsafe { &mut *files } } else { &mut [] }
+        // SAFETY: nothing else names it, and it is handed out once.
+        unsafe { &mut *files }
+    } else {
+        &mut []
+    }
 }
 
 /// The data of the self-test and the benchmark.
@@ -111,8 +114,11 @@ pub mod mapped {
         let is_first = LENT.fetch_or(1 << 5, Ordering::Relaxed) & 1 << 5 == 0;
         let records = &raw mut RECORDS;
         let records: &mut [Frame] = if is_first {
-// SAFETY: nothing else names it, and it is handed out once.
-unsafe { &mut *records } } else { &mut [] };
+            // SAFETY: nothing else names it, and it is handed out once.
+            unsafe { &mut *records }
+        } else {
+            &mut []
+        };
         let count = count.min(records.len());
         let (records, _) = records.split_at_mut(count);
         let data = once(6, (&raw mut DATA).cast(), FRAMES * PAGE_BYTES);
