@@ -339,8 +339,8 @@ fn a_length_that_no_memory_holds_is_refused_or_ends_the_file() {
 #[test]
 fn a_beginning_that_is_found_and_refused_is_passed() {
     let mut bytes = vec![10, 1, 0, 0, 0];
-    bytes.extend(MAGIC);
-    bytes.extend([13, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
+    bytes.extend(&MAGIC[..6]);
+    bytes.extend([13, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
     let mut rebuild = Rebuild::new("bag", bytes.len() as u64, |_: &[u8]| Ok(()));
     rebuild.gap(true).unwrap();
     rebuild.feed(&bytes).unwrap();
