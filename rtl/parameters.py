@@ -51,6 +51,7 @@ TABLE = {
         "prim_ram": {"Width": Range(1), "Depth": Range(1)},
         "prim_ahead": {"Width": Range(1)},
         "prim_merge": {"Width": Range(1)},
+        "prim_reset_sync": {"Stages": Range(2)},
     },
     "block": {
         "block_cdc": {"DataWidth": STREAM, "DataDepth": power(8)},

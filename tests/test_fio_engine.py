@@ -102,7 +102,7 @@ def test_bad_input_is_a_clear_error(tmp_path):
         (("--filename=ram\\:4M", "--rw=read", "--bs=100"), "multiple of the device's block of 512 bytes"),
         (("--filename=ram\\:4M", "--rw=trim", "--bs=4k"), "no trim"),
         ((f"--filename={image}", "--rw=randwrite", "--bs=4k"), "would overwrite data"),
-        ((f"--filename={image}", "--rw=randwrite", "--bs=4k", "--destroy_data=other"), "destroy-data"),
+        ((f"--filename={image}", "--rw=randwrite", "--bs=4k", "--destroy_data=other"), "destroy_data"),
         (("--filename=model\\:4M,latency=1x", *read), "latency"),
     ):
         status, _, said = fio(*options, cwd=tmp_path)

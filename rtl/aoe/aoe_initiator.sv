@@ -224,7 +224,7 @@ module aoe_initiator
 
   always_comb begin
     config_t query;
-    query = '{version: Version, command: ConfigRead, default: '0};
+    query = '{version: AoeVersion, command: ConfigRead, default: '0};
     send_ata = '0;
     send_ata.check = checked ? Checked : '0;
     if (!up) begin
@@ -242,7 +242,7 @@ module aoe_initiator
       // In the short form the highest byte also selects LBA.
       if (send_moves) send_ata.lba = reversed(extended ? ring_piece.lba : {20'h0000e, ring_piece.lba[27:0]});
     end
-    send_header = '{to: target, from: mac_i, ether_type: EtherType, version: Version, shelf: shelf_i, slot: slot_i,
+    send_header = '{to: target, from: mac_i, ether_type: EtherType, version: AoeVersion, shelf: shelf_i, slot: slot_i,
                     command: CommandAta, tag: up ? ring_tag : find_tag, argument: send_ata, default: '0};
     if (!up && !find_identify) begin
       send_header.to       = Broadcast;
@@ -285,7 +285,7 @@ module aoe_initiator
 
   assign ata        = ata_t'(header.argument);
   assign look_piece = piece_q[header.tag[SlotLog2-1:0]];
-  assign ours       = (header.to == mac_i) & (header.ether_type == EtherType) & (header.version == Version) & header.response &
+  assign ours       = (header.to == mac_i) & (header.ether_type == EtherType) & (header.version == AoeVersion) & header.response &
                       (header.shelf == shelf_i) & (header.slot == slot_i) &
                       ((header.command == CommandConfig) |
                        ((header.command == CommandAta) & (header.from == target) & (ata.check == (checked ? Checked : '0))));

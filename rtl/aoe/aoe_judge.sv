@@ -49,7 +49,7 @@ module aoe_judge
                            ((header_i.shelf == shelf_i) | (header_i.shelf == AnyShelf)) &
                            ((header_i.slot == slot_i) | (header_i.slot == AnySlot))));
 
-  assign known    = header_i.version == Version;
+  assign known    = header_i.version == AoeVersion;
   assign check_o  = Checksums & known & (header_i.command == CommandAta) & (ata.check == Checked);
   assign is_ext   = (ata.command == AtaReadExt) | (ata.command == AtaWriteExt);
   assign is_write = (ata.command == AtaWrite) | (ata.command == AtaWriteExt);
@@ -71,7 +71,7 @@ module aoe_judge
     failed_o   = 1'b0;
     error_o    = '0;
     argument_o = header_i.argument;
-    reply      = '{buffers: 16'(Buffers), firmware: 16'd1, sectors: Sectors, version: Version, command: query.command,
+    reply      = '{buffers: 16'(Buffers), firmware: 16'd1, sectors: Sectors, version: AoeVersion, command: query.command,
                    length: Length, text: Text};
     if (!known) begin
       error_o = ErrorVersion;

@@ -10,7 +10,7 @@ package aoe_pkg;
   localparam int unsigned CheckFrom   = 3;   // the first word under the checksum: from the EtherType on
 
   localparam logic [15:0] EtherType = 16'h88a2;
-  localparam logic [3:0]  Version   = 4'd1;
+  localparam logic [3:0]  AoeVersion = 4'd1;
   localparam logic [47:0] Broadcast = '1;
   localparam logic [15:0] AnyShelf  = '1;
   localparam logic [7:0]  AnySlot   = '1;

@@ -341,7 +341,7 @@ module aoe_target
       if (send_request.identify)           send_words = LengthWidth'(SectorWords);
       else if (send_request.op == OpRead) send_words = LengthWidth'(send_request.count) << 7;
     end
-    send_header = '{to: send_request.from, from: mac_i, ether_type: EtherType, version: Version, response: 1'b1,
+    send_header = '{to: send_request.from, from: mac_i, ether_type: EtherType, version: AoeVersion, response: 1'b1,
                     failed: send_answer.failed, zero: '0, error: send_answer.error, shelf: send_request.shelf,
                     slot: send_request.slot, command: send_request.command, tag: send_request.tag,
                     argument: send_answer.argument};

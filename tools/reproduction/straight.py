@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """The claims of the thesis's chapter 4: CharIO, the driver in user space, and the coprocessor."""
 
+from statistics import mean as average
+
 from . import printed
 from .evidence import (
-    BOTH, KERNEL, KIB, MIB, SPEEDS, TIME, Claim, Finding, Row, all_of, average, bulk, cell, cells, faster, most_of, pairs_hold, quantile,
+    BOTH, KERNEL, KIB, MIB, SPEEDS, TIME, Claim, Finding, Row, all_of, bulk, cell, cells, faster, most_of, pairs_hold, quantile,
     ratios, requests, several_peaks, size, traces,
 )  # fmt: skip
 

@@ -19,6 +19,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -82,9 +83,12 @@ public:
         socket_ = socket;
         Request request;
         while (receive(&request, sizeof request)) answer(request);
-        std::ofstream file(path_, std::ios::binary);
+        // Beside the image and then in its place: who ends this program now has the old one or the new one.
+        std::string beside = path_ + ".new";
+        std::ofstream file(beside, std::ios::binary);
         file.write(reinterpret_cast<const char*>(device_->bytes().data()), device_->bytes().size());
-        if (!file) die("cannot write " + path_);
+        file.close();
+        if (!file || std::rename(beside.c_str(), path_.c_str()) != 0) die("cannot write " + path_);
     }
 
 private:

@@ -167,7 +167,7 @@ fn failures(defect: Defect) -> String {
     let failed = tested(defect).into_iter();
     let failed = failed.filter(|check| check.outcome == Outcome::Failed);
     let lines = failed.map(|check| {
-        assert!(check.hint.is_some(), "{}", check.name);
+        assert!(check.remedy.is_some(), "{}", check.name);
         format!("{}: {}\n", check.name, check.detail)
     });
     lines.collect()
