@@ -6,6 +6,7 @@ use devices::error::{Error, Result};
 use measure::fio::{Job, parse};
 use measure::{Access, Operation, Pattern};
 use paths::Kind;
+use remedy::{Remedy, Setting, words};
 use std::process::Command;
 use std::time::Duration;
 
@@ -46,7 +47,8 @@ pub fn engine(bench: &Bench, kind: &Kind) -> std::result::Result<&'static str, S
 /// fio is not installed.
 pub fn version() -> Result<String> {
     let output = Command::new("fio").arg("--version").output();
-    let output = output.map_err(|error| Error::tool("fio", "fio; or omit --fio", &error))?;
+    let package = || words!["fio; or ", Remedy::omit([Setting::Fio])];
+    let output = output.map_err(|error| Error::tool("fio", package(), &error))?;
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 

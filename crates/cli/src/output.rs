@@ -165,7 +165,7 @@ pub fn valid(run: &RunInfo) -> Result<()> {
     }
 }
 
-/// Whether the name is that of a saved run, and not of a device: a file that begins as JSON does,
+/// Whether a saved run has this name, and not a device: a file that begins as JSON does,
 /// whatever it is called. One that cannot be read is what its name says.
 pub fn is_run(name: &str) -> bool {
     // Only a file is opened: a device may wait, or begin something.

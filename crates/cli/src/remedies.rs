@@ -28,7 +28,7 @@ mod tests {
 
     #[test]
     fn each_remedy_is_worded_as_an_option_or_a_command_line() {
-        let rows: [(Remedy, &str); 9] = [
+        let rows: [(Remedy, &str); 10] = [
             (Setting::Path.to("chario"), "--path chario"),
             (Setting::Block.to(Value::Bytes(64 << 10)), "--block 64K"),
             (Setting::Namespace.to(Value::Number(1)), "--namespace 1"),
@@ -39,6 +39,14 @@ mod tests {
             (
                 words![Remedy::agree(Setting::Force), ", if its data may be lost"].into(),
                 "--force, if its data may be lost",
+            ),
+            (
+                words![
+                    "apt install ",
+                    words!["fio; or ", Remedy::omit([Setting::Fio])]
+                ]
+                .into(),
+                "apt install fio; or omit --fio",
             ),
             (
                 Remedy::omit([Setting::Path, Setting::Mode]),
