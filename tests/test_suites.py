@@ -70,23 +70,50 @@ def test_what_runs_is_counted_for_its_suite_and_its_cost_is_kept(tmp_path, monke
     assert "rtl/test/test_rtl.py::two" not in order.LAST.read_text("utf-8")
 
 
-def test_budgets_are_listed_with_what_the_last_run_took(tmp_path, monkeypatch):
+@pytest.fixture
+def budgets(tmp_path, monkeypatch):
     monkeypatch.setattr(result, "TAKEN", tmp_path / "taken.json")
-    budgets = json.loads(result.BUDGETS.read_text("utf-8"))
+    return json.loads(result.BUDGETS.read_text("utf-8"))
+
+
+def budget_line(suite):
+    return next(line for line in result.budget_lines() if line.split()[0] == suite)
+
+
+def test_budgets_are_listed_with_what_the_last_run_took(budgets):
     assert [line.split()[0] for line in result.budget_lines()[1:-1]] == list(budgets)
-    slow, failed = result.Result("lab", cpu_s=budgets["lab"] + 1.0), result.Result("rust", cpu_s=5.0, failed=[("a", "b")])
-    result.keep_taken([slow, failed])
-    lines = {line.split()[0]: line for line in result.budget_lines()}
-    assert "over" in lines["lab"] and "-" in lines["rust"] and "over" not in lines["rust"]
+    slow, failed = result.Result("lab", cpu_s=1.2 * budgets["lab"]), result.Result("rust", cpu_s=5.0, failed=[("a", "b")])
+    result.keep_taken([slow, failed], 2, 0.05)
+    assert "over its budget by 20%" in budget_line("lab") and "-" in budget_line("rust")
+    assert "over" not in budget_line("rtl") + budget_line("rust")
 
 
-def test_a_suite_far_over_its_budget_is_a_problem_of_the_check(tmp_path, monkeypatch):
-    monkeypatch.setattr(result, "TAKEN", tmp_path / "taken.json")
-    budgets = json.loads(result.BUDGETS.read_text("utf-8"))
+def test_a_suite_far_over_its_budget_is_a_problem_of_the_check(budgets):
     assert not result.over_budget()
-    result.keep_taken([result.Result("lab", cpu_s=1.2 * budgets["lab"]), result.Result("rtl", cpu_s=1.3 * budgets["rtl"])])
+    result.keep_taken([result.Result("lab", cpu_s=1.4 * budgets["lab"]), result.Result("rtl", cpu_s=1.6 * budgets["rtl"])], 0, 0.0)
     (problem,) = result.over_budget()
     assert "rtl took" in problem
+
+
+def test_a_run_that_is_not_comparable_is_listed_and_no_problem(budgets):
+    """Of every cell, and beside other programs: neither says that the suite became dearer."""
+    for part, others, said in ((None, 0.0, "every cell"), (3, 0.4, "beside other programs (40% of the processors)")):
+        result.keep_taken([result.Result("proofs", cpu_s=9 * budgets["proofs"])], part, others)
+        assert not result.over_budget()
+        assert said in budget_line("proofs") and str(round(9 * budgets["proofs"])) in budget_line("proofs")
+    # A file of before, which does not say how its runs were made.
+    result.TAKEN.write_text(json.dumps({"proofs": 9 * budgets["proofs"]}))
+    assert not result.over_budget() and "-" in budget_line("proofs")
+
+
+def test_what_other_programs_take_of_the_processors_is_told_from_our_own(monkeypatch):
+    # Of all processors, busy, and of this process and its children.
+    times = iter([(100.0, 40.0, 10.0), (120.0, 55.0, 20.0), (100.0, 40.0, 10.0), (120.0, 50.0, 30.0), (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)])
+    monkeypatch.setattr(result.Others, "_now", staticmethod(lambda: next(times)))
+    assert result.Others().share() == 0.25
+    # The kernel counts in ticks: never less than nothing.
+    assert result.Others().share() == 0.0
+    assert result.Others().share() == 0.0
 
 
 def test_a_run_of_every_cell_leaves_its_commit_and_counts_in_the_repository(tmp_path, monkeypatch):

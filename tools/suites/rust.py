@@ -96,7 +96,7 @@ def run_one(name, program, folder, pattern):
     seconds = time.monotonic() - begin
     result = counted(name, done)
     if result.passed or result.failed or result.skipped:
-        print(f"{name}: {result.passed} passed, {len(result.failed)} failed in {seconds:.1f} s", flush=True)
+        print(f"{name}: {result.passed} passed, {len(result.failed)} failed in {seconds:.1f} s, {result.cpu_s:.1f} s of processor time", flush=True)
     return name, seconds, result
 
 
