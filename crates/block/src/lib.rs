@@ -35,6 +35,7 @@ pub mod buffer;
 mod clock;
 mod device;
 mod error;
+pub mod fields;
 mod geometry;
 mod ram;
 mod request;

@@ -17,8 +17,9 @@ mod entry;
 #[cfg(feature = "stream")]
 mod stream_blocks;
 
+use block::fields::u64_at;
+use entry::entry;
 pub use entry::{Entry, FileSizes};
-use entry::{entry, long};
 #[cfg(feature = "stream")]
 pub(crate) use stream_blocks::BlockAnswer;
 
@@ -350,7 +351,7 @@ impl<C: Clock> FilesClient<C> {
             extra: u64::from(file.0),
             ..Command::new(Opcode::Status)
         })?;
-        let word = |at: usize| long(&self.scratch, 8 * at).unwrap_or(0);
+        let word = |at: usize| u64_at(&self.scratch, 8 * at);
         Ok(FileSizes {
             committed: word(0),
             completed: word(1),

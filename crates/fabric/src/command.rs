@@ -3,7 +3,7 @@
 //! "Fabrics command set").
 
 use crate::FabricError;
-use crate::pdu::put;
+use block::fields::put;
 
 /// Bytes of the data of a Connect command.
 pub const CONNECT_BYTES: usize = 1024;

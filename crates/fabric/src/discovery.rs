@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The log of a discovery subsystem: which subsystems a target has, and where.
 
-use crate::pdu::{u16_at, u64_at};
 use crate::remote::{open_controller, read_log};
 use crate::{Connect, FabricError, Name, Options};
+use block::fields::{u16_at, u64_at};
 use block::{Buffer, Clock};
 
 /// The name of every discovery subsystem.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The headers of protocol data units (NVMe/TCP transport specification, "PDU definitions").
 
+use block::fields::{put, u32_at};
 use crc::{CRC_32_ISCSI, Crc, Table};
 
 const CRC: Crc<u32, Table<16>> = Crc::<u32, Table<16>>::new(&CRC_32_ISCSI);
@@ -64,34 +65,6 @@ pub fn digest(bytes: &[u8]) -> [u8; DIGEST_BYTES] {
     let mut digest = Digest::default();
     digest.update(bytes);
     digest.bytes()
-}
-
-/// Reads a field, 0 past the end.
-pub fn u16_at(bytes: &[u8], at: usize) -> u16 {
-    bytes
-        .get(at..at + 2)
-        .and_then(|field| field.try_into().ok())
-        .map_or(0, u16::from_le_bytes)
-}
-
-/// Reads a field, 0 past the end.
-pub fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    bytes
-        .get(at..at + 4)
-        .and_then(|field| field.try_into().ok())
-        .map_or(0, u32::from_le_bytes)
-}
-
-/// Reads a field, 0 past the end.
-pub fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    u64::from(u32_at(bytes, at)) | u64::from(u32_at(bytes, at + 4)) << 32
-}
-
-/// Writes a field; nothing past the end.
-pub fn put(bytes: &mut [u8], at: usize, field: &[u8]) {
-    if let Some(place) = bytes.get_mut(at..at + field.len()) {
-        place.copy_from_slice(field);
-    }
 }
 
 /// The common header.

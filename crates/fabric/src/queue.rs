@@ -2,13 +2,11 @@
 //! One connection of NVMe/TCP: commands out, data both ways, responses in.
 
 use crate::command::Command;
-use crate::pdu::{
-    self, COMMAND_BYTES, DATA_BYTES, DIGEST_BYTES, Header, IC_BYTES, flag, kind, put, u16_at,
-    u32_at,
-};
+use crate::pdu::{self, COMMAND_BYTES, DATA_BYTES, DIGEST_BYTES, Header, IC_BYTES, flag, kind};
 use crate::receive::{Received, Receiver};
 use crate::{ByteStream, FabricError};
 use block::Buffer;
+use block::fields::{put, u16_at, u32_at, u64_at};
 
 /// Bytes of headers and short data that are sent with one write.
 const OUT_BYTES: usize = 12 << 10;
@@ -642,7 +640,7 @@ impl<S: ByteStream, const DEPTH: usize> Queue<S, DEPTH> {
                 if status != 0 && self.keep(cid, status) {
                     return Ok(None);
                 }
-                Ok(self.finish(cid, status, pdu::u64_at(bytes, 8)))
+                Ok(self.finish(cid, status, u64_at(bytes, 8)))
             }
             kind::R2T => {
                 let cid = usize::from(u16_at(bytes, 8));

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Takes PDUs apart as their bytes arrive, in pieces of any length.
 
-use crate::pdu::{
-    self, DATA_BYTES, DIGEST_BYTES, Digest, Header, IC_BYTES, flag, kind, u16_at, u32_at,
-};
+use crate::pdu::{self, DATA_BYTES, DIGEST_BYTES, Digest, Header, IC_BYTES, flag, kind};
 use crate::queue::{Direction, Limits, Slot};
 use crate::{ByteStream, FabricError};
+use block::fields::{put, u16_at, u32_at};
 
 /// Bytes that one read may bring.
 const IN_BYTES: usize = 12 << 10;
@@ -219,7 +218,7 @@ impl Receiver {
             }
         }
         let mut bytes = [0; IC_BYTES];
-        pdu::put(&mut bytes, 0, own);
+        put(&mut bytes, 0, own);
         if header.kind != kind::C2H_DATA {
             return Ok(Received::Header(bytes));
         }
@@ -302,7 +301,7 @@ impl Receiver {
             unread => {
                 let count = unread.min(target.len());
                 let source = self.bytes.get(self.from..self.from + count);
-                pdu::put(target, 0, source.unwrap_or_default());
+                put(target, 0, source.unwrap_or_default());
                 self.from += count;
                 count
             }
@@ -333,7 +332,7 @@ impl Receiver {
         }
         let count = (needed - self.got).min(self.to - self.from);
         let source = self.bytes.get(self.from..self.from + count);
-        pdu::put(&mut self.header, self.got, source.unwrap_or_default());
+        put(&mut self.header, self.got, source.unwrap_or_default());
         self.from += count;
         self.got += count;
         Ok(true)

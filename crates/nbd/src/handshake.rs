@@ -2,8 +2,9 @@
 //! The options of the fixed newstyle handshake (proto.md, "Option types"): each has one reply or
 //! several, and leaves the session in the handshake, in transmission or at its end.
 
-use crate::wire::{self, Reader, info, option, option_reply, put_option_reply};
+use crate::wire::{self, info, option, option_reply, put_option_reply};
 use crate::{End, Export};
+use block::fields::Fields;
 
 /// Whether a connection is encrypted (proto.md, "TLS support": a server with certificates is
 /// FORCEDTLS).
@@ -158,10 +159,10 @@ fn go(
     data: &[u8],
     out: &mut Vec<u8>,
 ) -> Result<(), Refusal> {
-    let mut reader = Reader(data);
-    let name = reader.text().ok_or(MALFORMED)?;
-    let count = usize::from(reader.u16().ok_or(MALFORMED)?);
-    if reader.0.len() != 2 * count {
+    let mut fields = Fields(data);
+    let name = wire::text(&mut fields).ok_or(MALFORMED)?;
+    let count = usize::from(fields.u16_be().ok_or(MALFORMED)?);
+    if fields.0.len() != 2 * count {
         return Err(MALFORMED);
     }
     if !is_named(export, name.as_bytes()) {
@@ -177,7 +178,7 @@ fn go(
         &[&export.size_bytes.to_be_bytes()[..], &flags].concat(),
     );
     let (mut named, mut described) = (false, false);
-    while let Some(kind) = reader.u16() {
+    while let Some(kind) = fields.u16_be() {
         named |= kind == info::NAME;
         described |= kind == info::DESCRIPTION;
     }
@@ -214,16 +215,16 @@ fn contexts(
             "structured replies were not agreed on",
         ));
     }
-    let mut reader = Reader(data);
-    let name = reader.text().ok_or(MALFORMED)?;
-    let count = reader.u32().ok_or(MALFORMED)?;
+    let mut fields = Fields(data);
+    let name = wire::text(&mut fields).ok_or(MALFORMED)?;
+    let count = fields.u32_be().ok_or(MALFORMED)?;
     // A list without a query, or of a whole namespace, has every context.
     let mut matches = !sets && count == 0;
     for _ in 0..count {
-        let query = reader.text().ok_or(MALFORMED)?;
+        let query = wire::text(&mut fields).ok_or(MALFORMED)?;
         matches |= query == wire::BASE_ALLOCATION || (!sets && query == "base:");
     }
-    if !reader.0.is_empty() {
+    if !fields.0.is_empty() {
         return Err(MALFORMED);
     }
     if !is_named(export, name.as_bytes()) {

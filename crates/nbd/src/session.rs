@@ -7,8 +7,9 @@
 //! given to the device.
 
 use crate::handshake::{self, Agreed, Next, Tls};
-use crate::wire::{self, Errno, Reader, chunk, command, command_flag};
+use crate::wire::{self, Errno, chunk, command, command_flag};
 use crate::{Command, Export, Request};
+use block::fields::Fields;
 
 /// The longest data of an option that is kept: two texts of the protocol's limit, and their
 /// lengths.
@@ -247,7 +248,7 @@ impl Session {
     }
 
     fn flags(&mut self, data: &[u8]) -> Event {
-        let flags = Reader(data).u32().unwrap_or(u32::MAX);
+        let flags = Fields(data).u32_be().unwrap_or(u32::MAX);
         let (fixed, no_zeroes) = (
             u32::from(wire::FLAG_FIXED_NEWSTYLE),
             u32::from(wire::FLAG_NO_ZEROES),
@@ -262,8 +263,8 @@ impl Session {
     }
 
     fn option_head(&mut self, data: &[u8]) -> Event {
-        let mut reader = Reader(data);
-        let (magic, code, len) = (reader.u64(), reader.u32(), reader.u32());
+        let mut fields = Fields(data);
+        let (magic, code, len) = (fields.u64_be(), fields.u32_be(), fields.u32_be());
         let (Some(wire::OPTION_MAGIC), Some(code), Some(len)) = (magic, code, len) else {
             return self.close(End::NotNbd);
         };
@@ -344,16 +345,16 @@ struct Raw {
 
 impl Raw {
     fn parse(data: &[u8]) -> Option<Self> {
-        let mut reader = Reader(data);
-        if reader.u32()? != wire::REQUEST_MAGIC {
+        let mut fields = Fields(data);
+        if fields.u32_be()? != wire::REQUEST_MAGIC {
             return None;
         }
         Some(Self {
-            flags: reader.u16()?,
-            kind: reader.u16()?,
-            cookie: reader.u64()?,
-            offset: reader.u64()?,
-            len: reader.u32()?,
+            flags: fields.u16_be()?,
+            kind: fields.u16_be()?,
+            cookie: fields.u64_be()?,
+            offset: fields.u64_be()?,
+            len: fields.u32_be()?,
         })
     }
 

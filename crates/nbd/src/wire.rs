@@ -2,6 +2,8 @@
 //! The protocol's numbers, and the encoders of replies. All integers are big-endian (proto.md,
 //! "Protocol phases").
 
+use block::fields::Fields;
+
 /// First bytes of a server: "NBDMAGIC".
 pub const NBD_MAGIC: u64 = 0x4e42_444d_4147_4943;
 /// Before each option, and after [`NBD_MAGIC`]: "IHAVEOPT".
@@ -192,40 +194,8 @@ pub fn put_error_chunk(out: &mut Vec<u8>, cookie: u64, error: Errno, text: &str)
     out.extend(&text.as_bytes()[..end]);
 }
 
-/// Big-endian integers and texts, taken from the front of bytes. `None`: there are not enough.
-#[derive(Clone, Copy, Debug)]
-pub struct Reader<'b>(pub &'b [u8]);
-
-impl<'b> Reader<'b> {
-    /// The next `len` bytes.
-    pub fn bytes(&mut self, len: usize) -> Option<&'b [u8]> {
-        let (first, rest) = self.0.split_at_checked(len)?;
-        self.0 = rest;
-        Some(first)
-    }
-
-    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
-        self.bytes(N)?.try_into().ok()
-    }
-
-    /// The next 16 bits.
-    pub fn u16(&mut self) -> Option<u16> {
-        self.array().map(u16::from_be_bytes)
-    }
-
-    /// The next 32 bits.
-    pub fn u32(&mut self) -> Option<u32> {
-        self.array().map(u32::from_be_bytes)
-    }
-
-    /// The next 64 bits.
-    pub fn u64(&mut self) -> Option<u64> {
-        self.array().map(u64::from_be_bytes)
-    }
-
-    /// A text with its length in 32 bits before it.
-    pub fn text(&mut self) -> Option<&'b str> {
-        let len = usize::try_from(self.u32()?).ok()?;
-        std::str::from_utf8(self.bytes(len)?).ok()
-    }
+/// A text with its length in 32 bits before it. `None`: there are not enough bytes, or it is not
+/// UTF-8.
+pub fn text<'b>(fields: &mut Fields<'b>) -> Option<&'b str> {
+    std::str::from_utf8(fields.counted_be()?).ok()
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Identify data structures, parsed once at the edge (NVMe base specification, "Identify").
 
-use crate::bytes::{array_at, u8_at, u16_at, u32_at, u64_at};
 use crate::error::{Error, Unsupported};
+use block::fields::{array_at, u8_at, u16_at, u32_at, u64_at};
 
 /// Length of every Identify data structure in bytes.
 pub const PAGE_BYTES: usize = 4096;

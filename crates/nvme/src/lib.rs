@@ -51,7 +51,6 @@ extern crate std;
 pub use block;
 
 mod admin;
-mod bytes;
 mod command;
 mod controller;
 mod deadline;

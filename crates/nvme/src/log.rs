@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Log pages (NVMe base specification, "Get Log Page").
 
-use crate::bytes::{array_at, u8_at, u16_at, u32_at, u64_at, u128_at};
+use block::fields::{array_at, u8_at, u16_at, u32_at, u64_at, u128_at};
 
 /// Log page identifiers (LID values; base specification, figure "Get Log Page - Log Page
 /// Identifiers").

@@ -9,7 +9,6 @@
 use core::ops::Deref;
 
 use crate::admin::Admin;
-use crate::bytes::{u8_at, u16_at, u32_at};
 use crate::command::{Command, admin};
 use crate::controller::{Controller, Setup};
 use crate::error::Error;
@@ -17,6 +16,7 @@ use crate::identify::{ControllerInfo, cns};
 use crate::memory::Part;
 use crate::platform::Platform;
 use crate::quirks::Quirks;
+use block::fields::{u8_at, u16_at, u32_at};
 
 /// Most power states of a controller.
 pub const MAX_POWER_STATES: usize = 32;

@@ -24,6 +24,7 @@
 //! the member; the one with the greater sequence number counts, and the other is written next.
 
 use crate::MOST_MEMBERS;
+use block::fields;
 use crc::{CRC_32_ISCSI, Crc, Table};
 
 /// Bytes of a copy of the label.
@@ -90,11 +91,7 @@ impl Label {
             ArrayKind::Mirror => (2, 0),
         };
         let mirror = &self.mirror;
-        let mut put = |at: usize, field: &[u8]| {
-            if let Some(place) = bytes.get_mut(at..at + field.len()) {
-                place.copy_from_slice(field);
-            }
-        };
+        let mut put = |at: usize, field: &[u8]| fields::put(bytes, at, field);
         put(0, &MAGIC);
         put(8, &self.array);
         put(24, &[kind, self.members, self.member, self.block_size_log2]);
@@ -110,51 +107,42 @@ impl Label {
             put(64 + 8 * member, &seen.to_le_bytes());
         }
         let sum = CRC.checksum(bytes.get(..SUMMED_BYTES).unwrap_or_default());
-        if let Some(place) = bytes.get_mut(SUMMED_BYTES..SUMMED_BYTES + 4) {
-            place.copy_from_slice(&sum.to_le_bytes());
-        }
+        fields::put(bytes, SUMMED_BYTES, &sum.to_le_bytes());
     }
 
     /// The label in `bytes`; `None` if they are not a label, or a damaged one.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let summed = bytes.get(..SUMMED_BYTES)?;
-        let sum: [u8; 4] = bytes.get(SUMMED_BYTES..SUMMED_BYTES + 4)?.try_into().ok()?;
-        if summed.get(..8)? != MAGIC || CRC.checksum(summed) != u32::from_le_bytes(sum) {
+        let sum = bytes.get(SUMMED_BYTES..SUMMED_BYTES + 4)?;
+        if summed.get(..8)? != MAGIC || CRC.checksum(summed).to_le_bytes() != sum {
             return None;
         }
-        let byte = |at: usize| summed.get(at).copied();
-        let long = |at: usize| {
-            let field = summed.get(at..at + 8)?.try_into().ok()?;
-            Some(u64::from_le_bytes(field))
-        };
-        let stripe_blocks = u32::from_le_bytes(summed.get(28..32)?.try_into().ok()?);
-        let kind = match byte(24)? {
+        let byte = |at: usize| fields::u8_at(summed, at);
+        let long = |at: usize| fields::u64_at(summed, at);
+        let stripe_blocks = fields::u32_at(summed, 28);
+        let kind = match byte(24) {
             1 if stripe_blocks.is_power_of_two() => ArrayKind::Striped { stripe_blocks },
             2 => ArrayKind::Mirror,
             _ => return None,
         };
-        let (members, member) = (byte(25)?, byte(26)?);
+        let (members, member) = (byte(25), byte(26));
         if usize::from(members) > MOST_MEMBERS || member >= members {
             return None;
         }
-        let mut seen = [0; MOST_MEMBERS];
-        for (member, place) in seen.iter_mut().enumerate() {
-            *place = long(64 + 8 * member)?;
-        }
         Some(Self {
-            seen,
-            array: summed.get(8..24)?.try_into().ok()?,
+            seen: core::array::from_fn(|member| long(64 + 8 * member)),
+            array: fields::array_at(summed, 8),
             kind,
             members,
             member,
-            block_size_log2: byte(27)?,
-            data_blocks: long(32)?,
-            sequence: long(40)?,
+            block_size_log2: byte(27),
+            data_blocks: long(32),
+            sequence: long(40),
             mirror: MirrorState {
-                current: byte(48)?,
-                rebuilding: byte(49)?,
-                is_dirty: byte(50)? != 0,
-                rebuilt_blocks: long(56)?,
+                current: byte(48),
+                rebuilding: byte(49),
+                is_dirty: byte(50) != 0,
+                rebuilt_blocks: long(56),
             },
         })
     }

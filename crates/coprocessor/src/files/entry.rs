@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The coprocessor's file entries (`docs/coprocessor.md`, "Entries").
 
+use block::fields::{u32_at, u64_at};
 use volume::Name;
 
 /// An open file's sizes in bytes.
@@ -35,24 +36,17 @@ pub struct Entry {
     pub checksums: bool,
 }
 
-/// The u64 at an offset.
-pub(super) fn long(bytes: &[u8], at: usize) -> Option<u64> {
-    let bytes = bytes.get(at..at + 8)?;
-    Some(u64::from_le_bytes(bytes.try_into().ok()?))
-}
-
 /// A file's entry as the coprocessor wrote it.
 pub(super) fn entry(bytes: &[u8]) -> Option<Entry> {
-    let word = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
-    let len = word(0x28)? as usize;
+    let len = u32_at(bytes, 0x28) as usize;
     let name = bytes.get(0x30..0x30_usize.checked_add(len)?)?;
     Some(Entry {
         name: Name::new(core::str::from_utf8(name).ok()?).ok()?,
-        slot: word(0)?,
-        checksums: word(4)? & 1 != 0,
-        size_bytes: long(bytes, 8)?,
-        allocated_bytes: long(bytes, 16)?,
-        mtime_ns: long(bytes, 24)?,
-        app_tag: long(bytes, 32)?,
+        slot: u32_at(bytes, 0),
+        checksums: u32_at(bytes, 4) & 1 != 0,
+        size_bytes: u64_at(bytes, 8),
+        allocated_bytes: u64_at(bytes, 16),
+        mtime_ns: u64_at(bytes, 24),
+        app_tag: u64_at(bytes, 32),
     })
 }

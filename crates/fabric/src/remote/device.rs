@@ -54,8 +54,8 @@ fn encode(nsid: u32, operation: Operation, shift: u8) -> (Command, Payload) {
         }
         Operation::Discard { lba, block_count } => {
             let mut bytes = [0; 16];
-            crate::pdu::put(&mut bytes, 4, &block_count.to_le_bytes());
-            crate::pdu::put(&mut bytes, 8, &lba.to_le_bytes());
+            block::fields::put(&mut bytes, 4, &block_count.to_le_bytes());
+            block::fields::put(&mut bytes, 8, &lba.to_le_bytes());
             // One range; attribute Deallocate.
             (
                 Command::new(io::DATASET_MANAGEMENT, nsid, &[0, 4]),

@@ -4,9 +4,9 @@
 use super::{Established, Remote};
 use crate::command::{CAP, CC, CONNECT_BYTES, CSTS, Command, Connecting, opcode};
 use crate::fence::Timing;
-use crate::pdu::{u16_at, u32_at};
 use crate::queue::{Done, Payload, Queue};
 use crate::{Ana, Connect, FabricError, Options};
+use block::fields::{u16_at, u32_at};
 use block::{Buffer, Clock, Features, Geometry};
 use nvme::{ControllerInfo, IDENTIFY_BYTES, NamespaceInfo, Status, cns};
 

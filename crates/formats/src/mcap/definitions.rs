@@ -19,14 +19,14 @@ impl Definitions {
     /// message.
     pub fn add(&mut self, record: &Record<'_>) {
         if record.opcode == op::MESSAGE {
-            self.used.extend(Fields(record.content).u16());
+            self.used.extend(Fields(record.content).u16_le());
         }
         let (all, is_good) = match record.opcode {
             op::SCHEMA => (&mut self.schemas, is_schema(record.content)),
             op::CHANNEL => (&mut self.channels, is_channel(record.content)),
             _ => return,
         };
-        if let (true, Some(id)) = (is_good, Fields(record.content).u16()) {
+        if let (true, Some(id)) = (is_good, Fields(record.content).u16_le()) {
             all.entry(id).or_insert_with(|| record.whole.to_vec());
         }
     }
@@ -35,7 +35,7 @@ impl Definitions {
     pub fn is_incomplete(&self) -> bool {
         let lacks_schema = |channel: &Vec<u8>| {
             let mut fields = Fields(channel.get(PREFIX_BYTES + 2..).unwrap_or_default());
-            let schema = fields.u16().unwrap_or(0);
+            let schema = fields.u16_le().unwrap_or(0);
             schema > 0 && !self.schemas.contains_key(&schema)
         };
         self.channels.is_empty()

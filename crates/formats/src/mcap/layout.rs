@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 
 pub use super::MAGIC;
+pub use block::fields::Fields;
 
 /// Bytes before a record's content.
 pub const PREFIX_BYTES: usize = 9;
@@ -27,37 +28,6 @@ pub mod op {
     pub const DATA_END: u8 = 0x0f;
 }
 
-/// The fields of a record, one after the other; `None` once the bytes do not have them.
-#[derive(Clone, Copy, Debug)]
-pub struct Fields<'b>(pub &'b [u8]);
-
-impl<'b> Fields<'b> {
-    /// The next `len` bytes.
-    pub fn bytes(&mut self, len: usize) -> Option<&'b [u8]> {
-        let (field, rest) = self.0.split_at_checked(len)?;
-        self.0 = rest;
-        Some(field)
-    }
-
-    pub fn u16(&mut self) -> Option<u16> {
-        Some(u16::from_le_bytes(self.bytes(2)?.try_into().ok()?))
-    }
-
-    pub fn u32(&mut self) -> Option<u32> {
-        Some(u32::from_le_bytes(self.bytes(4)?.try_into().ok()?))
-    }
-
-    pub fn u64(&mut self) -> Option<u64> {
-        Some(u64::from_le_bytes(self.bytes(8)?.try_into().ok()?))
-    }
-
-    /// A length of 32 bits, and as many bytes: a string or a map.
-    pub fn counted(&mut self) -> Option<&'b [u8]> {
-        let len = self.u32()?;
-        self.bytes(usize::try_from(len).ok()?)
-    }
-}
-
 /// A record.
 #[derive(Clone, Copy, Debug)]
 pub struct Record<'b> {
@@ -75,7 +45,7 @@ pub fn records(mut bytes: &[u8]) -> impl Iterator<Item = Record<'_>> {
         let &[opcode] = fields.bytes(1)? else {
             return None;
         };
-        let len = usize::try_from(fields.u64()?).ok()?;
+        let len = usize::try_from(fields.u64_le()?).ok()?;
         let content = fields.bytes(len)?;
         let (whole, rest) = bytes.split_at_checked(PREFIX_BYTES + len)?;
         bytes = rest;
@@ -119,9 +89,9 @@ impl<'b> Chunk<'b> {
         let mut fields = Fields(content);
         // Of its messages' times.
         fields.bytes(16)?;
-        let (unpacked_bytes, crc) = (fields.u64()?, fields.u32()?);
-        let compression = fields.counted()?;
-        let len = usize::try_from(fields.u64()?).ok()?;
+        let (unpacked_bytes, crc) = (fields.u64_le()?, fields.u32_le()?);
+        let compression = fields.counted_le()?;
+        let len = usize::try_from(fields.u64_le()?).ok()?;
         Some(Self {
             unpacked_bytes,
             crc,
@@ -135,21 +105,21 @@ impl<'b> Chunk<'b> {
 /// Whether a schema has its name, its encoding and its data.
 pub fn is_schema(content: &[u8]) -> bool {
     let mut fields = Fields(content);
-    let _ = fields.u16();
-    (0..3).all(|_| fields.counted().is_some())
+    let _ = fields.u16_le();
+    (0..3).all(|_| fields.counted_le().is_some())
 }
 
 /// Whether a channel has its topic, its encoding and its metadata.
 pub fn is_channel(content: &[u8]) -> bool {
     let mut fields = Fields(content);
-    let _ = fields.u32();
-    (0..3).all(|_| fields.counted().is_some())
+    let _ = fields.u32_le();
+    (0..3).all(|_| fields.counted_le().is_some())
 }
 
 /// Whether metadata has its name and its values.
 pub fn is_metadata(content: &[u8]) -> bool {
     let mut fields = Fields(content);
-    (0..2).all(|_| fields.counted().is_some())
+    (0..2).all(|_| fields.counted_le().is_some())
 }
 
 /// A record that is being made.

@@ -317,7 +317,7 @@ impl<S: FnMut(&[u8]) -> Result<()>> Rebuild<S> {
     /// because a part of it may be of use, but not with more than the memory that any record may
     /// take: then its length is taken for wrong.
     fn check_length(&mut self, rest: &[u8]) -> Result<()> {
-        let Some(len) = Fields(rest.get(1..).unwrap_or_default()).u64() else {
+        let Some(len) = Fields(rest.get(1..).unwrap_or_default()).u64_le() else {
             return Ok(());
         };
         let left = self.size_bytes.saturating_sub(self.at_bytes);
@@ -360,7 +360,7 @@ impl<S: FnMut(&[u8]) -> Result<()>> Rebuild<S> {
                 self.data(record)
             }
             op::STATISTICS if is_summary => {
-                let counted = Fields(record.content).u64().unwrap_or(0);
+                let counted = Fields(record.content).u64_le().unwrap_or(0);
                 if !self.has_gap {
                     let missing = counted.saturating_sub(self.stream_messages);
                     self.rebuilt.missing_messages += missing;
@@ -424,7 +424,7 @@ impl<S: FnMut(&[u8]) -> Result<()>> Rebuild<S> {
     /// The first header is the file's.
     fn header(&mut self, record: &Record<'_>) -> Result<()> {
         let mut fields = Fields(record.content);
-        let is_good = fields.counted().is_some() && fields.counted().is_some();
+        let is_good = fields.counted_le().is_some() && fields.counted_le().is_some();
         if !is_good {
             self.rebuilt.damaged_records += 1;
         }
@@ -440,7 +440,7 @@ impl<S: FnMut(&[u8]) -> Result<()>> Rebuild<S> {
 
     /// Compares the data with its checksum, if it has one and nothing of it is missing.
     fn compare_crc(&mut self, record: &Record<'_>) {
-        let stored = Fields(record.content).u32().filter(|crc| *crc != 0);
+        let stored = Fields(record.content).u32_le().filter(|crc| *crc != 0);
         if let Some((crc, stored)) = self.crc.take().zip(stored) {
             let is_same = crc.finalize() == stored;
             let so_far = self.rebuilt.data_matches.unwrap_or(true);
@@ -487,7 +487,7 @@ impl<S: FnMut(&[u8]) -> Result<()>> Rebuild<S> {
                 _ => inner.opcode > op::DATA_END,
             };
             if let (op::SCHEMA | op::CHANNEL, Some(id)) =
-                (inner.opcode, Fields(inner.content).u16())
+                (inner.opcode, Fields(inner.content).u16_le())
             {
                 definitions.push((inner.opcode, id));
             }
@@ -528,7 +528,7 @@ impl<S: FnMut(&[u8]) -> Result<()>> Rebuild<S> {
             seen.add(record);
         }
         let mut fields = Fields(record.content);
-        let id = fields.u16()?;
+        let id = fields.u16_le()?;
         match record.opcode {
             op::SCHEMA if id > 0 && is_schema(record.content) => {
                 let (number, whole) = self.writer.schema(id, Cow::Borrowed(record.whole))?;
@@ -536,7 +536,7 @@ impl<S: FnMut(&[u8]) -> Result<()>> Rebuild<S> {
                 Some(whole)
             }
             op::CHANNEL if is_channel(record.content) => {
-                let schema = fields.u16()?;
+                let schema = fields.u16_le()?;
                 let whole = match (schema, self.schemas.get(&schema)) {
                     (0, _) => Cow::Borrowed(record.whole),
                     (_, None) => return None,
@@ -558,7 +558,7 @@ impl<S: FnMut(&[u8]) -> Result<()>> Rebuild<S> {
     /// they are known from elsewhere.
     fn recall(&mut self, record: &Record<'_>) -> Result<()> {
         let mut fields = Fields(record.content);
-        let Some(id) = fields.u16() else {
+        let Some(id) = fields.u16_le() else {
             return Ok(());
         };
         match record.opcode {
@@ -573,7 +573,7 @@ impl<S: FnMut(&[u8]) -> Result<()>> Rebuild<S> {
                 }
             }
             op::CHANNEL => {
-                let schema = fields.u16().unwrap_or(0);
+                let schema = fields.u16_le().unwrap_or(0);
                 let is_missing = schema > 0 && !self.schemas.contains_key(&schema);
                 let known = self.known.schema(schema).filter(|_| is_missing);
                 let Some(schema) = known.map(<[u8]>::to_vec) else {
@@ -694,7 +694,7 @@ impl<S: FnMut(&[u8]) -> Result<()>> Rebuild<S> {
         let is_next = matches!(self.next, Next::Record | Next::Summary);
         let opcode = held.first().filter(|_| is_next)?;
         let (prefix, content) = held.split_at_checked(PREFIX_BYTES)?;
-        let len = Fields(prefix.get(1..)?).u64()?;
+        let len = Fields(prefix.get(1..)?).u64_le()?;
         let has_channel = |id| self.has_channel(id);
         match (*opcode, own_bytes(*opcode, content)) {
             // It was cut off.

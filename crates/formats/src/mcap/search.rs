@@ -102,7 +102,7 @@ fn look(bytes: &[u8], is_first: bool, has_channel: &dyn Fn(u16) -> bool) -> Look
         Some(_) => return Look::No,
         None => return Look::Short(false),
     };
-    let Some(len) = fields.u64() else {
+    let Some(len) = fields.u64_le() else {
         return Look::Short(false);
     };
     let most = match opcode {
@@ -126,7 +126,7 @@ fn look(bytes: &[u8], is_first: bool, has_channel: &dyn Fn(u16) -> bool) -> Look
             None => return Look::Short(false),
         },
         op::MESSAGE => {
-            let channel = Fields(content).u16();
+            let channel = Fields(content).u16_le();
             if len < 22 || is_first && channel.is_some_and(|channel| !has_channel(channel)) {
                 return Look::No;
             }
@@ -155,14 +155,14 @@ fn look(bytes: &[u8], is_first: bool, has_channel: &dyn Fn(u16) -> bool) -> Look
 /// Whether the lengths in a chunk of `len` bytes agree. None: not enough of it is there.
 fn chunk_fits(content: &[u8], len: u64) -> Option<bool> {
     let mut fields = Fields(content);
-    let (start, end) = (fields.u64()?, fields.u64()?);
-    let (unpacked_bytes, _) = (fields.u64()?, fields.u32()?);
-    let name_bytes = fields.u32()?;
+    let (start, end) = (fields.u64_le()?, fields.u64_le()?);
+    let (unpacked_bytes, _) = (fields.u64_le()?, fields.u32_le()?);
+    let name_bytes = fields.u32_le()?;
     if name_bytes > 16 || start > end {
         return Some(false);
     }
     let name = fields.bytes(name_bytes as usize)?;
-    let stored_bytes = fields.u64()?;
+    let stored_bytes = fields.u64_le()?;
     let all = CHUNK_FIELD_BYTES + u64::from(name_bytes);
     let is_plain = !name.is_empty() || unpacked_bytes == stored_bytes;
     let is_name = name.iter().all(u8::is_ascii_graphic);
@@ -193,12 +193,12 @@ fn whole_chunk(record: &Record<'_>) -> Look {
 fn attachment_crc(content: &[u8]) -> Option<(&[u8], u32)> {
     let mut fields = Fields(content);
     fields.bytes(16)?;
-    fields.counted()?;
-    fields.counted()?;
-    let len = usize::try_from(fields.u64()?).ok()?;
+    fields.counted_le()?;
+    fields.counted_le()?;
+    let len = usize::try_from(fields.u64_le()?).ok()?;
     fields.bytes(len)?;
     let covered = content.len() - fields.0.len();
-    let crc = fields.u32()?;
+    let crc = fields.u32_le()?;
     Some((content.get(..covered)?, crc))
 }
 
@@ -219,19 +219,19 @@ pub fn can_be(record: &Record<'_>) -> bool {
         op::FOOTER => record.content.len() >= 20,
         op::DATA_END => record.content.len() >= 4,
         op::SUMMARY_OFFSET => record.content.len() >= 17,
-        op::MESSAGE_INDEX => fields.u16().and_then(|_| fields.counted()).is_some(),
-        op::STATISTICS => fields.bytes(42).and_then(|_| fields.counted()).is_some(),
-        op::METADATA_INDEX => fields.bytes(16).and_then(|_| fields.counted()).is_some(),
+        op::MESSAGE_INDEX => fields.u16_le().and_then(|_| fields.counted_le()).is_some(),
+        op::STATISTICS => fields.bytes(42).and_then(|_| fields.counted_le()).is_some(),
+        op::METADATA_INDEX => fields.bytes(16).and_then(|_| fields.counted_le()).is_some(),
         op::CHUNK_INDEX => {
-            let names = fields.bytes(32).and_then(|_| fields.counted());
+            let names = fields.bytes(32).and_then(|_| fields.counted_le());
             let has = names
-                .and_then(|_| fields.u64())
-                .and_then(|_| fields.counted());
+                .and_then(|_| fields.u64_le())
+                .and_then(|_| fields.counted_le());
             has.and_then(|_| fields.bytes(16)).is_some()
         }
         op::ATTACHMENT_INDEX => {
-            let name = fields.bytes(40).and_then(|_| fields.counted());
-            name.and_then(|_| fields.counted()).is_some()
+            let name = fields.bytes(40).and_then(|_| fields.counted_le());
+            name.and_then(|_| fields.counted_le()).is_some()
         }
         _ => true,
     }
@@ -244,16 +244,16 @@ pub fn own_bytes(opcode: u8, content: &[u8]) -> Option<u64> {
     match opcode {
         op::CHUNK => {
             fields.bytes(28)?;
-            fields.counted()?;
+            fields.counted_le()?;
         }
         op::ATTACHMENT => {
             fields.bytes(16)?;
-            fields.counted()?;
-            fields.counted()?;
+            fields.counted_le()?;
+            fields.counted_le()?;
         }
         _ => return None,
     }
-    let data_bytes = fields.u64()?;
+    let data_bytes = fields.u64_le()?;
     let before = (content.len() - fields.0.len()) as u64;
     let checksum_bytes = if opcode == op::CHUNK { 0 } else { 4 };
     data_bytes.checked_add(before + checksum_bytes)
@@ -273,33 +273,34 @@ fn has_form(record: &Record<'_>) -> bool {
     let mut fields = Fields(record.content);
     match record.opcode {
         op::HEADER => {
-            let has = fields.counted().is_some() && fields.counted().is_some();
+            let has = fields.counted_le().is_some() && fields.counted_le().is_some();
             has && fields.0.is_empty()
         }
         op::SCHEMA => is_schema(record.content),
         op::CHANNEL => is_channel(record.content),
         op::METADATA => is_metadata(record.content),
         op::MESSAGE_INDEX => {
-            let list = fields.u16().and_then(|_| fields.counted());
+            let list = fields.u16_le().and_then(|_| fields.counted_le());
             list.is_some_and(|list| list.len() % 16 == 0) && fields.0.is_empty()
         }
         op::CHUNK_INDEX => {
             let _ = fields.bytes(32);
-            let has =
-                fields.counted().is_some() && fields.u64().is_some() && fields.counted().is_some();
+            let has = fields.counted_le().is_some()
+                && fields.u64_le().is_some()
+                && fields.counted_le().is_some();
             has && fields.0.len() == 16
         }
         op::STATISTICS => {
             let _ = fields.bytes(42);
-            fields.counted().is_some() && fields.0.is_empty()
+            fields.counted_le().is_some() && fields.0.is_empty()
         }
         op::ATTACHMENT_INDEX => {
             let _ = fields.bytes(40);
-            fields.counted().is_some() && fields.counted().is_some() && fields.0.is_empty()
+            fields.counted_le().is_some() && fields.counted_le().is_some() && fields.0.is_empty()
         }
         op::METADATA_INDEX => {
             let _ = fields.bytes(16);
-            fields.counted().is_some() && fields.0.is_empty()
+            fields.counted_le().is_some() && fields.0.is_empty()
         }
         op::SUMMARY_OFFSET => record.content.len() == 17,
         _ => true,

@@ -155,9 +155,9 @@ pub fn messages_of(file: &[u8]) -> Vec<u64> {
     let footer_at = file.len() - 8 - 29;
     let footer = at(footer_at as u64);
     let mut fields = Fields(footer.content);
-    let (summary_at, offsets_at) = (fields.u64().unwrap(), fields.u64().unwrap());
+    let (summary_at, offsets_at) = (fields.u64_le().unwrap(), fields.u64_le().unwrap());
     let covered = &file[summary_at as usize..file.len() - 12];
-    assert_eq!(fields.u32(), Some(crc32fast::hash(covered)));
+    assert_eq!(fields.u32_le(), Some(crc32fast::hash(covered)));
     let mut numbers = Vec::new();
     let mut counts = BTreeMap::new();
     let mut statistics = None;
@@ -166,21 +166,21 @@ pub fn messages_of(file: &[u8]) -> Vec<u64> {
         match record.opcode {
             op::CHUNK_INDEX => {
                 fields.bytes(16);
-                let chunk = at(fields.u64().unwrap());
+                let chunk = at(fields.u64_le().unwrap());
                 assert_eq!(chunk.opcode, op::CHUNK);
-                assert_eq!(fields.u64(), Some(chunk.whole.len() as u64));
+                assert_eq!(fields.u64_le(), Some(chunk.whole.len() as u64));
                 let Unpacked::Whole(bytes) = unpack(&Chunk::parse(chunk.content).unwrap()) else {
                     panic!("a chunk is damaged");
                 };
-                let mut offsets = Fields(fields.counted().unwrap());
+                let mut offsets = Fields(fields.counted_le().unwrap());
                 let mut found = Vec::new();
-                while let (Some(channel), Some(offset)) = (offsets.u16(), offsets.u64()) {
+                while let (Some(channel), Some(offset)) = (offsets.u16_le(), offsets.u64_le()) {
                     let index = at(offset);
                     assert_eq!(index.opcode, op::MESSAGE_INDEX);
                     let mut fields = Fields(index.content);
-                    assert_eq!(fields.u16(), Some(channel));
-                    let mut entries = Fields(fields.counted().unwrap());
-                    while let (Some(time), Some(offset)) = (entries.u64(), entries.u64()) {
+                    assert_eq!(fields.u16_le(), Some(channel));
+                    let mut entries = Fields(fields.counted_le().unwrap());
+                    while let (Some(time), Some(offset)) = (entries.u64_le(), entries.u64_le()) {
                         let message = records(&bytes[offset as usize..]).next().unwrap();
                         assert_eq!(message.whole, super::tests::message(channel, time - 1000));
                         *counts.entry(channel).or_insert(0) += 1;
@@ -191,11 +191,11 @@ pub fn messages_of(file: &[u8]) -> Vec<u64> {
                 numbers.extend(found);
             }
             op::ATTACHMENT_INDEX | op::METADATA_INDEX => {
-                let found = at(fields.u64().unwrap());
-                assert_eq!(fields.u64(), Some(found.whole.len() as u64));
+                let found = at(fields.u64_le().unwrap());
+                assert_eq!(fields.u64_le(), Some(found.whole.len() as u64));
                 assert!(matches!(found.opcode, op::ATTACHMENT | op::METADATA));
             }
-            op::STATISTICS => statistics = fields.u64(),
+            op::STATISTICS => statistics = fields.u64_le(),
             _ => {}
         }
     }
@@ -426,7 +426,11 @@ fn streams_that_follow_each_other_become_one_file() {
 pub fn places_of(stream: &[u8]) -> Vec<(u64, usize, usize)> {
     let number = |record: &Record<'_>| {
         let mut fields = Fields(record.content);
-        fields.bytes(2).and_then(|_| fields.u32()).unwrap().into()
+        fields
+            .bytes(2)
+            .and_then(|_| fields.u32_le())
+            .unwrap()
+            .into()
     };
     let mut places = Vec::new();
     let mut at = MAGIC.len();

@@ -74,8 +74,8 @@ fn read_frames(chunk: &Chunk<'_>, limit: u64, read_frame: ReadFrame) -> (Vec<u8>
 /// What follows a frame without data.
 fn behind_skippable(stored: &[u8]) -> Option<&[u8]> {
     let mut fields = Fields(stored);
-    let magic = fields.u32()?;
-    let len = fields.u32().filter(|_| magic & !0xf == 0x184d_2a50)?;
+    let magic = fields.u32_le()?;
+    let len = fields.u32_le().filter(|_| magic & !0xf == 0x184d_2a50)?;
     fields.bytes(usize::try_from(len).ok()?)?;
     Some(fields.0)
 }

@@ -28,8 +28,8 @@ impl Contents {
     /// Remembers a message of the chunk at this offset.
     pub fn note(&mut self, record: &Record<'_>, offset: u64) {
         let mut fields = Fields(record.content);
-        if let (op::MESSAGE, Some(channel)) = (record.opcode, fields.u16()) {
-            let time = fields.bytes(4).and_then(|_| fields.u64());
+        if let (op::MESSAGE, Some(channel)) = (record.opcode, fields.u16_le()) {
+            let time = fields.bytes(4).and_then(|_| fields.u64_le());
             let entries = self.index.entry(channel).or_default();
             entries.push((time.unwrap_or(0), offset));
         }
@@ -210,11 +210,11 @@ impl<S: FnMut(&[u8]) -> Result<()>> Writer<S> {
         let index = Making::new(op::ATTACHMENT_INDEX)
             .u64(self.offset)
             .u64(record.whole.len() as u64)
-            .u64(fields.u64().unwrap_or(0))
-            .u64(fields.u64().unwrap_or(0));
-        let name = fields.counted().unwrap_or_default();
-        let media_type = fields.counted().unwrap_or_default();
-        let index = index.u64(fields.u64().unwrap_or(0));
+            .u64(fields.u64_le().unwrap_or(0))
+            .u64(fields.u64_le().unwrap_or(0));
+        let name = fields.counted_le().unwrap_or_default();
+        let media_type = fields.counted_le().unwrap_or_default();
+        let index = index.u64(fields.u64_le().unwrap_or(0));
         let index = index.counted(name).counted(media_type);
         self.attachment_indexes.push(index.end());
         self.put(record.whole)
@@ -222,7 +222,7 @@ impl<S: FnMut(&[u8]) -> Result<()>> Writer<S> {
 
     /// Writes metadata as it is.
     pub fn metadata(&mut self, record: &Record<'_>) -> Result<()> {
-        let name = Fields(record.content).counted().unwrap_or_default();
+        let name = Fields(record.content).counted_le().unwrap_or_default();
         let index = Making::new(op::METADATA_INDEX)
             .u64(self.offset)
             .u64(record.whole.len() as u64)
@@ -237,11 +237,11 @@ impl<S: FnMut(&[u8]) -> Result<()>> Writer<S> {
     pub fn definition(&mut self, whole: &[u8]) -> Result<()> {
         let opcode = whole.first().copied().unwrap_or(0);
         let mut fields = Fields(whole.get(PREFIX_BYTES..).unwrap_or_default());
-        let id = fields.u16().unwrap_or(0);
+        let id = fields.u16_le().unwrap_or(0);
         if !self.written.insert((opcode, id)) {
             return Ok(());
         }
-        let schema = fields.u16().filter(|_| opcode == op::CHANNEL);
+        let schema = fields.u16_le().filter(|_| opcode == op::CHANNEL);
         if let Some(schema) = schema.and_then(|schema| self.schemas.get(&schema).cloned()) {
             self.definition(&schema)?;
         }

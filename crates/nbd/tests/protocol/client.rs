@@ -3,8 +3,9 @@
 
 use std::fmt;
 use std::sync::OnceLock;
+use straightway_nbd::block::fields::Fields;
 use straightway_nbd::block::{Buffer, Device, RamDisk};
-use straightway_nbd::wire::{self, Reader};
+use straightway_nbd::wire;
 use straightway_nbd::{Command, End, Engine, Event, Export, Limits, Session, Started};
 
 pub const DISK_BYTES: u64 = 64 << 10;
@@ -214,53 +215,53 @@ pub fn data_of(replies: &[Reply], cookie: u64) -> &[u8] {
 
 /// Everything that a server sent, with GO as the last option.
 pub fn parse(out: &[u8]) -> Vec<Reply> {
-    let mut reader = Reader(out);
-    assert_eq!(reader.u64(), Some(wire::NBD_MAGIC));
-    assert_eq!(reader.u64(), Some(wire::OPTION_MAGIC));
-    let mut replies = vec![plain(format!("greeting {}", reader.u16().unwrap()))];
-    while reader
+    let mut fields = Fields(out);
+    assert_eq!(fields.u64_be(), Some(wire::NBD_MAGIC));
+    assert_eq!(fields.u64_be(), Some(wire::OPTION_MAGIC));
+    let mut replies = vec![plain(format!("greeting {}", fields.u16_be().unwrap()))];
+    while fields
         .0
         .starts_with(&wire::OPTION_REPLY_MAGIC.to_be_bytes())
     {
-        reader.u64();
-        let (option, kind) = (reader.u32().unwrap(), reader.u32().unwrap());
-        let len = reader.u32().unwrap() as usize;
-        let data = reader.bytes(len).unwrap();
+        fields.u64_be();
+        let (option, kind) = (fields.u32_be().unwrap(), fields.u32_be().unwrap());
+        let len = fields.u32_be().unwrap() as usize;
+        let data = fields.bytes(len).unwrap();
         let what = option_reply(kind, data);
         replies.push(plain(format!("option {option}: {what}")));
     }
-    replies.extend(parse_requests(reader.0, &[]));
+    replies.extend(parse_requests(fields.0, &[]));
     replies
 }
 
 fn option_reply(kind: u32, data: &[u8]) -> String {
     let string = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
-    let mut reader = Reader(data);
+    let mut fields = Fields(data);
     match kind {
         1 => {
             assert!(data.is_empty());
             "ack".to_owned()
         }
         2 => {
-            let name = reader.text().unwrap();
-            format!("server {name}, {}", string(reader.0))
+            let name = wire::text(&mut fields).unwrap();
+            format!("server {name}, {}", string(fields.0))
         }
-        3 => match reader.u16().unwrap() {
+        3 => match fields.u16_be().unwrap() {
             0 => {
-                let (size, flags) = (reader.u64().unwrap(), reader.u16().unwrap());
-                assert!(reader.0.is_empty());
+                let (size, flags) = (fields.u64_be().unwrap(), fields.u16_be().unwrap());
+                assert!(fields.0.is_empty());
                 format!("export {size} {flags}")
             }
-            1 => format!("name {}", string(reader.0)),
-            2 => format!("description {}", string(reader.0)),
+            1 => format!("name {}", string(fields.0)),
+            2 => format!("description {}", string(fields.0)),
             3 => {
-                let sizes: [u32; 3] = std::array::from_fn(|_| reader.u32().unwrap());
-                assert!(reader.0.is_empty());
+                let sizes: [u32; 3] = std::array::from_fn(|_| fields.u32_be().unwrap());
+                assert!(fields.0.is_empty());
                 format!("blocks {} {} {}", sizes[0], sizes[1], sizes[2])
             }
             kind => panic!("information {kind}"),
         },
-        4 => format!("context {} {}", reader.u32().unwrap(), string(reader.0)),
+        4 => format!("context {} {}", fields.u32_be().unwrap(), string(fields.0)),
         kind => format!("error {kind:x}"),
     }
 }
@@ -275,16 +276,16 @@ fn plain(text: String) -> Reply {
 
 /// The replies to requests; of simple ones to reads the lengths are given, by cookie.
 pub fn parse_requests(out: &[u8], simple_reads: &[(u64, usize)]) -> Vec<Reply> {
-    let mut reader = Reader(out);
+    let mut fields = Fields(out);
     let mut replies = Vec::new();
-    while !reader.0.is_empty() {
-        let (text, cookie, data) = match reader.u32().unwrap() {
+    while !fields.0.is_empty() {
+        let (text, cookie, data) = match fields.u32_be().unwrap() {
             wire::SIMPLE_REPLY_MAGIC => {
-                let (error, cookie) = (reader.u32().unwrap(), reader.u64().unwrap());
+                let (error, cookie) = (fields.u32_be().unwrap(), fields.u64_be().unwrap());
                 let read = simple_reads.iter().find(|(read, _)| *read == cookie);
                 match (error, read) {
                     (0, Some((_, len))) => {
-                        let data = reader.bytes(*len).unwrap();
+                        let data = fields.bytes(*len).unwrap();
                         (format!("data: {len} bytes"), cookie, data)
                     }
                     (0, None) => ("done".to_owned(), cookie, &[][..]),
@@ -292,18 +293,18 @@ pub fn parse_requests(out: &[u8], simple_reads: &[(u64, usize)]) -> Vec<Reply> {
                 }
             }
             wire::STRUCTURED_REPLY_MAGIC => {
-                assert_eq!(reader.u16(), Some(wire::chunk::DONE));
-                let (kind, cookie) = (reader.u16().unwrap(), reader.u64().unwrap());
-                let len = reader.u32().unwrap() as usize;
-                let mut data = Reader(reader.bytes(len).unwrap());
+                assert_eq!(fields.u16_be(), Some(wire::chunk::DONE));
+                let (kind, cookie) = (fields.u16_be().unwrap(), fields.u64_be().unwrap());
+                let len = fields.u32_be().unwrap() as usize;
+                let mut data = Fields(fields.bytes(len).unwrap());
                 let text = match kind {
-                    1 => format!("data at {}: {} bytes", data.u64().unwrap(), data.0.len()),
+                    1 => format!("data at {}: {} bytes", data.u64_be().unwrap(), data.0.len()),
                     5 => {
-                        let all: [u32; 3] = std::array::from_fn(|_| data.u32().unwrap());
+                        let all: [u32; 3] = std::array::from_fn(|_| data.u32_be().unwrap());
                         format!("status {} {} {}", all[0], all[1], all[2])
                     }
                     0x8001 => {
-                        let (error, len) = (data.u32().unwrap(), data.u16().unwrap());
+                        let (error, len) = (data.u32_be().unwrap(), data.u16_be().unwrap());
                         let text = data.bytes(len.into()).unwrap();
                         format!("error {error} {}", std::str::from_utf8(text).unwrap())
                     }
