@@ -10,8 +10,7 @@ use devices::path::held::Ends;
 use devices::path::kernel::Nodes;
 use devices::path::straight::{self, Needs};
 use devices::path::{chario, power};
-use measure::{Environment, Host, Missing, Subject};
-use measure::{LatencyLimit, LimitedBy};
+use measure::{Environment, Host, LatencyLimit, Missing, Subject};
 use paths::Group;
 use remedy::{Setting, Value, Wording};
 use std::rc::Rc;
@@ -100,27 +99,11 @@ impl BenchHost {
             }
             _ => return Err(power::refused(name)),
         };
-        let limit = reported(limit);
         let mut limits = bench.limits.borrow_mut();
         if !limits.contains(&limit) {
             limits.push(limit);
         }
         Ok(())
-    }
-}
-
-/// A limit as the report has it.
-fn reported(limit: power::LatencyLimit) -> LatencyLimit {
-    LatencyLimit {
-        group: limit.group,
-        limit_us: limit.limit_us,
-        by: match limit.by {
-            power::LimitedBy::Driver => LimitedBy::Driver,
-            power::LimitedBy::Kernel => LimitedBy::Kernel,
-            power::LimitedBy::Nothing => LimitedBy::Nothing,
-        },
-        worst_latency_us: limit.worst_latency_us,
-        before: limit.before,
     }
 }
 

@@ -25,7 +25,7 @@ use coprocessor::{
     Access, FilesClient, Moved, Playing, PlayingOptions, Recording, RecordingOptions,
 };
 use linux::coprocessor::{CoprocessorOptions, attach};
-use linux::{Coprocessor, DmaMemory, TscClock};
+use linux::{Coprocessor, HostMemory, TscClock};
 use stream::{PlayOptions, RecordOptions};
 
 const PIECE: usize = 128 << 10;
@@ -40,7 +40,7 @@ type Anything<T> = Result<T, Box<dyn Error>>;
 
 struct Files {
     client: FilesClient<TscClock>,
-    memory: DmaMemory,
+    memory: HostMemory,
     _file: std::fs::File,
 }
 

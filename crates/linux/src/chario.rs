@@ -6,7 +6,7 @@
 //! commands. There are three modes: plain (pread and pwrite), with registered memory, and with
 //! memory in a window that the administrator granted.
 
-use crate::memory::{DmaMemory, HostMemory};
+use crate::memory::HostMemory;
 use crate::single::{Single, io_error, os_error};
 use crate::sys::chario::{self as sys, Stretch};
 use crate::sys::map::Mapping;
@@ -52,7 +52,7 @@ enum Reach {
         _memory: HostMemory,
     },
     Window {
-        memory: DmaMemory,
+        memory: HostMemory,
         physical: u64,
     },
 }
@@ -112,13 +112,13 @@ impl Chario {
         claim: &Claim,
         options: &CharioOptions,
         window: Window,
-    ) -> Result<(Self, DmaMemory)> {
+    ) -> Result<(Self, HostMemory)> {
         let path = claim.path();
         let mut device = Self::open_plain(claim, options)?;
         let length = usize::try_from(window.length_bytes).unwrap_or(usize::MAX);
         let mapping = Mapping::device(&device.descriptor, window.address, length)
             .map_err(|source| Error::io("mapping the window of", path, source))?;
-        let memory = DmaMemory::new(mapping);
+        let memory = HostMemory::over(mapping);
         device.reach = Reach::Window {
             memory: memory.clone(),
             physical: window.address,

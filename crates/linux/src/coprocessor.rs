@@ -7,7 +7,7 @@
 //! the dead process's session.
 
 use crate::sys::coprocessor::Mapped;
-use crate::{DmaMemory, Error, Result, Roots, TscClock, sysfs};
+use crate::{Error, HostMemory, Result, Roots, TscClock, sysfs};
 use block::{Completion, Device, Geometry, Refused, Request};
 use coprocessor::layout::{CLIENTS, PAGE_BYTES, client_offset};
 use coprocessor::{
@@ -43,7 +43,7 @@ pub struct CoprocessorOptions {
 pub struct Coprocessor {
     // Drop order: the session ends while the window is mapped and locked.
     disk: CoprocessorDisk<TscClock>,
-    memory: DmaMemory,
+    memory: HostMemory,
     _file: File,
     serial: String,
     model: String,
@@ -57,7 +57,7 @@ pub struct Session {
     /// The session. It must not outlive the memory.
     pub client: Client<TscClock>,
     /// The memory of its data.
-    pub memory: DmaMemory,
+    pub memory: HostMemory,
     /// The lock that keeps other processes from the client's page.
     pub file: File,
 }
@@ -239,7 +239,7 @@ impl Coprocessor {
     }
 
     /// The memory that its buffers come from.
-    pub fn memory(&self) -> &DmaMemory {
+    pub fn memory(&self) -> &HostMemory {
         &self.memory
     }
 

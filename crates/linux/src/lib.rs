@@ -103,7 +103,7 @@ pub use coprocessor::Coprocessor;
 #[cfg(feature = "nvme")]
 pub use error::namespace_hint;
 pub use error::{Error, Kind, Result, permission_hint};
-pub use memory::{DmaMemory, HostMemory};
+pub use memory::HostMemory;
 #[cfg(all(feature = "io-uring", feature = "nvme"))]
 pub use passthrough::Passthrough;
 pub use roots::Roots;

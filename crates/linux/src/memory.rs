@@ -7,11 +7,14 @@ use crate::{Error, Result};
 use block::Buffer;
 use std::sync::Arc;
 
-/// Memory for the paths through the kernel ([`SyncFile`](crate::SyncFile), [`Uring`](crate::Uring),
-/// [`Passthrough`](crate::Passthrough)): buffers in it are aligned to pages.
+/// Memory for buffers, which are aligned to pages: the process's own ([`new`](Self::new)), for the
+/// paths through the kernel, or what a device can reach too, as
+/// [`vfio::Function`](crate::vfio::Function) and [`noiommu::Function`](crate::noiommu::Function)
+/// have it.
 ///
 /// A clone is another handle to the same memory. The memory is unmapped when the last handle is
-/// dropped and each buffer was given back; while one is in use it stays.
+/// dropped and each buffer was given back; while one is in use it stays. So it can outlive its
+/// function: the device is cut off first.
 #[derive(Clone, Debug)]
 pub struct HostMemory {
     arena: Arc<Arena>,
@@ -24,11 +27,21 @@ impl HostMemory {
     /// # Errors
     /// [`Error::NoMemory`].
     pub fn new(len: usize) -> Result<Self> {
-        let arena = Arc::new(Arena::new(anonymous(len)?));
-        Ok(Self {
-            arena,
+        Ok(Self::over(anonymous(len)?))
+    }
+
+    /// Buffers in all of a mapping.
+    pub(crate) fn over(mapping: Mapping) -> Self {
+        let len = mapping.len();
+        Self::of_part(mapping, 0, len)
+    }
+
+    /// Buffers in only a part of a mapping.
+    pub(crate) fn of_part(mapping: Mapping, start: usize, len: usize) -> Self {
+        Self {
+            arena: Arc::new(Arena::of_part(mapping, start, len)),
             align_bytes: PAGE_BYTES,
-        })
+        }
     }
 
     /// The same memory, with buffers aligned to `align_bytes`: the alignment of a device's
@@ -64,6 +77,11 @@ impl HostMemory {
         self.arena.buffers_out()
     }
 
+    /// The virtual address of the first byte.
+    pub fn address(&self) -> usize {
+        self.arena.address()
+    }
+
     /// Length in bytes.
     pub fn len_bytes(&self) -> usize {
         self.arena.len()
@@ -74,81 +92,8 @@ impl HostMemory {
     }
 }
 
-/// Memory that a device can reach: the buffers of [`vfio::Function`](crate::vfio::Function) and
-/// [`noiommu::Function`](crate::noiommu::Function).
-///
-/// A clone is another handle to the same memory. It can outlive its function: the device is cut off
-/// first, and the memory stays while a handle or a buffer is in use.
-#[derive(Clone, Debug)]
-pub struct DmaMemory {
-    arena: Arc<Arena>,
-    align_bytes: usize,
-}
-
-impl DmaMemory {
-    pub(crate) fn new(mapping: Mapping) -> Self {
-        let arena = Arc::new(Arena::new(mapping));
-        Self {
-            arena,
-            align_bytes: PAGE_BYTES,
-        }
-    }
-
-    /// Buffers in only a part of the mapping.
-    pub(crate) fn of_part(mapping: Mapping, start: usize, len: usize) -> Self {
-        let arena = Arc::new(Arena::of_part(mapping, start, len));
-        Self {
-            arena,
-            align_bytes: PAGE_BYTES,
-        }
-    }
-
-    /// The same memory, with buffers aligned to `align_bytes`: the alignment of a device's
-    /// geometry, or a controller's page. Anything less than a page, or not a power of two, means a
-    /// page.
-    #[must_use]
-    pub fn aligned_to(&self, align_bytes: usize) -> Self {
-        Self {
-            arena: Arc::clone(&self.arena),
-            align_bytes: align(align_bytes),
-        }
-    }
-
-    /// A buffer of `len` bytes at the start of a page, or aligned as set with
-    /// [`aligned_to`](Self::aligned_to). It may hold data of its previous owner.
-    ///
-    /// # Errors
-    /// [`Error::MemoryFull`].
-    pub fn allocate(&self, len: usize) -> Result<Buffer> {
-        allocate(&self.arena, len, self.align_bytes)
-    }
-
-    /// Takes back a buffer that [`allocate`](DmaMemory::allocate) returned.
-    ///
-    /// # Errors
-    /// Returns a piece of one, or a buffer of other memory, as the error.
-    pub fn give_back(&self, buffer: Buffer) -> std::result::Result<(), Buffer> {
-        self.arena.give_back(buffer)
-    }
-
-    /// How many buffers are in use.
-    pub fn buffers_out(&self) -> usize {
-        self.arena.buffers_out()
-    }
-
-    /// The virtual address of the first byte.
-    pub fn address(&self) -> usize {
-        self.arena.address()
-    }
-
-    /// Length in bytes.
-    pub fn len_bytes(&self) -> usize {
-        self.arena.len()
-    }
-}
-
 #[cfg(feature = "nvme")]
-impl nvme::Allocate for DmaMemory {
+impl nvme::Allocate for HostMemory {
     fn allocate_dma(&self, len_bytes: usize, align_bytes: usize) -> Option<Buffer> {
         self.aligned_to(align_bytes).allocate(len_bytes).ok()
     }

@@ -13,7 +13,7 @@
 use crate::bridges;
 use crate::clock::TscClock;
 use crate::coherence;
-use crate::memory::{DmaMemory, check_grant};
+use crate::memory::{HostMemory, check_grant};
 use crate::pci::{Controller, PciAddress};
 use crate::sys::arena::PAGE_BYTES;
 use crate::sys::map::{HUGE_PAGE_BYTES, Mapping, Mmio};
@@ -73,7 +73,7 @@ pub struct Function {
     config: Config,
     pci_id: PciId,
     // Dropped last: until bus mastering is off the device may write to it.
-    memory: DmaMemory,
+    memory: HostMemory,
     granted: Vec<Granted>,
 }
 
@@ -117,7 +117,7 @@ impl Function {
             registers,
             config,
             pci_id,
-            memory: DmaMemory::new(mapping),
+            memory: HostMemory::over(mapping),
             granted: Vec::new(),
         };
         function
@@ -131,7 +131,7 @@ impl Function {
     }
 
     /// The memory that buffers and queues are taken from.
-    pub fn memory(&self) -> DmaMemory {
+    pub fn memory(&self) -> HostMemory {
         self.memory.clone()
     }
 

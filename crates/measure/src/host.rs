@@ -6,8 +6,8 @@
 
 use crate::cpu::CpuTimes;
 use crate::environment::Environment;
-use crate::latency_limit::LatencyLimit;
 use crate::path::Missing;
+use paths::LatencyLimit;
 use remedy::{Members, Wording};
 use std::time::Duration;
 

@@ -5,8 +5,8 @@
 
 use crate::environment::Environment;
 use crate::host::Host;
-use crate::latency_limit::LatencyLimit;
 use crate::others::{Watch, is_about_others};
+use paths::LatencyLimit;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -11,6 +11,10 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+mod latency_limit;
+
+pub use latency_limit::{LatencyLimit, LimitedBy};
+
 /// Paths of one group need the same driver, and the drive in the same state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {

@@ -21,7 +21,7 @@ use devices::Context;
 use devices::drive::Drive;
 use devices::error::{Error, Result};
 use files::{Checksums, Route, failed, shown};
-use linux::{DmaMemory, TscClock};
+use linux::{HostMemory, TscClock};
 use remedy::{Remedy, Setting};
 use std::fs::File;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -41,7 +41,7 @@ const SCRATCH_BYTES: usize = 4096;
 /// A session for files of a coprocessor's volume.
 pub struct RemoteVolume {
     client: FilesClient<TscClock>,
-    memory: DmaMemory,
+    memory: HostMemory,
     drive: Drive,
     _file: File,
 }

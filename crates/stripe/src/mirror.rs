@@ -4,7 +4,7 @@
 use crate::label::{ArrayKind, Label, MirrorState};
 use crate::set::{SetError, check, label_blocks, label_bytes};
 use crate::striped::{Action, admit, joint_geometry, take_apart, wait_for_any, with_range};
-use crate::table::{Ring, Table};
+use crate::table::{self, Ring, Table};
 use crate::watch::{Event, Watch};
 use crate::{MOST_MEMBERS, alias};
 use block::{Buffer, Completion, Device, Error, Geometry, Operation, Refused, Request, Tag};
@@ -398,16 +398,12 @@ where
     }
 
     fn advance_all(&mut self) {
-        for _ in 0..self.waiting.len() {
-            let Some(index) = self.waiting.pop() else {
-                return;
-            };
-            if self.advance(index) {
-                self.settle(index)
-            } else {
-                self.waiting.push(index)
-            }
-        }
+        table::advance_all(
+            self,
+            |mirror| &mut mirror.waiting,
+            Self::advance,
+            Self::settle,
+        );
     }
 
     /// Decides what becomes of a request that has nothing left to submit.

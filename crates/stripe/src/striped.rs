@@ -2,7 +2,7 @@
 //! A striped array (RAID-0).
 
 use crate::layout::Layout;
-use crate::table::{Ring, Table};
+use crate::table::{self, Ring, Table};
 use crate::watch::{Event, Watch};
 use block::{
     Buffer, Completion, Device, Error, Features, Geometry, Lent, Operation, Refused, Request, Tag,
@@ -268,16 +268,12 @@ where
 
     /// Submits parts of the requests that wait, oldest first.
     fn advance_all(&mut self) {
-        for _ in 0..self.waiting.len() {
-            let Some(index) = self.waiting.pop() else {
-                return;
-            };
-            if self.advance(index) {
-                self.submitted(index)
-            } else {
-                self.waiting.push(index)
-            }
-        }
+        table::advance_all(
+            self,
+            |array| &mut array.waiting,
+            Self::advance,
+            Self::submitted,
+        );
     }
 
     /// All parts of a request have been submitted, or will not be.

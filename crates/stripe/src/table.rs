@@ -42,6 +42,22 @@ impl<const N: usize> Ring<N> {
     }
 }
 
+/// Goes on with what waits on a device, oldest first: `advance` is false for what still waits.
+pub fn advance_all<D, const N: usize>(
+    device: &mut D,
+    waiting: impl Fn(&mut D) -> &mut Ring<N>,
+    advance: impl Fn(&mut D, usize) -> bool,
+    submitted: impl Fn(&mut D, usize),
+) {
+    for _ in 0..waiting(device).len() {
+        match waiting(device).pop() {
+            Some(index) if advance(device, index) => submitted(device, index),
+            Some(index) => waiting(device).push(index),
+            None => return,
+        }
+    }
+}
+
 /// Up to `N` entries with stable indices.
 #[derive(Debug)]
 pub struct Table<T, const N: usize> {

@@ -86,7 +86,7 @@ pub fn open_node(
         }
         let window = window(roots, node, place)?;
         let (device, memory) = Chario::open_window(claim, &options, window)?;
-        buffers = Memory::Dma(memory);
+        buffers = Memory::Host(memory);
         Ok(device)
     })?;
     Ok(Opened::new(kind, Box::new(device), buffers))

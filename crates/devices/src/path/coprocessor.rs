@@ -16,7 +16,7 @@ use std::path::Path;
 pub fn open(path: &Path, kind: &Kind, write: bool) -> Result<Opened> {
     let poll = kind.polls();
     let device = Coprocessor::open(path, CoprocessorOptions { write, poll })?;
-    let memory = Memory::Dma(device.memory().clone());
+    let memory = Memory::Host(device.memory().clone());
     Ok(Opened {
         reported_serial: Some(device.serial().to_owned()),
         ..Opened::new(kind, Box::new(device), memory)

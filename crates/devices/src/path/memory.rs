@@ -3,17 +3,15 @@
 
 use crate::error::{Error, Result};
 use block::Buffer;
-use linux::{DmaMemory, HostMemory};
+use linux::HostMemory;
 #[cfg(feature = "drives")]
 use model::BusMemory;
 
 /// Memory for buffers; a clone is another handle to it.
 #[derive(Clone, Debug)]
 pub enum Memory {
-    /// Ordinary memory of the host.
+    /// Memory of the host, which a drive may reach by DMA.
     Host(HostMemory),
-    /// Memory that a drive accesses by DMA.
-    Dma(DmaMemory),
     /// Memory that a model controller accesses.
     #[cfg(feature = "drives")]
     Bus(BusMemory),
@@ -27,7 +25,6 @@ impl Memory {
     pub fn allocate(&self, len: usize) -> Result<Buffer> {
         match self {
             Self::Host(memory) => Ok(memory.allocate(len)?),
-            Self::Dma(memory) => Ok(memory.allocate(len)?),
             #[cfg(feature = "drives")]
             Self::Bus(memory) => memory
                 .allocate(len)
@@ -42,7 +39,6 @@ impl Memory {
         let align_bytes = align_bytes as usize;
         match self {
             Self::Host(memory) => Self::Host(memory.aligned_to(align_bytes)),
-            Self::Dma(memory) => Self::Dma(memory.aligned_to(align_bytes)),
             #[cfg(feature = "drives")]
             // A controller requires dwords.
             bus @ Self::Bus(_) => bus,
@@ -57,7 +53,6 @@ impl Memory {
     pub fn allocate_pages(&self, len: usize, page_bytes: usize) -> Result<Buffer> {
         match self {
             Self::Host(memory) => Ok(memory.aligned_to(page_bytes).allocate(len)?),
-            Self::Dma(memory) => Ok(memory.aligned_to(page_bytes).allocate(len)?),
             #[cfg(feature = "drives")]
             Self::Bus(memory) => memory
                 .allocate_contiguous(len, page_bytes)
@@ -69,7 +64,6 @@ impl Memory {
     pub fn give_back(&self, buffer: Buffer) {
         let _ = match self {
             Self::Host(memory) => memory.give_back(buffer),
-            Self::Dma(memory) => memory.give_back(buffer),
             #[cfg(feature = "drives")]
             Self::Bus(memory) => memory.give_back(buffer),
         };

@@ -14,35 +14,9 @@ use linux::pci::Controller;
 use linux::resolve::Resolved;
 use linux::{Roots, admin};
 use nvme::{PowerStates, Transitions};
+pub use paths::{LatencyLimit, LimitedBy};
 use remedy::{Remedy, Setting, words};
 use std::fs::File;
-
-/// What limited a drive's autonomous power state transitions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LimitedBy {
-    /// This process's driver, by Set Features.
-    Driver,
-    /// The kernel's driver, by its attribute.
-    Kernel,
-    /// Nothing had to: the drive has no autonomous transitions, or none that are longer.
-    Nothing,
-}
-
-/// The limit of what power states may delay a command by, on the paths of a group.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LatencyLimit {
-    /// The group of paths.
-    pub group: String,
-    /// The limit, in microseconds; 0 switches the transitions off.
-    pub limit_us: u32,
-    /// What set it.
-    pub by: LimitedBy,
-    /// The longest delay that the drive then reported, in microseconds; `None` if it could not be
-    /// read.
-    pub worst_latency_us: Option<u32>,
-    /// The attribute's value before: microseconds, `auto` or `any`; `None` without an attribute.
-    pub before: Option<String>,
-}
 
 type Power = (PowerStates, Option<Transitions>);
 

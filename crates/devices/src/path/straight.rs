@@ -105,7 +105,7 @@ pub fn open(
         let function = Held::open(loan, || {
             Ok(noiommu::Function::open(roots, address, &options)?)
         })?;
-        let memory = Memory::Dma(function.memory());
+        let memory = Memory::Host(function.memory());
         let handle = Controlled::enable(function, memory, "noiommu", &needs)?;
         return same(resolved, handle);
     }
@@ -115,7 +115,7 @@ pub fn open(
         interrupt_vectors: needs.interrupt_vectors(),
     };
     let function = Held::open(loan, || Ok(vfio::Function::open(roots, address, &options)?))?;
-    let memory = Memory::Dma(function.memory());
+    let memory = Memory::Host(function.memory());
     let handle = Controlled::enable(function, memory, "vfio", &needs)?;
     same(resolved, handle)
 }

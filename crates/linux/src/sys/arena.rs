@@ -34,11 +34,6 @@ struct Books {
 }
 
 impl Arena {
-    pub(crate) fn new(mapping: Mapping) -> Self {
-        let len = mapping.len();
-        Self::of_part(mapping, 0, len)
-    }
-
     /// Buffers in only a part of the mapping: `start` and `len` in bytes, whole pages of it.
     pub(crate) fn of_part(mapping: Mapping, start: usize, len: usize) -> Self {
         let start = start.min(mapping.len()).next_multiple_of(PAGE_BYTES);
@@ -144,7 +139,8 @@ mod tests {
     use super::*;
 
     fn arena(pages: usize) -> Arena {
-        Arena::new(Mapping::anonymous(pages * PAGE_BYTES).unwrap())
+        let len = pages * PAGE_BYTES;
+        Arena::of_part(Mapping::anonymous(len).unwrap(), 0, len)
     }
 
     #[test]

@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use super::map::Mapping;
-use crate::DmaMemory;
+use crate::HostMemory;
 use coprocessor::Window;
 use rustix::fd::{AsFd, AsRawFd};
 use std::fs::File;
@@ -52,13 +52,13 @@ impl Mapped {
 
     /// Splits into the window, the memory that keeps it mapped (with buffers only in `[start, start
     /// + len)`), and the file, which keeps its locks. The memory must outlive the window.
-    pub(crate) fn split(self, start: usize, len: usize) -> (Window, DmaMemory, File) {
+    pub(crate) fn split(self, start: usize, len: usize) -> (Window, HostMemory, File) {
         // SAFETY: the memory owns the mapping; the callers hold it as long as they use the window.
         // Buffers lie only in the client's data, which the window's own accesses do not touch.
         let window = unsafe { self.mapping.window() };
         (
             window,
-            DmaMemory::of_part(self.mapping, start, len),
+            HostMemory::of_part(self.mapping, start, len),
             self.file,
         )
     }

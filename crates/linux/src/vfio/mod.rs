@@ -23,7 +23,7 @@ use crate::bridges;
 use crate::clock::TscClock;
 use crate::coherence;
 use crate::memory::check_grant;
-use crate::memory::{self, DmaMemory};
+use crate::memory::{self, HostMemory};
 use crate::pci::PciAddress;
 use crate::sys::map::{Mapping, Mmio};
 use crate::sys::vfio as sys;
@@ -124,7 +124,7 @@ pub struct Function {
     // Dropped in this order: the device, then the mappings, then the memory.
     device: OwnedFd,
     space: AddressSpace,
-    memory: DmaMemory,
+    memory: HostMemory,
 }
 
 impl Function {
@@ -184,7 +184,7 @@ impl Function {
     }
 
     /// The memory that buffers and queues are taken from.
-    pub fn memory(&self) -> DmaMemory {
+    pub fn memory(&self) -> HostMemory {
         self.memory.clone()
     }
 
@@ -287,7 +287,7 @@ fn map_registers(device: &OwnedFd, path: &Path) -> Result<Mmio> {
     Mmio::new(mapping).ok_or_else(|| unsupported("is empty"))
 }
 
-fn map_memory(space: &mut AddressSpace, len: usize) -> Result<(DmaMemory, LinearDma)> {
+fn map_memory(space: &mut AddressSpace, len: usize) -> Result<(HostMemory, LinearDma)> {
     let mapping = memory::anonymous(len)?;
     let bus_start = space.map(&mapping)?;
     let run = LinearDma {
@@ -295,7 +295,7 @@ fn map_memory(space: &mut AddressSpace, len: usize) -> Result<(DmaMemory, Linear
         len: mapping.len(),
         bus_start,
     };
-    Ok((DmaMemory::new(mapping), run))
+    Ok((HostMemory::over(mapping), run))
 }
 
 impl Registers for Function {

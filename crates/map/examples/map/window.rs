@@ -10,7 +10,7 @@
 use crate::Result;
 use linux::nvme::{Allocate, Controller, Options, QueuePair};
 use linux::pci::PciAddress;
-use linux::{DmaMemory, Roots, bind, noiommu, resolve, vfio};
+use linux::{HostMemory, Roots, bind, noiommu, resolve, vfio};
 use std::error::Error;
 use std::ptr::NonNull;
 use std::thread;
@@ -25,7 +25,7 @@ const PAGE_BYTES: usize = 64 << 10;
 trait Function: linux::nvme::Platform + Sized + Send {
     fn take(roots: &Roots, address: PciAddress) -> linux::Result<bind::Binding>;
     fn open(roots: &Roots, address: PciAddress) -> linux::Result<Self>;
-    fn dma_memory(&self) -> DmaMemory;
+    fn dma_memory(&self) -> HostMemory;
     /// Lets the drive access the memory, and says where it sees its start.
     ///
     /// # Safety
@@ -47,7 +47,7 @@ impl Function for vfio::Function {
         Self::open(roots, address, &vfio::Options::default())
     }
 
-    fn dma_memory(&self) -> DmaMemory {
+    fn dma_memory(&self) -> HostMemory {
         self.memory()
     }
 
@@ -75,7 +75,7 @@ impl Function for noiommu::Function {
         Self::open(roots, address, &options)
     }
 
-    fn dma_memory(&self) -> DmaMemory {
+    fn dma_memory(&self) -> HostMemory {
         self.memory()
     }
 

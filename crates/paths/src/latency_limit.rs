@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The limit of what a drive's autonomous power state transitions may delay a command by.
 
+#[cfg(feature = "reports")]
 use schemars::JsonSchema;
+#[cfg(feature = "reports")]
 use serde::{Deserialize, Serialize};
 
 /// What limited a drive's autonomous power state transitions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "reports", derive(Serialize, Deserialize, JsonSchema))]
+#[cfg_attr(feature = "reports", serde(rename_all = "snake_case"))]
 pub enum LimitedBy {
     /// The measuring process, by Set Features; a reset of the controller at the end undid it.
     Driver,
@@ -18,7 +21,8 @@ pub enum LimitedBy {
 }
 
 /// The limit of what power states may delay a command by, on the paths of a group.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "reports", derive(Serialize, Deserialize, JsonSchema))]
 pub struct LatencyLimit {
     /// The group of paths.
     pub group: String,
