@@ -8,7 +8,9 @@ MOST_OF_C = 60
 # Crates that volumes on files do without.
 DRIVE_STACK = {"nvme", "model", "fabric", "coprocessor", "hwfs", "recorder", "live", "map"}
 # Crates whose code runs in the compiler, or that only reports need.
-NOT_IN_A_LIBRARY = {"clap", "fuser", "nix", "rustls", "schemars", "signal-hook", "tar"}
+NOT_IN_A_LIBRARY = {"askama", "clap", "fuser", "nix", "rustls", "schemars", "signal-hook", "tar"}
+# Crates that the command without features does without.
+OF_FEATURES = {"askama", "bench", "fuser", "measure", "nix", "reports", "rustls", "workload"}
 
 
 def tree(root, *arguments):
@@ -24,7 +26,8 @@ def trees(root):
     if len(of_c) > MOST_OF_C:
         yield f"crates/c: its tree has {len(of_c)} lines, more than {MOST_OF_C}: put what is new behind a feature (tools/checks/lean.py)"
     least = tree(root, "-p", "straightway", "--no-default-features")
-    for who, lines, refused in (("c", of_c, NOT_IN_A_LIBRARY), ("straightway without features", least, NOT_IN_A_LIBRARY | DRIVE_STACK)):
+    bare = tree(root, "-p", "straightway-cli", "--no-default-features")
+    for who, lines, refused in (("c", of_c, NOT_IN_A_LIBRARY), ("cli without features", bare, OF_FEATURES), ("straightway without features", least, NOT_IN_A_LIBRARY | DRIVE_STACK)):
         names = {line.split(" ")[0].removeprefix("straightway-") for line in lines}
         for name in sorted(names & refused):
             yield f"crates/{who}: {name} is in its tree: put it behind a feature"

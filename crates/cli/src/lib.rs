@@ -19,12 +19,15 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
+#[cfg(feature = "measuring")]
 mod choices;
 mod console;
 mod examples;
 mod exit;
 mod manual;
+#[cfg(feature = "measuring")]
 mod measuring;
+#[cfg(feature = "measuring")]
 mod output;
 mod path_options;
 mod recording_options;
@@ -120,7 +123,11 @@ fn answer(console: &Console, error: &clap::Error) -> devices::Result<u8> {
 fn device(matches: &ArgMatches) -> Option<&str> {
     let (_, verb) = matches.subcommand()?;
     let device = verb.try_get_one::<String>("device").ok()??;
-    (!output::is_run(device)).then_some(device)
+    #[cfg(feature = "measuring")]
+    if output::is_run(device) {
+        return None;
+    }
+    Some(device)
 }
 
 /// Runs the verb and prints its error, as JSON if `json`. Returns the exit status.

@@ -9,8 +9,8 @@ use clap::Args;
 use devices::error::{Error, ErrorKind, Result};
 use devices::guard::OutputFolder;
 use linux::Roots;
-use measure::Report;
 use measure::run_info::{RUN_SCHEMA_VERSION, RunInfo};
+use reports::Report;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Human-readable figures.
 
-use std::fmt::Write;
 use std::time::Duration;
 
-pub use units::{distinct, size};
+pub use units::{aligned, distinct, size, yes};
 
 /// At least three significant digits, with thousands separators: `0.0312`, `3.12`, `31.2`, `312`,
 /// `31,200`.
@@ -112,38 +111,6 @@ pub fn capital(text: &str) -> String {
 /// A figure, or a dash for `None`.
 pub fn known(value: Option<f64>) -> String {
     value.map_or("—".to_owned(), figure)
-}
-
-/// Aligned rows, one line each, with columns as wide as their longest text. The first `left`
-/// columns are flush left, the others flush right.
-pub fn aligned<R: AsRef<[String]>>(rows: &[R], left: usize) -> String {
-    let mut widths: Vec<usize> = Vec::new();
-    for row in rows {
-        widths.resize(widths.len().max(row.as_ref().len()), 0);
-        for (width, text) in widths.iter_mut().zip(row.as_ref()) {
-            *width = (*width).max(text.chars().count());
-        }
-    }
-    let mut table = String::new();
-    for row in rows {
-        let mut line = String::new();
-        for (column, (text, width)) in row.as_ref().iter().zip(&widths).enumerate() {
-            // Writing to a String cannot fail.
-            let _ = if column < left {
-                write!(line, "{text:width$}  ")
-            } else {
-                write!(line, "{text:>width$}  ")
-            };
-        }
-        table += line.trim_end();
-        table.push('\n');
-    }
-    table
-}
-
-/// `yes` or `no`.
-pub fn yes(is: bool) -> String {
-    if is { "yes" } else { "no" }.to_owned()
 }
 
 /// A duration in nanoseconds, at most 584 years.

@@ -2,8 +2,8 @@
 //! Measures what each path to a drive costs, why, and whether it meets a deadline.
 //!
 //! A [`Path`] is one way to access the drive (through a file system, the block layer, a user-space
-//! driver, ...). Each question has its own module, and each answer has JSON with a schema and a
-//! report ([`Report`]):
+//! driver, ...). Each question has its own module, and each answer has JSON with a schema;
+//! `reports` shows it as text and as a page:
 //!
 //! | question | module | loop |
 //! | --- | --- | --- |
@@ -14,7 +14,6 @@
 //! | where does the processor's time go? | [`profile`] | closed, sampled by perf |
 //! | what limits it? | [`explain`] | from results of closed loops |
 //! | what does the processor's speed change? | [`speed`] | from results of closed loops |
-//! | what would an application see? | [`workload`] | threads on a file system |
 //!
 //! Principles:
 //!
@@ -29,11 +28,11 @@
 //!
 //! ```
 //! use straightway_measure::run_info::Request;
-//! use straightway_measure::{CompareError, Host, Path, Progress, Settings, compare, table};
+//! use straightway_measure::{CompareError, Comparison, Host, Path, Progress, Settings, compare};
 //! use std::sync::atomic::AtomicBool;
 //!
 //! /// Reads of 4 KiB by every path.
-//! fn reads(host: &mut dyn Host, paths: &mut [Box<dyn Path>]) -> Result<String, CompareError> {
+//! fn reads(host: &mut dyn Host, paths: &mut [Box<dyn Path>]) -> Result<Comparison, CompareError> {
 //!     let settings = Settings {
 //!         block_sizes_bytes: vec![4096],
 //!         ..Settings::default()
@@ -43,7 +42,7 @@
 //!     let request = Request::default();
 //!     let comparison = compare(host, paths, &request, &settings, &mut progress, &cancel)?;
 //!     assert!(comparison.run.valid && comparison.run.complete);
-//!     Ok(table(&comparison))
+//!     Ok(comparison)
 //! }
 //! ```
 #![forbid(unsafe_code)]
@@ -93,19 +92,17 @@ macro_rules! named {
 }
 
 pub mod access;
-mod advice;
+pub mod advice;
 pub mod cell;
-mod chart;
 mod compare;
 pub mod cpu;
 mod crew;
 pub mod csv;
-mod distribution;
+pub mod distribution;
 mod environment;
 pub mod explain;
-mod findings;
+pub mod findings;
 pub mod fio;
-mod flame;
 mod flight;
 pub mod format;
 mod host;
@@ -113,7 +110,6 @@ pub mod interrupts;
 pub mod open_loop;
 mod operations;
 mod others;
-mod pages;
 mod path;
 pub mod periodic;
 mod plan;
@@ -128,11 +124,9 @@ mod stage;
 mod summary;
 pub mod sustain;
 pub mod sweep;
-mod table;
 mod tally;
 mod times;
 pub mod trace;
-pub mod workload;
 
 pub use statistics::random;
 use statistics::{stats, tail, trend, warm_up};
@@ -142,11 +136,9 @@ pub use compare::compare;
 pub use environment::{Environment, Subject};
 pub use host::{Clock, Host, Monotonic};
 pub use operations::Operations;
-pub use pages::{Page, Report, ReportError};
 pub use path::{Counters, Missing, Path, Region};
 pub use paths::{LatencyLimit, LimitedBy};
 pub use run_info::DeviceInfo;
 pub use schema::{Comparison, MissingPath, PathResult};
 pub use session::Progress;
 pub use settings::{CompareError, Settings};
-pub use table::table;

@@ -95,11 +95,6 @@ fn on_a_busy_machine_nothing_is_said_about_the_drive() {
         assert_eq!(answer.verdict, Verdict::CannotTell);
         assert!(!answer.run.valid && answer.reason.contains("other programs took 199 %"));
         assert_eq!(answer.needed_duration_s, None);
-        let text = crate::Report::page(&answer).text();
-        assert!(text.starts_with("CANNOT TELL"), "{text}");
-        assert!(!text.contains("uffer"), "{text}");
-        let page = crate::Report::page(&answer).html().unwrap();
-        assert!(page.contains("Not valid.") && page.contains("CANNOT TELL"));
     }
 }
 

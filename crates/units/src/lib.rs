@@ -16,6 +16,7 @@ mod names;
 pub use names::shown;
 
 use std::fmt;
+use std::fmt::Write;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -103,6 +104,38 @@ pub fn distinct<T: PartialEq>(values: impl IntoIterator<Item = T>) -> Vec<T> {
         }
     }
     all
+}
+
+/// Aligned rows, one line each, with columns as wide as their longest text. The first `left`
+/// columns are flush left, the others flush right.
+pub fn aligned<R: AsRef<[String]>>(rows: &[R], left: usize) -> String {
+    let mut widths: Vec<usize> = Vec::new();
+    for row in rows {
+        widths.resize(widths.len().max(row.as_ref().len()), 0);
+        for (width, text) in widths.iter_mut().zip(row.as_ref()) {
+            *width = (*width).max(text.chars().count());
+        }
+    }
+    let mut table = String::new();
+    for row in rows {
+        let mut line = String::new();
+        for (column, (text, width)) in row.as_ref().iter().zip(&widths).enumerate() {
+            // Writing to a String cannot fail.
+            let _ = if column < left {
+                write!(line, "{text:width$}  ")
+            } else {
+                write!(line, "{text:>width$}  ")
+            };
+        }
+        table += line.trim_end();
+        table.push('\n');
+    }
+    table
+}
+
+/// `yes` or `no`.
+pub fn yes(is: bool) -> String {
+    if is { "yes" } else { "no" }.to_owned()
 }
 
 /// A number of things, for a sentence: `1 file`, `3 files`.

@@ -8,13 +8,13 @@ use super::{PREFIX, Want};
 use files::moves::Moves;
 use files::turns::{Gate, pass};
 use files::{Mounted, failed, shown};
-use measure::workload::{LONGEST, Use};
 use remedy::{Part, Setting, words};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::io;
 use std::rc::Rc;
 use volume::{CreateOptions, Direction, Error, Event, File, Need};
+use workload::{LONGEST, Use};
 
 type Done<T> = std::result::Result<T, Error>;
 

@@ -13,11 +13,11 @@ mod service;
 pub use pool::POOL_BYTES;
 pub use service::Service;
 
-use measure::workload::{Named, Session, Store, Use};
 use std::io;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use workload::{Named, Session, Store, Use};
 
 /// The prefix of the names of a workload's files.
 const PREFIX: &str = "workload.";

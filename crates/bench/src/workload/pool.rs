@@ -5,8 +5,8 @@ use block::Buffer;
 use devices::error::Result;
 use devices::path::memory::Memory;
 use files::turns::wait_for;
-use measure::workload::LONGEST;
 use std::cell::RefCell;
+use workload::LONGEST;
 
 /// The length and number of buffers of each kind: most operations are short.
 const KINDS: [(usize, usize); 2] = [(64 << 10, 64), (LONGEST as usize, 4)];

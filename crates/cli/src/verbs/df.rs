@@ -12,9 +12,9 @@ use devices::path::PathChoice;
 use files::reports::VolumeReport;
 use files::{Store, route, shown};
 use live::reader::Live;
-use measure::format::aligned;
 use schemars::JsonSchema;
 use serde::Serialize;
+use units::aligned;
 use units::rounded;
 
 /// Show the space of volumes.

@@ -12,11 +12,11 @@ use devices::guard::FunctionLock;
 use devices::path::straight::{self, Needs};
 use files::hardware;
 use linux::resolve::Resolved;
-use measure::format::{aligned, yes};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::path::Path;
 use units::{Size, rounded};
+use units::{aligned, yes};
 
 /// Show everything that a drive reports.
 #[derive(Clone, Debug, Args)]

@@ -10,9 +10,9 @@ use files::found::{self, Ends};
 use linux::disk::Disk;
 use linux::pci::{self, Controller};
 use linux::{Roots, usage};
-use measure::format::aligned;
 use schemars::JsonSchema;
 use serde::Serialize;
+use units::aligned;
 use units::rounded;
 
 /// List NVMe controllers, namespaces and other disks, what uses them and what is on them.

@@ -7,17 +7,20 @@ pub mod blast;
 pub mod cat;
 pub mod check;
 pub mod command;
+#[cfg(feature = "measuring")]
 pub mod compare;
 pub mod completions;
 pub mod consent;
 pub mod cp;
 pub mod df;
 pub mod doctor;
+#[cfg(feature = "measuring")]
 pub mod explain;
 pub mod export;
 pub mod flush;
 pub mod format;
 pub mod get;
+#[cfg(feature = "measuring")]
 pub mod import;
 pub mod info;
 pub mod label;
@@ -29,8 +32,10 @@ pub mod map;
 #[cfg(feature = "fuse")]
 pub mod mount;
 pub mod mv;
+#[cfg(feature = "measuring")]
 pub mod periodic;
 pub mod play;
+#[cfg(feature = "measuring")]
 pub mod profile;
 pub mod put;
 pub mod read;
@@ -42,15 +47,21 @@ pub mod schema;
 pub mod selftest;
 #[cfg(feature = "servers")]
 pub mod serve;
+#[cfg(feature = "measuring")]
 pub mod speed;
 pub mod stat;
+#[cfg(feature = "measuring")]
 pub mod sustain;
+#[cfg(feature = "measuring")]
 pub mod sweep;
 pub mod table;
+#[cfg(feature = "measuring")]
 pub mod timeline;
+#[cfg(feature = "measuring")]
 pub mod trace;
 pub mod trim;
 pub mod wipe;
+#[cfg(feature = "measuring")]
 pub mod workload;
 pub mod write;
 
@@ -126,26 +137,37 @@ verbs! {
     /// Send a generic or vendor specific command to a drive
     command Command reports command::Answer;
     /// Measure what each path to a drive costs
+    #[cfg(feature = "measuring")]
     compare Compare reports measure::Comparison;
     /// Test whether a path sustains a rate within a deadline
+    #[cfg(feature = "measuring")]
     sustain Sustain reports measure::sustain::Sustained;
     /// Measure paths over block sizes, patterns, depths and threads
+    #[cfg(feature = "measuring")]
     sweep Sweep reports measure::sweep::Sweep;
     /// Time a periodic task that moves a buffer, under loads
+    #[cfg(feature = "measuring")]
     periodic Periodic reports measure::periodic::Periodic;
     /// Show where the time of each request goes
+    #[cfg(feature = "measuring")]
     trace Trace reports measure::trace::Traced;
     /// Show a dump of events as a timeline
+    #[cfg(feature = "measuring")]
     timeline Timeline reports measure::trace::timeline::Timeline;
     /// Find what limits a path, and confirm it by changing it
+    #[cfg(feature = "measuring")]
     explain Explain reports measure::explain::Explained;
     /// Show which functions take the processor's time
+    #[cfg(feature = "measuring")]
     profile Profile reports measure::profile::Profiled;
     /// Measure how a path's time depends on the CPU's frequency
+    #[cfg(feature = "measuring")]
     speed Speed reports measure::speed::Speed;
     /// Run a simulated application in a folder or on a volume
-    workload Workload reports measure::workload::Worked;
+    #[cfg(feature = "measuring")]
+    workload Workload reports ::workload::Worked;
     /// Show fio's results as a table, a report, JSON or CSV
+    #[cfg(feature = "measuring")]
     import Import reports measure::Comparison;
     /// Make an empty volume on a device
     format Format reports ::files::format::FormatReport;
@@ -216,16 +238,13 @@ pub fn schemas() -> impl Iterator<Item = (&'static str, fn() -> Value)> {
 /// Verbs that only show devices, or open no drive. Before every other verb, a drive that a killed
 /// process had borrowed is returned to its driver.
 fn leaves_drives_alone(verb: &Verb) -> bool {
-    matches!(
-        verb,
-        Verb::List(_)
-            | Verb::Doctor(_)
-            | Verb::Import(_)
-            | Verb::Timeline(_)
-            | Verb::Completions(_)
-            | Verb::Man(_)
-            | Verb::Schema(_)
-    )
+    match verb {
+        #[cfg(feature = "measuring")]
+        Verb::Import(_) | Verb::Timeline(_) => true,
+        Verb::List(_) | Verb::Doctor(_) => true,
+        Verb::Completions(_) | Verb::Man(_) | Verb::Schema(_) => true,
+        _ => false,
+    }
 }
 
 #[cfg(test)]
@@ -241,6 +260,7 @@ mod tests {
             leaves_drives_alone(&Arguments::try_parse_from(words).unwrap().verb)
         };
         assert!(of(&["list"]));
+        #[cfg(feature = "measuring")]
         assert!(!of(&["workload", "videoserver", "nvme0n1"]));
         assert!(!of(&["read", "nvme0n1"]));
     }

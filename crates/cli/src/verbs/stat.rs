@@ -13,11 +13,11 @@ use files::names::check_name;
 use files::reports::{FileReport, VolumeReport};
 use files::{Access, Store, route, shown};
 use live::reader::Live;
-use measure::format::{aligned, yes};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::path::Path;
 use units::{Size, rounded};
+use units::{aligned, yes};
 
 /// Show the status of a volume, or of a file in it.
 #[derive(Clone, Debug, Args)]

@@ -11,10 +11,10 @@ use clap::Args;
 use devices::error::{Error, Result};
 use files::OPEN_FILES;
 use files::{Access, Store as VolumeStore, route};
-use measure::workload::{self as workloads, BUILT_IN, Folder, How, Store, Worked};
 use measure::{DeviceInfo, Environment, Host, Missing};
 use std::path::Path;
 use units::{Size, Time};
+use workload::{self as workloads, BUILT_IN, Folder, How, Store, Worked};
 
 /// Run a simulated application in a folder or on a volume: webserver, fileserver, varmail,
 /// videoserver, netsfs, webproxy, oltp, or one of your own.

@@ -11,9 +11,13 @@ use block::{
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::sync::atomic::AtomicBool;
 use straightway_measure::cpu::CpuTimes;
 use straightway_measure::random::Random;
-use straightway_measure::{Clock, Counters, Environment, Host, Missing, Path};
+use straightway_measure::run_info::Request as Asked;
+use straightway_measure::{
+    Clock, Comparison, Counters, Environment, Host, Missing, Path, Settings, compare,
+};
 
 /// Nanoseconds of a processor tick.
 const TICK_NS: u64 = 10_000_000;
@@ -397,4 +401,35 @@ impl Device for SimulatedDevice {
             self.world.sleep_ns(waiting_ns);
         }
     }
+}
+
+/// Three paths, two of which are level, with random reads of 4 and of 8 KiB.
+#[allow(dead_code, clippy::unwrap_used)]
+pub fn comparison(rounds: u32) -> Comparison {
+    let mut host = SimulatedHost::new();
+    let mut paths: Vec<Box<dyn Path>> = [("a", 1_000), ("b", 1_000), ("slow", 60_000)]
+        .map(|(name, request_cpu_ns)| {
+            host.path(Profile {
+                name: name.to_owned(),
+                request_cpu_ns,
+                ..Profile::default()
+            })
+        })
+        .into();
+    let settings = Settings {
+        block_sizes_bytes: vec![4 << 10, 8 << 10],
+        rounds,
+        ..Settings::default()
+    };
+    let cancel = AtomicBool::new(false);
+    let request = Asked::default();
+    compare(
+        &mut host,
+        &mut paths,
+        &request,
+        &settings,
+        &mut |_| {},
+        &cancel,
+    )
+    .unwrap()
 }

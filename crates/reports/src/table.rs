@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The table for the terminal: plain text, aligned, best path first.
 
-use crate::access::Access;
-use crate::advice::answer;
-use crate::findings::{Merit, ranked};
-use crate::format::{aligned, capital, count, figure, with_half};
-use crate::schema::{Comparison, PathResult};
+use measure::access::Access;
+use measure::advice::answer;
+use measure::findings::{Merit, ranked};
+use measure::format::{aligned, capital, count, figure, with_half};
+use measure::schema::{Comparison, PathResult};
 use std::fmt::Write;
 
 const HEADINGS: [&str; 7] = [

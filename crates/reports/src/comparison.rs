@@ -2,24 +2,22 @@
 //! What each path costs: the report of a comparison, and of a sweep, which is several comparisons
 //! with other depths and threads.
 
-use super::{Card, Page, Report, Section, Table};
-use crate::access::{Access, Operation, Pattern};
-use crate::advice::{self, Advice, advise};
 use crate::chart::{Axis, Chart, Curve, Point, Unit, legend_key, styles};
-use crate::findings::{Merit, Win, ranked, wins};
-use crate::fio::Agreement;
-use crate::format::{capital, count, distinct, duration, figure, known, size, with_half};
-use crate::run_info::RunInfo;
-use crate::schema::{Ci95, Comparison, PathResult};
-use crate::sweep::Sweep;
 use crate::table::heading;
+use crate::{Card, Page, Report, Section, Table};
+use measure::access::{Access, Operation, Pattern};
+use measure::advice::{self, Advice, advise};
+use measure::findings::{Merit, Win, ranked, wins};
+use measure::format::{capital, count, distinct, duration, figure, known, size, with_half};
+use measure::run_info::RunInfo;
+use measure::schema::{Ci95, Comparison, PathResult};
 
 type Value = fn(&PathResult) -> (f64, Ci95);
 
 impl Report for Comparison {
     fn page(&self) -> Page<'_> {
         let title = format!("Which path to the {}?", drive(&self.run));
-        let mut page = Page::new(&self.run, title, self.lede());
+        let mut page = Page::new(&self.run, title, lede(self));
         page.answer = advice::answer(self);
         let all = Paths(std::slice::from_ref(self));
         page.sections = all.first_sections();
@@ -47,51 +45,49 @@ impl Report for Comparison {
     }
 }
 
-impl Comparison {
-    fn lede(&self) -> String {
-        let sizes = self.block_sizes_bytes();
-        let range = match sizes.as_slice() {
-            [first, .., last] => format!("blocks of {} to {}", size(*first), size(*last)),
-            [only] => format!("blocks of {}", size(*only)),
-            [] => "no blocks".to_owned(),
-        };
-        let has = |operation| self.kinds().iter().any(|(one, _)| *one == operation);
-        let verb = match (has(Operation::Read), has(Operation::Write)) {
-            (true, true) => "read and written",
-            (true, false) => "read",
-            (false, true) => "written",
-            (false, false) => "measured",
-        };
-        let paths = match self.path_names().len() {
-            1 => "1 path".to_owned(),
-            paths => format!("{paths} paths"),
-        };
-        let depth = match self.queue_depth {
-            1 => "one operation".to_owned(),
-            depth => format!("up to {depth} operations"),
-        };
-        format!(
-            "The same data, in {range}, was {verb} over {paths} to the {}. Each path used the same offsets, in {} \
-             rounds of random order, with {depth} in flight. The report shows its speed, its processor time, and \
-             the commands and interrupts of the drive:",
-            drive(&self.run),
-            self.rounds
-        )
-    }
+fn lede(comparison: &Comparison) -> String {
+    let sizes = comparison.block_sizes_bytes();
+    let range = match sizes.as_slice() {
+        [first, .., last] => format!("blocks of {} to {}", size(*first), size(*last)),
+        [only] => format!("blocks of {}", size(*only)),
+        [] => "no blocks".to_owned(),
+    };
+    let has = |operation| comparison.kinds().iter().any(|(one, _)| *one == operation);
+    let verb = match (has(Operation::Read), has(Operation::Write)) {
+        (true, true) => "read and written",
+        (true, false) => "read",
+        (false, true) => "written",
+        (false, false) => "measured",
+    };
+    let paths = match comparison.path_names().len() {
+        1 => "1 path".to_owned(),
+        paths => format!("{paths} paths"),
+    };
+    let depth = match comparison.queue_depth {
+        1 => "one operation".to_owned(),
+        depth => format!("up to {depth} operations"),
+    };
+    format!(
+        "The same data, in {range}, was {verb} over {paths} to the {}. Each path used the same offsets, in {} \
+         rounds of random order, with {depth} in flight. The report shows its speed, its processor time, and \
+         the commands and interrupts of the drive:",
+        drive(&comparison.run),
+        comparison.rounds
+    )
 }
 
-fn drive(run: &RunInfo) -> &str {
+pub fn drive(run: &RunInfo) -> &str {
     run.device.model.as_ref().unwrap_or(&run.device.name)
 }
 
-fn in_flight(threads: u16, depth: u16) -> String {
+pub fn in_flight(threads: u16, depth: u16) -> String {
     match threads {
         1 => depth.to_string(),
         threads => format!("{threads} × {depth}"),
     }
 }
 
-fn sure(win: &Win) -> &'static str {
+pub fn sure(win: &Win) -> &'static str {
     if win.certain {
         ""
     } else {
@@ -99,7 +95,7 @@ fn sure(win: &Win) -> &'static str {
     }
 }
 
-fn leaders(win: &Win) -> String {
+pub fn leaders(win: &Win) -> String {
     match win.best().as_slice() {
         [first, second] => format!("{first} and {second}"),
         [first, second, third] => format!("{first}, {second} and {third}"),
@@ -116,7 +112,7 @@ fn kind_name(operation: Operation, pattern: Pattern) -> String {
 type Kind = (Operation, Pattern);
 
 /// Comparisons of the same paths, with other depths or threads.
-struct Paths<'a>(&'a [Comparison]);
+pub struct Paths<'a>(pub &'a [Comparison]);
 
 impl Paths<'_> {
     fn results(&self) -> impl Iterator<Item = (&Comparison, &PathResult)> {
@@ -139,7 +135,7 @@ impl Paths<'_> {
     }
 
     /// The speed of each path, and which one to use.
-    fn first_sections(&self) -> Vec<Section> {
+    pub fn first_sections(&self) -> Vec<Section> {
         let mut sections = Vec::new();
         let has_intervals = self
             .results()
@@ -193,7 +189,7 @@ impl Paths<'_> {
     }
 
     /// The drive's counters, and every figure.
-    fn last_sections(&self) -> Vec<Section> {
+    pub fn last_sections(&self) -> Vec<Section> {
         let mut tolls = Section::new(
             "Commands and interrupts of the drive",
             "Commands that the drive received / interrupts that it raised, per operation. A dash is a count \
@@ -296,7 +292,7 @@ impl Paths<'_> {
 
     /// Operations per second of the smallest blocks by depth or by threads, at the minimum of the
     /// other.
-    fn by(
+    pub fn by(
         &self,
         (title, caption, axis): (&str, &str, &str),
         of: fn(&Comparison) -> u16,
@@ -423,164 +419,4 @@ fn every_figure(result: &PathResult) -> Vec<String> {
         time(result.service_time_p99_ns),
         in_flight(result.threads, result.queue_depth),
     ]
-}
-
-impl Report for Sweep {
-    fn page(&self) -> Page<'_> {
-        let drive = drive(&self.run);
-        let title = format!("The paths to {drive}, from small blocks to large");
-        let mut page = Page::new(&self.run, title, self.lede());
-        page.answer = self
-            .comparisons
-            .first()
-            .map_or_else(String::new, advice::answer);
-        let all = Paths(&self.comparisons);
-        page.sections.push(self.ranked());
-        page.sections.extend(all.first_sections());
-        page.sections.extend(all.by(
-            (
-                "Operations per second by queue depth",
-                "A path that does one operation at a time is constant.",
-                "Operations in flight",
-            ),
-            |one| one.queue_depth,
-            |one| one.threads,
-        ));
-        page.sections.extend(all.by(
-            (
-                "Operations per second by threads",
-                "Each thread has its own part of the data. Paths that only one thread can use are omitted.",
-                "Threads",
-            ),
-            |one| one.threads,
-            |one| one.queue_depth,
-        ));
-        page.sections.extend(self.beside_fio());
-        page.sections.extend(all.last_sections());
-        let missing = self.comparisons.iter().flat_map(|one| one.missing.clone());
-        page.missing(&distinct(missing));
-        page.text = Some(self.text());
-        page
-    }
-}
-
-impl Sweep {
-    /// The table of each comparison, and fio's results.
-    fn text(&self) -> String {
-        let mut text = String::new();
-        for one in &self.comparisons {
-            let in_flight = in_flight(one.threads, one.queue_depth);
-            text += &format!("In flight: {in_flight}\n\n{}\n", crate::table(one));
-        }
-        text + &self
-            .beside_fio()
-            .iter()
-            .map(Section::text)
-            .collect::<String>()
-    }
-}
-
-fn agrees(one: &Agreement) -> &'static str {
-    match one.agrees {
-        Some(true) => "yes",
-        Some(false) if one.explained => "differ by fio's own time",
-        Some(false) => "NO",
-        None => "too few rounds",
-    }
-}
-
-impl Sweep {
-    fn lede(&self) -> String {
-        let ranking = self.ranking();
-        let Some(first) = ranking.first() else {
-            return "No path could be measured.".into();
-        };
-        let mut text = format!(
-            "{} measured with the same offsets in rounds of random order.",
-            match ranking.len() {
-                1 => "1 path was".to_owned(),
-                paths => format!("{paths} paths were"),
-            }
-        );
-        if let Some(win) = self.winner(Merit::Speed) {
-            let level = if win.level.is_empty() {
-                format!("{} was the fastest", win.leader)
-            } else {
-                format!(
-                    "{} were the fastest and level with each other: their intervals overlap",
-                    leaders(&win)
-                )
-            };
-            let (mib_s, ci95) = Merit::Speed.of(first.best);
-            text += &format!(
-                " {level}; {} reached {} MiB/s in blocks of {}{}.",
-                win.leader,
-                with_half(mib_s, ci95),
-                size(first.best.access.block_size_bytes),
-                sure(&win),
-            );
-        }
-        if let Some(win) = self.winner(Merit::Efficiency) {
-            text += &format!(
-                " {} moved the most for {} processor time: up to {} MiB/s per per cent of a core{}.",
-                leaders(&win),
-                if win.level.is_empty() { "its" } else { "their" },
-                figure(win.highest),
-                sure(&win),
-            );
-        }
-        text
-    }
-
-    fn ranked(&self) -> Section {
-        let best = |merit: Merit, r: &PathResult| {
-            let (value, ci95) = merit.of(r);
-            let in_flight = in_flight(r.threads, r.queue_depth);
-            [
-                with_half(value, ci95),
-                format!("{}, {in_flight} in flight", r.access),
-            ]
-        };
-        let first = self.winner(Merit::Speed);
-        let is_first = |path: &str| first.as_ref().is_some_and(|win| win.best().contains(&path));
-        let rows = self.ranking().into_iter().enumerate().map(|(rank, one)| {
-            let rank = if is_first(one.path) { 1 } else { rank + 1 };
-            let mut row = vec![format!("{rank}. {}", one.path)];
-            row.extend(best(Merit::Speed, one.best));
-            row.extend(best(Merit::Efficiency, one.leanest));
-            row
-        });
-        let caption = "By the highest speed that each reached anywhere. Paths whose 95 % intervals overlap that of \
-                       the fastest are level with it, and share its rank.";
-        let head = "Path|MiB/s at best|where|MiB/s per CPU % at best|where";
-        Section::new("The paths, ranked", caption).table(head, rows)
-    }
-
-    fn beside_fio(&self) -> Option<Section> {
-        if self.agreements.is_empty() && self.fio_missing.is_empty() {
-            return None;
-        }
-        let rows = self.agreements.iter().map(|one| {
-            let access = one.access;
-            vec![
-                format!("{}, {} {}", one.path, access.pattern, access.operation),
-                size(access.block_size_bytes),
-                one.queue_depth.to_string(),
-                with_half(one.ours_mean_mib_s, one.ours_ci95),
-                with_half(one.fio_mean_mib_s, one.fio_ci95),
-                figure(one.fio_own_percent),
-                agrees(one).to_owned(),
-            ]
-        });
-        let caption = "The same cells by our loop and by fio, in turns. They agree if their 95 % intervals overlap, \
-             or if the interval of the difference of paired rounds contains 0. fio's rate includes its own \
-             computation in user space: a path's rate is between fio's rate and fio's rate without that time.";
-        let head = "Path|block|in flight|our loop, MiB/s|fio, MiB/s|fio itself, CPU %|agree";
-        let mut section = Section::new("Comparison with fio", caption).table(head, rows);
-        if !self.fio_missing.is_empty() {
-            let missing = self.fio_missing.iter().map(|why| vec![why.clone()]);
-            section = section.table("Not measured by fio", missing);
-        }
-        Some(section)
-    }
 }

@@ -3,6 +3,9 @@
 // Helpers unwrap too: a failed unwrap is a failed test.
 #![allow(clippy::unwrap_used)]
 
+extern crate measure as straightway_measure;
+
+#[path = "../../measure/tests/simulated/mod.rs"]
 mod simulated;
 
 use block::{Buffer, Device, RamDisk};
@@ -12,8 +15,9 @@ use std::time::Duration;
 use straightway_measure::run_info::Request;
 use straightway_measure::{
     CompareError, Comparison, Counters, Environment, Host, Missing, Operation, Path, Pattern,
-    Progress, Report, Settings, compare, table,
+    Progress, Settings, compare,
 };
+use straightway_reports::{Report, table};
 
 fn request() -> Request {
     Request {
@@ -164,7 +168,7 @@ fn a_missing_path_and_a_missing_group_are_reported_and_the_rest_is_measured() {
     let mut missing: Vec<&str> = comparison.missing.iter().map(|m| m.path.as_str()).collect();
     missing.sort_unstable();
     assert_eq!(missing, ["ext4-direct", "straightway-poll"]);
-    let table = straightway_measure::table(&comparison);
+    let table = straightway_reports::table(&comparison);
     assert!(table.contains("ext4-direct: no file system"));
     assert!(table.contains("hint: modprobe vfio-pci"));
     let page = comparison.page().html().unwrap();
@@ -185,7 +189,7 @@ fn a_changed_environment_makes_the_run_invalid() {
     let comparison = run(&mut host, [Profile::default()]);
     assert!(!comparison.run.valid);
     assert!(comparison.run.invalid_reasons[0].contains("frequency governor changed"));
-    assert!(straightway_measure::table(&comparison).contains("NOT VALID"));
+    assert!(straightway_reports::table(&comparison).contains("NOT VALID"));
 }
 
 #[test]
@@ -198,7 +202,7 @@ fn busy_other_programs_make_the_run_invalid_and_table_and_report_say_so() {
         panic!("{:?}", comparison.run.invalid_reasons)
     };
     assert!(reason.contains("other programs took 199 %"), "{reason}");
-    assert!(straightway_measure::table(&comparison).contains(&format!("NOT VALID: {reason}")));
+    assert!(straightway_reports::table(&comparison).contains(&format!("NOT VALID: {reason}")));
     let page = comparison.page().html().unwrap();
     assert!(page.contains("Not valid.") && page.contains("other programs took 199 %"));
     host.others_permille = 200;
@@ -233,7 +237,7 @@ fn cancellation_keeps_what_was_measured() {
     let few = |r: &straightway_measure::PathResult| r.throughput_mib_s_ci95.is_none();
     assert!(comparison.results.iter().all(few));
     assert!(host.log.last().unwrap().starts_with("leave"));
-    assert!(straightway_measure::table(&comparison).contains("INCOMPLETE"));
+    assert!(straightway_reports::table(&comparison).contains("INCOMPLETE"));
     assert!(comparison.page().html().unwrap().contains("Incomplete."));
 }
 
@@ -436,7 +440,7 @@ fn a_region_too_small_for_the_span_is_reported_with_its_remedy() {
     assert!(comparison.results.is_empty());
     assert!(comparison.missing[0].hint.contains("at most 1048576 bytes"));
     // An empty comparison still has a table and a report.
-    assert!(straightway_measure::table(&comparison).contains("Not measured"));
+    assert!(straightway_reports::table(&comparison).contains("Not measured"));
     assert!(comparison.page().html().is_ok());
 }
 

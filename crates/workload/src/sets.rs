@@ -2,7 +2,7 @@
 //! The files of a workload: how many, how long, which of them exist, and which are in use.
 
 use super::describe::{Amount, FileSet, Table, Workload};
-use crate::random::Random;
+use statistics::random::Random;
 use std::collections::HashMap;
 use std::sync::Mutex;
 
@@ -228,7 +228,7 @@ mod tests {
     }
 
     fn workload() -> Workload {
-        Workload::parse(super::super::BUILT_IN[0].1).unwrap()
+        Workload::parse(crate::BUILT_IN[0].1).unwrap()
     }
 
     #[test]
@@ -236,8 +236,8 @@ mod tests {
         let mut random = Random::new(5);
         for shape in [0.5, 1.5, 8.0] {
             let draws: Vec<f64> = (0..20_000).map(|_| gamma(shape, &mut random)).collect();
-            let mean = crate::stats::mean(&draws).unwrap();
-            let deviation = crate::stats::standard_deviation(&draws).unwrap();
+            let mean = statistics::stats::mean(&draws).unwrap();
+            let deviation = statistics::stats::standard_deviation(&draws).unwrap();
             assert!((mean / shape - 1.0).abs() < 0.03, "{shape}: {mean}");
             assert!(
                 (deviation / shape.sqrt() - 1.0).abs() < 0.05,

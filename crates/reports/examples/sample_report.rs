@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Writes the report, the JSON and the table of a comparison on a simulated machine.
 //!
-//! `cargo run -p straightway-measure --example sample_report [FOLDER]`
+//! `cargo run -p straightway-reports --example sample_report [FOLDER]`
 //!
 //! Nothing here says anything about a real drive: the costs are made up, and the clock is virtual.
 
-#[path = "../tests/simulated/mod.rs"]
+extern crate measure as straightway_measure;
+
+#[path = "../../measure/tests/simulated/mod.rs"]
 mod simulated;
 
 use simulated::{Profile, SimulatedHost};
@@ -13,9 +15,8 @@ use std::error::Error;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use straightway_measure::run_info::Request;
-use straightway_measure::{
-    DeviceInfo, Environment, Missing, Operation, Path, Report, Settings, compare,
-};
+use straightway_measure::{DeviceInfo, Environment, Missing, Operation, Path, Settings, compare};
+use straightway_reports::Report;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let folder = std::env::args().nth(1).unwrap_or_else(|| ".".to_owned());
@@ -70,7 +71,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let json = serde_json::to_string_pretty(&comparison)?;
     std::fs::write(folder.join("compare.json"), json)?;
     std::fs::write(folder.join("report.html"), comparison.page().html()?)?;
-    let table = straightway_measure::table(&comparison);
+    let table = straightway_reports::table(&comparison);
     std::fs::write(folder.join("table.txt"), &table)?;
     print!("{table}");
     Ok(())

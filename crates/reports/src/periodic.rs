@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A task that transfers a block every period.
 
-use super::{Page, Report, Section};
-use crate::access::Operation;
 use crate::chart::{BoxRow, boxes, swatch};
-use crate::distribution::Band;
-use crate::format::{count, duration, size};
-use crate::periodic::{Periodic, PeriodicCell, Priority};
+use crate::{Page, Report, Section};
+use measure::access::Operation;
+use measure::distribution::Band;
+use measure::format::{count, duration, size};
+use measure::periodic::{Periodic, PeriodicCell, Priority};
 
 impl Report for Periodic {
     fn page(&self) -> Page<'_> {
         let bytes = size(self.block_size_bytes);
         let title = format!("A task that transfers {bytes} every period");
-        let mut page = Page::new(&self.run, title, self.lede());
+        let mut page = Page::new(&self.run, title, lede(self));
         for operation in [Operation::Read, Operation::Write] {
             for synchronous in [true, false] {
                 let is_of = |cell: &&PeriodicCell| {
@@ -29,27 +29,31 @@ impl Report for Periodic {
     }
 }
 
-impl Periodic {
-    fn lede(&self) -> String {
-        let worst = self.cells.iter().max_by_key(|cell| cell.response.max_ns);
-        let steadiest = self.cells.iter().min_by_key(|cell| cell.response.max_ns);
-        let (Some(best), Some(worst)) = (steadiest, worst) else {
-            return "Nothing could be measured.".to_owned();
-        };
-        let longest = |cell: &PeriodicCell| {
-            let (path, load, priority) = (&cell.path, cell.load, cell.priority);
-            let longest = duration(cell.response.max_ns);
-            format!("{longest} ({path}, load {load}, priority {priority})")
-        };
-        format!(
-            "{} firings under each of {} conditions. The longest response was {}; the most predictable condition \
-             never took longer than {}.",
-            count(self.firings),
-            self.cells.len(),
-            longest(worst),
-            longest(best),
-        )
-    }
+fn lede(periodic: &Periodic) -> String {
+    let worst = periodic
+        .cells
+        .iter()
+        .max_by_key(|cell| cell.response.max_ns);
+    let steadiest = periodic
+        .cells
+        .iter()
+        .min_by_key(|cell| cell.response.max_ns);
+    let (Some(best), Some(worst)) = (steadiest, worst) else {
+        return "Nothing could be measured.".to_owned();
+    };
+    let longest = |cell: &PeriodicCell| {
+        let (path, load, priority) = (&cell.path, cell.load, cell.priority);
+        let longest = duration(cell.response.max_ns);
+        format!("{longest} ({path}, load {load}, priority {priority})")
+    };
+    format!(
+        "{} firings under each of {} conditions. The longest response was {}; the most predictable condition \
+         never took longer than {}.",
+        count(periodic.firings),
+        periodic.cells.len(),
+        longest(worst),
+        longest(best),
+    )
 }
 
 fn section(operation: Operation, synchronous: bool, cells: &[&PeriodicCell]) -> Section {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What limits each path.
 
-use super::{Page, Report, Section, Table};
-use crate::explain::{Explained, Explanation, Limit};
-use crate::format::{figure, yes};
+use crate::{Page, Report, Section, Table};
+use measure::explain::{Explained, Explanation, Limit};
+use measure::format::{figure, yes};
 
 impl Report for Explained {
     fn page(&self) -> Page<'_> {
-        let mut page = Page::new(&self.run, "What limits each path", self.lede());
+        let mut page = Page::new(&self.run, "What limits each path", lede(self));
         page.sections = self.explanations.iter().map(section).collect();
         page
     }
@@ -32,15 +32,17 @@ fn name(one: &Explanation) -> String {
     format!("{path}, {access}, {queue_depth} in flight, {mib_s} MiB/s")
 }
 
-impl Explained {
-    fn lede(&self) -> String {
-        let confirmed = self.explanations.iter().filter(|one| one.confirmed).count();
-        format!(
-            "Of {} paths, the limit of {confirmed} was confirmed by an experiment. A limit that was \
-             not confirmed is a suspicion.",
-            self.explanations.len()
-        )
-    }
+fn lede(explained: &Explained) -> String {
+    let confirmed = explained
+        .explanations
+        .iter()
+        .filter(|one| one.confirmed)
+        .count();
+    format!(
+        "Of {} paths, the limit of {confirmed} was confirmed by an experiment. A limit that was \
+         not confirmed is a suspicion.",
+        explained.explanations.len()
+    )
 }
 
 fn section(one: &Explanation) -> Section {

@@ -4,8 +4,8 @@
 use super::describe::{Op, Step};
 use super::shared::{Aligned, Shared, Tallies, none, transfer};
 use super::store::{Named, Session, Use};
-use crate::host::{Clock, Monotonic};
-use crate::random::Random;
+use measure::{Clock, Monotonic};
+use statistics::random::Random;
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex};

@@ -3,7 +3,7 @@
 //! above it.
 
 use crate::chart::Svg;
-use crate::profile::{Kind, Node};
+use measure::profile::{Kind, Node};
 
 const WIDTH: f64 = 1000.0;
 const ROW: f64 = 18.0;

@@ -5,10 +5,10 @@
 //!
 //! A curve's style is a number: below [`GREY`] it is a colour and a marker, from there on a grey.
 
-use crate::distribution::BoxPlot;
-use crate::format::{duration, figure, size};
-use crate::schema::Ci95;
 use askama::filters;
+use measure::distribution::BoxPlot;
+use measure::format::{duration, figure, size};
+use measure::schema::Ci95;
 use paths::Kind;
 use std::fmt::Write;
 

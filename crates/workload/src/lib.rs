@@ -2,7 +2,7 @@
 //! Simulated applications: their description in TOML, and their results.
 //!
 //! A workload has sets of files and groups of threads; each thread does its group's steps in turn.
-//! Filebench's seven common workloads are in `crates/measure/workloads`; their data set is scaled
+//! Filebench's seven common workloads are in `crates/workload/workloads`; their data set is scaled
 //! to the machine. A group with a rate is an open loop: each round counts from when it was due.
 //!
 //! | module | contents |
@@ -14,6 +14,13 @@
 //! | `shared` | what all threads share, and how operations are counted |
 //! | `worker`, `helpers` | a thread's steps, and its asynchronous writes |
 //! | `semaphore` | what groups wait for |
+
+#![forbid(unsafe_code)]
+
+/// The example of the crate's page, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
 
 mod describe;
 mod folder;
@@ -30,25 +37,19 @@ pub use folder::Folder;
 pub use run::{How, run};
 pub use store::{LONGEST, Named, Session, Store, Use};
 
-use crate::run_info::RunInfo;
+use measure::run_info::RunInfo;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The workloads that come with the program: name and text.
 pub const BUILT_IN: [(&str, &str); 7] = [
-    ("webserver", include_str!("../../workloads/webserver.toml")),
-    (
-        "fileserver",
-        include_str!("../../workloads/fileserver.toml"),
-    ),
-    ("varmail", include_str!("../../workloads/varmail.toml")),
-    (
-        "videoserver",
-        include_str!("../../workloads/videoserver.toml"),
-    ),
-    ("netsfs", include_str!("../../workloads/netsfs.toml")),
-    ("webproxy", include_str!("../../workloads/webproxy.toml")),
-    ("oltp", include_str!("../../workloads/oltp.toml")),
+    ("webserver", include_str!("../workloads/webserver.toml")),
+    ("fileserver", include_str!("../workloads/fileserver.toml")),
+    ("varmail", include_str!("../workloads/varmail.toml")),
+    ("videoserver", include_str!("../workloads/videoserver.toml")),
+    ("netsfs", include_str!("../workloads/netsfs.toml")),
+    ("webproxy", include_str!("../workloads/webproxy.toml")),
+    ("oltp", include_str!("../workloads/oltp.toml")),
 ];
 
 /// The results of one kind of operation.

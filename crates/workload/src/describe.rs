@@ -215,7 +215,11 @@ pub enum Op {
     Repeat,
 }
 
-shown_as_in_json!(Op);
+impl std::fmt::Display for Op {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        Serialize::serialize(self, f)
+    }
+}
 
 impl Op {
     /// Whether it accesses files: such operations count in rates and mean times.
@@ -435,8 +439,8 @@ impl Group {
 
 #[cfg(test)]
 mod tests {
-    use super::super::BUILT_IN;
     use super::*;
+    use crate::BUILT_IN;
 
     #[test]
     fn all_seven_can_be_read() {

@@ -4,19 +4,31 @@
 //! A page has a head, an answer, sections of charts and tables, and a foot that describes the
 //! measurement. Each question has its own module here, which makes sections of its results.
 
+#![forbid(unsafe_code)]
+
+/// The example of the crate's page, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
+mod application;
+mod chart;
+mod comparison;
 mod explain;
-mod paths;
+mod flame;
 mod periodic;
 mod profile;
 mod speed;
 mod sustain;
+mod sweep;
+mod table;
 mod trace;
-mod workload;
 
-use crate::format::{aligned, count, date, duration};
-use crate::run_info::RunInfo;
-use crate::schema::MissingPath;
 use askama::Template;
+use measure::format::{aligned, count, date, duration};
+use measure::run_info::RunInfo;
+use measure::schema::MissingPath;
+pub use table::table;
 
 /// The page could not be rendered.
 #[derive(Debug, thiserror::Error)]
@@ -268,7 +280,7 @@ fn data_uri(svg: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run_info::Figure;
+    use measure::run_info::Figure;
 
     #[test]
     fn a_picture_is_shown_as_an_image_that_cannot_leave_its_attribute() {

@@ -13,12 +13,12 @@ use super::shared::{Aligned, Shared, Tallies, Tally};
 use super::store::{LONGEST, Named, Session, Store, Use};
 use super::worker::work;
 use super::{OpResult, RunResult, Worked, Workload};
-use crate::host::{Clock, Host, Monotonic};
-use crate::path::Missing;
-use crate::random::Random;
-use crate::run_info::{Request, RunInfo};
-use crate::tail;
+use measure::Missing;
+use measure::run_info::{Request, RunInfo};
+use measure::{Clock, Host, Monotonic};
 use remedy::{Setting, words};
+use statistics::random::Random;
+use statistics::tail;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -315,9 +315,9 @@ fn result(
 
 #[cfg(test)]
 mod tests {
-    use super::super::{BUILT_IN, Folder};
     use super::*;
-    use crate::environment::Environment;
+    use crate::{BUILT_IN, Folder};
+    use measure::Environment;
     use std::fs;
     use std::path::PathBuf;
 

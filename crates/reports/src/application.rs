@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What an application would see.
 
-use super::{Page, Report, Section};
-use crate::format::{count, duration, figure, size};
-use crate::workload::{OpResult, Worked};
+use crate::{Page, Report, Section};
+use measure::format::{count, duration, figure, size};
+use workload::{OpResult, Worked};
 
 impl Report for Worked {
     fn page(&self) -> Page<'_> {
@@ -13,7 +13,7 @@ impl Report for Worked {
             "through the page cache"
         };
         let title = format!("{} on {}, {how}", self.workload, self.folder);
-        let mut page = Page::new(&self.run, title, self.lede());
+        let mut page = Page::new(&self.run, title, lede(self));
         let caption = "A round is all steps of a group. If the workload has a rate, rounds count from when \
              they were due.";
         let head = "Operation|count|per second|MiB|mean|median|99th percentile|longest|failed";
@@ -56,21 +56,19 @@ fn row(one: &OpResult) -> Vec<String> {
     ]
 }
 
-impl Worked {
-    fn lede(&self) -> String {
-        let failed = match &self.first_error {
-            Some(error) => format!(" Some operations failed; the first: {error}."),
-            None => String::new(),
-        };
-        format!(
-            "{} ({}), {} of files, {}: {} MiB/s, {} operations per second, {} each on average.{failed}",
-            self.workload,
-            self.about,
-            size(self.dataset_bytes),
-            if self.direct { "direct" } else { "standard" },
-            figure(self.throughput_mib_s),
-            figure(self.operations_per_s),
-            duration(self.mean_latency_ns as u64),
-        )
-    }
+fn lede(worked: &Worked) -> String {
+    let failed = match &worked.first_error {
+        Some(error) => format!(" Some operations failed; the first: {error}."),
+        None => String::new(),
+    };
+    format!(
+        "{} ({}), {} of files, {}: {} MiB/s, {} operations per second, {} each on average.{failed}",
+        worked.workload,
+        worked.about,
+        size(worked.dataset_bytes),
+        if worked.direct { "direct" } else { "standard" },
+        figure(worked.throughput_mib_s),
+        figure(worked.operations_per_s),
+        duration(worked.mean_latency_ns as u64),
+    )
 }
