@@ -51,7 +51,8 @@ def run(command, **options):
 
 
 def build_example(package, example, profile="release"):
-    packages = programs.selection() if package in programs.PACKAGES and profile == "release" else ["-p", package]
+    is_one = package in programs.WITH_EXAMPLES and profile == "release"
+    packages = programs.selection(programs.WITH_EXAMPLES) if is_one else ["-p", package]
     run(["cargo", "build", "--quiet", "--locked", "--profile", profile, *packages, "--example", example])
     return TARGET / profile / "examples" / example
 

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The selection of packages with which cargo builds the programs that tests and figures run.
+"""The selections of packages with which cargo builds the programs that tests and figures run.
 
-One for all of them: cargo compiles a dependency again for each selection of packages that needs other features of it.
+cargo compiles a dependency again for each selection of packages that needs other features of it, and with an example the
+dependencies of a package's tests count too. So the programs are built as by `make build`, and the examples apart from them.
 """
 
-PACKAGES = ("straightway-cli", "straightway-preload", "straightway-map", "straightway-figures", "straightway-c")
+PACKAGES = ("straightway-cli", "straightway-preload", "straightway-c")
+WITH_EXAMPLES = ("straightway-figures", "straightway-map")
 
 
-def selection():
+def selection(packages=PACKAGES):
     """cargo's arguments."""
-    return [word for name in PACKAGES for word in ("-p", name)]
+    return [word for name in packages for word in ("-p", name)]
