@@ -167,3 +167,22 @@ def test_what_a_library_must_do_without_is_found(monkeypatch):
     monkeypatch.setattr(lean, "DRIVE_STACK", {"volume"})
     said = "\n".join(lean.trees(ROOT))
     assert "more than 10" in said and "volume is in its tree" in said
+
+
+
+def test_libraries_build_the_tests_that_they_have_and_no_others(tmp_path):
+    assert list(lean.untested(ROOT)) == []
+    library = tmp_path / "crates/one"
+    (library / "src").mkdir(parents=True)
+
+    def found(settings, source):
+        (library / "Cargo.toml").write_text(f"[lib]\n{settings}\n", "utf-8")
+        (library / "src/lib.rs").write_text(source, "utf-8")
+        return "".join(line.split(": ", 1)[1] for line in lean.untested(tmp_path))
+
+    assert not found("test = false\ndoctest = false", "//! Text.\n")
+    assert not found("doctest = false", "#[test]\nfn one() {}\n") and not found("test = false", "/// ```\n/// ```\n")
+    assert "it has tests, which `test = false` leaves out" in found("test = false\ndoctest = false", "#[test]\nfn one() {}\n")
+    assert "leaves out" in found("test = false\ndoctest = false", '#![doc = include_str!("../README.md")]\n')
+    said = found("", "//! Text.\n")
+    assert "it has no tests: `test = false`" in said and "it has no examples in documentation: `doctest = false`" in said

@@ -3,7 +3,7 @@
 //! returns every buffer, and ends.
 #![no_main]
 
-#[path = "../../crates/fabric/tests/support/mod.rs"]
+#[path = "../../crates/fabric/tests/fabric/support/mod.rs"]
 mod support;
 
 use block::{Device, Operation, Request};

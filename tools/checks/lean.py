@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What a program that uses a library compiles: trees of crates that may not grow unnoticed."""
+"""What a program that uses a library compiles: trees of crates that may not grow unnoticed; and what the tests compile for nothing."""
 
+import re
 import subprocess
+import tomllib
 
 # Lines of `cargo tree -p straightway-c -e normal --prefix none | sort -u`.
 MOST_OF_C = 60
@@ -31,3 +33,19 @@ def trees(root):
         names = {line.split(" ")[0].removeprefix("straightway-") for line in lines}
         for name in sorted(names & refused):
             yield f"crates/{who}: {name} is in its tree: put it behind a feature"
+
+
+EXAMPLE = re.compile(r"^\s*//[/!] ```|README\.md\"\)", re.M)
+
+
+def untested(root):
+    """Libraries whose tests or documentation's examples are not built although there are some, or are built although there are none."""
+    for manifest in sorted(root.glob("crates/*/Cargo.toml")):
+        library = tomllib.loads(manifest.read_text("utf-8")).get("lib", {})
+        sources = [path.read_text("utf-8") for path in manifest.parent.glob("src/**/*.rs")]
+        for key, what, found in (("test", "tests", lambda text: "#[test]" in text), ("doctest", "examples in documentation", EXAMPLE.search)):
+            has, builds = any(map(found, sources)), library.get(key, True)
+            if has and not builds:
+                yield f"{manifest.relative_to(root)}: it has {what}, which `{key} = false` leaves out: remove that line"
+            elif builds and not has:
+                yield f"{manifest.relative_to(root)}: it has no {what}: `{key} = false` below [lib] saves their build"

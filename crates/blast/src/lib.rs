@@ -17,7 +17,7 @@ mod significance;
 mod table;
 
 #[cfg(test)]
-#[path = "../tests/support/mod.rs"]
+#[path = "../tests/search/support/mod.rs"]
 mod support;
 
 pub use database::{Alias, Index, Span, ambiguities};

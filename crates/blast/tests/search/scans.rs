@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Both scans against a search for equal words of eleven bases in all places, with ambiguous bases,
 //! several queries and pieces of any length. STRAIGHTWAY_SEED repeats a run.
-#![allow(clippy::unwrap_used)]
-
-mod support;
-
+use crate::support::seed;
 use std::collections::BTreeSet;
 use straightway_blast::{Query, Seed, Span, Subject, Table, WORD, scan, scan_scalar};
-use support::seed;
 
 fn packed(bases: &[u8]) -> Vec<u8> {
     let mut bytes: Vec<u8> = bases

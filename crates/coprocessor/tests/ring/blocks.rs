@@ -1,19 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Blocks over the ring: the same bytes as without it, and nothing beyond a client's grant.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod support;
-
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::support::{Coprocessor, DISK_BYTES, Raw, WINDOW_BYTES, disk, grants, seed, window};
 use block::{Device, Error, Operation, Request, blocking};
 use straightway_coprocessor::layout::{client, data_part};
 use straightway_coprocessor::{
     Access, AttachFailed, Client, ClientOptions, Code, Command, CoprocessorDisk, Event, Opcode,
 };
-use support::{Coprocessor, DISK_BYTES, Raw, WINDOW_BYTES, disk, grants, seed, window};
 
-fn open(coprocessor: &Coprocessor, number: u32) -> CoprocessorDisk<support::Microseconds> {
+fn open(coprocessor: &Coprocessor, number: u32) -> CoprocessorDisk<crate::support::Microseconds> {
     let client = coprocessor.attach(0, number, Access::WriteBlocks).unwrap();
     CoprocessorDisk::new(client, Access::WriteBlocks)
 }
@@ -52,7 +48,7 @@ fn what_is_written_over_the_ring_is_on_the_disk() {
     assert!(device.close());
     let (mut disk, events) = coprocessor.stop();
     assert_eq!(events, []);
-    let whole = blocking::read(&mut disk, 0, support::memory(DISK_BYTES));
+    let whole = blocking::read(&mut disk, 0, crate::support::memory(DISK_BYTES));
     assert!(whole.buffer[..] == expected[..]);
 }
 
@@ -248,7 +244,7 @@ fn a_client_that_waits_leaves_the_processor_to_others() {
         },
         ..ClientOptions::default()
     };
-    let attached = Client::attach(window, support::Microseconds::new(), options);
+    let attached = Client::attach(window, crate::support::Microseconds::new(), options);
     assert_eq!(attached.err(), Some(AttachFailed::Silent));
     let pauses = PAUSES.load(Ordering::Relaxed);
     assert!(
@@ -356,7 +352,7 @@ fn a_command_past_its_deadline_is_not_begun() {
     let window = window();
     let grants = grants(&disk);
     // Seen, and then nothing happens for a while: the loop is stopped between two steps.
-    let clock = support::Microseconds::new();
+    let clock = crate::support::Microseconds::new();
     let mut disk = disk;
     straightway_coprocessor::Service::announce(&window);
     let geometry = *disk.geometry();
@@ -397,7 +393,7 @@ fn a_command_past_its_deadline_is_not_begun() {
 }
 
 /// A disk whose queue is always full.
-struct Stuck(support::Disk);
+struct Stuck(crate::support::Disk);
 
 impl Device for Stuck {
     fn geometry(&self) -> &block::Geometry {

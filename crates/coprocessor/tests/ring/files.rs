@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Files over the ring: what a client reads is what a client wrote, and the volume agrees.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod support;
-
 use std::collections::BTreeMap;
 
+use crate::support::{Coprocessor, Microseconds, Raw, formatted, seed};
 use block::Buffer;
 use straightway_coprocessor::layout::client;
 use straightway_coprocessor::{
     Access, ClientOptions, Code, Command, Failure, FileNumber, FilesClient, Opcode,
 };
-use support::{Coprocessor, Microseconds, Raw, formatted, seed};
 use volume::Error;
 
 type Client = FilesClient<Microseconds>;

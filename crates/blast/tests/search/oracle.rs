@@ -2,10 +2,7 @@
 //! Every alignment of NCBI's `blastn -ungapped` is found, with its ends, in databases that its
 //! `makeblastdb` wrote. Without these programs (`tools/setup blast`) the tests say SKIPPED.
 //! STRAIGHTWAY_SEED repeats a run.
-#![allow(clippy::unwrap_used)]
-
-mod support;
-
+use crate::support::seed;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,7 +10,6 @@ use straightway_blast::{
     Hsp, Index, Options, Query, Scoring, Search, Significance, Size, Table, TwoHit, WORD,
     bits_text, e_value_text, name, queries,
 };
-use support::seed;
 
 fn has_blastn() -> bool {
     let found = Command::new("blastn").arg("-version").output().is_ok();

@@ -3,14 +3,11 @@
 //! firmware would run on it: the window's data and the volume's nodes go straight to the drive, so
 //! that the driver's cache operations are all there are. It works, and fails as soon as one of them
 //! is left out.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod support;
-
 use std::cell::{Cell, RefCell};
 use std::panic::AssertUnwindSafe;
 use std::rc::Rc;
 
+use crate::support::WINDOW_BYTES;
 use block::{Buffer, Clock, Device, Operation, blocking};
 use model::{BusMemory, CacheSite, Config, Faults, Kind, Model, On, Rule, Time, When};
 use nvme::{Allocate, Controller, Dma, Options, QueuePair};
@@ -18,7 +15,6 @@ use straightway_coprocessor::layout::data_part;
 use straightway_coprocessor::{
     Access, Client, ClientOptions, CoprocessorDisk, Drive, Grant, Service, Window,
 };
-use support::WINDOW_BYTES;
 use volume::{CreateOptions, FormatOptions, MountOptions, OpenFile, Volume};
 
 const DEPTH: usize = 16;

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Compares the listed images with an independent model of what a power cut may leave.
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use block::{Buffer, Device, Operation, Request};
 use crash::{Completions, Config, CrashDisk, Kind, Medium, Sampling};
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A recording on a full volume whose caller can free space, or cannot.
-#![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
-
-mod support;
-
+use crate::support::*;
 use block::{Clock, RamDisk};
 use std::pin::pin;
 use std::task::Poll;
 use straightway_stream::{Error, RecordOptions, Recorder};
-use support::*;
 use volume::{CreateOptions, OpenFile, blocking};
 
 /// Blocks of the source: more than the volume has beside the other file, less than the volume.

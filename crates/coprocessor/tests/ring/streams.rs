@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Record and play over the ring: what is played is what was recorded, misses and gaps are counted
 //! correctly, and what was acknowledged survives clients and power.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod support;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::support::{
+    Coprocessor, Disk, Microseconds, WINDOW_BYTES, disk, formatted, memory, seed, window,
+};
 use block::{Buffer, Completion, Device, Geometry, Refused, Request};
 use crash::{Config, CrashDisk, Cut, Medium, Sampling};
 use straightway_coprocessor::layout::data_part;
@@ -17,9 +16,6 @@ use straightway_coprocessor::{
     RecordingOptions,
 };
 use stream::{Error, PlayOptions, RecordOptions, RecordReport, parse_gap};
-use support::{
-    Coprocessor, Disk, Microseconds, WINDOW_BYTES, disk, formatted, memory, seed, window,
-};
 
 type Client = FilesClient<Microseconds>;
 
@@ -548,7 +544,7 @@ fn a_power_cut_loses_nothing_that_was_acknowledged() {
         let acknowledged = Arc::new(AtomicU64::new(0));
         let told = Arc::clone(&acknowledged);
         let make = move || {
-            let medium = Medium::new(9, support::DISK_BYTES as u64 / 512).unwrap();
+            let medium = Medium::new(9, crate::support::DISK_BYTES as u64 / 512).unwrap();
             let mut disk = CrashDisk::new(medium, Config::default());
             let done = volume::format(&mut disk, memory(4096), &volume::FormatOptions::default());
             done.0.unwrap();

@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A recording that goes on from file to file, on a drive with a speed and on simulated time.
-#![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
-
-mod support;
-
+use crate::support::*;
 use block::Clock;
 use crash::{Config, CrashDisk, Cut, Fault, Faulty, Kind, Medium, On, Rule, Sampling};
 use std::pin::Pin;
 use std::task::Poll;
 use straightway_stream::{Error, GapFile, Pace, Place, RecordOptions, RecordReport, Recorder};
-use support::*;
 use volume::{CreateOptions, OpenFile, Volume, blocking};
 
 const OPTIONS: RecordOptions = RecordOptions {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Tests the tools on a protocol that is small enough to be known correct: a register of two
 //! copies, of which the older is overwritten. Each deliberate violation must be found.
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use block::{Buffer, Device, Error, blocking};
 use crash::{
     Broken, Completions, Config, CrashDisk, Cut, Fault, Faulty, Kind, Medium, On, OrderRules,

@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Striped arrays against a plain model, with every error on every member, and the layout of the
 //! hardware.
-#![allow(clippy::unwrap_used, clippy::panic)]
-
-mod support;
-
+use crate::support::{BLOCK, buffer, disk, drain, label, seed, submit};
 use block::{Device, Error, Operation, Request, blocking};
 use crash::{Counting, Fault, Faulty, On, Rule};
 use std::cell::RefCell;
 use std::rc::Rc;
 use straightway_stripe::{ArrayKind, Event, Layout, SetError, Striped, check, create, data_blocks};
-use support::{BLOCK, buffer, disk, drain, label, seed, submit};
 
 /// A read, a write or another command with its expectation.
 struct Expected {

@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What follows the loss of an association, against a target in memory whose network holds what was
 //! sent and delivers it late, and whose controllers end as late as the specification allows.
-#![allow(clippy::unwrap_used, clippy::panic)]
-
-mod support;
-
+use crate::support::{BLOCK, Device, Memory, buffer, connect, options, target};
 use block::{Completion, Device as _, Error, Operation, Request, blocking};
 use straightway_fabric::{Connect as _, FabricError, Options, RemoteEvent};
-use support::{BLOCK, Device, Memory, buffer, connect, options, target};
 
 const SECOND: u64 = 1_000_000;
 /// 3 x 5 s and 1 s.
@@ -312,7 +308,7 @@ fn an_association_that_the_target_closed_needs_only_its_time_to_quiesce() {
 
 #[test]
 fn the_timeout_in_effect_is_the_controllers() {
-    let wait = |change: fn(&mut support::Target), keep_alive_ms| {
+    let wait = |change: fn(&mut crate::support::Target), keep_alive_ms| {
         let memory = target();
         change(&mut memory.target.borrow_mut());
         let own = Options {
@@ -395,7 +391,7 @@ fn a_command_that_was_sent_again_and_is_not_answered_has_a_deadline() {
 
 #[test]
 fn another_namespace_behind_the_same_name_is_not_used_and_said() {
-    type Change = (fn(&mut support::Target), &'static str);
+    type Change = (fn(&mut crate::support::Target), &'static str);
     let changes: [Change; 3] = [
         (
             |target| target.uuid[15] = 7,

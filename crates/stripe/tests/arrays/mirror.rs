@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Mirrors: against a plain model while members fail and return, across power cuts, and the bounds
 //! of a rebuild.
-#![allow(clippy::unwrap_used, clippy::panic)]
-
-mod support;
-
+use crate::support::{BLOCK, buffer, disk, drain, label, open, seed, submit};
 use block::{Buffer, Completion, Device, Error, Operation, blocking};
 use crash::{Budget, Counting, CrashDisk, Fault, Faulty, Kind, On, Rule, Sampling};
 use std::cell::RefCell;
@@ -13,7 +10,6 @@ use std::rc::Rc;
 use straightway_stripe::{
     ArrayKind, Event, LABEL_BYTES, Mirror, MirrorMemory, SetError, Watch, create,
 };
-use support::{BLOCK, buffer, disk, drain, label, open, seed, submit};
 
 const BLOCKS: u64 = 80;
 const DATA: u64 = BLOCKS - 16;

@@ -4,20 +4,16 @@
 //!
 //! STRAIGHTWAY_BUDGET sets the duration or the number of rounds (2 s by default), STRAIGHTWAY_SEED
 //! the words.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod support;
-
 use std::time::{Duration, Instant};
 
+use crate::support::{
+    Coprocessor, DISK_BYTES, Raw, WINDOW_BYTES, disk, formatted, grants, memory, seed, window,
+};
 use block::{Device, blocking};
 use crash::Budget;
 use straightway_coprocessor::layout::{CLIENTS, PAGE_BYTES, client, client_offset, data_part};
 use straightway_coprocessor::{
     Access, Command, CoprocessorDisk, FLAG_WRITE, FilesClient, Opcode, Order,
-};
-use support::{
-    Coprocessor, DISK_BYTES, Raw, WINDOW_BYTES, disk, formatted, grants, memory, seed, window,
 };
 
 fn budget() -> Budget {

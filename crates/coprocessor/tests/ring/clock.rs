@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Reading a timer on a bus, especially that of an emulated machine, costs more than the rest of an
 //! iteration of the main loop: it is read only when something has to be timed.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod support;
-
 use std::cell::Cell;
 
+use crate::support::{Raw, disk, grants, window};
 use block::{Clock, Device};
 use straightway_coprocessor::layout::client;
 use straightway_coprocessor::{Command, Drive, Opcode, Service};
-use support::{Raw, disk, grants, window};
 
 /// Counts how often it is read; a microsecond passes with each.
 #[derive(Default)]

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The initiator against a target in memory that splits, corrupts, reorders, resets and hangs; the
 //! clock is simulated.
-#![allow(clippy::unwrap_used, clippy::panic)]
-
-mod support;
-
+use crate::support::{
+    BLOCK, BLOCKS, Device, Memory, Target, buffer, connect, crc32c, options, target,
+};
 use block::{Device as _, Error, Operation, Request, blocking};
 use straightway_fabric::{Ana, FabricError, Name, Options, StreamError};
-use support::{BLOCK, BLOCKS, Device, Memory, Target, buffer, connect, crc32c, options, target};
 
 fn pattern(blocks: usize, seed: u8) -> block::Buffer {
     let mut buffer = buffer(blocks, 0);

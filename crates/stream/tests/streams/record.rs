@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Recordings on a drive with a speed, on simulated time.
-#![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
-
-mod support;
-
+use crate::support::*;
 use crash::{Config, CrashDisk, Cut, Fault, Faulty, Kind, Medium, On, Rule, Sampling};
 use std::pin::pin;
 use straightway_stream::{Error, GapFile, RecordOptions, Recorder};
-use support::*;
 use volume::{CreateOptions, FormatOptions, OpenFile, Volume, blocking};
 
 const OPTIONS: RecordOptions = RecordOptions {

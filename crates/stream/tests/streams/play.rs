@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Playbacks on a drive with a speed, on simulated time.
-#![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
-
-mod support;
-
+use crate::support::*;
 use crash::{Config, CrashDisk, Fault, Faulty, Kind, Medium, On, Rule};
 use std::task::Poll;
 use straightway_stream::{Error, Place, PlayOptions, PlayReport, Player};
-use support::*;
 use volume::{CreateOptions, OpenFile, Volume, blocking};
 
 /// Bytes of a played block.

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! All wrappers on top of each other with random commands, faults and cuts: each accepted request
 //! completes once, with its own tag and its own buffer.
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use block::{Buffer, Device, Error, Operation, Request};
 use crash::{
     Completions, Config, Counting, Discarded, Fault, Faulty, Kind, Medium, On, OrderRules, Orders,
