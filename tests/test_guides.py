@@ -39,6 +39,7 @@ def test_the_first_command_of_the_guides_gives_a_shell_with_the_drive_that_they_
     assert DRIVE in first
 
 
+@pytest.mark.cells("guide")
 @pytest.mark.parametrize("page", PAGES)
 def test_a_guide_does_what_it_says(page):
     said = guest(f"PATH=$PWD/target/release:$PATH\n{script_of(page)}\necho the end", "--drive", DRIVE, timeout=300)

@@ -149,6 +149,7 @@ def why_missing(package, command):
 
 
 # partner: sqlite3 | reader
+@pytest.mark.cells("program")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_program_reads_a_file_of_a_volume_as_it_reads_one_of_ext4(name):
     package, command, make, query = PROGRAMS[name]

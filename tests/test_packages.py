@@ -93,6 +93,7 @@ def test_dpkg_installs_and_removes_the_command_and_the_library(packages, tmp_pat
     assert left == []
 
 
+@pytest.mark.repeated()
 def test_lintian_finds_nothing_that_is_not_overridden_with_a_reason(packages, tmp_path):
     if not shutil.which("lintian"):
         pytest.skip("no lintian; run: tools/setup packages")
@@ -139,7 +140,8 @@ def interface(module):
     return facts, {line.split()[-1] for line in run("nm", "--undefined-only", module).splitlines()}
 
 
-@pytest.mark.cells("kernel")
+# Each part builds one of them: that the module is right for each kernel is shown by those that load it.
+@pytest.mark.cells("packaged")
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_dkms_builds_the_module_that_the_lab_loads(packages, tmp_path, kernel):
     # The headers of the newest kernel bring vmlinux, so the kernel's build adds types for tracers, by pahole.

@@ -79,6 +79,7 @@ def program(name):
 
 
 # partner: Linux's aoe | initiator
+@pytest.mark.cells("linux")
 def test_the_driver_of_linux(tmp_path):
     """mkfs, fio with verification, bad blocks, targets that lose their power or leave; frames of 1,500 and of 9,000 bytes."""
     with contextlib.ExitStack() as stack:
@@ -124,6 +125,7 @@ step done
 
 # partner: vblade | target
 @pytest.mark.skipif(shutil.which("vblade", path="/usr/sbin:/usr/bin:/sbin:/bin") is None, reason="vblade is missing; run: tools/setup lab")
+@pytest.mark.cells("linux")
 def test_a_target_of_others(tmp_path):
     """vblade in a guest and our initiator: all blocks are read, written and read again; vblade ends, and starts again."""
     socket, ended = tmp_path / "attach", tmp_path / "attach.ended"

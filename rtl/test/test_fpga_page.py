@@ -8,12 +8,14 @@ import sys
 from pathlib import Path
 
 import hwfs_script as hw
+import pytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "rtl"))
 
 
 # partner: FuseSoC | reader
+@pytest.mark.repeated()
 def test_the_page_does_what_it_says(tmp_path):
     """In a folder of its own instead of the page's, and with the command of the build."""
     page = (ROOT / "docs" / "fpga.md").read_text("utf-8")

@@ -111,6 +111,7 @@ def test_the_error_states_with_the_drive_in_python(monkeypatch):
 
 
 # partner: QEMU's ide-hd | drive
+@pytest.mark.cells("qemu")
 @pytest.mark.parametrize("queue", [1, 0])
 def test_the_drive_of_qemu(monkeypatch, tmp_path, queue):
     """A drive that nobody here wrote: its IDENTIFY DEVICE, its view of each command, and its errors."""

@@ -72,6 +72,7 @@ def test_the_hash_is_that_of_the_logic(netlist):
     assert netlists.hash_of(netlist(ADDER, netlists.ECP5), "--seed") != first
 
 
+@pytest.mark.repeated()
 def test_the_depth_is_that_of_the_longest_chain(netlist):
     """An AND of 6 bits is one LUT, of more bits more."""
     wide = """

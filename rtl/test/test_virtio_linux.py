@@ -13,6 +13,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "rtl"))
 sys.path.insert(0, str(ROOT / "tests"))
@@ -119,6 +121,7 @@ def nodes():
     return zip(DISKS, ("vda", "vdb", "vdc"))
 
 
+@pytest.mark.cells("linux")
 def test_stock_virtio_blk(tmp_path):
     taken = deal.taken(dict.fromkeys(DISKS, "disk"))
     with served(tmp_path) as (_, options):
