@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The nucleotide search against readings of its own and of others. In one program, because each is linked.
+//! The nucleotide search against readings of its own and of others.
+//!
+//! In one program, because each is linked.
 #![allow(clippy::unwrap_used)]
 
 mod oracle;

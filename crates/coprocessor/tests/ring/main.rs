@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The coprocessor and its main CPU over one window of memory. In one program, because each is linked.
+//! The coprocessor and its main CPU over one window of memory.
+//!
+//! In one program, because each is linked.
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
 mod blocks;

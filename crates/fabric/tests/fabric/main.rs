@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The initiator against a target of these tests. In one program, because each is linked.
+//! The initiator against a target of these tests.
+//!
+//! In one program, because each is linked.
 #![allow(clippy::panic, clippy::unwrap_used)]
 
 mod initiator;
