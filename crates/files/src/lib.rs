@@ -68,7 +68,7 @@ pub use checksums::Checksums;
 pub use devices::error::volume::failed;
 pub use devices::transfer::Route;
 pub use naming::warn_of_misfit;
-pub use store::{Access, AnyVolume, Mount, Mounted, OPEN_FILES, Store};
+pub use store::{Access, AnyVolume, Mount, MountPoint, Mounted, OPEN_FILES, Store};
 pub use units::shown;
 
 use devices::error::Result;

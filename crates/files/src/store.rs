@@ -62,6 +62,23 @@ pub struct Mount<'a> {
     drive: &'a Drive,
     path: String,
     recall: Recall<'a>,
+    wall_ns: fn() -> u64,
+}
+
+/// What a volume is mounted on.
+pub struct MountPoint<'a> {
+    /// The device.
+    pub device: &'a mut (dyn Device + 'static),
+    /// Memory for buffers that the device can access.
+    pub memory: Memory,
+    /// What the user named, for messages.
+    pub drive: &'a Drive,
+    /// The description of the path.
+    pub path: String,
+    /// Whether the machine recalls the drive.
+    pub recall: Recall<'a>,
+    /// The time of day, in nanoseconds since 1970.
+    pub wall_ns: fn() -> u64,
 }
 
 /// A mounted volume, for as long as the closure of [`Store::mount`] runs.
@@ -76,6 +93,8 @@ pub struct Mounted<'m, 'a> {
     pub path: &'m str,
     /// Whether the machine recalls the drive.
     pub recall: Recall<'m>,
+    /// The time of day, in nanoseconds since 1970.
+    pub wall_ns: fn() -> u64,
 }
 
 impl Store {
@@ -196,34 +215,17 @@ impl Store {
             self.is_ours = true;
         }
         let memory = self.opened.memory.clone();
-        let nodes = allocate_nodes(&memory)?;
-        let options = MountOptions {
-            read_only: access == Access::Read,
-            crc32c,
-            now_ns: now_ns(),
-        };
-        let drive = &self.drive;
         let path = self.opened.name.clone();
         let (device, recall) = self.opened.parts();
-        let volume = match Volume::mount(device, nodes, files, &options) {
-            Ok(volume) => volume,
-            Err(unmounted) => {
-                give_back(&memory, unmounted.memory);
-                let error = unmounted.result.err().unwrap_or(Error::NotAVolume);
-                return Err(failed(drive, error));
-            }
-        };
-        let mount = Mount {
-            volume,
+        let point = MountPoint {
+            device,
             memory,
-            drive,
+            drive: &self.drive,
             path,
             recall,
+            wall_ns: now_ns,
         };
-        match mount.mounted().recover(access) {
-            Ok(()) => Ok(mount),
-            Err(failure) => mount.unmount_after(Err(failure)),
-        }
+        Mount::new(point, access, files)
     }
 
     /// The signatures of other owners on the device, which has a volume; see `owners`.
@@ -265,6 +267,47 @@ impl Store {
 }
 
 impl<'a> Mount<'a> {
+    /// Mounts the volume, and frees what a power cut or a kill left unused.
+    ///
+    /// # Errors
+    /// The error of the mount.
+    pub fn new(point: MountPoint<'a>, access: Access, files: &'a mut [OpenFile]) -> Result<Self> {
+        let MountPoint {
+            device,
+            memory,
+            drive,
+            path,
+            recall,
+            wall_ns,
+        } = point;
+        let nodes = allocate_nodes(&memory)?;
+        let options = MountOptions {
+            read_only: access == Access::Read,
+            crc32c,
+            now_ns: wall_ns(),
+        };
+        let volume = match Volume::mount(device, nodes, files, &options) {
+            Ok(volume) => volume,
+            Err(unmounted) => {
+                give_back(&memory, unmounted.memory);
+                let error = unmounted.result.err().unwrap_or(Error::NotAVolume);
+                return Err(failed(drive, error));
+            }
+        };
+        let mount = Self {
+            volume,
+            memory,
+            drive,
+            path,
+            recall,
+            wall_ns,
+        };
+        match mount.mounted().recover(access) {
+            Ok(()) => Ok(mount),
+            Err(failure) => mount.unmount_after(Err(failure)),
+        }
+    }
+
     /// The volume, and what belongs to it.
     pub fn mounted(&self) -> Mounted<'_, 'a> {
         Mounted {
@@ -273,6 +316,7 @@ impl<'a> Mount<'a> {
             drive: self.drive,
             path: &self.path,
             recall: self.recall,
+            wall_ns: self.wall_ns,
         }
     }
 

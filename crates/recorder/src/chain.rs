@@ -21,7 +21,7 @@ const AHEAD_US: u64 = 1_000_000;
 type Result<T> = std::result::Result<T, Error>;
 type Upkeep<'c> = Pin<Box<dyn Future<Output = Result<()>> + 'c>>;
 /// A recorder on a volume that this process mounted.
-pub type LocalRecorder<'r, 'a> = Recorder<'r, 'a, &'a mut (dyn Device + 'static), TscClock>;
+pub type LocalRecorder<'r, 'a, C = TscClock> = Recorder<'r, 'a, &'a mut (dyn Device + 'static), C>;
 
 /// Where a recording goes.
 pub enum Target<'s, 'a> {
@@ -67,10 +67,10 @@ pub struct Turn<'s, 'a> {
 }
 
 /// The recorders.
-pub struct Chain<'c, 'r, 's, 'a> {
+pub struct Chain<'c, 'r, 's, 'a, C = TscClock> {
     mounted: &'c Mounted<'c, 'a>,
-    clock: TscClock,
-    recorders: [&'c LocalRecorder<'r, 'a>; 2],
+    clock: C,
+    recorders: [&'c LocalRecorder<'r, 'a, C>; 2],
     upkeeps: [Option<Upkeep<'c>>; 2],
     /// The one that gets blocks.
     now: usize,
@@ -111,7 +111,7 @@ impl<'s, 'a> Turn<'s, 'a> {
     }
 
     /// Whether a block that arrives now belongs into the next segment.
-    fn is_over(&self, len: u64, arrival: u64, clock: &TscClock) -> bool {
+    fn is_over(&self, len: u64, arrival: u64, clock: &impl Clock) -> bool {
         if self.fills_volume && self.bytes > 0 {
             return true;
         }
@@ -125,14 +125,14 @@ impl<'s, 'a> Turn<'s, 'a> {
     }
 
     /// Whether the current file is over, and has a quarter of the ring already.
-    fn is_long(&self, len: u64, arrival: u64, clock: &TscClock) -> bool {
+    fn is_long(&self, len: u64, arrival: u64, clock: &impl Clock) -> bool {
         let most = self.ring_bytes.map_or(u64::MAX, |bytes| bytes / 4);
         self.bytes >= most && self.is_over(len, arrival, clock)
     }
 
     /// Begins to make the next file when it will be needed soon, with the space that it will need.
     /// `ending_bytes`: of the file before, if its recorder has not ended.
-    fn prepare(&mut self, arrival: u64, clock: &TscClock, ending_bytes: u64) {
+    fn prepare(&mut self, arrival: u64, clock: &impl Clock, ending_bytes: u64) {
         let began = *self.began.get_or_insert(arrival);
         let passed = arrival.saturating_sub(began);
         let passed_us = stream::us_from_ticks(passed, clock.ticks_per_second());
@@ -176,13 +176,13 @@ impl<'s, 'a> Turn<'s, 'a> {
     }
 }
 
-impl<'c, 'r, 's, 'a> Chain<'c, 'r, 's, 'a> {
+impl<'c, 'r, 's, 'a, C: Clock> Chain<'c, 'r, 's, 'a, C> {
     /// The first recorder has begun; the second one is its partner.
     pub fn new(
         mounted: &'c Mounted<'c, 'a>,
-        clock: TscClock,
-        first: &'c LocalRecorder<'r, 'a>,
-        second: &'c LocalRecorder<'r, 'a>,
+        clock: C,
+        first: &'c LocalRecorder<'r, 'a, C>,
+        second: &'c LocalRecorder<'r, 'a, C>,
         turn: Option<Turn<'s, 'a>>,
     ) -> Self {
         Self {
@@ -197,11 +197,11 @@ impl<'c, 'r, 's, 'a> Chain<'c, 'r, 's, 'a> {
         }
     }
 
-    const fn now(&self) -> &'c LocalRecorder<'r, 'a> {
+    const fn now(&self) -> &'c LocalRecorder<'r, 'a, C> {
         self.recorders[self.now]
     }
 
-    const fn before(&self) -> &'c LocalRecorder<'r, 'a> {
+    const fn before(&self) -> &'c LocalRecorder<'r, 'a, C> {
         self.recorders[1 - self.now]
     }
 
@@ -364,7 +364,7 @@ impl<'c, 'r, 's, 'a> Chain<'c, 'r, 's, 'a> {
 
     /// Has the current file keep how much of the recording lies before it; the file before it has
     /// ended.
-    fn tag(&mut self, before: &LocalRecorder<'_, '_>) {
+    fn tag(&mut self, before: &LocalRecorder<'_, '_, C>) {
         let Some(turn) = &mut self.turn else { return };
         let report = before.report();
         turn.offset_bytes += report.durable_bytes + report.lost_bytes;

@@ -19,6 +19,7 @@
 //! | `pattern` | bytes that encode their own offset |
 //! | `report` | latencies and buffer use, as text and JSON |
 //! | `volume_host` | a stream's interface to a volume, wherever it is mounted |
+//! | `exchange` | the turns between a source and the recorders |
 //! | `segments`, `chain` | a recording's files, one after another |
 //! | `local`, `recording`, `playing` | a volume mounted by this process, and the loops on it |
 //! | `remote` | a volume mounted by a coprocessor, which runs the streams |
@@ -27,6 +28,7 @@
 pub mod chain;
 pub mod datagrams;
 pub mod drops;
+pub mod exchange;
 #[cfg(feature = "export")]
 pub mod export;
 mod local;

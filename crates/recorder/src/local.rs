@@ -12,7 +12,7 @@ use crate::{no_checksums, not_made};
 use devices::Context;
 use devices::drive::Drive;
 use devices::error::Result;
-use files::{Checksums, Mounted, failed, now_ns, shown};
+use files::{Checksums, Mounted, failed, shown};
 use volume::{CreateOptions, File};
 
 impl VolumeHost for &Mounted<'_, '_> {
@@ -39,7 +39,7 @@ impl VolumeHost for &Mounted<'_, '_> {
         let checksums = checksums
             .on(volume.status().checksums)
             .ok_or_else(no_checksums)?;
-        volume.set_time(now_ns());
+        volume.set_time((self.wall_ns)());
         let options = CreateOptions {
             reserve_bytes,
             checksums,
@@ -75,7 +75,7 @@ impl VolumeHost for &Mounted<'_, '_> {
     }
 
     fn close(&mut self, name: &str, file: File) -> Result<()> {
-        self.volume.set_time(now_ns());
+        self.volume.set_time((self.wall_ns)());
         self.run(
             format!("closing `{}`", shown(name)),
             self.volume.close(file),

@@ -2,7 +2,8 @@
 //! One recording on a volume mounted by this process: its threads, and the loop between them.
 
 use crate::Streamed;
-use crate::chain::{Chain, Target, Turn};
+use crate::chain::{Chain, Target};
+use crate::exchange::{Exchange, Turned};
 use crate::losses::{Losses, Tally};
 use crate::producer::{Message, Plan, Produced, idle_from, lend, produce};
 use crate::report::status;
@@ -14,20 +15,17 @@ use devices::Bar;
 use devices::Context;
 use devices::Progress;
 use devices::error::Result;
-use files::{Mounted, failed, now_ns};
+use files::{Mounted, failed};
 use linux::TscClock;
 use live::door::Door;
 use live::host::{Answers, Host};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use stream::{Error as StreamError, GapFile, Place, RecordOptions, RecordReport, Recorder};
 use units::micros;
 use volume::{File, blocking};
-
-/// How long the recording may sleep while the device works, or while it waits for a block.
-const IDLE: Duration = Duration::from_micros(200);
 
 /// The results of a recording.
 pub struct Recorded {
@@ -67,6 +65,27 @@ pub struct Recording {
     pub tally: Arc<Tally>,
     /// Whether nothing is lost if the source waits.
     pub can_wait: bool,
+}
+
+/// The channels to and from the thread that reads the source.
+struct Threads<'e>(&'e Sender<Buffer>, &'e Receiver<Message>);
+
+impl Exchange for Threads<'_> {
+    fn lend(&mut self, take: impl FnMut() -> Option<Buffer>) {
+        lend(take, self.0);
+    }
+
+    fn next(&mut self) -> Option<Message> {
+        self.1.try_recv().ok()
+    }
+
+    fn wait(&mut self, most: Duration) -> Option<Message> {
+        self.1.recv_timeout(most).ok()
+    }
+
+    fn sleep(&mut self, time: Duration) {
+        std::thread::sleep(time);
+    }
 }
 
 /// Is told how many bytes are durable.
@@ -117,7 +136,7 @@ impl Recording {
             ring.push(Place::new(mounted.memory.allocate(plan.block_bytes)?));
         }
         let mut vacant: Vec<Place> = ring.iter().map(|_| Place::vacant()).collect();
-        let (turn, file, gaps, options) = self.begun(mounted, target)?;
+        let (turn, file, gaps, options) = target.begin(mounted, &self.options)?;
         let door = Door::open(mounted.drive, &context.progress);
         let bar = context.stream_bar(self.options.total_bytes);
         let began = Instant::now();
@@ -193,31 +212,6 @@ impl Recording {
         Ok(Ok(ended))
     }
 
-    /// The first file, and the options of its recorder.
-    #[allow(clippy::type_complexity)]
-    fn begun<'s, 'a>(
-        &self,
-        mounted: &Mounted<'_, 'a>,
-        target: Target<'s, 'a>,
-    ) -> Result<(Option<Turn<'s, 'a>>, File, Option<GapFile>, RecordOptions)> {
-        match target {
-            Target::File(file, gap_file) => {
-                let gaps = gap_file.map(|file| gap_file_at_its_end(mounted, file));
-                Ok((None, file, gaps.transpose()?, self.options))
-            }
-            Target::Segments(segments) => {
-                let total_bytes = self.options.total_bytes;
-                let (turn, file, gaps) = Turn::new(*segments, total_bytes);
-                let options = RecordOptions {
-                    total_bytes: turn.segment_bytes(),
-                    waits_for_space: turn.is_ring(),
-                    ..self.options
-                };
-                Ok((Some(turn), file, gaps, options))
-            }
-        }
-    }
-
     /// Moves blocks from the producer to the recorders until both have ended.
     fn pump(
         &self,
@@ -242,7 +236,7 @@ impl Recording {
                 chain.finish();
             }
             // A commit records its time in the file.
-            mounted.volume.set_time(now_ns());
+            mounted.volume.set_time((mounted.wall_ns)());
             let step = chain.step(&mut |event| ends.answers.take_back(event));
             if let Some(watch) = &self.watch {
                 *watch.lock().unwrap_or_else(PoisonError::into_inner) = chain.report();
@@ -273,44 +267,12 @@ impl Recording {
                 shown = Instant::now();
                 bar.set_message(status(&chain.report(), self.buffers.unwrap_or(BUFFERS)));
             }
-            lend(|| chain.take(), ends.idle);
-            let is_held = chain.holds(self.plan.block_bytes as u64, self.can_wait);
-            let received = if is_held {
-                Err(TryRecvError::Empty)
-            } else {
-                ends.blocks.try_recv()
+            let turn = Turned {
+                block_bytes: self.plan.block_bytes as u64,
+                can_wait: self.can_wait,
             };
-            let message = match received {
-                Ok(message) => Some(message),
-                Err(_) if chain.is_working() => {
-                    chain.wait(IDLE.as_micros() as u32);
-                    None
-                }
-                Err(_) if is_held => {
-                    std::thread::sleep(IDLE);
-                    None
-                }
-                Err(_) if is_ended => None,
-                Err(_) => ends.blocks.recv_timeout(IDLE.min(WAIT)).ok(),
-            };
-            match message {
-                Some(Message::Block {
-                    buffer,
-                    len,
-                    arrival,
-                    losses,
-                }) => {
-                    chain.hand_in(buffer, len, arrival, &losses);
-                    bar.inc(len as u64);
-                }
-                // The recording ends by itself, with a reason.
-                Some(Message::Lost { len, arrival }) => chain.overrun(len, arrival),
-                Some(Message::End) => {
-                    is_ended = true;
-                    chain.finish();
-                }
-                None => {}
-            }
+            let bytes = chain.exchange(&mut Threads(ends.idle, ends.blocks), turn, &mut is_ended);
+            bar.inc(bytes);
         }
     }
 

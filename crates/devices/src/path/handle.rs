@@ -149,6 +149,9 @@ pub trait ControllerHandle {
 pub struct Recall<'r>(Option<&'r dyn ControllerHandle>);
 
 impl<'r> Recall<'r> {
+    /// Of a device that the machine does not recall.
+    pub const NONE: Self = Self(None);
+
     pub(super) fn of(handle: Option<&'r dyn ControllerHandle>) -> Self {
         Self(handle)
     }

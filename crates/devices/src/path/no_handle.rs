@@ -22,6 +22,9 @@ pub trait ControllerHandle {
 pub struct Recall<'r>(PhantomData<&'r ()>);
 
 impl<'r> Recall<'r> {
+    /// Of a device that the machine does not recall.
+    pub const NONE: Self = Self(PhantomData);
+
     pub(super) fn of(_: Option<&'r dyn ControllerHandle>) -> Self {
         Self(PhantomData)
     }

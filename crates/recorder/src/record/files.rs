@@ -11,7 +11,7 @@ use crate::segments::files::gaps_name;
 use crate::volume_host::VolumeHost;
 use devices::Context;
 use devices::error::Result;
-use files::{Checksums, Mounted, failed, now_ns, shown};
+use files::{Checksums, Mounted, failed, shown};
 use formats::Format;
 use formats::sigmf::meta_name;
 use volume::Error;
@@ -118,7 +118,7 @@ impl Settings {
             let doing = format!("continuing `{}`", shown(name));
             host.run(doing, host.volume.open_to_write(name))
         };
-        host.volume.set_time(now_ns());
+        host.volume.set_time((host.wall_ns)());
         let file = open(&self.name)?;
         let gaps = gaps_name(&self.name);
         let mut gaps_are_new = true;

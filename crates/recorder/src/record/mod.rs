@@ -421,9 +421,9 @@ impl Settings {
         known.into_iter().flatten().min().unwrap_or(0)
     }
 
-    /// `ring_bytes`: what a ring may take of the volume.
-    fn recording(&self, total_bytes: u64, ring_bytes: Option<u64>) -> Recording {
-        let clock = TscClock::new();
+    /// The options of the recorders. `ring_bytes`: what a ring may take of the volume; a total of 0
+    /// is not known.
+    pub fn options(&self, total_bytes: u64, ring_bytes: Option<u64>) -> RecordOptions {
         let (low_water_bytes, reserve_bytes) = match ring_bytes {
             // Enough for what is in the buffers when all space is used up; the oldest segments are
             // removed for it.
@@ -438,7 +438,7 @@ impl Settings {
                 (8 * block, 64 * block)
             }
         };
-        let options = RecordOptions {
+        RecordOptions {
             deadline_us: micros(self.deadline.0),
             commit_bytes: self.commit_bytes.0,
             commit_us: u64::from(self.commit_ms) * 1_000,
@@ -446,7 +446,12 @@ impl Settings {
             reserve_bytes,
             total_bytes: (total_bytes > 0).then_some(total_bytes),
             ..RecordOptions::default()
-        };
+        }
+    }
+
+    fn recording(&self, total_bytes: u64, ring_bytes: Option<u64>) -> Recording {
+        let clock = TscClock::new();
+        let options = self.options(total_bytes, ring_bytes);
         let plan = Plan {
             block_bytes: self.block.0 as usize,
             bytes_per_second: self.rate.map(|rate| rate.0),

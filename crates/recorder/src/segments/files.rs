@@ -14,7 +14,7 @@ use block::Buffer;
 use devices::Progress;
 use devices::error::{ErrorKind, Result};
 use files::turns::pass;
-use files::{AnyVolume, Mounted, failed, now_ns, shown};
+use files::{AnyVolume, Mounted, failed, shown};
 use formats::Format;
 use remedy::{Words, words};
 use std::collections::VecDeque;
@@ -219,7 +219,7 @@ impl<'s, 'a> Files<'s, 'a> {
 
     /// The name of the first file, if it has no time.
     pub fn first_name(&self) -> String {
-        let since_1970 = Duration::from_nanos(now_ns());
+        let since_1970 = Duration::from_nanos((self.mounted.wall_ns)());
         self.making.template.name(since_1970, self.number)
     }
 
@@ -288,7 +288,7 @@ impl<'s, 'a> Files<'s, 'a> {
         } else {
             None
         };
-        let since_1970 = Duration::from_nanos(now_ns());
+        let since_1970 = Duration::from_nanos((self.mounted.wall_ns)());
         let name = self.making.template.name(since_1970, self.number);
         let options = CreateOptions {
             reserve_bytes: if self.is_bare { 0 } else { coming.next_bytes },
@@ -649,7 +649,7 @@ async fn create(
     let volume = mounted.volume;
     let mut options = *options;
     loop {
-        volume.set_time(now_ns());
+        volume.set_time((mounted.wall_ns)());
         let error = match volume.with_space(|| volume.create(name, &options)).await {
             Ok(file) => return Ok(file),
             Err(error) => error,
@@ -686,7 +686,7 @@ impl Oldest {
                 let new = [NewFile {
                     name: &name,
                     data: &bytes,
-                    mtime_ns: now_ns(),
+                    mtime_ns: (mounted.wall_ns)(),
                     app_tag: 0,
                 }];
                 let made = volume.with_space(|| volume.create_many(&new, false)).await;

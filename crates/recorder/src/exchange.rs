@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The turns between the thread that reads a source and the recorders.
+
+use crate::chain::{Chain, Segments, Target, Turn};
+use crate::producer::Message;
+use crate::recording::gap_file_at_its_end;
+use block::{Buffer, Clock};
+use devices::error::Result;
+use files::Mounted;
+use std::time::Duration;
+use stream::{GapFile, RecordOptions};
+use volume::File;
+
+/// How long the recording may sleep while the device works, or while it waits for a block.
+const IDLE: Duration = Duration::from_micros(200);
+
+/// The other side of a recording, which fills buffers.
+pub trait Exchange {
+    /// Passes empty buffers on.
+    fn lend(&mut self, take: impl FnMut() -> Option<Buffer>);
+
+    /// What it has sent.
+    fn next(&mut self) -> Option<Message>;
+
+    /// The same, after at most this time.
+    fn wait(&mut self, most: Duration) -> Option<Message>;
+
+    /// Sleeps.
+    fn sleep(&mut self, time: Duration);
+}
+
+/// What is constant from turn to turn.
+#[derive(Clone, Copy, Debug)]
+pub struct Turned {
+    /// The length of a block.
+    pub block_bytes: u64,
+    /// Whether nothing is lost if the source waits.
+    pub can_wait: bool,
+}
+
+/// How a recording begins: its segments, its first file and its companion, and the options of its
+/// recorders.
+pub type Begun<'s, 'a> = (Option<Turn<'s, 'a>>, File, Option<GapFile>, RecordOptions);
+
+impl<'s, 'a> Target<'s, 'a> {
+    /// The first file, and the options of its recorder.
+    ///
+    /// # Errors
+    /// The companion cannot be read.
+    pub fn begin(
+        self,
+        mounted: &Mounted<'_, 'a>,
+        options: &RecordOptions,
+    ) -> Result<Begun<'s, 'a>> {
+        match self {
+            Target::File(file, gap_file) => {
+                let gaps = gap_file.map(|file| gap_file_at_its_end(mounted, file));
+                Ok((None, file, gaps.transpose()?, *options))
+            }
+            Target::Segments(segments) => {
+                let segments: Segments<'s, 'a> = *segments;
+                let (turn, file, gaps) = Turn::new(segments, options.total_bytes);
+                let options = RecordOptions {
+                    total_bytes: turn.segment_bytes(),
+                    waits_for_space: turn.is_ring(),
+                    ..*options
+                };
+                Ok((Some(turn), file, gaps, options))
+            }
+        }
+    }
+}
+
+impl<C: Clock> Chain<'_, '_, '_, '_, C> {
+    /// One turn, after a [`step`](Chain::step): lends empty buffers and takes what arrived, or
+    /// waits. The bytes that arrived. `is_ended` becomes true with the source's end.
+    pub fn exchange(&mut self, ends: &mut impl Exchange, turn: Turned, is_ended: &mut bool) -> u64 {
+        ends.lend(|| self.take());
+        let is_held = self.holds(turn.block_bytes, turn.can_wait);
+        let received = if is_held { None } else { ends.next() };
+        let message = match received {
+            Some(message) => Some(message),
+            None if self.is_working() => {
+                self.wait(IDLE.as_micros() as u32);
+                None
+            }
+            None if is_held => {
+                ends.sleep(IDLE);
+                None
+            }
+            None if *is_ended => None,
+            None => ends.wait(IDLE),
+        };
+        match message {
+            Some(Message::Block {
+                buffer,
+                len,
+                arrival,
+                losses,
+            }) => {
+                self.hand_in(buffer, len, arrival, &losses);
+                return len as u64;
+            }
+            // The recording ends by itself, with a reason.
+            Some(Message::Lost { len, arrival }) => self.overrun(len, arrival),
+            Some(Message::End) => {
+                *is_ended = true;
+                self.finish();
+            }
+            None => {}
+        }
+        0
+    }
+}
