@@ -36,6 +36,7 @@ pub struct MirrorMemory {
 /// * Everything else goes to all members, at once. A member that fails it while another completes
 ///   it is stale: it is no longer used, its absence is stored in the labels of the others before
 ///   the request completes, and the [`Watch`] is told. The last member stays in use.
+/// * A change that overlaps one under way waits for its end, so that the members stay equal.
 /// * A member that was stale or missing is rebuilt while the mirror is polled, one piece at a time,
 ///   beside the host's requests; writes to the piece being copied wait. Its position is stored
 ///   every 64th of the way, and a later use resumes there, unless the mirror was not closed after a
@@ -315,10 +316,24 @@ where
                 if !(may_change || is_flush) || is_copied {
                     return false;
                 }
+                // Two changes of a block at once could reach the members in either order, and
+                // leave different contents on them.
+                let (lba, count) = (parent.lba, parent.count);
+                if self.table.len() > 1 && self.is_changing(lba, count) {
+                    return false;
+                }
+            }
+            let Some(parent) = self.table.get_mut(index) else {
+                return true;
+            };
+            if !parent.is_read() {
                 parent.unasked = in_use;
             }
             parent.has_begun = true;
         }
+        let Some(parent) = self.table.get_mut(index) else {
+            return true;
+        };
         if parent.is_read() {
             return self.advance_read(index, live);
         }
