@@ -29,7 +29,7 @@ help:
 	@echo "make sim-hwfs   serve a volume through the simulated file system core, as hwfs:SOCKET (DISK=disk.img SOCKET=front.sock)"
 	@echo "make test-arm64 whole files of the lab's tests on 64-bit Arm (make test has a part of them)"
 	@echo "make test-iommufd the tests of VFIO on a kernel whose VFIO has no groups, which this builds first (ten minutes of one processor)"
-	@echo "make soak       the crash search over 10 million states (STATES=n SEED=n), then 1,000 lives of a SATA drive (LIVES=), then ten minutes of maps amid failures (STORM=600s), then ThreadSanitizer"
+	@echo "make soak       the crash search over 10 million states (STATES=n SEED=n), simulated worlds for SECONDS=600, then 1,000 lives of a SATA drive (LIVES=), then ten minutes of maps amid failures (STORM=600s), then ThreadSanitizer"
 	@echo "make figures    measure the published figures into docs/figures.md (ONLY=volume for one area)"
 	@echo "make reproduce  repeat a thesis's figures in the lab (docs/reproduce.md; ONLY=sweep for a part)"
 	@echo "make check      formatting, lints, documentation, licences, links, sizes"
@@ -153,6 +153,7 @@ test-fast:
 soak:
 	@tools/setup base tests sources
 	cargo run --release --locked -p straightway-volume --example soak -- $(STATES) $(SEED)
+	cargo run --release --locked -p straightway-simulator -- --seed $(or $(SEED),$$(date +%s)) --seconds $(or $(SECONDS),600) --report out/simulator
 	@tools/setup rtl
 	build/venv/bin/python rtl/sata_soak.py $(or $(LIVES),1000) $(SEED)
 	@if [ "$$(id -u)" = 0 ]; then \

@@ -9,7 +9,7 @@ from pathlib import Path
 # A crate imports only from layers below its own (ARCHITECTURE.md, "The map"); tests may import anything.
 LAYERS = {"units": 0, "paths": 0, "remedy": 0, "blast": 0, "block": 0, "events": 0, "hwfs": 0, "statistics": 0, "nvme": 1, "volume": 1, "model": 2, "stream": 2, "coprocessor": 3, "linux": 4, "map": 4, "measure": 4, "workload": 5, "reports": 6, "devices": 5, "files": 6, "formats": 3, "live": 7, "recorder": 8, "serve": 8, "mount": 8, "bench": 8, "board": 8, "preload": 5, "straightway": 9, "cli": 10, "c": 10, "python": 11, "stripe": 1, "fabric": 2, "hybrid": 1, "export": 1, "nbd": 2, "virtio": 2}
 # Outside the layers: for tests, simulations and figures; no published crate depends on these.
-BESIDE = {"crash", "twin", "figures"}
+BESIDE = {"crash", "twin", "figures", "simulator"}
 HEADING = re.compile(r'FORMAT\.md`?, (?:section )?"([^"\n]+)"')
 
 

@@ -35,7 +35,7 @@ def literals(text):
 def is_library(where):
     """Whether a file is a library's code, not a test or an example."""
     parts = where.split("/")
-    return (where.endswith(".rs") and parts[0] == "crates" and parts[1] != "cli" and parts[2] == "src"
+    return (where.endswith(".rs") and parts[0] == "crates" and parts[1] not in ("cli", "simulator") and parts[2] == "src"
             and "tests" not in parts and not parts[-1].endswith("tests.rs"))
 
 

@@ -6,6 +6,7 @@ dependencies of a package's tests count too. So the programs are built as by `ma
 """
 
 PACKAGES = ("straightway-cli", "straightway-preload", "straightway-c")
+SIMULATOR = ("straightway-simulator",)
 WITH_EXAMPLES = ("straightway-figures", "straightway-map")
 
 

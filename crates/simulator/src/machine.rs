@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A machine: its drives, the devices that the product makes of them, and its faults.
+
+use crate::drive::{Drive, DriveFault, DriveShape, Power};
+use crate::script::{Step, Verb};
+use crate::setup::{Setup, Stack};
+use crate::trace::What;
+use crate::witness::{Testimony, Witness};
+use crate::world::World;
+use block::{Device, Geometry};
+use linux::HostMemory;
+use std::cell::Cell;
+use std::rc::Rc;
+use stripe::{
+    ArrayKind, Event, LABEL_BYTES, MOST_MEMBERS, Mirror, MirrorMemory, Striped, Watch, check,
+    create, read_label,
+};
+
+/// Requests of an array in flight.
+const DEPTH: usize = 64;
+/// What a rebuild copies at a time.
+const COPY_BYTES: usize = 16 << 10;
+/// Blocks of a stripe.
+const STRIPE_BLOCKS: u32 = 16;
+/// Each request ends within this time, whatever happens.
+const BOUND_US: u64 = 120_000_000;
+const ARRAY: [u8; 16] = *b"simulated array.";
+/// Memory for buffers.
+const MEMORY_BYTES: usize = 1 << 20;
+
+/// A device of any kind.
+pub struct AnyDevice(Box<dyn Device>);
+
+block::forward_device!(AnyDevice, 0);
+
+/// What a mirror has reported.
+#[derive(Clone, Debug, Default)]
+struct Reports {
+    /// Members that missed a write, until all are equal.
+    stale: Rc<Cell<u8>>,
+    is_equal: Rc<Cell<bool>>,
+}
+
+/// Passes a mirror's events on.
+struct Watcher(Reports, World);
+
+impl Watch for Watcher {
+    fn event(&mut self, event: Event) {
+        let (kind, member) = match event {
+            Event::Failed { member, .. } => (1, member),
+            Event::Stale { member } => {
+                self.0.stale.set(self.0.stale.get() | 1 << member);
+                (2, member)
+            }
+            Event::Equal => {
+                self.0.stale.set(0);
+                self.0.is_equal.set(true);
+                (3, 0)
+            }
+            Event::LabelFailed { member, .. } => (4, member),
+            _ => return,
+        };
+        self.1.note(What::Mirror, kind, member as u64);
+    }
+}
+
+type AnyMirror = Mirror<AnyDevice, Vec<Option<AnyDevice>>, Watcher, DEPTH>;
+
+/// A mirror that stores that its members are equal when it is dropped, unless its process dies.
+struct Closing(AnyMirror, Rc<Cell<bool>>);
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        if self.1.get() {
+            let _ = self.0.close();
+        }
+    }
+}
+
+block::forward_device!(Closing, 0);
+
+/// A machine.
+pub struct Machine {
+    /// The world that it is in.
+    pub world: World,
+    /// Which one.
+    pub setup: Setup,
+    /// Its power.
+    pub power: Power,
+    /// Its drives.
+    pub drives: Vec<Drive>,
+    /// Memory for buffers.
+    pub memory: HostMemory,
+    /// What is known of the device that the user sees.
+    pub testimony: Testimony,
+    reports: Reports,
+    /// What a drive's cache held may be lost since the device was opened.
+    has_lost_cache: bool,
+    /// The process that uses the device has not been killed.
+    is_alive: Rc<Cell<bool>>,
+    /// A fault that a user would see may have happened since the last check.
+    was_disturbed: bool,
+}
+
+impl Machine {
+    /// A new machine, with an array if it has one.
+    ///
+    /// # Errors
+    /// The product failed without a fault.
+    pub fn new(world: &World, setup: &Setup) -> Result<Self, String> {
+        let power = Power::default();
+        let count = match setup.stack {
+            Stack::Drive => 1,
+            Stack::Mirror(members) | Stack::Stripe(members) => members,
+        };
+        let shape = DriveShape {
+            block_count: setup.block_count,
+            block_size_log2: 9,
+            features: setup.features,
+            queue_depth: setup.queue_depth,
+        };
+        let drives = (0..count).map(|index| Drive::new(world, &power, index, shape));
+        let drives: Vec<Drive> = drives.collect();
+        let memory = HostMemory::new(MEMORY_BYTES).map_err(|error| error.to_string())?;
+        let has_cache = setup.features.volatile_write_cache;
+        let machine = Self {
+            world: world.clone(),
+            setup: setup.clone(),
+            power,
+            drives,
+            memory,
+            testimony: Testimony::new(world, u64::MAX, BOUND_US, has_cache),
+            reports: Reports::default(),
+            has_lost_cache: false,
+            is_alive: Rc::default(),
+            was_disturbed: false,
+        };
+        if let Some(kind) = machine.kind() {
+            let mut members = machine.drives.clone();
+            let buffer = machine.buffer(LABEL_BYTES)?;
+            create(&mut members, kind, ARRAY, buffer).map_err(|error| error.to_string())?;
+        }
+        Ok(machine)
+    }
+
+    fn kind(&self) -> Option<ArrayKind> {
+        match self.setup.stack {
+            Stack::Mirror(_) => Some(ArrayKind::Mirror),
+            Stack::Stripe(_) => Some(ArrayKind::Striped {
+                stripe_blocks: STRIPE_BLOCKS,
+            }),
+            Stack::Drive => None,
+        }
+    }
+
+    fn buffer(&self, len: usize) -> Result<block::Buffer, String> {
+        self.memory.allocate(len).map_err(|error| error.to_string())
+    }
+
+    /// Opens the device as the product does.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub fn open(&mut self) -> Result<Witness<AnyDevice>, String> {
+        self.drives.iter().for_each(Drive::orphan);
+        if std::mem::take(&mut self.has_lost_cache) && !self.has_mirror() {
+            self.testimony.power_was_cut();
+        }
+        self.is_alive = Rc::new(Cell::new(true));
+        self.memory = HostMemory::new(MEMORY_BYTES).map_err(|error| error.to_string())?;
+        let device = match self.setup.stack {
+            Stack::Drive => AnyDevice(Box::new(self.drives[0].clone())),
+            Stack::Mirror(_) | Stack::Stripe(_) => self.open_array()?,
+        };
+        Ok(Witness::new(device, &self.testimony))
+    }
+
+    fn open_array(&mut self) -> Result<AnyDevice, String> {
+        let mut members = Vec::new();
+        let mut labels = Vec::new();
+        for drive in &self.drives {
+            if drive.is_removed() {
+                members.push(None);
+                labels.push(None);
+                continue;
+            }
+            let mut drive = AnyDevice(Box::new(drive.clone()));
+            let (buffer, label) = read_label(&mut drive, self.buffer(LABEL_BYTES)?);
+            let _ = self.memory.give_back(buffer);
+            labels.push(label.map_err(|error| format!("reading a label: {error}"))?);
+            members.push(Some(drive));
+        }
+        let failed = |error: stripe::SetError| format!("opening the array: {error}");
+        let Stack::Stripe(_) = self.setup.stack else {
+            self.reports.is_equal.set(false);
+            let memory = MirrorMemory {
+                labels: self.buffer(MOST_MEMBERS * LABEL_BYTES)?,
+                copy: self.buffer(COPY_BYTES)?,
+            };
+            let watcher = Watcher(self.reports.clone(), self.world.clone());
+            let mirror = Mirror::new(members, &labels, memory, true, watcher).map_err(failed)?;
+            if mirror.rebuilding() == 0 && members_of(&mirror) == self.drives.len() as u32 {
+                self.reports.is_equal.set(true);
+            }
+            return Ok(AnyDevice(Box::new(Closing(
+                mirror,
+                Rc::clone(&self.is_alive),
+            ))));
+        };
+        let found: Vec<(Geometry, _)> = members
+            .iter()
+            .flatten()
+            .zip(&labels)
+            .map(|(member, label)| (*member.geometry(), *label))
+            .collect();
+        let found: Vec<_> = found.into_iter().map(Some).collect();
+        let kind = self.kind().unwrap_or(ArrayKind::Mirror);
+        let label = check(kind, &found).map_err(failed)?;
+        let members: Vec<AnyDevice> = members.into_iter().flatten().collect();
+        let striped: Striped<_, _, _, DEPTH> =
+            Striped::new(members, STRIPE_BLOCKS, label.data_blocks, ())
+                .map_err(|error| error.to_string())?;
+        Ok(AnyDevice(Box::new(striped)))
+    }
+
+    /// Whether the device is a mirror.
+    pub const fn has_mirror(&self) -> bool {
+        matches!(self.setup.stack, Stack::Mirror(_))
+    }
+
+    /// Whether a mirror has made its members equal.
+    pub fn is_equal(&self) -> bool {
+        self.reports.is_equal.get()
+    }
+
+    /// Whether a member may fail: none other is missing or stale.
+    fn may_lose(&self, drive: usize) -> bool {
+        let Stack::Mirror(_) = self.setup.stack else {
+            return true;
+        };
+        let others = self.drives.iter().enumerate();
+        let mut others = others.filter(|(index, _)| *index != drive);
+        let all_there = others.all(|(_, other)| !other.is_faulty());
+        all_there
+            && self.reports.stale.get() & !(1 << drive) == 0
+            && (self.is_equal() || self.reports.stale.get() != 0)
+    }
+
+    /// The process that uses the device ends at once.
+    pub fn kill(&self) {
+        self.is_alive.set(false);
+    }
+
+    /// Lets a fault happen.
+    pub fn disturb(&mut self, step: &Step) {
+        let [a, b, c] = step.numbers;
+        let drive = (a as usize) % self.drives.len();
+        match step.verb {
+            Verb::Cut => self.power.cut_after(u64::from(b)),
+            Verb::Slow => {
+                let latency_us = 1_000 << (b % 11);
+                self.drives[drive].slow(latency_us, u64::from(c) * 10_000);
+                return;
+            }
+            Verb::Unplug if self.may_lose(drive) => {
+                self.drives[drive].remove_after(u64::from(b % 256));
+            }
+            Verb::Fail if self.may_lose(drive) => {
+                let fault = [
+                    DriveFault::Reads,
+                    DriveFault::Writes,
+                    DriveFault::WritesDone,
+                    DriveFault::Flushes,
+                ][(b % 4) as usize];
+                self.drives[drive].fail(fault, u64::from(1 + c % 8));
+            }
+            Verb::Plug => {
+                self.has_lost_cache |= self.drives[drive].give_back();
+                return;
+            }
+            Verb::Heal => {
+                self.drives.iter().for_each(Drive::heal);
+                return;
+            }
+            Verb::Clock => {
+                let seconds = i64::from(b) - 2000;
+                self.world
+                    .set_wall(seconds * 1_000_000_000 * i64::from(c % 64));
+                return;
+            }
+            _ => return,
+        }
+        self.was_disturbed = true;
+    }
+
+    /// Whether a request may fail now.
+    pub fn tolerates_failures(&self) -> bool {
+        self.was_disturbed
+    }
+
+    /// Ends all faults: the power is on, and every drive is there.
+    pub fn recover(&mut self) {
+        for drive in &self.drives {
+            drive.heal();
+            self.has_lost_cache |= drive.give_back();
+        }
+        self.power_on();
+        self.was_disturbed = false;
+    }
+
+    /// Faults that are over are no excuse any more.
+    pub fn calm(&mut self) {
+        let is_faulty = self.drives.iter().any(Drive::is_faulty);
+        self.was_disturbed = is_faulty || self.power.is_doomed();
+    }
+
+    /// Switches the machine on after a power cut.
+    pub fn power_on(&mut self) {
+        if self.power.is_off() {
+            self.drives.iter().for_each(Drive::settle);
+            self.testimony.power_was_cut();
+            self.world.note(What::PowerOn, 0, 0);
+        }
+        self.power.on();
+        self.calm();
+    }
+}
+
+fn members_of(mirror: &AnyMirror) -> u32 {
+    mirror.live().count_ones()
+}

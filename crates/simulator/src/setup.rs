@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The worlds: which devices there are, and what is done with them.
+
+use crate::script::Group;
+use block::Features;
+use std::fmt;
+use std::str::FromStr;
+
+macro_rules! kinds {
+    ($($name:ident $word:literal $text:literal,)*) => {
+        /// What a run is about.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Only {
+            $(
+                #[doc = $text]
+                $name,
+            )*
+        }
+
+        impl Only {
+            /// Each with its word and what it is.
+            pub const ALL: &[(Only, &str, &str)] = &[$((Only::$name, $word, $text),)*];
+        }
+    };
+}
+
+kinds! {
+    Volume "volume" "Files on a volume on a drive.",
+    Arrays "arrays" "Files on a volume on a mirror or stripes.",
+    Mirror "mirror" "Blocks of a mirror.",
+    Stripe "stripe" "Blocks of stripes.",
+}
+
+impl fmt::Display for Only {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut all = Self::ALL.iter();
+        f.write_str(all.find(|(only, ..)| only == self).map_or("", |one| one.1))
+    }
+}
+
+impl FromStr for Only {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match Self::ALL.iter().find(|(_, word, _)| *word == text) {
+            Some((only, ..)) => Ok(*only),
+            None => {
+                let words: Vec<&str> = Self::ALL.iter().map(|one| one.1).collect();
+                Err(format!(
+                    "unknown kind `{text}`: one of {}",
+                    words.join(", ")
+                ))
+            }
+        }
+    }
+}
+
+/// What is below the user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stack {
+    /// A drive.
+    Drive,
+    /// Copies on so many drives.
+    Mirror(u64),
+    /// Stripes of so many drives.
+    Stripe(u64),
+}
+
+/// A world.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setup {
+    /// What it is about.
+    pub only: Only,
+    /// Decides the rest.
+    pub seed: u64,
+    /// The devices.
+    pub stack: Stack,
+    /// A drive's blocks.
+    pub block_count: u64,
+    /// What a drive can do.
+    pub features: Features,
+    /// Requests in flight.
+    pub queue_depth: u16,
+    /// A volume's unit.
+    pub unit_bytes: u64,
+    /// Whether files may have checksums.
+    pub checksums: bool,
+}
+
+impl Setup {
+    /// The world of a seed.
+    pub fn new(only: Option<Only>, seed: u64) -> Self {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let chosen = Only::ALL[random.usize(0..Only::ALL.len())].0;
+        let only = only.unwrap_or(chosen);
+        let (odd, members) = (random.bool(), 2 + random.u64(0..2));
+        let stack = match only {
+            Only::Volume => Stack::Drive,
+            Only::Mirror => Stack::Mirror(members),
+            Only::Stripe => Stack::Stripe(members),
+            Only::Arrays if odd => Stack::Stripe(members),
+            Only::Arrays => Stack::Mirror(members),
+        };
+        let has_blocks = matches!(only, Only::Mirror | Only::Stripe);
+        // A mirror is rebuilt in a short time, and a volume is soon full.
+        let block_count = if has_blocks {
+            256 + random.u64(0..512)
+        } else {
+            4096 + random.u64(0..8192)
+        };
+        Self {
+            only,
+            seed,
+            stack,
+            block_count,
+            features: Features {
+                volatile_write_cache: random.u64(0..4) != 0,
+                fua: random.u64(0..4) != 0,
+                discard: random.bool(),
+                write_zeroes: random.bool(),
+                read_only: false,
+            },
+            queue_depth: [1, 2, 8, 32][random.usize(0..4)],
+            unit_bytes: 4096 << random.u64(0..3),
+            checksums: random.bool(),
+        }
+    }
+
+    /// Whether the user is a volume.
+    pub const fn has_volume(&self) -> bool {
+        !matches!(self.only, Only::Mirror | Only::Stripe)
+    }
+
+    /// Whether a step makes sense.
+    pub fn has(&self, group: Group) -> bool {
+        match group {
+            Group::Volume => self.has_volume(),
+            Group::Record => false,
+            Group::Blocks => !self.has_volume(),
+            Group::Any => true,
+            Group::Drive => true,
+            Group::Network => false,
+        }
+    }
+}

@@ -1,0 +1,442 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a block device promises, checked between the device and its user: each read gives the
+//! newest acknowledged write, what was flushed survives a power cut, nothing outside its range is
+//! touched, and each request ends within its bound.
+//!
+//! It keeps a hash of each version of a block that may still be read, now or after a power cut. A
+//! write that failed may have taken effect, with any of its blocks; what is read once then stays,
+//! unless the write's outcome is unknown.
+
+use crate::content::{ZEROES, hash};
+use crate::trace::{What, mix};
+use crate::world::World;
+use block::{Completion, Device, Error, Geometry, Operation, Refused, Request, Tag};
+use std::cell::RefCell;
+use std::collections::{BTreeSet, HashMap};
+use std::hash::{BuildHasherDefault, Hasher};
+use std::rc::Rc;
+
+/// A hash for keys that are numbers: the same on each run.
+#[derive(Clone, Copy, Default)]
+pub struct Numbers(u64);
+
+impl Hasher for Numbers {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = mix(self.0, u64::from(*byte));
+        }
+    }
+
+    fn write_u64(&mut self, value: u64) {
+        self.0 = mix(self.0, value);
+    }
+}
+
+/// A map whose keys are numbers.
+pub type NumberMap<T> = HashMap<u64, T, BuildHasherDefault<Numbers>>;
+
+/// The content of a discarded block, which may be anything.
+const ANYTHING: u64 = u64::MAX;
+
+#[derive(Clone, Copy, Debug)]
+struct Version {
+    hash: u64,
+    /// When it was submitted, and when it ended; 0 while it is outstanding.
+    begun: u64,
+    ended: u64,
+    /// When another one took its place; 0 for not yet. It may survive a power cut until a flush
+    /// that is submitted later.
+    replaced: u64,
+    /// It may take effect at any time.
+    is_unknown: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Flight {
+    tag: Tag,
+    /// The user's tag.
+    given: Tag,
+    lba: u64,
+    hashes: Vec<u64>,
+    kind: Kind,
+    order: u64,
+    began_us: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Read,
+    Write { fua: bool },
+    Flush,
+}
+
+struct State {
+    world: World,
+    /// Blocks behind this one are another owner's.
+    end: u64,
+    bound_us: u64,
+    has_cache: bool,
+    order: u64,
+    blocks: NumberMap<Vec<Version>>,
+    /// Blocks with more than one version.
+    unsettled: BTreeSet<u64>,
+    flights: Vec<Flight>,
+    next_tag: Tag,
+    violation: Option<String>,
+    slowest_us: u64,
+}
+
+/// The knowledge of a witness, which stays while the device below is opened again.
+#[derive(Clone)]
+pub struct Testimony(Rc<RefCell<State>>);
+
+impl Testimony {
+    /// Of a device whose blocks are zeroes, of which its user may write those before `end`; each
+    /// request ends within `bound_us`.
+    pub fn new(world: &World, end: u64, bound_us: u64, has_cache: bool) -> Self {
+        Self(Rc::new(RefCell::new(State {
+            world: world.clone(),
+            end,
+            bound_us,
+            has_cache,
+            order: 1,
+            blocks: NumberMap::default(),
+            unsettled: BTreeSet::new(),
+            flights: Vec::new(),
+            next_tag: 0,
+            violation: None,
+            slowest_us: 0,
+        })))
+    }
+
+    /// The first broken promise.
+    pub fn violation(&self) -> Option<String> {
+        self.0.borrow().violation.clone()
+    }
+
+    /// The longest that a request took.
+    pub fn slowest_us(&self) -> u64 {
+        self.0.borrow().slowest_us
+    }
+
+    /// The user may write up to there now.
+    pub fn set_end(&self, end: u64) {
+        self.0.borrow_mut().end = end;
+    }
+
+    /// Accepts any content of the blocks from now on: they were written past the witness.
+    pub fn forget(&self) {
+        let mut state = self.0.borrow_mut();
+        state.blocks.clear();
+        state.unsettled.clear();
+    }
+
+    /// The power was cut: each version that no flush has made obsolete may be there.
+    pub fn power_was_cut(&self) {
+        let mut state = self.0.borrow_mut();
+        state.order += 1;
+        let order = state.order;
+        state.flights.clear();
+        let unsettled = state.unsettled.clone();
+        for lba in unsettled {
+            for version in state.blocks.get_mut(&lba).into_iter().flatten() {
+                version.replaced = 0;
+                if version.ended == 0 {
+                    version.ended = order;
+                }
+            }
+        }
+    }
+
+    /// A request that has not ended within its bound.
+    pub fn check_bounds(&self) {
+        let mut state = self.0.borrow_mut();
+        let now = state.world.now_us();
+        let late = state
+            .flights
+            .iter()
+            .find(|flight| now - flight.began_us > state.bound_us);
+        if let Some(flight) = late {
+            let what = format!(
+                "the request at block {} has not ended after {} s",
+                flight.lba,
+                (now - flight.began_us) / 1_000_000
+            );
+            state.violation.get_or_insert(what);
+        }
+    }
+}
+
+impl State {
+    fn complain(&mut self, what: String) {
+        self.violation.get_or_insert(what);
+    }
+
+    fn versions(&mut self, lba: u64) -> &mut Vec<Version> {
+        self.blocks.entry(lba).or_insert_with(|| {
+            vec![Version {
+                hash: ZEROES,
+                begun: 0,
+                ended: 1,
+                replaced: 0,
+                is_unknown: false,
+            }]
+        })
+    }
+
+    fn submitted(&mut self, request: &mut Request, geometry: &Geometry) {
+        self.order += 1;
+        self.next_tag = self.next_tag.wrapping_add(1);
+        let given = std::mem::replace(&mut request.tag, self.next_tag);
+        let size = geometry.block_size_bytes();
+        let (lba, kind, hashes) = match &request.operation {
+            Operation::Read { lba, .. } => (*lba, Kind::Read, Vec::new()),
+            Operation::Flush => (0, Kind::Flush, Vec::new()),
+            Operation::Write { lba, buffer, fua } => {
+                let hashes = buffer.chunks_exact(size).map(hash).collect();
+                (*lba, Kind::Write { fua: *fua }, hashes)
+            }
+            Operation::WriteZeroes {
+                lba,
+                block_count,
+                fua,
+            } => {
+                let hashes = vec![ZEROES; *block_count as usize];
+                (*lba, Kind::Write { fua: *fua }, hashes)
+            }
+            Operation::Discard { lba, block_count } => {
+                let hashes = vec![ANYTHING; *block_count as usize];
+                (*lba, Kind::Write { fua: false }, hashes)
+            }
+        };
+        for hash in &hashes {
+            self.world.note(What::Content, lba, *hash);
+        }
+        if lba + hashes.len() as u64 > self.end {
+            let what = format!("block {} is written, which is another owner's", self.end);
+            self.complain(what);
+        }
+        let begun = self.order;
+        for (lba, hash) in (lba..).zip(&hashes) {
+            self.versions(lba).push(Version {
+                hash: *hash,
+                begun,
+                ended: 0,
+                replaced: 0,
+                is_unknown: false,
+            });
+            self.unsettled.insert(lba);
+        }
+        self.flights.push(Flight {
+            tag: request.tag,
+            given,
+            lba,
+            hashes,
+            kind,
+            order: begun,
+            began_us: self.world.now_us(),
+        });
+    }
+
+    fn completed(&mut self, completion: &mut Completion, block_bytes: usize) {
+        let index = self
+            .flights
+            .iter()
+            .position(|flight| flight.tag == completion.tag);
+        let Some(index) = index else {
+            self.complain(format!(
+                "a completion of no request: tag {}",
+                completion.tag
+            ));
+            return;
+        };
+        let flight = self.flights.remove(index);
+        completion.tag = flight.given;
+        let took = self.world.now_us() - flight.began_us;
+        self.slowest_us = self.slowest_us.max(took);
+        if took > self.bound_us {
+            let (lba, seconds) = (flight.lba, took / 1_000_000);
+            self.complain(format!("the request at block {lba} took {seconds} s"));
+        }
+        self.order += 1;
+        match (flight.kind, completion.result) {
+            (Kind::Read, Ok(())) => {
+                let buffer = completion.buffer.as_deref().unwrap_or_default();
+                for (lba, block) in (flight.lba..).zip(buffer.chunks_exact(block_bytes)) {
+                    self.has_read(lba, hash(block), flight.order);
+                }
+            }
+            (Kind::Write { fua }, result) => self.wrote(&flight, fua, result),
+            (Kind::Flush, Ok(())) => self.flushed(flight.order),
+            (Kind::Read | Kind::Flush, Err(_)) => {}
+        }
+    }
+
+    fn has_read(&mut self, lba: u64, hash: u64, begun: u64) {
+        self.world.note(What::Content, lba, hash);
+        let versions = self.versions(lba);
+        // One that was in force at some time during the read.
+        let is_possible = |version: &Version| {
+            (version.replaced == 0 || version.replaced > begun)
+                && (version.hash == hash || version.hash == ANYTHING)
+        };
+        if !versions.iter().any(is_possible) {
+            let was = versions.iter().any(|version| version.hash == hash);
+            let what = if was {
+                "an older version than the newest acknowledged one"
+            } else {
+                "what was never written there, or long ago"
+            };
+            self.complain(format!("block {lba} reads as {what}"));
+            return;
+        }
+        let is_quiet = versions
+            .iter()
+            .all(|version| version.ended != 0 && version.ended < begun && !version.is_unknown);
+        let replaced = versions.iter().any(|version| version.replaced > begun);
+        if is_quiet && !replaced {
+            let order = self.order;
+            for version in self.versions(lba) {
+                if version.hash == ANYTHING {
+                    version.hash = hash;
+                }
+                if version.hash != hash && version.replaced == 0 {
+                    version.replaced = order;
+                }
+            }
+        }
+    }
+
+    fn wrote(&mut self, flight: &Flight, fua: bool, result: Result<(), Error>) {
+        let (order, begun) = (self.order, flight.order);
+        let is_durable = fua || !self.has_cache;
+        for lba in flight.lba..flight.lba + flight.hashes.len() as u64 {
+            let versions = self.versions(lba);
+            for version in versions.iter_mut() {
+                if version.begun == begun {
+                    version.ended = order;
+                    version.is_unknown = result == Err(Error::OutcomeUnknown);
+                } else if result.is_ok()
+                    && version.ended != 0
+                    && version.ended < begun
+                    && version.replaced == 0
+                {
+                    version.replaced = order;
+                }
+            }
+            if result.is_ok() && is_durable {
+                versions.retain(|version| version.replaced == 0 || version.ended > begun);
+            }
+            self.settle(lba);
+        }
+    }
+
+    /// What had been replaced when the flush was submitted cannot come back.
+    fn flushed(&mut self, begun: u64) {
+        let unsettled: Vec<u64> = self.unsettled.iter().copied().collect();
+        for lba in unsettled {
+            let versions = self.versions(lba);
+            versions.retain(|version| version.replaced == 0 || version.replaced > begun);
+            self.settle(lba);
+        }
+    }
+
+    fn settle(&mut self, lba: u64) {
+        let is_settled = self
+            .blocks
+            .get(&lba)
+            .is_none_or(|versions| versions.len() == 1 && versions.iter().all(|v| v.ended != 0));
+        if is_settled {
+            self.unsettled.remove(&lba);
+        }
+    }
+}
+
+/// A device with a witness.
+pub struct Witness<D> {
+    device: D,
+    testimony: Testimony,
+}
+
+impl<D: Device> Witness<D> {
+    /// Watches a device.
+    pub fn new(device: D, testimony: &Testimony) -> Self {
+        testimony.0.borrow_mut().orphan();
+        Self {
+            device,
+            testimony: testimony.clone(),
+        }
+    }
+}
+
+impl<D: Device> Device for Witness<D> {
+    fn geometry(&self) -> &Geometry {
+        self.device.geometry()
+    }
+
+    fn submit(&mut self, mut request: Request) -> Result<(), Refused> {
+        let geometry = *self.device.geometry();
+        let mut state = self.testimony.0.borrow_mut();
+        state.submitted(&mut request, &geometry);
+        drop(state);
+        let submitted = self.device.submit(request);
+        submitted.map_err(|mut refused| {
+            self.testimony.0.borrow_mut().withdraw(&mut refused.request);
+            refused
+        })
+    }
+
+    fn kick(&mut self) {
+        self.device.kick();
+    }
+
+    fn poll(&mut self) -> Option<Completion> {
+        let mut completion = self.device.poll()?;
+        let block_bytes = self.device.geometry().block_size_bytes();
+        let mut state = self.testimony.0.borrow_mut();
+        state.completed(&mut completion, block_bytes);
+        Some(completion)
+    }
+
+    fn outstanding(&self) -> usize {
+        self.device.outstanding()
+    }
+
+    fn wait(&mut self, timeout_us: u32) {
+        self.device.wait(timeout_us);
+    }
+}
+
+impl State {
+    /// The user has died: its requests may have taken effect.
+    fn orphan(&mut self) {
+        self.order += 1;
+        self.flights.clear();
+        for lba in &self.unsettled {
+            for version in self.blocks.get_mut(lba).into_iter().flatten() {
+                if version.ended == 0 {
+                    version.ended = self.order;
+                }
+            }
+        }
+    }
+
+    /// A request that was refused, and changed nothing.
+    fn withdraw(&mut self, request: &mut Request) {
+        let mut flights = self.flights.iter();
+        let Some(index) = flights.rposition(|flight| flight.tag == request.tag) else {
+            return;
+        };
+        let flight = self.flights.remove(index);
+        request.tag = flight.given;
+        for lba in flight.lba..flight.lba + flight.hashes.len() as u64 {
+            self.versions(lba)
+                .retain(|version| version.begun != flight.order);
+            self.settle(lba);
+        }
+    }
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Seeds that once broke a promise, some others, and what makes a run repeatable.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use simulator::run::run;
+use simulator::script::Script;
+use simulator::setup::Only;
+use std::fmt::Write as _;
+
+#[test]
+fn scripts_that_once_broke_a_promise_break_none() {
+    let mut count = 0;
+    let mut files: Vec<_> = std::fs::read_dir("seeds").unwrap().collect();
+    files.sort_by_key(|file| file.as_ref().unwrap().path());
+    for file in files {
+        let path = file.unwrap().path();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let outcome = run(&text.parse().unwrap());
+        assert_eq!(
+            outcome.violation,
+            None,
+            "{}\n{}",
+            path.display(),
+            outcome.last
+        );
+        count += 1;
+    }
+    assert!(count > 0);
+}
+
+/// `STRAIGHTWAY_SEED` takes another first seed.
+#[test]
+fn seeds_of_each_kind_break_no_promise() {
+    let first = std::env::var("STRAIGHTWAY_SEED").map_or(1, |seed| seed.parse().unwrap());
+    for (only, word, _) in Only::ALL {
+        for seed in first..first + 25 {
+            let script = Script::new(seed, Some(*only));
+            let outcome = run(&script);
+            let what = outcome.violation.unwrap_or_default();
+            assert!(
+                what.is_empty(),
+                "{word} {seed}: {what}\n{script}{}",
+                outcome.last
+            );
+        }
+    }
+}
+
+/// The hashes of some runs, which are the same on each machine and in each build:
+/// `tests/hashes.txt` is compared on the Arm machines, too. `STRAIGHTWAY_WRITE=1` writes it.
+#[test]
+fn a_seed_gives_the_same_run_on_every_machine() {
+    let mut hashes = String::new();
+    for (only, word, _) in Only::ALL {
+        for seed in 100..104 {
+            let script = Script::new(seed, Some(*only));
+            let outcome = run(&script);
+            assert_eq!(outcome.hash, run(&script).hash);
+            writeln!(
+                hashes,
+                "{word} {seed} {} {:016x}",
+                outcome.steps, outcome.hash
+            )
+            .unwrap();
+        }
+    }
+    if std::env::var_os("STRAIGHTWAY_WRITE").is_some() {
+        std::fs::write("tests/hashes.txt", &hashes).unwrap();
+    }
+    assert_eq!(hashes, std::fs::read_to_string("tests/hashes.txt").unwrap());
+}
