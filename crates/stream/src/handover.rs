@@ -24,7 +24,7 @@ impl<'r, D: Device, C: Clock> Recorder<'r, '_, D, C> {
     /// # Errors
     /// [`Error::BadRing`].
     pub fn partner(&self, clock: C, places: &'r mut [Place]) -> Result<Self, Error> {
-        if !place::are_vacant(places) || places.len() != self.state().places.len() {
+        if !place::are_vacant(places) || places.len() != self.state().ring.places.len() {
             return Err(Error::BadRing);
         }
         let limits = self.limits;
@@ -46,12 +46,12 @@ impl<'r, D: Device, C: Clock> Recorder<'r, '_, D, C> {
     ) -> Result<RecordReport, Error> {
         let status = record::checked(self.volume, file, gaps.as_ref())?;
         let mut state = self.state();
-        let is_over = state.ending && state.failure.is_none() && state.done == state.taken;
-        if !is_over || !place::are_vacant(state.places) {
+        let is_over = state.ending && state.ring.failure.is_none() && state.done == state.taken;
+        if !is_over || !place::are_vacant(state.ring.places) {
             return Err(Error::Ended);
         }
         state.gaps = Gaps::new(gaps);
-        state.need = None;
+        state.ring.need = None;
         state.held = Held::No;
         state.ending = false;
         state.full = false;
@@ -117,6 +117,6 @@ impl<'r, D: Device, C: Clock> Recorder<'r, '_, D, C> {
     pub fn give_up(&self, error: Error) {
         let mut state = self.state();
         state.held = Held::Forever;
-        state.fail(error);
+        state.ring.fail(error);
     }
 }

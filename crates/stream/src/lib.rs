@@ -78,6 +78,7 @@ mod record;
 mod record_state;
 mod report;
 mod retries;
+mod ring;
 mod upkeep;
 
 pub use error::Error;

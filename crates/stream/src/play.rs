@@ -13,7 +13,7 @@ use volume::{Event, File, Need, Volume};
 use crate::pace::us_from_ticks;
 use crate::place::{self, Place};
 use crate::play_state::PlayState;
-use crate::retries::Retries;
+use crate::ring::Ring;
 use crate::{Error, Pace, PlayReport};
 
 /// How to play.
@@ -102,15 +102,9 @@ impl<'r, 'v, D: Device, C: Clock> Player<'r, 'v, D, C> {
         let tps = clock.ticks_per_second();
         let state = PlayState {
             issued: 0,
-            submitted: 0,
             ready: 0,
             delivered: 0,
             returned: 0,
-            in_flight: 0,
-            retries: Retries::new(options.retries),
-            need: None,
-            failure: None,
-            stopped: false,
             next_offset: 0,
             end_offset: status.committed_bytes,
             verify,
@@ -121,7 +115,7 @@ impl<'r, 'v, D: Device, C: Clock> Player<'r, 'v, D, C> {
                 ring_blocks: places.len() as u64,
                 ..PlayReport::default()
             },
-            places,
+            ring: Ring::new(places, options.retries),
         };
         Ok(Self {
             volume,
@@ -143,11 +137,11 @@ impl<'r, 'v, D: Device, C: Clock> Player<'r, 'v, D, C> {
         let now = self.clock.ticks();
         let tps = self.clock.ticks_per_second();
         let mut state = self.state();
-        if state.stopped || state.is_over() {
+        if state.ring.stopped || state.is_over() {
             return None;
         }
         if state.start.is_none() {
-            let is_full = state.issued - state.returned == state.places.len() as u64;
+            let is_full = state.issued - state.returned == state.ring.places.len() as u64;
             let all = state.next_offset >= state.end_offset;
             if state.ready < state.issued || !(is_full || all) {
                 return None;
@@ -167,7 +161,7 @@ impl<'r, 'v, D: Device, C: Clock> Player<'r, 'v, D, C> {
             return None;
         }
         let delivered = state.delivered;
-        let place = state.place(delivered)?;
+        let place = state.ring.place(delivered)?;
         let buffer = place.buffer.take()?;
         let (len_bytes, offset_bytes) = (place.len_bytes, place.offset_bytes);
         state.delivered += 1;
@@ -221,7 +215,7 @@ impl<'r, 'v, D: Device, C: Clock> Player<'r, 'v, D, C> {
             return Err((Error::NotTaken, buffer));
         }
         let returned = state.returned;
-        match state.place(returned) {
+        match state.ring.place(returned) {
             Some(place) => place.buffer = Some(buffer),
             None => return Err((Error::NotTaken, buffer)),
         }
@@ -231,7 +225,7 @@ impl<'r, 'v, D: Device, C: Clock> Player<'r, 'v, D, C> {
 
     /// Ends the playback early.
     pub fn stop(&self) {
-        self.state().stopped = true;
+        self.state().ring.stopped = true;
     }
 
     /// Makes progress: processes completed reads, reads ahead, and polls `upkeep`. Bounded work, no
@@ -283,17 +277,17 @@ impl<'r, 'v, D: Device, C: Clock> Player<'r, 'v, D, C> {
     /// The error that ended the playback.
     pub async fn upkeep(&self) -> Result<(), Error> {
         loop {
-            let need = self.state().need;
+            let need = self.state().ring.need;
             if let Some(need) = need {
                 let provided = self.volume.provide(self.file, need).await;
                 let mut state = self.state();
-                state.need = None;
+                state.ring.need = None;
                 if let Err(error) = provided {
                     let offset_bytes = match need {
                         Need::MapAt(offset_bytes) => offset_bytes,
                         _ => 0,
                     };
-                    state.fail(Error::Volume {
+                    state.ring.fail(Error::Volume {
                         offset_bytes,
                         error,
                     });
@@ -305,12 +299,12 @@ impl<'r, 'v, D: Device, C: Clock> Player<'r, 'v, D, C> {
             }
             let is_over = poll_fn(|_| {
                 let mut state = self.state();
-                let is_over = state.stopped || state.is_over();
-                if is_over && state.in_flight == 0 {
+                let is_over = state.ring.stopped || state.is_over();
+                if is_over && state.ring.in_flight == 0 {
                     return Poll::Ready(true);
                 }
                 let to_verify = state.verify && state.next_read().is_some();
-                if !is_over && (state.need.is_some() || to_verify) {
+                if !is_over && (state.ring.need.is_some() || to_verify) {
                     return Poll::Ready(false);
                 }
                 Poll::Pending
@@ -318,8 +312,8 @@ impl<'r, 'v, D: Device, C: Clock> Player<'r, 'v, D, C> {
             .await;
             if is_over {
                 let mut state = self.state();
-                state.reclaim();
-                return state.failure.map_or(Ok(()), Err);
+                state.ring.reclaim();
+                return state.ring.failure.map_or(Ok(()), Err);
             }
         }
     }
@@ -328,7 +322,7 @@ impl<'r, 'v, D: Device, C: Clock> Player<'r, 'v, D, C> {
     async fn verify_next(&self) -> bool {
         let (buffer, offset_bytes, len) = {
             let mut state = self.state();
-            if !state.verify || state.stopped {
+            if !state.verify || state.ring.stopped {
                 return false;
             }
             let Some(place) = state.next_read() else {
@@ -343,7 +337,7 @@ impl<'r, 'v, D: Device, C: Clock> Player<'r, 'v, D, C> {
         let verified = self.volume.verify(self.file, offset_bytes, data).await;
         let mut state = self.state();
         let ready = state.ready;
-        if let Some(place) = state.place(ready) {
+        if let Some(place) = state.ring.place(ready) {
             place.buffer = Some(buffer);
         }
         match verified {
@@ -356,7 +350,7 @@ impl<'r, 'v, D: Device, C: Clock> Player<'r, 'v, D, C> {
                     volume::Error::Rot { chunk } => u64::from(chunk) * volume::layout::CHUNK_BYTES,
                     _ => offset_bytes,
                 };
-                state.fail(Error::Volume {
+                state.ring.fail(Error::Volume {
                     offset_bytes,
                     error,
                 });

@@ -153,10 +153,10 @@ impl<'r, 'v, D: Device, C: Clock> Recorder<'r, 'v, D, C> {
     /// ending. The producer may have several.
     pub fn take(&self) -> Option<Buffer> {
         let mut state = self.state();
-        if state.ending || state.failure.is_some() {
+        if state.ending || state.ring.failure.is_some() {
             return None;
         }
-        if state.taken - state.done >= state.places.len() as u64 {
+        if state.taken - state.done >= state.ring.places.len() as u64 {
             return None;
         }
         let buffer = state.take_free()?;
@@ -179,7 +179,7 @@ impl<'r, 'v, D: Device, C: Clock> Recorder<'r, 'v, D, C> {
         arrival: u64,
     ) -> Result<(), (Error, Buffer)> {
         let mut state = self.state();
-        if state.failure.is_some() {
+        if state.ring.failure.is_some() {
             return Err((Error::Ended, buffer));
         }
         if state.handed == state.taken || len_bytes > buffer.len() || len_bytes == 0 {
@@ -189,8 +189,8 @@ impl<'r, 'v, D: Device, C: Clock> Recorder<'r, 'v, D, C> {
         state.gaps.close();
         let (offset_bytes, gaps_before) = (state.next_offset, state.gaps.closed);
         let handed = state.handed;
-        let tag = (handed % state.places.len().max(1) as u64) as u16;
-        let Some(place) = state.place(handed) else {
+        let tag = (handed % state.ring.places.len().max(1) as u64) as u16;
+        let Some(place) = state.ring.place(handed) else {
             return Err((Error::NotTaken, buffer));
         };
         let block_bytes = buffer.len() as u64;
@@ -222,7 +222,7 @@ impl<'r, 'v, D: Device, C: Clock> Recorder<'r, 'v, D, C> {
             return Err((Error::NotTaken, buffer));
         }
         let last = state.taken - 1;
-        match state.place(last) {
+        match state.ring.place(last) {
             Some(place) => place.buffer = Some(buffer),
             None => return Err((Error::NotTaken, buffer)),
         }
@@ -263,7 +263,7 @@ impl<'r, 'v, D: Device, C: Clock> Recorder<'r, 'v, D, C> {
         arrival: u64,
     ) -> Result<(), Error> {
         let mut state = self.state();
-        if let Some(error) = state.failure {
+        if let Some(error) = state.ring.failure {
             return Err(error);
         }
         let at_us = state.at_us(arrival, &self.limits);
@@ -276,7 +276,7 @@ impl<'r, 'v, D: Device, C: Clock> Recorder<'r, 'v, D, C> {
             offset_bytes,
             at_us,
         };
-        state.failure = Some(error);
+        state.ring.failure = Some(error);
         state.ending = true;
         Err(error)
     }
@@ -398,7 +398,7 @@ impl<'r, 'v, D: Device, C: Clock> Recorder<'r, 'v, D, C> {
     /// Whether no more blocks are accepted: it was finished, or failed.
     pub fn has_ended(&self) -> bool {
         let state = self.state();
-        state.ending || state.failure.is_some()
+        state.ending || state.ring.failure.is_some()
     }
 
     /// Blocks whose buffers are empty again, from the first one handed in without exception.

@@ -5,36 +5,27 @@
 //! it: `taken >= handed >= submitted >= done`, and block n is in place n modulo the ring's length.
 
 use block::Device;
-use volume::{Event, File, Need, Progress, Volume};
+use volume::{Event, File, Volume};
 
 use crate::gaps::Gaps;
 use crate::pace::us_from_ticks;
 use crate::place::Place;
-use crate::retries::Retries;
-use crate::{Error, Gap, RecordReport};
+use crate::ring::Ring;
+use crate::{Gap, RecordReport};
 
 #[derive(Debug)]
 pub(crate) struct RecordState<'r> {
-    pub places: &'r mut [Place],
+    pub ring: Ring<'r>,
     pub taken: u64,
     pub handed: u64,
-    pub submitted: u64,
     pub done: u64,
     /// Blocks, and their bytes, that the recorder before this one still holds.
     pub before: (u64, u64),
-    /// Pieces of the file that the device has.
-    pub in_flight: u32,
-    pub retries: Retries,
-    /// The metadata that the append path waits for.
-    pub need: Option<Need>,
     pub gaps: Gaps,
     /// A commit is in progress: nothing after a gap that is not durable may be submitted.
     pub committing: bool,
     pub held: Held,
     pub ending: bool,
-    /// Nothing more is submitted.
-    pub broken: bool,
-    pub failure: Option<Error>,
     /// No more space can be reserved ahead.
     pub full: bool,
     /// Whether the recording waits for the caller to free space.
@@ -88,21 +79,15 @@ impl<'r> RecordState<'r> {
     #[inline(always)]
     pub(crate) fn ended(places: &'r mut [Place], retries: u8) -> Self {
         Self {
-            places,
+            ring: Ring::new(places, retries),
             taken: 0,
             handed: 0,
-            submitted: 0,
             done: 0,
             before: (0, 0),
-            in_flight: 0,
-            retries: Retries::new(retries),
-            need: None,
             gaps: Gaps::new(None),
             committing: false,
             held: Held::No,
             ending: true,
-            broken: false,
-            failure: None,
             full: false,
             space: Space::Enough,
             last_commit: 0,
@@ -113,38 +98,30 @@ impl<'r> RecordState<'r> {
         }
     }
 
-    /// The place of block number `block`. The ring is never empty.
-    pub(crate) fn place(&mut self, block: u64) -> Option<&mut Place> {
-        let index = block % self.places.len().max(1) as u64;
-        self.places.get_mut(index as usize)
-    }
-
     /// The numbers of the blocks whose places are free.
     fn free(&self) -> core::ops::Range<u64> {
-        self.taken..self.done + self.places.len() as u64
+        self.taken..self.done + self.ring.places.len() as u64
     }
 
     /// Takes a buffer out of a free place: the next one's, except after a hand-over.
     pub(crate) fn take_free(&mut self) -> Option<block::Buffer> {
         self.free()
-            .find_map(|block| self.place(block)?.buffer.take())
+            .find_map(|block| self.ring.place(block)?.buffer.take())
     }
 
     /// Puts a buffer into a free place that has none.
     pub(crate) fn put_free(&mut self, buffer: block::Buffer) -> Result<(), block::Buffer> {
         for block in self.free() {
-            if let Some(place) = self.place(block).filter(|place| place.buffer.is_none()) {
+            if let Some(place) = self
+                .ring
+                .place(block)
+                .filter(|place| place.buffer.is_none())
+            {
                 place.buffer = Some(buffer);
                 return Ok(());
             }
         }
         Err(buffer)
-    }
-
-    /// Ends the stream with an error, once; what was submitted still finishes.
-    pub(crate) fn fail(&mut self, error: Error) {
-        self.failure.get_or_insert(error);
-        self.broken = true;
     }
 
     /// The caller's answer, if it was asked.
@@ -190,30 +167,26 @@ impl<'r> RecordState<'r> {
     /// Submits everything that can be submitted.
     pub(crate) fn submit<D: Device>(&mut self, volume: &Volume<'_, D>, file: File) {
         let mut any = false;
-        while !self.broken && self.need.is_none() && self.submit_retry(volume, file) {
+        let retry = |offset_bytes, buffer, tag| volume.retry(file, offset_bytes, buffer, tag);
+        while self.ring.submit_retry(retry) {
+            self.report.retries += 1;
             any = true;
         }
-        while !self.broken && self.need.is_none() && self.submitted < self.handed {
-            // There was no room for a retry, so there is none for anything else.
-            if self.retries.is_waiting() {
-                break;
-            }
+        // Without room for a retry there is none for anything else.
+        while self.ring.may_submit()
+            && self.ring.submitted < self.handed
+            && !self.ring.retries.is_waiting()
+        {
             let held = self.committing.then_some(self.gaps.durable);
-            let submitted = self.submitted;
-            let Some(place) = self.place(submitted) else {
-                break;
-            };
-            if held.is_some_and(|durable| place.gaps_before > durable) {
+            let next = self.ring.place(self.ring.submitted);
+            let waits = |place: &mut Place| held.is_some_and(|durable| place.gaps_before > durable);
+            if next.is_none_or(waits) {
                 break;
             }
-            let (pieces, progress) = place.submit(volume);
-            self.in_flight += pieces;
-            any |= pieces > 0;
-            match progress {
-                Ok(Progress::Done | Progress::Submitted) => self.submitted += 1,
-                Ok(Progress::Blocked) => break,
-                Ok(Progress::Needs(need)) => self.need = Some(need),
-                Err(error) => self.fail(error),
+            let (is_any, goes_on) = self.ring.submit_block(volume);
+            any |= is_any;
+            if !goes_on {
+                break;
             }
         }
         if any {
@@ -221,48 +194,25 @@ impl<'r> RecordState<'r> {
         }
     }
 
-    fn submit_retry<D: Device>(&mut self, volume: &Volume<'_, D>, file: File) -> bool {
-        let submit = |offset_bytes, buffer, tag| volume.retry(file, offset_bytes, buffer, tag);
-        let submitted = self.retries.submit(submit);
-        match submitted {
-            Ok(true) => {
-                self.in_flight += 1;
-                self.report.retries += 1;
-            }
-            Ok(false) => {}
-            Err((offset_bytes, volume::Error::NeedsMap)) => {
-                self.need = Some(Need::MapAt(offset_bytes));
-            }
-            Err((offset_bytes, error)) => self.fail(Error::Volume {
-                offset_bytes,
-                error,
-            }),
-        }
-        submitted == Ok(true)
-    }
-
     /// Processes a completed append of the file.
     pub(crate) fn finished(&mut self, event: Event, now: u64, limits: &Limits) {
-        self.in_flight = self.in_flight.saturating_sub(1);
+        self.ring.in_flight = self.ring.in_flight.saturating_sub(1);
         let offset_bytes = event.offset.unwrap_or(0);
         let Some(buffer) = event.buffer else {
-            self.fail(Error::Device {
-                offset_bytes,
-                error: block::Error::Gone,
-            });
+            self.ring.lost(offset_bytes);
             return;
         };
         let buffer = match event.result {
             Ok(()) => {
-                self.retries.succeeded(offset_bytes);
+                self.ring.retries.succeeded(offset_bytes);
                 buffer
             }
-            Err(error) => match self.failed(offset_bytes, event.tag, buffer, error) {
+            Err(error) => match self.ring.failed(offset_bytes, event.tag, buffer, error) {
                 Some(buffer) => buffer,
                 None => return,
             },
         };
-        let Some(place) = self.places.get_mut(usize::from(event.tag)) else {
+        let Some(place) = self.ring.places.get_mut(usize::from(event.tag)) else {
             return;
         };
         place.give_back(buffer);
@@ -272,24 +222,6 @@ impl<'r> RecordState<'r> {
         let latency = now.saturating_sub(place.time);
         self.count_latency(latency, limits);
         self.leave();
-    }
-
-    /// Gives the buffer back when the piece is not repeated.
-    fn failed(
-        &mut self,
-        offset_bytes: u64,
-        tag: u16,
-        buffer: block::Buffer,
-        error: volume::Error,
-    ) -> Option<block::Buffer> {
-        let again = matches!(error, volume::Error::Device(error) if error.error().is_retryable());
-        let buffer = if again && !self.broken {
-            self.retries.failed(offset_bytes, tag, buffer)?
-        } else {
-            buffer
-        };
-        self.fail(Error::at(offset_bytes, error));
-        Some(buffer)
     }
 
     fn count_latency(&mut self, latency: u64, limits: &Limits) {
@@ -306,19 +238,16 @@ impl<'r> RecordState<'r> {
 
     /// Frees the places of the oldest blocks once they are written.
     fn leave(&mut self) {
-        while self.done < self.submitted {
+        while self.done < self.ring.submitted {
             let done = self.done;
-            let Some(place) = self.place(done) else { break };
+            let Some(place) = self.ring.place(done) else {
+                break;
+            };
             if place.buffer.is_none() {
                 break;
             }
             self.report.written_bytes += place.len_bytes as u64;
             self.done += 1;
         }
-    }
-
-    /// Once nothing is in flight: returns each buffer to its place.
-    pub(crate) fn reclaim(&mut self) {
-        self.retries.reclaim(self.places);
     }
 }

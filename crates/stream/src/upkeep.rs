@@ -41,17 +41,17 @@ impl<D: Device, C: Clock> Recorder<'_, '_, D, C> {
         if let Err(error) = self.keep_up().await {
             let mut state = self.state();
             let offset_bytes = state.report.durable_bytes;
-            state.fail(Error::Volume {
+            state.ring.fail(Error::Volume {
                 offset_bytes,
                 error,
             });
         }
-        poll_fn(|_| match self.state().in_flight {
+        poll_fn(|_| match self.state().ring.in_flight {
             0 => Poll::Ready(()),
             _ => Poll::Pending,
         })
         .await;
-        let broken = self.state().broken;
+        let broken = self.state().ring.stopped;
         if broken {
             // What was written before the failure stays; the rest is discarded.
             if self.volume.rewind(self.file()).is_ok() {
@@ -59,10 +59,10 @@ impl<D: Device, C: Clock> Recorder<'_, '_, D, C> {
             }
         }
         let mut state = self.state();
-        state.reclaim();
+        state.ring.reclaim();
         let unwritten = state.next_offset.saturating_sub(state.report.durable_bytes);
         state.report.abandoned_bytes = unwritten;
-        state.failure.map_or(Ok(()), Err)
+        state.ring.failure.map_or(Ok(()), Err)
     }
 
     async fn keep_up(&self) -> Result<(), volume::Error> {
@@ -71,7 +71,7 @@ impl<D: Device, C: Clock> Recorder<'_, '_, D, C> {
                 Job::Provide(need) => {
                     match self.volume.provide(self.file(), need).await {
                         // There is room once the piece that failed was repeated.
-                        Ok(()) | Err(volume::Error::AppendFailed) => self.state().need = None,
+                        Ok(()) | Err(volume::Error::AppendFailed) => self.state().ring.need = None,
                         Err(error) => return Err(error),
                     }
                 }
@@ -105,8 +105,8 @@ impl<D: Device, C: Clock> Recorder<'_, '_, D, C> {
             Ok(_) => {
                 // There may be more space since it ended.
                 state.full &= !is_needed;
-                if matches!(state.need, Some(Need::Space(_))) {
-                    state.need = None;
+                if matches!(state.ring.need, Some(Need::Space(_))) {
+                    state.ring.need = None;
                 }
             }
             // All that is left is used up before the recording ends.
@@ -120,7 +120,7 @@ impl<D: Device, C: Clock> Recorder<'_, '_, D, C> {
                 state.space = Space::Wanted;
             }
             Err(error @ (volume::Error::NoSpace | volume::Error::MapFull)) => {
-                state.fail(Error::Volume {
+                state.ring.fail(Error::Volume {
                     offset_bytes: appended,
                     error,
                 });
@@ -138,8 +138,8 @@ impl<D: Device, C: Clock> Recorder<'_, '_, D, C> {
         };
         let limits = &self.limits;
         let mut state = self.state();
-        if state.broken {
-            return match state.in_flight {
+        if state.ring.stopped {
+            return match state.ring.in_flight {
                 0 if state.held != Held::Yes => Poll::Ready(Job::End),
                 _ => Poll::Pending,
             };
@@ -155,7 +155,7 @@ impl<D: Device, C: Clock> Recorder<'_, '_, D, C> {
         } else {
             want.min(to_come).max(waiting)
         };
-        match state.need {
+        match state.ring.need {
             // Until the caller has freed some; commits go on.
             Some(Need::Space(_)) if state.space == Space::Wanted => {}
             Some(Need::Space(_)) => {
@@ -239,13 +239,13 @@ impl<D: Device, C: Clock> Recorder<'_, '_, D, C> {
             if result != Err(volume::Error::NoSpace) || !self.limits.waits_for_space {
                 return result;
             }
-            if self.state().space == Space::UsedUp || self.state().broken {
+            if self.state().space == Space::UsedUp || self.state().ring.stopped {
                 return result;
             }
             self.state().space = Space::Wanted;
             poll_fn(|_| {
                 let state = self.state();
-                if state.space == Space::Wanted && !state.broken {
+                if state.space == Space::Wanted && !state.ring.stopped {
                     Poll::Pending
                 } else {
                     Poll::Ready(())
