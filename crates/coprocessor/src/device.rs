@@ -9,7 +9,7 @@ use crate::client::Client;
 use crate::command::{Answer, Command, FLAG_FUA, Opcode};
 use crate::header::Access;
 use crate::layout::RING_ENTRIES;
-use crate::status::{Code, Failure, Status};
+use crate::status::{self, Code, Status};
 
 /// A command in flight.
 #[derive(Debug)]
@@ -277,9 +277,9 @@ fn failed(answer: &Answer) -> Result<(), Error> {
         detail: answer.detail,
     };
     status.result().map_err(|failure| match failure {
-        Failure::Block(error) => error,
-        Failure::Interface(Code::NoRight) => Error::ReadOnly,
-        Failure::Interface(Code::OutsideGrant) => Error::OutOfRange,
+        status::Error::Block(error) => error,
+        status::Error::Interface(Code::NoRight) => Error::ReadOnly,
+        status::Error::Interface(Code::OutsideGrant) => Error::OutOfRange,
         _ => Error::Unsupported,
     })
 }

@@ -11,7 +11,7 @@ use volume::NAME_BYTES;
 use crate::client::Client;
 use crate::command::{Answer, Command, FLAG_CHECKSUMS, FLAG_WRITE, LATE, Opcode};
 use crate::layout::{ENTRY_BYTES, RING_ENTRIES};
-use crate::status::{Failure, Status};
+use crate::status::{Error, Status};
 
 mod entry;
 #[cfg(feature = "stream")]
@@ -37,7 +37,7 @@ pub struct Moved {
     /// The buffer; `None` if the session ended and the coprocessor may still use it.
     pub buffer: Option<Buffer>,
     /// For an append its offset, for a read how many bytes were read.
-    pub result: Result<u64, Failure>,
+    pub result: Result<u64, Error>,
     /// It ended after its deadline.
     pub is_late: bool,
 }
@@ -83,7 +83,7 @@ impl<C: Clock> FilesClient<C> {
     ///
     /// # Errors
     /// If the scratch is too short, or not in the session's data.
-    pub fn new(client: Client<C>, scratch: Buffer) -> Result<Self, Failure> {
+    pub fn new(client: Client<C>, scratch: Buffer) -> Result<Self, Error> {
         let (offset, len) = client.data();
         let files = Self {
             data: (client.window().address() + offset, len),
@@ -101,7 +101,7 @@ impl<C: Clock> FilesClient<C> {
         if is_good {
             Ok(files)
         } else {
-            Err(Failure::Block(block::Error::BufferUnreachable))
+            Err(Error::Block(block::Error::BufferUnreachable))
         }
     }
 
@@ -122,10 +122,10 @@ impl<C: Clock> FilesClient<C> {
     }
 
     /// Puts a command into the ring, after waiting for a credit.
-    fn send(&mut self, command: Command, pending: Pending) -> Result<(), (Failure, Pending)> {
+    fn send(&mut self, command: Command, pending: Pending) -> Result<(), (Error, Pending)> {
         // Each append or read needs an entry for its completion, which the caller may take late.
         if matches!(pending, Pending::Data { .. }) && self.outstanding() >= PLACES - 1 {
-            return Err((Failure::Block(block::Error::QueueFull), pending));
+            return Err((Error::Block(block::Error::QueueFull), pending));
         }
         loop {
             if self.client.is_gone() {
@@ -155,10 +155,10 @@ impl<C: Clock> FilesClient<C> {
         }
     }
 
-    fn gone(&self) -> Failure {
+    fn gone(&self) -> Error {
         match self.client.why() {
-            Some(code) => Failure::Interface(code),
-            None => Failure::Block(block::Error::Gone),
+            Some(code) => Error::Interface(code),
+            None => Error::Block(block::Error::Gone),
         }
     }
 
@@ -205,7 +205,7 @@ impl<C: Clock> FilesClient<C> {
         }
     }
 
-    fn call(&mut self, command: Command) -> Result<u64, Failure> {
+    fn call(&mut self, command: Command) -> Result<u64, Error> {
         self.answer = None;
         self.send(command, Pending::Call)
             .map_err(|(failure, _)| failure)?;
@@ -220,10 +220,10 @@ impl<C: Clock> FilesClient<C> {
         }
     }
 
-    fn named(&mut self, command: Command, name: &str) -> Result<u64, Failure> {
+    fn named(&mut self, command: Command, name: &str) -> Result<u64, Error> {
         let name = name.as_bytes();
         if name.len() > NAME_BYTES {
-            return Err(Failure::Volume(volume::Error::BadName));
+            return Err(Error::Volume(volume::Error::BadName));
         }
         if let Some(place) = self.scratch.get_mut(..name.len()) {
             place.copy_from_slice(name);
@@ -236,7 +236,7 @@ impl<C: Clock> FilesClient<C> {
         })
     }
 
-    fn on(&mut self, opcode: Opcode, file: FileNumber, argument: u64) -> Result<u64, Failure> {
+    fn on(&mut self, opcode: Opcode, file: FileNumber, argument: u64) -> Result<u64, Error> {
         self.call(Command {
             argument,
             extra: u64::from(file.0),
@@ -253,7 +253,7 @@ impl<C: Clock> FilesClient<C> {
         name: &str,
         reserve_bytes: u64,
         checksums: bool,
-    ) -> Result<FileNumber, Failure> {
+    ) -> Result<FileNumber, Error> {
         let command = Command {
             argument: reserve_bytes,
             flags: if checksums { FLAG_CHECKSUMS } else { 0 },
@@ -267,7 +267,7 @@ impl<C: Clock> FilesClient<C> {
     ///
     /// # Errors
     /// Those of the volume's `open`, or of the session.
-    pub fn open(&mut self, name: &str, write: bool) -> Result<FileNumber, Failure> {
+    pub fn open(&mut self, name: &str, write: bool) -> Result<FileNumber, Error> {
         let command = Command {
             flags: if write { FLAG_WRITE } else { 0 },
             ..Command::new(Opcode::Open)
@@ -280,7 +280,7 @@ impl<C: Clock> FilesClient<C> {
     ///
     /// # Errors
     /// Those of the volume's `reserve`, or of the session; the same for the calls below.
-    pub fn reserve(&mut self, file: FileNumber, bytes: u64) -> Result<u64, Failure> {
+    pub fn reserve(&mut self, file: FileNumber, bytes: u64) -> Result<u64, Error> {
         self.on(Opcode::Reserve, file, bytes)
     }
 
@@ -288,7 +288,7 @@ impl<C: Clock> FilesClient<C> {
     ///
     /// # Errors
     /// Those of [`reserve`](Self::reserve).
-    pub fn commit(&mut self, file: FileNumber) -> Result<u64, Failure> {
+    pub fn commit(&mut self, file: FileNumber) -> Result<u64, Error> {
         self.on(Opcode::Commit, file, 0)
     }
 
@@ -296,7 +296,7 @@ impl<C: Clock> FilesClient<C> {
     ///
     /// # Errors
     /// Those of [`reserve`](Self::reserve).
-    pub fn sync(&mut self, file: FileNumber) -> Result<u64, Failure> {
+    pub fn sync(&mut self, file: FileNumber) -> Result<u64, Error> {
         self.on(Opcode::Sync, file, 0)
     }
 
@@ -304,7 +304,7 @@ impl<C: Clock> FilesClient<C> {
     ///
     /// # Errors
     /// Those of [`reserve`](Self::reserve).
-    pub fn close(&mut self, file: FileNumber) -> Result<(), Failure> {
+    pub fn close(&mut self, file: FileNumber) -> Result<(), Error> {
         self.on(Opcode::Close, file, 0).map(|_| ())
     }
 
@@ -312,7 +312,7 @@ impl<C: Clock> FilesClient<C> {
     ///
     /// # Errors
     /// Those of [`reserve`](Self::reserve).
-    pub fn delete(&mut self, name: &str) -> Result<(), Failure> {
+    pub fn delete(&mut self, name: &str) -> Result<(), Error> {
         self.named(Command::new(Opcode::Delete), name).map(|_| ())
     }
 
@@ -320,7 +320,7 @@ impl<C: Clock> FilesClient<C> {
     ///
     /// # Errors
     /// Those of [`reserve`](Self::reserve).
-    pub fn list(&mut self, from: u32) -> Result<Option<Entry>, Failure> {
+    pub fn list(&mut self, from: u32) -> Result<Option<Entry>, Error> {
         let data_offset = self.offset_of(&self.scratch).unwrap_or(u32::MAX);
         let next = self.call(Command {
             data_offset,
@@ -335,7 +335,7 @@ impl<C: Clock> FilesClient<C> {
         if let Some(found) = self.scratch.get(..ENTRY_BYTES) {
             bytes.copy_from_slice(found);
         }
-        let entry = entry(&bytes).ok_or(Failure::Volume(volume::Error::BadName))?;
+        let entry = entry(&bytes).ok_or(Error::Volume(volume::Error::BadName))?;
         Ok(Some(entry))
     }
 
@@ -343,7 +343,7 @@ impl<C: Clock> FilesClient<C> {
     ///
     /// # Errors
     /// Those of [`reserve`](Self::reserve).
-    pub fn sizes(&mut self, file: FileNumber) -> Result<FileSizes, Failure> {
+    pub fn sizes(&mut self, file: FileNumber) -> Result<FileSizes, Error> {
         let data_offset = self.offset_of(&self.scratch).unwrap_or(u32::MAX);
         self.call(Command {
             data_offset,
@@ -370,7 +370,7 @@ impl<C: Clock> FilesClient<C> {
         buffer: Buffer,
         len_bytes: usize,
         tag: u32,
-    ) -> Result<(), (Failure, Buffer)> {
+    ) -> Result<(), (Error, Buffer)> {
         self.move_data(Opcode::Append, file, 0, buffer, len_bytes, tag)
     }
 
@@ -384,7 +384,7 @@ impl<C: Clock> FilesClient<C> {
         offset: u64,
         buffer: Buffer,
         tag: u32,
-    ) -> Result<(), (Failure, Buffer)> {
+    ) -> Result<(), (Error, Buffer)> {
         let len = buffer.len();
         self.move_data(Opcode::ReadFile, file, offset, buffer, len, tag)
     }
@@ -397,12 +397,12 @@ impl<C: Clock> FilesClient<C> {
         buffer: Buffer,
         len_bytes: usize,
         tag: u32,
-    ) -> Result<(), (Failure, Buffer)> {
+    ) -> Result<(), (Error, Buffer)> {
         let offset = self
             .offset_of(&buffer)
             .filter(|_| len_bytes <= buffer.len());
         let Some(data_offset) = offset else {
-            return Err((Failure::Block(block::Error::BufferUnreachable), buffer));
+            return Err((Error::Block(block::Error::BufferUnreachable), buffer));
         };
         let command = Command {
             data_offset,
@@ -472,7 +472,7 @@ impl<C: Clock> FilesClient<C> {
     }
 }
 
-fn outcome(answer: &Answer) -> Result<u64, Failure> {
+fn outcome(answer: &Answer) -> Result<u64, Error> {
     let status = Status {
         code: answer.code & !LATE,
         detail: answer.detail,

@@ -68,4 +68,4 @@ pub use service::files::Files;
 pub use service::{Event, Service, Want};
 #[cfg(feature = "stream")]
 pub use status::StreamEnd;
-pub use status::{Code, Failure, Status};
+pub use status::{Code, Error, Status};

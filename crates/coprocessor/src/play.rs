@@ -10,7 +10,7 @@ use crate::files::{FileNumber, FilesClient};
 use crate::layout::STREAM_PLACES;
 use crate::order::{ORDER_VERIFY, Order, decode_play};
 use crate::record::{divide, places};
-use crate::status::{Code, Failure};
+use crate::status::{Code, Error};
 
 /// How to play.
 #[derive(Clone, Copy, Debug, Default)]
@@ -60,7 +60,7 @@ impl Playing {
         file: FileNumber,
         ring: Buffer,
         options: &PlayingOptions,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, Error> {
         let play = &options.play;
         let order = Order {
             ring_offset: client.place_of(&ring)?,
@@ -92,7 +92,7 @@ impl Playing {
         Ok(playing)
     }
 
-    fn ask<C: Clock>(&mut self, client: &mut FilesClient<C>) -> Result<(), Failure> {
+    fn ask<C: Clock>(&mut self, client: &mut FilesClient<C>) -> Result<(), Error> {
         let place = (self.asked % self.places) as u8;
         client.send_block(Opcode::PlayBlock, self.file, place, self.returned, 0)?;
         self.asked += 1;
@@ -111,7 +111,7 @@ impl Playing {
     pub fn next<C: Clock>(
         &mut self,
         client: &mut FilesClient<C>,
-    ) -> Result<Option<Delivered>, Failure> {
+    ) -> Result<Option<Delivered>, Error> {
         loop {
             let Some(answer) = client.take_block(self.file)? else {
                 return Ok(None);
@@ -121,7 +121,7 @@ impl Playing {
                 Ok(found) => found,
                 Err(failure) => {
                     self.is_over = true;
-                    if failure == Failure::Interface(Code::StreamEnded) {
+                    if failure == Error::Interface(Code::StreamEnded) {
                         continue;
                     }
                     return Err(failure);
@@ -129,7 +129,7 @@ impl Playing {
             };
             let place = (self.delivered % self.places) as usize;
             let block = self.held.get_mut(place).and_then(Option::take);
-            let buffer = block.ok_or(Failure::Interface(Code::NotTaken))?;
+            let buffer = block.ok_or(Error::Interface(Code::NotTaken))?;
             self.delivered += 1;
             return Ok(Some(Delivered {
                 len_bytes: buffer.len().min(len as usize),
@@ -153,9 +153,9 @@ impl Playing {
         &mut self,
         client: &mut FilesClient<C>,
         block: Buffer,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), Error> {
         if self.returned == self.delivered {
-            return Err(Failure::Interface(Code::NotTaken));
+            return Err(Error::Interface(Code::NotTaken));
         }
         let place = (self.returned % self.places) as usize;
         if let Some(held) = self.held.get_mut(place) {
@@ -177,7 +177,7 @@ impl Playing {
     pub fn finish<C: Clock>(
         &mut self,
         client: &mut FilesClient<C>,
-    ) -> Result<(Result<(), stream::Error>, PlayReport), Failure> {
+    ) -> Result<(Result<(), stream::Error>, PlayReport), Error> {
         let table = client.end_stream(Opcode::PlayEnd, self.file, 0)?;
         // Requested blocks were completed before the end was.
         while self.answered < self.asked {

@@ -9,7 +9,7 @@ use crate::command::Opcode;
 use crate::files::{FileNumber, FilesClient};
 use crate::layout::STREAM_PLACES;
 use crate::order::{ORDER_GAPS, Order, decode_record};
-use crate::status::{Code, Failure};
+use crate::status::{Code, Error};
 
 /// How to record.
 #[derive(Clone, Copy, Debug, Default)]
@@ -66,7 +66,7 @@ impl Recording {
         ring: Buffer,
         gaps: Option<(FileNumber, Buffer)>,
         options: &RecordingOptions,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, Error> {
         let record = &options.record;
         let mut order = Order {
             ring_offset: client.place_of(&ring)?,
@@ -123,9 +123,9 @@ impl Recording {
         client: &mut FilesClient<C>,
         block: Buffer,
         len_bytes: usize,
-    ) -> Result<(), (Failure, Buffer)> {
+    ) -> Result<(), (Error, Buffer)> {
         if self.handed == self.taken || len_bytes > block.len() {
-            return Err((Failure::Interface(Code::NotTaken), block));
+            return Err((Error::Interface(Code::NotTaken), block));
         }
         let place = (self.handed % self.places) as u8;
         let len = len_bytes as u32;
@@ -154,7 +154,7 @@ impl Recording {
     pub fn poll<C: Clock>(
         &mut self,
         client: &mut FilesClient<C>,
-    ) -> Result<Option<Written>, Failure> {
+    ) -> Result<Option<Written>, Error> {
         let Some(answer) = client.take_block(self.file)? else {
             return Ok(None);
         };
@@ -191,7 +191,7 @@ impl Recording {
     pub fn finish<C: Clock>(
         &mut self,
         client: &mut FilesClient<C>,
-    ) -> Result<(Result<(), stream::Error>, RecordReport), Failure> {
+    ) -> Result<(Result<(), stream::Error>, RecordReport), Error> {
         let table = client.end_stream(Opcode::RecordEnd, self.file, self.next)?;
         // The blocks were completed before the end was.
         while self.outstanding() > 0 {

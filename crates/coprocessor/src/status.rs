@@ -134,7 +134,7 @@ pub struct Status {
 
 /// An error, as a client sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Failure {
+pub enum Error {
     /// A block error.
     Block(Block),
     /// A volume's error.
@@ -146,14 +146,14 @@ pub enum Failure {
     Unknown(Status),
 }
 
-impl core::fmt::Display for Failure {
+impl core::fmt::Display for Error {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
-            Failure::Block(error) => error.fmt(f),
+            Error::Block(error) => error.fmt(f),
             #[cfg(feature = "files")]
-            Failure::Volume(error) => error.fmt(f),
-            Failure::Interface(code) => f.write_str(code.text()),
-            Failure::Unknown(status) => write!(
+            Error::Volume(error) => error.fmt(f),
+            Error::Interface(code) => f.write_str(code.text()),
+            Error::Unknown(status) => write!(
                 f,
                 "the coprocessor answered with status {:#x} ({:#x}), which this version does not know",
                 status.code, status.detail
@@ -162,11 +162,11 @@ impl core::fmt::Display for Failure {
     }
 }
 
-impl core::error::Error for Failure {}
+impl core::error::Error for Error {}
 
-impl From<Block> for Failure {
+impl From<Block> for Error {
     fn from(error: Block) -> Self {
-        Failure::Block(error)
+        Error::Block(error)
     }
 }
 
@@ -191,18 +191,18 @@ impl Status {
     ///
     /// # Errors
     /// Any code except done.
-    pub fn result(self) -> Result<(), Failure> {
+    pub fn result(self) -> Result<(), Error> {
         if self.code == 0 {
             return Ok(());
         }
         if let Some(error) = block_error(self) {
-            return Err(Failure::Block(error));
+            return Err(Error::Block(error));
         }
         #[cfg(feature = "files")]
         if let Some(error) = files::volume_error(self) {
-            return Err(Failure::Volume(error));
+            return Err(Error::Volume(error));
         }
-        Err(Code::from_number(self.code).map_or(Failure::Unknown(self), Failure::Interface))
+        Err(Code::from_number(self.code).map_or(Error::Unknown(self), Error::Interface))
     }
 }
 
@@ -344,7 +344,7 @@ mod files {
 
     #[cfg(test)]
     mod tests {
-        use super::super::{Code, Failure, Status};
+        use super::super::{Code, Error as Failure, Status};
         use super::{Error, Node, PLAIN};
 
         #[test]
@@ -375,7 +375,7 @@ pub use streams::StreamEnd;
 
 #[cfg(feature = "stream")]
 mod streams {
-    use super::{Code, Failure, Status};
+    use super::{Code, Status};
     use stream::Error;
 
     /// How a stream ended, as numbers.
@@ -430,21 +430,21 @@ mod streams {
             let offset_bytes = self.offset_bytes;
             Err(match self.status.result() {
                 Ok(()) => return Ok(()),
-                Err(Failure::Block(error)) => Error::Device {
+                Err(super::Error::Block(error)) => Error::Device {
                     offset_bytes,
                     error,
                 },
-                Err(Failure::Volume(error)) => Error::Volume {
+                Err(super::Error::Volume(error)) => Error::Volume {
                     offset_bytes,
                     error,
                 },
-                Err(Failure::Interface(Code::Overrun)) => Error::Overrun {
+                Err(super::Error::Interface(Code::Overrun)) => Error::Overrun {
                     offset_bytes,
                     at_us: self.at_us,
                 },
-                Err(Failure::Interface(Code::BadRing)) => Error::BadRing,
-                Err(Failure::Interface(Code::NotTaken)) => Error::NotTaken,
-                Err(Failure::Interface(_) | Failure::Unknown(_)) => Error::Ended,
+                Err(super::Error::Interface(Code::BadRing)) => Error::BadRing,
+                Err(super::Error::Interface(Code::NotTaken)) => Error::NotTaken,
+                Err(super::Error::Interface(_) | super::Error::Unknown(_)) => Error::Ended,
             })
         }
     }
@@ -505,17 +505,20 @@ mod tests {
         ];
         for error in all {
             let status = Status::from(error);
-            assert_eq!(status.result(), Err(Failure::Block(error)));
+            assert_eq!(status.result(), Err(super::Error::Block(error)));
             assert!(Code::from_number(status.code).is_none());
         }
         assert_eq!(Status::OK.result(), Ok(()));
         for &code in Code::ALL.iter().skip(1) {
-            assert_eq!(Status::from(code).result(), Err(Failure::Interface(code)));
+            assert_eq!(
+                Status::from(code).result(),
+                Err(super::Error::Interface(code))
+            );
         }
         let unknown = Status {
             code: 0x3ff,
             detail: 1,
         };
-        assert_eq!(unknown.result(), Err(Failure::Unknown(unknown)));
+        assert_eq!(unknown.result(), Err(super::Error::Unknown(unknown)));
     }
 }

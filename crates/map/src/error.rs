@@ -111,9 +111,9 @@ pub fn refusal_hint(error: &io::Error) -> &'static str {
 /// The result of a call on a map.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// An access that could not be served, or a page that could not be written.
+/// A page that could not be read, so that an access was not served, or that could not be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Failure {
+pub struct PageError {
     /// Offset of the page in the map.
     pub offset_bytes: u64,
     /// Whether its write failed; its read otherwise, and accesses to it get SIGBUS.
@@ -121,3 +121,16 @@ pub struct Failure {
     /// The device's error.
     pub error: block::Error,
 }
+
+impl fmt::Display for PageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (verb, error) = (if self.write { "written" } else { "read" }, self.error);
+        write!(
+            f,
+            "byte {} of the map could not be {verb}: {error}",
+            self.offset_bytes
+        )
+    }
+}
+
+impl std::error::Error for PageError {}

@@ -47,7 +47,7 @@ mod sys;
 mod table;
 mod window;
 
-pub use error::{Error, Failure, Result, refusal_hint};
+pub use error::{Error, PageError, Result, refusal_hint};
 pub use file::FileDevice;
 pub use grow::FileSize;
 pub use local::{LocalLane, LocalLanes, LocalMap, map_local};

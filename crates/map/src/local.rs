@@ -2,7 +2,7 @@
 //! A map that is served by the thread that uses it: no other thread is woken, and the device is
 //! polled where the page is needed.
 
-use crate::error::{Error, Failure, Result};
+use crate::error::{Error, PageError, Result};
 use crate::map::{Options, POLL_US, serving};
 use crate::pager::{Counters, Lane, Range, Reports, Shared};
 use crate::space::Fault;
@@ -154,7 +154,7 @@ impl<D: Device + 'static> LocalMap<D> {
 
     /// Accesses that were errors and pages that could not be written, since the last call; the
     /// oldest thousand.
-    pub fn take_failures(&self) -> Vec<Failure> {
+    pub fn take_failures(&self) -> Vec<PageError> {
         self.reports.take_failures()
     }
 
@@ -163,7 +163,7 @@ impl<D: Device + 'static> LocalMap<D> {
     ///
     /// # Errors
     /// [`Error::Options`]: the map has a callback.
-    pub fn on_failure(&self, callback: impl Fn(Failure) + Send + Sync + 'static) -> Result<()> {
+    pub fn on_failure(&self, callback: impl Fn(PageError) + Send + Sync + 'static) -> Result<()> {
         self.reports.call(callback)
     }
 

@@ -4,7 +4,7 @@
 //! The device stays on the thread that opened it: that thread runs the [`Server`], and any other
 //! thread uses the [`Map`].
 
-use crate::error::{Error, Failure, Result};
+use crate::error::{Error, PageError, Result};
 use crate::pager::{Counters, Lane, Limits, Pager, Range, Reports, Shared, check, micros};
 use crate::share::Hello;
 use crate::sys::{Faults, Listener, Region, Stores, Userfault};
@@ -323,7 +323,7 @@ impl Map {
 
     /// Accesses that were errors and pages that could not be written, since the last call; the
     /// oldest thousand.
-    pub fn take_failures(&self) -> Vec<Failure> {
+    pub fn take_failures(&self) -> Vec<PageError> {
         self.reports.take_failures()
     }
 
@@ -332,7 +332,7 @@ impl Map {
     ///
     /// # Errors
     /// [`Error::Options`]: the map has a callback.
-    pub fn on_failure(&self, callback: impl Fn(Failure) + Send + Sync + 'static) -> Result<()> {
+    pub fn on_failure(&self, callback: impl Fn(PageError) + Send + Sync + 'static) -> Result<()> {
         self.reports.call(callback)
     }
 

@@ -127,10 +127,10 @@ impl RemoteVolume {
 }
 
 /// The coprocessor's error.
-fn refused(doing: &str, failure: coprocessor::Failure) -> Error {
+fn refused(doing: &str, failure: coprocessor::Error) -> Error {
     match failure {
-        coprocessor::Failure::Volume(error) => failed(doing, error),
-        coprocessor::Failure::Block(error) => Error::request(doing, error),
+        coprocessor::Error::Volume(error) => failed(doing, error),
+        coprocessor::Error::Block(error) => Error::request(doing, error),
         other => Error::missing(format!("{doing}: {other}")),
     }
 }
@@ -154,7 +154,7 @@ impl VolumeHost for RemoteVolume {
     fn exists(&mut self, name: &str) -> Result<bool> {
         match self.client.open(name, false) {
             Ok(file) => self.close(name, file).map(|()| true),
-            Err(coprocessor::Failure::Volume(volume::Error::NotFound)) => Ok(false),
+            Err(coprocessor::Error::Volume(volume::Error::NotFound)) => Ok(false),
             Err(failure) => Err(refused(&format!("looking for `{}`", shown(name)), failure)),
         }
     }
@@ -165,7 +165,7 @@ impl VolumeHost for RemoteVolume {
         reserve_bytes: u64,
         checksums: Checksums,
     ) -> Result<FileNumber> {
-        let unsupported = coprocessor::Failure::Volume(volume::Error::Unsupported);
+        let unsupported = coprocessor::Error::Volume(volume::Error::Unsupported);
         // The coprocessor does not report the volume's features; it refuses what is not supported.
         let mut made = self
             .client
@@ -175,7 +175,7 @@ impl VolumeHost for RemoteVolume {
         }
         made.map_err(|failure| match failure {
             failure if failure == unsupported && checksums.checksums => no_checksums(),
-            coprocessor::Failure::Volume(error) => not_made(name, reserve_bytes, error),
+            coprocessor::Error::Volume(error) => not_made(name, reserve_bytes, error),
             other => refused(&format!("making `{}`", shown(name)), other),
         })
     }
@@ -347,7 +347,7 @@ impl RecordPump<'_> {
         &mut self,
         idle: &Sender<Buffer>,
         blocks: &Receiver<Message>,
-    ) -> Result<Option<coprocessor::Failure>> {
+    ) -> Result<Option<coprocessor::Error>> {
         loop {
             loop {
                 match self.stream.poll(self.client) {
@@ -386,7 +386,7 @@ fn pump_play(
     idle: &Receiver<Buffer>,
     bar: &Bar,
     stop: &dyn Fn() -> bool,
-) -> std::result::Result<(), coprocessor::Failure> {
+) -> std::result::Result<(), coprocessor::Error> {
     while !stop() {
         let mut happened = false;
         match stream.next(client)? {

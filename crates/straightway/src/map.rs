@@ -55,7 +55,7 @@ pub struct Map {
     running: Option<(::map::Map, Thread<()>)>,
     size_bytes: u64,
     device: String,
-    failures: VecDeque<::map::Failure>,
+    failures: VecDeque<::map::PageError>,
 }
 
 /// An access that could not be served, or data that could not be written.

@@ -138,7 +138,7 @@ struct Ran {
     status: ExitStatus,
     elapsed_us: u64,
     counters: map::Counters,
-    failures: Vec<map::Failure>,
+    failures: Vec<map::PageError>,
 }
 
 impl Map {

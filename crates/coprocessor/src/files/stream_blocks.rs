@@ -7,7 +7,7 @@ use super::{FileNumber, FilesClient, PLACES, Pending};
 use crate::command::{Command, Opcode};
 use crate::layout::{ORDER_BYTES, REPORT_BYTES};
 use crate::order::Order;
-use crate::status::{Code, Failure};
+use crate::status::{Code, Error};
 
 /// A completed block of a stream.
 #[derive(Clone, Copy, Debug)]
@@ -16,7 +16,7 @@ pub(crate) struct BlockAnswer {
     /// Its place in the ring.
     pub(crate) place: u8,
     /// The completion's value and detail, or the error.
-    pub(crate) result: Result<(u64, u32), Failure>,
+    pub(crate) result: Result<(u64, u32), Error>,
     pub(crate) is_late: bool,
 }
 
@@ -27,7 +27,7 @@ impl<C: Clock> FilesClient<C> {
         opcode: Opcode,
         file: FileNumber,
         order: &Order,
-    ) -> Result<u64, Failure> {
+    ) -> Result<u64, Error> {
         let table = order.encode();
         // The report of its end also needs an entry.
         let data_offset = if self.scratch.len() < REPORT_BYTES {
@@ -35,7 +35,7 @@ impl<C: Clock> FilesClient<C> {
         } else {
             self.offset_of(&self.scratch)
         };
-        let data_offset = data_offset.ok_or(Failure::Block(block::Error::BufferUnreachable))?;
+        let data_offset = data_offset.ok_or(Error::Block(block::Error::BufferUnreachable))?;
         if let Some(place) = self.scratch.get_mut(..ORDER_BYTES) {
             place.copy_from_slice(&table);
         }
@@ -55,11 +55,11 @@ impl<C: Clock> FilesClient<C> {
         place: u8,
         number: u64,
         len_bytes: u32,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), Error> {
         let is_block = |pending: &&Pending| matches!(pending, Pending::Block { .. });
         let blocks = self.pending.iter().flatten().filter(is_block);
         if blocks.count() + self.blocks.iter().flatten().count() >= PLACES {
-            return Err(Failure::Block(block::Error::QueueFull));
+            return Err(Error::Block(block::Error::QueueFull));
         }
         let command = Command {
             data_bytes: len_bytes,
@@ -73,7 +73,7 @@ impl<C: Clock> FilesClient<C> {
     }
 
     /// The next completed block of a stream. `Err`: the session has ended.
-    pub(crate) fn take_block(&mut self, file: FileNumber) -> Result<Option<BlockAnswer>, Failure> {
+    pub(crate) fn take_block(&mut self, file: FileNumber) -> Result<Option<BlockAnswer>, Error> {
         while self.take_in() {}
         let mut blocks = self.blocks.iter();
         let found = blocks.position(|block| block.is_some_and(|block| block.file == file));
@@ -97,7 +97,7 @@ impl<C: Clock> FilesClient<C> {
         opcode: Opcode,
         file: FileNumber,
         count: u64,
-    ) -> Result<[u8; REPORT_BYTES], Failure> {
+    ) -> Result<[u8; REPORT_BYTES], Error> {
         let data_offset = self.offset_of(&self.scratch).unwrap_or(u32::MAX);
         // A code that no report has, so that a report that was not written is noticed.
         if let Some(place) = self.scratch.get_mut(..8) {
@@ -116,15 +116,15 @@ impl<C: Clock> FilesClient<C> {
         }
         match (answered, report.starts_with(&[0xff; 8])) {
             (Err(failure), true) => Err(failure),
-            (Ok(_), true) => Err(Failure::Interface(Code::NoStream)),
+            (Ok(_), true) => Err(Error::Interface(Code::NoStream)),
             (_, false) => Ok(report),
         }
     }
 
     /// The offset of a buffer in the session's data.
-    pub(crate) fn place_of(&self, buffer: &Buffer) -> Result<u32, Failure> {
+    pub(crate) fn place_of(&self, buffer: &Buffer) -> Result<u32, Error> {
         let offset = self.offset_of(buffer);
-        offset.ok_or(Failure::Block(block::Error::BufferUnreachable))
+        offset.ok_or(Error::Block(block::Error::BufferUnreachable))
     }
 
     /// Whether the coprocessor certainly no longer accesses the session.

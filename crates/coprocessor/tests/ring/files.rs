@@ -6,7 +6,7 @@ use crate::support::{Coprocessor, Microseconds, Raw, formatted, seed};
 use block::Buffer;
 use straightway_coprocessor::layout::client;
 use straightway_coprocessor::{
-    Access, ClientOptions, Code, Command, Failure, FileNumber, FilesClient, Opcode,
+    Access, ClientOptions, Code, Command, Error as Failure, FileNumber, FilesClient, Opcode,
 };
 use volume::Error;
 

@@ -12,7 +12,7 @@ use block::{Buffer, Completion, Device, Geometry, Refused, Request};
 use crash::{Config, CrashDisk, Cut, Medium, Sampling};
 use straightway_coprocessor::layout::data_part;
 use straightway_coprocessor::{
-    Access, Code, Failure, FileNumber, FilesClient, Playing, PlayingOptions, Recording,
+    Access, Code, Error as Failure, FileNumber, FilesClient, Playing, PlayingOptions, Recording,
     RecordingOptions,
 };
 use stream::{Error, PlayOptions, RecordOptions, RecordReport, parse_gap};

@@ -12,7 +12,7 @@ use std::os::unix::net::UnixStream;
 use std::ptr::NonNull;
 use std::thread;
 use straightway_map::block::{Buffer, RamDisk, blocking};
-use straightway_map::{Failure, Map, Options, Range, map, map_local};
+use straightway_map::{Map, Options, PageError, Range, map, map_local};
 
 const PAGE: usize = 4096;
 const PAGES: usize = 64;
@@ -125,7 +125,8 @@ fn loads_amid_a_shortage(map: &Map) -> Result<()> {
         .iter()
         .map(|failure| failure.offset_bytes as usize / PAGE);
     let errno = libc::ENOMEM;
-    let is_told = |failure: &Failure| failure.error == straightway_map::block::Error::Os { errno };
+    let is_told =
+        |failure: &PageError| failure.error == straightway_map::block::Error::Os { errno };
     println!("served {before} before, {amid} amid, {after} after; again {again}");
     match (before, amid, after, again) {
         (16, 0, 44, 0) if pages.eq(16..20) && failures.iter().all(is_told) => Ok(()),

@@ -15,7 +15,7 @@ mod sync;
 
 pub use reports::{Counters, Reports};
 
-use crate::error::{Error, Failure, Result};
+use crate::error::{Error, PageError, Result};
 use crate::pages::{Answer, Loaded, Pages, State, Step};
 use crate::space::{Fault, Space};
 use ahead::Ahead;
@@ -633,11 +633,11 @@ impl<D: Device, S: Space> Pager<'_, D, S> {
         }
     }
 
-    fn fail(&mut self, page: u64, write: bool, error: block::Error) -> Failure {
+    fn fail(&mut self, page: u64, write: bool, error: block::Error) -> PageError {
         if !write {
             self.fail_pins(page, error);
         }
-        let failure = Failure {
+        let failure = PageError {
             offset_bytes: page * self.shared.limits.page_bytes as u64,
             write,
             error,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a map's users can ask for without waiting for its pager.
 
-use crate::error::{Error, Failure, Result};
+use crate::error::{Error, PageError, Result};
 use std::fmt;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -28,8 +28,8 @@ pub struct Counters {
 /// What a map's users can ask for at any time. A failure is here before the access that it ends.
 #[derive(Default)]
 pub struct Reports {
-    kept: Mutex<(Counters, Vec<Failure>)>,
-    callback: OnceLock<Box<dyn Fn(Failure) + Send + Sync>>,
+    kept: Mutex<(Counters, Vec<PageError>)>,
+    callback: OnceLock<Box<dyn Fn(PageError) + Send + Sync>>,
 }
 
 impl fmt::Debug for Reports {
@@ -40,7 +40,7 @@ impl fmt::Debug for Reports {
 }
 
 impl Reports {
-    fn with<T>(&self, body: impl FnOnce(&mut (Counters, Vec<Failure>)) -> T) -> T {
+    fn with<T>(&self, body: impl FnOnce(&mut (Counters, Vec<PageError>)) -> T) -> T {
         // What it holds is consistent after each statement.
         body(&mut self.kept.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -49,12 +49,12 @@ impl Reports {
     ///
     /// # Errors
     /// [`Error::Options`]: there is one.
-    pub fn call(&self, callback: impl Fn(Failure) + Send + Sync + 'static) -> Result<()> {
+    pub fn call(&self, callback: impl Fn(PageError) + Send + Sync + 'static) -> Result<()> {
         let set = self.callback.set(Box::new(callback));
         set.map_err(|_| Error::Options("the map has a callback for failures"))
     }
 
-    pub(super) fn publish(&self, now: Counters, failure: Option<Failure>) {
+    pub(super) fn publish(&self, now: Counters, failure: Option<PageError>) {
         self.with(|(counters, failures)| {
             *counters = now;
             if failures.len() < MOST_FAILURES {
@@ -73,7 +73,7 @@ impl Reports {
     }
 
     /// Accesses and writes that failed since the last call.
-    pub fn take_failures(&self) -> Vec<Failure> {
+    pub fn take_failures(&self) -> Vec<PageError> {
         self.with(|(_, failures)| std::mem::take(failures))
     }
 }

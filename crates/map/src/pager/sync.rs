@@ -2,7 +2,7 @@
 //! A sync: the pages that are dirty when it begins are written, then the device is flushed.
 
 use super::{FLUSH, Pager};
-use crate::error::{Error, Failure, Result};
+use crate::error::{Error, PageError, Result};
 use crate::numbers::Numbers;
 use crate::pages::State;
 use crate::space::Space;
@@ -21,7 +21,7 @@ pub(super) struct Sync {
     pub(super) flush: Option<Tag>,
     /// When the device last ended a write of it.
     pub(super) moved_us: u64,
-    pub(super) failed: Vec<Failure>,
+    pub(super) failed: Vec<PageError>,
 }
 
 impl<D: Device, S: Space> Pager<'_, D, S> {
@@ -116,7 +116,7 @@ impl<D: Device, S: Space> Pager<'_, D, S> {
 }
 
 /// The result of a sync.
-pub(super) fn outcome(failed: &[Failure], flushed: Result<(), block::Error>) -> Result<()> {
+pub(super) fn outcome(failed: &[PageError], flushed: Result<(), block::Error>) -> Result<()> {
     let first = failed.iter().min_by_key(|failure| failure.offset_bytes);
     match (first, flushed) {
         (Some(first), _) => Err(Error::Unwritten {

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
-use straightway_map::{Error, Failure, Options, Range, map, map_local};
+use straightway_map::{Error, Options, PageError, Range, map, map_local};
 
 /// A disk whose requests wait until they are let go.
 struct Silent {
@@ -82,7 +82,7 @@ fn accesses_to_a_device_that_does_not_answer_end_at_their_deadline() {
         let failures = map.take_failures();
         assert_eq!(failures.len(), 6);
         let errno = libc::ETIMEDOUT;
-        let is_late = |failure: &Failure| failure.error == block::Error::Os { errno };
+        let is_late = |failure: &PageError| failure.error == block::Error::Os { errno };
         assert!(failures.iter().all(is_late), "{failures:?}");
         let_go.store(true, Ordering::Relaxed);
     });
@@ -456,7 +456,7 @@ fn memory_that_the_kernel_refuses_is_an_error_of_that_page_and_of_no_other() {
         store(&map, PAGE, 77);
         assert!(!is_served(&map, 5) && !is_served(&map, 6));
         let failures = map.take_failures();
-        let is_memory = |failure: &Failure| {
+        let is_memory = |failure: &PageError| {
             let errno = libc::ENOMEM;
             !failure.write && failure.error == block::Error::Os { errno }
         };

@@ -20,7 +20,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::thread;
-use straightway_map::{Error, Failure, Map, Options, Range, Result, map};
+use straightway_map::{Error, Map, Options, PageError, Range, Result, map};
 
 const PAGE: usize = 4096;
 
@@ -327,7 +327,7 @@ fn a_page_that_cannot_be_read_is_an_error_with_its_reason_and_the_others_are_ser
             assert!(is_served(&map, 2));
             assert!(!is_served(&map, 3));
             assert!(is_served(&map, 4));
-            let failure = Failure {
+            let failure = PageError {
                 offset_bytes: 3 * PAGE as u64,
                 write: false,
                 error: MEDIUM,
@@ -414,7 +414,7 @@ fn with_all_memory_kept_for_what_cannot_be_written_another_page_is_an_error() {
             store(&map, page * PAGE, page as u8 + 1);
         }
         assert!(!is_served(&map, 4));
-        let no_memory = Failure {
+        let no_memory = PageError {
             offset_bytes: 4 * PAGE as u64,
             write: false,
             error: block::Error::Os {
