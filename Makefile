@@ -24,7 +24,7 @@ help:
 	@echo "make demo       set up, then compare every path to an emulated NVMe drive (out/demo/)"
 	@echo "make test       set up, then run every test (ONLY=lab, or ONLY=a part of a test's name)"
 	@echo "make test-all   the same with every kernel, machine and width for every test (make test deals them over four commits)"
-	@echo "make test-fast  the tests that need no virtual machine (ONLY=crates/volume for one crate, or a part of a test's name)"
+	@echo "make test-fast  the tests that need no virtual machine, with short searches (ONLY=crates/volume for one crate, or a part of a test's name)"
 	@echo "make test-rtl   the hardware's tests and proofs"
 	@echo "make sim-hwfs   serve a volume through the simulated file system core, as hwfs:SOCKET (DISK=disk.img SOCKET=front.sock)"
 	@echo "make test-arm64 whole files of the lab's tests on 64-bit Arm (make test has a part of them)"
@@ -148,7 +148,7 @@ test-all:
 
 test-fast:
 	@tools/setup base tests
-	@tools/test rust $(ONLY)
+	@tools/test --fast rust $(ONLY)
 
 soak:
 	@tools/setup base tests sources

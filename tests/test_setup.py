@@ -121,12 +121,24 @@ def test_a_second_set_up_waits_for_the_first(clone):
     waits_for([clone / "tools" / "setup", "base"], environment(clone), clone / "build" / ".setup.lock", "another set-up is running; waiting for it")
 
 
-def test_a_second_run_of_the_tests_waits_for_the_first(tmp_path):
-    """In another folder: this test is part of a run itself."""
+@pytest.fixture
+def runner(tmp_path):
+    """tools/test in another folder: this test is part of a run itself."""
     shutil.copytree(ROOT / "tools" / "suites", tmp_path / "tools" / "suites")
     shutil.copy(ROOT / "tools" / "test", tmp_path / "tools" / "test")
     shutil.copytree(ROOT / "tests", tmp_path / "tests", ignore=lambda folder, names: [name for name in names if not name.endswith(".json")])
+    return tmp_path / "tools" / "test"
+
+
+def test_a_second_run_of_the_tests_waits_for_the_first(runner):
     # No test has this name, which is found when the other run has ended.
     with pytest.raises(AssertionError, match="no test's name contains"):
-        waits_for([tmp_path / "tools" / "test", "proofs", "nothing_of_this_name"], dict(os.environ), tmp_path / "build" / "test" / ".lock",
+        waits_for([runner, "proofs", "nothing_of_this_name"], dict(os.environ), runner.parents[1] / "build" / "test" / ".lock",
                   "another run of the tests is going on in this clone (process 4711): waiting for it")  # fmt: skip
+
+
+def test_a_fast_run_takes_a_part_of_the_cells_and_short_searches_and_leaves_no_costs(runner):
+    free = {name: value for name, value in os.environ.items() if name not in ("STRAIGHTWAY_CELLS", "STRAIGHTWAY_BUDGET")}
+    fast, whole = (subprocess.run([runner, *words, "proofs", "nothing"], env=free, capture_output=True, text=True) for words in (["--fast"], []))
+    assert "cells: part 0" in fast.stdout and "cells: part" not in whole.stdout, fast.stdout + fast.stderr
+    assert not (runner.parents[1] / "build" / "test" / "taken.json").exists()
