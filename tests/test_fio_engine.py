@@ -1,21 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""fio's engine over libstraightway: fio's numbers and ours agree, what it writes is verified, errors say what to do."""
+"""fio's engine over libstraightway: fio and our loop ask the same of the drive, what it writes is verified, errors say what to do."""
 
 # partner: fio | program
 
 import json
 import shutil
-import statistics
 import subprocess
 
 import pytest
 
-from scripted import DRIVE, ROOT, disturbed, guest
+from scripted import DRIVE, ROOT, guest
 
 ENGINE = ROOT / "target" / "release" / "straightway_fio.so"
 OUT = ROOT / "out" / "test-fio"
-# Student's t for 95 % of five rounds.
-T_OF_5 = 2.776
 FIO = f"fio --ioengine=external:{ENGINE.relative_to(ROOT)} --output-format=json --thread --verify_state_save=0"
 
 
@@ -124,35 +121,49 @@ def test_an_engine_for_another_fio_says_so(tmp_path):
     assert done.returncode != 0 and "build it again" in done.stdout + done.stderr
 
 
+FEW, MANY = 300, 1500
+
+
 @pytest.mark.repeated()
 def test_fio_and_our_loop_agree():
-    """The drive accepts 400 commands per second, so that both wait for it and not for this machine, which has other load."""
-    rounds = "".join(f" --name={round} --stonewall" for round in range(5))
-    job = "--rw=randread --bs=4k --iodepth=4 --size=16M --time_based --runtime=800ms --ramp_time=50ms --clocksource=clock_gettime"
+    """In what they ask of the drive, by the drive's own count: rates would be compared beside whatever else this machine does."""
+    job = "--name=job --rw=randread --bs=4k --iodepth=4 --size=16M --norandommap"
+    paths = "io_uring", "straightway-interrupt"
     guest(
         rf"""
         rm -rf out/test-fio
-        measured $S sweep /dev/nvme0n1 --sizes 4K --patterns random --depths 4 --rounds 5 --cell-duration 800ms \
-          --paths io_uring,straightway-interrupt --span 16M --output out/test-fio
-        for path in io_uring straightway-interrupt; do
-          rc 0 {FIO} --filename=/dev/nvme0n1 --device_path=$path --output=out/test-fio/$path.json {job}{rounds}
-          driver_is nvme
+        mkdir -p out/test-fio
+        for path in {" ".join(paths)}; do
+          for many in 1 {FEW} {MANY}; do
+            rc 0 {FIO} --filename=/dev/nvme0n1 --device_path=$path --output=out/test-fio/$path-$many.json {job} --number_ios=$many
+            driver_is nvme
+            nvme smart-log /dev/nvme0 --output-format=json >out/test-fio/$path-$many.smart.json
+          done
+          measured $S sweep /dev/nvme0n1 --sizes 4K --patterns random --depths 4 --rounds 3 --cell-duration 50ms \
+            --paths $path --span 16M --output out/test-fio/$path
+          nvme smart-log /dev/nvme0 --output-format=json >out/test-fio/$path-swept.smart.json
         done
         """,
-        "--drive", "size=128M,serial=LAB1,iops=400", timeout=300,
+        "--drive", DRIVE, timeout=300,
     )
-    swept = json.loads((OUT / "sweep.json").read_text())
-    assert disturbed(swept), swept["invalid_reasons"]
-    (comparison,) = swept["comparisons"]
-    results = {one["path"]: one for one in comparison["results"]}
-    for path in "io_uring", "straightway-interrupt":
-        fio_mib_s = [job["read"]["bw_bytes"] / (1 << 20) for job in json.loads((OUT / f"{path}.json").read_text())["jobs"]]
-        assert len(fio_mib_s) == 5
-        mean, half = statistics.mean(fio_mib_s), T_OF_5 * statistics.stdev(fio_mib_s) / 5**0.5
-        ours, (low, high) = results[path]["throughput_mib_s"], results[path]["throughput_mib_s_ci95"]
-        print(f"{path}: ours {ours:.3f} [{low:.3f}, {high:.3f}], fio {mean:.3f} [{mean - half:.3f}, {mean + half:.3f}] MiB/s")
-        # As in the sweep's own comparison with fio: on a quiet machine the intervals are narrower than the drive's variation.
-        assert (mean - half <= high and low <= mean + half) or 0.97 < ours / mean < 1.03
+
+    def by_drive(path, when):
+        return int(json.loads((OUT / f"{path}-{when}.smart.json").read_text())["host_read_commands"])
+
+    for path in paths:
+        ran = {many: json.loads((OUT / f"{path}-{many}.json").read_text())["jobs"][0]["read"] for many in (FEW, MANY)}
+        assert {many: one["total_ios"] for many, one in ran.items()} == {FEW: FEW, MANY: MANY}, path
+        assert all(one["io_bytes"] == many * 4096 for many, one in ran.items()), path
+        # What the kernel reads when it gets the drive back is in each of them.
+        few, many = by_drive(path, FEW) - by_drive(path, 1), by_drive(path, MANY) - by_drive(path, FEW)
+        assert many - few == MANY - FEW, (path, few, many)
+        (comparison,) = json.loads((OUT / path / "sweep.json").read_text())["comparisons"]
+        (ours,) = comparison["results"]
+        print(f"{path}: fio {many - few} commands for {MANY - FEW} reads, ours {ours['device_commands_per_operation']} each")
+        # One command for each read of each of them, and the drive has seen all of ours.
+        assert ours["device_commands_per_operation"] == pytest.approx(1, abs=0.01), (path, ours)
+        assert ours["block_size_bytes"] == 4096 and comparison["queue_depth"] == 4
+        assert by_drive(path, "swept") - by_drive(path, MANY) >= ours["operations"] >= 100, (path, ours)
 
 
 def test_drives_are_verified_and_the_thesis_s_runs_run():
