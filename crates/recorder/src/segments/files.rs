@@ -163,11 +163,17 @@ impl<'s, 'a> Files<'s, 'a> {
     /// The volume failed.
     pub fn new(progress: Progress, mounted: &'s Mounted<'s, 'a>, making: Making) -> Result<Self> {
         let mut found = Vec::new();
+        let mut companions = Vec::new();
         let mut from = 0;
         let next = |from| mounted.run("listing the recordings", mounted.volume.next_file(from));
         while let Some(entry) = next(from)? {
             from = entry.slot + 1;
             let name = entry.name.as_str();
+            if let Some(of) = name.strip_suffix(GAPS) {
+                if making.template.number_of(of).is_some() {
+                    companions.push(of.to_owned());
+                }
+            }
             if let Some(number) = making.template.number_of(name) {
                 let segment = Segment {
                     name: name.to_owned(),
@@ -177,6 +183,11 @@ impl<'s, 'a> Files<'s, 'a> {
                 };
                 found.push((entry.mtime_ns, number, segment));
             }
+        }
+        // A removal that was cut off has left them; a new file of that name has other gaps.
+        companions.retain(|of| !found.iter().any(|(.., segment)| segment.name == *of));
+        for of in companions {
+            mounted.remove(&gaps_name(&of))?;
         }
         // Not by time: clocks are set back.
         found.sort_by_key(|(mtime_ns, number, _)| (*number, *mtime_ns));
