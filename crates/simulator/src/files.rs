@@ -3,8 +3,10 @@
 
 use crate::content;
 use crate::machine::Machine;
+use crate::recordings::{self, Recordings, recording_of};
 use crate::run::{Steps, not_opened};
 use crate::script::{Step, Verb};
+use crate::setup::Only;
 use crate::world::wall_ns;
 use ::files::{Access, Mount, MountPoint, Mounted};
 use block::Device;
@@ -39,6 +41,7 @@ pub struct Expected {
     is_formatted: bool,
     /// What the volume may hold: one of these.
     possible: Vec<Names>,
+    recordings: Recordings,
     next_seed: u64,
     volume_bytes: u64,
 }
@@ -49,6 +52,8 @@ enum Ended {
     Broken(String),
     /// The volume or the device failed.
     Failed(Error),
+    /// The same in a recording.
+    Stopped(String),
 }
 
 type Done<T> = Result<T, Ended>;
@@ -72,6 +77,7 @@ pub fn go(machine: &mut Machine, steps: &mut Steps<'_>) -> Result<(), String> {
         drive: Drive::Ram(0),
         is_formatted: false,
         possible: vec![Names::new()],
+        recordings: Recordings::default(),
         next_seed: 1,
         volume_bytes: 0,
     };
@@ -110,7 +116,11 @@ fn session(
         let options = FormatOptions {
             volume_bytes: Some(volume_bytes),
             unit_bytes: Some(machine.setup.unit_bytes),
-            slots: Some(64),
+            slots: Some(if machine.setup.only == Only::Recorder {
+                512
+            } else {
+                64
+            }),
             checksums: machine.setup.checksums,
             uuid: [7; 16],
             ..FormatOptions::default()
@@ -153,6 +163,10 @@ fn session(
         Err(Ended::Failed(error)) => {
             drop(mount);
             not_opened(machine, error.to_string())
+        }
+        Err(Ended::Stopped(why)) => {
+            drop(mount);
+            not_opened(machine, why)
         }
     }
 }
@@ -238,10 +252,15 @@ impl Expected {
     /// Compares all files with what is possible; then it is certain.
     fn compare(&mut self, mounted: &Mounted<'_, '_>) -> Done<()> {
         let mut found = BTreeMap::new();
+        let mut recorded = BTreeMap::new();
         let mut from = 0;
         while let Some(entry) = blocking::run(mounted.volume, mounted.volume.next_file(from))? {
             from = entry.slot + 1;
             let name = entry.name.as_str().to_owned();
+            if recording_of(&name).is_some() {
+                recorded.insert(name, entry.size_bytes);
+                continue;
+            }
             if found.insert(name.clone(), entry.size_bytes).is_some() {
                 return broken(format!("`{name}` is there twice"));
             }
@@ -263,7 +282,8 @@ impl Expected {
             self.read(mounted, name, *held)?;
         }
         self.done(names);
-        Ok(())
+        let checked = self.recordings.check(mounted, &recorded)?;
+        checked.map_err(Ended::Broken)
     }
 
     /// Reads a file and compares it.
@@ -328,6 +348,14 @@ impl Expected {
             Verb::Label => {
                 let label = format!("{a:.LABEL_BYTES$}");
                 Ok(blocking::run(volume, volume.set_label(&label))?)
+            }
+            Verb::Record | Verb::Ring => {
+                let seed = self.seed();
+                match self.recordings.record(mounted, step, machine, seed) {
+                    recordings::Ended::Well | recordings::Ended::Early => self.compare(mounted),
+                    recordings::Ended::Failed(why) => Err(Ended::Stopped(why)),
+                    recordings::Ended::Broken(what) => broken(what),
+                }
             }
             Verb::Check => self.compare(mounted).and_then(|()| sound(mounted)),
             _ => Ok(()),

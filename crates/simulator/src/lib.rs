@@ -13,6 +13,7 @@
 //! | `witness` | what a block device promises |
 //! | `setup`, `machine` | which devices there are; how the product opens them |
 //! | `script`, `run` | steps made from a seed, shortened and replayed; a run |
+//! | `recordings` | the product's recorders with a simulated source |
 //! | `blocks`, `files` | users of blocks and of files, and what they expect |
 //! | `coverage`, `report` | which steps and pairs of them were met |
 #![forbid(unsafe_code)]
@@ -23,6 +24,7 @@ pub mod coverage;
 pub mod drive;
 pub mod files;
 pub mod machine;
+pub mod recordings;
 pub mod report;
 pub mod run;
 pub mod script;

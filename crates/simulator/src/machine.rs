@@ -241,7 +241,11 @@ impl Machine {
         let others = self.drives.iter().enumerate();
         let mut others = others.filter(|(index, _)| *index != drive);
         let all_there = others.all(|(_, other)| !other.is_faulty());
+        // A label that a power cut left on one member, which is then missing, makes the others
+        // refuse it: a user has to decide.
         all_there
+            && !self.power.is_doomed()
+            && self.is_alive.get()
             && self.reports.stale.get() & !(1 << drive) == 0
             && (self.is_equal() || self.reports.stale.get() != 0)
     }
@@ -319,6 +323,8 @@ impl Machine {
         if self.power.is_off() {
             self.drives.iter().for_each(Drive::settle);
             self.testimony.power_was_cut();
+            // What a mirror did without power is forgotten.
+            self.reports.stale.set(0);
             self.world.note(What::PowerOn, 0, 0);
         }
         self.power.on();

@@ -27,6 +27,7 @@ macro_rules! kinds {
 kinds! {
     Volume "volume" "Files on a volume on a drive.",
     Arrays "arrays" "Files on a volume on a mirror or stripes.",
+    Recorder "recorder" "Files and recordings on a volume on a drive.",
     Mirror "mirror" "Blocks of a mirror.",
     Stripe "stripe" "Blocks of stripes.",
 }
@@ -95,7 +96,7 @@ impl Setup {
         let only = only.unwrap_or(chosen);
         let (odd, members) = (random.bool(), 2 + random.u64(0..2));
         let stack = match only {
-            Only::Volume => Stack::Drive,
+            Only::Volume | Only::Recorder => Stack::Drive,
             Only::Mirror => Stack::Mirror(members),
             Only::Stripe => Stack::Stripe(members),
             Only::Arrays if odd => Stack::Stripe(members),
@@ -135,7 +136,7 @@ impl Setup {
     pub fn has(&self, group: Group) -> bool {
         match group {
             Group::Volume => self.has_volume(),
-            Group::Record => false,
+            Group::Record => self.only == Only::Recorder,
             Group::Blocks => !self.has_volume(),
             Group::Any => true,
             Group::Drive => true,

@@ -314,6 +314,7 @@ impl State {
     fn wrote(&mut self, flight: &Flight, fua: bool, result: Result<(), Error>) {
         let (order, begun) = (self.order, flight.order);
         let is_durable = fua || !self.has_cache;
+        let read = self.oldest_read();
         for lba in flight.lba..flight.lba + flight.hashes.len() as u64 {
             let versions = self.versions(lba);
             for version in versions.iter_mut() {
@@ -329,7 +330,9 @@ impl State {
                 }
             }
             if result.is_ok() && is_durable {
-                versions.retain(|version| version.replaced == 0 || version.ended > begun);
+                versions.retain(|version| {
+                    version.replaced == 0 || version.ended > begun || version.replaced > read
+                });
             }
             self.settle(lba);
         }
@@ -338,11 +341,21 @@ impl State {
     /// What had been replaced when the flush was submitted cannot come back.
     fn flushed(&mut self, begun: u64) {
         let unsettled: Vec<u64> = self.unsettled.iter().copied().collect();
+        let begun = begun.min(self.oldest_read());
         for lba in unsettled {
             let versions = self.versions(lba);
             versions.retain(|version| version.replaced == 0 || version.replaced > begun);
             self.settle(lba);
         }
+    }
+
+    /// When the oldest read under way began: it may give what has been replaced since.
+    fn oldest_read(&self) -> u64 {
+        let reads = self
+            .flights
+            .iter()
+            .filter(|flight| flight.kind == Kind::Read);
+        reads.map(|flight| flight.order).min().unwrap_or(u64::MAX)
     }
 
     fn settle(&mut self, lba: u64) {
