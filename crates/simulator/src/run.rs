@@ -64,6 +64,20 @@ impl Steps<'_> {
         None
     }
 
+    /// Whether a mirror may refuse its members: one disappeared, and the process or the power ended,
+    /// while a label reached only one of them. Then a user decides.
+    pub fn has_history(&self, why: &str) -> bool {
+        let has = |verb: Verb| self.coverage.steps.contains_key(&verb);
+        why.contains("used without the other")
+            && has(Verb::Unplug)
+            && (has(Verb::Kill) || has(Verb::Cut))
+    }
+
+    /// Leaves out the rest.
+    pub fn end(&mut self) {
+        self.steps = [].iter();
+    }
+
     /// Whether no step is left.
     pub fn is_over(&self) -> bool {
         self.steps.as_slice().is_empty()
@@ -106,11 +120,16 @@ fn go(machine: &mut Machine, steps: &mut Steps<'_>) -> Result<(), String> {
             Ok(device) => {
                 blocks::Session::new(device, machine).run(steps)?;
             }
+            Err(why) if steps.has_history(&why) => return Ok(()),
             Err(why) => not_opened(machine, why)?,
         }
     }
     machine.recover();
-    let device = machine.open()?;
+    let device = match machine.open() {
+        Ok(device) => device,
+        Err(why) if steps.has_history(&why) => return Ok(()),
+        Err(why) => return Err(why),
+    };
     blocks::Session::new(device, machine).audit()
 }
 
