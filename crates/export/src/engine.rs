@@ -76,6 +76,8 @@ pub struct Engine {
     /// Jobs with a command to submit.
     ready: VecDeque<usize>,
     done: VecDeque<Answer>,
+    /// Empty lists, kept from requests that have ended.
+    spare: Vec<Vec<Piece>>,
     /// Changes under way whose clients are gone.
     abandoned_changes: usize,
 }
@@ -92,6 +94,7 @@ impl Engine {
             jobs: Vec::new(),
             ready: VecDeque::new(),
             done: VecDeque::new(),
+            spare: Vec::new(),
             abandoned_changes: 0,
         }
     }
@@ -115,8 +118,9 @@ impl Engine {
         }
         share.jobs += 1;
         share.pieces += count;
-        let pieces = self.free.drain(self.free.len() - count..);
-        let pieces = pieces.map(Piece::Here).collect();
+        let mut pieces = self.spare.pop().unwrap_or_default();
+        let taken = self.free.drain(self.free.len() - count..);
+        pieces.extend(taken.map(Piece::Here));
         let mut job = Job::new(client, request, block_bytes, pieces);
         let is_native = self.geometry.features.fua && request.command != Command::Trim;
         job.flushes = request.fua && !is_native;
@@ -181,10 +185,21 @@ impl Engine {
 
     /// Takes the buffers of an answer back.
     pub fn give_back(&mut self, answer: Answer) {
-        if let Some(share) = self.shares.get_mut(answer.client) {
-            share.pieces = share.pieces.saturating_sub(answer.buffers.len());
+        self.free_pieces(answer.client, answer.pieces);
+    }
+
+    /// Frees what the device returned of a client's buffers.
+    fn free_pieces(&mut self, client: usize, mut pieces: Vec<Piece>) {
+        let before = self.free.len();
+        self.free
+            .extend(pieces.drain(..).filter_map(Piece::into_buffer));
+        let count = self.free.len() - before;
+        if let Some(share) = self.shares.get_mut(client) {
+            share.pieces = share.pieces.saturating_sub(count);
         }
-        self.free.extend(answer.buffers);
+        if pieces.capacity() > 0 {
+            self.spare.push(pieces);
+        }
     }
 
     /// Ends the requests of a client that is gone: those that are not begun are not begun, the
@@ -355,13 +370,8 @@ impl Engine {
             return;
         }
         if answer.data_bytes() == 0 {
-            let client = answer.client;
-            let buffers = std::mem::take(&mut answer.buffers);
-            self.free.extend(buffers.into_iter().inspect(|_| {
-                if let Some(share) = self.shares.get_mut(client) {
-                    share.pieces = share.pieces.saturating_sub(1);
-                }
-            }));
+            let pieces = std::mem::take(&mut answer.pieces);
+            self.free_pieces(answer.client, pieces);
         }
         self.done.push_back(answer);
     }

@@ -22,6 +22,16 @@ pub(crate) enum Piece {
     Lost,
 }
 
+impl Piece {
+    /// The buffer, if it is here.
+    pub(crate) fn into_buffer(self) -> Option<Buffer> {
+        match self {
+            Self::Here(buffer) => Some(buffer),
+            _ => None,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
     /// A write whose payload has not arrived.
@@ -206,16 +216,12 @@ impl Job {
 
     /// The end: the job's answer, and its buffers.
     pub fn end(self) -> Answer {
-        let kept = self.pieces.into_iter().filter_map(|piece| match piece {
-            Piece::Here(buffer) => Some(buffer),
-            _ => None,
-        });
         Answer {
             client: self.client,
             head_bytes: (self.request.offset_bytes - self.start_bytes) as usize,
             request: self.request,
             error: self.error,
-            buffers: kept.collect(),
+            pieces: self.pieces,
         }
     }
 }
@@ -229,9 +235,9 @@ pub struct Answer {
     pub request: Request,
     /// The device's error, if it failed.
     pub error: Option<Error>,
-    /// Buffers that go back by [`Engine::give_back`](crate::Engine::give_back) when their data has
-    /// been sent.
-    pub buffers: Vec<Buffer>,
+    /// They go back by [`Engine::give_back`](crate::Engine::give_back) when their data has been
+    /// sent.
+    pub(crate) pieces: Vec<Piece>,
     /// Bytes of the first buffer before the data.
     head_bytes: usize,
 }
@@ -249,7 +255,11 @@ impl Answer {
     pub fn data(&self, sent: usize) -> &[u8] {
         let mut left = self.data_bytes().saturating_sub(sent);
         let mut at = self.head_bytes + sent;
-        for buffer in &self.buffers {
+        let buffers = self.pieces.iter().filter_map(|piece| match piece {
+            Piece::Here(buffer) => Some(buffer),
+            _ => None,
+        });
+        for buffer in buffers {
             if at < buffer.len() {
                 left = left.min(buffer.len() - at);
                 return buffer.get(at..at + left).unwrap_or_default();

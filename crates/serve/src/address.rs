@@ -56,6 +56,11 @@ impl fmt::Display for Address {
 
 /// A connection.
 pub trait Socket: Read + Write + AsFd {
+    /// Whether bytes may be held that poll(2) does not know of.
+    fn may_hold_input(&self) -> bool {
+        false
+    }
+
     /// Whether bytes that it has taken wait until they can be sent.
     fn wants_output(&self) -> bool {
         false

@@ -171,6 +171,7 @@ pub fn serve<D: Device, F: Front>(
         front,
         counts: Counts::default(),
         ending: None,
+        flags: Vec::new(),
     };
     if result.is_ok() {
         result = server.run(context, &mut device, source.recall);
@@ -208,6 +209,8 @@ struct Server<F> {
     counts: Counts,
     /// When the server was asked to end.
     ending: Option<Instant>,
+    /// What happened to the files that were waited for.
+    flags: Vec<PollFlags>,
 }
 
 impl<F: Front> Server<F> {
@@ -265,8 +268,10 @@ impl<F: Front> Server<F> {
             Err(rustix::io::Errno::INTR) => return Ok(()),
             Err(error) => return Err(Error::other(format!("waiting for clients: {error}"))),
         };
-        let flags: Vec<PollFlags> = files.iter().map(PollFd::revents).collect();
-        self.front.woken(&flags);
+        self.flags.clear();
+        self.flags.extend(files.iter().map(PollFd::revents));
+        drop(files);
+        self.front.woken(&self.flags);
         if found == 0 && is_busy && !more {
             device.wait(WAIT_US);
         }

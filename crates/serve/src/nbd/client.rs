@@ -7,6 +7,7 @@ use crate::address::Socket;
 use nbd::{Answer, Command, Engine, Event, Export, Key, Request, Session, Started, wire};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, Read, Write};
+use std::ops::Range;
 use std::time::Instant;
 
 /// Bytes that one read of the socket takes, except of a write's payload.
@@ -15,6 +16,8 @@ const INPUT_BYTES: usize = 16 << 10;
 const MAX_WAITING_BYTES: usize = 64 << 10;
 /// Messages in one turn, so that others have theirs.
 const TURN_MESSAGES: usize = 64;
+/// Bytes of a reply without its data, as a rule.
+const HEAD_BYTES: usize = 64;
 /// Pieces of replies in one system call.
 const SLICES: usize = 32;
 
@@ -66,8 +69,10 @@ pub struct Client {
     /// The turn in which its last bytes came, or in which it connected.
     pub heard: u64,
     session: Session,
-    input: Vec<u8>,
-    taken: usize,
+    /// What one read of the socket takes. It is allocated at once and never cleared again.
+    input: Box<[u8]>,
+    /// The bytes of it that came and were not taken.
+    held: Range<usize>,
     /// A request that waits for buffers.
     pending: Option<Request>,
     /// The write whose payload is arriving.
@@ -80,6 +85,8 @@ pub struct Client {
     /// Bytes of the first reply that were sent.
     sent: usize,
     waiting_bytes: usize,
+    /// Empty space for replies, kept from those that were sent.
+    spare: Vec<Vec<u8>>,
 }
 
 impl Client {
@@ -98,8 +105,8 @@ impl Client {
             began: Instant::now(),
             heard: turn,
             session,
-            input: Vec::new(),
-            taken: 0,
+            input: vec![0; INPUT_BYTES].into_boxed_slice(),
+            held: 0..0,
             pending: None,
             writing: None,
             replies: VecDeque::new(),
@@ -107,6 +114,7 @@ impl Client {
             starts_tls: false,
             sent: 0,
             waiting_bytes: 0,
+            spare: Vec::new(),
         };
         client.reply(Reply::Bytes(wire::greeting().to_vec()));
         client
@@ -180,18 +188,20 @@ impl Client {
         if self.session.payload_bytes() > 0 {
             return self.payload(engine);
         }
-        let mut out = Vec::new();
-        let input = self.input.get(self.taken..).unwrap_or_default();
+        let mut out = self.space();
+        let input = self.input.get(self.held.clone()).unwrap_or_default();
         let (taken, event) = self.session.advance(export, input, &mut out);
-        self.taken += taken;
-        if !out.is_empty() {
+        self.held.start += taken;
+        if out.is_empty() {
+            self.spare.push(out);
+        } else {
             self.reply(Reply::Bytes(out));
         }
         match event {
             Event::More => return self.fill(),
             Event::Message | Event::Payload => {}
             Event::Refused => counts.refused += 1,
-            Event::StartTls if self.taken < self.input.len() => {
+            Event::StartTls if !self.held.is_empty() => {
                 // It was not encrypted, and may not be the client's.
                 return Err(io::ErrorKind::InvalidData.into());
             }
@@ -209,7 +219,7 @@ impl Client {
             return Err(io::ErrorKind::InvalidData.into());
         };
         let space = engine.space(key);
-        let held = self.input.get(self.taken..).unwrap_or_default();
+        let held = self.input.get(self.held.clone()).unwrap_or_default();
         let count = if held.is_empty() {
             match read(&mut self.socket, space, &mut self.readable)? {
                 None => return Ok(false),
@@ -218,7 +228,7 @@ impl Client {
         } else {
             let count = held.len().min(space.len());
             space[..count].copy_from_slice(&held[..count]);
-            self.taken += count;
+            self.held.start += count;
             count
         };
         engine.filled(key, count);
@@ -226,25 +236,28 @@ impl Client {
         Ok(true)
     }
 
-    /// Reads from the socket; false: nothing is there.
+    /// Reads from the socket, when all that came was taken; false: nothing is there.
     fn fill(&mut self) -> io::Result<bool> {
-        self.input.resize(INPUT_BYTES, 0);
-        self.taken = 0;
-        let count = read(&mut self.socket, &mut self.input, &mut self.readable);
-        self.input
-            .truncate(count.as_ref().map_or(0, |count| count.unwrap_or(0)));
-        Ok(count?.is_some())
+        let count = read(&mut self.socket, &mut self.input, &mut self.readable)?;
+        self.held = 0..count.unwrap_or(0);
+        Ok(count.is_some())
     }
 
     /// Queues the answer to a request.
     pub fn answer(&mut self, answer: Answer, engine: &mut Engine) {
-        let mut head = Vec::new();
+        let mut head = self.space();
         nbd::put_head(&answer, self.session.is_structured(), &mut head);
         self.reply(Reply::Bytes(head));
         match answer.data_bytes() {
             0 => engine.give_back(answer),
             _ => self.reply(Reply::Data(answer)),
         }
+    }
+
+    /// Empty space for a reply.
+    fn space(&mut self) -> Vec<u8> {
+        let new = || Vec::with_capacity(HEAD_BYTES);
+        self.spare.pop().unwrap_or_else(new)
     }
 
     fn reply(&mut self, reply: Reply) {
@@ -260,23 +273,26 @@ impl Client {
             let Some(socket) = &mut self.socket else {
                 return Life::Lost;
             };
-            let mut slices = Vec::with_capacity(SLICES);
+            let mut all = [IoSlice::new(&[]); SLICES];
+            let mut count = 0;
             let mut sent = self.sent;
             'all: for reply in &self.replies {
                 while sent < reply.len() {
-                    if slices.len() == SLICES {
+                    let Some(slice) = all.get_mut(count) else {
                         break 'all;
-                    }
+                    };
                     let bytes = reply.from(sent);
                     sent += bytes.len().max(1);
-                    slices.push(IoSlice::new(bytes));
+                    *slice = IoSlice::new(bytes);
+                    count += 1;
                 }
                 sent = 0;
             }
+            let slices = all.get(..count).unwrap_or_default();
             let written = if slices.is_empty() {
                 socket.flush().map(|()| 0)
             } else {
-                socket.write_vectored(&slices)
+                socket.write_vectored(slices)
             };
             match written {
                 Ok(0) if slices.is_empty() && socket.wants_output() => self.writable = false,
@@ -309,7 +325,15 @@ impl Client {
             self.sent -= len;
             match self.replies.pop_front() {
                 Some(Reply::Data(answer)) => engine.give_back(answer),
-                _ => self.waiting_bytes = self.waiting_bytes.saturating_sub(len),
+                Some(Reply::Bytes(mut bytes)) => {
+                    self.waiting_bytes = self.waiting_bytes.saturating_sub(len);
+                    // A long list of extents is not kept.
+                    if bytes.capacity() <= HEAD_BYTES && self.spare.len() < TURN_MESSAGES {
+                        bytes.clear();
+                        self.spare.push(bytes);
+                    }
+                }
+                None => {}
             }
         }
     }
@@ -341,7 +365,11 @@ fn read(
     };
     match socket.read(space) {
         Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
-        Ok(count) => Ok(Some(count)),
+        Ok(count) => {
+            // Another read would only say that nothing is there.
+            *readable = count == space.len() || socket.may_hold_input();
+            Ok(Some(count))
+        }
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
             *readable = false;
             Ok(None)

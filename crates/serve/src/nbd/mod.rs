@@ -36,6 +36,8 @@ pub struct Network {
     connections: usize,
     /// None when the server ends.
     listener: Option<Listener>,
+    /// Whether connections may wait.
+    is_called: bool,
     /// In the order in which they connected.
     clients: Vec<Client>,
     turn: u64,
@@ -54,6 +56,7 @@ impl Network {
             certificates,
             connections,
             listener: Some(listener),
+            is_called: true,
             clients: Vec::new(),
             turn: 0,
         }
@@ -74,10 +77,14 @@ impl Network {
 
     fn accept(&mut self, engine: &mut Engine, counts: &mut Counts) {
         for _ in 0..TURN_CONNECTIONS {
+            if !self.is_called {
+                return;
+            }
             let Ok(gives_way) = self.gives_way() else {
                 return;
             };
             let Some(socket) = self.listener.as_mut().and_then(Listener::accept) else {
+                self.is_called = false;
                 return;
             };
             if let Some(index) = gives_way {
@@ -190,6 +197,9 @@ impl Front for Network {
     }
 
     fn woken(&mut self, flags: &[PollFlags]) {
+        // The listener is behind the clients.
+        let listener = flags.get(self.clients.len());
+        self.is_called |= listener.is_some_and(|flags| !flags.is_empty());
         for (client, flags) in self.clients.iter_mut().zip(flags) {
             let is_over = flags.intersects(PollFlags::HUP | PollFlags::ERR);
             client.readable |= flags.contains(PollFlags::IN) || is_over;

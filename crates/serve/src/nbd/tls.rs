@@ -165,6 +165,11 @@ impl AsFd for Encrypted {
 }
 
 impl Socket for Encrypted {
+    fn may_hold_input(&self) -> bool {
+        // What was decrypted, of which the library gives a part at a time.
+        true
+    }
+
     fn wants_output(&self) -> bool {
         self.session.wants_write()
     }
