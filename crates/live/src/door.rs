@@ -5,13 +5,15 @@
 use super::{Answer, Ask, address, former_name, identity, is_trusted};
 use devices::Progress;
 use devices::drive::Drive;
+use devices::error::{Error, Result};
 use remedy::{Part, Setting, words};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, poll};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
-use std::os::fd::AsFd;
+use std::net::Shutdown;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{Sender, SyncSender, sync_channel};
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::Scope;
 use std::time::Duration;
 
@@ -19,7 +21,8 @@ use std::time::Duration;
 const MOST_READERS: usize = 8;
 /// The longest request.
 const ASK_BYTES: u64 = 4096;
-/// How often threads that wait look whether the recording has ended.
+/// How long a reader that takes nothing is waited for, between looks whether the recording has
+/// ended.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// A request, and where its answer goes.
@@ -28,6 +31,46 @@ pub struct Letter {
     pub ask: Ask,
     /// Gets the answer, and the data of a read.
     pub reply: SyncSender<(Answer, Vec<u8>)>,
+}
+
+/// Takes a request; false: nobody answers any more.
+pub type Post<'p> = &'p (dyn Fn(Letter) -> bool + Sync);
+
+/// The end of a recording, for the threads that wait for something else.
+#[derive(Debug)]
+pub struct End {
+    is_over: AtomicBool,
+    /// Readable from the end on.
+    heard: UnixStream,
+    calling: UnixStream,
+}
+
+impl End {
+    /// It goes on.
+    ///
+    /// # Errors
+    /// There are no descriptors.
+    pub fn new() -> Result<Self> {
+        let pair = UnixStream::pair();
+        let pair = pair.map_err(|error| Error::other(format!("making a socket: {error}")));
+        let (heard, calling) = pair?;
+        Ok(Self {
+            is_over: AtomicBool::new(false),
+            heard,
+            calling,
+        })
+    }
+
+    /// It is over.
+    pub fn call(&self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        let _ = self.calling.shutdown(Shutdown::Both);
+    }
+
+    /// Whether it is.
+    pub fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Relaxed)
+    }
 }
 
 /// The sockets at which readers find a recording.
@@ -74,17 +117,13 @@ impl Door {
     pub fn attend<'s>(
         &'s self,
         scope: &'s Scope<'s, '_>,
-        letters: &Sender<Letter>,
-        ended: &'s AtomicBool,
+        post: Post<'s>,
+        end: &'s End,
         readers: &'s AtomicUsize,
     ) {
-        while !ended.load(Ordering::Relaxed) {
-            let mut waits: Vec<PollFd<'_>> = self
-                .listeners
-                .iter()
-                .map(|one| PollFd::new(one, PollFlags::IN))
-                .collect();
-            wait(&mut waits);
+        while !end.is_over() {
+            let listeners = self.listeners.iter().map(AsFd::as_fd);
+            wait(listeners.chain([end.heard.as_fd()]));
             for listener in &self.listeners {
                 let Ok((stream, _)) = listener.accept() else {
                     continue;
@@ -94,10 +133,9 @@ impl Door {
                     continue;
                 }
                 readers.fetch_add(1, Ordering::Relaxed);
-                let letters = letters.clone();
                 scope.spawn(move || {
                     // One that leaves, or sends nonsense, is let go.
-                    let _ = serve(&stream, &letters, ended);
+                    let _ = serve(&stream, post, end);
                     readers.fetch_sub(1, Ordering::Relaxed);
                 });
             }
@@ -105,30 +143,28 @@ impl Door {
     }
 }
 
-/// Waits for one of these, at most [`LOOK`].
-fn wait(of: &mut [PollFd<'_>]) -> bool {
-    let look = Timespec {
-        tv_sec: 0,
-        tv_nsec: i64::from(LOOK.subsec_nanos()),
-    };
-    poll(of, Some(&look)).is_ok_and(|ready| ready > 0)
+/// Waits until one of these has something.
+fn wait<'f>(of: impl Iterator<Item = BorrowedFd<'f>>) {
+    let of = of.map(|one| PollFd::from_borrowed_fd(one, PollFlags::IN));
+    // After a failure or a signal the caller finds nothing, and comes again.
+    let _ = poll(&mut of.collect::<Vec<_>>(), None);
 }
 
 /// Passes requests on, and answers back, until the recording has ended; the last word is
 /// [`Answer::Ended`].
-fn serve(stream: &UnixStream, letters: &Sender<Letter>, ended: &AtomicBool) -> std::io::Result<()> {
+fn serve(stream: &UnixStream, post: Post<'_>, end: &End) -> std::io::Result<()> {
     stream.set_nonblocking(false)?;
     stream.set_write_timeout(Some(LOOK))?;
     let mut lines = BufReader::new(stream);
     let answer = |answer: &Answer| -> std::io::Result<()> {
         let mut line = serde_json::to_vec(answer)?;
         line.push(b'\n');
-        send(stream, &line, ended)
+        send(stream, &line, end)
     };
     loop {
-        while lines.buffer().is_empty() && !wait(&mut [PollFd::new(&stream.as_fd(), PollFlags::IN)])
-        {
-            if ended.load(Ordering::Relaxed) {
+        if lines.buffer().is_empty() {
+            wait([stream.as_fd(), end.heard.as_fd()].into_iter());
+            if end.is_over() {
                 return answer(&Answer::Ended);
             }
         }
@@ -140,23 +176,23 @@ fn serve(stream: &UnixStream, letters: &Sender<Letter>, ended: &AtomicBool) -> s
         }
         let ask: Ask = serde_json::from_str(&line)?;
         let (reply, replied) = sync_channel(1);
-        let asked = letters.send(Letter { ask, reply });
-        let Some((found, data)) = asked.ok().and_then(|()| replied.recv().ok()) else {
+        let is_taken = post(Letter { ask, reply });
+        let Some((found, data)) = replied.recv().ok().filter(|_| is_taken) else {
             return answer(&Answer::Ended);
         };
         answer(&found)?;
-        send(stream, &data, ended)?;
+        send(stream, &data, end)?;
     }
 }
 
 /// Writes all of it, as long as the reader takes it. The end of the recording does not wait for a
 /// reader that takes nothing.
-fn send(mut stream: &UnixStream, mut bytes: &[u8], ended: &AtomicBool) -> std::io::Result<()> {
+fn send(mut stream: &UnixStream, mut bytes: &[u8], end: &End) -> std::io::Result<()> {
     while !bytes.is_empty() {
         match stream.write(bytes) {
             Ok(taken) => bytes = bytes.get(taken..).unwrap_or_default(),
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                if ended.load(Ordering::Relaxed) {
+                if end.is_over() {
                     return Err(error);
                 }
             }

@@ -186,6 +186,11 @@ impl<'h, 'm, 'a> Answers<'h, 'm, 'a> {
         self.host.moves.take_back(event);
     }
 
+    /// Whether a request is under way.
+    pub const fn is_busy(&self) -> bool {
+        self.job.is_some()
+    }
+
     /// Makes progress. A read waits while the recording `is_pressed`; how much of it is durable
     /// tells when there may be something new.
     pub fn step(&mut self, durable_bytes: u64, is_pressed: impl FnOnce() -> bool) {

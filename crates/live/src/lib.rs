@@ -198,11 +198,11 @@ fn stranger(stream: &UnixStream) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::door::{Door, Letter};
+    use super::door::{Door, End, Letter};
     use super::*;
     use remedy::{Remedy, words};
     use std::io::{BufRead, BufReader, Write};
-    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::mpsc::channel;
 
     #[test]
@@ -220,10 +220,12 @@ mod tests {
             UnixStream::connect_addr(&address).unwrap()
         };
         let (letters_to, letters) = channel();
-        let (ended, readers) = (AtomicBool::new(false), AtomicUsize::new(0));
+        let (end, readers) = (End::new().unwrap(), AtomicUsize::new(0));
+        let post = move |letter| letters_to.send(letter).is_ok();
         std::thread::scope(|scope| {
-            let (door, ended, readers) = (&door, &ended, &readers);
-            scope.spawn(move || door.attend(scope, &letters_to, ended, readers));
+            let (door, end, readers) = (&door, &end, &readers);
+            let post = &post;
+            scope.spawn(move || door.attend(scope, post, end, readers));
             let long = [b'x'; 1 << 20];
             for nonsense in [&b"\n"[..], b"{}\n", b"\"List\"", b"\xff\xfe\n", &long] {
                 let mut stream = connect();
@@ -263,7 +265,7 @@ mod tests {
             let Letter { reply, .. } = letters.recv().unwrap();
             let much = vec![0; 64 << 20];
             reply.send((Answer::from(&failure), much)).unwrap();
-            ended.store(true, Ordering::Relaxed);
+            end.call();
             while readers.load(Ordering::Relaxed) > 0 {
                 std::thread::yield_now();
             }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A recording's recorders: one, or two that take turns from segment to segment.
 
+use crate::exchange::IDLE;
 use crate::producer::Loss;
 use crate::segments::Limit;
 use crate::segments::files::{Ended, Files, Open};
@@ -11,6 +12,7 @@ use files::Mounted;
 use linux::TscClock;
 use std::pin::Pin;
 use std::task::Poll;
+use std::time::Duration;
 use stream::{Error, GapFile, RecordReport, Recorder};
 use units::micros;
 use volume::{Event, File};
@@ -78,6 +80,8 @@ pub struct Chain<'c, 'r, 's, 'a, C = TscClock> {
     earlier: RecordReport,
     failure: Option<Error>,
     turn: Option<Turn<'s, 'a>>,
+    /// How long the next sleep may be: longer and longer while nothing comes.
+    pub(crate) nap: Duration,
 }
 
 impl<'s, 'a> Turn<'s, 'a> {
@@ -194,6 +198,7 @@ impl<'c, 'r, 's, 'a, C: Clock> Chain<'c, 'r, 's, 'a, C> {
             earlier: RecordReport::default(),
             failure: None,
             turn,
+            nap: IDLE,
         }
     }
 
@@ -469,6 +474,14 @@ impl<'c, 'r, 's, 'a, C: Clock> Chain<'c, 'r, 's, 'a, C> {
     /// Whether the device works.
     pub fn is_working(&self) -> bool {
         self.now().is_working()
+    }
+
+    /// How long nothing is to be done unless a block comes; `None`: not even that long.
+    pub fn idle(&self) -> Option<Duration> {
+        let is_busy = self.turn.as_ref().is_some_and(|turn| turn.files.is_busy());
+        let is_ending = self.upkeeps[1 - self.now].is_some();
+        let may_sleep = !is_busy && !is_ending && !self.is_working();
+        may_sleep.then(|| Duration::from_micros(self.now().idle_us()))
     }
 
     /// Sleeps until something may have finished, at most `timeout_us` microseconds.

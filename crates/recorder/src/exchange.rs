@@ -11,8 +11,11 @@ use std::time::Duration;
 use stream::{GapFile, RecordOptions};
 use volume::File;
 
-/// How long the recording may sleep while the device works, or while it waits for a block.
-const IDLE: Duration = Duration::from_micros(200);
+/// How long the recording may sleep while the device works, or while it waits for space.
+pub const IDLE: Duration = Duration::from_micros(200);
+/// The longest sleep while there is nothing to do. Blocks and readers end it; what is only looked
+/// at, such as whether the machine wants the drive back, may be this late.
+const IDLE_MAX: Duration = Duration::from_millis(250);
 
 /// The other side of a recording, which fills buffers.
 pub trait Exchange {
@@ -89,8 +92,15 @@ impl<C: Clock> Chain<'_, '_, '_, '_, C> {
                 None
             }
             None if *is_ended => None,
-            None => ends.wait(IDLE),
+            None => {
+                let sleep = self.idle().map_or(IDLE, |due| due.clamp(IDLE, self.nap));
+                self.nap = (self.nap * 2).min(IDLE_MAX);
+                ends.wait(sleep)
+            }
         };
+        if message.is_some() || self.is_working() {
+            self.nap = IDLE;
+        }
         match message {
             Some(Message::Block {
                 buffer,
@@ -107,7 +117,8 @@ impl<C: Clock> Chain<'_, '_, '_, '_, C> {
                 *is_ended = true;
                 self.finish();
             }
-            None => {}
+            // The next turn looks at what is asked.
+            Some(Message::Asked) | None => {}
         }
         0
     }

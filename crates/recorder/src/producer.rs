@@ -63,6 +63,8 @@ pub enum Message {
     },
     /// The end.
     End,
+    /// Nothing came: a reader asks something.
+    Asked,
 }
 
 /// Messages of a program that were lost one after the other, inside a block.

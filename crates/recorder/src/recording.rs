@@ -17,7 +17,7 @@ use devices::Progress;
 use devices::error::Result;
 use files::{Mounted, failed};
 use linux::TscClock;
-use live::door::Door;
+use live::door::{Door, End};
 use live::host::{Answers, Host};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -154,17 +154,20 @@ impl Recording {
             let host = Host::new(mounted)?;
             let (letters_to, letters) = channel();
             let answers = Answers::new(&host, letters);
-            let (ended, readers) = (AtomicBool::new(false), AtomicUsize::new(0));
+            let (ended, readers) = (End::new()?, AtomicUsize::new(0));
             let stopped = AtomicBool::new(false);
             let stop = || context.cancel.is_set() || stopped.load(Ordering::Relaxed);
             let (idle_to, idle) = idle_from(|| chain.take());
             let (out, blocks) = channel();
+            let woken = out.clone();
+            let post =
+                move |letter| letters_to.send(letter).is_ok() && woken.send(Message::Asked).is_ok();
             let (result, produced) = std::thread::scope(|scope| {
                 let stop = &stop;
                 let producer = scope.spawn(move || produce(idle, &out, stop));
                 if let Some(door) = &door {
-                    let (ended, readers) = (&ended, &readers);
-                    scope.spawn(move || door.attend(scope, &letters_to, ended, readers));
+                    let (post, ended, readers) = (&post, &ended, &readers);
+                    scope.spawn(move || door.attend(scope, post, ended, readers));
                 }
                 let mut ends = Ends {
                     idle: &idle_to,
@@ -175,7 +178,7 @@ impl Recording {
                 let result = self.pump(mounted, &mut chain, &mut ends, &bar, &stopped);
                 // However it ended: a read under way has memory that the device writes.
                 ends.answers.end();
-                ended.store(true, Ordering::Relaxed);
+                ended.call();
                 stopped.store(true, Ordering::Relaxed);
                 drop(idle_to);
                 (result, producer.join())

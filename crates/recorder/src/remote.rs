@@ -369,7 +369,7 @@ impl RecordPump<'_> {
                 Ok(Message::Lost { .. }) => self.stream.overrun(1),
                 Ok(Message::End) => return Ok(None),
                 // An empty block is the last, and its buffer is no longer needed.
-                Ok(Message::Block { .. }) | Err(_) => {}
+                Ok(Message::Block { .. } | Message::Asked) | Err(_) => {}
             }
         }
     }

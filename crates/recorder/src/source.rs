@@ -14,6 +14,7 @@ use linux::Roots;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::ioctl_fionread;
 use rustix::net::sockopt;
+use rustix::pipe::{fcntl_getpipe_size, fcntl_setpipe_size};
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -26,6 +27,8 @@ use std::sync::Arc;
 const DATAGRAM_BYTES: usize = 65_536;
 /// Requested size of the kernel's receive buffer: 80 ms at 100 MB/s.
 const RECEIVE_BYTES: usize = 8 << 20;
+/// Requested size of a pipe: what a user may have without being root (`pipe-max-size`, pipe(7)).
+const PIPE_BYTES: usize = 1 << 20;
 
 /// O_NONBLOCK. Each read is preceded by a poll, so the flag changes nothing else.
 const NO_WAIT: i32 = rustix::fs::OFlags::NONBLOCK.bits() as i32;
@@ -83,6 +86,7 @@ impl Source {
                 // The descriptor itself: the library's buffer would copy.
                 let input = standard_input();
                 let input = input.map_err(|error| no("opening standard input", &error))?;
+                enlarge_pipe(&input);
                 Ok(Self::Stream(Box::new(input), "standard input".into()))
             }
             Place::File(path) => {
@@ -99,6 +103,7 @@ impl Source {
                     Ok(Self::File(file, path.clone()))
                 } else {
                     // A pipe, a terminal, a character device.
+                    enlarge_pipe(&file);
                     Ok(Self::Stream(Box::new(file), path.display().to_string()))
                 }
             }
@@ -373,6 +378,14 @@ fn enlarge(socket: &UdpSocket) {
     }
 }
 
+/// Enlarges a pipe, so that its writer waits less and a read takes more. The kernel may refuse: it
+/// limits a pipe, and all pipes of a user.
+fn enlarge_pipe(file: &File) {
+    if fcntl_getpipe_size(file).is_ok_and(|bytes| bytes < PIPE_BYTES) {
+        let _ = fcntl_setpipe_size(file, PIPE_BYTES);
+    }
+}
+
 fn is_not_yet(kind: ErrorKind) -> bool {
     matches!(
         kind,
@@ -475,6 +488,22 @@ fn no(doing: &str, error: &std::io::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::fd::AsRawFd;
+
+    // partner: Linux | host kernel
+    #[test]
+    fn a_pipe_is_enlarged() {
+        let (read, write) = rustix::pipe::pipe().unwrap();
+        let usual = fcntl_getpipe_size(&write).unwrap();
+        let path = format!("/proc/self/fd/{}", read.as_raw_fd());
+        Source::open(&Place::File(path.into()), true, &|| false).unwrap();
+        let ours = fcntl_getpipe_size(&write).unwrap();
+        if ours == usual && fcntl_setpipe_size(&write, PIPE_BYTES).is_err() {
+            println!("SKIPPED: the kernel's limits allow no more than {usual} bytes");
+            return;
+        }
+        assert_eq!(ours, PIPE_BYTES);
+    }
 
     #[test]
     fn a_datagram_source_has_a_large_receive_buffer() {

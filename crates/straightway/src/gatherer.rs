@@ -343,7 +343,7 @@ mod tests {
                         let _ = self.idle.send(buffer);
                     }
                     Message::Lost { len, .. } => taken.losses.push((at, 1, len as u64)),
-                    Message::End => {}
+                    Message::End | Message::Asked => {}
                 }
             }
             taken

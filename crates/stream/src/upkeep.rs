@@ -200,6 +200,22 @@ impl<D: Device, C: Clock> Recorder<'_, '_, D, C> {
         Poll::Pending
     }
 
+    /// How long a caller may sleep between two [`step`](Recorder::step)s, in microseconds, while
+    /// the device has nothing to do and no block comes: until the size is to be made durable;
+    /// `u64::MAX` if all of it is.
+    pub fn idle_us(&self) -> u64 {
+        let state = self.state();
+        let status = self.volume.file_status(self.file());
+        let is_covered =
+            status.is_ok_and(|status| status.completed_bytes <= state.report.durable_bytes);
+        if is_covered {
+            return u64::MAX;
+        }
+        let passed = self.clock.ticks().saturating_sub(state.last_commit);
+        let left = self.limits.commit_ticks.saturating_sub(passed);
+        crate::us_from_ticks(left, self.limits.ticks_per_second)
+    }
+
     /// Makes durable what is written, the gaps before it first.
     async fn commit(&self) -> Result<(), volume::Error> {
         if self.state().held == Held::Forever {

@@ -116,6 +116,52 @@ fn rest(child: Child) -> Vec<u8> {
     output.stdout
 }
 
+/// How often the threads of a process have gone to sleep.
+fn sleeps(pid: u32) -> u64 {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    let of = |task: std::fs::DirEntry| {
+        // One that has ended meanwhile counts no more.
+        let status = std::fs::read_to_string(task.path().join("status")).unwrap_or_default();
+        let line = status.lines().find_map(|line| {
+            let count = line.strip_prefix("voluntary_ctxt_switches:")?;
+            count.trim().parse::<u64>().ok()
+        });
+        line.unwrap_or(0)
+    };
+    tasks.map(|task| of(task.unwrap())).sum()
+}
+
+// partner: Linux | host kernel
+#[test]
+fn a_recording_to_which_nothing_comes_sleeps() {
+    let folder = Folder::new();
+    let device = volume(&folder, "disk", &[]);
+    let mut take = Take::start(&device, &["--deadline", "1min"]);
+    take.write(&noise(1, 64 << 10));
+    let pid = take.child.id();
+    // A reader that only stays does not keep it awake either.
+    let mut follow = command(&["get", &device, "take", "-", "--follow", "--quiet"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut first = [0; 1 << 10];
+    follow
+        .stdout
+        .as_mut()
+        .unwrap()
+        .read_exact(&mut first)
+        .unwrap();
+    follow.kill().unwrap();
+    follow.wait().unwrap();
+    let (began, before) = (std::time::Instant::now(), sleeps(pid));
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    let (elapsed, woken) = (began.elapsed(), sleeps(pid) - before);
+    let most = (elapsed.as_secs_f64() * 20.0) as u64 + 5;
+    println!("{woken} times in {elapsed:?}");
+    assert!(woken <= most, "{woken} of {most} in {elapsed:?}");
+    take.end();
+}
+
 #[test]
 fn others_see_what_is_committed_and_follow_it_to_the_end() {
     let folder = Folder::new();
