@@ -82,7 +82,7 @@ def test_a_volume_on_stripes_over_four_targets_and_a_mirror_whose_machine_dies()
     mirror="mirror:$(url 1 '?reconnect=1'),$(url 2 '?reconnect=1')"
     rc 0 $S array "$mirror" --create --destroy-data SERIAL1,SERIAL2
     rc 0 $S format "$mirror" --destroy-data SERIAL1,SERIAL2
-    "$S" record "$mirror" take --acknowledge --block 64K --commit-interval 100ms --deadline 60s --from pattern --rate 1M --size 6M --buffers 64 >/tmp/told 2>/tmp/err &
+    "$S" record "$mirror" take --acknowledge --block 64K --commit-interval 100ms --deadline 60s --from pattern --rate 1M --size 6M --buffers 96 >/tmp/told 2>/tmp/err &
     victim=$!
     until grep -q durable /tmp/told; do kill -0 $victim || { cat /tmp/err >&2; fail "it ended early"; }; sleep 0.1; done
     die 2
