@@ -53,8 +53,8 @@ pub struct Mirror<D, M, W, const REQUESTS: usize> {
     live: u8,
     /// Members that get writes and are being rebuilt.
     targets: u8,
-    /// Whether the targets are up to date except for writes that had not completed.
-    is_resync: bool,
+    /// Those of the targets that are up to date except for writes that had not completed.
+    resync: u8,
     labels: Labels,
     rebuild: Rebuild,
     table: Table<Parent, REQUESTS>,
@@ -147,10 +147,11 @@ where
                 && label.is_some_and(|label| label.sequence == newest.sequence)
         };
         let resumes = !state.is_dirty && targets != 0 && bits(targets).all(is_same);
-        let is_resync = state.is_dirty && live.count_ones() > 1;
+        let mut resync = 0;
         if state.is_dirty {
             let first = 1 << live.trailing_zeros();
-            targets |= live & !first;
+            resync = live & !first;
+            targets |= resync;
             live = first;
         }
         let is_read_only = joint.features.read_only || !may_write;
@@ -161,7 +162,7 @@ where
         };
         geometry.features.read_only = is_read_only;
         if is_read_only {
-            targets = 0;
+            (targets, resync) = (0, 0);
         }
         Ok(Self {
             labels: Labels::new(newest, &geometry, memory.labels, all.len())?,
@@ -175,7 +176,7 @@ where
             watch,
             live,
             targets,
-            is_resync: is_resync && targets != 0,
+            resync,
             table: Table::new(),
             waiting: Ring::new(),
             done: Ring::new(),
@@ -225,7 +226,7 @@ where
             self.wait(100_000);
         }
         block::blocking::flush(self)?;
-        if self.labels.is_dirty() && !self.is_resync && !self.labels.has_failed_write() {
+        if self.labels.is_dirty() && self.resync == 0 && !self.labels.has_failed_write() {
             self.labels.set_clean();
         }
         if self.targets != 0 {
@@ -253,12 +254,8 @@ where
     /// What the labels should say.
     const fn state(&self) -> MirrorState {
         MirrorState {
-            current: if self.is_resync {
-                self.live | self.targets
-            } else {
-                self.live
-            },
-            rebuilding: if self.is_resync { 0 } else { self.targets },
+            current: self.live | self.resync,
+            rebuilding: if self.resync == 0 { self.targets } else { 0 },
             is_dirty: self.labels.is_dirty(),
             rebuilt_blocks: self.rebuild.position(),
         }
@@ -282,17 +279,18 @@ where
             return true;
         }
         if self.live == bit {
-            if !self.is_resync {
+            if self.resync == 0 {
                 return false;
             }
             // Another member takes its place, and the others are made equal to that.
-            self.live = 1 << self.targets.trailing_zeros();
+            self.live = 1 << self.resync.trailing_zeros();
             self.targets &= !self.live;
+            self.resync &= !self.live;
             self.rebuild.restart();
         }
         self.live &= !bit;
         self.targets &= !bit;
-        self.is_resync &= self.targets != 0;
+        self.resync &= !bit;
         self.labels.request();
         self.watch.event(Event::Stale { member });
         true
@@ -425,11 +423,7 @@ where
     fn settle(&mut self, index: usize) {
         // While members are made equal after a crash, each of them is as good as the one that is
         // read.
-        let good = if self.is_resync {
-            self.in_use()
-        } else {
-            self.live
-        };
+        let good = self.live | self.resync;
         let Some(parent) = self.table.get_mut(index) else {
             return;
         };

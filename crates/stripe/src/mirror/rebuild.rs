@@ -165,7 +165,7 @@ where
     /// No live member can read the piece.
     fn give_up(&mut self) {
         self.rebuild.tried = 0;
-        if self.is_resync {
+        if self.resync != 0 {
             // The member that is read has it no longer; another one becomes the source.
             for member in bits(self.live) {
                 self.drop_member(member);
@@ -243,7 +243,7 @@ where
         if phase == Phase::Flush {
             self.live |= self.targets;
             self.targets = 0;
-            self.is_resync = false;
+            self.resync = 0;
             self.labels.request();
             self.watch.event(Event::Equal);
         } else if phase == Phase::Write {
