@@ -64,8 +64,8 @@ impl Steps<'_> {
         None
     }
 
-    /// Whether a mirror may refuse its members: one disappeared, and the process or the power ended,
-    /// while a label reached only one of them. Then a user decides.
+    /// Whether a mirror may refuse its members: one disappeared, and the process or the power
+    /// ended, while a label reached only one of them. Then a user decides.
     pub fn has_history(&self, why: &str) -> bool {
         let has = |verb: Verb| self.coverage.steps.contains_key(&verb);
         why.contains("used without the other")

@@ -262,7 +262,7 @@ impl<D: Device> State<'_, D> {
     /// A barrier of the protocol, by its name.
     #[inline(never)]
     pub(crate) fn order(&mut self, order: Order) {
-        if !self.is_mutated(Mutation::Without(order)) {
+        if order != Order::SlotBeforeAnswer {
             self.steps.push(Step::BARRIER);
         }
     }
