@@ -215,7 +215,7 @@ P
 
 # partner: stress-ng | program
 def test_stress_in_a_folder_ends_and_loses_nothing():
-    """Its names have the stressor's twice, so those with long ones meet the limit of 64 bytes."""
+    """Its names have the stressor's twice, so the longest ones meet the limit of 255 bytes."""
     guest(
         MOUNTS + r"""
         command -v stress-ng >/dev/null || { echo "SKIPPED: stress-ng is not installed: tools/setup lab"; exit 0; }

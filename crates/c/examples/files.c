@@ -39,7 +39,7 @@ static enum straightway_status list(straightway_volume volume)
 	uint32_t cursor = 0;
 
 	while (!(status = straightway_volume_next(volume, &cursor, &entry)))
-		printf("%12llu %s\n", (unsigned long long)entry.size_bytes, entry.name);
+		printf("%12llu %s\n", (unsigned long long)entry.size_bytes, entry.whole_name);
 	return status == STRAIGHTWAY_STATUS_NOT_FOUND ? STRAIGHTWAY_STATUS_OK : status;
 }
 

@@ -32,8 +32,11 @@ template <typename Options> inline Options straightway_initial() {
 #define STRAIGHTWAY_PLAY_OPTIONS_INIT STRAIGHTWAY_INITIAL(straightway_play_options)
 #define STRAIGHTWAY_MAP_OPTIONS_INIT STRAIGHTWAY_INITIAL(straightway_map_options)
 
-// Memory for a file's name: 64 bytes of UTF-8 and the end.
+// Memory for a file's name of up to 64 bytes of UTF-8, and the end.
 #define STRAIGHTWAY_NAME_SIZE 65
+
+// Memory for any file's name: 255 bytes of UTF-8 and the end.
+#define STRAIGHTWAY_WHOLE_NAME_SIZE 256
 
 // The status of a call, and of a request: the exit codes of the command, and two more.
 enum straightway_status {
@@ -215,8 +218,11 @@ struct straightway_entry {
   uint64_t app_tag;
   // 1 if it has checksums.
   uint32_t checksums;
-  // Its name.
+  // Its name, if that has at most 64 bytes; otherwise empty.
   char name[STRAIGHTWAY_NAME_SIZE];
+  // Its name. Programs that were built before this member get an error for a file whose name has
+  // more than 64 bytes.
+  char whole_name[STRAIGHTWAY_WHOLE_NAME_SIZE];
 };
 
 // An open file of a volume. It belongs to the thread that opened it. 0 is none.

@@ -20,8 +20,11 @@ pub type straightway_volume = u64;
 /// An open file of a volume. It belongs to the thread that opened it. 0 is none.
 pub type straightway_file = u64;
 
-/// Memory for a file's name: 64 bytes of UTF-8 and the end.
+/// Memory for a file's name of up to 64 bytes of UTF-8, and the end.
 pub const STRAIGHTWAY_NAME_SIZE: usize = 65;
+
+/// Memory for any file's name: 255 bytes of UTF-8 and the end.
+pub const STRAIGHTWAY_WHOLE_NAME_SIZE: usize = 256;
 
 /// How to make a volume. Begin with STRAIGHTWAY_FORMAT_OPTIONS_INIT.
 #[repr(C)]
@@ -103,8 +106,11 @@ pub struct straightway_entry {
     pub app_tag: u64,
     /// 1 if it has checksums.
     pub checksums: u32,
-    /// Its name.
+    /// Its name, if that has at most 64 bytes; otherwise empty.
     pub name: [c_char; STRAIGHTWAY_NAME_SIZE],
+    /// Its name. Programs that were built before this member get an error for a file whose name has
+    /// more than 64 bytes.
+    pub whole_name: [c_char; STRAIGHTWAY_WHOLE_NAME_SIZE],
 }
 
 /// Makes the volume on the device that the command calls `name` longer or shorter, under its
@@ -236,15 +242,16 @@ pub unsafe extern "C" fn straightway_volume_next(
 ) -> Status {
     finish(|| {
         // SAFETY: C's promise: each is null or valid.
-        let (cursor, entry) = unsafe { (cursor.as_mut(), entry.as_mut()) };
+        let cursor = unsafe { cursor.as_mut() };
         let cursor = cursor.ok_or_else(|| null("cursor"))?;
         let found = handles::with(volume, |mounted: &mut Mounted| {
             let found = mounted.volume().next_file(*cursor)?;
             found.ok_or_else(|| Fault::Error(api::Error::not_found("no further file")))
         })?;
-        fill_entry(entry, &found)?;
+        // A file whose name a program has no room for is passed over by the next call.
         *cursor = found.slot + 1;
-        Ok(())
+        // SAFETY: as above.
+        unsafe { fill_entry(entry, &found) }
     })
 }
 
@@ -257,12 +264,13 @@ pub unsafe extern "C" fn straightway_volume_find(
 ) -> Status {
     finish(|| {
         // SAFETY: C's promise: each is null or valid.
-        let (name, entry) = unsafe { (string("name", name)?, entry.as_mut()) };
+        let name = unsafe { string("name", name)? };
         let name = name.ok_or_else(|| null("name"))?;
         let found = handles::with(volume, |mounted: &mut Mounted| {
             Ok(mounted.volume().find(name)?)
         })?;
-        fill_entry(entry, &found)
+        // SAFETY: as above.
+        unsafe { fill_entry(entry, &found) }
     })
 }
 
@@ -554,22 +562,46 @@ unsafe fn format_options_of(
     })
 }
 
-fn fill_entry(place: Option<&mut straightway_entry>, found: &Entry) -> Result<(), Fault> {
-    let place = place.ok_or_else(|| null("entry"))?;
-    check_size(
-        "straightway_entry",
-        place.size,
-        size_of::<straightway_entry>(),
-    )?;
-    *place = straightway_entry {
-        size: place.size,
+/// Fills as much of an entry as the program's header declares.
+///
+/// # Safety
+/// `place` is null or has as many bytes as its `size` says.
+unsafe fn fill_entry(place: *mut straightway_entry, found: &Entry) -> Result<(), Fault> {
+    /// Before names of more than 64 bytes.
+    const FIRST_SIZE: usize = std::mem::offset_of!(straightway_entry, whole_name)
+        .next_multiple_of(align_of::<straightway_entry>());
+    if place.is_null() {
+        return Err(null("entry"));
+    }
+    // SAFETY: the caller's promise; the size is its first member in each version.
+    let size = unsafe { place.cast::<usize>().read() };
+    let name = found.name.as_str().as_bytes();
+    let is_long = name.len() >= STRAIGHTWAY_NAME_SIZE;
+    if size != FIRST_SIZE {
+        check_size("straightway_entry", size, size_of::<straightway_entry>())?;
+    } else if is_long {
+        let bytes = name.len();
+        return Err(usage(
+            format!("a file's name has {bytes} bytes, and this program has memory for 64"),
+            "build the program with this version's straightway.h",
+        ));
+    }
+    let filled = straightway_entry {
+        size,
         size_bytes: found.size_bytes,
         allocated_bytes: found.allocated_bytes,
         mtime_ns: found.mtime_ns,
         app_tag: found.app_tag,
         checksums: u32::from(found.checksums),
-        name: characters(found.name.as_str().as_bytes()),
+        name: characters(if is_long { &[] } else { name }),
+        whole_name: characters(name),
     };
+    // SAFETY: the caller's promise, for a size that was checked: at most that of the structure.
+    unsafe {
+        (&raw const filled)
+            .cast::<u8>()
+            .copy_to_nonoverlapping(place.cast::<u8>(), size);
+    }
     Ok(())
 }
 

@@ -172,7 +172,7 @@ static void opening(void)
 	CHECK(!recorder);
 	CHECK(straightway_recorder_open("ram:4M", "x", NULL, NULL, &recorder) == STRAIGHTWAY_STATUS_MISSING);
 	CHECK(straightway_recorder_open("/nonexistent/x", "x", NULL, NULL, &recorder) == STRAIGHTWAY_STATUS_MISSING);
-	WRONG(straightway_recorder_open(device, "", NULL, NULL, &recorder), "1 to 64 bytes");
+	WRONG(straightway_recorder_open(device, "", NULL, NULL, &recorder), "1 to 255 bytes");
 	WRONG(straightway_recorder_open(NULL, "x", NULL, NULL, &recorder), "NULL");
 	WRONG(straightway_recorder_open(device, NULL, NULL, NULL, &recorder), "NULL");
 	WRONG(straightway_recorder_open(device, "x", NULL, NULL, NULL), "NULL");

@@ -47,7 +47,7 @@ static uint64_t size_of_file(straightway_volume volume, const char *name)
 	struct straightway_entry entry = { .size = sizeof(entry) };
 
 	OK(straightway_volume_find(volume, name, &entry));
-	CHECK(!strcmp(entry.name, name));
+	CHECK(!strcmp(entry.whole_name, name));
 	return entry.size_bytes;
 }
 
@@ -134,12 +134,40 @@ static void append_again(void)
 	OK(straightway_volume_close(volume));
 }
 
+// A file whose name has more than 64 bytes, and a program that was built before there were any.
+static void long_names(straightway_volume volume, char *name)
+{
+	struct straightway_entry entry = { .size = sizeof(entry) };
+	struct straightway_entry before = { .size = 112 };
+	uint32_t cursor = 0;
+	unsigned seen = 0, refused = 0;
+	enum straightway_status status;
+	straightway_file file;
+
+	name[255] = 0;
+	OK(straightway_file_create(volume, name, 0, 0, 5, &file));
+	OK(straightway_file_close(file));
+	OK(straightway_volume_find(volume, name, &entry));
+	CHECK(!strcmp(entry.whole_name, name) && !*entry.name && entry.app_tag == 5);
+	memset(before.whole_name + 3, 0x77, sizeof(before.whole_name) - 3);
+	WRONG(straightway_volume_find(volume, name, &before), "255 bytes");
+	OK(straightway_volume_find(volume, "log", &before));
+	CHECK(!strcmp(before.name, "log") && before.whole_name[3] == 0x77);
+	while ((status = straightway_volume_next(volume, &cursor, &before)) != STRAIGHTWAY_STATUS_NOT_FOUND) {
+		CHECK(status == STRAIGHTWAY_STATUS_OK || status == STRAIGHTWAY_STATUS_USAGE);
+		refused += status == STRAIGHTWAY_STATUS_USAGE;
+		seen += !strncmp(before.name, "set/", 4) && !status;
+	}
+	CHECK(seen == 8 && refused == 1);
+	OK(straightway_volume_remove(volume, name));
+}
+
 static void names(void)
 {
 	straightway_volume volume = opened(1);
 	struct straightway_entry entry = { .size = sizeof(entry) };
 	struct straightway_volume_status status = { .size = sizeof(status) };
-	char name[66];
+	char name[257];
 	uint32_t cursor = 0;
 	unsigned seen = 0;
 	straightway_file file;
@@ -163,10 +191,10 @@ static void names(void)
 	IS(straightway_volume_find(volume, "set/b", &entry), NOT_FOUND);
 	IS(straightway_file_open(volume, "set/b", 0, &file), NOT_FOUND);
 	CHECK(strstr(straightway_hint(), "straightway ls"));
-	memset(name, 'n', 65);
-	name[65] = 0;
-	WRONG(straightway_file_create(volume, name, 0, 0, 0, &file), "64 bytes");
-	WRONG(straightway_file_create(volume, "", 0, 0, 0, &file), "64 bytes");
+	memset(name, 'n', 256);
+	name[256] = 0;
+	WRONG(straightway_file_create(volume, name, 0, 0, 0, &file), "255 bytes");
+	WRONG(straightway_file_create(volume, "", 0, 0, 0, &file), "255 bytes");
 	WRONG(straightway_file_create(volume, "\xff", 0, 0, 0, &file), "UTF-8");
 	WRONG(straightway_file_create(volume, NULL, 0, 0, 0, &file), "NULL");
 	WRONG(straightway_file_create(volume, "x", 0, 0, 0, NULL), "NULL");
@@ -178,6 +206,7 @@ static void names(void)
 	IS(straightway_volume_remove(volume, "set/d"), MISSING);
 	IS(straightway_volume_rename(volume, "set/d", "x"), MISSING);
 	OK(straightway_file_close(file));
+	long_names(volume, name);
 	while (straightway_volume_next(volume, &cursor, &entry) == STRAIGHTWAY_STATUS_OK)
 		seen += !strncmp(entry.name, "set/", 4);
 	IS(straightway_volume_next(volume, &cursor, &entry), NOT_FOUND);

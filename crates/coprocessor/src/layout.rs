@@ -5,7 +5,7 @@
 /// The first eight bytes: `SWCOPRO` and the major version.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"SWCOPRO1");
 /// The version of the interface: major in the upper half, minor in the lower.
-pub const VERSION: u32 = 1 << 16 | 1;
+pub const VERSION: u32 = 1 << 16 | 2;
 /// Clients that can be attached at the same time.
 pub const CLIENTS: usize = 4;
 /// Entries of each ring, a power of two.
@@ -16,8 +16,10 @@ pub const CREDITS: u32 = 16;
 pub const SUBMISSION_BYTES: usize = 32;
 /// A completion entry.
 pub const COMPLETION_BYTES: usize = 16;
-/// A file's entry, as `List` writes it.
-pub const ENTRY_BYTES: usize = 112;
+/// A file's entry, as `List` writes it, with the longest name.
+pub const ENTRY_BYTES: usize = 304;
+/// The same in version 1.1, which had names of at most 64 bytes.
+pub const SHORT_ENTRY_BYTES: usize = 112;
 /// The table with which a client begins a stream.
 pub const ORDER_BYTES: usize = 96;
 /// The report that it gets at the end.

@@ -3,6 +3,7 @@
 
 use crate::{Mounted, failed, shown};
 use devices::error::{Error, Result};
+use volume::layout::SHORT_NAME_BYTES;
 use volume::{NAME_BYTES, Name};
 
 /// Bytes of a label.
@@ -20,9 +21,15 @@ pub fn replace(mounted: &Mounted<'_, '_>, new: &str, old: &str) -> Result<()> {
     renamed.map_err(|error| failed(renaming, error))
 }
 
-/// The name of a replacement until it is complete: as much of `name` as fits, and a suffix.
+/// The name of a replacement until it is complete: as much of `name` as fits, and a suffix. A name
+/// that any version of the format can have gets one that it can have too.
 pub fn unfinished_name(name: &str) -> String {
-    let mut end = name.len().min(NAME_BYTES - UNFINISHED.len());
+    let most = if name.len() > SHORT_NAME_BYTES {
+        NAME_BYTES
+    } else {
+        SHORT_NAME_BYTES
+    };
+    let mut end = name.len().min(most - UNFINISHED.len());
     while !name.is_char_boundary(end) {
         end -= 1;
     }
@@ -76,14 +83,19 @@ mod tests {
     #[test]
     fn an_unfinished_name_always_fits() {
         assert_eq!(unfinished_name("a"), "a.new~");
-        let suffixed = ["x", "+", "é"].map(|letter| letter.repeat(59 / letter.len()) + UNFINISHED);
-        for name in ["x".repeat(64), "é".repeat(32), "€".repeat(21)]
-            .iter()
-            .chain(&suffixed)
-        {
-            let unfinished = unfinished_name(name);
-            assert!(Name::new(&unfinished).is_ok(), "{unfinished}");
-            assert_ne!(&unfinished, name);
+        for most in [64, 255] {
+            let suffixed =
+                ["x", "+", "é"].map(|letter| letter.repeat((most - 5) / letter.len()) + UNFINISHED);
+            for name in ["x", "é", "€"]
+                .map(|letter| letter.repeat(most / letter.len()))
+                .iter()
+                .chain(&suffixed)
+            {
+                let unfinished = unfinished_name(name);
+                assert!(Name::new(&unfinished).is_ok(), "{unfinished}");
+                assert!(unfinished.len() <= most, "{unfinished}");
+                assert_ne!(&unfinished, name);
+            }
         }
     }
 }

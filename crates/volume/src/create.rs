@@ -9,9 +9,8 @@ use crate::file::{self, File};
 use crate::layout::Shape;
 use crate::lookup::Search;
 use crate::map;
-use crate::name::NameRef;
 use crate::order::{Mutation, Order};
-use crate::slot::{self, ATTRIBUTE_CHECKSUMS, Slot, State as SlotState};
+use crate::slot::{ATTRIBUTE_CHECKSUMS, Slot, State as SlotState};
 use crate::{Error, Volume};
 
 /// How to make a file.
@@ -39,7 +38,7 @@ impl<D: Device> Volume<'_, D> {
     /// volume without, [`Error::ReadOnly`], [`Error::NeedsMount`], [`Error::Corrupt`], a device's
     /// error.
     pub async fn create(&self, name: &str, options: &CreateOptions) -> Result<File, Error> {
-        let name = NameRef::new(name)?;
+        let name = self.checked_name(name)?;
         let mut turn = self.turn_to_change().await?;
         let free = match self.search(name, &[]).await? {
             Search::Found(_) => return Err(Error::Exists),
@@ -86,7 +85,8 @@ impl<D: Device> Volume<'_, D> {
             app_tag: options.app_tag,
             ..Slot::free(slot, old.seq, kept)
         };
-        slot::set_name(self.state().slot_mut(loaded), name);
+        self.state().begin_name(name);
+        header.set_name(self.state().slot_mut(loaded), name);
         if want == 0 {
             self.perform(|state| {
                 state.put_in_use();
@@ -142,7 +142,7 @@ impl<D: Device> Volume<'_, D> {
         if writable && self.state().superblock.read_only {
             return Err(Error::ReadOnly);
         }
-        let name = NameRef::new(name)?;
+        let name = self.checked_name(name)?;
         let mut turn = self.turn().await?;
         let Search::Found(found) = self.search(name, &[]).await? else {
             return Err(Error::NotFound);

@@ -5,12 +5,12 @@
 use block::Device;
 
 use crate::io::{NO_SLOT, SPARE, State, WORK};
-use crate::layout::{CHUNK_BYTES, LISTED_SLOTS, RECORD_SLOTS, Shape, slot as slot_at};
+use crate::layout::{CHUNK_BYTES, LISTED_SLOTS, RECORD_SLOTS, Shape};
 use crate::lookup::{FreeSlot, Search};
 use crate::map::{self, Extent};
 use crate::name::NameRef;
 use crate::order::{Mutation, Order};
-use crate::slot::{self, ATTRIBUTE_CHECKSUMS, Slot, State as SlotState};
+use crate::slot::{ATTRIBUTE_CHECKSUMS, Slot, State as SlotState};
 use crate::steps::Step;
 use crate::superblock::{Operation, Run, Runs, Slots};
 use crate::token::SlotNode;
@@ -113,6 +113,10 @@ impl<D: Device> Volume<'_, D> {
             unit += u64::from(place.units);
         }
         let mut made = Made::default();
+        for file in files.iter().take(count) {
+            let name = self.checked_name(file.name)?;
+            self.state().begin_name(name);
+        }
         if !places.is_empty() {
             made.files = places.len();
             made.data_commands = self.make(files, places, runs, is_listed, checksums).await?;
@@ -132,7 +136,7 @@ impl<D: Device> Volume<'_, D> {
         taken: &[Place],
         checksums: bool,
     ) -> Result<Option<Place>, Error> {
-        let name = NameRef::new(file.name)?;
+        let name = self.checked_name(file.name)?;
         let is_repeated = earlier.iter().any(|other| other.name == file.name);
         if is_repeated || file.data.len() as u64 >= CHUNK_BYTES {
             return Ok(None);
@@ -376,28 +380,28 @@ impl<D: Device> State<'_, D> {
         } else {
             op_seq
         };
-        let bytes = self.node_mut(SPARE);
-        if let Ok(name) = NameRef::new(file.name) {
-            slot::set_name(bytes, name);
-        }
         let extent = Extent {
             logical: 0,
             start: place.unit,
             len: place.units,
         };
-        let entries = bytes.get_mut(slot_at::ENTRIES..).unwrap_or_default();
-        map::put_entry(entries, 0, &map::extent_entry(&extent));
-        Slot {
+        let mut header = Slot {
             file_id: place.file_id,
             size_bytes: file.data.len() as u64,
             alloc_units: u64::from(place.units),
             mtime_ns: file.mtime_ns,
             state: SlotState::Live,
-            entry_count: u32::from(place.units > 0),
             attributes: if checksums { ATTRIBUTE_CHECKSUMS } else { 0 },
             tail_crc: if checksums { crc32c(0, file.data) } else { 0 },
             app_tag: file.app_tag,
             ..Slot::free(place.slot, place.seq, last_op)
+        };
+        let bytes = self.node_mut(SPARE);
+        if let Ok(name) = NameRef::new(file.name) {
+            header.set_name(bytes, name);
         }
+        header.put_entry(bytes, 0, &map::extent_entry(&extent));
+        header.entry_count = u32::from(place.units > 0);
+        header
     }
 }

@@ -99,7 +99,8 @@ pub enum Error {
     Memory,
     /// The volume is mounted read-only.
     ReadOnly,
-    /// Invalid name: a name has 1 to 64 bytes of UTF-8, without NUL.
+    /// Invalid name: a name has 1 to 255 bytes of UTF-8, without NUL; 1 to 64 where nodes have 256
+    /// bytes.
     BadName,
     /// No file has this name.
     NotFound,
@@ -227,7 +228,10 @@ impl fmt::Display for Error {
             Error::BadParameters => "the parameters are out of range or contradict each other",
             Error::Memory => "the memory lent is shorter than three nodes or not aligned",
             Error::ReadOnly => "the volume is mounted read-only",
-            Error::BadName => "a name has 1 to 64 bytes of UTF-8, without NUL",
+            Error::BadName => {
+                "a name has 1 to 255 bytes of UTF-8, without NUL (1 to 64 bytes where nodes have \
+                 256 bytes)"
+            }
             Error::NotFound => "no file has this name",
             Error::Exists => "a file has this name already",
             Error::TableFull => {

@@ -149,6 +149,7 @@ fn run(
             clean: true,
             mount_count: 0,
             checksums: options.checksums,
+            long_names: false,
             read_only: false,
             compat_features: 0,
             group_hint: 0,

@@ -4,7 +4,7 @@
 use block::Device;
 
 use crate::io::{SPARE, State};
-use crate::layout::{ENTRY_BYTES, leaf as leaf_at, slot as slot_at};
+use crate::layout::{ENTRY_BYTES, leaf as leaf_at};
 use crate::map::{self, Extent, Index, Leaf};
 use crate::order::Mutation;
 use crate::reserve::Allocation;
@@ -125,7 +125,7 @@ impl<D: Device> Volume<'_, D> {
         contiguous: bool,
     ) -> Result<Addition, Error> {
         let shape = self.shape();
-        let slot_has_room = (header.entry_count as usize) < shape.slot_entries();
+        let slot_has_room = (header.entry_count as usize) < header.most_entries(&shape);
         let has_room = |node: Option<TailNode>| {
             node.is_some_and(|node| (node.live as usize) < shape.leaf_entries())
         };
@@ -192,8 +192,8 @@ impl<D: Device> Volume<'_, D> {
             level,
         };
         let leaf = fresh(1, moved);
-        self.write_fresh(&leaf, leaf_unit, moved.then_some(loaded), &entry)
-            .await?;
+        let from = moved.then_some((loaded, &*header));
+        self.write_fresh(&leaf, leaf_unit, from, &entry).await?;
         let mut entry = map::index_entry(leaf.first_logical, leaf_unit);
         match addition {
             Addition::LeafInNode => {
@@ -202,8 +202,8 @@ impl<D: Device> Volume<'_, D> {
             Addition::FirstNode | Addition::NodeAndLeaf => {
                 moved = addition == Addition::FirstNode;
                 let node = fresh(2, moved);
-                self.write_fresh(&node, node_unit, moved.then_some(loaded), &entry)
-                    .await?;
+                let from = moved.then_some((loaded, &*header));
+                self.write_fresh(&node, node_unit, from, &entry).await?;
                 entry = map::index_entry(node.first_logical, node_unit);
             }
             _ => {}
@@ -213,25 +213,24 @@ impl<D: Device> Volume<'_, D> {
             header.entry_count = 0;
         }
         let mut state = self.state();
-        let entries = state.slot_mut(loaded).get_mut(slot_at::ENTRIES..);
-        map::put_entry(entries.unwrap_or_default(), header.entry_count, &entry);
+        header.put_entry(state.slot_mut(loaded), header.entry_count, &entry);
         header.entry_count += 1;
         Ok(())
     }
 
     /// Writes both members of a new pair, so that no left-over of an earlier use can win. `entry`
     /// is its last; the entries of a slot that is `moved` come first.
-    async fn write_fresh(
+    pub(crate) async fn write_fresh(
         &self,
         leaf: &Leaf,
         unit: u64,
-        moved: Option<Loaded<'_>>,
+        moved: Option<(Loaded<'_>, &Slot)>,
         entry: &map::Entry,
     ) -> Result<(), Error> {
         {
             let mut state = self.state();
-            if let Some(slot) = moved {
-                state.copy_entries(slot);
+            if let Some((slot, header)) = moved {
+                state.copy_entries(slot, header);
             }
             let entries = state.node_mut(SPARE).get_mut(leaf_at::ENTRIES..);
             map::put_entry(entries.unwrap_or_default(), leaf.count - 1, entry);
@@ -307,20 +306,20 @@ fn put_in_slot<D: Device>(
 ) {
     let last = header.last_extent(state.slot(loaded));
     let bytes = state.slot_mut(loaded);
-    let entries = bytes.get_mut(slot_at::ENTRIES..).unwrap_or_default();
+    let entries = bytes.get_mut(header.entries_at()..).unwrap_or_default();
     let entry = map::extent_entry(extent);
     header.entry_count = put_after(entries, header.entry_count, last, &entry);
 }
 
 impl<D: Device> State<'_, D> {
     /// Copies the slot's entries to where a leaf has its own.
-    fn copy_entries(&mut self, _: Loaded<'_>) {
-        let shape = self.shape();
-        let len = shape.slot_entries() * ENTRY_BYTES;
+    fn copy_entries(&mut self, _: Loaded<'_>, header: &Slot) {
+        let len = header.entry_count as usize * ENTRY_BYTES;
+        let from = header.entries_at();
         let [Some(slot), _, Some(spare)] = &mut self.nodes else {
             return;
         };
-        let source = slot.get(slot_at::ENTRIES..slot_at::ENTRIES + len);
+        let source = slot.get(from..from + len);
         let target = spare.get_mut(leaf_at::ENTRIES..leaf_at::ENTRIES + len);
         if let (Some(source), Some(target)) = (source, target) {
             target.copy_from_slice(source);

@@ -66,6 +66,8 @@ pub(crate) struct State<'a, D> {
     /// out; or [`NO_SLOT`].
     pub renamed: u32,
     pub cached_group: u32,
+    /// The current operation writes a name of more than 64 bytes.
+    pub has_long_name: bool,
     /// Files that were moved to another slot to make room, modulo 256.
     pub moves: u8,
     /// A metadata operation has the nodes.
@@ -296,6 +298,7 @@ impl<'v, 'a, D: Device> Future for Enter<'v, 'a, D> {
         }
         state.wanted = false;
         state.busy = true;
+        state.has_long_name = false;
         state.io = Io::Idle;
         Poll::Ready(Ok(Turn {
             volume,

@@ -3,6 +3,7 @@
 //! compares these constants with the table in that document.
 
 use crate::Error;
+use crate::name::NAME_BYTES;
 
 /// The format's major version, which a reader must know.
 pub const MAJOR: u16 = 1;
@@ -37,6 +38,12 @@ pub const FEATURE_CREATE_MANY: u32 = 2;
 pub const FEATURE_RESIZED: u32 = 4;
 /// The feature bit (incompatible): the operation record is that of new files in a list.
 pub const FEATURE_CREATE_LIST: u32 = 8;
+
+/// The feature bit (incompatible): slots may have names of more than [`SHORT_NAME_BYTES`].
+pub const FEATURE_LONG_NAMES: u32 = 16;
+
+/// The longest name of a volume without [`FEATURE_LONG_NAMES`], in bytes.
+pub const SHORT_NAME_BYTES: usize = 64;
 
 /// Magic numbers, as the first bytes of each structure.
 pub mod magic {
@@ -140,6 +147,15 @@ pub mod list {
     pub const SLOTS: usize = 64;
 }
 
+/// Where the entries of a slot begin, behind a name of `name_bytes`: a multiple of 16.
+pub const fn entries_at(name_bytes: usize) -> usize {
+    if name_bytes > SHORT_NAME_BYTES {
+        slot::NAME + name_bytes.next_multiple_of(ENTRY_BYTES)
+    } else {
+        slot::ENTRIES
+    }
+}
+
 /// Bytes of a map entry, extent or index.
 pub const ENTRY_BYTES: usize = 16;
 /// Bytes of a run in the operation record.
@@ -225,9 +241,23 @@ impl Shape {
         (group as u64) << self.group_log2()
     }
 
-    /// Extents or index entries in a slot.
+    /// Extents or index entries in a slot whose name has at most 64 bytes.
     pub const fn slot_entries(&self) -> usize {
-        (self.node_bytes() - slot::ENTRIES) / ENTRY_BYTES
+        self.slot_entries_behind(SHORT_NAME_BYTES)
+    }
+
+    /// Extents or index entries in a slot with a name of `name_bytes`.
+    pub const fn slot_entries_behind(&self, name_bytes: usize) -> usize {
+        self.node_bytes().saturating_sub(entries_at(name_bytes)) / ENTRY_BYTES
+    }
+
+    /// The longest name that a slot can have, in bytes.
+    pub const fn longest_name_bytes(&self) -> usize {
+        if self.node_log2 < 9 {
+            SHORT_NAME_BYTES
+        } else {
+            NAME_BYTES
+        }
     }
 
     /// Entries in a leaf.
@@ -432,5 +462,10 @@ mod tests {
             let shape = shape(1 << 30, 12, node_log2);
             assert_eq!((shape.slot_entries(), shape.leaf_entries()), (slot, leaf));
         }
+        for (name, small, large) in [(1, 23, 247), (128, 19, 243), (255, 11, 235)] {
+            let entries = |node_log2| shape(1 << 30, 12, node_log2).slot_entries_behind(name);
+            assert_eq!((entries(9), entries(12)), (small, large), "{name} bytes");
+        }
+        assert_eq!([64, 65, 80, 81].map(entries_at), [144, 160, 160, 176]);
     }
 }

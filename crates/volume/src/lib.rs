@@ -39,6 +39,7 @@ mod create;
 mod create_list;
 mod create_many;
 mod data;
+mod deepen;
 mod discard;
 mod error;
 mod file;

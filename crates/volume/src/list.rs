@@ -7,7 +7,7 @@ use crate::file::{self, File, WINDOW};
 use crate::layout::Shape;
 use crate::lookup::Search;
 use crate::map::Extent;
-use crate::name::{Name, NameRef};
+use crate::name::Name;
 use crate::run::Table;
 use crate::slot::{Slot, State as SlotState, name};
 use crate::{Error, Node, Volume, bitmap};
@@ -168,7 +168,7 @@ impl<D: Device> Volume<'_, D> {
     /// [`Error::BadName`], [`Error::NotFound`], [`Error::Corrupt`], [`Error::NeedsMount`], a
     /// device's error.
     pub async fn find(&self, name: &str) -> Result<Entry, Error> {
-        let wanted = NameRef::new(name)?;
+        let wanted = self.checked_name(name)?;
         let mut turn = self.turn().await?;
         let Search::Found(found) = self.search(wanted, &[]).await? else {
             return Err(Error::NotFound);
@@ -234,7 +234,7 @@ impl<D: Device> Volume<'_, D> {
         name: &str,
         mut each: impl FnMut(Extent, bool) -> bool,
     ) -> Result<(), Error> {
-        let wanted = NameRef::new(name)?;
+        let wanted = self.checked_name(name)?;
         let mut turn = self.turn().await?;
         let Search::Found(found) = self.search(wanted, &[]).await? else {
             return Err(Error::NotFound);

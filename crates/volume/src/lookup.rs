@@ -103,7 +103,8 @@ impl<D: Device> Volume<'_, D> {
         state.copy_node(from, index, SLOT);
         let loaded = Loaded::into(&node);
         let shape = state.shape();
-        header.decode(state.slot(loaded), slot, &shape)?;
+        let names = state.superblock.most_name_bytes();
+        header.decode(state.slot(loaded), slot, &shape, names)?;
         state.check_age(SLOT)?;
         state.cached_slot = slot;
         Ok(loaded)

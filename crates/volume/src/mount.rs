@@ -154,6 +154,7 @@ impl<'a, D: Device> Volume<'a, D> {
             cached_slot: NO_SLOT,
             renamed: NO_SLOT,
             cached_group: NO_GROUP,
+            has_long_name: false,
             moves: 0,
             busy: false,
             wanted: false,

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! File names: 1 to 64 bytes of UTF-8, and the two buckets that a name may be in.
+//! File names: 1 to 255 bytes of UTF-8, and the two buckets that a name may be in.
 
 use crate::layout::Shape;
-use crate::{Error, checksum};
+use block::Device;
 
-/// The longest name in bytes.
-pub const NAME_BYTES: usize = 64;
+use crate::io::State;
+use crate::layout::SHORT_NAME_BYTES;
+use crate::{Error, Volume, checksum};
+
+/// The longest name in bytes. A volume with nodes of 256 bytes has names of at most 64:
+/// [`Shape::longest_name_bytes`].
+pub const NAME_BYTES: usize = 255;
 
 /// A file's name.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -18,7 +23,7 @@ impl Name {
     /// Checks a name.
     ///
     /// # Errors
-    /// [`Error::BadName`] unless it has 1 to 64 bytes and no NUL.
+    /// [`Error::BadName`] unless it has 1 to 255 bytes and no NUL.
     pub fn new(name: &str) -> Result<Self, Error> {
         NameRef::new(name).map(NameRef::to_name)
     }
@@ -33,7 +38,7 @@ impl Name {
     }
 }
 
-/// A borrowed file name. An operation keeps this instead of a 65-byte copy.
+/// A borrowed file name. An operation keeps this instead of a copy.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NameRef<'n>(&'n str);
 
@@ -82,6 +87,24 @@ impl<'n> NameRef<'n> {
     }
 }
 
+impl<D: Device> Volume<'_, D> {
+    /// A name that this volume can have.
+    pub(crate) fn checked_name<'n>(&self, name: &'n str) -> Result<NameRef<'n>, Error> {
+        if name.len() > self.shape().longest_name_bytes() {
+            return Err(Error::BadName);
+        }
+        NameRef::new(name)
+    }
+}
+
+impl<D: Device> State<'_, D> {
+    /// The current operation will write `name`: its superblock, which is durable before the slot,
+    /// says that the volume has such names.
+    pub(crate) fn begin_name(&mut self, name: NameRef<'_>) {
+        self.has_long_name |= name.as_bytes().len() > SHORT_NAME_BYTES;
+    }
+}
+
 impl core::fmt::Display for Name {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str(self.as_str())
@@ -100,9 +123,9 @@ mod tests {
 
     #[test]
     fn the_limits_of_a_name() {
-        let longest = "é".repeat(32);
+        let longest = "é".repeat(127) + "x";
         assert_eq!(Name::new(&longest).unwrap().as_str(), longest);
-        for bad in ["", &"x".repeat(65), "a\0b"] {
+        for bad in ["", &"x".repeat(256), &"x".repeat(300), "a\0b"] {
             assert_eq!(Name::new(bad), Err(Error::BadName));
         }
         assert!(NameRef::from_bytes(&[0xff]).is_err());

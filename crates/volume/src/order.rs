@@ -56,6 +56,9 @@ pub enum Order {
     RecoveryBeforeClear,
     /// What a program that died left in the cache, then the mark that the volume is in use.
     CacheBeforeInUse,
+    /// What the last operation wrote, then the superblock that says that the volume has a new
+    /// feature: it has no record, and so removes the means to complete that operation.
+    NodesBeforeFeature,
     /// All nodes, then the mark that the volume is clean.
     NodesBeforeClean,
     /// The first clean superblock, then the second.
@@ -104,6 +107,8 @@ pub enum Mutation {
     LeaveTorn,
     /// The older valid member wins.
     OldestWins,
+    /// The superblock says only after the first node of a feature that the volume has it.
+    LateFeature,
     /// A commit includes what is still in flight.
     CommitInFlight,
 }
@@ -111,7 +116,7 @@ pub enum Mutation {
 #[cfg(feature = "mutations")]
 impl Order {
     /// All of them.
-    pub const ALL: [Order; 28] = [
+    pub const ALL: [Order; 29] = [
         Order::DataBeforeSize,
         Order::SlotBeforeAnswer,
         Order::OverwriteBeforeAnswer,
@@ -133,6 +138,7 @@ impl Order {
         Order::CacheBeforeRecovery,
         Order::RecoveryBeforeClear,
         Order::CacheBeforeInUse,
+        Order::NodesBeforeFeature,
         Order::NodesBeforeClean,
         Order::CleanBeforeClean,
         Order::FreeBeforeDiscard,
@@ -146,7 +152,7 @@ impl Order {
 #[cfg(feature = "mutations")]
 impl Mutation {
     /// All except the barriers.
-    pub const OTHERS: [Mutation; 12] = [
+    pub const OTHERS: [Mutation; 13] = [
         Mutation::SlotInPlace,
         Mutation::BitmapInPlace,
         Mutation::LeafInPlace,
@@ -158,6 +164,7 @@ impl Mutation {
         Mutation::KeepList,
         Mutation::LeaveTorn,
         Mutation::OldestWins,
+        Mutation::LateFeature,
         Mutation::CommitInFlight,
     ];
 }

@@ -289,7 +289,8 @@ impl<'n, D: Device> Future for LoadSlot<'_, '_, 'n, '_, D> {
         let slot = state.cached_slot;
         let shape = state.shape();
         let loaded = Loaded::into(&this.node);
-        let decoded = this.header.decode(state.slot(loaded), slot, &shape);
+        let names = state.superblock.most_name_bytes();
+        let decoded = this.header.decode(state.slot(loaded), slot, &shape, names);
         Poll::Ready(decoded.map(|()| loaded))
     }
 }

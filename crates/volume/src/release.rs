@@ -5,7 +5,7 @@ use block::Device;
 
 use crate::grow::{Tail, TailNode};
 use crate::io::{NO_SLOT, SPARE, WORK};
-use crate::layout::{Shape, slot as slot_at};
+use crate::layout::Shape;
 use crate::map;
 use crate::order::{Mutation, Order};
 use crate::slot::{Slot, State as SlotState};
@@ -146,9 +146,9 @@ fn release_from_slot(header: &mut Slot, bytes: &mut [u8], keep: u64, shape: &Sha
         let len = last.len - run.len;
         if len == 0 {
             header.entry_count -= 1;
-        } else if let Some(entries) = bytes.get_mut(slot_at::ENTRIES..) {
+        } else {
             let entry = map::extent_entry(&map::Extent { len, ..last });
-            map::put_entry(entries, header.entry_count - 1, &entry);
+            header.put_entry(bytes, header.entry_count - 1, &entry);
         }
     }
     runs

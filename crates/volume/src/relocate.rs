@@ -151,7 +151,7 @@ impl<D: Device> Volume<'_, D> {
             // The record is durable before the new name: otherwise both names could stay.
             state.order(Order::RenameBeforeName);
             if let Some(name) = name {
-                slot::set_name(state.slot_mut(loaded), name);
+                moved.set_name(state.slot_mut(loaded), name);
             }
             state.put_slot(loaded, &mut moved, false);
             // The new name is durable before the old one is removed: otherwise both could be lost.

@@ -6,7 +6,6 @@ use core::future::Future;
 use block::Device;
 
 use crate::lookup::Search;
-use crate::name::NameRef;
 use crate::order::Order;
 use crate::slot::{Slot, State as SlotState};
 use crate::token::SlotNode;
@@ -52,7 +51,7 @@ impl<D: Device> Volume<'_, D> {
 
     /// Removes a file; if it still has units, returns its slot and its identity.
     async fn remove_name(&self, name: &str) -> Result<Option<(u32, u64)>, Error> {
-        let name = NameRef::new(name)?;
+        let name = self.checked_name(name)?;
         let mut turn = self.turn_to_change().await?;
         let Search::Found(found) = self.search(name, &[]).await? else {
             return Err(Error::NotFound);

@@ -4,7 +4,6 @@
 use block::Device;
 
 use crate::lookup::Search;
-use crate::name::NameRef;
 use crate::{Error, Volume};
 
 impl<D: Device> Volume<'_, D> {
@@ -13,9 +12,10 @@ impl<D: Device> Volume<'_, D> {
     /// # Errors
     /// [`Error::BadName`], [`Error::NotFound`], [`Error::Exists`] if the new name is taken,
     /// [`Error::TableFull`] if the new name has no free slot, [`Error::InUse`] while the file is
-    /// open, [`Error::ReadOnly`], [`Error::NeedsMount`], [`Error::Corrupt`], a device's error.
+    /// open, [`Error::NoSpace`] or [`Error::MapFull`] if the file's map does not fit beside a longer
+    /// name, [`Error::ReadOnly`], [`Error::NeedsMount`], [`Error::Corrupt`], a device's error.
     pub async fn rename(&self, old: &str, new: &str) -> Result<(), Error> {
-        let (old, new) = (NameRef::new(old)?, NameRef::new(new)?);
+        let (old, new) = (self.checked_name(old)?, self.checked_name(new)?);
         let mut turn = self.turn_to_change().await?;
         let Search::Found(found) = self.search(old, &[]).await? else {
             return Err(Error::NotFound);
@@ -41,8 +41,9 @@ impl<D: Device> Volume<'_, D> {
                 self.make_room(node, new, Some(from)).await?.slot
             }
         };
-        let node = turn.slot.lend();
-        self.relocate(node, from, to, Some(new)).await?;
+        self.make_entries_fit(turn.slot.lend(), from, new).await?;
+        self.state().begin_name(new);
+        self.relocate(turn.slot.lend(), from, to, Some(new)).await?;
         // The new name is durable, so the rename has happened; recovery would also remove the old
         // one.
         turn.done();

@@ -218,9 +218,10 @@ impl<D: Device> Volume<'_, D> {
         }
         // A leaf takes one extent per operation; a slot as many as it and the record have room for.
         let mut room = match addition {
-            Addition::InSlot => {
-                (shape.slot_entries() - header.entry_count as usize).min(data.room())
-            }
+            Addition::InSlot => header
+                .most_entries(&shape)
+                .saturating_sub(header.entry_count as usize)
+                .min(data.room()),
             _ => usize::from(contiguous.is_none()),
         };
         while left > 0 && room > 0 {

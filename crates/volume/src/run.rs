@@ -83,7 +83,8 @@ impl<D: Device> Volume<'_, D> {
             None => Ok(None),
             Some(bytes) => {
                 let mut slot = Slot::EMPTY;
-                slot.decode(bytes, first + index, &state.shape())?;
+                let names = state.superblock.most_name_bytes();
+                slot.decode(bytes, first + index, &state.shape(), names)?;
                 if slot.index == state.renamed {
                     slot.state = SlotState::Free;
                 }

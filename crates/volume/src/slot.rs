@@ -4,9 +4,9 @@
 //! The header is decoded into a plain value; the map entries stay in the node's bytes.
 
 use crate::bytes::{get_u8, get_u32, get_u64, put, put_u32, put_u64};
-use crate::layout::{ENTRY_BYTES, Shape, magic, node, slot as at};
+use crate::layout::{ENTRY_BYTES, Shape, entries_at, magic, node, slot as at};
 use crate::map::{self, Extent, Index};
-use crate::name::{NAME_BYTES, NameRef};
+use crate::name::NameRef;
 use crate::{Error, error::Node};
 
 /// The file has a checksum unit before each span of data units.
@@ -32,11 +32,13 @@ pub(crate) struct Slot {
     pub mtime_ns: u64,
     pub state: State,
     pub map_level: u8,
+    /// Bytes of the name, which stays in the node's bytes.
+    pub name_len: u8,
     pub entry_count: u32,
     pub attributes: u32,
     pub tail_crc: u32,
     pub app_tag: u64,
-    /// The slot's number; not stored. The name stays in the node's bytes.
+    /// The slot's number; not stored.
     pub index: u32,
 }
 
@@ -56,6 +58,7 @@ impl Slot {
             mtime_ns: 0,
             state: State::Free,
             map_level: 0,
+            name_len: 0,
             entry_count: 0,
             attributes: 0,
             tail_crc: 0,
@@ -75,21 +78,19 @@ impl Slot {
     /// Writes the header, without the name, and zeroes the entries past `entry_count`; a free slot
     /// is zeroed completely. The checksum is not set.
     pub(crate) fn encode(&self, bytes: &mut [u8]) {
-        let used = at::ENTRIES + self.entry_count as usize * ENTRY_BYTES;
+        let (kept, used) = if self.state == State::Free {
+            (0, 0)
+        } else {
+            (
+                at::NAME,
+                self.entries_at() + self.entry_count as usize * ENTRY_BYTES,
+            )
+        };
         if let Some(rest) = bytes.get_mut(used..) {
             rest.fill(0);
         }
-        let name_len = get_u8(bytes, at::NAME_LEN);
-        let kept = if self.state == State::Free {
-            at::ENTRIES
-        } else {
-            at::NAME
-        };
         if let Some(header) = bytes.get_mut(..kept) {
             header.fill(0);
-        }
-        if self.state != State::Free {
-            put(bytes, at::NAME_LEN, &[name_len]);
         }
         put(bytes, node::MAGIC, &magic::SLOT);
         put_u64(bytes, node::SEQ, self.seq);
@@ -105,18 +106,26 @@ impl Slot {
         };
         put(bytes, at::STATE, &[state]);
         put(bytes, at::MAP_LEVEL, &[self.map_level]);
+        put(bytes, at::NAME_LEN, &[self.name_len]);
         put_u32(bytes, at::ENTRY_COUNT, self.entry_count);
         put_u32(bytes, at::ATTRIBUTES, self.attributes);
         put_u32(bytes, at::TAIL_CRC, self.tail_crc);
         put_u64(bytes, at::APP_TAG, self.app_tag);
     }
 
-    /// Decodes a slot whose checksum is valid into this one. The map's root is checked here, once.
+    /// Decodes a slot whose checksum is valid into this one. The map's root is checked here, once;
+    /// and that the name has at most `name_bytes`.
     ///
     /// # Errors
     /// [`Error::Corrupt`] if its fields contradict each other or the volume's shape.
     #[inline(never)]
-    pub(crate) fn decode(&mut self, bytes: &[u8], index: u32, shape: &Shape) -> Result<(), Error> {
+    pub(crate) fn decode(
+        &mut self,
+        bytes: &[u8],
+        index: u32,
+        shape: &Shape,
+        name_bytes: usize,
+    ) -> Result<(), Error> {
         let (seq, last_op) = (get_u64(bytes, node::SEQ), get_u64(bytes, node::LAST_OP));
         *self = Self::free(index, seq, last_op);
         self.state = match get_u8(bytes, at::STATE) {
@@ -129,14 +138,16 @@ impl Slot {
         self.alloc_units = get_u64(bytes, at::ALLOC_UNITS);
         self.mtime_ns = get_u64(bytes, at::MTIME_NS);
         self.map_level = get_u8(bytes, at::MAP_LEVEL);
+        self.name_len = get_u8(bytes, at::NAME_LEN);
         self.entry_count = get_u32(bytes, at::ENTRY_COUNT);
         self.attributes = get_u32(bytes, at::ATTRIBUTES);
         self.tail_crc = get_u32(bytes, at::TAIL_CRC);
         self.app_tag = get_u64(bytes, at::APP_TAG);
         let sound = get_u8(bytes, at::STATE) <= 2
+            && usize::from(self.name_len) <= name_bytes
             && name(bytes).is_some()
             && self.map_level <= 2
-            && self.entry_count as usize <= shape.slot_entries()
+            && self.entry_count as usize <= self.most_entries(shape)
             && self.alloc_units <= shape.unit_count()
             && self.size_bytes <= self.capacity_bytes(shape)
             && (self.alloc_units == 0) == (self.entry_count == 0)
@@ -171,12 +182,44 @@ impl Slot {
         map::file_units(data, self.has_checksums()).min(self.alloc_units)
     }
 
+    /// Where the entries begin.
+    pub(crate) const fn entries_at(&self) -> usize {
+        entries_at(self.name_len as usize)
+    }
+
+    /// Entries for which the slot has room.
+    pub(crate) const fn most_entries(&self, shape: &Shape) -> usize {
+        shape.slot_entries_behind(self.name_len as usize)
+    }
+
     /// The raw entries in use.
     pub(crate) fn entries<'b>(&self, bytes: &'b [u8]) -> &'b [u8] {
-        let len = self.entry_count as usize * ENTRY_BYTES;
-        bytes
-            .get(at::ENTRIES..at::ENTRIES + len)
-            .unwrap_or_default()
+        let (from, len) = (self.entries_at(), self.entry_count as usize * ENTRY_BYTES);
+        bytes.get(from..from + len).unwrap_or_default()
+    }
+
+    /// Stores entry `place`.
+    pub(crate) fn put_entry(&self, bytes: &mut [u8], place: u32, entry: &map::Entry) {
+        let entries = bytes.get_mut(self.entries_at()..).unwrap_or_default();
+        map::put_entry(entries, place, entry);
+    }
+
+    /// Sets the name in a slot's bytes. The entries move to behind it; the caller knows that they
+    /// fit there.
+    pub(crate) fn set_name(&mut self, bytes: &mut [u8], name: NameRef<'_>) {
+        let name = name.as_bytes();
+        let (from, len) = (self.entries_at(), self.entry_count as usize * ENTRY_BYTES);
+        let to = entries_at(name.len());
+        let fits = from.max(to) + len <= bytes.len();
+        debug_assert!(fits, "a name without room");
+        if fits {
+            bytes.copy_within(from..from + len, to);
+        }
+        if let Some(place) = bytes.get_mut(at::NAME..to) {
+            place.fill(0);
+        }
+        put(bytes, at::NAME, name);
+        self.name_len = name.len() as u8;
     }
 
     /// The extents of a level 0 map.
@@ -197,9 +240,8 @@ impl Slot {
 
 /// The name in a slot's bytes, if it is valid.
 pub(crate) fn name(bytes: &[u8]) -> Option<NameRef<'_>> {
-    let len = usize::from(get_u8(bytes, at::NAME_LEN)).min(NAME_BYTES + 1);
-    let name = bytes.get(at::NAME..at::ENTRIES)?.get(..len)?;
-    NameRef::from_bytes(name).ok()
+    let len = usize::from(get_u8(bytes, at::NAME_LEN));
+    NameRef::from_bytes(bytes.get(at::NAME..at::NAME + len)?).ok()
 }
 
 /// Whether the slot's bytes have this name.
@@ -207,16 +249,6 @@ pub(crate) fn has_name(bytes: &[u8], name: NameRef<'_>) -> bool {
     let name = name.as_bytes();
     usize::from(get_u8(bytes, at::NAME_LEN)) == name.len()
         && bytes.get(at::NAME..at::NAME + name.len()) == Some(name)
-}
-
-/// Sets the name in a slot's bytes.
-pub(crate) fn set_name(bytes: &mut [u8], name: NameRef<'_>) {
-    let name = name.as_bytes();
-    if let Some(place) = bytes.get_mut(at::NAME..at::ENTRIES) {
-        place.fill(0);
-    }
-    put(bytes, at::NAME_LEN, &[name.len() as u8]);
-    put(bytes, at::NAME, name);
 }
 
 #[cfg(test)]
@@ -250,7 +282,7 @@ mod tests {
             );
             logical += u64::from(len);
         }
-        let slot = Slot {
+        let mut slot = Slot {
             size_bytes: 9000,
             alloc_units: 3,
             state: State::Live,
@@ -258,7 +290,7 @@ mod tests {
             file_id: Slot::new_file_id(5, 77),
             ..Slot::free(5, 8, 7)
         };
-        set_name(&mut bytes, NameRef::new("a file").unwrap());
+        slot.set_name(&mut bytes, NameRef::new("a file").unwrap());
         slot.encode(&mut bytes);
         (slot, bytes)
     }
@@ -267,10 +299,34 @@ mod tests {
     fn what_is_encoded_is_decoded() {
         let (slot, bytes) = slot();
         let mut decoded = Slot::EMPTY;
-        assert_eq!(decoded.decode(&bytes, 5, &SHAPE), Ok(()));
+        assert_eq!(decoded.decode(&bytes, 5, &SHAPE, 64), Ok(()));
         assert_eq!(decoded, slot);
         let extents: std::vec::Vec<_> = slot.extents(&bytes).collect();
         assert_eq!(extents[1].logical, 2);
+    }
+
+    #[test]
+    fn the_entries_follow_the_name() {
+        let (mut slot, mut bytes) = slot();
+        let extents: std::vec::Vec<_> = slot.extents(&bytes).collect();
+        for len in [64, 65, 80, 255, 129, 81, 64, 255, 1] {
+            let name = "n".repeat(len);
+            slot.set_name(&mut bytes, NameRef::new(&name).unwrap());
+            slot.encode(&mut bytes);
+            let mut decoded = Slot::EMPTY;
+            assert_eq!(decoded.decode(&bytes, 5, &SHAPE, 255), Ok(()));
+            assert_eq!(decoded, slot);
+            assert!(super::name(&bytes).is_some_and(|found| found.as_str() == name));
+            let found: std::vec::Vec<_> = decoded.extents(&bytes).collect();
+            assert_eq!(found, extents);
+            let start = entries_at(len);
+            let unused = [&bytes[at::NAME + len..start], &bytes[start + 32..]].concat();
+            assert!(unused.iter().all(|byte| *byte == 0), "{len}");
+            let short = decoded.decode(&bytes, 5, &SHAPE, 64);
+            assert_eq!(short.is_ok(), len <= 64, "{len}");
+        }
+        Slot::free(5, 9, 8).encode(&mut bytes);
+        assert!(bytes[24..].iter().all(|byte| *byte == 0));
     }
 
     #[test]
@@ -291,7 +347,7 @@ mod tests {
             poke(&mut bytes, offset, value);
             let mut decoded = Slot::EMPTY;
             assert_eq!(
-                decoded.decode(&bytes, 5, &SHAPE),
+                decoded.decode(&bytes, 5, &SHAPE, 255),
                 Err(Error::from(Node::Slot(5))),
                 "offset {offset} value {value}"
             );

@@ -362,6 +362,7 @@ impl<D: Device> State<'_, D> {
             superblock.mount_count = superblock.mount_count.wrapping_add(1);
         }
         superblock.clean = clean;
+        superblock.long_names |= self.has_long_name;
         superblock.seq += step;
         let superblock = self.superblock;
         let address = superblock_address(superblock.seq);
@@ -371,12 +372,20 @@ impl<D: Device> State<'_, D> {
     }
 
     /// Before the first change since a clean unmount, marks the volume as in use on the device:
-    /// from then on a node may be torn. The caller has a barrier before its first node, which also
-    /// covers this.
+    /// from then on a node may be torn. Before the first name of more than 64 bytes, the mark that
+    /// the volume has such. The caller has a barrier before its first node, which also covers this.
     #[inline(never)]
     pub(crate) fn put_in_use(&mut self) {
-        if self.superblock.clean {
-            self.order(Order::CacheBeforeInUse);
+        let is_first = self.has_long_name
+            && !self.superblock.long_names
+            && !self.is_mutated(Mutation::LateFeature);
+        if self.superblock.clean || is_first {
+            // R3. And this superblock removes the record of the operation before.
+            self.order(if self.superblock.clean {
+                Order::CacheBeforeInUse
+            } else {
+                Order::NodesBeforeFeature
+            });
             self.put_superblock(SPARE, &Operation::None, false);
         }
     }

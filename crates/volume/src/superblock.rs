@@ -5,9 +5,9 @@
 use crate::bytes::{array, get_u8, get_u16, get_u32, get_u64, put, put_u32, put_u64};
 use crate::checksum;
 use crate::layout::{
-    FEATURE_CHECKSUMS, FEATURE_CREATE_LIST, FEATURE_CREATE_MANY, FEATURE_RESIZED, LISTED_SLOTS,
-    MAJOR, MINOR, RECORD_SLOTS, RUN_BYTES, RUNS, SEQ_END, SUPERBLOCK_BYTES, Shape, magic,
-    superblock as at,
+    FEATURE_CHECKSUMS, FEATURE_CREATE_LIST, FEATURE_CREATE_MANY, FEATURE_LONG_NAMES,
+    FEATURE_RESIZED, LISTED_SLOTS, MAJOR, MINOR, RECORD_SLOTS, RUN_BYTES, RUNS, SEQ_END,
+    SHORT_NAME_BYTES, SUPERBLOCK_BYTES, Shape, magic, superblock as at,
 };
 use crate::{Error, error::Node};
 
@@ -129,11 +129,24 @@ pub(crate) struct Superblock {
     pub mount_count: u32,
     /// Files may have checksums.
     pub checksums: bool,
+    /// A slot may have a name of more than 64 bytes. Never cleared.
+    pub long_names: bool,
     /// It has unknown features that only a reader may ignore, and is never written; or it was
     /// mounted to be read.
     pub read_only: bool,
     pub compat_features: u32,
     pub group_hint: u32,
+}
+
+impl Superblock {
+    /// The longest name that a slot of the volume may have now, in bytes.
+    pub(crate) const fn most_name_bytes(&self) -> usize {
+        if self.long_names {
+            self.shape.longest_name_bytes()
+        } else {
+            SHORT_NAME_BYTES
+        }
+    }
 }
 
 /// Bytes that a superblock's transfer takes: a block, or 256.
@@ -163,6 +176,9 @@ impl Superblock {
         let mut features = if self.checksums { FEATURE_CHECKSUMS } else { 0 };
         if shape.table_groups > 0 {
             features |= FEATURE_RESIZED;
+        }
+        if self.long_names {
+            features |= FEATURE_LONG_NAMES;
         }
         put_u32(bytes, at::INCOMPAT, features | operation.features());
         put_u32(bytes, at::COMPAT, self.compat_features);
@@ -194,7 +210,8 @@ impl Superblock {
         }
         let features = get_u32(bytes, at::INCOMPAT);
         const OF_RECORDS: u32 = FEATURE_CREATE_MANY | FEATURE_CREATE_LIST;
-        let bits = features & !(FEATURE_CHECKSUMS | FEATURE_RESIZED | OF_RECORDS);
+        let bits =
+            features & !(FEATURE_CHECKSUMS | FEATURE_RESIZED | FEATURE_LONG_NAMES | OF_RECORDS);
         if bits != 0 {
             return Err(Error::UnknownFeatures { bits });
         }
@@ -211,6 +228,10 @@ impl Superblock {
             return Err(bad);
         }
         shape.validate().map_err(|_| bad)?;
+        let long_names = features & FEATURE_LONG_NAMES != 0;
+        if long_names && shape.longest_name_bytes() == SHORT_NAME_BYTES {
+            return Err(bad);
+        }
         if regions(&shape)
             .iter()
             .any(|&(field, value)| get_u64(bytes, field) != value)
@@ -232,6 +253,7 @@ impl Superblock {
             clean: get_u32(bytes, at::STATE) & 1 != 0,
             mount_count: get_u32(bytes, at::MOUNT_COUNT),
             checksums: features & FEATURE_CHECKSUMS != 0,
+            long_names,
             read_only: get_u32(bytes, at::RO_COMPAT) != 0,
             compat_features: get_u32(bytes, at::COMPAT),
             group_hint: get_u32(bytes, at::GROUP_HINT),
@@ -382,6 +404,7 @@ mod tests {
             clean: true,
             mount_count: 7,
             checksums: true,
+            long_names: true,
             read_only: false,
             compat_features: 4,
             group_hint: 3,
@@ -437,7 +460,7 @@ mod tests {
     fn contradictions_with_a_good_checksum_are_refused() {
         let cases: [(usize, &[u8], Error); 14] = [
             (at::MAJOR, &[2, 0], Error::NewerVersion { major: 2 }),
-            (at::INCOMPAT, &[26], Error::UnknownFeatures { bits: 16 }),
+            (at::INCOMPAT, &[42], Error::UnknownFeatures { bits: 32 }),
             (at::INCOMPAT, &[8], Error::from(Node::Superblock)),
             (at::OP_KIND, &[5], Error::from(Node::Superblock)),
             (at::INCOMPAT, &[5], Error::from(Node::Superblock)),

@@ -38,7 +38,8 @@ fn template() -> Template {
     let memory = [buffer(NODE), buffer(NODE), buffer(NODE)];
     let volume = Volume::mount(disk, memory, &mut files, &MountOptions::default());
     let volume = volume.map_err(|left| left.result).expect("a volume");
-    for (name, pieces) in [("a", 1), ("in pieces", 9), ("removed", 2)] {
+    let long = "n".repeat(255);
+    for (name, pieces) in [("a", 1), ("in pieces", 9), (&*long, 3), ("removed", 2)] {
         let file = blocking::run(&volume, volume.create(name, &CreateOptions::default()));
         let file = file.expect("a file");
         let between = blocking::run(&volume, volume.create("between", &CreateOptions::default()));
@@ -186,6 +187,8 @@ fn changed(volume: &Volume<'_, Disk>, names: &[String]) {
     }
     if let Some(name) = names.first() {
         let _ = blocking::run(volume, volume.rename(name, "renamed"));
+        // Behind this name the slot has room for half as many extents.
+        let _ = blocking::run(volume, volume.rename("renamed", &"r".repeat(255)));
     }
     if let Some(name) = names.last() {
         let _ = blocking::run(volume, volume.remove(name));

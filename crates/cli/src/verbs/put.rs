@@ -62,7 +62,7 @@ On a volume that was formatted with --checksums the file has a checksum for each
 pub struct Put {
     /// The device with the volume
     pub device: String,
-    /// The file, - for standard input, and its name in the volume, 1 to 64 bytes [the file's own];
+    /// The file, - for standard input, and its name in the volume, 1 to 255 bytes [the file's own];
     /// or files and folders
     #[arg(required = true, value_name = "FILE", value_parser = OsStringValueParser::new().map(PathBuf::from))]
     pub files: Vec<PathBuf>,

@@ -75,7 +75,7 @@ A coprocessor records streams itself, with at most 15 buffers in the shared memo
 pub struct Record {
     /// The device with the volume
     pub device: String,
-    /// The recording's name in the volume: 1 to 64 bytes; %Y%m%d-%H%M%S is the time
+    /// The recording's name in the volume: 1 to 255 bytes; %Y%m%d-%H%M%S is the time
     pub name: String,
     /// Bytes per second
     #[arg(long, value_name = "RATE", value_parser = rate)]

@@ -435,7 +435,7 @@ fn what_cannot_be_exported_is_refused_with_a_reason() {
 fn what_cannot_be_described_is_not_recorded() {
     let folder = Folder::new();
     let device = volume(&folder, "disk", &[]);
-    let long = "n".repeat(55);
+    let long = "n".repeat(245);
     let samples = |more: &[&'static str]| [&SAMPLES[..], more].concat();
     let cases: [(&str, Vec<&str>, &str); 13] = [
         ("a", vec!["--format", "sigmf"], "--sigmf-datatype"),

@@ -20,6 +20,7 @@ mod live;
 mod many;
 mod map;
 mod mount;
+mod names;
 mod packets;
 mod quirks;
 mod reports;

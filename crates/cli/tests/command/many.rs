@@ -256,7 +256,11 @@ fn a_replacement_removes_no_file_of_another() {
         folder.path(text)
     });
     let content = |name: &str| run(&["get", &disk, name, "-"]).stdout;
-    // The longest name may end as a replacement's.
+    // The longest name may end as a replacement's: of those that any version reads, and of all.
+    let long = "x".repeat(250) + ".new~";
+    ok(&["put", &disk, &old, "--name", &long]);
+    ok(&["put", &disk, &new, "--name", &long, "--force"]);
+    assert_eq!(content(&long), b"new");
     let long = "x".repeat(59) + ".new~";
     ok(&["put", &disk, &old, "--name", &long]);
     ok(&["put", &disk, &new, "--name", &long, "--force"]);
@@ -302,7 +306,8 @@ fn a_fetched_file_may_be_called_as_a_temporary_one() {
 fn nothing_is_stored_if_a_name_cannot_be() {
     let folder = Folder::new();
     let disk = volume(&folder, "disk.img", &[]);
-    let long = "x".repeat(61);
+    // With its folder, 256 bytes.
+    let long = "x".repeat(252);
     let source = tree(&folder, &["a", &long]);
     refused(&["put", &disk, &source], 2, "nothing was stored");
     refused(&["put", &disk, &source, "none"], 10, "nothing was stored");

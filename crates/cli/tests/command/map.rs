@@ -456,7 +456,7 @@ fn a_table_that_would_not_hold_is_refused_and_nothing_is_written() {
     let table = folder.path("table");
     for (words, status, said) in [
         (&["none", &table][..], 10, "no file has this name"),
-        (&["", &table], 2, "1 to 64 bytes"),
+        (&["", &table], 2, "1 to 255 bytes"),
         (&["empty", &table], 2, "is empty"),
         (&["summed", &table], 2, "--unit"),
         (&["summed", &table, "--writable"], 2, "without --writable"),

@@ -299,7 +299,7 @@ fn what_is_written_in_the_folder_is_on_the_volume() {
         assert_eq!(errno(fs::hard_link(path("src/big"), path("b"))), 1, "EPERM");
         assert_eq!(errno(fs::rename(path("new"), path("other"))), 18, "EXDEV");
         assert_eq!(
-            errno(fs::write(path(&"n".repeat(65)), "")),
+            errno(fs::write(path(&"n".repeat(256)), "")),
             36,
             "ENAMETOOLONG"
         );

@@ -312,9 +312,9 @@ fn bad_input_is_refused_and_records_nothing() {
         ("a%n", &[], "--segment"),
         ("a%q", &[], "%%"),
         ("%Y%", &["--segment", "4M"], "%%"),
-        (&"x".repeat(58), &["--segment", "4M"], "64"),
+        (&"x".repeat(249), &["--segment", "4M"], "1 to 255 bytes"),
         (
-            &"x".repeat(53),
+            &"x".repeat(244),
             &["--segment", "4M", "--policy", "drop"],
             "NAME.gaps",
         ),

@@ -175,7 +175,7 @@ fn cat_prints_files_in_the_order_of_the_words() {
     assert_eq!(printed.stdout, expected);
     let missing = run(&["cat", &disk, "z", "none"]);
     assert_eq!((missing.status.code(), missing.stdout.len()), (Some(10), 0));
-    refused(&["cat", &disk, ""], 2, "1 to 64 bytes");
+    refused(&["cat", &disk, ""], 2, "1 to 255 bytes");
     refused(&["cat", &disk], 2, "NAME");
 }
 
@@ -232,7 +232,7 @@ fn a_copy_has_all_of_the_file_and_replaces_nothing() {
     refused(&["cp", &disk, "long", "plain"], 9, "has this name");
     refused(&["cp", &disk, "long", "long"], 9, "has this name");
     refused(&["cp", &disk, "none", "x"], 10, "no file has this name");
-    refused(&["cp", &disk, "long", ""], 2, "1 to 64 bytes");
+    refused(&["cp", &disk, "long", ""], 2, "1 to 255 bytes");
 }
 
 #[test]

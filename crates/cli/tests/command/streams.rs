@@ -482,7 +482,7 @@ fn bad_input_is_refused_and_records_nothing() {
         stderr(&output)
     );
     assert_eq!(record(&device, "").status.code(), Some(2));
-    assert_eq!(record(&device, &"x".repeat(65)).status.code(), Some(2));
+    assert_eq!(record(&device, &"x".repeat(256)).status.code(), Some(2));
     refused(&["record", &device, "a", "--from", "pattern"], 2, "--rate");
     refused(&["record", &device, "a", "--from", "http://x"], 2, "udp://");
     refused(&["record", &device, "a", "--block", "1000"], 2, "--block");
@@ -504,7 +504,7 @@ fn bad_input_is_refused_and_records_nothing() {
         2,
         "without checksums",
     );
-    let name = "x".repeat(62);
+    let name = "x".repeat(251);
     refused(
         &["record", &device, &name, "--policy", "drop"],
         2,

@@ -464,14 +464,14 @@ fn bad_names_and_files_are_refused_before_anything_is_written() {
     let small = folder.file("small", 1000);
     ok(&["put", &disk, &small, "there"]);
     let before = std::fs::read(&disk).unwrap();
-    let long = "x".repeat(65);
-    for bad in ["", long.as_str()] {
-        refused(&["put", &disk, &small, bad], 2, "1 to 64 bytes");
-        refused(&["get", &disk, bad, "-"], 2, "1 to 64 bytes");
-        refused(&["mv", &disk, "there", bad], 2, "1 to 64 bytes");
-        refused(&["mv", &disk, bad, "there"], 2, "1 to 64 bytes");
-        refused(&["rm", &disk, "there", bad], 2, "1 to 64 bytes");
-        refused(&["stat", &disk, bad], 2, "1 to 64 bytes");
+    let longer = ["x".repeat(256), "x".repeat(300)];
+    for bad in ["", &longer[0], &longer[1]] {
+        refused(&["put", &disk, &small, bad], 2, "1 to 255 bytes");
+        refused(&["get", &disk, bad, "-"], 2, "1 to 255 bytes");
+        refused(&["mv", &disk, "there", bad], 2, "1 to 255 bytes");
+        refused(&["mv", &disk, bad, "there"], 2, "1 to 255 bytes");
+        refused(&["rm", &disk, "there", bad], 2, "1 to 255 bytes");
+        refused(&["stat", &disk, bad], 2, "1 to 255 bytes");
     }
     use std::os::unix::ffi::OsStrExt;
     let not_utf8 = std::ffi::OsStr::from_bytes(b"a\xff");

@@ -197,7 +197,9 @@ impl<'s, 'r, 'v, D: Device, C: Clock> Files<'s, 'r, 'v, D, C> {
                 self.state().put_job(asker, command, name, NO_HANDLE, 0)
             }
             Opcode::List => {
-                let start = data(layout::ENTRY_BYTES)?;
+                // A client of version 1.1 has room for shorter names.
+                let room = command.data_bytes as usize;
+                let start = data(room.clamp(layout::SHORT_ENTRY_BYTES, layout::ENTRY_BYTES))?;
                 self.state()
                     .put_job(asker, command, NameBytes::NONE, NO_HANDLE, start)
             }

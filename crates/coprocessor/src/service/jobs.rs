@@ -139,7 +139,14 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
                 let from = u32::try_from(command.argument).unwrap_or(u32::MAX);
                 match self.volume.next_file(from).await? {
                     Some(entry) => {
-                        self.window().copy_in(job.data, &entry_bytes(&entry));
+                        let bytes = entry_bytes(&entry);
+                        let name_end = NAME_AT + entry.name.as_str().len();
+                        let room = (command.data_bytes as usize).max(layout::SHORT_ENTRY_BYTES);
+                        if name_end > room {
+                            return Err(Error::BadName.into());
+                        }
+                        let room = bytes.get(..room).unwrap_or(&bytes);
+                        self.window().copy_in(job.data, room);
                         u64::from(entry.slot) + 1
                     }
                     None => 0,
@@ -226,6 +233,9 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
     }
 }
 
+/// The offset of the name in an entry.
+const NAME_AT: usize = 0x30;
+
 /// Encodes a file's entry for a client (`docs/coprocessor.md`, "Entries").
 fn entry_bytes(entry: &Entry) -> [u8; layout::ENTRY_BYTES] {
     let mut bytes = [0; layout::ENTRY_BYTES];
@@ -241,6 +251,6 @@ fn entry_bytes(entry: &Entry) -> [u8; layout::ENTRY_BYTES] {
     put(0x18, &entry.mtime_ns.to_le_bytes());
     put(0x20, &entry.app_tag.to_le_bytes());
     put(0x28, &(name.len() as u32).to_le_bytes());
-    put(0x30, name);
+    put(NAME_AT, name);
     bytes
 }

@@ -139,6 +139,32 @@ fn several_clients_write_read_list_and_delete() {
     }
 }
 
+/// Names of more than 64 bytes, and a client of version 1.1, which has no room for them.
+#[test]
+fn a_long_name_comes_through() {
+    let coprocessor = Coprocessor::start(formatted(false));
+    let mut client = attach(&coprocessor, 0, 1);
+    let names = ["n".repeat(255), "n".repeat(64)];
+    for name in &names {
+        let file = client.create(name, 0, false).unwrap();
+        client.close(file).unwrap();
+        let file = client.open(name, false).unwrap();
+        client.close(file).unwrap();
+    }
+    let too_long = client.create(&"n".repeat(256), 0, false);
+    assert_eq!(too_long, Err(Failure::Volume(Error::BadName)));
+    let mut from = 0;
+    let mut found = Vec::new();
+    while let Some(entry) = client.list(from).unwrap() {
+        found.push(entry.name.as_str().to_owned());
+        from = entry.slot + 1;
+    }
+    found.sort_by_key(|name| core::cmp::Reverse(name.len()));
+    assert_eq!(found, names);
+    assert!(client.detach());
+    coprocessor.stop();
+}
+
 #[test]
 fn a_volume_s_errors_come_through_and_change_nothing() {
     let coprocessor = Coprocessor::start(formatted(false));

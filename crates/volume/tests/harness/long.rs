@@ -75,7 +75,7 @@ pub fn run(
         let disk = image.open(Config::default());
         let mut files: [OpenFile; 2] = Default::default();
         let mutation = search.borrow().mutation;
-        let volume = mount(disk.clone(), NODE, &mut files, mutation)
+        let volume = mount(disk.clone(), 2 * NODE, &mut files, mutation)
             .map_err(|error| format!("seed {seed}, life {life}: mount: {error}"))?;
         let found = list(&volume).map_err(|error| format!("seed {seed}: reading: {error}"));
         volume.abandon().memory.into_iter().flatten().for_each(free);

@@ -12,7 +12,7 @@ use block::Device;
 use crash::CrashDisk;
 use straightway_volume::{CreateOptions, Error, File, NewFile, Refused, Volume};
 
-use super::oracle::{BLOCK, FILES, Live, NAMES, byte, bytes};
+use super::oracle::{BLOCK, FILES, LONG, Live, NAMES, byte, bytes};
 use super::search::Search;
 use super::support::{filled, free};
 
@@ -36,6 +36,10 @@ pub enum Op {
     Open(usize),
     Remove(usize),
     Rename(usize),
+    /// With the long name.
+    CreateLong(usize),
+    CreateLongReserved(usize),
+    RenameToLong(usize),
     Reap,
     /// Every file that is not there, in one operation, whole and closed.
     CreateMany,
@@ -43,6 +47,9 @@ pub enum Op {
     CreateManyChecked,
     /// As many as `CreateMany`, through a list on the device.
     CreateListed,
+    /// Both ways, with long names.
+    CreateManyLong,
+    CreateListedLong,
     /// All free space.
     Discard,
     /// To so many bytes, if the files let it.
@@ -72,13 +79,29 @@ impl Op {
         ]
     }
 
+    /// Those with a long name.
+    pub fn with_long_name(file: usize) -> [Op; 3] {
+        [
+            Op::CreateLong(file),
+            Op::CreateLongReserved(file),
+            Op::RenameToLong(file),
+        ]
+    }
+
     /// Whether it is possible for a file in this state.
     pub fn is_valid(self, files: [Option<&Live>; FILES]) -> bool {
         let file = |file: usize| files[file];
         match self {
-            Op::Create(f) | Op::CreateReserved(f) | Op::CreateChecked(f) => file(f).is_none(),
+            Op::Create(f)
+            | Op::CreateReserved(f)
+            | Op::CreateChecked(f)
+            | Op::CreateLong(f)
+            | Op::CreateLongReserved(f) => file(f).is_none(),
             Op::Open(f) | Op::Remove(f) | Op::Rename(f) => {
                 file(f).is_some_and(|live| !live.is_open)
+            }
+            Op::RenameToLong(f) => {
+                file(f).is_some_and(|live| !live.is_open && live.shown.name != LONG)
             }
             Op::Overwrite(f) => file(f).is_some_and(|live| {
                 live.is_open && !live.shown.checksums && live.appended >= 2 * BLOCK
@@ -90,9 +113,11 @@ impl Op {
             | Op::Reserve(f)
             | Op::Close(f)
             | Op::CloseKeeping(f) => file(f).is_some_and(|live| live.is_open),
-            Op::CreateMany | Op::CreateManyChecked | Op::CreateListed => {
-                files.iter().any(Option::is_none)
-            }
+            Op::CreateMany
+            | Op::CreateManyChecked
+            | Op::CreateListed
+            | Op::CreateManyLong
+            | Op::CreateListedLong => files.iter().any(Option::is_none),
             Op::Reap | Op::Discard | Op::Resize(_) | Op::Remount => true,
         }
     }
@@ -179,13 +204,19 @@ pub async fn run<D: Device>(
     let result = match result {
         Err(Error::NoSpace | Error::MapFull | Error::TableFull) => {
             match op {
-                Op::Create(f) | Op::CreateReserved(f) | Op::CreateChecked(f) | Op::Rename(f) => {
-                    context.undo(f);
-                }
+                Op::Create(f)
+                | Op::CreateReserved(f)
+                | Op::CreateChecked(f)
+                | Op::Rename(f)
+                | Op::CreateLong(f)
+                | Op::CreateLongReserved(f)
+                | Op::RenameToLong(f) => context.undo(f),
                 Op::Resize(_) => resized(volume, context),
-                Op::CreateMany | Op::CreateManyChecked | Op::CreateListed => {
-                    (0..FILES).for_each(|file| context.undo(file));
-                }
+                Op::CreateMany
+                | Op::CreateManyChecked
+                | Op::CreateListed
+                | Op::CreateManyLong
+                | Op::CreateListedLong => (0..FILES).for_each(|file| context.undo(file)),
                 _ => {}
             }
             Ok(())
@@ -201,17 +232,23 @@ pub async fn run<D: Device>(
 
 async fn step<D: Device>(volume: &Volume<'_, D>, context: &Context, op: Op) -> Result<(), Error> {
     match op {
-        Op::Create(f) => create(volume, context, f, 0, false).await,
-        Op::CreateReserved(f) => create(volume, context, f, 2 * context.unit, false).await,
-        Op::CreateChecked(f) => create(volume, context, f, context.unit, true).await,
+        Op::Create(f) => create(volume, context, (f, 0), 0, false).await,
+        Op::CreateReserved(f) => create(volume, context, (f, 0), 2 * context.unit, false).await,
+        Op::CreateChecked(f) => create(volume, context, (f, 0), context.unit, true).await,
+        Op::CreateLong(f) => create(volume, context, (f, LONG), 0, false).await,
+        Op::CreateLongReserved(f) => {
+            create(volume, context, (f, LONG), 2 * context.unit, false).await
+        }
         Op::Append(f) => {
-            let to_block = BLOCK - context.live(f, |live| live.appended) % BLOCK;
+            let block = volume.geometry().block_size_bytes() as u64;
+            let to_block = block - context.live(f, |live| live.appended) % block;
             append(volume, context, f, to_block).await?;
-            append(volume, context, f, BLOCK).await
+            append(volume, context, f, block).await
         }
         Op::AppendTail(f) => {
             // Never past the block's end, so a run of these also ends on a boundary.
-            let left = BLOCK - context.live(f, |live| live.appended) % BLOCK;
+            let block = volume.geometry().block_size_bytes() as u64;
+            let left = block - context.live(f, |live| live.appended) % block;
             append(volume, context, f, left.min(100)).await
         }
         Op::Commit(f) => {
@@ -251,18 +288,14 @@ async fn step<D: Device>(volume: &Volume<'_, D>, context: &Context, op: Op) -> R
         }
         Op::Rename(f) => {
             let name = context.live(f, |live| live.shown.name);
-            context.begin(f, |now, _| {
-                if let Some(live) = now {
-                    live.shown.name = 1 - name;
-                }
-            });
-            volume.rename(NAMES[f][name], NAMES[f][1 - name]).await?;
-            context.done(f);
-            Ok(())
+            rename(volume, context, f, usize::from(name == 0)).await
         }
-        Op::CreateMany => create_many(volume, context, false, false).await,
-        Op::CreateManyChecked => create_many(volume, context, true, false).await,
-        Op::CreateListed => create_many(volume, context, false, true).await,
+        Op::RenameToLong(f) => rename(volume, context, f, LONG).await,
+        Op::CreateMany => create_many(volume, context, 0, false, false).await,
+        Op::CreateManyChecked => create_many(volume, context, 0, true, false).await,
+        Op::CreateListed => create_many(volume, context, 0, false, true).await,
+        Op::CreateManyLong => create_many(volume, context, LONG, false, false).await,
+        Op::CreateListedLong => create_many(volume, context, LONG, false, true).await,
         Op::Reap => {
             let mut next = Some(0);
             while let Some(from) = next {
@@ -295,22 +328,40 @@ fn resized<D: Device>(volume: &Volume<'_, D>, context: &Context) {
     context.search.borrow_mut().oracle.volume_bytes = vec![bytes];
 }
 
-async fn create<D: Device>(
+/// Renames a file to another of its names.
+async fn rename<D: Device>(
     volume: &Volume<'_, D>,
     context: &Context,
     file: usize,
+    new: usize,
+) -> Result<(), Error> {
+    let old = context.live(file, |live| live.shown.name);
+    context.begin(file, |now, _| {
+        if let Some(live) = now {
+            live.shown.name = new;
+        }
+    });
+    volume.rename(NAMES[file][old], NAMES[file][new]).await?;
+    context.done(file);
+    Ok(())
+}
+
+async fn create<D: Device>(
+    volume: &Volume<'_, D>,
+    context: &Context,
+    (file, name): (usize, usize),
     reserve_bytes: u64,
     checksums: bool,
 ) -> Result<(), Error> {
     context.begin(file, |now, incarnation| {
-        *now = Some(Live::new(incarnation, checksums));
+        *now = Some(Live::new(incarnation, checksums).called(name));
     });
     let options = CreateOptions {
         reserve_bytes,
         checksums,
         app_tag: context.live(file, |live| live.shown.incarnation),
     };
-    let handle = volume.create(NAMES[file][0], &options).await?;
+    let handle = volume.create(NAMES[file][name], &options).await?;
     context.handles.borrow_mut()[file] = Some(handle);
     context.done(file);
     Ok(())
@@ -321,6 +372,7 @@ async fn create<D: Device>(
 async fn create_many<D: Device>(
     volume: &Volume<'_, D>,
     context: &Context,
+    name: usize,
     checksums: bool,
     is_listed: bool,
 ) -> Result<(), Error> {
@@ -331,7 +383,7 @@ async fn create_many<D: Device>(
     for &file in &absent {
         let size = sizes[file];
         context.begin(file, |now, incarnation| {
-            *now = Some(Live::whole(incarnation, checksums, size));
+            *now = Some(Live::whole(incarnation, checksums, size).called(name));
         });
         let incarnation = context.live(file, |live| live.shown.incarnation);
         contents.push((incarnation, bytes(incarnation, 0, size)));
@@ -339,7 +391,7 @@ async fn create_many<D: Device>(
     let new = absent.iter().zip(&contents);
     let new: Vec<NewFile<'_>> = new
         .map(|(file, (incarnation, data))| NewFile {
-            name: NAMES[*file][0],
+            name: NAMES[*file][name],
             data,
             mtime_ns: 0,
             app_tag: *incarnation,
@@ -369,19 +421,21 @@ async fn append<D: Device>(
 ) -> Result<(), Error> {
     let handle = context.handle(file)?;
     let (incarnation, from) = context.live(file, |live| (live.shown.incarnation, live.appended));
-    let held = from % BLOCK;
+    let block = volume.geometry().block_size_bytes() as u64;
+    let held = from % block;
     if held > 0 {
         // A block that was overwritten, and then cut shorter, is written as a whole when it is
         // appended to.
         let versions = |live: &mut Live| {
-            let versions = live.shown.versions.get_mut(&(from / BLOCK));
-            versions.into_iter().for_each(|versions| versions.push(0));
+            let of_block = (from - held) / BLOCK..(from - held + block) / BLOCK;
+            let versions = live.shown.versions.range_mut(of_block);
+            versions.for_each(|(_, versions)| versions.push(0));
         };
         context.live(file, versions);
     }
     let data = bytes(incarnation, from - held, from + len);
     loop {
-        let buffer = filled(&data, BLOCK as usize);
+        let buffer = filled(&data, block as usize);
         let tag = context.tag();
         let submitted = if held == 0 {
             volume.append(handle, buffer, data.len(), tag)
@@ -395,7 +449,7 @@ async fn append<D: Device>(
         free(buffer);
         match error {
             Error::NeedsReservation => {
-                volume.reserve(handle, len.next_multiple_of(BLOCK)).await?;
+                volume.reserve(handle, len.next_multiple_of(block)).await?;
             }
             Error::NeedsMap => volume.prepare_append(handle).await?,
             Error::NeedsCommit => return Err(Error::NeedsCommit),
@@ -420,18 +474,21 @@ async fn overwrite<D: Device>(
     file: usize,
 ) -> Result<(), Error> {
     let handle = context.handle(file)?;
+    let block = volume.geometry().block_size_bytes() as u64;
     let (incarnation, version) = context.live(file, |live| {
         live.overwrites += 1;
-        let versions = live.shown.versions.entry(0).or_insert_with(|| vec![0]);
-        versions.push(live.overwrites);
+        for part in 0..block / BLOCK {
+            let versions = live.shown.versions.entry(part).or_insert_with(|| vec![0]);
+            versions.push(live.overwrites);
+        }
         (live.shown.incarnation, live.overwrites)
     });
-    let data: Vec<u8> = (0..BLOCK)
+    let data: Vec<u8> = (0..block)
         .map(|at| byte(incarnation, at, version))
         .collect();
     let tag = loop {
         let tag = context.tag();
-        let buffer = filled(&data, BLOCK as usize);
+        let buffer = filled(&data, block as usize);
         let Err(Refused { error, buffer }) = volume.overwrite(handle, 0, buffer, tag) else {
             *context.out.borrow_mut() += 1;
             break tag;

@@ -12,8 +12,24 @@ pub const FILES: usize = 2;
 /// The granularity of overwrites.
 pub const BLOCK: u64 = 256;
 
-/// The names of file `file`: in different buckets of a table of 16 slots, see the test.
-pub const NAMES: [[&str; 2]; FILES] = [["a0", "a1"], ["b0", "b1"]];
+/// A name of 255 bytes; all agree in the first 254.
+macro_rules! long {
+    ($end:literal) => {
+        concat!(
+            "0123456789/0123456789/0123456789/0123456789/0123456789/0123456789/",
+            "0123456789/0123456789/0123456789/0123456789/0123456789/0123456789/",
+            "0123456789/0123456789/0123456789/0123456789/0123456789/0123456789/",
+            "0123456789/0123456789/0123456789/0123456789/0123456789/x",
+            $end
+        )
+    };
+}
+
+/// The names of file `file`: in different buckets of a table of 16 slots, see the test. The third
+/// one is long.
+pub const NAMES: [[&str; 3]; FILES] = [["a0", "a1", long!("a")], ["b0", "b1", long!("b")]];
+/// The number of the long name.
+pub const LONG: usize = 2;
 
 /// The byte of `incarnation` at `offset`, after overwrite number `version` (0: as appended).
 pub fn byte(incarnation: u64, offset: u64, version: u32) -> u8 {
@@ -58,6 +74,13 @@ pub struct Live {
 }
 
 impl Live {
+    /// With another name of its file.
+    #[must_use]
+    pub fn called(mut self, name: usize) -> Self {
+        self.shown.name = name;
+        self
+    }
+
     pub fn new(incarnation: u64, checksums: bool) -> Self {
         Self {
             shown: Shown {
@@ -131,6 +154,8 @@ pub struct Oracle {
     pub next_incarnation: u64,
     /// Sizes that the volume may have; empty until it is resized.
     pub volume_bytes: Vec<u64>,
+    /// Operations with the long names are tried too.
+    pub long_names: bool,
     /// Files that no operation names, which are all there at any time; 0: not counted.
     pub fillers: usize,
 }

@@ -114,7 +114,11 @@ impl ContentRules {
         let has_sums = u64::from(u32_at(bytes, 64) & 1);
         let (durable, current) = (disk.durable(), disk.current());
         let mut from = 0;
-        for entry in bytes[144..].chunks(16).take(u32_at(bytes, 60) as usize) {
+        let name_bytes = usize::from(bytes[58]).next_multiple_of(16).max(64);
+        for entry in bytes[80 + name_bytes..]
+            .chunks(16)
+            .take(u32_at(bytes, 60) as usize)
+        {
             let (start, len) = (u64_at(entry, 0), u64::from(u32_at(entry, 8)));
             for index in 0..len {
                 // A file here has one checksum unit at most: its first.

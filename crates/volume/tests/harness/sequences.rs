@@ -64,9 +64,13 @@ impl fmt::Display for Counted {
 
 pub fn valid_ops(oracle: &Oracle, files: usize) -> Vec<Op> {
     let live: [Option<&Live>; FILES] = [0, 1].map(|file| oracle.files[file].now.as_ref());
+    let named = (0..files).filter(|_| oracle.long_names);
+    let together = [Op::CreateManyLong, Op::CreateListedLong];
     (0..files)
         .flat_map(Op::of_file)
         .chain([Op::CreateMany, Op::Reap, Op::Remount])
+        .chain(named.flat_map(Op::with_long_name))
+        .chain(together.into_iter().filter(|_| oracle.long_names))
         .filter(|op| op.is_valid(live))
         .collect()
 }

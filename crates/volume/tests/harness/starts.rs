@@ -23,15 +23,25 @@ const LBA_LOG2: u8 = 8;
 
 /// An empty volume with `units` data units of `unit_bytes`, over a device that was used before.
 pub fn empty(slots: u32, unit_bytes: u64, units: u64) -> Medium {
-    let tables = 131_072 + 2 * u64::from(slots) * NODE as u64;
+    empty_with((NODE, LBA_LOG2), slots, unit_bytes, units)
+}
+
+/// The same with nodes of `node` bytes, and blocks of `1 << lba_log2`.
+pub fn empty_with(
+    (node, lba_log2): (usize, u8),
+    slots: u32,
+    unit_bytes: u64,
+    units: u64,
+) -> Medium {
+    let tables = 131_072 + 2 * u64::from(slots) * node as u64;
     // One bitmap covers 1,024 units; a second one where the tables count as units too.
-    let bytes = tables + 2 * 2 * NODE as u64 + units * unit_bytes;
-    let blocks = bytes.next_multiple_of(unit_bytes) >> LBA_LOG2;
-    let medium = Medium::new(LBA_LOG2, blocks).unwrap();
+    let bytes = tables + 2 * 2 * node as u64 + units * unit_bytes;
+    let blocks = bytes.next_multiple_of(unit_bytes) >> lba_log2;
+    let medium = Medium::new(lba_log2, blocks).unwrap();
     let mut disk = medium.open(Config::default());
     let options = FormatOptions {
         unit_bytes: Some(unit_bytes),
-        node_bytes: Some(NODE as u32),
+        node_bytes: Some(node as u32),
         slots: Some(slots),
         checksums: true,
         uuid: [9; 16],
@@ -43,7 +53,7 @@ pub fn empty(slots: u32, unit_bytes: u64, units: u64) -> Medium {
     let mut medium = disk.current();
     // Old content must never show: the data area is full of left-overs.
     let mut random = fastrand::Rng::with_seed(units);
-    for lba in shape.data_start() >> LBA_LOG2..medium.block_count() {
+    for lba in shape.data_start() >> lba_log2..medium.block_count() {
         medium.edit(lba, |block| random.fill(block)).unwrap();
     }
     medium
@@ -52,10 +62,19 @@ pub fn empty(slots: u32, unit_bytes: u64, units: u64) -> Medium {
 /// A volume on which file 0 has `extents` extents of a unit each, all full of data, and a filler
 /// has the units between.
 pub fn fragmented(unit_bytes: u64, extents: u64) -> (Medium, Oracle) {
-    let medium = empty(8, unit_bytes, 2 * extents + 64);
+    fragmented_with((NODE, LBA_LOG2), unit_bytes, extents)
+}
+
+/// The same with nodes of `node` bytes, and blocks of `1 << lba_log2`.
+pub fn fragmented_with(
+    (node, lba_log2): (usize, u8),
+    unit_bytes: u64,
+    extents: u64,
+) -> (Medium, Oracle) {
+    let medium = empty_with((node, lba_log2), 8, unit_bytes, 2 * extents + 64);
     let disk = medium.open(Config::default());
     let mut files: [OpenFile; 2] = Default::default();
-    let volume = mount(disk.clone(), NODE, &mut files, Mutation::None).unwrap();
+    let volume = mount(disk.clone(), node, &mut files, Mutation::None).unwrap();
     let create = |name: &str, app_tag| {
         let options = CreateOptions {
             app_tag,
@@ -137,9 +156,35 @@ pub fn crowded() -> Start {
 }
 
 fn append<D: Device>(volume: &Volume<'_, D>, file: straightway_volume::File, data: &[u8]) {
-    let outcome = blocking::append(volume, file, filled(data, NODE), data.len());
+    let block = volume.geometry().block_size_bytes();
+    let outcome = blocking::append(volume, file, filled(data, block), data.len());
     free(outcome.buffer);
     outcome.result.unwrap();
+}
+
+/// Volumes with nodes and blocks of 512 bytes, so that names can be long: an empty one, and a file with as many
+/// extents as its slot has room for, of which a long name leaves half.
+pub fn with_long_names() -> Vec<Start> {
+    let blank = empty_with((512, 9), 16, 512, 24);
+    let none = Oracle {
+        long_names: true,
+        ..Oracle::default()
+    };
+    let made = [Op::CreateReserved(0), Op::Append(0), Op::Close(0)];
+    let (medium, oracle) = fragmented_with((512, 9), 512, 23);
+    vec![
+        after("room for long names", &blank, &none, &[]),
+        after("a file with a short name", &blank, &none, &made),
+        Start {
+            name: "a full slot",
+            medium,
+            oracle: Oracle {
+                long_names: true,
+                ..oracle
+            },
+            prefix: Vec::new(),
+        },
+    ]
 }
 
 /// `medium` after these operations, each one awaited.

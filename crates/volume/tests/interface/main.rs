@@ -13,6 +13,7 @@ mod full;
 #[path = "../support/independent.rs"]
 mod independent;
 mod many;
+mod names;
 mod reservations;
 mod resize;
 mod sizes;

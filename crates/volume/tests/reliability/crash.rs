@@ -108,7 +108,7 @@ fn a_rename_cut_anywhere_leaves_readers_and_writers_one_name() {
     };
     let mut files: [straightway_volume::OpenFile; 2] = Default::default();
     let volume = mount(device, NODE, &mut files, Mutation::None).unwrap();
-    let names = oracle::NAMES[0];
+    let names = [oracle::NAMES[0][0], oracle::NAMES[0][1]];
     blocking::run(&volume, volume.rename(names[0], names[1])).unwrap();
     volume.abandon().memory.into_iter().flatten().for_each(free);
     let mut seen = [0; 2];

@@ -14,11 +14,11 @@ use straightway_volume::{CreateOptions, MountOptions, OpenFile, Volume, blocking
 
 use crate::harness::independent::{Regions, node_crc, superblock, u64_at};
 use crate::harness::ops::Op;
-use crate::harness::oracle::NAMES;
+use crate::harness::oracle::{LONG, NAMES};
 use crate::harness::probe::Probe;
 use crate::harness::search::FILLER;
 use crate::harness::seed;
-use crate::harness::starts::{self, NODE};
+use crate::harness::starts;
 use crate::harness::support::{buffer, filled, free, memory};
 
 const ROUNDS: u64 = 2000;
@@ -46,6 +46,22 @@ const SLOT: &[(usize, usize)] = &[
     (160, 8),
     (168, 8),
     (240, 8),
+];
+/// Those of a slot with a name of 255 bytes, whose entries begin at 336.
+const LONG_SLOT: &[(usize, usize)] = &[
+    (24, 8),
+    (40, 8),
+    (56, 1),
+    (57, 1),
+    (58, 1),
+    (60, 4),
+    (80, 8),
+    (144, 8),
+    (328, 8),
+    (336, 8),
+    (344, 4),
+    (348, 4),
+    (504, 8),
 ];
 const LEAF: &[(usize, usize)] = &[
     (16, 8),
@@ -105,7 +121,11 @@ fn places(bytes: &[u8], r: &Regions) -> Vec<(u64, &'static [(usize, usize)])> {
     let node = r.node as u64;
     let mut places = vec![(0, SUPERBLOCK), (65_536, SUPERBLOCK)];
     for table in r.slots_at {
-        places.extend((0..r.slots).map(|slot| (table + slot * node, SLOT)));
+        let slots = (0..r.slots).map(|slot| table + slot * node);
+        places.extend(slots.map(|at| match bytes[at as usize + 58] {
+            ..=64 => (at, SLOT),
+            _ => (at, LONG_SLOT),
+        }));
     }
     for table in r.bitmaps_at {
         places.extend((0..r.groups).map(|group| (table + group * node, BITMAP)));
@@ -211,7 +231,14 @@ fn exercise(disk: CrashDisk, r: &Regions) -> u64 {
         watch.check("next_file", 1);
         from = entry.ok().flatten().map(|entry| entry.slot + 1);
     }
-    for name in [NAMES[0][0], NAMES[1][0], FILLER] {
+    let names = [
+        NAMES[0][0],
+        NAMES[1][0],
+        FILLER,
+        NAMES[0][LONG],
+        NAMES[1][LONG],
+    ];
+    for name in names {
         let _ = blocking::run(&volume, volume.find(name));
         watch.check("find", 1);
         visit(&volume, name, r, &mut watch);
@@ -223,6 +250,10 @@ fn exercise(disk: CrashDisk, r: &Regions) -> u64 {
         watch.check("close", 1);
     }
     let _ = blocking::run(&volume, volume.rename("new", "newer"));
+    watch.check("rename", 1);
+    let _ = blocking::run(&volume, volume.rename(NAMES[0][0], NAMES[0][LONG]));
+    watch.check("rename", 1);
+    let _ = blocking::run(&volume, volume.rename(NAMES[1][LONG], NAMES[1][0]));
     watch.check("rename", 1);
     let _ = blocking::run(&volume, volume.remove(NAMES[0][0]));
     watch.check("remove", 1);
@@ -248,12 +279,13 @@ fn visit<D: Device>(volume: &Volume<'_, D>, name: &str, r: &Regions, watch: &mut
         return;
     };
     watch.check("open", 1);
+    let block = volume.geometry().block_size_bytes();
     for offset in [0, 4096] {
-        let outcome = blocking::read(volume, file, offset, buffer(NODE));
+        let outcome = blocking::read(volume, file, offset, buffer(block));
         free(outcome.buffer);
         watch.check("read", 1);
     }
-    let outcome = blocking::append(volume, file, filled(&[1; NODE], NODE), NODE);
+    let outcome = blocking::append(volume, file, filled(&vec![1; block], block), block);
     free(outcome.buffer);
     watch.check("append", 2);
     let _ = blocking::run(volume, volume.reserve(file, 3 * r.unit));
@@ -263,6 +295,18 @@ fn visit<D: Device>(volume: &Volume<'_, D>, name: &str, r: &Regions, watch: &mut
     let _ = blocking::run(volume, volume.close(file));
     // Each iteration gives back at least one unit.
     watch.check("close", r.units + 2);
+}
+
+/// A file of many extents with a long name, whose map has a level for that, and one with its extents
+/// in the slot.
+fn long_names() -> Medium {
+    let full = &starts::with_long_names()[2];
+    let ops = [
+        Op::RenameToLong(0),
+        Op::CreateLongReserved(1),
+        Op::Append(1),
+    ];
+    starts::after("long names", &full.medium, &full.oracle, &ops).medium
 }
 
 #[test]
@@ -282,6 +326,7 @@ fn forged_images_do_no_harm() {
         starts::after("two files", &blank, &none, &ops).medium,
         starts::fragmented(512, 12).0,
         starts::fragmented(256, 96).0,
+        long_names(),
     ];
     let mut most = 0;
     let budget = Budget::or(Budget::of_states(ROUNDS)).unwrap();

@@ -12,6 +12,7 @@ mod faults;
 mod fuzz;
 mod moves;
 mod mutations;
+mod names;
 mod owners;
 mod regressions;
 mod resize;

@@ -18,7 +18,7 @@ use crate::harness::runner::{self, Manner};
 use crate::harness::search::{Depth, Search};
 use crate::harness::sequences::{Width, every_from};
 use crate::harness::starts::{self, Start};
-use crate::resize;
+use crate::{names, resize};
 
 /// Short runs that find most of them quickly. What they miss, the whole search must find.
 fn lives() -> Vec<Vec<Op>> {
@@ -108,6 +108,8 @@ enum Attempt {
     Reaping(usize),
     /// A volume is made longer and shorter.
     Resizing(usize),
+    /// A volume gets its first long name.
+    Naming(usize),
     /// Rot of one copy after an unmount.
     Copies,
     /// Random operations.
@@ -124,7 +126,9 @@ fn attempts(mutation: Mutation) -> Vec<Attempt> {
     let edges = (0..3).flat_map(|edge| [Growing(edge), GrowingOverList(edge), Reaping(edge)]);
     let rest = [Copies, Long(0), Long(1), Long(2), Everything];
     let resizing = (0..resize::lives().len()).map(Resizing);
-    let mut all: Vec<Attempt> = lives.chain(edges).chain(resizing).chain(rest).collect();
+    let naming = (0..names::lives().len()).map(Naming);
+    let all = lives.chain(edges).chain(resizing).chain(naming).chain(rest);
+    let mut all: Vec<Attempt> = all.collect();
     // The attempt that found it before: a wrong entry only costs time.
     let known = match mutation {
         Mutation::Without(Order::OverwriteBeforeAnswer | Order::CommitBeforeCopy) => Life(1, 0),
@@ -141,6 +145,8 @@ fn attempts(mutation: Mutation) -> Vec<Attempt> {
             Life(11, 0)
         }
         Mutation::Without(Order::NodesBeforeCreateMany) => Life(13, 0),
+        Mutation::Without(Order::NodesBeforeFeature) => Naming(0),
+        Mutation::LateFeature => Naming(0),
         Mutation::KeepList => Long(1),
         Mutation::LeafInPlace => Growing(1),
         Mutation::HalfAPair => Copies,
@@ -198,6 +204,10 @@ fn finds(mutation: Mutation, attempt: Attempt, starts: &[Start]) -> bool {
         }
         Attempt::Resizing(life) => {
             let (start, ops) = &resize::lives()[life];
+            run(start, ops, 0)
+        }
+        Attempt::Naming(life) => {
+            let (start, ops) = &names::lives()[life];
             run(start, ops, 0)
         }
         Attempt::Copies => copies(mutation, &starts[3]).is_some(),

@@ -50,6 +50,8 @@ pub struct Regions {
     pub units: u64,
     pub pair_units: u64,
     pub uuid: [u8; 16],
+    /// Slots may have names of more than 64 bytes.
+    pub long_names: bool,
 }
 
 impl Regions {
@@ -167,7 +169,11 @@ pub fn superblock(bytes: &[u8]) -> Result<(Regions, u64, bool), String> {
         units: u64_at(found, 112),
         pair_units: (2 * node as u64 / unit).max(1),
         uuid: found[24..40].try_into().unwrap(),
+        long_names: u32_at(found, 56) & 16 != 0,
     };
+    if regions.long_names && node < 512 {
+        return Err("bit 4 of INCOMPAT with nodes of 256 bytes".into());
+    }
     let table = regions.slots * node as u64;
     let maps = regions.table_groups * node as u64;
     let expected = [131_072, 131_072 + table, 131_072 + table + maps];
@@ -267,7 +273,25 @@ impl Scan {
         if found[56] == 0 {
             return Ok(());
         }
-        let name = String::from_utf8_lossy(&found[80..80 + usize::from(found[58])]).into_owned();
+        let name_len = usize::from(found[58]);
+        if name_len == 0 || name_len > 64 && !r.long_names {
+            return Err(format!(
+                "slot {slot}: a name of {name_len} bytes without bit 4"
+            ));
+        }
+        // The page's table: a name of up to 64 bytes has 64, a longer one a multiple of 16.
+        let entries_at = match name_len {
+            ..=64 => 144,
+            _ => 80 + 16 * name_len.div_ceil(16),
+        };
+        let name = String::from_utf8(found[80..80 + name_len].to_vec());
+        let name = name.map_err(|_| format!("slot {slot}: a name that is not UTF-8"))?;
+        if found[80 + name_len..entries_at]
+            .iter()
+            .any(|byte| *byte != 0)
+        {
+            return Err(format!("slot {slot}: its name is not padded with zeroes"));
+        }
         let mut file = File {
             slot,
             name,
@@ -282,7 +306,7 @@ impl Scan {
         };
         let id = u64_at(found, 24);
         let count = u32_at(found, 60) as usize;
-        let entries = &found[144..144 + 16 * count];
+        let entries = &found[entries_at..entries_at + 16 * count];
         let mut logical = 0;
         self.entries(bytes, &mut file, id, found[57], entries, &mut logical)?;
         if logical != file.alloc_units {

@@ -77,7 +77,7 @@ impl Get {
                     continue;
                 }
             };
-            sink.take(header.as_bytes())?;
+            sink.take(&header)?;
             let mut taken = 0;
             match self.read(origin, file, &mut sink, &mut taken, &bar) {
                 Ok(one) => report.add(one),
@@ -113,10 +113,14 @@ fn zeroes(sink: &mut Outlet, mut count: u64) -> Result<()> {
     Ok(())
 }
 
-/// The header of a file in the archive. Names of a volume are shorter than those of the oldest
-/// format.
-fn header(file: &FileEntry) -> Result<Header> {
+/// Bytes of a name in a header.
+const HEADER_NAME_BYTES: usize = 100;
+
+/// The header of a file in the archive. A longer name is in a member of its own before it, as GNU
+/// tar has it.
+fn header(file: &FileEntry) -> Result<Vec<u8>> {
     let mut header = Header::new_gnu();
+    let mut bytes = Vec::new();
     // Unpacked, it would be a folder, lead out of one, or be the file of another name.
     let refused = |why| {
         let what = format!(
@@ -128,13 +132,45 @@ fn header(file: &FileEntry) -> Result<Header> {
     if let Some(why) = misfit(&file.name) {
         return Err(refused(why));
     }
+    let mut end = file.name.len();
+    if end > HEADER_NAME_BYTES {
+        bytes = long_name(&file.name);
+        end = HEADER_NAME_BYTES;
+        while !file.name.is_char_boundary(end) {
+            end -= 1;
+        }
+    }
     header
-        .set_path(&file.name)
+        .set_path(file.name.get(..end).unwrap_or_default())
         .map_err(|_| refused("archives have no place for it"))?;
     header.set_entry_type(EntryType::Regular);
     header.set_size(file.size_bytes);
     header.set_mode(0o644);
     header.set_mtime(file.modified_ns / 1_000_000_000);
     header.set_cksum();
-    Ok(header)
+    bytes.extend_from_slice(header.as_bytes());
+    Ok(bytes)
+}
+
+/// The member of type `L` with the name of the one that follows.
+fn long_name(name: &str) -> Vec<u8> {
+    let mut header = Header::new_gnu();
+    // It ends with a zero.
+    let size_bytes = name.len() as u64 + 1;
+    if let Some(gnu) = header.as_gnu_mut() {
+        let said = b"././@LongLink";
+        gnu.name
+            .iter_mut()
+            .zip(said)
+            .for_each(|(at, byte)| *at = *byte);
+    }
+    header.set_entry_type(EntryType::GNULongName);
+    header.set_size(size_bytes);
+    header.set_mode(0o644);
+    header.set_mtime(0);
+    header.set_cksum();
+    let mut bytes = header.as_bytes().to_vec();
+    bytes.extend_from_slice(name.as_bytes());
+    bytes.resize(RECORD_BYTES + padded(size_bytes) as usize, 0);
+    bytes
 }

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Names of more than 64 bytes, through every verb that takes or gives one.
+
+use crate::support::{Folder, json, ok, refused, run, volume};
+use std::fs;
+
+/// The byte of a superblock with the features that a reader must know.
+const INCOMPAT: [usize; 2] = [56, 65_536 + 56];
+const LONG_NAMES: u8 = 16;
+
+fn has_long_names(disk: &str) -> bool {
+    let bytes = fs::read(disk).unwrap();
+    INCOMPAT.iter().any(|at| bytes[*at] & LONG_NAMES != 0)
+}
+
+#[test]
+fn every_verb_takes_a_name_of_255_bytes() {
+    let folder = Folder::new();
+    let disk = volume(&folder, "disk.img", &["--checksums"]);
+    let source = folder.file("source", 3000);
+    let short = "s".repeat(64);
+    ok(&["put", &disk, &source, "--name", &short]);
+    ok(&["put", &disk, &source, "--name", &short, "--force"]);
+    ok(&["mv", &disk, &short, "other"]);
+    assert!(!has_long_names(&disk), "nothing needs them");
+    // Two that agree in all that an older version compares, in a folder each.
+    let part = "p".repeat(120);
+    let [one, two] = ["1", "2"].map(|end| format!("{part}/{part}/{}{end}", "n".repeat(12)));
+    assert_eq!(one.len(), 255);
+    ok(&["mv", &disk, "other", &one]);
+    assert!(has_long_names(&disk));
+    ok(&["cp", &disk, &one, &two]);
+    ok(&["put", &disk, &source, "--name", &one, "--force"]);
+    let content = fs::read(&source).unwrap();
+    for name in [&one, &two] {
+        assert_eq!(run(&["get", &disk, name, "-"]).stdout, content);
+        assert_eq!(
+            json(&["stat", &disk, name, "--json"])["file"]["name"],
+            **name
+        );
+        refused(&["put", &disk, &source, "--name", name], 9, "--force");
+    }
+    let out = folder.path("out");
+    ok(&["get", &disk, "--all", &out]);
+    assert_eq!(fs::read(format!("{out}/{two}")).unwrap(), content);
+    // A folder and an archive give the names back.
+    let again = volume(&folder, "again.img", &[]);
+    ok(&["put", &again, &format!("{out}/{part}")]);
+    let archive = folder.path("all.tar");
+    fs::write(&archive, run(&["get", &disk, "--all", "-", "--tar"]).stdout).unwrap();
+    let third = volume(&folder, "third.img", &[]);
+    ok(&["put", &third, &archive, "--tar"]);
+    for disk in [&again, &third] {
+        let listed = json(&["ls", disk, "--json"]);
+        let names = [0, 1].map(|at| listed["files"][at]["name"].as_str().unwrap());
+        assert_eq!(names, [&*one, &*two]);
+        ok(&["check", disk, "--read-data"]);
+    }
+    ok(&["rm", &disk, &one]);
+    refused(&["stat", &disk, &one], 10, "straightway ls");
+    ok(&["rm", &disk, &two]);
+    ok(&["check", &disk]);
+}
+
+#[test]
+fn the_segments_of_a_recording_have_long_names() {
+    let folder = Folder::new();
+    let disk = volume(&folder, "disk.img", &[]);
+    let name = "r".repeat(238);
+    let words =
+        "--block 64K --deadline 1min --from pattern --rate 8M --size 8M --segment 4M --buffers 200";
+    let words: Vec<&str> = words.split(' ').collect();
+    ok(&[&["record", &disk, &name][..], &words].concat());
+    let listed = json(&["ls", &disk, "--json"]);
+    let first = listed["files"][0]["name"].as_str().unwrap();
+    assert_eq!(first, format!("{name}.000001"));
+    ok(&["check", &disk]);
+}
