@@ -450,7 +450,7 @@ impl<D: Device> Volume<'_, D> {
     /// One slot of the run that was read last.
     async fn mark_slot(
         &self,
-        node: SlotNode<'_>,
+        mut node: SlotNode<'_>,
         place: FoundSlot,
         pass: Pass,
         bits: &mut [u8],
@@ -459,7 +459,7 @@ impl<D: Device> Volume<'_, D> {
     ) -> Result<(), Error> {
         let FoundSlot { slot, index } = place;
         let mut header = Slot::EMPTY;
-        let loaded = match self.load_found(node, place, &mut header) {
+        let mut loaded = match self.load_found(node.lend(), place, &mut header) {
             Ok(loaded) => loaded,
             Err(Error::Corrupt(damage)) => {
                 if pass.is_first {
@@ -475,6 +475,8 @@ impl<D: Device> Volume<'_, D> {
             findings.add(Finding::OneCopy(Node::Slot(slot)));
         }
         if !both && pass.is_first && pass.repair {
+            // R8: erases the other copy.
+            loaded = self.load_slot(node.lend(), slot, &mut header).await?;
             // A file of which one copy was lost keeps its reservation.
             self.repair_slot(loaded, &mut header, findings).await?;
         } else if pass.is_first && !is_unused {

@@ -130,7 +130,7 @@ impl<D: Device> Volume<'_, D> {
     /// one.
     async fn place_for(
         &self,
-        node: SlotNode<'_>,
+        mut node: SlotNode<'_>,
         file: &NewFile<'_>,
         earlier: &[NewFile<'_>],
         taken: &[Place],
@@ -141,12 +141,22 @@ impl<D: Device> Volume<'_, D> {
         if is_repeated || file.data.len() as u64 >= CHUNK_BYTES {
             return Ok(None);
         }
-        let FreeSlot { slot, seq, last_op } = match self.search(name, taken).await? {
+        let free = match self.search(name, taken).await? {
             Search::Found(_) => return Err(Error::Exists),
             Search::Absent(Some(free)) => free,
-            Search::Absent(None) if earlier.is_empty() => self.make_room(node, name, None).await?,
+            Search::Absent(None) if earlier.is_empty() => {
+                self.make_room(node.lend(), name, None).await?
+            }
             Search::Absent(None) => return Err(Error::TableFull),
         };
+        if !free.whole {
+            // R8: erases the other member.
+            let mut header = Slot::EMPTY;
+            self.load_slot(node, free.slot, &mut header).await?;
+        }
+        let FreeSlot {
+            slot, seq, last_op, ..
+        } = free;
         let (shape, newest) = {
             let state = self.state();
             (state.shape(), state.superblock.seq)

@@ -37,6 +37,32 @@ pub(crate) const NO_SLOT: u32 = u32::MAX;
 /// No bitmap is in node [`WORK`]; no volume has this many groups.
 pub(crate) const NO_GROUP: u32 = u32::MAX;
 
+/// What is known of the current operation and of the slot in node [`SLOT`]: bits, because every
+/// byte counts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Flags(u8);
+
+impl Flags {
+    /// The operation may change something.
+    pub(crate) const MAY_CHANGE: u8 = 1;
+    /// It writes a name of more than 64 bytes.
+    pub(crate) const LONG_NAME: u8 = 2;
+    /// Both members of the slot in memory are valid, or the other one was erased.
+    pub(crate) const SLOT_IS_WHOLE: u8 = 4;
+    /// An operation has the nodes.
+    const BUSY: u8 = 8;
+    /// Another operation waits for them.
+    const WANTED: u8 = 16;
+
+    pub(crate) const fn has(self, flag: u8) -> bool {
+        self.0 & flag != 0
+    }
+
+    pub(crate) fn set(&mut self, flag: u8, value: bool) {
+        self.0 = if value { self.0 | flag } else { self.0 & !flag };
+    }
+}
+
 /// The outstanding metadata request.
 #[derive(Debug)]
 pub(crate) enum Io {
@@ -66,14 +92,9 @@ pub(crate) struct State<'a, D> {
     /// out; or [`NO_SLOT`].
     pub renamed: u32,
     pub cached_group: u32,
-    /// The current operation writes a name of more than 64 bytes.
-    pub has_long_name: bool,
+    pub flags: Flags,
     /// Files that were moved to another slot to make room, modulo 256.
     pub moves: u8,
-    /// A metadata operation has the nodes.
-    pub busy: bool,
-    /// Another operation waits for them.
-    pub wanted: bool,
     /// The current operation has written; if it does not finish, the volume has failed.
     pub changing: bool,
     pub failed: bool,
@@ -227,7 +248,7 @@ impl<D: Device> Drop for Turn<'_, '_, D> {
             state.cached_slot = NO_SLOT;
             state.cached_group = NO_GROUP;
         }
-        state.busy = false;
+        state.flags.set(Flags::BUSY, false);
     }
 }
 
@@ -288,17 +309,19 @@ impl<'v, 'a, D: Device> Future for Enter<'v, 'a, D> {
             return Poll::Ready(Err(Error::NeedsMount));
         }
         // A request of a dropped operation may still be outstanding.
-        let is_taken = state.busy || matches!(state.io, Io::Flushing | Io::InFlight(..));
+        let is_taken =
+            state.flags.has(Flags::BUSY) || matches!(state.io, Io::Flushing | Io::InFlight(..));
         // The next operation of a series begins in the poll in which the one before it ended. Those
         // that wait come first: it is theirs in the next poll.
-        if is_taken || state.wanted && !self.has_waited {
-            state.wanted = true;
+        if is_taken || state.flags.has(Flags::WANTED) && !self.has_waited {
+            state.flags.set(Flags::WANTED, true);
             self.has_waited = true;
             return Poll::Pending;
         }
-        state.wanted = false;
-        state.busy = true;
-        state.has_long_name = false;
+        state.flags.set(Flags::WANTED, false);
+        state.flags.set(Flags::BUSY, true);
+        state.flags.set(Flags::LONG_NAME, false);
+        state.flags.set(Flags::MAY_CHANGE, self.to_change);
         state.io = Io::Idle;
         Poll::Ready(Ok(Turn {
             volume,

@@ -148,7 +148,7 @@ pub mod list {
 }
 
 /// Where the entries of a slot begin, behind a name of `name_bytes`: a multiple of 16.
-pub const fn entries_at(name_bytes: usize) -> usize {
+pub(crate) const fn entries_at(name_bytes: usize) -> usize {
     if name_bytes > SHORT_NAME_BYTES {
         slot::NAME + name_bytes.next_multiple_of(ENTRY_BYTES)
     } else {

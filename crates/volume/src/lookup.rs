@@ -4,7 +4,7 @@
 use block::Device;
 
 use crate::create_many::Place;
-use crate::io::{NO_SLOT, SLOT};
+use crate::io::{Flags, NO_SLOT, SLOT};
 use crate::layout::BUCKET_SLOTS;
 use crate::name::NameRef;
 use crate::pair::has_numbers;
@@ -34,6 +34,8 @@ pub(crate) struct FreeSlot {
     pub slot: u32,
     pub seq: u64,
     pub last_op: u64,
+    /// Both members are valid.
+    pub whole: bool,
 }
 
 impl<D: Device> Volume<'_, D> {
@@ -57,6 +59,7 @@ impl<D: Device> Volume<'_, D> {
                             slot: found.index,
                             seq: found.seq,
                             last_op: found.last_op,
+                            whole: found.whole,
                         };
                         (found.state, has_name(bytes, name), free)
                     })?;
@@ -98,7 +101,7 @@ impl<D: Device> Volume<'_, D> {
         let mut state = self.state();
         let FoundSlot { slot, index } = found;
         let from = state.newest_node_in_run(Table::Slots, slot - index, index);
-        let from = from.ok_or(Error::from(Node::Slot(slot)))?;
+        let (from, whole) = from.ok_or(Error::from(Node::Slot(slot)))?;
         state.cached_slot = NO_SLOT;
         state.copy_node(from, index, SLOT);
         let loaded = Loaded::into(&node);
@@ -107,6 +110,7 @@ impl<D: Device> Volume<'_, D> {
         header.decode(state.slot(loaded), slot, &shape, names)?;
         state.check_age(SLOT)?;
         state.cached_slot = slot;
+        state.flags.set(Flags::SLOT_IS_WHOLE, whole);
         Ok(loaded)
     }
 }

@@ -5,7 +5,7 @@ use block::{Buffer, Device, Lent, Operation as Request, blocking as device};
 
 use crate::checksum::{Crc32c, crc32c};
 use crate::file::OpenFile;
-use crate::io::{Io, NO_GROUP, NO_SLOT, SPARE, State, WORK};
+use crate::io::{Flags, Io, NO_GROUP, NO_SLOT, SPARE, State, WORK};
 use crate::layout::{SEQ_END, SEQ_RESERVE, SUPERBLOCK_B, SUPERBLOCK_BYTES};
 #[cfg(feature = "mutations")]
 use crate::order::Mutation;
@@ -65,7 +65,8 @@ impl<'a, D: Device> Volume<'a, D> {
     /// may be open at the same time, at most 128.
     ///
     /// Mounting reads the two superblocks. After a power cut it also completes or undoes the one
-    /// operation that may have been in progress: at most 28 reads and 6 writes more.
+    /// operation that may have been in progress: at most 28 reads and 6 writes more, and a write
+    /// for each slot of that operation that was torn.
     ///
     /// # Errors
     /// Everything is given back with the reason: [`Error::NotAVolume`], [`Error::NewerVersion`],
@@ -154,10 +155,8 @@ impl<'a, D: Device> Volume<'a, D> {
             cached_slot: NO_SLOT,
             renamed: NO_SLOT,
             cached_group: NO_GROUP,
-            has_long_name: false,
+            flags: Flags::default(),
             moves: 0,
-            busy: false,
-            wanted: false,
             both: false,
             changing: false,
             failed: false,

@@ -4,7 +4,7 @@
 use crate::layout::Shape;
 use block::Device;
 
-use crate::io::State;
+use crate::io::{Flags, State};
 use crate::layout::SHORT_NAME_BYTES;
 use crate::{Error, Volume, checksum};
 
@@ -101,7 +101,9 @@ impl<D: Device> State<'_, D> {
     /// The current operation will write `name`: its superblock, which is durable before the slot,
     /// says that the volume has such names.
     pub(crate) fn begin_name(&mut self, name: NameRef<'_>) {
-        self.has_long_name |= name.as_bytes().len() > SHORT_NAME_BYTES;
+        if name.as_bytes().len() > SHORT_NAME_BYTES {
+            self.flags.set(Flags::LONG_NAME, true);
+        }
     }
 }
 

@@ -103,6 +103,8 @@ pub enum Mutation {
     NoRecovery,
     /// The record of new files in a list is not removed when they are durable.
     KeepList,
+    /// What a torn write left of a slot's member stays until the next write to it.
+    KeepHalves,
     /// Recovery does not rewrite a torn bitmap member.
     LeaveTorn,
     /// The older valid member wins.
@@ -152,7 +154,7 @@ impl Order {
 #[cfg(feature = "mutations")]
 impl Mutation {
     /// All except the barriers.
-    pub const OTHERS: [Mutation; 13] = [
+    pub const OTHERS: [Mutation; 14] = [
         Mutation::SlotInPlace,
         Mutation::BitmapInPlace,
         Mutation::LeafInPlace,
@@ -162,6 +164,7 @@ impl Mutation {
         Mutation::ForgetOpNumber,
         Mutation::NoRecovery,
         Mutation::KeepList,
+        Mutation::KeepHalves,
         Mutation::LeaveTorn,
         Mutation::OldestWins,
         Mutation::LateFeature,

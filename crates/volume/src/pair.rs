@@ -7,7 +7,7 @@ use core::task::{Context, Poll};
 
 use crate::bytes::{array, get_u32, get_u64};
 use crate::checksum::{self, Crc32c};
-use crate::io::{NO_GROUP, NO_SLOT, SLOT, SPARE, State, WORK};
+use crate::io::{Flags, NO_GROUP, NO_SLOT, SLOT, SPARE, State, WORK};
 use crate::layout::{Member, SEQ_END, SEQ_RESERVE, Shape, leaf, magic, member_of, node};
 use crate::map::{Index, Leaf};
 use crate::order::Mutation;
@@ -126,7 +126,12 @@ impl<D: Device> State<'_, D> {
     /// Whether a node of `pair` is in memory. Reading another member there replaces it.
     fn forget(&mut self, pair: &Pair) -> bool {
         match *pair {
-            Pair::Slot(slot) => core::mem::replace(&mut self.cached_slot, NO_SLOT) == slot,
+            Pair::Slot(slot) => {
+                let is_there = core::mem::replace(&mut self.cached_slot, NO_SLOT) == slot;
+                let is_usable =
+                    self.flags.has(Flags::SLOT_IS_WHOLE) || !self.flags.has(Flags::MAY_CHANGE);
+                is_there && is_usable
+            }
             Pair::Bitmap(group) => core::mem::replace(&mut self.cached_group, NO_GROUP) == group,
             Pair::Leaf { work_is_free, .. } => {
                 if work_is_free {
@@ -174,6 +179,10 @@ enum Look {
     B(u64),
     /// B was read over it.
     AgainA(u64),
+    /// This member is not valid, and is erased: what was written before is made durable first. With
+    /// whether the operation has changed anything.
+    Settle(Member, bool),
+    Erase(Member),
     Done,
 }
 
@@ -206,19 +215,38 @@ impl<D: Device> Future for Load<'_, '_, D> {
             }
         }
         while this.look != Look::Done {
-            let (member, which) = match this.look {
-                Look::B(_) => (Member::B, second),
-                _ => (Member::A, into),
+            let (member, step) = match this.look {
+                Look::B(_) => (Member::B, Step::read(second)),
+                Look::Settle(member, _) if state.is_settled() => {
+                    this.look = Look::Erase(member);
+                    continue;
+                }
+                Look::Settle(member, _) => (member, Step::BARRIER),
+                Look::Erase(member) => (member, Step::write(second)),
+                _ => (Member::A, Step::read(into)),
             };
             let shape = state.shape();
             let place = Place {
                 address: this.pair.address(member, &shape),
                 len: shape.node_bytes() as u32,
             };
-            match state.turn_of(Step::read(which), place) {
+            match state.turn_of(step, place) {
                 Poll::Ready(Ok(())) => {}
                 other => return other,
             }
+            match this.look {
+                Look::Settle(member, changing) => {
+                    state.changing = changing;
+                    this.look = Look::Erase(member);
+                    continue;
+                }
+                Look::Erase(_) => {
+                    this.look = Look::Done;
+                    return Poll::Ready(state.check_age(into));
+                }
+                _ => {}
+            }
+            let which = step.node().unwrap_or(into);
             let (superblock, crc32c) = (&state.superblock, state.crc32c);
             let rank = this
                 .pair
@@ -257,6 +285,20 @@ impl<D: Device> Load<'_, '_, D> {
         let shared = into == second;
         if b_wins && !shared {
             state.copy_node(second, 0, into);
+        }
+        if let Pair::Slot(_) = self.pair {
+            let erases = !state.both
+                && state.flags.has(Flags::MAY_CHANGE)
+                && !state.superblock.read_only
+                && !state.is_mutated(Mutation::KeepHalves);
+            let is_whole = state.both || erases;
+            state.flags.set(Flags::SLOT_IS_WHOLE, is_whole);
+            if erases {
+                // R8. Each operation that writes a slot has a barrier after it has loaded it.
+                state.node_mut(second).fill(0xff);
+                let member = if b_wins { Member::A } else { Member::B };
+                return Ok(Look::Settle(member, state.changing));
+            }
         }
         Ok(if shared && !b_wins {
             Look::AgainA(rank_a)

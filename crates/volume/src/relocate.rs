@@ -56,6 +56,7 @@ impl<D: Device> Volume<'_, D> {
                 slot: from,
                 seq: freed.seq,
                 last_op: freed.last_op,
+                whole: true,
             });
         }
         Err(Error::TableFull)

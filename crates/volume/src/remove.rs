@@ -67,7 +67,9 @@ impl<D: Device> Volume<'_, D> {
         }
         let shape = self.shape();
         let mut header = Slot::EMPTY;
-        let loaded = self.load_found(turn.slot.lend(), found, &mut header)?;
+        self.load_found(turn.slot.lend(), found, &mut header)?;
+        // It is in memory, unless a member of it is to be erased first (R8).
+        let loaded = self.load_slot(turn.slot.lend(), slot, &mut header).await?;
         let groups_touched =
             header.alloc_units.div_ceil(shape.group_units()) + u64::from(header.entry_count);
         if header.alloc_units > 0

@@ -12,8 +12,9 @@ impl<D: Device> Volume<'_, D> {
     /// # Errors
     /// [`Error::BadName`], [`Error::NotFound`], [`Error::Exists`] if the new name is taken,
     /// [`Error::TableFull`] if the new name has no free slot, [`Error::InUse`] while the file is
-    /// open, [`Error::NoSpace`] or [`Error::MapFull`] if the file's map does not fit beside a longer
-    /// name, [`Error::ReadOnly`], [`Error::NeedsMount`], [`Error::Corrupt`], a device's error.
+    /// open, [`Error::NoSpace`] or [`Error::MapFull`] if the file's map does not fit beside a
+    /// longer name, [`Error::ReadOnly`], [`Error::NeedsMount`], [`Error::Corrupt`], a device's
+    /// error.
     pub async fn rename(&self, old: &str, new: &str) -> Result<(), Error> {
         let (old, new) = (self.checked_name(old)?, self.checked_name(new)?);
         let mut turn = self.turn_to_change().await?;

@@ -79,12 +79,15 @@ impl<D: Device> Volume<'_, D> {
         look: impl FnOnce(&Slot, &[u8]) -> T,
     ) -> Result<Option<T>, Error> {
         let state = self.state();
-        match state.newest_in_run(Table::Slots, first, index) {
+        let newest = state.newest_node_in_run(Table::Slots, first, index);
+        let newest = newest.and_then(|(node, whole)| Some((state.in_run(node, index)?, whole)));
+        match newest {
             None => Ok(None),
-            Some(bytes) => {
+            Some((bytes, whole)) => {
                 let mut slot = Slot::EMPTY;
                 let names = state.superblock.most_name_bytes();
                 slot.decode(bytes, first + index, &state.shape(), names)?;
+                slot.whole = whole;
                 if slot.index == state.renamed {
                     slot.state = SlotState::Free;
                 }
@@ -115,22 +118,28 @@ impl<D: Device> State<'_, D> {
 
     /// The newest valid member of pair `index` of a run.
     pub(crate) fn newest_in_run(&self, table: Table, first: u32, index: u32) -> Option<&[u8]> {
-        let node = self.newest_node_in_run(table, first, index)?;
+        let (node, _) = self.newest_node_in_run(table, first, index)?;
         self.in_run(node, index)
     }
 
-    /// The node that has the newest member of pair `index` of a run.
-    pub(crate) fn newest_node_in_run(&self, table: Table, first: u32, index: u32) -> Option<usize> {
+    /// The node that has the newest member of pair `index` of a run, and whether both are valid.
+    pub(crate) fn newest_node_in_run(
+        &self,
+        table: Table,
+        first: u32,
+        index: u32,
+    ) -> Option<(usize, bool)> {
         let mut newest = None;
-        let mut best = 0;
+        let (mut best, mut both) = (0, true);
         for (member, node) in [(Member::A, WORK), (Member::B, SPARE)] {
             let rank = self.rank_in_run(table, first, index, member);
+            both &= rank > 0;
             if rank > best {
                 best = rank;
                 newest = Some(node);
             }
         }
-        newest
+        newest.map(|node| (node, both))
     }
 
     fn in_run(&self, node: usize, index: u32) -> Option<&[u8]> {

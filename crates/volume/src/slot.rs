@@ -40,6 +40,8 @@ pub(crate) struct Slot {
     pub app_tag: u64,
     /// The slot's number; not stored.
     pub index: u32,
+    /// Both members are valid, as far as is known; not stored.
+    pub whole: bool,
 }
 
 impl Slot {
@@ -50,6 +52,7 @@ impl Slot {
     pub(crate) const fn free(index: u32, seq: u64, last_op: u64) -> Self {
         Self {
             index,
+            whole: true,
             seq,
             last_op,
             file_id: 0,

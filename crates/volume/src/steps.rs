@@ -14,7 +14,7 @@ use core::task::{Context, Poll};
 use block::Device;
 
 use crate::bytes::{get_u64, put_u32};
-use crate::io::{Io, NO_GROUP, SLOT, SPARE, State, WORK};
+use crate::io::{Flags, Io, NO_GROUP, SLOT, SPARE, State, WORK};
 use crate::layout::{Member, SUPERBLOCK_B, Shape, member_of, node, superblock};
 use crate::order::{Mutation, Order};
 use crate::slot::Slot;
@@ -238,6 +238,11 @@ impl<D: Device> State<'_, D> {
         !matches!(self.io, Io::Idle)
     }
 
+    /// Nothing is outstanding, and everything written is durable.
+    pub(crate) fn is_settled(&self) -> bool {
+        !self.has_begun() && !self.has_unflushed()
+    }
+
     fn has_unflushed(&self) -> bool {
         self.unflushed && self.device.geometry().features.volatile_write_cache
     }
@@ -295,6 +300,7 @@ impl<D: Device> State<'_, D> {
     pub(crate) fn put_slot(&mut self, _: Loaded<'_>, header: &mut Slot, fua: bool) {
         self.put_slot_from(SLOT, header, fua);
         self.cached_slot = header.index;
+        self.flags.set(Flags::SLOT_IS_WHOLE, true);
     }
 
     /// Like [`State::put_slot`], from another node.
@@ -362,7 +368,7 @@ impl<D: Device> State<'_, D> {
             superblock.mount_count = superblock.mount_count.wrapping_add(1);
         }
         superblock.clean = clean;
-        superblock.long_names |= self.has_long_name;
+        superblock.long_names |= self.flags.has(Flags::LONG_NAME);
         superblock.seq += step;
         let superblock = self.superblock;
         let address = superblock_address(superblock.seq);
@@ -376,7 +382,7 @@ impl<D: Device> State<'_, D> {
     /// the volume has such. The caller has a barrier before its first node, which also covers this.
     #[inline(never)]
     pub(crate) fn put_in_use(&mut self) {
-        let is_first = self.has_long_name
+        let is_first = self.flags.has(Flags::LONG_NAME)
             && !self.superblock.long_names
             && !self.is_mutated(Mutation::LateFeature);
         if self.superblock.clean || is_first {

@@ -365,7 +365,9 @@ fn list_with<D: Device>(
         });
     }
     // A name that is not listed is not found either.
-    for name in NAMES.iter().flatten() {
+    let most = volume.status().shape.longest_name_bytes();
+    let names = NAMES.iter().flatten();
+    for name in names.filter(|name| name.len() <= most) {
         if !found.iter().any(|found| found.name == *name)
             && blocking::run(volume, volume.find(name)) != Err(Error::NotFound)
         {

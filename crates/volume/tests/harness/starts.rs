@@ -162,8 +162,8 @@ fn append<D: Device>(volume: &Volume<'_, D>, file: straightway_volume::File, dat
     outcome.result.unwrap();
 }
 
-/// Volumes with nodes and blocks of 512 bytes, so that names can be long: an empty one, and a file with as many
-/// extents as its slot has room for, of which a long name leaves half.
+/// Volumes with nodes and blocks of 512 bytes, so that names can be long: an empty one, and a file
+/// with as many extents as its slot has room for, of which a long name leaves half.
 pub fn with_long_names() -> Vec<Start> {
     let blank = empty_with((512, 9), 16, 512, 24);
     let none = Oracle {
@@ -184,6 +184,33 @@ pub fn with_long_names() -> Vec<Start> {
             },
             prefix: Vec::new(),
         },
+    ]
+}
+
+/// Files on a volume whose nodes have two blocks, so that a write of a slot can be torn: one that
+/// is closed and fills its slot, so that its entries reach into the second block, and room for
+/// another.
+pub fn of_two_blocks() -> Vec<Start> {
+    let shape = (2 * NODE, LBA_LOG2);
+    let blank = empty_with(shape, 16, 512, 24);
+    let made = [Op::CreateReserved(0), Op::Append(0), Op::Close(0)];
+    let (medium, oracle) = fragmented_with(shape, 512, 9);
+    let long_names = |start: Start| Start {
+        oracle: Oracle {
+            long_names: true,
+            ..start.oracle
+        },
+        ..start
+    };
+    let open = Start {
+        name: "entries in both blocks",
+        medium,
+        oracle,
+        prefix: vec![Op::Open(0)],
+    };
+    vec![
+        open,
+        long_names(after("two blocks", &blank, &Oracle::default(), &made)),
     ]
 }
 

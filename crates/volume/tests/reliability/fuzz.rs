@@ -297,8 +297,8 @@ fn visit<D: Device>(volume: &Volume<'_, D>, name: &str, r: &Regions, watch: &mut
     watch.check("close", r.units + 2);
 }
 
-/// A file of many extents with a long name, whose map has a level for that, and one with its extents
-/// in the slot.
+/// A file of many extents with a long name, whose map has a level for that, and one with its
+/// extents in the slot.
 fn long_names() -> Medium {
     let full = &starts::with_long_names()[2];
     let ops = [

@@ -16,3 +16,4 @@ mod names;
 mod owners;
 mod regressions;
 mod resize;
+mod torn;

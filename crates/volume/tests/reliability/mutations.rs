@@ -18,7 +18,7 @@ use crate::harness::runner::{self, Manner};
 use crate::harness::search::{Depth, Search};
 use crate::harness::sequences::{Width, every_from};
 use crate::harness::starts::{self, Start};
-use crate::{names, resize};
+use crate::{names, resize, torn};
 
 /// Short runs that find most of them quickly. What they miss, the whole search must find.
 fn lives() -> Vec<Vec<Op>> {
@@ -110,6 +110,8 @@ enum Attempt {
     Resizing(usize),
     /// A volume gets its first long name.
     Naming(usize),
+    /// Writes of slots of two blocks are torn twice.
+    Tearing(usize, u64),
     /// Rot of one copy after an unmount.
     Copies,
     /// Random operations.
@@ -127,7 +129,9 @@ fn attempts(mutation: Mutation) -> Vec<Attempt> {
     let rest = [Copies, Long(0), Long(1), Long(2), Everything];
     let resizing = (0..resize::lives().len()).map(Resizing);
     let naming = (0..names::lives().len()).map(Naming);
-    let all = lives.chain(edges).chain(resizing).chain(naming).chain(rest);
+    let tearing = (0..torn::lives().len()).flat_map(|life| [Tearing(life, 0), Tearing(life, 1)]);
+    let short = lives.chain(edges).chain(resizing);
+    let all = short.chain(naming).chain(tearing).chain(rest);
     let mut all: Vec<Attempt> = all.collect();
     // The attempt that found it before: a wrong entry only costs time.
     let known = match mutation {
@@ -147,6 +151,7 @@ fn attempts(mutation: Mutation) -> Vec<Attempt> {
         Mutation::Without(Order::NodesBeforeCreateMany) => Life(13, 0),
         Mutation::Without(Order::NodesBeforeFeature) => Naming(0),
         Mutation::LateFeature => Naming(0),
+        Mutation::KeepHalves => Tearing(0, 0),
         Mutation::KeepList => Long(1),
         Mutation::LeafInPlace => Growing(1),
         Mutation::HalfAPair => Copies,
@@ -209,6 +214,10 @@ fn finds(mutation: Mutation, attempt: Attempt, starts: &[Start]) -> bool {
         Attempt::Naming(life) => {
             let (start, ops) = &names::lives()[life];
             run(start, ops, 0)
+        }
+        Attempt::Tearing(life, seed) => {
+            let (start, ops) = &torn::lives()[life];
+            run(start, ops, seed)
         }
         Attempt::Copies => copies(mutation, &starts[3]).is_some(),
         Attempt::Long(seed) => long::run(&search, &empty(), seed, 20).is_err(),
