@@ -267,7 +267,7 @@ impl<D: Device> State<'_, D> {
     /// A barrier of the protocol, by its name.
     #[inline(never)]
     pub(crate) fn order(&mut self, order: Order) {
-        if order != Order::SlotBeforeAnswer {
+        if !self.is_mutated(Mutation::Without(order)) {
             self.steps.push(Step::BARRIER);
         }
     }
