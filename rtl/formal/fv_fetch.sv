@@ -10,14 +10,15 @@ module fv_fetch
   input logic       clk_i,
   input logic       rst_ni,
   input logic [2:0] offset_i,
-  input logic [2:0] length_i,
+  input logic [3:0] length_i,
   input logic       hold_i,
   input logic       read_valid_i,
   input logic       data_ready_i
 );
   localparam int unsigned Bytes = 4;
   logic       started_q, running_q, start;
-  logic [2:0] offset_q, length_q;
+  logic [2:0] offset_q;
+  logic [3:0] length_q;
   logic [5:0] word_q;   // words taken from the device
   logic [5:0] given_q;  // bytes that the application has taken
   logic       read_ready, data_valid, data_last, drained;

@@ -11,7 +11,7 @@ module fv_store
   input logic       clk_i,
   input logic       rst_ni,
   input logic [3:0] offset_i,
-  input logic [2:0] length_i,
+  input logic [3:0] length_i,
   input logic       head_i,
   input logic       data_valid_i,
   input logic       write_ready_i
@@ -20,7 +20,7 @@ module fv_store
   logic [2:0] step_q;  // edges, writeto, put, send, then the data
   logic       started_q;
   logic [3:0] offset_q;
-  logic [2:0] length_q;
+  logic [3:0] length_q;
   logic       head_q, blocks;
   logic [4:0] word_q, given_q;  // words sent, words taken from the application
   logic       idle, data_ready, ram_read, write_valid;

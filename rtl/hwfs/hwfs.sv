@@ -98,7 +98,7 @@ module hwfs
 
   // --- The sequencer --------------------------------------------------------------------------
   logic [31:0] conditions;
-  logic progress, seq_read, seq_write_ready, do_valid, do_ready;
+  logic progress, seq_read, seq_store, seq_write_ready, do_valid, do_ready;
   logic [AddressBits-1:3] seq_read_word, seq_write_word;
   logic [63:0] seq_read_data, seq_ram_data, seq_write_data;
   logic [1:0]  seq_write;
@@ -114,6 +114,7 @@ module hwfs
     .read_o        (seq_read),
     .read_word_o   (seq_read_word),
     .read_data_i   (seq_read_data),
+    .store_o       (seq_store),
     .write_o       (seq_write),
     .write_word_o  (seq_write_word),
     .write_data_o  (seq_write_data),
@@ -155,6 +156,7 @@ module hwfs
     .ready_o      (cmd_here),
     .hashed_o     (cmd_hashed),
     .answered_i   (answer),
+    .hold_i       (seq_store),
     .write_o      (intake_write),
     .write_word_o (intake_word),
     .write_data_o (intake_data)
@@ -177,7 +179,7 @@ module hwfs
 
   // --- The engines ----------------------------------------------------------------------------
   logic do_load, do_store, do_request, load_idle, store_idle, store_ram_busy, store_edges, sealing;
-  logic ports_ready, emit_ready, send, good, head, part, loaded, flushed, written, fetched, drained, given;
+  logic load_free, flush_free, write_free, fetch_free, emit_ready, send, verified, good, load_writes, head, part, loaded, flushed, written, fetched, drained, given;
   logic [15:0] node_bytes;
   logic load_ready, fetch_ready, fetch_takes, is_fetch, hold_q, armed_q, let_go, abort, data_abort;
   logic sum_ready, sum_pass, rot, summing, store_valid, store_mine;  // summing: data that are written
@@ -190,50 +192,31 @@ module hwfs
   logic [1:0][AddressBits-1:RowLog2] ram_row;
   logic [1:0][RowBits-1:0] ram_data;
 
-  // Which engine takes an instruction, and whether it is ready.
-  always_comb begin
-    do_ready   = 1'b1;
-    do_load    = 1'b0;
-    do_store   = 1'b0;
-    do_request = 1'b0;
-    unique case (task_now.unit)
-      DoLoad: begin
-        do_ready   = ports_ready & load_idle;
-        do_load    = do_valid & do_ready;
-        do_request = do_load;
-      end
-      DoSeal: begin
-        do_ready = load_idle & ~store_ram_busy;
-        do_load  = do_valid & do_ready;
-      end
-      DoShape, DoIdentity: begin
-        do_ready = load_idle;
-        do_load  = do_valid & do_ready;
-      end
-      DoStore, DoPut: begin
-        do_ready   = ports_ready & store_idle & ~(sealing & (store_edges | (task_now.unit == DoStore)));
-        do_store   = do_valid & do_ready;
-        do_request = do_store;
-      end
-      DoWriteTo, DoEdges: begin
-        do_ready = store_idle;
-        do_store = do_valid & do_ready;
-      end
-      DoFlush, DoFetch: begin
-        do_ready   = ports_ready;
-        do_request = do_valid & do_ready;
-      end
-      DoEmit:  do_ready = emit_ready;
-      DoSum:   do_ready = sum_ready;
-      default: ;
-    endcase
-  end
+  // Which engine takes an instruction, and what that waits for.
+  do_e  unit;
+  logic for_load, for_store, for_flush, for_fetch, for_stream, for_put, for_seal, for_engine;
+  assign unit       = task_now.unit;
+  assign for_load   = unit == DoLoad;
+  assign for_store  = unit inside {DoStore, DoPut};
+  assign for_flush  = unit == DoFlush;
+  assign for_fetch  = unit == DoFetch;
+  assign for_put    = unit == DoPut;
+  assign for_seal   = unit == DoSeal;
+  assign for_engine = unit inside {DoLoad, DoSeal, DoShape, DoIdentity};
+  assign for_stream = unit inside {DoStore, DoPut, DoWriteTo, DoEdges};
+  assign do_ready   = (~for_load | load_free) & (~for_store | write_free) & (~for_flush | flush_free) &
+                      (~for_fetch | fetch_free) & (~for_engine | load_idle) & (~for_stream | store_idle) &
+                      ~(for_seal & store_ram_busy) & ~(for_store & sealing & (store_edges | ~for_put)) &
+                      ((unit != DoEmit) | emit_ready) & ((unit != DoSum) | sum_ready);
+  assign do_load    = do_valid & do_ready & for_engine;
+  assign do_store   = do_valid & do_ready & for_stream;
+  assign do_request = do_valid & do_ready & (for_load | for_store | for_flush | for_fetch);
   assign abort      = do_valid & (task_now.unit == DoAbort);
   assign data_abort = abort & task_now.imm[0];
 
   // Data are held back from a `DoReadTo` with imm[0] until a `DoAbort` with imm[2]. A `DoAbort` with imm[3] instead
   // releases them as soon as the node that is being loaded is complete and its checksum is correct.
-  assign let_go = armed_q & load_idle & good;
+  assign let_go = armed_q & verified;
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       hold_q  <= 1'b0;
@@ -251,7 +234,10 @@ module hwfs
     .rst_ni,
     .do_valid_i   (do_request),
     .do_i         (task_now),
-    .do_ready_o   (ports_ready),
+    .load_free_o  (load_free),
+    .flush_free_o (flush_free),
+    .write_free_o (write_free),
+    .fetch_free_o (fetch_free),
     .node_bytes_i (node_bytes),
     .forget_i     (abort & task_now.imm[1]),
     .req_valid_o  (host_o.req_valid),
@@ -284,6 +270,7 @@ module hwfs
     .do_i         (task_now),
     .idle_o       (load_idle),
     .sealing_o    (sealing),
+    .verified_o   (verified),
     .good_o       (good),
     .head_o       (head),
     .part_o       (part),
@@ -292,6 +279,7 @@ module hwfs
     .read_ready_o (load_ready),
     .read_last_i  (dev_i.read.last),
     .read_data_i  (dev_read_data_i),
+    .writes_o     (load_writes),
     .write_o      (load_write),
     .write_row_o  (load_row),
     .write_data_o (load_data),
@@ -387,23 +375,24 @@ module hwfs
   logic [AddressBits-1:3] word;
   logic [1:0]  word_write;
 
-  assign word            = (intake_write != '0) ? intake_word : seq_write_word;
-  assign word_write      = (intake_write != '0) ? intake_write : seq_write;
-  assign seq_write_ready = (load_write == '0) & (intake_write == '0);
+  // No node is loaded while the intake writes.
+  assign word            = seq_store ? seq_write_word : intake_word;
+  assign word_write      = seq_store ? seq_write : intake_write;
+  assign seq_write_ready = ~load_writes;
 
   if (Lanes == 1) begin : gen_one_lane
-    assign ram_write      = (load_write != '0) ? load_write : word_write;
-    assign ram_write_row  = (load_write != '0) ? load_row : word;
-    assign ram_write_data = (load_write != '0) ? load_data : ((intake_write != '0) ? intake_data : seq_write_data);
+    assign ram_write      = load_writes ? load_write : word_write;
+    assign ram_write_row  = load_writes ? load_row : word;
+    assign ram_write_data = load_writes ? load_data : (seq_store ? seq_write_data : intake_data);
     assign ram_row[0]     = seq_read_word;
     assign seq_ram_data   = ram_data[0];
   end else begin : gen_lanes
     logic [RowLog2-1:3] lane_q;
     always_ff @(posedge clk_i) if (seq_read) lane_q <= seq_read_word[RowLog2-1:3];
-    assign ram_write      = (load_write != '0) ? load_write : Halves'(word_write) << {word[RowLog2-1:3], 1'b0};
-    assign ram_write_row  = (load_write != '0) ? load_row : word[AddressBits-1:RowLog2];
-    assign ram_write_data = (load_write != '0) ? load_data :
-                            {Lanes{(intake_write != '0) ? intake_data : seq_write_data}};
+    assign ram_write      = load_writes ? load_write : Halves'(word_write) << {word[RowLog2-1:3], 1'b0};
+    assign ram_write_row  = load_writes ? load_row : word[AddressBits-1:RowLog2];
+    assign ram_write_data = load_writes ? load_data :
+                            {Lanes{seq_store ? seq_write_data : intake_data}};
     assign ram_row[0]     = seq_read_word[AddressBits-1:RowLog2];
     assign seq_ram_data   = ram_data[0][lane_q*64+:64];
   end

@@ -3,7 +3,7 @@
 module hwfs_alu
   import hwfs_pkg::*;
 (
-  input  alu_e        func_i,
+  input  alu_ctl_t    ctl_i,
   input  logic [63:0] a_i,
   input  logic [63:0] b_i,
   output logic [63:0] result_o,
@@ -12,35 +12,42 @@ module hwfs_alu
   // One adder produces sums, differences and the results without a carry.
   logic [64:0] sum;
   logic [63:0] addend;
-  logic        subtract, adds;
-  assign subtract = func_i == AluSub;
-  assign adds     = func_i inside {AluAdd, AluSub};
   always_comb begin
-    unique case (func_i)
-      AluSub:  addend = ~b_i;
-      AluAnd:  addend = a_i & b_i;
-      AluOr:   addend = a_i | b_i;
-      AluXor:  addend = a_i ^ b_i;
-      AluAndn: addend = a_i & ~b_i;
-      default: addend = b_i;
+    unique case (ctl_i.addend)
+      AddendNotB: addend = ~b_i;
+      AddendAnd:  addend = a_i & b_i;
+      AddendOr:   addend = a_i | b_i;
+      AddendXor:  addend = a_i ^ b_i;
+      AddendAndn: addend = a_i & ~b_i;
+      default:    addend = b_i;
     endcase
   end
-  assign sum     = {1'b0, a_i & {64{adds}}} + {1'b0, addend} + 65'(subtract);
-  assign carry_o = sum[64] ^ subtract;
+  assign sum     = {1'b0, a_i & {64{ctl_i.adds}}} + {1'b0, addend} + 65'(ctl_i.subtract);
+  assign carry_o = sum[64] ^ ctl_i.subtract;
 
   // One shifter serves both directions.
   function automatic logic [63:0] mirror(logic [63:0] value);
     for (int unsigned i = 0; i < 64; i++) mirror[i] = value[63 - i];
   endfunction
   logic [63:0] shifted, shift_in;
-  assign shift_in = (func_i == AluShl) ? mirror(a_i) : a_i;
-  assign shifted  = shift_in >> ((func_i == AluByte) ? {b_i[2:0], 3'b000} : b_i[5:0]);
+  assign shift_in = ctl_i.left ? mirror(a_i) : a_i;
+  assign shifted  = shift_in >> (ctl_i.bytes ? {b_i[2:0], 3'b000} : b_i[5:0]);
 
+  // The lowest bit of eight.
+  function automatic logic [2:0] lowest(logic [7:0] bits);
+    lowest = (bits[3:0] != '0) ? (bits[0] ? 3'd0 : bits[1] ? 3'd1 : bits[2] ? 3'd2 : 3'd3)
+                               : (bits[4] ? 3'd4 : bits[5] ? 3'd5 : bits[6] ? 3'd6 : 3'd7);
+  endfunction
+  logic [7:0] any;       // bytes of b that are not zero
+  logic [2:0] low [8];
+  logic [2:0] first;
   logic [6:0] zeroes;
-  always_comb begin
-    zeroes = 7'd64;
-    for (int i = 63; i >= 0; i--) if (b_i[i]) zeroes = 7'(i);
+  for (genvar i = 0; i < 8; i++) begin : gen_any
+    assign any[i] = b_i[8*i+:8] != '0;
+    assign low[i] = lowest(b_i[8*i+:8]);
   end
+  assign first  = lowest(any);
+  assign zeroes = (any == '0) ? 7'd64 : {1'b0, first, low[first]};
 
   logic [7:0] match;
   for (genvar i = 0; i < 8; i++) begin : gen_match
@@ -53,16 +60,16 @@ module hwfs_alu
     for (int i = 0; i < 8; i++) ones = ones + 4'(b_i[i]);
   end
 
+  logic [7:0] brief;
   always_comb begin
-    unique case (func_i)
-      AluShl:         result_o = mirror(shifted);
-      AluShr:         result_o = shifted;
-      AluCtz:         result_o = 64'(zeroes);
-      AluMatch:       result_o = 64'(match);
-      AluTag:         result_o = 64'(b_i[30:26]) + 64'd1;
-      AluByte:        result_o = shifted;
-      AluOnes:        result_o = 64'(ones);
-      default:        result_o = sum[63:0];
+    unique case (ctl_i.brief)
+      BriefCtz:   brief = 8'(zeroes);
+      BriefMatch: brief = match;
+      BriefTag:   brief = 8'(b_i[30:26]) + 8'd1;
+      default:    brief = 8'(ones);
     endcase
   end
+
+  assign result_o = ({64{ctl_i.from_sum}} & sum[63:0]) | ({64{ctl_i.from_right}} & shifted) |
+                    ({64{ctl_i.left}} & mirror(shifted)) | 64'({8{ctl_i.from_brief}} & brief);
 endmodule

@@ -48,20 +48,21 @@ module hwfs_fetch
   drop_t       drop_q;
   logic [63:0] left_n_q;   // bytes still to be delivered, inverted: counting up needs no inverters
   logic        held_q, emit_high_q;
+  logic        wanted_q, many_q;  // bytes are left; at least two words
+  logic        more;              // at least three words
   logic [DataWidth-1:0] rotated, held_data_q, merged;
-  logic push, room, wanted, many, few, at_end, in_hold, use_held;
-  lanes_t rest;  // the bytes that are left, unless `many`
+  logic push, room, few, at_end, in_hold, use_held;
+  lanes_t rest;  // the bytes that are left, unless `many_q`
 
   // Byte l of a word goes to lane l - shift.
   assign rotated = DataWidth'({read_data_i, read_data_i} >> {shift_q, 3'b000});
 
-  assign many     = left_n_q[63:WordLog2+1] != '1;
+  assign more     = (left_n_q[63:WordLog2+2] != '1) | (left_n_q[WordLog2+:2] == 2'b00);
   assign rest     = ~left_n_q[WordLog2:0];
-  assign wanted   = many | (rest != '0);
   // The held word contains all remaining bytes.
-  assign few      = ~many & (rest <= lanes_t'(Bytes) - lanes_t'(shift_q));
-  assign at_end   = ~many & (rest <= lanes_t'(Bytes));
-  assign use_held = held_q & few & wanted;
+  assign few      = ~many_q & (rest <= lanes_t'(Bytes) - lanes_t'(shift_q));
+  assign at_end   = ~many_q & (rest <= lanes_t'(Bytes));
+  assign use_held = held_q & few & wanted_q;
   // The first word of a shifted stream is only held, unless it contains all bytes.
   assign in_hold  = (shift_q != '0) & ~held_q & ~few;
 
@@ -72,14 +73,14 @@ module hwfs_fetch
 
   logic [Bytes-1:0] keep;
   for (genvar i = 0; i < Bytes; i++) begin : gen_keep
-    assign keep[i] = many | (rest > lanes_t'(i));
+    assign keep[i] = many_q | (rest > lanes_t'(i));
   end
 
   always_comb begin
     read_ready_o = 1'b0;
     push         = 1'b0;
     if (!hold_i) begin
-      if (!wanted || (drop_q != '0)) begin
+      if (!wanted_q || (drop_q != '0)) begin
         read_ready_o = 1'b1;
       end else if (use_held) begin
         push = room;
@@ -96,20 +97,30 @@ module hwfs_fetch
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       left_n_q <= '1;
+      wanted_q <= 1'b0;
+      many_q <= 1'b0;
       held_q <= 1'b0;
       drop_q <= '0;
     end else if (abort_i) begin
       left_n_q <= '1;
+      wanted_q <= 1'b0;
+      many_q <= 1'b0;
       held_q <= 1'b0;
       drop_q <= '0;
     end else if (start_i) begin
       left_n_q <= ~do_i.b;
+      wanted_q <= do_i.b != '0;
+      many_q <= do_i.b[63:WordLog2+1] != '0;
       held_q <= 1'b0;
       drop_q <= do_i.a[BlockSizeLog2-1:WordLog2];
     end else begin
       if (taken && (drop_q != '0)) drop_q <= drop_q - drop_t'(1);
-      if (push) left_n_q <= at_end ? '1 : left_n_q + 64'(Bytes);
-      if (taken && wanted && (drop_q == '0)) held_q <= shift_q != '0;
+      if (push) begin
+        left_n_q <= at_end ? '1 : left_n_q + 64'(Bytes);
+        wanted_q <= ~at_end;
+        many_q <= more;
+      end
+      if (taken && wanted_q && (drop_q == '0)) held_q <= shift_q != '0;
     end
   end
 
@@ -156,5 +167,5 @@ module hwfs_fetch
     .ready_i (data_ready_i | withdrawn_q),
     .data_o  ({data_last_o, data_keep_o, data_o})
   );
-  assign drained_o = ~wanted;
+  assign drained_o = ~wanted_q;
 endmodule

@@ -33,6 +33,7 @@ module hwfs_intake
   output logic        hashed_o,    // its names and their hashes are in memory, too
   input  logic        answered_i,  // it was answered
 
+  input  logic                   hold_i,      // another may write memory: wait
   output logic [1:0]             write_o,
   output logic [AddressBits-1:3] write_word_o,
   output logic [63:0]            write_data_o
@@ -57,7 +58,7 @@ module hwfs_intake
   logic [1:0]  more_q, more_d;      // bytes of this character that are still missing
   logic [7:0]  low_q, low_d, high_q, high_d;  // the allowed range of the next byte
   logic        bad_q, bad_d;
-  logic        name_write, answered_q;
+  logic        name_write, answered_q, held;
 
   logic [6:0]  length;
   logic [2:0]  last_field;
@@ -77,11 +78,12 @@ module hwfs_intake
     assign clean[8*i+:8] = (left > 7'(i)) ? name_data_i[8*i+:8] : 8'h0;
   end
 
+  assign held         = hold_i & (state_q == Take);  // it writes in no other state
   assign cmd_ready_o  = state_q == Idle;
   assign hashed_o     = state_q == Done;
   assign begun_o      = ~answered_q & (hashed_o | ((state_q == Take) & (field_q != '0)));
   assign ready_o      = ~answered_q & (hashed_o | ((state_q == Take) & (field_q > last_field)));
-  assign name_ready_o = (state_q == Take) & (name_q == NameWord) & (field_q != '0);
+  assign name_ready_o = (state_q == Take) & (name_q == NameWord) & (field_q != '0) & ~held;
   assign name_write   = name_ready_o & name_valid_i;
 
   always_comb begin
@@ -221,22 +223,24 @@ module hwfs_intake
       name_q     <= NameNone;
       answered_q <= 1'b0;
     end else begin
-      state_q    <= state_d;
-      answered_q <= (answered_q | answered_i) & (state_d != Idle);
-      name_q  <= name_d;
+      if (!held) state_q <= state_d;
+      if (!held) name_q  <= name_d;
+      answered_q <= (answered_q | answered_i) & ((state_d != Idle) | held);
     end
   end
 
   always_ff @(posedge clk_i) begin
-    field_q  <= field_d;
-    second_q <= second_d;
-    at_q     <= at_d;
-    shift_q  <= shift_d;
-    hash_q   <= hash_d;
-    more_q   <= more_d;
-    low_q    <= low_d;
-    high_q   <= high_d;
-    bad_q    <= bad_d;
+    if (!held) begin
+      field_q  <= field_d;
+      second_q <= second_d;
+      at_q     <= at_d;
+      shift_q  <= shift_d;
+      hash_q   <= hash_d;
+      more_q   <= more_d;
+      low_q    <= low_d;
+      high_q   <= high_d;
+      bad_q    <= bad_d;
+    end
     if (cmd_ready_o && cmd_valid_i) cmd_q <= cmd_i;
   end
 endmodule

@@ -26,7 +26,8 @@ module hwfs_load
   input  do_t                  do_i,
   output logic                 idle_o,
   output logic                 sealing_o,
-  output logic                 good_o,      // the checksum of the last loaded node is correct
+  output logic                 verified_o,  // no node is being loaded, and the checksum of the last one is correct
+  output logic                 good_o,      // the same about the checksum, from the second cycle on in which the engine is idle
   output logic                 head_o,      // its first 96 bytes are in memory
   output logic                 part_o,      // its first 160 bytes are in memory
   output logic [15:0]          node_bytes_o,
@@ -36,6 +37,7 @@ module hwfs_load
   input  logic                 read_last_i,
   input  logic [DataWidth-1:0] read_data_i,
 
+  output logic                           writes_o,  // high if `write_o` may be other than zero
   output logic [Halves-1:0]              write_o,
   output logic [AddressBits-1:RowLog2]   write_row_o,
   output logic [RowBits-1:0]             write_data_o,
@@ -49,12 +51,12 @@ module hwfs_load
   // Words of the stream in a row: sealing processes one row per cycle.
   localparam int unsigned RowWords = RowBits / DataWidth;
 
-  typedef enum logic [2:0] {Idle, Seed, Load, SealRead, Seal, SealWrite} state_e;
+  typedef enum logic [2:0] {Idle, Seed, Load, SealRead, SealFill, Seal, SealWrite} state_e;
 
   state_e state_q, state_d;
   logic [31:0] crc_q, crc_d, stored_q, identity_q;
-  logic [63:0] address_q;
-  logic        raw_q, super_q, sealing_q, identity_step_q;
+  logic        raw_q, super_q, sealing_q, identity_step_q, idle_q, loading_q, good;
+  logic        full_q, last;  // all words of the node were processed; this word or row is the last
   word_t       at_q, at_d, base_q, words_q, index_q, index_d;
   logic [15:0] node_bytes_q;
 
@@ -64,48 +66,58 @@ module hwfs_load
   logic [RowBits-1:0] crc_data;
   logic [31:0]        crc_next;
 
-  assign idle_o       = state_q == Idle;
+  assign idle_o       = idle_q;
   assign sealing_o    = sealing_q & ~idle_o;
   assign node_bytes_o = node_bytes_q;
-  assign good_o       = raw_q | (~crc_q == stored_q);
-  assign head_o       = idle_o | ((state_q == Load) & (index_q >= word_t'(96 >> WordLog2)));
-  assign part_o       = idle_o | ((state_q == Load) & (index_q >= word_t'(160 >> WordLog2)));
+  assign good         = raw_q | (~crc_q == stored_q);
+  assign verified_o   = idle_q & good;
   assign read_ready_o = (state_q == Load) | idle_o;
 
   hwfs_crc #(.Width(RowBits)) u_crc (.data_i(crc_data), .crc_o(crc_next));
 
-  // Half a row waits for the other half, so that the sequencer can write in every other cycle.
+  // The first words of a node or superblock, for the CRC: the bytes of the row before the checksum are shifted over it, and zeroes are
+  // inserted in front. A node has four such bytes, a superblock eight.
+  function automatic logic [RowBits-1:0] shifted(logic [RowBits-1:0] row);
+    shifted = row;
+    if (!super_q)           shifted[63:0] = {row[31:0], 32'b0};
+    else if (RowBits == 64) shifted[63:0] = {row[63:32], 32'b0};
+    else                    shifted = (row & ~RowBits'({96{1'b1}})) | RowBits'({row[63:0], 32'b0});
+  endfunction
+  logic at_checksum;  // `index_q` is that of the row with the checksum
+  assign at_checksum = index_q == word_t'((super_q && (RowBits == 64)) ? RowWords : 0);
+
+  // A row of memory that is sealed is in registers before its CRC is calculated, and so is the address with which that begins. While a
+  // node is loaded, half a row waits there for the other half, so that the sequencer can write in every other cycle.
+  logic [RowBits-1:0] row_q;
+  logic               over_q, over;  // the previous CRC belongs to the row's second half, as the row is shifted
+  logic               fetched;       // the row that memory shows is the one with the checksum
+  assign fetched = (super_q && (RowBits == 64)) ? (state_q == Seal) & (index_q == '0) : (state_q == SealFill);
+  always_ff @(posedge clk_i) begin
+    if (state_q == Load) begin
+      if (take) row_q <= word;
+    end else if (state_q == Idle) begin
+      row_q                <= '0;
+      row_q[RowBits-1-:64] <= do_i.a;
+    end else begin
+      row_q <= fetched ? shifted(ram_data_i) : ram_data_i;
+    end
+    over_q <= fetched;
+  end
+  assign word = {RowWords{read_data_i}};
   if (RowWords == 2) begin : gen_row
-    logic [31:0] low_q;
-    always_ff @(posedge clk_i) if (take) low_q <= word[31:0];
-    assign write_data_o = (state_q == SealWrite) ? {Halves{~crc_q}} : {word[31:0], low_q};
+    assign write_data_o = (state_q == SealWrite) ? {Halves{~crc_q}} : {word[31:0], row_q[31:0]};
+    assign over         = (state_q == Load) | over_q;
   end else begin : gen_word
     assign write_data_o = (state_q == SealWrite) ? {Halves{~crc_q}} : word;
-  end
-  assign word = (state_q == Load) ? {RowWords{read_data_i}} : ram_data_i;
-
-  logic [RowBits-1:0] super_data;
-  if (RowBits == 64) begin : gen_super_64
-    assign super_data = {word[63:32] ^ crc_q, 32'b0};
-  end else begin : gen_super_wide
-    assign super_data = {word[RowBits-1:96], word[63:0] ^ 64'(crc_q), 32'b0};
+    assign over         = (state_q == Load) ? at_checksum : over_q;
   end
 
-  // The bytes of the row before the checksum are shifted over it, and zeroes are inserted in front. A node has four such bytes, a
-  // superblock eight. In the same way, a word of half a row is shifted to the end of the row.
+  // A word of half a row is shifted to the end of the row.
   always_comb begin
-    crc_data = word ^ RowBits'(crc_q);
-    if ((state_q == Load) && (RowWords == 2)) begin
-      crc_data[63:0] = {word[31:0] ^ crc_q, 32'b0};
-    end else if (!super_q && (index_q == '0)) begin
-      crc_data[63:0] = {word[31:0] ^ crc_q, 32'b0};
-    end else if (super_q && (index_q == word_t'((RowBits == 64) ? RowWords : 0))) begin
-      crc_data = super_data;
-    end
-    if (state_q == Seed) begin
-      crc_data = '0;
-      crc_data[RowBits-1-:64] = address_q ^ 64'(crc_q);
-    end
+    crc_data = row_q;
+    if (state_q == Load) crc_data = (RowWords == 2) ? RowBits'(word[31:0]) << 32 : at_checksum ? shifted(word) : word;
+    if ((RowBits > 64) && (state_q == Seed)) crc_data[RowBits-1-:64] = crc_data[RowBits-1-:64] ^ 64'(crc_q);
+    else crc_data[63:0] = crc_data[63:0] ^ (over ? {crc_q, 32'b0} : {32'b0, crc_q});
   end
 
   logic skip;  // the checksum covers no byte of this word
@@ -124,7 +136,9 @@ module hwfs_load
   end
 
   word_t step;
-  assign step = (state_q == Seal) ? word_t'(RowWords) : word_t'(1);
+  assign step = (state_q == Load) ? word_t'(1) : word_t'(RowWords);
+
+  assign last = index_q + step == words_q;
 
   always_comb begin
     state_d = state_q;
@@ -145,13 +159,20 @@ module hwfs_load
         state_d = identity_step_q ? Idle : (sealing_q ? SealRead : Load);
       end
       Load: if (read_valid_i) begin
-        take = index_q != words_q;
+        take = ~full_q;
         if (read_last_i) state_d = Idle;
       end
-      SealRead: state_d = Seal;
+      SealRead: begin
+        at_d    = at_q + step;
+        state_d = SealFill;
+      end
+      SealFill: begin
+        at_d    = at_q + step;
+        state_d = Seal;
+      end
       Seal: begin
         take = 1'b1;
-        if (index_d == words_q) state_d = SealWrite;
+        if (last) state_d = SealWrite;
       end
       SealWrite: state_d = Idle;
       default: state_d = Idle;
@@ -160,19 +181,19 @@ module hwfs_load
       index_d = index_q + step;
       at_d    = at_q + step;
       if (!skip) crc_d = crc_next;
-      if ((state_q == Seal) && (index_d == words_q)) state_d = SealWrite;
     end
   end
 
-  // Sealing reads the row of the next word.
-  assign ram_read_o = (state_q == SealRead) | (state_q == Seal);
-  assign ram_row_o  = at_d[AddressBits-1:RowLog2];
+  // Sealing reads two rows ahead.
+  assign ram_read_o = (state_q == SealRead) | (state_q == SealFill) | (state_q == Seal);
+  assign ram_row_o  = at_q[AddressBits-1:RowLog2];
 
   // A node's checksum is in its first 64 bits, a superblock's in the second.
   word_t seal_at;
   assign seal_at = super_q ? base_q + word_t'(8 >> WordLog2) : base_q;
 
   always_comb begin
+    writes_o    = (loading_q & read_valid_i & ((RowWords == 1) | at_q[WordLog2])) | (state_q == SealWrite);
     write_o     = '0;
     write_row_o = at_q[AddressBits-1:RowLog2];
     if ((state_q == Load) && take && ((RowWords == 1) || at_q[WordLog2])) write_o = '1;
@@ -184,18 +205,21 @@ module hwfs_load
   end
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
-    if (!rst_ni) state_q <= Idle;
-    else         state_q <= state_d;
+    if (!rst_ni) {state_q, idle_q, loading_q} <= {Idle, 2'b10};
+    else         {state_q, idle_q, loading_q} <= {state_d, state_d == Idle, state_d == Load};
   end
 
   always_ff @(posedge clk_i) begin
+    good_o  <= good;
+    head_o  <= (state_d == Idle) | ((state_q == Load) & (head_o | (take & (index_q == word_t'((96 >> WordLog2) - 1)))));
+    part_o  <= (state_d == Idle) | ((state_q == Load) & (part_o | (take & (index_q == word_t'((160 >> WordLog2) - 1)))));
     crc_q   <= crc_d;
+    full_q  <= ~idle_q & (full_q | (take & last));
     index_q <= index_d;
     at_q    <= at_d;
-    if (take && has_stored) stored_q <= stored;
+    if (take && has_stored && (state_q == Load)) stored_q <= stored;
     if (idle_o && do_valid_i) begin
       if (do_i.unit == DoShape) node_bytes_q <= do_i.a[15:0];
-      address_q       <= do_i.a;
       base_q          <= do_i.b[AddressBits-1:WordLog2];
       super_q         <= (do_i.unit != DoIdentity) & do_i.imm[DoSuper];
       sealing_q       <= do_i.unit == DoSeal;

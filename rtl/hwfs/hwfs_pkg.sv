@@ -66,17 +66,19 @@ package hwfs_pkg;
   } fs_rsp_t;
 
   // --- The sequencer --------------------------------------------------------------------------
+  // Bit 3: what comes next is known from the instruction; bit 2 of those: it returns.
   typedef enum logic [3:0] {
-    InstrAlu  = 4'd0,
-    InstrLi   = 4'd1,  // a constant
-    InstrLd   = 4'd2,  // a word of memory, in `md` from the next instruction on
-    InstrSt   = 4'd3,
-    InstrBr   = 4'd4,
-    InstrCall = 4'd5,
-    InstrRet  = 4'd6,
-    InstrWait = 4'd7,
-    InstrDo   = 4'd8,  // starts an engine
-    InstrJump = 4'd9   // to the sum of a register and a constant
+    InstrAlu    = 4'd0,
+    InstrLi     = 4'd1,  // a constant
+    InstrLd     = 4'd2,  // a word of memory, in `md` from the next instruction on; bits 12, 13: early, and waits (hwfs_seq)
+    InstrSt     = 4'd3,
+    InstrBr     = 4'd4,  // a branch that is not expected to be taken
+    InstrWait   = 4'd5,
+    InstrDo     = 4'd6,  // starts an engine
+    InstrJump   = 4'd7,  // to the sum of a register and a constant
+    InstrLikely = 4'd8,  // a branch that is expected to be taken
+    InstrCall   = 4'd9,
+    InstrRet    = 4'd12
   } instr_e;
 
   typedef enum logic [3:0] {
@@ -96,7 +98,48 @@ package hwfs_pkg;
     AluOnes  = 4'd13   // number of ones in the low byte of b
   } alu_e;
 
-  typedef enum logic [2:0] {SrcReg, SrcImm, SrcMd, SrcMdLo, SrcMdHi} src_e;
+  // What the ALU does, decoded. One of the four sources of its result is set.
+  typedef enum logic [2:0] {AddendB, AddendNotB, AddendAnd, AddendOr, AddendXor, AddendAndn} addend_e;
+  typedef enum logic [1:0] {BriefCtz, BriefMatch, BriefTag, BriefOnes} brief_e;
+  typedef struct packed {
+    logic    adds;        // a and the addend, not the addend alone
+    logic    subtract;
+    addend_e addend;
+    logic    bytes;       // shift by bytes
+    brief_e  brief;
+    logic    from_sum;
+    logic    from_right;  // the shifted operand
+    logic    left;        // ... mirrored before and after
+    logic    from_brief;
+  } alu_ctl_t;
+
+  function automatic alu_ctl_t alu_decode(alu_e func);
+    alu_decode            = '0;
+    alu_decode.adds       = func inside {AluAdd, AluSub};
+    alu_decode.subtract   = func == AluSub;
+    alu_decode.bytes      = func == AluByte;
+    alu_decode.from_right = func inside {AluShr, AluByte};
+    alu_decode.left       = func == AluShl;
+    alu_decode.from_brief = func inside {AluCtz, AluMatch, AluTag, AluOnes};
+    alu_decode.from_sum   = ~(alu_decode.from_right | alu_decode.left | alu_decode.from_brief);
+    unique case (func)
+      AluSub:  alu_decode.addend = AddendNotB;
+      AluAnd:  alu_decode.addend = AddendAnd;
+      AluOr:   alu_decode.addend = AddendOr;
+      AluXor:  alu_decode.addend = AddendXor;
+      AluAndn: alu_decode.addend = AddendAndn;
+      default: alu_decode.addend = AddendB;
+    endcase
+    unique case (func)
+      AluCtz:   alu_decode.brief = BriefCtz;
+      AluMatch: alu_decode.brief = BriefMatch;
+      AluTag:   alu_decode.brief = BriefTag;
+      default:  alu_decode.brief = BriefOnes;
+    endcase
+  endfunction
+
+  // SrcLong and SrcScaled: the constant of an InstrLi, in bytes or in units of the longest node's size divided by the shortest node's.
+  typedef enum logic [2:0] {SrcReg, SrcImm, SrcMd, SrcMdLo, SrcMdHi, SrcLong, SrcScaled} src_e;
   typedef enum logic [1:0] {FromReg, FromMd, FromMdLo, FromMdHi} from_e;  // the first operand of the ALU
 
   typedef enum logic [4:0] {

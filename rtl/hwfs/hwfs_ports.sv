@@ -17,9 +17,12 @@ module hwfs_ports
   input  logic        clk_i,
   input  logic        rst_ni,
 
-  input  logic        do_valid_i,  // an instruction that needs a request
+  input  logic        do_valid_i,  // an instruction that needs a request, which is free
   input  do_t         do_i,
-  output logic        do_ready_o,
+  output logic        load_free_o,   // a request of this class can be taken
+  output logic        flush_free_o,
+  output logic        write_free_o,
+  output logic        fetch_free_o,
   input  logic [15:0] node_bytes_i,
   input  logic        forget_i,    // clear errors
 
@@ -58,7 +61,10 @@ module hwfs_ports
 
   class_e kind;
   tag_t   tag;
-  logic   room, accept, misordered, rsp_fetch, rsp_write;
+  logic   accept, misordered, rsp_fetch, rsp_write, req_valid_d;
+  write_t write_d, writes_d;
+  fetch_t fetch_d;
+  left_t  fetches_d;
   lba_t   lba;
   count_t count, node_blocks;
 
@@ -69,16 +75,9 @@ module hwfs_ports
       DoFetch: kind = ClassFetch;
       default: kind = ClassWrite;
     endcase
-    room = 1'b1;  // unless no tag is free
     unique case (kind)
-      ClassFetch: begin
-        tag  = {1'b1, fetch_q};
-        room = fetches_q != left_t'(Outstanding);
-      end
-      ClassWrite: begin
-        tag  = {2'b01, write_q};
-        room = writes_q != '1;
-      end
+      ClassFetch: tag = {1'b1, fetch_q};
+      ClassWrite: tag = {2'b01, write_q};
       ClassFlush: tag = tag_t'(1);
       default:    tag = tag_t'(0);
     endcase
@@ -94,8 +93,7 @@ module hwfs_ports
     if ((do_i.unit == DoFetch) || (do_i.unit == DoPut)) count = count_t'(do_i.b >> BlockSizeLog2);
   end
 
-  assign do_ready_o = ~req_valid_q & room & ~open_q[tag];
-  assign accept     = do_valid_i & do_ready_o;
+  assign accept     = do_valid_i;
   assign rsp_fetch  = rsp_valid_i & rsp_i.tag[4];
   assign rsp_write  = rsp_valid_i & (rsp_i.tag[4:3] == 2'b01);
   // Fetches must be answered in order; otherwise the device is at fault.
@@ -116,6 +114,11 @@ module hwfs_ports
     open_d = open_q;
     if (rsp_valid_i) open_d[rsp_i.tag] = 1'b0;
     if (accept)      open_d[tag]       = 1'b1;
+    req_valid_d = accept | (req_valid_q & ~req_ready_i);
+    write_d     = write_q + write_t'(accept && (kind == ClassWrite));
+    fetch_d     = fetch_q + fetch_t'(accept && (kind == ClassFetch));
+    writes_d    = writes_q + write_t'(accept && (kind == ClassWrite)) - write_t'(rsp_write);
+    fetches_d   = fetches_q + left_t'(accept && (kind == ClassFetch)) - left_t'(rsp_fetch);
   end
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
@@ -128,13 +131,18 @@ module hwfs_ports
       read_q      <= '0;
       req_valid_q <= 1'b0;
       error_q     <= 1'b0;
+      {load_free_o, flush_free_o, write_free_o, fetch_free_o} <= '1;
     end else begin
-      open_q      <= open_d;
-      req_valid_q <= accept | (req_valid_q & ~req_ready_i);
-      if (accept && (kind == ClassWrite)) write_q <= write_q + write_t'(1);
-      if (accept && (kind == ClassFetch)) fetch_q <= fetch_q + fetch_t'(1);
-      writes_q    <= writes_q + write_t'(accept && (kind == ClassWrite)) - write_t'(rsp_write);
-      fetches_q   <= fetches_q + left_t'(accept && (kind == ClassFetch)) - left_t'(rsp_fetch);
+      open_q       <= open_d;
+      req_valid_q  <= req_valid_d;
+      write_q      <= write_d;
+      fetch_q      <= fetch_d;
+      writes_q     <= writes_d;
+      fetches_q    <= fetches_d;
+      load_free_o  <= ~req_valid_d & ~open_d[0];
+      flush_free_o <= ~req_valid_d & ~open_d[1];
+      write_free_o <= ~req_valid_d & ~open_d[{2'b01, write_d}] & (writes_d != '1);
+      fetch_free_o <= ~req_valid_d & ~open_d[{1'b1, fetch_d}] & (fetches_d != left_t'(Outstanding));
       if (read_end_i) read_q <= read_q + fetch_t'(1);
       if (forget_i) error_q <= 1'b0;
       else if (misordered || (rsp_valid_i && (rsp_i.status != StatusOk))) error_q <= 1'b1;

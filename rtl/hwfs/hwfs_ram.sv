@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 // The core's memory: the volume's state, the nodes in use and the index. It has two read ports, each with its own copy in
-// block RAM, and one write port, which the load engine, the sealing engine, the command intake and the sequencer use with
+// block RAM, and one write port, which the load engine, the sealing engine, the sequencer and the command intake use with
 // descending priority.
 //
 // A row is one word of the data streams, but at least 64 bits; the sequencer accesses one 64-bit lane of it. Each write

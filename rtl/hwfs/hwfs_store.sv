@@ -57,6 +57,7 @@ module hwfs_store
 
   typedef enum logic [1:0] {Idle, Wait, Prime, Run} state_e;
   state_e state_q, state_d;
+  logic   idle_q;
 
   // State of this write.
   logic                 app_q;    // the application's data, not a node
@@ -67,6 +68,7 @@ module hwfs_store
   lane_t       shift_q;
   drop_t       head_q;            // whole words before the offset
   logic [63:0] left_n_q;          // bytes that the application has not supplied yet, also inverted
+  logic        any_q, many_q;     // of these: one or more; two words or more
   logic        begun_q, first_q, first_d, head_ram_q, tail_ram_q;
   logic        abort_q, offered_q, aborted;
   drop_t       block_q, block_d;  // the word's position in its block
@@ -74,26 +76,30 @@ module hwfs_store
 
   logic sent;
   assign sent       = write_valid_o & write_ready_i;
-  assign idle_o     = state_q == Idle;
-  assign ram_busy_o = ~idle_o & (~app_q | head_ram_q | tail_ram_q);
+  assign idle_o     = idle_q;
+  assign ram_busy_o = ~idle_q & (~app_q | head_ram_q | tail_ram_q);
   assign edges_o    = head_ram_q | tail_ram_q;
 
   word_t address;  // the word of memory that comes next
 
   // The lanes of the word that hold application data.
-  lanes_t low, few;  // few: the remaining bytes, unless `many`
-  logic   mine, need, many;
+  lanes_t low, few;  // few: the remaining bytes, unless `many_q`
+  logic   mine, need, more;
   logic [Bytes-1:0] lanes;
-  assign many = left_n_q[63:WordLog2+1] != '1;
+  // At least two words and the bytes that this word takes.
+  typedef logic [WordLog2+2:0] four_words_t;
+  logic [WordLog2+1:0] rest;
+  assign rest = ~left_n_q[WordLog2+1:0];
+  assign more = (left_n_q[63:WordLog2+2] != '1) | (four_words_t'(rest) + four_words_t'(low) >= four_words_t'(3 * Bytes));
   assign few  = ~left_n_q[WordLog2:0];
-  assign mine = app_q & (head_q == '0) & (left_n_q != '1);
+  assign mine = app_q & (head_q == '0) & any_q;
   assign mine_o = mine;
   assign low  = begun_q ? '0 : lanes_t'(shift_q);
   for (genvar i = 0; i < Bytes; i++) begin : gen_lanes
-    assign lanes[i] = mine & (lanes_t'(i) >= low) & (many | (few > lanes_t'(i) - low));
+    assign lanes[i] = mine & (lanes_t'(i) >= low) & (many_q | (few > lanes_t'(i) - low));
   end
   // The first `shift` of the remaining bytes are held from the previous word.
-  assign need = mine & ~(begun_q & ~many & (few <= lanes_t'(shift_q)));
+  assign need = mine & ~(begun_q & ~many_q & (few <= lanes_t'(shift_q)));
 
   logic [DataWidth-1:0] rotated, held_q, edge_data;
   assign rotated = DataWidth'(({data_i, data_i} << {shift_q, 3'b000}) >> DataWidth);
@@ -151,10 +157,12 @@ module hwfs_store
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       state_q   <= Idle;
+      idle_q    <= 1'b1;
       abort_q   <= 1'b0;
       offered_q <= 1'b0;
     end else begin
       state_q   <= state_d;
+      idle_q    <= state_d == Idle;
       offered_q <= write_valid_o & ~write_ready_i & ~aborted;
       if (do_valid_i && (do_i.unit == DoWriteTo)) abort_q <= 1'b0;
       else if (abort_i) abort_q <= 1'b1;
@@ -173,7 +181,9 @@ module hwfs_store
       if (app_q && (head_q != '0)) head_q <= head_q - drop_t'(1);
       if (mine) begin
         begun_q <= 1'b1;
-        left_n_q <= (!many && (few <= given_bytes)) ? '1 : left_n_q + 64'(given_bytes);
+        left_n_q <= left_n_q + 64'(given_bytes);
+        many_q <= more;
+        if (!many_q && (few <= given_bytes)) {left_n_q, any_q} <= {64'hffff_ffff_ffff_ffff, 1'b0};
       end
       if (need) held_q <= rotated;
     end
@@ -192,6 +202,8 @@ module hwfs_store
           shift_q    <= do_i.a[WordLog2-1:0];
           head_q     <= do_i.a[BlockSizeLog2-1:WordLog2];
           left_n_q   <= ~do_i.b;
+          any_q      <= do_i.b != '0;
+          many_q     <= do_i.b[63:WordLog2+1] != '0;
           block_q    <= '0;
           first_q    <= 1'b1;
           begun_q    <= 1'b0;

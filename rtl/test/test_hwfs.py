@@ -78,6 +78,70 @@ def test_nested_calls_are_counted(tmp_path):
         depth.deepest(assembler)
 
 
+def assembled(tmp_path, *lines):
+    """The words of these lines, behind the registers and constants of layout.asm."""
+    sys.path.insert(0, str(cores.RTL / "hwfs" / "microcode"))
+    import assemble
+    source = tmp_path / "lines.asm"
+    source.write_text("\n".join(lines) + "\n", "utf-8")
+    assembler = assemble.Assembler()
+    assembler.read(cores.RTL / "hwfs" / "microcode" / "layout.asm")
+    assembler.read(source)
+    return assembler.words()
+
+
+@pytest.mark.parametrize("before,load,is_early", [
+    ("mov r1, 5", "ld [V_T1]", True),
+    ("mov r1, 5", "ld [r1 + V_T1]", False),
+    ("st r1, [V_T2]", "ld [V_T1]", True),
+    ("st r1, [V_T1]", "ld [V_T1]", False),
+    ("sth r1, [V_T1]", "ld [V_T1]", False),
+    ("st r1, [snode + SEQ]", "ld [snode + SEQ]", False),
+    ("st r1, [snode + SEQ]", "ld [snode + LAST_OP]", True),
+    ("st r1, [work + SEQ]", "ld [V_T1]", True),
+    ("st r1, [work + SEQ]", "ld [snode + SEQ]", False),
+    ("st r1, [r2 + F_SIZE]", "ld [V_T1]", False),
+    ("ld [r1]", "ld [V_T1]", False),
+    ("ld [V_T2]", "ld [V_T1]", True),
+])
+def test_only_a_load_that_nothing_delays_is_early(tmp_path, before, load, is_early):
+    """Its address is a constant, and what is before it neither reads memory nor may change the word."""
+    assert bool(assembled(tmp_path, before, load, "mov r3, md")[1] >> 12 & 1) == is_early
+
+
+def test_the_marks_agree_with_the_instructions():
+    """Of the whole program, from its words alone: the sequencer compares no registers, it relies on the marks."""
+    sys.path.insert(0, str(cores.RTL / "hwfs" / "microcode"))
+    import assemble
+    import isa
+    _, words = assemble.assemble()
+    kinds = {code: name for name, code in isa.KINDS.items()}
+    for at, (before, word) in enumerate(zip(words, words[1:]), 1):
+        kind, earlier = kinds[word >> 28 & 15], kinds[before >> 28 & 15]
+        written = (before >> 20 & 15) | (before >> 28 & 16) if earlier in ("alu", "li") else 0
+        first, second = (word >> 16 & 15) | (word >> 29 & 16), word & 31
+        source = word >> 12 & 7
+        no_first = kind == "alu" and (word >> 34 or word >> 24 & 15 in (isa.ALU["mov"], isa.ALU["ctz"], isa.ALU["tag"], isa.ALU["ones"]))
+        if written and not no_first and kind in ("alu", "ld", "st", "do", "jump"):
+            assert bool(word & isa.FRESH_FIRST) == (first == written), at
+        if written and (kind in ("st", "do") or (kind == "alu" and source == isa.SOURCES["reg"])):
+            assert bool(word & isa.FRESH_SECOND) == (second == written), at
+        if earlier == "ld" and not before >> 12 & 1:
+            uses = kind == "alu" and (source >= isa.SOURCES["md"] or word >> 34 != 0)
+            assert bool(before >> 13 & 1) == uses, at
+        assert kind not in ("st", "do") or source == isa.SOURCES["reg"], at
+
+
+def test_a_branch_is_expected_to_go_back_in_its_own_file(tmp_path):
+    lines = ("again:", "  bz again", "  bz again unlikely", "  bnz behind", "  bnz behind likely", "  b behind", "behind:", "  ret")
+    assert [word >> 31 & 1 for word in assembled(tmp_path, *lines)] == [1, 0, 0, 1, 1, 1]
+    for wrong in ("b behind likely", "bz behind perhaps"):
+        with pytest.raises(SystemExit, match="may follow"):
+            assembled(tmp_path, "behind:", wrong)
+    with pytest.raises(SystemExit, match="r0 stays zero"):
+        assembled(tmp_path, "  xor r0, r0, r0")
+
+
 @pytest.mark.parametrize("parameters", [{}, {"DataChecksums": 1}, {"DataWidth": 64}, {"DataWidth": 128, "NodeLog2Max": 12},
                                         {"DataWidth": 256, "BlockSizeLog2": 12, "NodeLog2Max": 12}])
 def test_lint(parameters):

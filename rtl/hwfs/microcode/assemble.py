@@ -16,7 +16,8 @@ A line is a label (`name:`), a constant (`name = expression`) or an instruction:
     li r1, constant           19 bits; `lin` counts in 1/256 of the longest node
     ld [r1 + constant]        memory; the register can be omitted (r0 is zero)
     st r2, [r1 + constant]    also stl, sth: one half
-    b label                   also bz bnz bc bnc, and b.condition, bn.condition; bc after cmp: below
+    b label                   also bz bnz bc bnc, and b.condition, bn.condition; bc after cmp: below. A branch back in its file is
+                              expected to be taken, any other is not, unless `likely` or `unlikely` follows the label
     call label / ret / jump r1 + label
     wait condition            also waitn (until it is false), and wait! without the watchdog
     do.unit r1, r2, constant  starts an engine
@@ -128,35 +129,73 @@ class Assembler:
                 offset.append(part)
         return base, self.value("+".join(offset) or "0", where)
 
-    def encode(self, where, text):
+    def expected(self, text, at, where, always=False):
+        """A branch's target, and whether it is expected to be taken: back in its own file, unless the source says otherwise."""
+        label, _, mark = text.partition(" ")
+        if mark not in ("", "likely", "unlikely") or (mark and always):
+            raise SystemExit(f"{where}: {text}: `likely` or `unlikely` may follow the label of a branch with a condition")
+        target = self.value(label, where)
+        loops = target <= at and self.lines[target][0].partition(":")[0] == where.partition(":")[0]
+        return target, always or (mark == "likely" if mark else loops)
+
+    def location(self, text, where):
+        """A memory operand, with the node that has always the same place, SLOT, as a constant address."""
+        base, offset = self.place(text, where)
+        if base and base == self.registers.get("snode"):
+            base, offset = 0, self.names["NODES"] + offset
+        return base, offset
+
+    def uses_word(self, at):
+        """Whether an instruction uses the word that the last load read."""
+        return at < len(self.lines) and re.search(r"[ ,]md[lh]?(,|$)", self.lines[at][1]) is not None
+
+    def delays(self, at, offset):
+        """Whether the instruction before a load of the constant address `offset` keeps it from being read early: it is a load
+        that is not, which has the memory's port, or a store that may change the word. Whatever comes before by a branch, a
+        call or a return, that comes between."""
+        if at == 0:
+            return False
+        where, text = self.lines[at - 1]
+        mnemonic, _, rest = text.partition(" ")
+        if mnemonic not in ("ld", "st", "stl", "sth"):
+            return False
+        base, other = self.location(rest.split(",")[-1].strip(), where)
+        if mnemonic == "ld":
+            return base != 0 or self.delays(at - 1, other)
+        nodes = [self.registers.get(name) for name in ("work", "spare")]
+        return other >> 3 == offset >> 3 if base == 0 else base not in nodes or offset >= self.names["NODES"]
+
+    def encode(self, at, where, text):
         mnemonic, _, rest = text.partition(" ")
         args = [arg.strip() for arg in rest.split(",")] if rest.strip() else []
         reg = lambda index: self.register(args[index], where)  # noqa: E731
         if mnemonic in ("mov", "ctz", "tag", "ones"):
             source, value = self.operand(args[1], where)
-            return isa.alu(mnemonic, reg(0), 0, 1, source, value)
+            return isa.alu(mnemonic, self.written(args[0], where), 0, source, value)
         if mnemonic in isa.FLAGS_ONLY:
             source, value = self.operand(args[1], where)
             first, number = self.first(args[0], where)
-            return isa.alu(isa.FLAGS_ONLY[mnemonic], 0, number, 0, source, value, first)
+            return isa.alu(isa.FLAGS_ONLY[mnemonic], 0, number, source, value, first)
         if mnemonic in isa.ALU:
             if len(args) == 2:
                 args = [args[0], *args]
             source, value = self.operand(args[2], where)
             first, number = self.first(args[1], where)
-            return isa.alu(mnemonic, reg(0), number, 1, source, value, first)
+            return isa.alu(mnemonic, self.written(args[0], where), number, source, value, first)
         if mnemonic in ("li", "lin"):
             return isa.li(reg(0), self.value(args[1], where), mnemonic == "lin")
         if mnemonic == "ld":
-            return isa.ld(*self.place(args[0], where))
+            base, offset = self.location(args[0], where)
+            early = base == 0 and not self.delays(at, offset)
+            return isa.ld(base, offset, early, waits=not early and self.uses_word(at + 1))
         if mnemonic in ("st", "stl", "sth"):
             return isa.st(reg(0), *self.place(args[1], where), {"st": 3, "stl": 1, "sth": 2}[mnemonic])
         branches = {"b": ("always", 0), "bz": ("zero", 0), "bnz": ("zero", 1), "bc": ("carry", 0), "bnc": ("carry", 1)}
         if mnemonic in branches:
-            return isa.br(*branches[mnemonic], self.value(args[0], where))
+            return isa.br(*branches[mnemonic], *self.expected(args[0], at, where, mnemonic == "b"))
         if mnemonic.startswith(("b.", "bn.")):
             head, _, condition = mnemonic.partition(".")
-            return isa.br(condition, head == "bn", self.value(args[0], where))
+            return isa.br(condition, head == "bn", *self.expected(args[0], at, where))
         if mnemonic == "call":
             return isa.call(self.value(args[0], where))
         if mnemonic == "ret":
@@ -172,11 +211,43 @@ class Assembler:
             return isa.jump(self.register(base.strip(), where), self.value(label, where))
         raise SystemExit(f"{where}: unknown instruction `{mnemonic}`")
 
+    def written(self, text, where):
+        """A register that an instruction of the ALU writes."""
+        number = self.register(text, where)
+        if number == 0:
+            raise SystemExit(f"{where}: r0 stays zero: only `li` writes it")
+        return number
+
+    def fresh(self, at):
+        """Bits of an instruction whose operands the one before it writes. Where something else comes before by a branch, a
+        call or a return, the sequencer does not take them for that."""
+        result = [self.register(text.partition(" ")[2].split(",")[0].strip(), where)
+                  for where, text in self.lines[max(at - 1, 0):at]
+                  if text.partition(" ")[0] in (*isa.ALU, "li", "lin")]
+        where, text = self.lines[at]
+        mnemonic, _, rest = text.partition(" ")
+        args = [arg.strip() for arg in rest.split(",")] if rest.strip() else []
+        first = second = ""
+        if mnemonic in ("mov", "ctz", "tag", "ones"):
+            second = args[1]
+        elif mnemonic in isa.FLAGS_ONLY or mnemonic in isa.ALU:
+            first, second = args[-2:]
+        elif mnemonic in ("st", "stl", "sth"):
+            first, second = f"r{self.place(args[1], where)[0]}", args[0]
+        elif mnemonic == "ld":
+            first = f"r{self.location(args[0], where)[0]}"
+        elif mnemonic.startswith("do."):
+            first, second = (args + ["r0"] * 2)[:2]
+        elif mnemonic == "jump":
+            first = rest.partition("+")[0].strip()
+        is_fresh = [self.is_register(one) and self.register(one, where) in result for one in (first, second)]
+        return is_fresh[0] * isa.FRESH_FIRST | is_fresh[1] * isa.FRESH_SECOND
+
     def words(self):
         result = []
-        for where, text in self.lines:
+        for at, (where, text) in enumerate(self.lines):
             try:
-                result.append(self.encode(where, text))
+                result.append(self.encode(at, where, text) | self.fresh(at))
             except (ValueError, KeyError, IndexError) as error:
                 raise SystemExit(f"{where}: {text}: {error}") from None
         return result
@@ -196,10 +267,16 @@ def assemble():
 
 
 def module(words):
-    entries = [f"12'd{address}: word = 36'h{word:09x};" for address, word in enumerate(words)]
-    lines = "\n".join("      " + " ".join(entries[at:at + 6]) for at in range(0, len(entries), 6))
+    def cases(name, width, values, digits, each):
+        entries = [f"12'd{address}: {name} = {width}'h{value:0{digits}x};" for address, value in values]
+        return "\n".join("      " + " ".join(entries[at:at + each]) for at in range(0, len(entries), each))
+
+    low = cases("low", 32, enumerate(word & 0xffffffff for word in words), 8, 8)
+    high = cases("high", 4, enumerate(word >> 32 for word in words), 1, 20)
     return f"""// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The control store. Generated by microcode/assemble.py from microcode/*.asm; do not edit.
+//
+// Two memories, of 32 bits and of 4: of one with 36 bits, an ECP5's block RAM would need a multiplexer behind it.
 //
 // ProgramLog2  log2 of the number of instructions
 module hwfs_rom #(
@@ -210,15 +287,24 @@ module hwfs_rom #(
   input  logic [ProgramLog2-1:0] address_i,
   output logic [35:0]            instr_o
 );
-  logic [35:0] word;
+  logic [31:0] low;
+  logic [3:0]  high;
   always_comb begin
     unique case (12'(address_i))
-{lines}
-      default: word = '0;
+{low}
+      default: low = '0;
     endcase
   end
 
-  always_ff @(posedge clk_i) if (read_i) instr_o <= word;
+  always_comb begin
+    unique case (12'(address_i))
+{high}
+      default: high = '0;
+    endcase
+  end
+
+  always_ff @(posedge clk_i) if (read_i) instr_o[31:0] <= low;
+  always_ff @(posedge clk_i) if (read_i) instr_o[35:32] <= high;
 endmodule
 """
 

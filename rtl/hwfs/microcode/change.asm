@@ -236,8 +236,8 @@ create_tag:
 ; Sets the index byte of `slot`, which snode holds: hash r1, and the member that was just written. Clobbers
 ; r1 to r5.
 tag_new:
-  call tag_of
   ld [snode + SEQ]
+  call tag_of
   and r2, md, 1
   shl r2, 6
   or r1, r2
@@ -266,12 +266,12 @@ set_name_first:
   add r1, r6, r7            ; its end
 set_name_next:
   ld [r6 + 0]
+  add r6, 8
   mov r7, md
   st r7, [r3 + S_NAME]
   add r3, 8
-  add r6, 8
   cmp r6, r1
-  bc set_name_next
+  bc set_name_next unlikely ; most have at most eight bytes
   ret
 
 cmd_commit:

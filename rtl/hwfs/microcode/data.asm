@@ -54,7 +54,7 @@ cmd_get:
   byte r2, md, r4
   shl r3, slot, nlog
   tst r2, 64
-  bz read_member
+  bz read_member likely
   add r3, delta
 read_member:
   add r3, slota
@@ -85,35 +85,35 @@ read_member:
   sub r6, r31, r1           ; bytes of whole blocks
   ld [V_LIMIT]
   cmp r6, md
-  bc read_head
+  bc read_head likely
   mov r6, md
 read_head:
   ld [V_MSLOT]
   mov r3, md
   ld [NAME]
   mov r4, md
-  ; Compare with the slot's first 96 bytes.
+  ; Compare with the slot's first 96 bytes. Each word is loaded before the branch on the one before it.
   wait head
-  ld [snode + S_STATE]
-  cmp r5, mdl
-  bnz read_held
   ld [snode + S_SIZE]
   cmp md, r8
+  ld [snode + S_STATE]
   bc read_held
+  cmp r5, mdl
   ld [snode + S_ATTRS]
+  bnz read_held
   cmp r0, mdl
-  bnz read_held
   ld [snode + 0]
-  cmp r3, mdl
   bnz read_held
+  cmp r3, mdl
   ld [snode + S_NAME]
+  bnz read_held
   cmp r4, md
   bnz read_held
   ld [SB + SB_UNITS]
   mov r4, md
-  add r8, dstart, r1
   wait part
   ld [snode + S_ENTRIES + 8]
+  add r8, dstart, r1
   mov r3, mdl
   ld [snode + S_ENTRIES]
   sub r4, r3                ; the last unit at which the extent can begin
@@ -132,7 +132,7 @@ read_request:
   add r3, r8
   do.fetch r3, r6
   cmp r7, 9
-  bc read_named             ; the name has at most eight bytes
+  bc read_named likely      ; the name has at most eight bytes
   li r5, NAME + 8
   add r7, r5
   sub r7, 8                 ; its end

@@ -40,7 +40,7 @@ def decoded(assembler):
     for where, text in assembler.lines:
         mnemonic, _, rest = text.partition(" ")
         goes = mnemonic == "call" or is_branch(mnemonic)
-        yield mnemonic, assembler.value(rest.strip(), where) if goes else None
+        yield mnemonic, assembler.value(rest.split()[0], where) if goes else None
 
 
 def is_branch(mnemonic):
@@ -63,7 +63,7 @@ def successors(assembler, address):
         return table
     if not is_branch(mnemonic):
         return following
-    target = [assembler.value(rest.strip(), where)]
+    target = [assembler.value(rest.split()[0], where)]
     return target if mnemonic == "b" else following + target
 
 

@@ -6,15 +6,14 @@ ALU = {name: code for code, name in enumerate(
 # Operations that only set flags.
 FLAGS_ONLY = {"cmp": "sub", "tst": "and"}
 FROM = {"reg": 0, "md": 1, "mdl": 2, "mdh": 3}
-SOURCES = {"reg": 0, "imm": 1, "md": 2, "mdl": 3, "mdh": 4}
+SOURCES = {"reg": 0, "imm": 1, "md": 2, "mdl": 3, "mdh": 4, "long": 5, "scaled": 6}
 CONDITIONS = {name: code for code, name in enumerate(
     ("always", "zero", "carry", "command", "loaded", "good", "part", "sent", "written", "flushed", "fetched",
      "drained", "sealed", "error", "answered", "ready", "hashed", "head", "begun", "taken", "given"))}
 UNITS = {name: code for code, name in enumerate(
     ("respond", "load", "store", "flush", "seal", "shape", "identity", "readto", "fetch", "writeto", "put", "emit",
      "abort", "edges", "sum"))}
-KINDS = {name: code for code, name in enumerate(
-    ("alu", "li", "ld", "st", "br", "call", "ret", "wait", "do", "jump"))}
+KINDS = {"alu": 0, "li": 1, "ld": 2, "st": 3, "br": 4, "wait": 5, "do": 6, "jump": 7, "likely": 8, "call": 9, "ret": 12}
 
 
 def field(value, bits, signed=False):
@@ -30,26 +29,37 @@ def registers(rd, ra):
     return (rd & 15) << 20 | (ra & 15) << 16 | rd >> 4 << 32 | ra >> 4 << 33
 
 
-def alu(operation, rd, ra, write, source, operand, first="reg"):
-    word = KINDS["alu"] << 28 | ALU[operation] << 24 | registers(rd, ra) | write << 15 | SOURCES[source] << 12
+# The first or the second register operand is what the instruction before this one writes.
+FRESH_FIRST, FRESH_SECOND = 1 << 15, 1 << 11
+
+
+def alu(operation, rd, ra, source, operand, first="reg"):
+    """With rd 0 it only sets the flags."""
+    word = KINDS["alu"] << 28 | ALU[operation] << 24 | registers(rd, ra) | SOURCES[source] << 12
     word |= FROM[first] << 34
     return word | (operand if source == "reg" else field(operand, 12, signed=True))
 
 
 def li(rd, value, scaled=False):
-    return KINDS["li"] << 28 | registers(rd, 0) | int(scaled) << 19 | field(value, 19, signed=not scaled)
+    """Bits 0 to 11 of the constant are those of a `mov`; 12 to 15, 16, and 17 and 18 are in the fields of the first operand."""
+    value = field(value, 19, signed=not scaled)
+    word = KINDS["li"] << 28 | registers(rd, value >> 12 & 31) | value >> 17 << 34
+    return word | SOURCES["scaled" if scaled else "long"] << 12 | value & 0xfff
 
 
-def ld(ra, offset):
-    return KINDS["ld"] << 28 | registers(0, ra) | field(offset, 12)
+def ld(ra, offset, early=False, waits=False):
+    return KINDS["ld"] << 28 | registers(0, ra) | int(waits) << 13 | int(early) << 12 | field(offset, 12)
 
 
 def st(rb, ra, offset, halves):
-    return KINDS["st"] << 28 | registers(rb, ra) | halves << 14 | field(offset, 12)
+    if offset % 8:
+        raise ValueError(f"{offset} is not a multiple of 8")
+    offset = field(offset, 12)
+    return KINDS["st"] << 28 | halves << 26 | registers(offset >> 9, ra) | (offset >> 3 & 63) << 5 | rb
 
 
-def br(condition, inverted, target):
-    return KINDS["br"] << 28 | CONDITIONS[condition] << 23 | int(inverted) << 22 | field(target, 12)
+def br(condition, inverted, target, likely=False):
+    return KINDS["likely" if likely else "br"] << 28 | CONDITIONS[condition] << 23 | int(inverted) << 22 | field(target, 12)
 
 
 def call(target):
@@ -65,7 +75,7 @@ def wait(condition, inverted, unwatched):
 
 
 def do(unit, ra, rb, immediate):
-    return KINDS["do"] << 28 | UNITS[unit] << 24 | registers(rb, ra) | field(immediate, 12)
+    return KINDS["do"] << 28 | UNITS[unit] << 24 | registers(0, ra) | field(immediate, 6) << 5 | rb
 
 
 def jump(ra, target):

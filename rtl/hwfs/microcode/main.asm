@@ -5,7 +5,7 @@
   b timeout
 
 start:
-  xor r0, r0, r0
+  li r0, 0
   st r0, [V_EARLY]
   st r0, [V_ZERO]
   st r0, [V_CHANGING]

@@ -258,8 +258,8 @@ index_member:
   add r4, 6
   mov r5, 1
   shl r5, r4
-  shl r3, r4
   ld [r2]
+  shl r3, r4
   andn r4, md, r5
   or r4, r3
   st r4, [r2]
@@ -353,10 +353,10 @@ search:
   shl r3, 3
   tag r5, r1
   mov r4, md
-  match r1, md, r5
-  bnz search_nodes
   add r2, index, r3
   ld [r2]
+  match r1, r4, r5
+  bnz search_nodes
   mov r2, md
   match r1, md, r5
   bnz search_nodes
@@ -371,14 +371,14 @@ search_choose:
   ones r1, r4
   ones r5, r2
   cmp r1, r5
-  bnc search_emptier
+  bnc search_emptier likely
   mov r8, r3
   mov r4, r2
 search_emptier:
   ctz r4, r4
   add r8, r4
   cmp r4, 8
-  bc search_room
+  bc search_room likely
   sub r8, r0, 1
 search_room:
   st r8, [V_T3]
@@ -463,14 +463,14 @@ bucket_compare:
   add r3, r6, r7
 bucket_word:
   ld [r1]
+  add r1, 8
   mov r4, md
   ld [r2]
+  add r2, 8
   cmp r4, md
   bnz bucket_differs
-  add r1, 8
-  add r2, 8
   cmp r1, r3
-  bc bucket_word
+  bc bucket_word unlikely   ; most names have at most eight bytes
   cmp slot, cslot
   bz bucket_cached
   call slot_end

@@ -38,8 +38,8 @@ put_data_ahead:
   mov r2, r31
   mov r3, 0
   call bits
-  st r1, [V_CURSOR]
   ld [work + B_FREE]
+  st r1, [V_CURSOR]
   sub r2, mdl, r31
   stl r2, [work + B_FREE]
   mov r1, 1
@@ -51,8 +51,8 @@ put_data_ahead:
   st r31, [SB + SB_RUNS + 8]
   ld [SB + SB_SEQ]
   add r30, md, 1            ; the operation's number
-  st r30, [work + LAST_OP]
   ld [work + SEQ]
+  st r30, [work + LAST_OP]
   add r1, md, 1
   st r1, [work + SEQ]
   ld [V_MSLOT]
@@ -60,12 +60,13 @@ put_data_ahead:
   call short_super
   wait loaded
   b.error fail_device
-  bn.good put_other
   ld [snode + 0]
+  bn.good put_other
   cmp r3, mdl
   bnz put_other
 put_slot:
   ld [snode + S_STATE]
+  sub cslot, r0, 1          ; until it is written
   cmp r0, md
   bnz fail_corrupt          ; the slot is not free
   st r30, [SB + SB_SEQ]
@@ -73,7 +74,6 @@ put_slot:
   mov r2, 1
   st r2, [V_EARLY]
   mov r8, r1                ; address of the superblock
-  sub cslot, r0, 1          ; until it is written
   ; The slot: its name, its state (a live file), one entry.
   ld [MISC]
   shr r7, md, 16
@@ -90,8 +90,8 @@ put_slot:
   call set_name_next
   call short_bitmap
   ; The rest of it.
-  st r30, [snode + LAST_OP]
   ld [snode + SEQ]
+  st r30, [snode + LAST_OP]
   add r2, md, 1
   st r2, [snode + SEQ]
   shl r2, 20
@@ -196,13 +196,13 @@ cmd_delete:
   ctz r4, r4
   add slot, r8, r4
   cmp slot, cslot
-  bz delete_here
+  bz delete_here likely
   call slot_begin
   call slot_end
 delete_here:
+  ld [snode + S_STATE]
   shl r5, r7, 16
   add r5, 1                 ; a live file, its extents in the slot, a name of this length
-  ld [snode + S_STATE]
   cmp r5, mdl
   bnz delete_long
   sub r2, mdh, 1
@@ -212,20 +212,21 @@ delete_here:
   mov r2, snode
 delete_name:
   ld [r5]
+  add r5, 8
   mov r3, md
   ld [r2 + S_NAME]
+  add r2, 8
   cmp r3, md
   bnz delete_long
-  add r2, 8
-  add r5, 8
   cmp r5, r7
-  bc delete_name
+  bc delete_name unlikely   ; most names have at most eight bytes
   ld [snode + S_ENTRIES]
+  mov r1, 1
   mov r4, md
   ld [snode + S_ENTRIES + 8]
   mov r5, mdl
-  bz delete_long
   ld [snode + S_ALLOC]
+  bz delete_long
   cmp r5, md
   bnz delete_long
   ; Its units are in the group of WORK.
@@ -243,7 +244,6 @@ delete_name:
   tst mdh, 1
   bnz delete_long
   ; The record. From here on the volume must be mounted again after an error.
-  mov r1, 1
   st r1, [V_CHANGING]
   shl r1, 32
   st r1, [SB + SB_SLOT2]
@@ -262,17 +262,17 @@ delete_name:
   st r0, [snode + S_ENTRIES]
   st r0, [snode + S_ENTRIES + 8]
   call zero_header
-  st r30, [snode + LAST_OP]
   ld [snode + SEQ]
+  st r30, [snode + LAST_OP]
   add r1, md, 1
   st r1, [snode + SEQ]
   call short_slot
   ; The bitmap.
   ld [work + B_FREE]
-  add r6, mdl, r5
-  stl r6, [work + B_FREE]
   st r30, [work + LAST_OP]
+  add r6, mdl, r5
   ld [work + SEQ]
+  stl r6, [work + B_FREE]
   add r6, md, 1
   st r6, [work + SEQ]
   ld [V_GUNITS]
@@ -321,8 +321,8 @@ short_bitmap_a:
 ; The same for snode and r7.
 short_slot:
   shl r7, slot, nlog
-  add r7, slota
   ld [snode + SEQ]
+  add r7, slota
   tst md, 1
   bz short_slot_a
   add r7, delta
@@ -371,7 +371,7 @@ next_limit:
   ld [V_LIMIT]
   shr r1, md, unit
   cmp nfree, r1
-  bc next_ends
+  bc next_ends likely
   mov nfree, r1
 next_ends:
   ret

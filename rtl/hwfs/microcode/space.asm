@@ -215,20 +215,20 @@ bits_many:
   sub r7, r6
   sub r8, r0, 1
   shr r8, r7
+  shr r7, r1, 6
+  shl r7, 3
+  add r7, r4
+  ld [r7 + 0]
   shl r8, r5
-  shr r5, r1, 6
-  shl r5, 3
-  add r5, r4
-  ld [r5 + 0]
-  or r7, md, r8
+  or r5, md, r8
   tst r3, 1
-  bz bits_store
-  andn r7, r8
+  bz bits_store likely
+  andn r5, r8
 bits_store:
-  st r7, [r5 + 0]
+  st r5, [r7 + 0]
   add r1, r6
   sub r2, r6
-  bnz bits_word
+  bnz bits_word unlikely    ; most are in one word
   ret
 
 ; Sets or clears (r3) in WORK the bits of the record's V_RUNS runs that are in its group. Clobbers r1, r2,
