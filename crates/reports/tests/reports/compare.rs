@@ -1,22 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The whole comparison, over simulated paths and over a real RAM disk.
-// Helpers unwrap too: a failed unwrap is a failed test.
-#![allow(clippy::unwrap_used)]
 
-extern crate measure as straightway_measure;
-
-#[path = "../../measure/tests/simulated/mod.rs"]
-mod simulated;
-
+use crate::simulated::{Profile, SimulatedHost};
 use block::{Buffer, Device, RamDisk};
-use simulated::{Profile, SimulatedHost};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
-use straightway_measure::run_info::Request;
-use straightway_measure::{
+use measure::run_info::Request;
+use measure::{
     CompareError, Comparison, Counters, Environment, Host, Missing, Operation, Path, Pattern,
     Progress, Settings, compare,
 };
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 use straightway_reports::{Report, table};
 
 fn request() -> Request {
@@ -79,8 +72,8 @@ fn find<'a>(
     path: &str,
     operation: Operation,
     bytes: u64,
-) -> &'a straightway_measure::PathResult {
-    let is_it = |result: &&straightway_measure::PathResult| {
+) -> &'a measure::PathResult {
+    let is_it = |result: &&measure::PathResult| {
         result.path == path
             && result.access.operation == operation
             && result.access.pattern == Pattern::Random
@@ -234,7 +227,7 @@ fn cancellation_keeps_what_was_measured() {
     let samples: usize = comparison.results.iter().map(|r| r.samples.len()).sum();
     assert_eq!(samples, 80);
     // Two or three rounds do not give an interval.
-    let few = |r: &straightway_measure::PathResult| r.throughput_mib_s_ci95.is_none();
+    let few = |r: &measure::PathResult| r.throughput_mib_s_ci95.is_none();
     assert!(comparison.results.iter().all(few));
     assert!(host.log.last().unwrap().starts_with("leave"));
     assert!(straightway_reports::table(&comparison).contains("INCOMPLETE"));

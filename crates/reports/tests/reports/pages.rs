@@ -1,20 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What pages and texts say of runs on simulated machines.
-#![allow(clippy::unwrap_used)]
 
-extern crate measure as straightway_measure;
-
-#[path = "../../measure/tests/simulated/mod.rs"]
-#[allow(dead_code)]
-mod simulated;
-
+use crate::simulated::{Profile, SimulatedHost, comparison};
 use measure::access::{Access, Operation, Pattern};
 use measure::fio::to_comparison;
 use measure::run_info::{Request, RunInfo};
 use measure::schema::{Comparison, PathResult};
 use measure::sustain::{Question, Verdict, sustain};
 use measure::sweep::Sweep;
-use simulated::{Profile, SimulatedHost, comparison};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use straightway_reports::{Report, table};
