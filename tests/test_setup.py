@@ -41,7 +41,8 @@ def clone(tmp_path):
     clone, programs = private / "clone", private / "bin"
     (clone / "tools").mkdir(parents=True)
     programs.mkdir()
-    shutil.copy(ROOT / "tools" / "setup", clone / "tools" / "setup")
+    for name in ("setup", "setup-packages.sh"):
+        shutil.copy(ROOT / "tools" / name, clone / "tools" / name)
     for name, text in (("apt-get", APT), ("apt-cache", CACHE), ("dpkg-query", QUERY), ("dpkg", DPKG), ("depmod", DEPMOD)):
         (programs / name).write_text(text)
         (programs / name).chmod(0o755)
