@@ -250,6 +250,12 @@ impl Machine {
             && (self.is_equal() || self.reports.stale.get() != 0)
     }
 
+    /// Whether a mirror has a member that fails: if its process or the power ends while the label
+    /// that says so is stored, labels with the same number may differ. That is not simulated yet.
+    pub fn is_at_risk(&self) -> bool {
+        self.has_mirror() && self.drives.iter().any(Drive::is_faulty)
+    }
+
     /// The process that uses the device ends at once.
     pub fn kill(&self) {
         self.is_alive.set(false);

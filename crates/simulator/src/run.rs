@@ -44,6 +44,9 @@ impl Steps<'_> {
     /// The next step of a user.
     pub fn next(&mut self, machine: &mut Machine) -> Option<Step> {
         for step in self.steps.by_ref() {
+            if machine.is_at_risk() && matches!(step.verb, Verb::Kill | Verb::Cut) {
+                continue;
+            }
             machine.world.seed(u64::from(step.salt) << 20 | 1);
             let [a, b, _] = step.numbers;
             machine.world.note(
