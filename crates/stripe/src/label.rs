@@ -22,6 +22,12 @@
 //!
 //! A label takes [`LABEL_BYTES`], or a block if that is longer, and has two copies at the end of
 //! the member; the one with the greater sequence number counts, and the other is written next.
+//!
+//! Between members the number alone does not decide. Nothing is acknowledged before all members in
+//! use have the label of that use, so one that only some got says nothing; and a use without all
+//! members numbers its labels so far ahead that no other label has their numbers. So a label counts
+//! for more if its use knew of the other, by the field at 64; or if neither did, but the other was
+//! to be stored on its member, too.
 
 use crate::MOST_MEMBERS;
 use block::fields;
@@ -58,6 +64,13 @@ pub struct MirrorState {
     pub rebuilt_blocks: u64,
 }
 
+impl MirrorState {
+    /// Whether a member, from 0, is up to date or being rebuilt: it gets what is written.
+    pub const fn uses(&self, member: u8) -> bool {
+        (self.current | self.rebuilding) & (1 << member) != 0
+    }
+}
+
 /// A label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Label {
@@ -83,8 +96,14 @@ pub struct Label {
 }
 
 impl Label {
+    /// Whether the member of `other` may already have had that label when this one was written.
+    pub fn may_have_seen(&self, other: &Self) -> bool {
+        let seen = self.seen.get(usize::from(other.member));
+        seen.is_none_or(|seen| other.sequence <= *seen)
+    }
+
     /// Stores the label in `bytes`, at least 132, and clears the rest.
-    pub(crate) fn encode(&self, bytes: &mut [u8]) {
+    pub fn encode(&self, bytes: &mut [u8]) {
         bytes.fill(0);
         let (kind, stripe_blocks) = match self.kind {
             ArrayKind::Striped { stripe_blocks } => (1, stripe_blocks),

@@ -68,6 +68,10 @@ pub struct Mirror<D, M, W, const REQUESTS: usize> {
     device: PhantomData<D>,
 }
 
+/// How far the sequence numbers of a use without a member are ahead of what that may have got: so
+/// far that the two are told apart when each has gone on without the other.
+const APART: u64 = 1 << 32;
+
 /// A request of the mirror.
 #[derive(Debug)]
 struct Parent {
@@ -133,9 +137,16 @@ where
         }
         let found = found.get(..all.len()).unwrap_or_default();
         let newest = check(ArrayKind::Mirror, found)?;
+        // The newest's may not be the greatest.
+        let sequences = labels.iter().flatten().map(|label| label.sequence);
+        let highest = sequences.fold(newest.sequence, u64::max);
         let present = bits(u8::MAX)
             .filter(|member| found.get(*member).is_some_and(Option::is_some))
             .fold(0, |mask, member| mask | 1 << member);
+        // A member that is missing may have labels that no other got.
+        let is_whole = all.iter().all(Option::is_some);
+        let ahead = if is_whole { 3 } else { APART };
+        let least_sequence = highest.saturating_add(ahead);
         let joint = joint_geometry(all.iter().flatten()).map_err(|_| SetError::Shape)?;
         let state = newest.mirror;
         let mut live = state.current & present;
@@ -165,7 +176,7 @@ where
             (targets, resync) = (0, 0);
         }
         Ok(Self {
-            labels: Labels::new(newest, &geometry, memory.labels, all.len())?,
+            labels: Labels::new(newest, least_sequence, &geometry, memory.labels, all.len())?,
             rebuild: Rebuild::new(
                 memory.copy,
                 &geometry,
@@ -226,6 +237,7 @@ where
             self.wait(100_000);
         }
         block::blocking::flush(self)?;
+        self.rebuild.was_flushed();
         if self.labels.is_dirty() && self.resync == 0 && !self.labels.has_failed_write() {
             self.labels.set_clean();
         }
@@ -257,7 +269,7 @@ where
             current: self.live | self.resync,
             rebuilding: if self.resync == 0 { self.targets } else { 0 },
             is_dirty: self.labels.is_dirty(),
-            rebuilt_blocks: self.rebuild.position(),
+            rebuilt_blocks: self.rebuild.durable_position(),
         }
     }
 

@@ -297,7 +297,6 @@ pub fn check(
     members: &[Option<(Geometry, Option<Label>)>],
 ) -> Result<Label, SetError> {
     let mut first: Option<Label> = None;
-    let mut newest: Option<Label> = None;
     for (member, found) in members.iter().enumerate() {
         let Some((geometry, label)) = found else {
             if kind == ArrayKind::Mirror {
@@ -335,37 +334,60 @@ pub fn check(
                 expected,
             });
         }
-        if newest.is_none_or(|known| known.sequence < label.sequence) {
-            newest = Some(label);
-        }
     }
-    let newest = newest.ok_or(SetError::Shape)?;
+    let newest = newest_of(members).ok_or(SetError::Shape)?;
     if kind == ArrayKind::Mirror {
         check_mirror(&newest, members)?;
     }
     Ok(newest)
 }
 
-/// Refuses a mirror that has two histories, or none.
-fn check_mirror(
-    newest: &Label,
-    members: &[Option<(Geometry, Option<Label>)>],
-) -> Result<(), SetError> {
-    let labels = || {
-        let all = members.iter().flatten();
-        all.filter_map(|(_, label)| *label)
+/// A member, if it is there, and its label.
+type Found = Option<(Geometry, Option<Label>)>;
+
+fn labels(members: &[Found]) -> impl Iterator<Item = Label> {
+    members.iter().flatten().filter_map(|(_, label)| *label)
+}
+
+/// Whether `label` counts for more than `other`.
+///
+/// It does if it was written in knowledge of the other, and not the reverse. Where neither knows of
+/// the other, one may use the member of that which does not use its own: then power was cut, or the
+/// process ended, while the first was being stored, so that nothing was acknowledged under it, and
+/// the other member went on without.
+fn outweighs(label: &Label, other: &Label) -> bool {
+    if label.may_have_seen(other) || other.may_have_seen(label) {
+        return !other.may_have_seen(label);
+    }
+    other.mirror.uses(label.member) && !label.mirror.uses(other.member)
+}
+
+/// The label that says what the array is.
+fn newest_of(members: &[Found]) -> Option<Label> {
+    let greater = |one: Label, other: Label| {
+        if other.sequence > one.sequence {
+            other
+        } else {
+            one
+        }
     };
-    for other in labels() {
+    let leads = |label: &Label| !labels(members).any(|other| outweighs(&other, label));
+    let newest = labels(members).filter(leads).reduce(greater);
+    newest.or_else(|| labels(members).reduce(greater))
+}
+
+/// Refuses a mirror that has two histories, or none.
+fn check_mirror(newest: &Label, members: &[Found]) -> Result<(), SetError> {
+    for other in labels(members) {
         // It went on by itself, after it was last used together with the newest.
-        let seen = newest.seen.get(usize::from(other.member));
-        if seen.is_some_and(|seen| other.sequence > *seen) {
+        if !newest.may_have_seen(&other) && !outweighs(newest, &other) {
             return Err(SetError::Diverged {
                 member: usize::from(newest.member.min(other.member)),
                 other: usize::from(newest.member.max(other.member)),
             });
         }
     }
-    let present = labels().fold(0u8, |mask, label| mask | 1 << label.member);
+    let present = labels(members).fold(0u8, |mask, label| mask | 1 << label.member);
     let current = newest.mirror.current;
     match current & present {
         0 => Err(SetError::NotCurrent { current }),

@@ -28,7 +28,10 @@ pub(super) struct Labels {
     unsent: u8,
     outstanding: u8,
     is_wanted: bool,
-    is_first: bool,
+    /// Until the first of this use is being stored: its least number.
+    first: Option<u64>,
+    /// Whether the members have one of this use, which says what members it is without.
+    has_begun: bool,
     /// Whether the members may differ from now on.
     is_dirty: bool,
     has_failed_write: bool,
@@ -40,6 +43,7 @@ pub(super) struct Labels {
 impl Labels {
     pub(super) fn new(
         label: Label,
+        least_sequence: u64,
         geometry: &Geometry,
         memory: Buffer,
         members: usize,
@@ -63,7 +67,8 @@ impl Labels {
             unsent: 0,
             outstanding: 0,
             is_wanted: false,
-            is_first: true,
+            first: Some(least_sequence),
+            has_begun: false,
             is_dirty: label.mirror.is_dirty,
             has_failed_write: false,
             error: None,
@@ -79,7 +84,7 @@ impl Labels {
     /// A change is about to be submitted; labels that could not be stored are tried again.
     pub(super) fn begin_change(&mut self) {
         self.retry();
-        self.is_wanted |= !self.is_dirty;
+        self.is_wanted |= !self.is_dirty || self.first.is_some();
         self.is_dirty = true;
     }
 
@@ -88,9 +93,9 @@ impl Labels {
         self.is_wanted |= self.error.take().is_some();
     }
 
-    /// Whether the labels say that the members may differ.
+    /// Whether the labels say that the members may differ, and which are used.
     pub(super) fn may_change(&self) -> bool {
-        self.label.mirror.is_dirty && self.is_dirty
+        self.has_begun && self.label.mirror.is_dirty && self.is_dirty
     }
 
     pub(super) fn request(&mut self) {
@@ -133,11 +138,11 @@ where
         if labels.phase == Phase::Idle && labels.is_wanted && labels.error.is_none() {
             labels.is_wanted = false;
             labels.phase = Phase::Write;
-            // The first of a use is ahead of all that a member may have seen before, and odd, for
-            // the copies to alternate.
-            let ahead = if labels.is_first { 3 } else { 1 };
-            labels.is_first = false;
-            labels.next.sequence = labels.next.sequence.saturating_add(ahead);
+            labels.next.sequence = match labels.first.take() {
+                // The copies alternate on the members that are up to date.
+                Some(least) => least + u64::from((least ^ labels.label.sequence) & 1 == 0),
+                None => labels.next.sequence + 1,
+            };
             labels.next.mirror = state;
             for member in bits(in_use) {
                 if let Some(seen) = labels.next.seen.get_mut(member) {
@@ -203,6 +208,7 @@ where
         } else {
             labels.phase = Phase::Idle;
             labels.label = labels.next;
+            labels.has_begun = true;
         }
     }
 }

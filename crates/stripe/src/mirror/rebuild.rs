@@ -15,6 +15,9 @@ enum Phase {
     Idle,
     Read,
     Write,
+    /// What was copied becomes durable, before its position is stored.
+    Checkpoint,
+    /// The same at the end.
     Flush,
 }
 
@@ -22,6 +25,8 @@ enum Phase {
 pub(super) struct Rebuild {
     /// Blocks before this are equal.
     position: u64,
+    /// Blocks before this are equal whatever the members' caches lose.
+    durable_position: u64,
     all_blocks: u64,
     stored_position: u64,
     piece_blocks: u64,
@@ -52,6 +57,7 @@ impl Rebuild {
         let position = position.min(geometry.block_count);
         Ok(Self {
             position,
+            durable_position: position,
             all_blocks: geometry.block_count,
             stored_position: position,
             piece_blocks,
@@ -72,6 +78,15 @@ impl Rebuild {
         self.position
     }
 
+    pub(super) const fn durable_position(&self) -> u64 {
+        self.durable_position
+    }
+
+    /// All members were flushed, and nothing is being copied.
+    pub(super) const fn was_flushed(&mut self) {
+        self.durable_position = self.position;
+    }
+
     pub(super) fn pause(&mut self, is_paused: bool) {
         self.is_paused = is_paused;
     }
@@ -83,6 +98,7 @@ impl Rebuild {
     /// Begins again, from another member; the piece being copied does not count.
     pub(super) fn restart(&mut self) {
         self.position = 0;
+        self.durable_position = 0;
         self.stored_position = 0;
         self.restarts = true;
     }
@@ -113,7 +129,7 @@ where
         match self.rebuild.phase {
             Phase::Idle => self.begin_piece(),
             Phase::Read => {}
-            Phase::Write | Phase::Flush => self.send_copies(),
+            Phase::Write | Phase::Checkpoint | Phase::Flush => self.send_copies(),
         }
     }
 
@@ -177,7 +193,7 @@ where
         }
     }
 
-    /// Submits the piece, or the flush at the end, to the members being rebuilt.
+    /// Submits the piece, or a flush, to the members being rebuilt.
     fn send_copies(&mut self) {
         self.rebuild.unsent &= self.targets;
         for member in bits(self.rebuild.unsent) {
@@ -246,6 +262,9 @@ where
             self.resync = 0;
             self.labels.request();
             self.watch.event(Event::Equal);
+        } else if phase == Phase::Checkpoint {
+            rebuild.was_flushed();
+            self.labels.request();
         } else if phase == Phase::Write {
             rebuild.position += rebuild.count;
             rebuild.tried = 0;
@@ -254,7 +273,8 @@ where
                 rebuild.stored_position = done_blocks;
                 // After a change the position would not count.
                 if !self.labels.is_dirty() {
-                    self.labels.request();
+                    rebuild.phase = Phase::Checkpoint;
+                    rebuild.unsent = self.targets;
                 }
                 self.watch.event(Event::Rebuilt {
                     done_blocks,

@@ -368,6 +368,81 @@ fn a_member_that_missed_a_write_is_never_read_again_unless_rebuilt() {
 }
 
 #[test]
+fn a_label_that_reached_one_member_does_not_outweigh_what_the_other_wrote_without_it() {
+    // Power is cut while a label is stored: one member has it, the other has not. That one is used
+    // alone then, and its numbers may be the same, smaller or greater.
+    for ahead in 1..12 {
+        for alone in 0..2 {
+            let disks = new_disks(2, 21 + ahead);
+            let other = 1 - alone;
+            let mut cut = label(&mut disks[other].clone()).unwrap();
+            cut.sequence += ahead;
+            cut.seen = [cut.sequence; 8];
+            cut.mirror.is_dirty = true;
+            let mut bytes = buffer(LABEL_BYTES / BLOCK, 0);
+            cut.encode(&mut bytes);
+            let lba = DATA + cut.sequence % 2 * (LABEL_BYTES / BLOCK) as u64;
+            let written = blocking::write(&mut disks[other].clone(), lba, bytes, true);
+            written.result.unwrap();
+
+            let members = |which: &[usize]| -> Vec<_> {
+                let has = |i: usize| which.contains(&i).then(|| disks[i].clone());
+                (0..2).map(has).collect()
+            };
+            let mut mirror = assemble(members(&[alone]), true, ()).unwrap();
+            let result = blocking::write(&mut mirror, 5, block(77), false).result;
+            result.and_then(|()| blocking::flush(&mut mirror)).unwrap();
+            // It is not closed.
+            drop(mirror);
+
+            let mut mirror = assemble(members(&[0, 1]), true, ()).unwrap();
+            let (live, rebuilding) = (1 << alone, 1 << other);
+            assert_eq!(
+                (mirror.live(), mirror.rebuilding()),
+                (live, rebuilding),
+                "{ahead}"
+            );
+            assert_eq!(read(&mut mirror, 5), 77);
+            rebuild(&mut mirror);
+            mirror.close().unwrap();
+            assert_eq!(equal_value(&disks, 5), 77);
+            // Both have the same label, above all that were there.
+            let numbers = disks.iter().map(|disk| label(&mut disk.clone()).unwrap());
+            let numbers: Vec<_> = numbers
+                .map(|label| (label.sequence, label.mirror))
+                .collect();
+            assert_eq!(numbers[0], numbers[1]);
+            assert!(numbers[0].0 > cut.sequence);
+        }
+    }
+}
+
+#[test]
+fn a_member_that_is_missing_after_a_crash_is_no_source_for_what_it_missed() {
+    // What is on the members when the process ends; the other members stay as they are.
+    let write_until_killed = |disks: &[CrashDisk], without: Option<usize>, value: u32| {
+        let has = |i: usize| (Some(i) != without).then(|| disks[i].clone());
+        let mut mirror = assemble((0..3).map(has).collect(), true, ()).unwrap();
+        let result = blocking::write(&mut mirror, 5, block(value), false).result;
+        result.and_then(|()| blocking::flush(&mut mirror)).unwrap();
+        drop(mirror);
+        let reopened = disks.iter().map(|disk| open(&disk.current(), 1));
+        reopened.collect::<Vec<_>>()
+    };
+    for missing in 0..3 {
+        // The members may differ, and all say so.
+        let disks = write_until_killed(&new_disks(3, 31), None, 1);
+        let disks = write_until_killed(&disks, Some(missing), 2);
+        let members = disks.iter().cloned().map(Some).collect();
+        let mut mirror = assemble(members, true, ()).unwrap();
+        assert_eq!(mirror.live() & 1 << missing, 0, "{missing}");
+        rebuild(&mut mirror);
+        mirror.close().unwrap();
+        assert_eq!(equal_value(&disks, 5), 2);
+    }
+}
+
+#[test]
 fn a_read_error_is_served_by_the_other_member_and_reported() {
     let disks = new_disks(2, 6);
     let error = Error::Nvme { status: 0x281 };
