@@ -113,6 +113,8 @@ struct State {
     submitted: u64,
     done: u64,
     faults: Option<(DriveFault, u64)>,
+    /// Whether a request of its user has failed, which that may not have been told yet.
+    has_failed: bool,
     slow: Option<(u64, u64)>,
     is_removed: bool,
     /// It was plugged in again, and not opened since.
@@ -164,6 +166,7 @@ impl Drive {
             submitted: 0,
             done: 0,
             faults: None,
+            has_failed: false,
             slow: None,
             is_removed: false,
             is_stale: false,
@@ -227,6 +230,11 @@ impl Drive {
         state.faults.is_some() || state.is_removed || state.is_stale || state.remove_after.is_some()
     }
 
+    /// Whether a request has failed since it was opened.
+    pub fn has_failed(&self) -> bool {
+        self.state.borrow().has_failed
+    }
+
     /// Decides what a power cut has left of what was not durable.
     pub fn settle(&self) {
         self.state.borrow_mut().settle();
@@ -235,7 +243,11 @@ impl Drive {
     /// It is opened anew: what its last user had under way ends, or not.
     pub fn orphan(&self) {
         let mut state = self.state.borrow_mut();
-        state.is_stale = false;
+        (state.is_stale, state.has_failed) = (false, false);
+        // After a crash a mirror makes its members equal first. What only that member has which it
+        // begins with was never acknowledged, or not flushed, and would be lost with it, though it
+        // may have been read. So what has not happened yet does not.
+        (state.faults, state.remove_after) = (None, None);
         for flight in std::mem::take(&mut state.flights) {
             if flight.has_effect && !state.world.one_in(3) {
                 state.apply(&flight.request.operation, flight.number, true);
@@ -396,6 +408,7 @@ impl State {
             return (None, true);
         }
         self.faults = (left > 1).then_some((fault, left - 1));
+        self.has_failed = true;
         // An internal error, which may be retried.
         let error = Error::Nvme { status: 0x006 };
         (Some(error), fault == DriveFault::WritesDone)

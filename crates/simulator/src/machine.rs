@@ -240,20 +240,10 @@ impl Machine {
         };
         let others = self.drives.iter().enumerate();
         let mut others = others.filter(|(index, _)| *index != drive);
-        let all_there = others.all(|(_, other)| !other.is_faulty());
-        // A label that a power cut left on one member, which is then missing, makes the others
-        // refuse it: a user has to decide.
+        let all_there = others.all(|(_, other)| !other.is_faulty() && !other.has_failed());
         all_there
-            && !self.power.is_doomed()
-            && self.is_alive.get()
             && self.reports.stale.get() & !(1 << drive) == 0
             && (self.is_equal() || self.reports.stale.get() != 0)
-    }
-
-    /// Whether a mirror has a member that fails: if its process or the power ends while the label
-    /// that says so is stored, labels with the same number may differ. That is not simulated yet.
-    pub fn is_at_risk(&self) -> bool {
-        self.has_mirror() && self.drives.iter().any(Drive::is_faulty)
     }
 
     /// The process that uses the device ends at once.

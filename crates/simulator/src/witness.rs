@@ -300,11 +300,16 @@ impl State {
         let replaced = versions.iter().any(|version| version.replaced > begun);
         if is_quiet && !replaced {
             let order = self.order;
-            for version in self.versions(lba) {
-                if version.hash == ANYTHING {
+            let versions = self.versions(lba);
+            let is_written = versions
+                .iter()
+                .any(|version| version.replaced == 0 && version.hash == hash);
+            for version in versions.iter_mut().filter(|version| version.replaced == 0) {
+                // One that another took the place of may still come back with the power.
+                if version.hash == ANYTHING && !is_written {
                     version.hash = hash;
                 }
-                if version.hash != hash && version.replaced == 0 {
+                if version.hash != hash {
                     version.replaced = order;
                 }
             }

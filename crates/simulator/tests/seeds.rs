@@ -6,25 +6,34 @@ use simulator::run::run;
 use simulator::script::Script;
 use simulator::setup::Only;
 
-#[test]
-fn scripts_that_once_broke_a_promise_break_none() {
-    let mut count = 0;
-    let mut files: Vec<_> = std::fs::read_dir("seeds").unwrap().collect();
-    files.sort_by_key(|file| file.as_ref().unwrap().path());
-    for file in files {
-        let path = file.unwrap().path();
+/// The scripts in a folder, with what each breaks now.
+fn scripts(folder: &str) -> Vec<(String, Option<String>, String)> {
+    let files = std::fs::read_dir(folder).unwrap();
+    let paths = files.map(|file| file.unwrap().path());
+    let mut paths: Vec<_> = paths.filter(|path| path.is_file()).collect();
+    paths.sort();
+    assert!(!paths.is_empty());
+    let outcome = |path: std::path::PathBuf| {
         let text = std::fs::read_to_string(&path).unwrap();
         let outcome = run(&text.parse().unwrap());
-        assert_eq!(
-            outcome.violation,
-            None,
-            "{}\n{}",
-            path.display(),
-            outcome.last
-        );
-        count += 1;
+        (path.display().to_string(), outcome.violation, outcome.last)
+    };
+    paths.into_iter().map(outcome).collect()
+}
+
+#[test]
+fn scripts_that_once_broke_a_promise_break_none() {
+    for (path, violation, last) in scripts("seeds") {
+        assert_eq!(violation, None, "{path}\n{last}");
     }
-    assert!(count > 0);
+}
+
+/// Whoever mends one moves its script to the others.
+#[test]
+fn faults_that_are_known_and_open_are_still_there() {
+    for (path, violation, _) in scripts("seeds/open") {
+        assert!(violation.is_some(), "{path} breaks nothing any more");
+    }
 }
 
 /// `STRAIGHTWAY_SEED` takes another first seed.
