@@ -87,7 +87,7 @@ def test_bad_input_says_why_and_changes_nothing(image: str) -> None:
         with pytest.raises(straightway.ExistsError):
             volume.create("a")
         with pytest.raises(straightway.Error):
-            volume.create("x" * 65)
+            volume.create("x" * 256)
         with pytest.raises(straightway.Error):
             volume.create("")
         full = volume.create("big")
