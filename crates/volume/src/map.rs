@@ -107,19 +107,20 @@ pub(crate) fn indexes(entries: &[u8]) -> impl Iterator<Item = Index> + Clone + u
     })
 }
 
-/// Checks extents and returns the file unit after the last; `None` if one is invalid. A file has no
+/// Checks extents and returns the file unit after the last; `None` if one is invalid. What is at
+/// or past `limit` is not the file's: it may name units that the volume has no more. A file has no
 /// more units than the volume, so entries past that are forged.
-pub(crate) fn extents_end(entries: &[u8], first: u64, shape: &Shape) -> Option<u64> {
+pub(crate) fn extents_end(entries: &[u8], first: u64, shape: &Shape, limit: u64) -> Option<u64> {
     let units = shape.unit_count();
     if first > units {
         return None;
     }
     let mut end = first;
     for (extent, entry) in extents(entries, first).zip(entries.chunks_exact(ENTRY_BYTES)) {
+        let owned = u64::from(extent.len).min(limit.saturating_sub(end));
         let sound = extent.len > 0
-            && extent.start < units
-            && u64::from(extent.len) <= units - extent.start
-            && u64::from(extent.len) <= units - end
+            && (owned == 0 || extent.start < units && owned <= units - extent.start)
+            && owned <= units.saturating_sub(end)
             && get_u32(entry, 12) == end as u32;
         if !sound {
             return None;
@@ -129,9 +130,10 @@ pub(crate) fn extents_end(entries: &[u8], first: u64, shape: &Shape) -> Option<u
     Some(end)
 }
 
-/// Checks index entries: they begin at `first`, grow, and point at whole pairs.
-pub(crate) fn index_is_sound(entries: &[u8], first: u64, shape: &Shape) -> bool {
+/// Checks index entries: they begin at `first`, grow, and, below `limit`, point at whole pairs.
+pub(crate) fn index_is_sound(entries: &[u8], first: u64, shape: &Shape, limit: u64) -> bool {
     let pair = shape.pair_units();
+    let units = shape.unit_count();
     let mut previous = None;
     indexes(entries).all(|index| {
         let grows = match previous {
@@ -139,11 +141,9 @@ pub(crate) fn index_is_sound(entries: &[u8], first: u64, shape: &Shape) -> bool 
             Some(previous) => index.first_logical > previous,
         };
         previous = Some(index.first_logical);
-        grows
-            && index.first_logical < shape.unit_count()
-            && index.unit % pair == 0
-            && index.unit < shape.unit_count()
-            && pair <= shape.unit_count() - index.unit
+        let is_within = index.first_logical < units && index.unit < units;
+        let is_owned = index.first_logical < limit;
+        grows && index.unit % pair == 0 && (!is_owned || is_within && pair <= units - index.unit)
     })
 }
 
@@ -233,7 +233,7 @@ impl Leaf {
 
     /// Decodes a leaf whose checksum is valid; `None` if it is inconsistent.
     #[inline(never)]
-    pub(crate) fn decode(bytes: &[u8], shape: &Shape) -> Option<Self> {
+    pub(crate) fn decode(bytes: &[u8], shape: &Shape, limit: u64) -> Option<Self> {
         let leaf = Self {
             seq: get_u64(bytes, node::SEQ),
             last_op: get_u64(bytes, node::LAST_OP),
@@ -245,8 +245,8 @@ impl Leaf {
         let sound = leaf.count > 0
             && leaf.count as usize <= shape.leaf_entries()
             && match leaf.level {
-                1 => extents_end(leaf.entries(bytes), leaf.first_logical, shape).is_some(),
-                _ => index_is_sound(leaf.entries(bytes), leaf.first_logical, shape),
+                1 => extents_end(leaf.entries(bytes), leaf.first_logical, shape, limit).is_some(),
+                _ => index_is_sound(leaf.entries(bytes), leaf.first_logical, shape, limit),
             };
         sound.then_some(leaf)
     }
@@ -378,7 +378,7 @@ mod tests {
             start: 0,
             len: 1,
         };
-        let ends = |first| extents_end(&extent_entry(&extent(first)), first, &shape);
+        let ends = |first| extents_end(&extent_entry(&extent(first)), first, &shape, u64::MAX);
         assert_eq!(ends(0), Some(1));
         assert_eq!(ends(units - 1), Some(units));
         for first in [units, units + 1, u64::from(u32::MAX), u64::MAX] {
@@ -386,9 +386,30 @@ mod tests {
         }
         let sound = |first_logical| {
             let entry = index_entry(first_logical, 0);
-            index_is_sound(&entry, first_logical, &shape)
+            index_is_sound(&entry, first_logical, &shape, u64::MAX)
         };
         assert!(sound(units - 1));
-        assert!(!sound(units) && !sound(u64::MAX));
+        assert!(!sound(units) && !sound(u64::MAX - 1));
+        // A file of one unit, on a volume that was shortened since: the rest is not its own.
+        let entries = [
+            extent_entry(&Extent {
+                logical: 0,
+                start: units - 1,
+                len: 5,
+            }),
+            extent_entry(&Extent {
+                logical: 5,
+                start: units + 9,
+                len: 3,
+            }),
+        ];
+        let entries = entries.as_flattened();
+        assert_eq!(extents_end(entries, 0, &shape, 1), Some(8));
+        assert_eq!(extents_end(entries, 0, &shape, 2), None);
+        assert_eq!(extents_end(entries, 0, &shape, 6), None);
+        let nodes = [index_entry(0, 0), index_entry(1, 2 * units)];
+        let nodes = nodes.as_flattened();
+        assert!(index_is_sound(nodes, 0, &shape, 1));
+        assert!(!index_is_sound(nodes, 0, &shape, 2));
     }
 }

@@ -369,6 +369,8 @@ pub(crate) struct LoadLeaf<'v, 'a, D: Device> {
     load: Load<'v, 'a, D>,
     first_logical: u64,
     level: u32,
+    /// Units of the file.
+    limit: u64,
 }
 
 impl<D: Device> Future for LoadLeaf<'_, '_, D> {
@@ -384,7 +386,7 @@ impl<D: Device> Future for LoadLeaf<'_, '_, D> {
         }
         let state = this.load.volume.state();
         // The leaf's owner was checked: another file's leaf does not count as a member.
-        let leaf = Leaf::decode(state.node(SPARE), &state.shape());
+        let leaf = Leaf::decode(state.node(SPARE), &state.shape(), this.limit);
         let named = leaf
             .filter(|leaf| leaf.level == this.level && leaf.first_logical == this.first_logical);
         Poll::Ready(named.ok_or_else(|| this.load.pair.damage()))
@@ -448,6 +450,7 @@ impl<'a, D: Device> Volume<'a, D> {
             load: self.load(pair, Look::AtDevice),
             first_logical: index.first_logical,
             level,
+            limit: header.alloc_units,
         }
     }
 }

@@ -164,10 +164,10 @@ impl Slot {
 
     fn map_is_sound(&self, bytes: &[u8], shape: &Shape) -> bool {
         if self.map_level == 0 {
-            let end = map::extents_end(self.entries(bytes), 0, shape);
+            let end = map::extents_end(self.entries(bytes), 0, shape, u64::MAX);
             return end.is_some_and(|end| end == self.alloc_units);
         }
-        map::index_is_sound(self.entries(bytes), 0, shape)
+        map::index_is_sound(self.entries(bytes), 0, shape, self.alloc_units)
             && self
                 .indexes(bytes)
                 .last()
