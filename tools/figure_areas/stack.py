@@ -72,7 +72,7 @@ def inline_routines(found):
 
 
 def constant(registers, operation, operands):
-    """Tracks the value of a register as far as frames need it: lui and addi."""
+    """Tracks the value of a register as far as frames need it: lui, li, addi and slli."""
     words = operands.split(",")
     if operation == "lui" and len(words) == 2:
         registers[words[0]] = int(words[1], 16) << 12
@@ -84,6 +84,8 @@ def constant(registers, operation, operands):
             registers.pop(words[0], None)
         else:
             registers[words[0]] = base + int(words[2])
+    elif operation in ("sll", "slli") and len(words) == 3 and words[1] in registers and words[2].startswith("0x"):
+        registers[words[0]] = registers[words[1]] << int(words[2], 16)
     elif words and words[0] in registers and operation not in ("sw", "sd", "sub", "beqz", "bnez"):
         registers.pop(words[0])
 
