@@ -83,7 +83,7 @@ def test_volumes_live_on_the_servers_of_others():
           if [ $1 = nbdkit ]; then nbdkit --foreground --unix /tmp/n.sock file /tmp/disk & server=$!
           else qemu-nbd --persistent --format raw --socket /tmp/n.sock /tmp/disk & server=$!; fi
           until [ -S /tmp/n.sock ]; do kill -0 $server || fail "$1"; sleep 0.1; done
-          # Without a limit the driver may wait for ever for what it sent to a server that was killed just then.
+          # Without a limit the driver may never return from a request that it sent to a server as that was killed.
           rc 0 nbd-client -unix /tmp/n.sock /dev/nbd0 -b 512 -t 30
         }
         for program in nbdkit qemu-nbd; do

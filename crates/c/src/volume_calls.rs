@@ -596,7 +596,7 @@ unsafe fn fill_entry(place: *mut straightway_entry, found: &Entry) -> Result<(),
         name: characters(if is_long { &[] } else { name }),
         whole_name: characters(name),
     };
-    // SAFETY: the caller's promise, for a size that was checked: at most that of the structure.
+    // SAFETY: the caller's promise; the size was checked to be at most the structure's.
     unsafe {
         (&raw const filled)
             .cast::<u8>()

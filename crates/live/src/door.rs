@@ -33,7 +33,7 @@ pub struct Letter {
     pub reply: SyncSender<(Answer, Vec<u8>)>,
 }
 
-/// Takes a request; false: nobody answers any more.
+/// Takes a request; false: the recording has ended, and there is no answer.
 pub type Post<'p> = &'p (dyn Fn(Letter) -> bool + Sync);
 
 /// The end of a recording, for the threads that wait for something else.

@@ -4,7 +4,7 @@
 use crate::trace::mix;
 use std::rc::Rc;
 
-/// Payload comes in pieces of so many bytes, each of which tells which one it is.
+/// Payload comes in pieces of this many bytes, each with its own number.
 pub const PIECE_BYTES: usize = 512;
 
 /// The first word of a piece is the seed with this mark.

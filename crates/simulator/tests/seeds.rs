@@ -28,7 +28,7 @@ fn scripts_that_once_broke_a_promise_break_none() {
     }
 }
 
-/// Whoever mends one moves its script to the others.
+/// A fix moves its script to the others.
 #[test]
 fn faults_that_are_known_and_open_are_still_there() {
     for (path, violation, _) in scripts("seeds/open") {
