@@ -40,6 +40,21 @@ def test_the_interface_of_the_c_library_only_grows(tmp_path, what):
     assert (not list(abi.broken(ROOT, changed))) == is_kept
 
 
+TOOLS = sorted(file.name for file in (ROOT / "tools").iterdir() if file.is_file() and os.access(file, os.X_OK))
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_each_tool_answers_help_and_does_nothing(name):
+    done = subprocess.run([ROOT / "tools" / name, "--help"], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"usage: tools/{name}" in done.stdout and len(done.stdout.splitlines()) < 60
+
+
+def test_an_unknown_part_of_the_checks_is_refused():
+    done = subprocess.run([ROOT / "tools/check", "clipy"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2 and done.stderr.startswith("check: unknown part clipy; hint: format, clippy,")
+
+
 def test_long_comments_are_broken_where_a_reader_expects_it():
     words = "word " * 30
     long = f"    /// {words.strip()}\n    /// and more.\n    fn f() {{}} // {words}\n"
