@@ -22,7 +22,7 @@ not written in another one unless --format raw says so.
 
 sigmf writes FILE.sigmf-data, the samples, and FILE.sigmf-meta: NAME.sigmf-meta with the SHA-512 of the
 samples and with a capture behind each gap of NAME.gaps, whose core:global_index and core:datetime count
-the missing samples too. A part of a sample at the end is left out. NAME.sigmf-meta may come from
+the missing samples too. A gap at the end has no capture, and is counted. A part of a sample at the end is left out. NAME.sigmf-meta may come from
 record --format sigmf or from put, and NAME be that of a pair NAME.sigmf-data and NAME.sigmf-meta. Of a
 non-conforming dataset (core:header_bytes, core:trailing_bytes) all bytes are kept where they are.
 

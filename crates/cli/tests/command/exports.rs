@@ -466,3 +466,58 @@ fn a_pair_of_files_that_was_put_is_one_recording() {
             .contains("no file has this name")
     );
 }
+
+/// A list of gaps, as recordings write it: where, and how many bytes.
+fn lines(gaps: &[(u64, u64)]) -> Vec<u8> {
+    let line = |(at, lost): &(u64, u64)| format!("{at:>20} {lost:>20} {:>16} {:>4}\n", 7, 1);
+    gaps.iter().map(line).collect::<String>().into_bytes()
+}
+
+/// The last blocks of a recording can be lost as the others can.
+#[test]
+fn a_gap_at_the_end_is_counted_in_every_format() {
+    let folder = Folder::new();
+    let device = volume(&folder, "disk", &[]);
+    let target = folder.path("out");
+    let counts = |report: &Value| (report["gaps"].clone(), report["lost_bytes"].clone());
+    let both = (json!(2), json!(1200));
+    put(&device, "a", &[1; 4000]);
+    put(&device, "a.gaps", &lines(&[(400, 800), (4000, 400)]));
+    let (report, said) = lossy(&["export", &device, "a", &target], 0);
+    assert_eq!(counts(&report), both, "{said}");
+    let listed = meta_of(&folder.path("out.gaps.json"));
+    assert_eq!(listed["gaps"][1]["offset_bytes"], 4000);
+    // Nothing else is missing.
+    put(&device, "b", &[1; 4000]);
+    put(&device, "b.gaps", &lines(&[(4000, 400)]));
+    let (report, _) = lossy(&["export", &device, "b", &target, "--force"], 0);
+    assert_eq!(counts(&report), (json!(1), json!(400)));
+    // Segments: at the end of the first, and of the last.
+    for name in ["c.000001", "c.000002"] {
+        put(&device, name, &[1; 4000]);
+        put(&device, &format!("{name}.gaps"), &lines(&[(4000, 600)]));
+    }
+    let words = ["export", &device, "c.0*", &target, "--force"];
+    assert_eq!(counts(&lossy(&words, 0).0), both);
+    let samples = json!({"global": {"core:datatype": "ci16_le", "core:version": "1.2.0"},
+        "captures": [{"core:sample_start": 0}], "annotations": []});
+    put(&device, "a.sigmf-meta", samples.to_string().as_bytes());
+    let (report, _) = lossy(&["export", &device, "a", &target, "--force"], 0);
+    assert_eq!(counts(&report), both);
+    // No capture begins behind the last sample.
+    assert_eq!(
+        (
+            &report["sigmf"]["captures"],
+            &report["sigmf"]["lost_at_end_samples"]
+        ),
+        (&json!(2), &json!(100))
+    );
+    assert!(ok(&["export", &device, "a", &target, "--force"]).contains("100 samples LOST behind"));
+    let stream = mcap(10);
+    let size = stream.len() as u64;
+    put(&device, "m", &stream);
+    put(&device, "m.gaps", &lines(&[(size, 1200)]));
+    let (report, _) = lossy(&["export", &device, "m", &target, "--force"], 0);
+    assert_eq!(counts(&report), (json!(1), json!(1200)));
+    assert_eq!(report["mcap"]["messages"], 10);
+}

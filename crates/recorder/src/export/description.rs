@@ -413,6 +413,17 @@ impl Samples {
         self.parts.iter().map(|part| part.start).sum()
     }
 
+    /// Samples that are missing behind the last one.
+    pub fn lost_at_end(&self) -> u64 {
+        let end_bytes = self.length_bytes();
+        let behind = self
+            .gaps
+            .iter()
+            .filter(|gap| gap.offset_bytes >= end_bytes.max(1));
+        let lost = behind.map(|gap| gap.lost_bytes / self.metadata.sample_bytes);
+        lost.sum()
+    }
+
     /// Whether the stored description has the digest of other bytes than these.
     pub fn differ_from(&self, sha512: &str) -> bool {
         let stored = self.metadata.sha512().filter(|_| self.is_stored_file);

@@ -403,6 +403,7 @@ impl ExportSettings {
             captures: completed.captures as u64,
             cut_bytes: recording.size_bytes - samples.length_bytes() - samples.skipped_bytes(),
             skipped_bytes: samples.skipped_bytes(),
+            lost_at_end_samples: samples.lost_at_end(),
             left_out_captures: completed.left_out as u64,
             left_out_annotations: completed.left_out_annotations as u64,
             differs_from_digest: samples.differ_from(&sha512),

@@ -69,9 +69,6 @@ impl Recording {
             recording.size_bytes += entry.size_bytes;
             recording.segments.push(entry);
         }
-        // Nothing is missing behind the end.
-        let size_bytes = recording.size_bytes;
-        recording.gaps.retain(|gap| gap.offset_bytes < size_bytes);
         Ok(recording)
     }
 

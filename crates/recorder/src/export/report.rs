@@ -33,7 +33,8 @@ pub struct Exported {
     pub files: Vec<String>,
     /// The size of the recording.
     pub length_bytes: u64,
-    /// Gaps within it, segments between others among them if it is known how long they were.
+    /// Gaps within it and at its end, segments between others among them if it is known how long
+    /// they were.
     pub gaps: u64,
     /// Bytes that are missing there.
     pub lost_bytes: u64,
@@ -65,6 +66,8 @@ pub struct SigmfExported {
     pub cut_bytes: u64,
     /// Bytes of a part of a sample at the beginning of a later segment, left out.
     pub skipped_bytes: u64,
+    /// Samples that were lost behind the last one, where no capture can begin.
+    pub lost_at_end_samples: u64,
     /// Captures that describe samples behind the end, left out.
     pub left_out_captures: u64,
     /// Annotations of such samples, left out.
@@ -184,6 +187,12 @@ impl Exported {
                 line(format!(
                     "{} at the beginning left out: the end of a sample of the segment before",
                     counted(sigmf.skipped_bytes, "byte")
+                ));
+            }
+            if sigmf.lost_at_end_samples > 0 {
+                line(format!(
+                    "{} LOST behind the last one, where no capture can say so",
+                    counted(sigmf.lost_at_end_samples, "sample")
                 ));
             }
             if sigmf.left_out_captures > 0 {
