@@ -14,8 +14,9 @@
 //! | [`session`] | an open device: its memory and its requests in flight |
 //! | [`mounted`] | a mounted volume, and the device that it borrows |
 //! | [`error`] | the last error of a thread |
+//! | [`settings`] | settings as numbers and names |
 //!
-//! `crates/python` uses the last four: what its objects name are the same handles, with the same
+//! `crates/python` uses the last five: what its objects name are the same handles, with the same
 //! rules.
 //!
 //! A call never panics into C: a panic is caught and reported as a defect of the library.
@@ -36,6 +37,7 @@ pub mod play_calls;
 #[allow(non_camel_case_types)]
 pub mod record_calls;
 pub mod session;
+pub mod settings;
 #[allow(non_camel_case_types)]
 pub mod volume_calls;
 pub mod wording;

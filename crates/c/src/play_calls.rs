@@ -7,9 +7,10 @@
 #![allow(clippy::missing_safety_doc)]
 
 use crate::calls::{check_size, null, open, straightway_options, string};
-use crate::error::{Fault, Status, finish, usage};
+use crate::error::{Fault, Status, finish};
 use crate::handles::{self, Open};
-use api::{PlayOptions, Player};
+use crate::settings::{buffers, micros};
+use api::{PlaySettings, Player, Size};
 use std::ffi::{c_char, c_void};
 use std::ptr;
 
@@ -70,15 +71,20 @@ pub unsafe extern "C" fn straightway_player_open(
         // SAFETY: C's promise: each is null or valid.
         let (file_name, given) =
             unsafe { (string("file_name", file_name)?, play_options.as_ref()) };
-        let play_options = match given {
-            Some(given) => play_options_of(given)?,
-            None => PlayOptions::default(),
-        };
+        let mut settings = PlaySettings::new("", "");
+        if let Some(given) = given {
+            set(&mut settings, given)?;
+        }
         // SAFETY: as above.
         unsafe {
             open(name, options, player, |name, options| {
                 let file_name = file_name.ok_or_else(|| null("file_name"))?;
-                let opened = Player::open(name, file_name, options, &play_options)?;
+                let opened = Player::open(&PlaySettings {
+                    device: name.to_owned(),
+                    name: file_name.to_owned(),
+                    route: options.route()?,
+                    ..settings
+                })?;
                 Ok(Open::Player(Box::new(opened)))
             })
         }
@@ -147,20 +153,17 @@ pub unsafe extern "C" fn straightway_player_close(
     })
 }
 
-fn play_options_of(given: &straightway_play_options) -> Result<PlayOptions, Fault> {
+fn set(settings: &mut PlaySettings, given: &straightway_play_options) -> Result<(), Fault> {
     let known = size_of::<straightway_play_options>();
     check_size("straightway_play_options", given.size, known)?;
-    let usual = PlayOptions::default();
-    let or_usual = |given: u64, usual: u64| if given == 0 { usual } else { given };
-    Ok(PlayOptions {
-        bytes_per_second: given.bytes_per_second,
-        deadline_us: or_usual(given.deadline_us, usual.deadline_us),
-        block_bytes: or_usual(given.block_bytes, usual.block_bytes),
-        buffers: match given.buffers {
-            0 => usual.buffers,
-            1..=4096 => given.buffers as u16,
-            other => return Err(usage(format!("{other} buffers"), "give 1 to 4096")),
-        },
-        verify: given.no_verify == 0,
-    })
+    settings.rate = (given.bytes_per_second > 0).then_some(Size(given.bytes_per_second));
+    if given.deadline_us > 0 {
+        settings.deadline = micros(given.deadline_us);
+    }
+    if given.block_bytes > 0 {
+        settings.block = Size(given.block_bytes);
+    }
+    settings.buffers = buffers(given.buffers, 1)?;
+    settings.verify = given.no_verify == 0;
+    Ok(())
 }

@@ -9,8 +9,9 @@
 use crate::calls::{check_size, null, open, straightway_options, string};
 use crate::error::{Fault, Status, finish, usage};
 use crate::handles::{self, Open};
+use crate::settings::{buffers, format_named, micros, samples, segments};
 use crate::volume_calls::check_memory;
-use api::{RecordOptions, Recorder};
+use api::{Format, Policy, RecordSettings, Recorder, SigmfOptions, Size};
 use std::ffi::{c_char, c_void};
 
 /// A recording in progress. It belongs to the thread that opened it. 0 is none.
@@ -121,16 +122,21 @@ pub unsafe extern "C" fn straightway_recorder_open(
         // SAFETY: C's promise: each is null or valid.
         let (file_name, given) =
             unsafe { (string("file_name", file_name)?, record_options.as_ref()) };
-        let record = match given {
+        let mut settings = RecordSettings::new("", "");
+        if let Some(given) = given {
             // SAFETY: as above.
-            Some(given) => unsafe { record_options_of(given)? },
-            None => RecordOptions::default(),
-        };
+            unsafe { set(&mut settings, given)? };
+        }
         // SAFETY: as above.
         unsafe {
             open(name, options, recorder, |name, options| {
                 let file_name = file_name.ok_or_else(|| null("file_name"))?;
-                let opened = Recorder::open(name, file_name, options, &record)?;
+                let opened = Recorder::open(&RecordSettings {
+                    device: name.to_owned(),
+                    name: file_name.to_owned(),
+                    route: options.route()?,
+                    ..settings
+                })?;
                 Ok(Open::Recorder(Box::new(opened)))
             })
         }
@@ -208,28 +214,12 @@ pub unsafe extern "C" fn straightway_recorder_close(
 
 /// # Safety
 /// The strings are null or valid for the call.
-unsafe fn record_options_of(
+unsafe fn set(
+    settings: &mut RecordSettings,
     given: &straightway_record_options,
-) -> Result<RecordOptions<'_>, Fault> {
+) -> Result<(), Fault> {
     let known = size_of::<straightway_record_options>();
     check_size("straightway_record_options", given.size, known)?;
-    let usual = RecordOptions::default();
-    let (drops, waits) = match given.on_full {
-        0 => (false, false),
-        1 => (true, false),
-        2 => (false, true),
-        other => {
-            return Err(usage(
-                format!("on_full is {other}"),
-                "give an enum straightway_on_full",
-            ));
-        }
-    };
-    let buffers = match given.buffers {
-        0 => usual.buffers,
-        2..=4096 => given.buffers as u16,
-        other => return Err(usage(format!("{other} buffers"), "give 2 to 4096")),
-    };
     // SAFETY: this function's contract.
     let (format, datatype, hardware) = unsafe {
         (
@@ -238,30 +228,37 @@ unsafe fn record_options_of(
             string("hardware", given.hardware)?,
         )
     };
-    let or_usual = |given: u64, usual: u64| if given == 0 { usual } else { given };
-    Ok(RecordOptions {
-        block_bytes: or_usual(given.block_bytes, usual.block_bytes),
-        buffers,
-        drops,
-        waits,
-        deadline_us: or_usual(given.deadline_us, usual.deadline_us),
-        commit_ms: match given.commit_ms {
-            0 => usual.commit_ms,
-            ms => ms,
-        },
-        total_bytes: given.total_bytes,
-        appends: given.append != 0,
-        segment_bytes: given.segment_bytes,
-        segment_us: given.segment_us,
-        keep_bytes: given.keep_bytes,
-        format: format.unwrap_or(usual.format),
-        datatype,
-        sample_rate: given.sample_rate_hz,
-        frequency: given.frequency_hz,
-        channels: u16::try_from(given.channels)
-            .map_err(|_| usage(format!("{} channels", given.channels), "give 1 to 65535"))?,
-        hardware,
-    })
+    settings.policy = match given.on_full {
+        0 => Policy::Stop,
+        1 => Policy::Drop,
+        2 => Policy::Wait,
+        other => {
+            return Err(usage(
+                format!("on_full is {other}"),
+                "give an enum straightway_on_full",
+            ));
+        }
+    };
+    settings.given_block = (given.block_bytes > 0).then_some(Size(given.block_bytes));
+    settings.buffers = buffers(given.buffers, 2)?;
+    if given.deadline_us > 0 {
+        settings.deadline = micros(given.deadline_us);
+    }
+    if given.commit_ms > 0 {
+        settings.commit_ms = given.commit_ms;
+    }
+    settings.size = (given.total_bytes > 0).then_some(Size(given.total_bytes));
+    settings.append = given.append != 0;
+    settings.segments = segments(given.segment_bytes, given.segment_us, given.keep_bytes)?;
+    settings.format = format.map_or(Ok(Format::Raw), format_named)?;
+    let channels = u16::try_from(given.channels)
+        .map_err(|_| usage(format!("{} channels", given.channels), "give 1 to 65535"))?;
+    settings.sigmf = SigmfOptions {
+        channels: (channels > 0).then_some(channels),
+        hardware: hardware.map(str::to_owned),
+        ..samples(datatype, given.sample_rate_hz, given.frequency_hz)?
+    };
+    Ok(())
 }
 
 fn check_report(place: &straightway_record_report) -> Result<(), Fault> {

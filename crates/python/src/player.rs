@@ -2,8 +2,9 @@
 //! A playback in progress.
 
 use crate::{Given, detached};
-use api::{PlayOptions, Player as Running};
+use api::{PlaySettings, Player as Running, Size};
 use library::handles::{self, Open};
+use library::settings::micros;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -37,17 +38,21 @@ pub fn open_player(
         namespace_id,
         ..Given::default()
     };
-    let usual = PlayOptions::default();
-    let options = PlayOptions {
-        bytes_per_second,
-        deadline_us: deadline_us.unwrap_or(usual.deadline_us),
-        block_bytes: block_bytes.unwrap_or(usual.block_bytes),
-        buffers: buffers.unwrap_or(usual.buffers),
+    let usual = PlaySettings::new(name, file_name);
+    let settings = PlaySettings {
+        rate: (bytes_per_second > 0).then_some(Size(bytes_per_second)),
+        deadline: deadline_us.map_or(usual.deadline, micros),
+        block: block_bytes.map_or(usual.block, Size),
+        buffers,
         verify,
+        ..usual
     };
     let handle = detached(py, || {
         handles::check_room()?;
-        let opened = Running::open(name, file_name, &given.options(), &options)?;
+        let opened = Running::open(&PlaySettings {
+            route: given.options().route()?,
+            ..settings
+        })?;
         handles::add(Open::Player(Box::new(opened)))
     })?;
     Ok(Player(handle))

@@ -3,8 +3,9 @@
 
 use crate::memory::Borrowed;
 use crate::{Given, detached};
-use api::{RecordOptions, Recorder as Running};
+use api::{Policy, RecordSettings, Recorder as Running, SigmfOptions, Size};
 use library::handles::{self, Open};
+use library::settings::{format_named, micros, samples, segments};
 use pyo3::prelude::*;
 
 /// A recording, which a thread of the library writes. It belongs to the thread that opened it.
@@ -65,29 +66,34 @@ pub fn open_recorder(
         namespace_id,
         ..Given::default()
     };
-    let usual = RecordOptions::default();
-    let options = RecordOptions {
-        block_bytes: block_bytes.unwrap_or(usual.block_bytes),
-        buffers: buffers.unwrap_or(usual.buffers),
-        drops: on_full == "drop",
-        waits: on_full == "wait",
-        deadline_us: deadline_us.unwrap_or(usual.deadline_us),
+    let usual = RecordSettings::new(name, file_name);
+    let settings = RecordSettings {
+        given_block: block_bytes.map(Size),
+        buffers,
+        policy: match on_full {
+            "drop" => Policy::Drop,
+            "wait" => Policy::Wait,
+            _ => Policy::Stop,
+        },
+        deadline: deadline_us.map_or(usual.deadline, micros),
         commit_ms: commit_ms.unwrap_or(usual.commit_ms),
-        total_bytes,
-        appends: append,
-        segment_bytes,
-        segment_us,
-        keep_bytes,
-        format,
-        datatype: sigmf_datatype,
-        sample_rate: sample_rate_hz,
-        frequency: frequency_hz,
-        channels,
-        hardware,
+        size: (total_bytes > 0).then_some(Size(total_bytes)),
+        append,
+        ..usual
     };
     let handle = detached(py, || {
         handles::check_room()?;
-        let opened = Running::open(name, file_name, &given.options(), &options)?;
+        let opened = Running::open(&RecordSettings {
+            format: format_named(format)?,
+            segments: segments(segment_bytes, segment_us, keep_bytes)?,
+            sigmf: SigmfOptions {
+                channels: (channels > 0).then_some(channels),
+                hardware: hardware.map(str::to_owned),
+                ..samples(sigmf_datatype, sample_rate_hz, frequency_hz)?
+            },
+            route: given.options().route()?,
+            ..settings
+        })?;
         handles::add(Open::Recorder(Box::new(opened)))
     })?;
     Ok(Recorder(handle))

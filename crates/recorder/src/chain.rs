@@ -473,7 +473,7 @@ impl<'c, 'r, 's, 'a, C: Clock> Chain<'c, 'r, 's, 'a, C> {
 
     /// Whether the device works.
     pub fn is_working(&self) -> bool {
-        self.now().is_working()
+        self.mounted.volume.outstanding() > 0
     }
 
     /// How long nothing is to be done unless a block comes; `None`: not even that long.
@@ -486,7 +486,7 @@ impl<'c, 'r, 's, 'a, C: Clock> Chain<'c, 'r, 's, 'a, C> {
 
     /// Sleeps until something may have finished, at most `timeout_us` microseconds.
     pub fn wait(&self, timeout_us: u32) {
-        self.now().wait(timeout_us);
+        self.mounted.volume.wait(timeout_us);
     }
 
     /// Ends the segments: which of them the volume has, how many were removed, and the first

@@ -68,6 +68,8 @@ pub type Streamed<T> = std::result::Result<T, devices::Error>;
 pub const WAIT: Duration = Duration::from_millis(100);
 /// Default number of a stream's buffers.
 pub const BUFFERS: u16 = 16;
+/// The most buffers of a stream.
+pub const MAX_BUFFERS: u16 = 4096;
 /// How long a thread spins before a moment that it must not miss: a sleep may end this late.
 const SPIN: Duration = Duration::from_micros(150);
 
@@ -106,6 +108,20 @@ pub fn check_block(block: Size) -> Result<()> {
             block.0
         )
     ]))
+}
+
+/// Checks the number of a stream's buffers, if the user gave one.
+///
+/// # Errors
+/// There are fewer than `least`, or too many.
+pub fn check_buffers(buffers: Option<u16>, least: u16) -> Result<()> {
+    match buffers {
+        Some(count) if !(least..=MAX_BUFFERS).contains(&count) => {
+            let what = format!("{count} buffers");
+            Err(devices::Error::usage(what).hint(format!("give {least} to {MAX_BUFFERS}")))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The failure that ended a stream, if it was the volume's or the device's.

@@ -7,7 +7,7 @@ use crate::remote::RemoteVolume;
 use crate::report::{Counted, PlayedFile, buckets};
 use crate::sink::{Hand, Sink};
 use crate::volume_host::VolumeHost;
-use crate::{BUFFERS, check_block};
+use crate::{BUFFERS, check_block, check_buffers};
 use devices::drive::Drive;
 use devices::error::Result;
 use devices::guard::{Output, output_of};
@@ -16,7 +16,7 @@ use files::listing::refuse_unfinished;
 use files::names::check_name;
 use files::{Access, Route, Store, failed, route, shown};
 use remedy::{Remedy, Setting, Value, words};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use stream::{Error as StreamError, PlayOptions};
 use units::{Size, Time, micros};
 use volume::Error;
@@ -35,7 +35,7 @@ pub struct PlaySettings {
     pub deadline: Time,
     /// Size of a block and of a buffer; a multiple of 64 KiB if checksums are verified.
     pub block: Size,
-    /// Number of buffers, if the user gave one.
+    /// Number of buffers, 1 to 4096, if the user gave one.
     pub buffers: Option<u16>,
     /// Where to play to.
     pub to: To,
@@ -57,6 +57,24 @@ enum Goal {
 }
 
 impl PlaySettings {
+    /// The file `name` on the volume of `device`, to standard output: as fast as it is taken, 16
+    /// blocks of 1 MiB, a deadline of 100 ms, and checksums verified.
+    pub fn new(device: impl Into<String>, name: impl Into<String>) -> Self {
+        Self {
+            device: device.into(),
+            name: name.into(),
+            rate: None,
+            deadline: Time(Duration::from_millis(100)),
+            block: Size(1 << 20),
+            buffers: None,
+            to: To(End::Standard),
+            replay: false,
+            force: false,
+            verify: true,
+            route: Route::default(),
+        }
+    }
+
     /// Plays until the file ends, or the context is cancelled.
     ///
     /// # Errors
@@ -64,6 +82,7 @@ impl PlaySettings {
     pub fn play(&self, context: &Context) -> Result<(PlayedFile, Option<devices::Error>)> {
         check_name(&self.name)?;
         check_block(self.block)?;
+        check_buffers(self.buffers, 1)?;
         if self.replay && !matches!(self.to.0, End::Udp(_)) {
             return Err(
                 devices::Error::usage(words![Setting::Replay, " sends datagrams"])
@@ -94,6 +113,7 @@ impl PlaySettings {
     ) -> Result<(PlayedFile, Option<devices::Error>)> {
         check_name(&self.name)?;
         check_block(self.block)?;
+        check_buffers(self.buffers, 1)?;
         let drive = Drive::find(&context.roots, &self.device)?;
         self.play_from(context, drive, Goal::Program(hand))
     }

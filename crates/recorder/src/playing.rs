@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 use stream::{Error as StreamError, Place, PlayOptions, PlayReport, Played as Block, Player};
-use volume::File;
 use volume::layout::CHUNK_BYTES;
+use volume::{File, Volume};
 
 /// How long the playback may sleep while the device works or nothing is due.
 const IDLE: Duration = Duration::from_micros(200);
@@ -92,7 +92,7 @@ impl Playing {
         let (result, written) = std::thread::scope(|scope| {
             let on_failure = || sink_failed.store(true, Ordering::Relaxed);
             let consumer = scope.spawn(move || consume(sink, full, &idle_to, &on_failure));
-            let result = self.pump(&player, clock, &full_to, &idle, &bar, &stop);
+            let result = Self::pump(&player, mounted.volume, clock, &full_to, &idle, &bar, &stop);
             drop(full_to);
             (result, consumer.join())
         });
@@ -113,8 +113,8 @@ impl Playing {
     }
 
     fn pump<D: block::Device>(
-        &self,
         player: &Player<'_, '_, D, TscClock>,
+        volume: &Volume<'_, D>,
         clock: TscClock,
         full: &Sender<Block>,
         idle: &Receiver<block::Buffer>,
@@ -151,8 +151,8 @@ impl Playing {
             let sleep = Duration::from_micros(left)
                 .saturating_sub(IDLE / 2)
                 .min(IDLE);
-            if player.is_working() {
-                player.wait(sleep.as_micros() as u32);
+            if volume.outstanding() > 0 {
+                volume.wait(sleep.as_micros() as u32);
             } else if let Ok(buffer) = idle.recv_timeout(sleep.min(WAIT)) {
                 let _ = player.give_back(buffer);
             }

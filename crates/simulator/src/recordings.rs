@@ -10,15 +10,13 @@ use crate::machine::Machine;
 use crate::script::{Step, Verb};
 use crate::trace::What;
 use crate::world::World;
-use ::files::{Checksums, Mounted, Route};
+use ::files::{Checksums, Mounted};
 use block::Buffer;
 use devices::Progress;
-use devices::path::PathChoice;
-use formats::{Format, SigmfOptions};
 use recorder::chain::{Chain, Segments, Target};
 use recorder::exchange::{Exchange, Turned};
 use recorder::producer::Message;
-use recorder::record::{Policy, Settings};
+use recorder::record::{Policy, RecordSettings};
 use recorder::segments::files::{Files, GAPS, Making};
 use recorder::segments::template::Template;
 use recorder::segments::{Limit, Segmentation};
@@ -26,7 +24,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::task::Poll;
 use std::time::Duration;
 use stream::{Error as StreamError, Place, Recorder};
-use units::{Size, Time};
+use units::Size;
 use volume::Error;
 
 const BLOCK_BYTES: u64 = 4096;
@@ -160,21 +158,18 @@ pub enum Ended {
 }
 
 /// The settings of a recording.
-fn settings(name: &str, step: &Step, is_ring: bool, segment: u64, keep: u64) -> Option<Settings> {
+fn settings(
+    name: &str,
+    step: &Step,
+    is_ring: bool,
+    segment: u64,
+    keep: u64,
+) -> Option<RecordSettings> {
     let [a, _, c] = step.numbers;
-    Some(Settings {
-        device: String::new(),
-        name: name.to_owned(),
-        rate: None,
-        deadline: Time(Duration::from_millis(100)),
-        given_block: None,
+    Some(RecordSettings {
         block: Size(BLOCK_BYTES),
         buffers: Some([2, 4, 16][(a % 3) as usize]),
-        for_time: None,
-        size: None,
-        append: false,
         from: "pattern".parse().ok()?,
-        once: false,
         policy: if c % 4 == 0 {
             Policy::Stop
         } else {
@@ -182,23 +177,12 @@ fn settings(name: &str, step: &Step, is_ring: bool, segment: u64, keep: u64) -> 
         },
         commit_bytes: Size(BLOCK_BYTES << (a % 6)),
         commit_ms: 1 + c % 200,
-        format: Format::Raw,
-        sigmf: SigmfOptions::default(),
         segments: Segmentation {
             segment: Some(Limit::Bytes(segment)),
             keep: is_ring.then_some(Size(keep)),
         },
         checksums: Checksums::NONE,
-        acknowledge: None,
-        no_fua: false,
-        route: Route {
-            path: PathChoice::AUTO,
-            mode: None,
-            namespace: None,
-            hybrid: false,
-            cache: None,
-            latency_limit: None,
-        },
+        ..RecordSettings::new("", name)
     })
 }
 
@@ -311,7 +295,7 @@ impl Recordings {
 /// Runs the product's recorders until they end.
 fn run(
     mounted: &Mounted<'_, '_>,
-    settings: &Settings,
+    settings: &RecordSettings,
     source: &mut Source<'_>,
     machine: &Machine,
 ) -> Ended {
@@ -438,7 +422,7 @@ fn judge(
     closed: devices::error::Result<()>,
     report: stream::RecordReport,
     tape: &Tape,
-    settings: &Settings,
+    settings: &RecordSettings,
 ) -> Ended {
     let result = match result {
         Ok(result) => result,

@@ -8,6 +8,7 @@
 use super::Error;
 use block::Buffer;
 use recorder::producer::{Loss, Message, UNIT_BYTES};
+use recorder::record::Policy;
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 
@@ -17,17 +18,6 @@ pub enum Refused {
     Message(Error),
     /// The recording has ended.
     Ended,
-}
-
-/// What happens to a message that finds no memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Full {
-    /// The recording ends.
-    Ends,
-    /// It is lost, and the recording goes on.
-    Drops,
-    /// It waits.
-    Waits,
 }
 
 /// The block that is being filled.
@@ -48,7 +38,7 @@ struct Filling {
 pub struct Gatherer {
     block_bytes: usize,
     buffers: usize,
-    full: Full,
+    policy: Policy,
     idle: Receiver<Buffer>,
     out: Sender<Message>,
     filling: Option<Filling>,
@@ -62,14 +52,14 @@ impl Gatherer {
     pub const fn new(
         block_bytes: usize,
         buffers: usize,
-        full: Full,
+        policy: Policy,
         idle: Receiver<Buffer>,
         out: Sender<Message>,
     ) -> Self {
         Self {
             block_bytes,
             buffers,
-            full,
+            policy,
             idle,
             out,
             filling: None,
@@ -98,7 +88,7 @@ impl Gatherer {
     /// # Errors
     /// It is longer than all memory, or the recording has ended.
     pub fn append(&mut self, mut data: &[u8], arrival: u64, now: u64) -> Result<bool, Refused> {
-        if self.full == Full::Ends && self.lost_messages > 0 {
+        if self.policy == Policy::Stop && self.lost_messages > 0 {
             return Err(Refused::Ended);
         }
         let needed = self.needed(data.len());
@@ -113,9 +103,9 @@ impl Gatherer {
             ));
         }
         while self.spare.len() < needed {
-            let found = match self.full {
-                Full::Waits => self.idle.recv().map_err(|_| TryRecvError::Disconnected),
-                Full::Ends | Full::Drops => self.idle.try_recv(),
+            let found = match self.policy {
+                Policy::Wait => self.idle.recv().map_err(|_| TryRecvError::Disconnected),
+                Policy::Stop | Policy::Drop => self.idle.try_recv(),
             };
             match found {
                 Ok(buffer) => self.spare.push_back(buffer),
@@ -245,7 +235,7 @@ impl Gatherer {
     fn lose(&mut self, len: usize, arrival: u64) {
         self.lost_messages += 1;
         match &mut self.filling {
-            Some(filling) if self.full == Full::Drops => filling.lose(len as u64, arrival),
+            Some(filling) if self.policy == Policy::Drop => filling.lose(len as u64, arrival),
             _ => {
                 self.hand_in();
                 let _ = self.out.send(Message::Lost { len, arrival });
@@ -300,14 +290,14 @@ mod tests {
     }
 
     impl Bench {
-        fn new(buffers: usize, full: Full) -> Self {
+        fn new(buffers: usize, policy: Policy) -> Self {
             let (idle, from) = channel();
             for _ in 0..buffers {
                 idle.send(buffer()).unwrap();
             }
             let (out, blocks) = channel();
             Self {
-                gatherer: Gatherer::new(BLOCK, buffers, full, from, out),
+                gatherer: Gatherer::new(BLOCK, buffers, policy, from, out),
                 idle,
                 blocks,
             }
@@ -359,7 +349,7 @@ mod tests {
 
     #[test]
     fn what_has_waited_is_handed_in_in_whole_units() {
-        let mut bench = Bench::new(3, Full::Drops);
+        let mut bench = Bench::new(3, Policy::Drop);
         assert_eq!(bench.gatherer.hand_in_units(100, 7), 100);
         assert!(bench.append(1, 5_000, 10));
         assert!(bench.append(2, 4_000, 60));
@@ -382,7 +372,7 @@ mod tests {
 
     #[test]
     fn less_than_a_unit_and_a_block_without_another_buffer_wait() {
-        let mut bench = Bench::new(2, Full::Drops);
+        let mut bench = Bench::new(2, Policy::Drop);
         assert!(bench.append(1, 4_095, 0));
         assert_eq!(bench.gatherer.hand_in_units(100, 500), 100);
         assert!(bench.append(1, BLOCK, 510));
@@ -400,7 +390,7 @@ mod tests {
 
     #[test]
     fn a_loss_is_where_it_was() {
-        let mut bench = Bench::new(2, Full::Drops);
+        let mut bench = Bench::new(2, Policy::Drop);
         assert!(bench.append(1, BLOCK, 0) && bench.append(1, 5_000, 0));
         // There is room for short ones only.
         for (len, is_kept) in [
@@ -444,7 +434,7 @@ mod tests {
 
     #[test]
     fn what_came_before_the_end_is_handed_in() {
-        let mut bench = Bench::new(2, Full::Ends);
+        let mut bench = Bench::new(2, Policy::Stop);
         assert!(bench.append(1, BLOCK, 0) && bench.append(1, 100, 0));
         assert!(!bench.append(2, BLOCK, 1));
         let taken = bench.taken();
@@ -458,7 +448,7 @@ mod tests {
 
     #[test]
     fn a_message_longer_than_all_memory_is_refused_and_changes_nothing() {
-        let mut bench = Bench::new(2, Full::Waits);
+        let mut bench = Bench::new(2, Policy::Wait);
         let refused = bench.gatherer.append(&vec![0; 2 * BLOCK], 0, 0);
         assert!(matches!(refused, Err(Refused::Message(_))));
         assert!(bench.append(1, BLOCK, 0));

@@ -16,19 +16,33 @@ mod thread;
 mod volume;
 
 pub use ::devices::{Error, ErrorKind};
+#[cfg(feature = "recorder")]
+pub use ::formats::{
+    Format, SigmfOptions,
+    samples::{Datatype, Hertz},
+};
+#[cfg(feature = "recorder")]
+pub use ::recorder::{
+    MAX_BUFFERS,
+    play::PlaySettings,
+    record::{Policy, RecordSettings, unknown_format},
+    segments::{Limit, Segmentation},
+};
 pub use ::remedy::{
     Device as NamedDevice, Members, Part, Remedy, Setting, Value, Wording, Words, words,
 };
 #[cfg(feature = "recorder")]
 pub use ::stream::RecordReport;
+#[cfg(feature = "recorder")]
+pub use ::units::{Size, Time};
 pub use ::volume::{CreateOptions, Entry, NewFile, OpenFile, VolumeStatus};
 pub use file::VolumeFile;
 #[cfg(feature = "map")]
 pub use map::{Map, MapFailure, MapOptions};
 #[cfg(feature = "recorder")]
-pub use player::{PlayOptions, PlayReport, Player};
+pub use player::{PlayReport, Player};
 #[cfg(feature = "recorder")]
-pub use recorder::{RecordOptions, Recorder};
+pub use recorder::Recorder;
 pub use volume::{FormatOptions, Volume, VolumeDevice, format, resize};
 
 use block::{Buffer, Geometry};
@@ -91,6 +105,22 @@ pub struct Command<'a> {
     pub name: Option<&'a str>,
 }
 
+impl Options<'_> {
+    /// The path, the mode and the namespace, for a recording or a playback.
+    ///
+    /// # Errors
+    /// A name is unknown.
+    pub fn route(&self) -> Result<Route, Error> {
+        let options = open_options(self)?;
+        Ok(Route {
+            path: options.path,
+            mode: options.mode,
+            namespace: options.namespace,
+            ..Route::default()
+        })
+    }
+}
+
 /// The path that the options ask for.
 fn open_options(options: &Options<'_>) -> Result<OpenOptions, Error> {
     let path = match options.path {
@@ -110,18 +140,6 @@ fn open_options(options: &Options<'_>) -> Result<OpenOptions, Error> {
         write: options.write,
         ..OpenOptions::reading(options.buffer_bytes, options.queue_depth)
     })
-}
-
-/// The same for a verb.
-const fn route_of(options: &OpenOptions) -> Route {
-    Route {
-        path: options.path,
-        mode: options.mode,
-        namespace: options.namespace,
-        hybrid: false,
-        cache: None,
-        latency_limit: None,
-    }
 }
 
 /// An open device. Dropping it returns a borrowed drive to its driver, as [`close`](Device::close)

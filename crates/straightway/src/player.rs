@@ -1,46 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A playback of a file to a program: blocks at their time, read ahead by a thread of the library.
 
+use super::Error;
 use super::thread::{Thread, joined, spawn};
-use super::{Error, Options, open_options, route_of};
 use ::stream::Played;
 use block::Buffer;
 use devices::Context;
+use recorder::BUFFERS;
 use recorder::place::{Place, To};
 use recorder::play::PlaySettings;
 use recorder::sink::Hand;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::Duration;
-use units::{Size, Time};
-
-/// How to play.
-#[derive(Clone, Copy, Debug)]
-pub struct PlayOptions {
-    /// Bytes per second; 0: as fast as the program takes blocks.
-    pub bytes_per_second: u64,
-    /// How long after it is due a block must be there, in microseconds.
-    pub deadline_us: u64,
-    /// Bytes of a block; a multiple of 64 KiB if checksums are compared.
-    pub block_bytes: u64,
-    /// Blocks of memory that are read ahead.
-    pub buffers: u16,
-    /// Whether checksums are compared, where the file has them.
-    pub verify: bool,
-}
-
-impl Default for PlayOptions {
-    /// As fast as the program takes them, 16 blocks of 1 MiB, a deadline of 100 ms, and checksums
-    /// compared.
-    fn default() -> Self {
-        Self {
-            bytes_per_second: 0,
-            deadline_us: 100_000,
-            block_bytes: 1 << 20,
-            buffers: 16,
-            verify: true,
-        }
-    }
-}
 
 /// A playback's counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -77,30 +47,18 @@ struct Running {
 }
 
 impl Player {
-    /// Begins to play `file_name` on the volume of the device that the command calls `name`. Of
-    /// `options`, the path, the mode and the namespace are used.
+    /// Begins to play. Of `settings`, the sink and what concerns it are not used.
     ///
     /// # Errors
-    /// There is no such volume or file, or the options do not fit it.
-    pub fn open(
-        name: &str,
-        file_name: &str,
-        options: &Options<'_>,
-        play: &PlayOptions,
-    ) -> Result<Self, Error> {
-        let path = open_options(options)?;
+    /// There is no such volume or file, or the settings do not fit it.
+    pub fn open(settings: &PlaySettings) -> Result<Self, Error> {
         let settings = PlaySettings {
-            device: name.to_owned(),
-            name: file_name.to_owned(),
-            rate: (play.bytes_per_second > 0).then_some(Size(play.bytes_per_second)),
-            deadline: Time(Duration::from_micros(play.deadline_us)),
-            block: Size(play.block_bytes),
-            buffers: Some(play.buffers.clamp(1, 4096)),
+            // Not those of a coprocessor, which does not play to a program.
+            buffers: Some(settings.buffers.unwrap_or(BUFFERS)),
             to: To(Place::Null),
             replay: false,
             force: false,
-            verify: play.verify,
-            route: route_of(&path),
+            ..settings.clone()
         };
         let (ready, begun) = channel();
         let (back, returned) = channel();

@@ -2,94 +2,24 @@
 //! A recording of what a program hands in: messages or blocks with their arrival times, written by
 //! a thread of the library.
 
-use super::gatherer::{Full, Gatherer, Refused};
+use super::Error;
+use super::gatherer::{Gatherer, Refused};
 use super::thread::{Thread, joined, spawn};
-use super::{Error, Options, open_options, route_of};
 use ::stream::RecordReport;
 use block::{Buffer, Clock};
 use devices::Context;
-use files::Checksums;
+use formats::Format;
 use formats::mcap::MAGIC;
-use formats::samples::{Datatype, Hertz};
-use formats::{Format, SigmfOptions};
 use linux::TscClock;
-use recorder::place::{From as Source, Place};
+use recorder::BUFFERS;
 use recorder::producer::{Message, Produced, Why};
-use recorder::record::{Policy, Settings};
-use recorder::segments::{Limit, Segmentation};
+use recorder::record::RecordSettings;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use units::{Size, Time};
 
 /// The least time between two looks at what waits.
 const LEAST_WAIT: Duration = Duration::from_millis(1);
-
-/// How to record.
-#[derive(Clone, Copy, Debug)]
-pub struct RecordOptions<'a> {
-    /// Bytes of a block, which the drive gets at once: messages are gathered into blocks.
-    pub block_bytes: u64,
-    /// Blocks of memory between the program and the drive; from 2.
-    pub buffers: u16,
-    /// Whether a message that finds no memory is dropped, and its gap listed in `NAME.gaps`;
-    /// otherwise the recording ends.
-    pub drops: bool,
-    /// Whether the program waits for memory, so that nothing is ever dropped.
-    pub waits: bool,
-    /// How long after its arrival a block must be written, in microseconds.
-    pub deadline_us: u64,
-    /// How long after it was written a block is made durable, in milliseconds.
-    pub commit_ms: u32,
-    /// Expected length, whose space is set aside at the beginning; 0 if unknown.
-    pub total_bytes: u64,
-    /// Whether it goes on at the end of the file, if there is one.
-    pub appends: bool,
-    /// The recording goes on in another file each time one has this size; 0: one file.
-    pub segment_bytes: u64,
-    /// The same each time one has gone on for so long, in microseconds; 0: one file.
-    pub segment_us: u64,
-    /// The oldest segments are removed so that all have at most this size; 0: none is.
-    pub keep_bytes: u64,
-    /// `raw`, `sigmf` or `mcap`.
-    pub format: &'a str,
-    /// What SigMF says of samples: their type, as in `ci16_le`,
-    pub datatype: Option<&'a str>,
-    /// their rate and their centre frequency, in hertz; 0 if unknown,
-    pub sample_rate: f64,
-    /// as the rate,
-    pub frequency: f64,
-    /// channels whose samples alternate; 0: as 1,
-    pub channels: u16,
-    /// and the receiver.
-    pub hardware: Option<&'a str>,
-}
-
-impl Default for RecordOptions<'_> {
-    /// 16 blocks of 1 MiB, a deadline of 100 ms, durable within a second after a block is full;
-    /// ends at the first message that finds no memory.
-    fn default() -> Self {
-        Self {
-            block_bytes: 1 << 20,
-            buffers: 16,
-            drops: false,
-            waits: false,
-            deadline_us: 100_000,
-            commit_ms: 1_000,
-            total_bytes: 0,
-            appends: false,
-            segment_bytes: 0,
-            segment_us: 0,
-            keep_bytes: 0,
-            format: Format::Raw.name(),
-            datatype: None,
-            sample_rate: 0.0,
-            frequency: 0.0,
-            channels: 0,
-            hardware: None,
-        }
-    }
-}
 
 /// A recording in progress. Dropped without [`finish`](Recorder::finish), it ends when its thread
 /// notices.
@@ -110,76 +40,26 @@ struct Running {
 }
 
 impl Recorder {
-    /// Begins a recording `file_name` on the volume of the device that the command calls `name`. Of
-    /// `options`, the path, the mode and the namespace are used.
+    /// Begins a recording. Of `settings`, the rate, the source, and what is told of commits are not
+    /// used; the name is no template.
     ///
     /// # Errors
-    /// There is no such volume, the name is taken, or the options do not fit it.
-    pub fn open(
-        name: &str,
-        file_name: &str,
-        options: &Options<'_>,
-        record: &RecordOptions<'_>,
-    ) -> Result<Self, Error> {
-        let path = open_options(options)?;
-        let record = RecordOptions {
-            buffers: record.buffers.clamp(2, 4096),
-            ..*record
-        };
-        let segments = segments_of(&record)?;
-        let format = format_of(&record)?;
-        let settings = Settings {
-            device: name.to_owned(),
-            // A name is no template here.
-            name: match segments.segment {
-                Some(_) => file_name.replace('%', "%%"),
-                None => file_name.to_owned(),
-            },
-            rate: None,
-            deadline: Time(Duration::from_micros(record.deadline_us)),
-            given_block: Some(Size(record.block_bytes)),
-            block: Size(record.block_bytes),
-            buffers: Some(record.buffers),
-            for_time: None,
-            size: (record.total_bytes > 0).then_some(Size(record.total_bytes)),
-            from: Source(Place::Standard),
-            once: false,
-            policy: if record.drops {
-                Policy::Drop
-            } else {
-                Policy::Stop
-            },
-            commit_bytes: Size(64 << 20),
-            commit_ms: record.commit_ms,
-            append: record.appends,
-            format,
-            sigmf: sigmf_of(&record)?,
-            segments,
-            checksums: Checksums {
-                checksums: false,
-                no_checksums: false,
-            },
-            acknowledge: None,
-            no_fua: false,
-            route: route_of(&path),
-        };
-        let block_bytes = usize::try_from(record.block_bytes).unwrap_or(usize::MAX);
-        let buffers = usize::from(record.buffers);
-        let full = match (record.waits, record.drops) {
-            (true, _) => Full::Waits,
-            (_, true) => Full::Drops,
-            _ => Full::Ends,
-        };
+    /// There is no such volume, the name is taken, or the settings do not fit it or one another.
+    pub fn open(settings: &RecordSettings) -> Result<Self, Error> {
+        let settings = settings.of_program()?;
+        let block_bytes = usize::try_from(settings.block.0).unwrap_or(usize::MAX);
+        let buffers = usize::from(settings.buffers.unwrap_or(BUFFERS));
+        let (policy, commit_ms, format) = (settings.policy, settings.commit_ms, settings.format);
         let watch = Arc::new(Mutex::new(RecordReport::default()));
         let (ready_to, ready) = channel();
         let (open, closed) = channel();
         let seen = Arc::clone(&watch);
         let clock = TscClock::new();
-        let most_ticks = clock.ticks_from_us(u64::from(record.commit_ms) * 1_000);
-        let most_wait = Duration::from_millis(u64::from(record.commit_ms)) / 4;
+        let most_ticks = clock.ticks_from_us(u64::from(commit_ms) * 1_000);
+        let most_wait = Duration::from_millis(u64::from(commit_ms)) / 4;
         let thread = spawn("straightway-record", move || {
             let produce = move |idle: Receiver<Buffer>, out: &Sender<Message>| {
-                let gatherer = Gatherer::new(block_bytes, buffers, full, idle, out.clone());
+                let gatherer = Gatherer::new(block_bytes, buffers, policy, idle, out.clone());
                 let gatherer = Arc::new(Mutex::new(gatherer));
                 let _ = ready_to.send(Arc::clone(&gatherer));
                 // The program fills the buffers until it closes the recording, or has ended itself.
@@ -302,56 +182,6 @@ impl Recorder {
 
 fn locked(gatherer: &Mutex<Gatherer>) -> MutexGuard<'_, Gatherer> {
     gatherer.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn format_of(record: &RecordOptions<'_>) -> Result<Format, Error> {
-    match Format::named(record.format) {
-        Some(format) if format != Format::Pcapng => Ok(format),
-        _ => Err(
-            Error::usage(format!("`{}` is no format to record in", record.format))
-                .hint("raw, sigmf or mcap"),
-        ),
-    }
-}
-
-fn segments_of(record: &RecordOptions<'_>) -> Result<Segmentation, Error> {
-    let segment = match (record.segment_bytes, record.segment_us) {
-        (0, 0) => None,
-        (bytes, 0) => Some(Limit::Bytes(bytes)),
-        (0, us) => Some(Limit::Time(Time(Duration::from_micros(us)))),
-        _ => {
-            return Err(
-                Error::usage("a segment ends at a size or at a time").hint("give one of them")
-            );
-        }
-    };
-    match (segment, record.keep_bytes, record.appends) {
-        (None, 1.., _) => Err(Error::usage("only segments can be a ring")
-            .hint("give their size, or how long one goes on")),
-        (Some(_), _, true) => Err(Error::usage("segments go on in another file")
-            .hint("do not append; the numbers of the segments continue")),
-        (segment, keep, _) => Ok(Segmentation {
-            segment,
-            keep: (keep > 0).then_some(Size(keep)),
-        }),
-    }
-}
-
-fn sigmf_of(record: &RecordOptions<'_>) -> Result<SigmfOptions, Error> {
-    let hertz = |hertz: f64| (hertz != 0.0).then_some(Hertz(hertz));
-    for number in [record.sample_rate, record.frequency] {
-        if !number.is_finite() || number < 0.0 {
-            return Err(Error::usage(format!("{number} is not a frequency")).hint("in hertz"));
-        }
-    }
-    let datatype = record.datatype.map(str::parse::<Datatype>).transpose();
-    Ok(SigmfOptions {
-        datatype: datatype.map_err(|why| Error::usage(why).hint("as SigMF names it"))?,
-        sample_rate: hertz(record.sample_rate),
-        frequency: hertz(record.frequency),
-        channels: (record.channels > 0).then_some(record.channels),
-        hardware: record.hardware.map(str::to_owned),
-    })
 }
 
 fn ended() -> Error {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A volume for programs that are not the command: opens, lists, renames and removes.
 
-use super::{Error, Options, VolumeFile, open_options, route_of};
+use super::{Error, Options, VolumeFile, open_options};
 use ::volume::layout::RECORD_SLOTS;
 use ::volume::{CreateOptions, Entry, NewFile, OpenFile, VolumeStatus};
 use devices::Context;
@@ -74,12 +74,11 @@ pub fn format(name: &str, options: &FormatOptions<'_>) -> Result<(), Error> {
 /// # Errors
 /// Its files do not fit, something else has it open, or the device or the volume failed.
 pub fn resize(name: &str, options: &Options<'_>, size_bytes: Option<u64>) -> Result<u64, Error> {
-    let given = open_options(options)?;
     let resize = ResizeSettings {
         device: name.to_owned(),
         size: size_bytes.map(Size),
         least: false,
-        route: route_of(&given),
+        route: options.route()?,
     };
     match resize.make(&Context::system()) {
         Ok(resized) => Ok(resized.volume_bytes),

@@ -321,41 +321,64 @@ fn of_two_threads_one_gets_the_device() {
 #[cfg(feature = "recorder")]
 #[test]
 fn what_has_ended_stays_so_and_a_recording_says_what_does_not_fit() {
-    use straightway::{PlayOptions, Player, RecordOptions, Recorder};
+    use straightway::{
+        Format, Hertz, Limit, PlaySettings, Player, RecordSettings, Recorder, Segmentation, Size,
+    };
     let folder = Folder::new("ended");
     let name = folder.volume("disk");
-    let options = Options::default();
-    let record =
-        |file: &str, record: &RecordOptions<'_>| Recorder::open(&name, file, &options, record);
-    let mut recorder = record("run", &RecordOptions::default()).expect("a recording");
+    let record = |file: &str| RecordSettings::new(&name, file);
+    let mut recorder = Recorder::open(&record("run")).expect("a recording");
     assert!(recorder.append(b"once", 0).expect("a message"));
     // While it goes on, the volume is its thread's.
     is(open_volume(&name, &writing()), MISSING, "in use");
     recorder.finish().expect("its end");
     is(recorder.append(b"again", 0).map(drop), USAGE, "has ended");
     is(recorder.finish(), USAGE, "has ended");
-    is(
-        record("run", &RecordOptions::default()).map(drop),
-        EXISTS,
-        "run",
+    is(Recorder::open(&record("run")).map(drop), EXISTS, "run");
+    let refused = |change: &dyn Fn(&mut RecordSettings), words: &str| {
+        let mut settings = record("other");
+        change(&mut settings);
+        is(Recorder::open(&settings).map(drop), USAGE, words);
+    };
+    let segment = Some(Limit::Bytes(1 << 20));
+    refused(
+        &|one| one.segments.keep = Some(Size(1 << 20)),
+        "only segments",
     );
-    let keeps = RecordOptions {
-        keep_bytes: 1 << 20,
-        ..RecordOptions::default()
+    refused(
+        &|one| (one.append, one.segments.segment) = (true, segment),
+        "another file",
+    );
+    refused(
+        &|one| one.segments.segment = Some(Limit::Bytes(0)),
+        "at least a block",
+    );
+    refused(&|one| one.format = Format::Pcapng, "`pcapng`");
+    refused(&|one| one.buffers = Some(1), "1 buffers");
+    refused(&|one| one.given_block = Some(Size(100)), "100 bytes");
+    refused(
+        &|one| one.sigmf.frequency = Some(Hertz(-1.0)),
+        "-1 is not a frequency",
+    );
+    // A name is no template.
+    let mut percent = record("50%");
+    percent.segments = Segmentation {
+        segment,
+        keep: None,
     };
-    is(record("ring", &keeps).map(drop), USAGE, "only segments");
-    let formatted = RecordOptions {
-        format: "nonsense",
-        ..RecordOptions::default()
-    };
-    is(record("other", &formatted).map(drop), USAGE, "`nonsense`");
-    let play = PlayOptions::default();
+    Recorder::open(&percent)
+        .expect("a name with a percent sign")
+        .finish()
+        .expect("its end");
     is(
-        Player::open(&name, "nothing", &options, &play).map(drop),
+        Player::open(&PlaySettings::new(&name, "nothing")).map(drop),
         NOT_FOUND,
         "nothing",
     );
-    let mut player = Player::open(&name, "run", &options, &play).expect("a playback");
+    let mut few = PlaySettings::new(&name, "run");
+    few.buffers = Some(0);
+    is(Player::open(&few).map(drop), USAGE, "0 buffers");
+    let mut player = Player::open(&PlaySettings::new(&name, "run")).expect("a playback");
     player.finish().expect("its end");
     player.advance().expect("nothing is left");
     assert!(player.current().is_none());

@@ -359,16 +359,6 @@ impl<'r, 'v, D: Device, C: Clock> Player<'r, 'v, D, C> {
         true
     }
 
-    /// Whether the device has outstanding requests, so that a [`wait`](Player::wait) is worthwhile.
-    pub fn is_working(&self) -> bool {
-        self.volume.outstanding() > 0
-    }
-
-    /// Sleeps until something may have finished, at most `timeout_us` microseconds.
-    pub fn wait(&self, timeout_us: u32) {
-        self.volume.wait(timeout_us);
-    }
-
     /// The counters so far.
     pub fn report(&self) -> PlayReport {
         self.state().report

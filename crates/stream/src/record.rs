@@ -339,17 +339,6 @@ impl<'r, 'v, D: Device, C: Clock> Recorder<'r, 'v, D, C> {
         None
     }
 
-    /// Whether the device has outstanding requests, so that a [`wait`](Recorder::wait) is
-    /// worthwhile.
-    pub fn is_working(&self) -> bool {
-        self.volume.outstanding() > 0
-    }
-
-    /// Sleeps until something may have finished, at most `timeout_us` microseconds.
-    pub fn wait(&self, timeout_us: u32) {
-        self.volume.wait(timeout_us);
-    }
-
     /// The counters so far.
     pub fn report(&self) -> RecordReport {
         self.state().report

@@ -74,20 +74,7 @@ impl Play {
         if self.to.0 == End::Standard {
             refuse_to_mix(self.json, "--to FILE")?;
         }
-        let settings = PlaySettings {
-            device: self.device.clone(),
-            name: self.name.clone(),
-            rate: self.rate,
-            deadline: self.deadline,
-            block: self.block,
-            buffers: self.buffers,
-            to: self.to.clone(),
-            replay: self.replay,
-            force: self.force,
-            verify: !self.no_verify,
-            route: *self.route,
-        };
-        let (report, failure) = settings.play(context)?;
+        let (report, failure) = self.settings().play(context)?;
         if self.json {
             context.console.json(&report)?
         } else if failure.is_none() {
@@ -101,6 +88,23 @@ impl Play {
             None if report.stopped => Err(Error::interrupted("interrupted")),
             None if report.counted.misses > 0 || report.refused_datagrams > 0 => Ok(Exit::Late),
             None => Ok(Exit::Done),
+        }
+    }
+
+    /// What is played, without the parser.
+    pub fn settings(&self) -> PlaySettings {
+        PlaySettings {
+            device: self.device.clone(),
+            name: self.name.clone(),
+            rate: self.rate,
+            deadline: self.deadline,
+            block: self.block,
+            buffers: self.buffers,
+            to: self.to.clone(),
+            replay: self.replay,
+            force: self.force,
+            verify: !self.no_verify,
+            route: *self.route,
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::recording_options::{ChecksumArgs, FormatOption, PolicyOption, Segment
 use clap::Args;
 use devices::error::Result;
 use recorder::place::From;
-use recorder::record::{Policy, Settings};
+use recorder::record::{Policy, RecordSettings};
 use recorder::recording::Acknowledge;
 use recorder::report::RecordedFile;
 use recorder::segments::files::gaps_name;
@@ -170,7 +170,12 @@ impl Record {
         })
     }
 
-    fn run_rehearsal(&self, context: &Context, settings: &Settings, time: Time) -> Result<Exit> {
+    fn run_rehearsal(
+        &self,
+        context: &Context,
+        settings: &RecordSettings,
+        time: Time,
+    ) -> Result<Exit> {
         let (mut report, found) = settings.rehearse(context, time)?;
         if self.json {
             report.rehearsal = Some(found);
@@ -186,14 +191,14 @@ impl Record {
         })
     }
 
-    fn settings(&self) -> Settings {
-        Settings {
+    fn settings(&self) -> RecordSettings {
+        RecordSettings {
             device: self.device.clone(),
             name: self.name.clone(),
             rate: self.rate,
             deadline: self.deadline,
             given_block: self.given_block,
-            block: self.given_block.unwrap_or(Settings::USUAL_BLOCK),
+            block: self.given_block.unwrap_or(RecordSettings::USUAL_BLOCK),
             buffers: self.buffers,
             for_time: self.for_time,
             size: self.size,
@@ -220,4 +225,27 @@ impl Record {
 /// Standard output was closed.
 fn print_durable(durable_bytes: u64) -> Result<()> {
     Console::default().print(&format!("durable {durable_bytes}\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verbs::play::Play;
+    use clap::{Command, FromArgMatches};
+    use recorder::play::PlaySettings;
+
+    fn parsed<T: Args + FromArgMatches>() -> T {
+        let command = T::augment_args(Command::new("verb"));
+        let matches = command.try_get_matches_from(["verb", "ram:1M", "run"]);
+        T::from_arg_matches(&matches.unwrap()).unwrap()
+    }
+
+    #[test]
+    fn what_is_not_given_is_the_library_s_default() {
+        let record = format!("{:?}", parsed::<Record>().settings());
+        let usual = format!("{:?}", RecordSettings::new("ram:1M", "run"));
+        assert_eq!(record, usual);
+        let play = format!("{:?}", parsed::<Play>().settings());
+        assert_eq!(play, format!("{:?}", PlaySettings::new("ram:1M", "run")));
+    }
 }

@@ -37,6 +37,20 @@ pub struct Route {
     pub latency_limit: Option<Time>,
 }
 
+impl Default for Route {
+    /// The usual path of the drive.
+    fn default() -> Self {
+        Self {
+            path: PathChoice::AUTO,
+            mode: None,
+            namespace: None,
+            hybrid: false,
+            cache: None,
+            latency_limit: None,
+        }
+    }
+}
+
 impl Route {
     /// Whether the path is left to the command.
     pub fn is_auto(self) -> bool {

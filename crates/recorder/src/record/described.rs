@@ -6,7 +6,7 @@
 //! packets. Commits do not fall on borders of MCAP's chunks: a commit covers whole blocks, chunks
 //! end anywhere in them, and the export needs no border.
 
-use super::{Policy, Settings};
+use super::{Policy, RecordSettings};
 use crate::format_failed;
 use crate::place::Place;
 use crate::recording::gap_file_at_its_end;
@@ -39,7 +39,7 @@ use volume::blocking;
 /// What is said of a stream that is not MCAP.
 const NOT_MCAP: &str = "it is not MCAP: it does not begin with MCAP's magic number";
 
-impl Settings {
+impl RecordSettings {
     /// Makes all checks of the format that need no device. What a program drops are whole messages,
     /// not blocks.
     pub(super) fn check_format(&self, drops_messages: bool) -> Result<()> {

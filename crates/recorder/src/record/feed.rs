@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a recording gets its blocks from.
 
-use super::Settings;
+use super::RecordSettings;
 use crate::Streamed;
 use crate::chain::Target;
 use crate::producer::{Message, Produced};
@@ -43,7 +43,7 @@ impl<'p> Feed<'p> {
     /// Opens the source.
     pub(super) fn open(
         self,
-        record: &Settings,
+        record: &RecordSettings,
         context: &Context,
         host: &impl VolumeHost,
     ) -> Result<OpenFeed<'p>> {
@@ -67,7 +67,7 @@ impl<'p> Feed<'p> {
 
     /// A source that begins as its format does.
     fn begun(
-        record: &Settings,
+        record: &RecordSettings,
         context: &Context,
         host: &impl VolumeHost,
         source: Source,
@@ -90,7 +90,7 @@ impl OpenFeed<'_> {
     }
 
     /// The expected length; 0 if unknown.
-    pub(super) fn total_bytes(&self, record: &Settings) -> u64 {
+    pub(super) fn total_bytes(&self, record: &RecordSettings) -> u64 {
         match self {
             Self::Source(source) => record.total_bytes(source),
             Self::Program(..) => record.size.map_or(0, |size| size.0),

@@ -2,7 +2,7 @@
 //! The files of a recording: made or continued, recorded into, closed.
 
 use super::feed::Feed;
-use super::{Policy, Settings};
+use super::{Policy, RecordSettings};
 use crate::Streamed;
 use crate::chain::Target;
 use crate::recording::{Recorded, Recording};
@@ -30,7 +30,7 @@ pub(super) struct Opened<F> {
     begin_bytes: u64,
 }
 
-impl Settings {
+impl RecordSettings {
     /// Records bytes into new files, wherever the volume is mounted.
     pub(super) fn record_bytes(
         &self,
@@ -123,7 +123,7 @@ impl Settings {
         let gaps = gaps_name(&self.name);
         let mut gaps_are_new = true;
         let gap_file = match self.policy {
-            Policy::Stop => Ok(None),
+            Policy::Stop | Policy::Wait => Ok(None),
             Policy::Drop => match host.find(&gaps) {
                 Ok(Some(_)) => {
                     gaps_are_new = false;
@@ -191,7 +191,7 @@ impl Settings {
     ) -> Result<Opened<H::File>> {
         let file = host.create(&self.name, total_bytes, self.checksums)?;
         let gap_file = match self.policy {
-            Policy::Stop => None,
+            Policy::Stop | Policy::Wait => None,
             Policy::Drop => {
                 match host.create(&gaps_name(&self.name), GAPS_BYTES, Checksums::NONE) {
                     Ok(gap_file) => Some(gap_file),

@@ -26,13 +26,13 @@ use crate::producer::Plan;
 use crate::recording::{Acknowledge, Recording};
 use crate::remote::RemoteVolume;
 use crate::report::{RecordedFile, network_stall_text};
-use crate::segments::Segmentation;
 use crate::segments::files::gaps_name;
 use crate::segments::template::Template;
+use crate::segments::{Limit, Segmentation};
 use crate::senders::Sender;
 use crate::source::{Source, next_sender};
 use crate::volume_host::VolumeHost;
-use crate::{BUFFERS, check_block};
+use crate::{BUFFERS, check_block, check_buffers};
 use ::files::names::check_name;
 use ::files::{Access, Checksums, Mounted, Route, Store, now_ns, route, warn_of_misfit};
 use devices::Context;
@@ -61,11 +61,14 @@ pub enum Policy {
     Stop,
     /// The block is dropped, and `NAME.gaps` records where and how much.
     Drop,
+    /// A program that hands messages in waits for a buffer. Other sources do not.
+    Wait,
 }
 
-/// What is recorded, from where, and how.
+/// What is recorded, from where, and how. A program that hands its messages in needs neither a rate
+/// nor a place to record from.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct RecordSettings {
     /// The name of the device with the volume.
     pub device: String,
     /// The recording's name in the volume, or a template of names.
@@ -76,9 +79,9 @@ pub struct Settings {
     pub deadline: Time,
     /// Size of a block and of a buffer, if the user gave one.
     pub given_block: Option<Size>,
-    /// Size of a block and of a buffer.
+    /// Size of a block and of a buffer: as given, or determined when the recording begins.
     pub block: Size,
-    /// Number of buffers, if the user gave one.
+    /// Number of buffers, 2 to 4096, if the user gave one.
     pub buffers: Option<u16>,
     /// How long to record.
     pub for_time: Option<Time>,
@@ -112,9 +115,39 @@ pub struct Settings {
     pub route: Route,
 }
 
-impl Settings {
+impl RecordSettings {
     /// The usual size of a block.
     pub const USUAL_BLOCK: Size = Size(1 << 20);
+
+    /// A recording `name` on the volume of `device`, from standard input: 16 blocks of 1 MiB, a
+    /// deadline of 100 ms, durable every 64 MiB and every second. It is one new file of bytes, and
+    /// ends at the first block that finds no buffer.
+    pub fn new(device: impl Into<String>, name: impl Into<String>) -> Self {
+        Self {
+            device: device.into(),
+            name: name.into(),
+            rate: None,
+            deadline: Time(Duration::from_millis(100)),
+            given_block: None,
+            block: Self::USUAL_BLOCK,
+            buffers: None,
+            for_time: None,
+            size: None,
+            append: false,
+            from: From(End::Standard),
+            once: false,
+            policy: Policy::Stop,
+            commit_bytes: Size(64 << 20),
+            commit_ms: 1_000,
+            format: Format::Raw,
+            sigmf: SigmfOptions::default(),
+            segments: Segmentation::NONE,
+            checksums: Checksums::default(),
+            acknowledge: None,
+            no_fua: false,
+            route: Route::default(),
+        }
+    }
 
     /// The same with the names of its files and the size of its blocks determined, after all checks
     /// that need no device.
@@ -238,6 +271,14 @@ impl Settings {
     /// Makes all checks that need no device.
     fn check(&self, drops_messages: bool) -> Result<()> {
         check_name(&self.name)?;
+        check_buffers(self.buffers, 2)?;
+        self.check_segments()?;
+        for hertz in [self.sigmf.sample_rate, self.sigmf.frequency] {
+            if let Some(wrong) = hertz.filter(|hertz| !(hertz.0.is_finite() && hertz.0 >= 0.0)) {
+                let what = format!("{} is not a frequency", wrong.0);
+                return Err(Error::usage(what).hint("in hertz"));
+            }
+        }
         self.check_format(drops_messages)?;
         if self.policy == Policy::Drop {
             check_name(&gaps_name(&self.name)).map_err(|failure| {
@@ -268,8 +309,44 @@ impl Settings {
         Ok(())
     }
 
+    fn check_segments(&self) -> Result<()> {
+        match (self.segments.segment, self.segments.keep) {
+            (None, Some(_)) => Err(Error::usage("only segments can be a ring")
+                .hint("give their size, or how long one goes on")),
+            (Some(_), _) if self.append => Err(Error::usage("segments go on in another file")
+                .hint("do not append; the numbers of the segments continue")),
+            (Some(Limit::Bytes(0)), _) => Err(Error::usage("a segment has at least a block")),
+            (Some(Limit::Time(time)), _) if time.0.is_zero() => {
+                Err(Error::usage("a segment takes some time"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The same for a program, whose name is no template: it has its size of a block.
+    ///
+    /// # Errors
+    /// The settings are invalid or contradict one another.
+    pub fn of_program(&self) -> Result<Self> {
+        if self.format == Format::Pcapng {
+            return Err(unknown_format(self.format.name()));
+        }
+        let block = self.given_block.unwrap_or(Self::USUAL_BLOCK);
+        let settings = Self {
+            name: match self.segments.segment {
+                Some(_) => self.name.replace('%', "%%"),
+                None => self.name.clone(),
+            },
+            given_block: Some(block),
+            block,
+            ..self.clone()
+        };
+        settings.check(true)?;
+        Ok(settings)
+    }
+
     /// Records the blocks that `produce` sends, for a program that is not the command; `watch` has
-    /// the counters.
+    /// the counters. These settings are those of [`of_program`](Self::of_program).
     ///
     /// # Errors
     /// The recording did not begin. The inner failure: it ended early.
@@ -279,7 +356,6 @@ impl Settings {
         watch: Arc<Mutex<RecordReport>>,
         produce: Produce<'_>,
     ) -> Result<(RecordedFile, Option<Error>)> {
-        self.check(true)?;
         let drive = Drive::find(&context.roots, &self.device)?;
         self.record_here(context, drive, Feed::Program(watch, produce))
     }
@@ -476,6 +552,11 @@ impl Settings {
             can_wait: false,
         }
     }
+}
+
+/// No program can record in a format of this name.
+pub fn unknown_format(name: &str) -> Error {
+    Error::usage(format!("`{name}` is no format to record in")).hint("raw, sigmf or mcap")
 }
 
 fn unplugged(host: &impl VolumeHost) -> Error {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What became of a recording.
 
-use super::Settings;
+use super::RecordSettings;
 use crate::producer::Why;
 use crate::recording::Recorded;
 use crate::report::{Counted, RecordedFile, buckets};
@@ -12,7 +12,7 @@ use files::shown;
 use remedy::{Remedy, Setting};
 use stream::Error as StreamError;
 
-impl Settings {
+impl RecordSettings {
     /// Why the recording ended early, or could not be closed.
     pub(super) fn failure_of(&self, ended: &Recorded, closed: Result<()>) -> Option<Error> {
         match (ended.result, closed) {

@@ -2,7 +2,7 @@
 //! The recording with the pattern instead of its source, removed again: whether the drive holds the
 //! rate.
 
-use super::{Policy, Settings};
+use super::{Policy, RecordSettings};
 use crate::place::{From, Place};
 use crate::report::{RecordedFile, Rehearsal};
 use crate::segments::Segmentation;
@@ -17,7 +17,7 @@ use units::Time;
 /// The name of a rehearsal, until it is removed.
 const REHEARSAL: &str = "rehearsal~";
 
-impl Settings {
+impl RecordSettings {
     /// Records the pattern as the recording would be, removes it again, and returns what was found.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 
 use super::described::read_small;
 use super::feed::Feed;
-use super::{Policy, Settings};
+use super::{Policy, RecordSettings};
 use crate::chain::{Segments, Target};
 use crate::format_failed;
 use crate::no_checksums;
@@ -23,7 +23,7 @@ use formats::sigmf::{MAX_META_BYTES, Metadata, segment_meta_name};
 use remedy::{Remedy, Setting, words};
 use units::Size;
 
-impl Settings {
+impl RecordSettings {
     /// Records into files of the volume, one after another.
     pub(super) fn record_segments<'a>(
         &self,

@@ -5,7 +5,7 @@
 //! What another sender sends begins with its own header, or at a sample of its own, so it cannot go
 //! on in the middle of a file. While none is connected, the volume is free for other processes.
 
-use super::Settings;
+use super::RecordSettings;
 use super::feed::Feed;
 use crate::place::Place;
 use crate::report::RecordedFile;
@@ -18,7 +18,7 @@ use formats::Format;
 use std::time::{Duration, Instant};
 use units::{Size, Time};
 
-impl Settings {
+impl RecordSettings {
     /// The address at which one sender after another begins a recording, if it is such.
     pub(super) fn address_of_senders(&self) -> Option<&str> {
         let has_header = self.format != Format::Raw;
