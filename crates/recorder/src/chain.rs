@@ -66,6 +66,8 @@ pub struct Turn<'s, 'a> {
     /// The current file has all the space of a ring, which only ends with it: it is removed once it
     /// is whole.
     fills_volume: bool,
+    /// The end of the file before the current one is missing: nothing of the current one is stored.
+    is_void: bool,
 }
 
 /// The recorders.
@@ -110,6 +112,7 @@ impl<'s, 'a> Turn<'s, 'a> {
             began: None,
             last_bytes: 0,
             fills_volume: false,
+            is_void: false,
         };
         (turn, file, gaps)
     }
@@ -325,6 +328,9 @@ impl<'c, 'r, 's, 'a, C: Clock> Chain<'c, 'r, 's, 'a, C> {
                     Err(error) => {
                         self.failure.get_or_insert(error);
                         now.give_up(error);
+                        if let Some(turn) = &mut self.turn {
+                            turn.is_void = true;
+                        }
                     }
                 }
                 self.close(1);
@@ -345,21 +351,26 @@ impl<'c, 'r, 's, 'a, C: Clock> Chain<'c, 'r, 's, 'a, C> {
     /// Makes, closes and removes files; frees space for a recorder that waits for it.
     fn step_files(&mut self) {
         let (now, before) = (self.now(), self.before());
-        let is_ending = self.upkeeps[1 - self.now].is_some() && !before.wants_space();
+        let is_two = self.upkeeps[1 - self.now].is_some();
+        let is_ending = is_two && !before.wants_space();
+        let is_durable = now.durable_bytes() > 0 || is_two && before.durable_bytes() > 0;
         let Some(turn) = &mut self.turn else { return };
+        turn.files.set_durable(is_durable);
         turn.files.step();
         if !now.wants_space() && !before.wants_space() {
             // Before it is needed.
-            if turn.is_ring() && now.is_full() && turn.files.has_removed_ahead() {
+            let is_coming = is_ending || now.will_commit();
+            if turn.is_ring() && now.is_full() && turn.files.has_removed_ahead(is_coming) {
                 now.space_was_freed();
             }
             return;
         }
-        let Poll::Ready(has_freed) = turn.files.make_room(is_ending) else {
-            return;
-        };
         // The earlier bytes first: the later ones are nothing without them.
         let first = if before.wants_space() { before } else { now };
+        let is_coming = is_ending || !is_durable && first.will_commit();
+        let Poll::Ready(has_freed) = turn.files.make_room(is_coming) else {
+            return;
+        };
         if has_freed {
             first.space_was_freed()
         } else {
@@ -442,6 +453,10 @@ impl<'c, 'r, 's, 'a, C: Clock> Chain<'c, 'r, 's, 'a, C> {
             self.mounted.memory.give_back(buffer);
         }
         let Some(turn) = &mut self.turn else { return };
+        // To close it would store what was written.
+        if which == 0 && turn.is_void {
+            return;
+        }
         let report = recorder.report();
         let (name, file, gap_file) = &mut turn.names[which];
         turn.files.end(Ended {

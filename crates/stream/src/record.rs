@@ -11,7 +11,7 @@ use volume::{Event, File, FileStatus, Transfer, Volume};
 
 use crate::gaps::{GAP_LINE_BYTES, GapFile, Gaps};
 use crate::place::{self, Place};
-use crate::record_state::{Limits, RecordState, Space};
+use crate::record_state::{Held, Limits, RecordState, Space};
 use crate::{Error, RecordReport};
 
 /// How to record.
@@ -368,6 +368,16 @@ impl<'r, 'v, D: Device, C: Clock> Recorder<'r, 'v, D, C> {
     /// Whether no more space can be reserved ahead: the volume is nearly full.
     pub fn is_full(&self) -> bool {
         self.state().full
+    }
+
+    /// Whether more will be durable without more space.
+    pub fn will_commit(&self) -> bool {
+        let state = self.state();
+        let waits = state.committing && state.space == Space::Wanted;
+        let status = self.volume.file_status(self.file());
+        let has_more =
+            status.is_ok_and(|status| status.appended_bytes > state.report.durable_bytes);
+        has_more && !waits && state.held == Held::No && !state.ring.stopped
     }
 
     /// Answers [`wants_space`](Recorder::wants_space) and [`is_full`](Recorder::is_full): some

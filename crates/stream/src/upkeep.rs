@@ -80,6 +80,7 @@ impl<D: Device, C: Clock> Recorder<'_, '_, D, C> {
                     least_bytes,
                     is_needed,
                 } => {
+                    self.reserve_line().await?;
                     let reserve = self
                         .volume
                         .reserve_ahead(self.file(), want_bytes, least_bytes);
@@ -89,6 +90,22 @@ impl<D: Device, C: Clock> Recorder<'_, '_, D, C> {
                 Job::Commit => self.commit().await?,
                 Job::End => return self.commit().await,
             }
+        }
+    }
+
+    /// Reserves a block of the companion before more for the data: what is lost later has its line.
+    async fn reserve_line(&self) -> Result<(), volume::Error> {
+        let Some(gap_file) = self.state().gaps.file else {
+            return Ok(());
+        };
+        let status = self.volume.file_status(gap_file)?;
+        if status.reserved_bytes > 0 || !self.limits.waits_for_space {
+            return Ok(());
+        }
+        let block_bytes = self.limits.device_block as u64;
+        match self.volume.reserve(gap_file, block_bytes).await {
+            Ok(_) | Err(volume::Error::NoSpace | volume::Error::MapFull) => Ok(()),
+            Err(error) => Err(error),
         }
     }
 
@@ -187,8 +204,13 @@ impl<D: Device, C: Clock> Recorder<'_, '_, D, C> {
         let uncovered = status
             .completed_bytes
             .saturating_sub(state.report.durable_bytes);
+        // Only then may what is older be removed to free space.
+        let is_waited_for = limits.waits_for_space
+            && state.report.durable_bytes == 0
+            && (state.full || state.space == Space::Wanted);
+        let is_late = now.saturating_sub(state.last_commit) >= limits.commit_ticks;
         let is_due = uncovered >= limits.commit_bytes
-            || uncovered > 0 && now.saturating_sub(state.last_commit) >= limits.commit_ticks
+            || uncovered > 0 && (is_late || is_waited_for)
             || state.gaps.waiting() >= GAPS_URGENT;
         if is_due && state.held == Held::No {
             return Poll::Ready(Job::Commit);
@@ -251,7 +273,15 @@ impl<D: Device, C: Clock> Recorder<'_, '_, D, C> {
     /// Provides what a companion's lines need; waits for the caller to free space if it can.
     async fn provide_for_lines(&self, file: File, need: Need) -> Result<(), volume::Error> {
         loop {
-            let result = self.volume.provide(file, need).await;
+            let result = match need {
+                // One block of lines is enough: as much as there is beyond that.
+                Need::Space(want_bytes) => {
+                    let least_bytes = self.limits.device_block as u64;
+                    let reserved = self.volume.reserve_ahead(file, want_bytes, least_bytes);
+                    reserved.await.map(|_| ())
+                }
+                need => self.volume.provide(file, need).await,
+            };
             if result != Err(volume::Error::NoSpace) || !self.limits.waits_for_space {
                 return result;
             }

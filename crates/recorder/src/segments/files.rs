@@ -24,7 +24,7 @@ use std::time::Duration;
 use stream::GapFile;
 use volume::{CreateOptions, Error, File, NewFile};
 
-/// Initially reserved space of a companion file.
+/// Initially reserved space of a companion file; in a ring it has a block, and gets more as it needs.
 const GAPS_BYTES: u64 = 64 << 10;
 
 /// The number that no file gets, because none could follow it.
@@ -152,6 +152,8 @@ pub struct Files<'s, 'a> {
     has_freed: bool,
     /// The ring has nothing more to remove for the next file, until another one is whole.
     waits_for_whole: bool,
+    /// Something of a file that is not whole yet is durable.
+    is_durable: bool,
     /// Why the next one could not be made, or one could not be closed.
     failure: Option<devices::Error>,
 }
@@ -219,6 +221,7 @@ impl<'s, 'a> Files<'s, 'a> {
             is_bare: false,
             has_freed: false,
             waits_for_whole: false,
+            is_durable: false,
             failure: None,
         })
     }
@@ -307,9 +310,22 @@ impl<'s, 'a> Files<'s, 'a> {
             // Where a later one begins is known when the one before it has ended.
             app_tag: if self.has_begun { 0 } else { self.tag_at(0) },
         };
-        let has_gaps = self.making.has_gaps;
+        let gap_bytes = gap_buffer.as_ref().map(|buffer| {
+            if self.is_ring() {
+                buffer.len() as u64
+            } else {
+                GAPS_BYTES
+            }
+        });
         let oldest = self.oldest(&name);
-        let work = make(self.mounted, name.clone(), options, has_gaps, oldest, count);
+        let work = make(
+            self.mounted,
+            name.clone(),
+            options,
+            gap_bytes,
+            oldest,
+            count,
+        );
         self.job = Job::Make {
             name,
             gap_buffer,
@@ -321,7 +337,8 @@ impl<'s, 'a> Files<'s, 'a> {
     fn oldest(&self, name: &str) -> Oldest {
         Oldest {
             whole: if self.is_ring() {
-                self.whole.iter().cloned().collect()
+                let removable = self.whole.iter().take(self.removable());
+                removable.cloned().collect()
             } else {
                 Vec::new()
             },
@@ -354,24 +371,42 @@ impl<'s, 'a> Files<'s, 'a> {
         Ok(Some(whole.fold(free, u64::saturating_add).min(keep_bytes)))
     }
 
+    /// Whether something of a file that is not whole yet is durable.
+    pub const fn set_durable(&mut self, is_durable: bool) {
+        self.is_durable = is_durable;
+    }
+
+    /// How many of the whole files may be removed: not the newest that has data, as long as nothing
+    /// after it is durable, because a power cut would leave nothing.
+    fn removable(&self) -> usize {
+        let with_data = self.whole.iter().rposition(|one| one.length_bytes > 0);
+        match with_data {
+            Some(newest) if self.has_begun && !self.is_durable => newest,
+            _ => self.whole.len(),
+        }
+    }
+
     /// Removes the oldest file, if there is one and nothing else is in progress. True once it is
-    /// removed.
-    pub fn has_removed_ahead(&mut self) -> bool {
+    /// removed. `is_coming`: something will be durable or whole, without more space.
+    pub fn has_removed_ahead(&mut self, is_coming: bool) -> bool {
         if std::mem::take(&mut self.has_freed) {
             return true;
         }
         if !self.is_busy() && self.failure.is_none() {
-            self.remove_oldest();
+            self.remove_oldest(!is_coming);
         }
         false
     }
 
-    /// Begins to remove the oldest file, if there is one.
-    fn remove_oldest(&mut self) -> bool {
-        if self.whole.is_empty() {
+    /// Begins to remove the oldest file, if there is one; `is_forced`: also the only one.
+    fn remove_oldest(&mut self, is_forced: bool) -> bool {
+        let mut oldest = self.oldest("");
+        if is_forced && oldest.whole.is_empty() {
+            oldest.whole.extend(self.whole.front().cloned());
+        }
+        if oldest.whole.is_empty() {
             return false;
         }
-        let mut oldest = self.oldest("");
         let mounted = self.mounted;
         self.job = Job::Free(Box::pin(async move {
             oldest.discard(mounted).await?;
@@ -386,9 +421,9 @@ impl<'s, 'a> Files<'s, 'a> {
     }
 
     /// Frees space for a file that is being recorded, on a full volume. Ready with whether there
-    /// may be more space than when it was asked; `is_ending`: a file that is not whole yet will be,
+    /// may be more space than when it was asked; `is_coming`: something will be durable or whole,
     /// without more space.
-    pub fn make_room(&mut self, is_ending: bool) -> Poll<bool> {
+    pub fn make_room(&mut self, is_coming: bool) -> Poll<bool> {
         if std::mem::take(&mut self.has_freed) {
             return Poll::Ready(true);
         }
@@ -399,22 +434,26 @@ impl<'s, 'a> Files<'s, 'a> {
         if self.is_busy() {
             return Poll::Pending;
         }
-        if self.remove_oldest() {
+        if self.remove_oldest(false) || is_coming {
             return Poll::Pending;
         }
-        if is_ending {
-            return Poll::Pending;
-        }
-        if self.is_bare {
-            return Poll::Ready(false);
-        }
-        let Some(next) = self.next.take() else {
+        let unused = self.next.take_if(|_| !self.is_bare);
+        let Some(next) = unused else {
+            if self.remove_oldest(true) {
+                return Poll::Pending;
+            }
             return Poll::Ready(false);
         };
         // It is made again with the same number, and nothing reserved.
         self.number -= 1;
         self.open.pop_back();
         self.is_bare = true;
+        self.free_unused(next);
+        Poll::Pending
+    }
+
+    /// Begins to remove a file that was made and has nothing.
+    fn free_unused(&mut self, next: Open) {
         let gap_file = next.gaps.map(|gaps| {
             self.mounted.memory.give_back(gaps.buffer);
             gaps.file
@@ -424,7 +463,6 @@ impl<'s, 'a> Files<'s, 'a> {
             unused.await?;
             Ok(Freed::Next)
         }));
-        Poll::Pending
     }
 
     /// How many of the whole files must be removed. None: not yet.
@@ -433,7 +471,7 @@ impl<'s, 'a> Files<'s, 'a> {
             return Some(0);
         };
         let lengths = self.whole.iter().map(|segment| segment.length_bytes);
-        to_remove(keep_bytes, lengths, coming)
+        to_remove(keep_bytes, lengths, coming).filter(|count| *count <= self.removable())
     }
 
     /// Whether the next file is ready.
@@ -581,9 +619,8 @@ impl<'s, 'a> Files<'s, 'a> {
     pub fn finish(mut self) -> (Vec<Segment>, u64, Result<()>) {
         self.settle();
         if let Some(next) = self.next.take() {
-            if let Err(failure) = self.remove_unused(next) {
-                self.fail(failure);
-            }
+            self.free_unused(next);
+            self.settle();
         }
         let own = self.whole.into_iter().skip(self.older);
         (
@@ -591,19 +628,6 @@ impl<'s, 'a> Files<'s, 'a> {
             self.removed,
             self.failure.map_or(Ok(()), Err),
         )
-    }
-
-    fn remove_unused(&self, next: Open) -> Result<()> {
-        let closing = format!("closing `{}`", shown(&next.name));
-        let volume = self.mounted.volume;
-        let mut result = self.mounted.run(&closing, volume.close(next.file));
-        result = result.and_then(|()| self.mounted.remove(&next.name));
-        if let Some(gaps) = next.gaps {
-            self.mounted.memory.give_back(gaps.buffer);
-            result = result.and_then(|()| self.mounted.run(&closing, volume.close(gaps.file)));
-            result = result.and_then(|()| self.mounted.remove(&gaps_name(&next.name)));
-        }
-        result
     }
 }
 
@@ -621,27 +645,30 @@ async fn make(
     mounted: &Mounted<'_, '_>,
     name: String,
     options: CreateOptions,
-    has_gaps: bool,
+    gap_bytes: Option<u64>,
     mut oldest: Oldest,
     count: usize,
 ) -> std::result::Result<Made, Failed> {
     while oldest.removed < count && oldest.discard(mounted).await? {}
-    let file = create(mounted, &name, &options, &mut oldest).await?;
+    // The companion first: without room for a line, what is lost later would end the recording.
     let mut gap_file = None;
-    if has_gaps {
+    if let Some(reserve_bytes) = gap_bytes {
         let options = CreateOptions {
-            reserve_bytes: GAPS_BYTES,
+            reserve_bytes,
             ..CreateOptions::default()
         };
-        match create(mounted, &gaps_name(&name), &options, &mut oldest).await {
-            Ok(made) => gap_file = Some(made),
-            Err(failed) => {
-                let _ = mounted.volume.close(file).await;
-                let _ = mounted.volume.remove(&name).await;
-                return Err(failed);
-            }
-        }
+        gap_file = Some(create(mounted, &gaps_name(&name), &options, &mut oldest).await?);
     }
+    let file = match create(mounted, &name, &options, &mut oldest).await {
+        Ok(file) => file,
+        Err(failed) => {
+            if let Some(gap_file) = gap_file {
+                let _ = mounted.volume.close(gap_file).await;
+                let _ = mounted.volume.remove(&gaps_name(&name)).await;
+            }
+            return Err(failed);
+        }
+    };
     Ok(Made {
         file,
         gap_file,
