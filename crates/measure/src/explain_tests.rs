@@ -4,8 +4,7 @@ use crate::access::{Operation, Pattern};
 use crate::path::Path;
 use crate::run_info::Request;
 use crate::settings::Settings;
-use crate::simulated::{Profile, SimulatedHost};
-use std::sync::atomic::AtomicBool;
+use crate::simulated::{Profile, SimulatedHost, compared};
 
 /// Measures `profile` and memory, with two block sizes and two depths.
 fn results(profiles: &[Profile], block: u64, depths: &[u16]) -> Vec<PathResult> {
@@ -33,17 +32,7 @@ fn results(profiles: &[Profile], block: u64, depths: &[u16]) -> Vec<PathResult> 
             span_bytes: 64 << 20,
             ..Settings::default()
         };
-        let cancel = AtomicBool::new(false);
-        let request = Request::default();
-        let comparison = crate::compare(
-            &mut host,
-            &mut paths,
-            &request,
-            &settings,
-            &mut |_| {},
-            &cancel,
-        )
-        .unwrap();
+        let comparison = compared(&mut host, &mut paths, &Request::default(), &settings).unwrap();
         assert!(comparison.missing.is_empty(), "{:?}", comparison.missing);
         all.extend(comparison.results);
     }

@@ -153,7 +153,7 @@ pub(crate) fn win(results: &[&PathResult], merit: Merit, seed: Option<u64>) -> O
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::simulated::comparison;
+    use crate::simulated::{comparison, comparison_of_block_sizes};
 
     #[test]
     fn equals_are_level_and_the_slow_is_behind() {
@@ -169,19 +169,8 @@ mod tests {
 
     #[test]
     fn neighbouring_blocks_give_the_range_of_their_figures() {
-        let mut comparison = comparison(6);
-        let one = comparison.results[0].clone();
-        comparison.results = [(4, 720.0), (8, 1342.0), (16, 2077.0), (32, 722.0)]
-            .map(|(kib, mib_s)| PathResult {
-                access: Access {
-                    block_size_bytes: kib << 10,
-                    ..one.access
-                },
-                throughput_mib_s: mib_s,
-                throughput_mib_s_ci95: Some([mib_s - 1.0, mib_s + 1.0]),
-                ..one.clone()
-            })
-            .into();
+        let comparison = comparison_of_block_sizes();
+        let one = &comparison.results[0];
         let wins = wins(
             &comparison,
             one.access.operation,

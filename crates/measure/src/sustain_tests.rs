@@ -1,37 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 use super::*;
-use crate::access::{Operation, Pattern};
 use crate::random::Random;
-use crate::simulated::{Profile, SimulatedHost};
-
-fn question() -> Question {
-    Question {
-        access: Access {
-            operation: Operation::Read,
-            pattern: Pattern::Random,
-            block_size_bytes: 4096,
-        },
-        arrivals_per_s: 1000.0,
-        deadline: Duration::from_millis(5),
-        duration: Duration::from_secs(4),
-        warm_up: Duration::ZERO,
-        queue_depth: 4,
-        span_bytes: 1 << 20,
-        miss_rate: 0.001,
-    }
-}
+use crate::simulated::{Profile, SimulatedHost, question, sustained};
 
 fn ask(question: &Question, request_cpu_ns: u64) -> Sustained {
-    let mut host = SimulatedHost::new();
-    let mut path = host.path(Profile {
+    let profile = Profile {
         request_cpu_ns,
         ..Profile::default()
-    });
-    let cancel = AtomicBool::new(false);
-    let request = Request::default();
-    sustain(&mut host, path.as_mut(), &request, question, &cancel)
-        .unwrap()
-        .0
+    };
+    sustained(&mut SimulatedHost::new(), profile, question)
 }
 
 #[test]

@@ -10,12 +10,11 @@ extern crate measure as straightway_measure;
 #[path = "../../measure/tests/simulated/mod.rs"]
 mod simulated;
 
-use simulated::{Profile, SimulatedHost};
+use simulated::{Profile, SimulatedHost, compared};
 use std::error::Error;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use straightway_measure::run_info::Request;
-use straightway_measure::{DeviceInfo, Environment, Missing, Operation, Path, Settings, compare};
+use straightway_measure::{DeviceInfo, Environment, Missing, Operation, Path, Settings};
 use straightway_reports::Report;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -58,15 +57,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         seed: 20_261_121,
         figures: Vec::new(),
     };
-    let cancel = AtomicBool::new(false);
-    let comparison = compare(
-        &mut host,
-        &mut paths,
-        &request,
-        &settings,
-        &mut |_| {},
-        &cancel,
-    )?;
+    let comparison = compared(&mut host, &mut paths, &request, &settings)?;
     std::fs::create_dir_all(&folder)?;
     let json = serde_json::to_string_pretty(&comparison)?;
     std::fs::write(folder.join("compare.json"), json)?;

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The coprocessor's service and a volume on a machine whose drive does not see the cache, as the
 //! firmware would run on it: the window's data and the volume's nodes go straight to the drive, so
-//! that the driver's cache operations are all there are. It works, and fails as soon as one of them
-//! is left out.
+//! that the driver's cache operations are all there are.
 use std::cell::{Cell, RefCell};
-use std::panic::AssertUnwindSafe;
 use std::rc::Rc;
 
+use crate::machine;
 use crate::support::WINDOW_BYTES;
 use block::{Buffer, Clock, Device, Operation, blocking};
-use model::{BusMemory, CacheSite, Config, Faults, Kind, Model, On, Rule, Time, When};
-use nvme::{Allocate, Controller, Dma, Options, QueuePair};
+use model::{BusMemory, CacheSite, Config, Faults, Model, Time};
+use nvme::{Allocate, Controller, Options, QueuePair};
 use straightway_coprocessor::layout::data_part;
 use straightway_coprocessor::{
     Access, Client, ClientOptions, CoprocessorDisk, Drive, Grant, Service, Window,
@@ -54,10 +53,6 @@ impl Clock for Together<'_> {
     fn ticks_per_second(&self) -> u64 {
         1_000_000
     }
-}
-
-fn byte(round: usize, index: usize) -> u8 {
-    (index / 7 + 31 * round + 1) as u8
 }
 
 fn blocks(window: Window, queue: Queue<'_>) -> Result<Queue<'_>, String> {
@@ -108,23 +103,8 @@ fn transfer(
     len: usize,
 ) -> Result<(), String> {
     let (start, _) = data_part(WINDOW_BYTES, 0);
-    let lba = (round * 1024) as u64;
-    let mut buffer = window.buffer(start + offset, len).unwrap();
-    for (index, place) in buffer.iter_mut().enumerate() {
-        *place = byte(round, index);
-    }
-    let written = blocking::write(device, lba, buffer, round % 2 == 1);
-    written.result.map_err(|error| error.to_string())?;
-    let mut buffer = written.buffer;
-    buffer.fill(0x99);
-    let read = blocking::read(device, lba, buffer);
-    read.result.map_err(|error| error.to_string())?;
-    let is_same = |(index, found): (usize, &u8)| *found == byte(round, index);
-    if read.buffer.iter().enumerate().all(is_same) {
-        Ok(())
-    } else {
-        Err(format!("round {round}, {len} bytes: other data"))
-    }
+    let buffer = window.buffer(start + offset, len).unwrap();
+    machine::round_trip(device, round, buffer).map(drop)
 }
 
 fn files(memory: &BusMemory, mut queue: Queue<'_>) -> Result<(), String> {
@@ -169,7 +149,7 @@ fn one_file<D: Device>(
     let file = blocking::run(volume, volume.create(&name(round), &options)).map_err(text)?;
     data.iter_mut()
         .enumerate()
-        .for_each(|(index, place)| *place = byte(round, index));
+        .for_each(|(index, place)| *place = machine::byte(round, index));
     let len = data.len();
     let written = blocking::append(volume, file, data, len);
     written.result.map_err(text)?;
@@ -183,27 +163,15 @@ fn one_file<D: Device>(
         read.result.map_err(text)?;
         blocking::run(volume, volume.close(file)).map_err(text)?;
         data = read.buffer;
-        if !data
-            .iter()
-            .enumerate()
-            .all(|(index, found)| *found == byte(earlier, index))
-        {
+        if !machine::is_round(&data, earlier) {
             return Err(format!("file {earlier} has other data"));
         }
     }
     Ok(data)
 }
 
-fn run(omitted: Option<CacheSite>) -> Result<Vec<CacheSite>, String> {
-    let memory = BusMemory::not_coherent(16 << 20).unwrap();
-    if let Some(site) = omitted {
-        memory.omit_cache_site(site);
-    }
-    // What memory held before is not zero, for the drive and for the processor.
-    let mut old = memory.allocate_dma(8 << 20, 4096).unwrap();
-    old.fill(0xff);
-    memory.clean(old.address(), old.len());
-    memory.give_back(old).unwrap();
+fn run(omitted: Option<CacheSite>) -> Result<Vec<(CacheSite, u64)>, String> {
+    let memory = machine::memory(16 << 20, omitted, 8 << 20);
     let config = Config {
         interrupt_vectors: 0,
         time: Time::Virtual {
@@ -232,41 +200,13 @@ fn run(omitted: Option<CacheSite>) -> Result<Vec<CacheSite>, String> {
         return Err(format!("{smart:?}"));
     }
     let mut queue = blocks(window, queue)?;
-    // A reset, which begins with fresh rings; nothing else is late.
-    model.inject(Rule::new(On::Io, When::Nth(1), Kind::Fatal));
-    for _ in 0..100_000 {
-        if blocking::flush(&mut queue).is_ok() {
-            break;
-        }
-        let _ = queue.poll();
-    }
-    model.heal();
-    let statistics = *queue.statistics();
-    let recoveries = (statistics.timeouts, statistics.resets);
-    if recoveries != (1, 1) || statistics.stray_completions != 0 {
-        return Err(format!("{statistics:?}"));
-    }
+    machine::reset(&model, &mut queue);
+    machine::check_one_reset(queue.statistics())?;
     files(&memory, queue)?;
-    if let Some(violation) = model.violations().first() {
-        return Err(violation.to_string());
-    }
-    let sites = memory.cache_sites().into_iter().map(|(site, _)| site);
-    Ok(sites.filter(|(file, _)| file.contains("src/")).collect())
+    machine::sites(&memory, &model)
 }
 
 #[test]
 fn each_omitted_cache_operation_is_caught() {
-    let sites = run(None).unwrap();
-    assert!(sites.len() >= 10, "{sites:?}");
-    let is_missed = |site: &CacheSite| {
-        // A driver that misreads memory may also find that it contradicts itself.
-        let outcome = std::panic::catch_unwind(AssertUnwindSafe(|| run(Some(*site))));
-        matches!(outcome, Ok(Ok(_)))
-    };
-    let missed: Vec<_> = sites.iter().copied().filter(is_missed).collect();
-    assert!(
-        missed.is_empty(),
-        "of {}, not caught: {missed:?}",
-        sites.len()
-    );
+    machine::check_each_is_needed(run);
 }

@@ -9,5 +9,7 @@ mod clock;
 mod coherence;
 mod files;
 mod fuzz;
+#[path = "../../../nvme/tests/support/coherence.rs"]
+mod machine;
 mod streams;
 mod support;

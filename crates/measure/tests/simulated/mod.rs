@@ -12,11 +12,15 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+use straightway_measure::access::{Access, Pattern};
 use straightway_measure::cpu::CpuTimes;
 use straightway_measure::random::Random;
 use straightway_measure::run_info::Request as Asked;
+use straightway_measure::sustain::{Question, Sustained, sustain};
 use straightway_measure::{
-    Clock, Comparison, Counters, Environment, Host, Missing, Path, Settings, compare,
+    Clock, CompareError, Comparison, Counters, Environment, Host, Missing, Path, PathResult,
+    Settings, compare,
 };
 
 /// Nanoseconds of a processor tick.
@@ -403,33 +407,82 @@ impl Device for SimulatedDevice {
     }
 }
 
+/// Compares paths to the end; nobody cancels or watches.
+///
+/// # Errors
+/// The settings are invalid.
+pub fn compared(
+    host: &mut dyn Host,
+    paths: &mut [Box<dyn Path>],
+    request: &Asked,
+    settings: &Settings,
+) -> Result<Comparison, CompareError> {
+    let cancel = AtomicBool::new(false);
+    compare(host, paths, request, settings, &mut |_| {}, &cancel)
+}
+
 /// Three paths, two of which are level, with random reads of 4 and of 8 KiB.
 #[allow(dead_code, clippy::unwrap_used)]
 pub fn comparison(rounds: u32) -> Comparison {
     let mut host = SimulatedHost::new();
-    let mut paths: Vec<Box<dyn Path>> = [("a", 1_000), ("b", 1_000), ("slow", 60_000)]
-        .map(|(name, request_cpu_ns)| {
-            host.path(Profile {
-                name: name.to_owned(),
-                request_cpu_ns,
-                ..Profile::default()
-            })
+    let mut paths = [("a", 1_000), ("b", 1_000), ("slow", 60_000)].map(|(name, request_cpu_ns)| {
+        host.path(Profile {
+            name: name.to_owned(),
+            request_cpu_ns,
+            ..Profile::default()
         })
-        .into();
+    });
     let settings = Settings {
         block_sizes_bytes: vec![4 << 10, 8 << 10],
         rounds,
         ..Settings::default()
     };
+    compared(&mut host, &mut paths, &Asked::default(), &settings).unwrap()
+}
+
+/// The same, with one path that is the faster the larger its blocks are, up to 16 KiB.
+#[allow(dead_code)]
+pub fn comparison_of_block_sizes() -> Comparison {
+    let mut comparison = comparison(6);
+    let one = comparison.results[0].clone();
+    comparison.results = [(4, 720.0), (8, 1342.0), (16, 2077.0), (32, 722.0)]
+        .map(|(kib, mib_s)| PathResult {
+            access: Access {
+                block_size_bytes: kib << 10,
+                ..one.access
+            },
+            throughput_mib_s: mib_s,
+            throughput_mib_s_ci95: Some([mib_s - 1.0, mib_s + 1.0]),
+            ..one.clone()
+        })
+        .into();
+    comparison
+}
+
+/// Whether 1,000 random reads of 4 KiB a second, each within 5 ms, are sustained for 4 s.
+#[allow(dead_code)]
+pub fn question() -> Question {
+    Question {
+        access: Access {
+            operation: straightway_measure::Operation::Read,
+            pattern: Pattern::Random,
+            block_size_bytes: 4096,
+        },
+        arrivals_per_s: 1000.0,
+        deadline: Duration::from_millis(5),
+        duration: Duration::from_secs(4),
+        warm_up: Duration::ZERO,
+        queue_depth: 4,
+        span_bytes: 1 << 20,
+        miss_rate: 0.001,
+    }
+}
+
+/// The answer to a question about a path of this machine, to the end.
+#[allow(dead_code, clippy::unwrap_used)]
+pub fn sustained(host: &mut SimulatedHost, profile: Profile, question: &Question) -> Sustained {
+    let mut path = host.path(profile);
     let cancel = AtomicBool::new(false);
-    let request = Asked::default();
-    compare(
-        &mut host,
-        &mut paths,
-        &request,
-        &settings,
-        &mut |_| {},
-        &cancel,
-    )
-    .unwrap()
+    let (answer, _) = sustain(host, path.as_mut(), &Asked::default(), question, &cancel).unwrap();
+    answer
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The whole comparison, over simulated paths and over a real RAM disk.
 
-use crate::simulated::{Profile, SimulatedHost};
+use crate::simulated::{Profile, SimulatedHost, compared};
 use block::{Buffer, Device, RamDisk};
 use measure::run_info::Request;
 use measure::{
@@ -55,16 +55,7 @@ fn profiles() -> [Profile; 3] {
 
 fn run(host: &mut SimulatedHost, profiles: impl IntoIterator<Item = Profile>) -> Comparison {
     let mut paths: Vec<Box<dyn Path>> = profiles.into_iter().map(|p| host.path(p)).collect();
-    let cancel = AtomicBool::new(false);
-    compare(
-        host,
-        &mut paths,
-        &request(),
-        &settings(),
-        &mut |_| {},
-        &cancel,
-    )
-    .unwrap()
+    compared(host, &mut paths, &request(), &settings()).unwrap()
 }
 
 fn find<'a>(
@@ -301,17 +292,7 @@ fn settings_that_make_no_sense_are_refused() {
         let mut host = SimulatedHost::new();
         let mut paths: Vec<Box<dyn Path>> =
             (0..count).map(|_| host.path(Profile::default())).collect();
-        let cancel = AtomicBool::new(false);
-        let request = request();
-        compare(
-            &mut host,
-            &mut paths,
-            &request,
-            &settings,
-            &mut |_| {},
-            &cancel,
-        )
-        .unwrap_err()
+        compared(&mut host, &mut paths, &request(), &settings).unwrap_err()
     };
     assert_eq!(refuse(settings(), 0), CompareError::NothingToDo);
     let none = Settings {
@@ -389,17 +370,7 @@ fn a_ram_disk_is_measured_on_the_real_clock_in_milliseconds() {
         queue_depth: 4,
         ..settings()
     };
-    let cancel = AtomicBool::new(false);
-    let request = request();
-    let comparison = compare(
-        &mut Here,
-        &mut paths,
-        &request,
-        &settings,
-        &mut |_| {},
-        &cancel,
-    )
-    .unwrap();
+    let comparison = compared(&mut Here, &mut paths, &request(), &settings).unwrap();
     assert_eq!(comparison.results.len(), 8);
     for result in &comparison.results {
         assert_eq!((result.queue_depth, result.samples.len()), (4, 6));
@@ -413,23 +384,13 @@ fn a_ram_disk_is_measured_on_the_real_clock_in_milliseconds() {
 #[test]
 fn a_region_too_small_for_the_span_is_reported_with_its_remedy() {
     let mut paths: Vec<Box<dyn Path>> = vec![Box::new(Ram { buffers_out: 0 })];
-    let cancel = AtomicBool::new(false);
     let settings = Settings {
         block_sizes_bytes: vec![512],
         span_bytes: 1 << 21,
         idle_duration: Duration::ZERO,
         ..settings()
     };
-    let request = request();
-    let comparison = compare(
-        &mut Here,
-        &mut paths,
-        &request,
-        &settings,
-        &mut |_| {},
-        &cancel,
-    )
-    .unwrap();
+    let comparison = compared(&mut Here, &mut paths, &request(), &settings).unwrap();
     assert!(comparison.results.is_empty());
     assert!(comparison.missing[0].hint.contains("at most 1048576 bytes"));
     // An empty comparison still has a table and a report.

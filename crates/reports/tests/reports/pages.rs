@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What pages and texts say of runs on simulated machines.
 
-use crate::simulated::{Profile, SimulatedHost, comparison};
-use measure::access::{Access, Operation, Pattern};
+use crate::simulated::{
+    Profile, SimulatedHost, comparison, comparison_of_block_sizes, question, sustained,
+};
 use measure::fio::to_comparison;
-use measure::run_info::{Request, RunInfo};
+use measure::run_info::RunInfo;
 use measure::schema::{Comparison, PathResult};
-use measure::sustain::{Question, Verdict, sustain};
+use measure::sustain::Verdict;
 use measure::sweep::Sweep;
-use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 use straightway_reports::{Report, table};
 
 fn sweep(rows: &[(&str, f64, Option<f64>)]) -> Sweep {
@@ -87,19 +86,7 @@ fn a_run_that_is_not_valid_recommends_nothing() {
 
 #[test]
 fn neighbouring_blocks_give_the_range_of_their_figures() {
-    let mut comparison = comparison(6);
-    let one = comparison.results[0].clone();
-    comparison.results = [(4, 720.0), (8, 1342.0), (16, 2077.0), (32, 722.0)]
-        .map(|(kib, mib_s)| PathResult {
-            access: Access {
-                block_size_bytes: kib << 10,
-                ..one.access
-            },
-            throughput_mib_s: mib_s,
-            throughput_mib_s_ci95: Some([mib_s - 1.0, mib_s + 1.0]),
-            ..one.clone()
-        })
-        .into();
+    let comparison = comparison_of_block_sizes();
     let page = comparison.page().html().unwrap();
     assert!(page.contains("720 – 2,077 MiB/s"));
 }
@@ -121,23 +108,7 @@ fn fio_s_results_are_a_table_and_a_page() {
 fn a_busy_machine_is_the_answer_and_not_the_buffers() {
     let mut host = SimulatedHost::new();
     host.others_permille = 1_990;
-    let mut path = host.path(Profile::default());
-    let question = Question {
-        access: Access {
-            operation: Operation::Read,
-            pattern: Pattern::Random,
-            block_size_bytes: 4096,
-        },
-        arrivals_per_s: 1000.0,
-        deadline: Duration::from_millis(5),
-        duration: Duration::from_secs(4),
-        warm_up: Duration::ZERO,
-        queue_depth: 4,
-        span_bytes: 1 << 20,
-        miss_rate: 0.001,
-    };
-    let (request, cancel) = (Request::default(), AtomicBool::new(false));
-    let (answer, _) = sustain(&mut host, path.as_mut(), &request, &question, &cancel).unwrap();
+    let answer = sustained(&mut host, Profile::default(), &question());
     assert_eq!(answer.verdict, Verdict::CannotTell);
     let text = answer.page().text();
     assert!(text.starts_with("CANNOT TELL"), "{text}");
