@@ -5,14 +5,16 @@ use crate::content;
 use crate::machine::Machine;
 use crate::run::{Next, Steps};
 use crate::script::{Step, Verb};
+use crate::setup::Stack;
 use crate::trace::What;
 use block::{Buffer, Device, Error, Operation, Request};
 
 /// Blocks that are used.
 const BLOCKS: u64 = 96;
 const BLOCK_BYTES: usize = 512;
-/// The longest request.
+/// The longest request, and the longest to a target: several PDUs of data.
 const MOST_BLOCKS: u64 = 8;
+const MOST_REMOTE_BLOCKS: u64 = 48;
 
 /// What one user does between opening and closing the device.
 pub struct Session<'m, D> {
@@ -21,6 +23,7 @@ pub struct Session<'m, D> {
     tag: u32,
     outstanding: usize,
     failed: bool,
+    is_gone: bool,
 }
 
 impl<'m, D: Device> Session<'m, D> {
@@ -32,6 +35,7 @@ impl<'m, D: Device> Session<'m, D> {
             tag: 0,
             outstanding: 0,
             failed: false,
+            is_gone: false,
         }
     }
 
@@ -60,7 +64,7 @@ impl<'m, D: Device> Session<'m, D> {
                     }
                 }
             }
-            if self.failed && self.machine.power.is_off() {
+            if self.failed && self.machine.power.is_off() || self.is_gone {
                 break;
             }
         }
@@ -73,7 +77,12 @@ impl<'m, D: Device> Session<'m, D> {
         let blocks = BLOCKS.min(geometry.block_count);
         let [a, b, c] = step.numbers.map(u64::from);
         let lba = a % blocks;
-        let count = (1 + b % MOST_BLOCKS).min(blocks - lba);
+        let most = if self.machine.setup.stack == Stack::Remote {
+            MOST_REMOTE_BLOCKS
+        } else {
+            MOST_BLOCKS
+        };
+        let count = (1 + b % most).min(blocks - lba);
         let fua = c % 4 == 0 && geometry.features.fua;
         Ok(Some(match step.verb {
             Verb::Write => {
@@ -173,6 +182,8 @@ impl<'m, D: Device> Session<'m, D> {
     fn has_failed(&mut self, error: Error) -> Result<(), String> {
         self.machine.world.note(What::Refused, 0, 0);
         self.failed = true;
+        // A target that was given up: its device is opened again.
+        self.is_gone |= self.machine.setup.stack == Stack::Remote && error == Error::Gone;
         if self.machine.tolerates_failures() {
             Ok(())
         } else {

@@ -255,6 +255,11 @@ impl Drive {
         }
     }
 
+    /// Writes a block for a target that has the drive.
+    pub fn poke(&self, lba: u64, block: &[u8]) {
+        self.state.borrow_mut().set(lba, Stored::new(block));
+    }
+
     /// Reads a block without the host.
     pub fn peek(&self, lba: u64, block: &mut [u8]) {
         self.state.borrow().get(lba).read(block);

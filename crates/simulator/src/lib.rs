@@ -10,6 +10,7 @@
 //! | --- | --- |
 //! | `world`, `trace` | simulated time; what happened, and its hash |
 //! | `drive`, `content` | drives with a volatile cache and faults; the contents of blocks |
+//! | `network` | connections to an NVMe/TCP target, and the target |
 //! | `witness` | what a block device promises |
 //! | `setup`, `machine` | which devices there are; how the product opens them |
 //! | `script`, `run` | steps made from a seed, shortened and replayed; a run |
@@ -24,6 +25,7 @@ pub mod coverage;
 pub mod drive;
 pub mod files;
 pub mod machine;
+pub mod network;
 pub mod recordings;
 pub mod report;
 pub mod run;

@@ -2,12 +2,14 @@
 //! A machine: its drives, the devices that the product makes of them, and its faults.
 
 use crate::drive::{Drive, DriveFault, DriveShape, Power};
-use crate::script::{Step, Verb};
+use crate::network::{Dialer, Direction, Network, TargetShape};
+use crate::script::{Group, Step, Verb};
 use crate::setup::{Setup, Stack};
 use crate::trace::What;
 use crate::witness::{Testimony, Witness};
 use crate::world::World;
 use block::{Device, Geometry};
+use fabric::{Name, Options, Remote};
 use linux::HostMemory;
 use std::cell::Cell;
 use std::rc::Rc;
@@ -24,6 +26,8 @@ const COPY_BYTES: usize = 16 << 10;
 const STRIPE_BLOCKS: u32 = 16;
 /// Each request ends within this time, whatever happens.
 const BOUND_US: u64 = 120_000_000;
+/// Requests in flight on a connection to a target.
+const REMOTE_DEPTH: usize = 8;
 const ARRAY: [u8; 16] = *b"simulated array.";
 /// Memory for buffers.
 const MEMORY_BYTES: usize = 1 << 20;
@@ -93,6 +97,7 @@ pub struct Machine {
     pub memory: HostMemory,
     /// What is known of the device that the user sees.
     pub testimony: Testimony,
+    network: Option<Network>,
     reports: Reports,
     /// What a drive's cache held may be lost since the device was opened.
     has_lost_cache: bool,
@@ -110,7 +115,7 @@ impl Machine {
     pub fn new(world: &World, setup: &Setup) -> Result<Self, String> {
         let power = Power::default();
         let count = match setup.stack {
-            Stack::Drive => 1,
+            Stack::Drive | Stack::Remote => 1,
             Stack::Mirror(members) | Stack::Stripe(members) => members,
         };
         let shape = DriveShape {
@@ -123,7 +128,12 @@ impl Machine {
         let drives: Vec<Drive> = drives.collect();
         let memory = HostMemory::new(MEMORY_BYTES).map_err(|error| error.to_string())?;
         let has_cache = setup.features.volatile_write_cache;
+        let network = match (setup.stack, drives.first()) {
+            (Stack::Remote, Some(drive)) => Some(Network::new(world, drive, target_of(setup))),
+            _ => None,
+        };
         let machine = Self {
+            network,
             world: world.clone(),
             setup: setup.clone(),
             power,
@@ -149,7 +159,7 @@ impl Machine {
             Stack::Stripe(_) => Some(ArrayKind::Striped {
                 stripe_blocks: STRIPE_BLOCKS,
             }),
-            Stack::Drive => None,
+            Stack::Drive | Stack::Remote => None,
         }
     }
 
@@ -166,13 +176,35 @@ impl Machine {
         if std::mem::take(&mut self.has_lost_cache) && !self.has_mirror() {
             self.testimony.power_was_cut();
         }
-        self.is_alive = Rc::new(Cell::new(true));
+        let was_alive = std::mem::take(&mut self.is_alive).get();
+        self.is_alive.set(true);
         self.memory = HostMemory::new(MEMORY_BYTES).map_err(|error| error.to_string())?;
         let device = match self.setup.stack {
             Stack::Drive => AnyDevice(Box::new(self.drives[0].clone())),
             Stack::Mirror(_) | Stack::Stripe(_) => self.open_array()?,
+            Stack::Remote => self.connect(was_alive)?,
         };
         Ok(Witness::new(device, &self.testimony))
+    }
+
+    /// Connects to the target. After a process has died the next one waits, because the network and
+    /// the target may still have writes of the first: nothing in the protocol tells it.
+    fn connect(&self, was_alive: bool) -> Result<AnyDevice, String> {
+        let Some(network) = &self.network else {
+            return Err("there is no network".to_owned());
+        };
+        if !was_alive {
+            let end = self.world.now_us() + network.longest_us();
+            while self.world.now_us() < end {
+                self.world.sleep(end - self.world.now_us());
+            }
+        }
+        let failed = |error: fabric::FabricError| format!("connecting: {error}");
+        let options = options_of(&self.setup).map_err(failed)?;
+        let (dialer, page) = (Dialer::new(network), self.buffer(LABEL_BYTES)?);
+        let remote: Remote<_, _, REMOTE_DEPTH, 2> =
+            Remote::connect(dialer, self.world.clone(), options, page).map_err(failed)?;
+        Ok(AnyDevice(Box::new(remote)))
     }
 
     fn open_array(&mut self) -> Result<AnyDevice, String> {
@@ -280,6 +312,9 @@ impl Machine {
             }
             Verb::Heal => {
                 self.drives.iter().for_each(Drive::heal);
+                if let Some(network) = &self.network {
+                    network.heal();
+                }
                 return;
             }
             Verb::Clock => {
@@ -288,9 +323,29 @@ impl Machine {
                     .set_wall(seconds * 1_000_000_000 * i64::from(c % 64));
                 return;
             }
+            _ if step.verb.group() == Group::Network => self.disturb_network(step),
             _ => return,
         }
         self.was_disturbed = true;
+    }
+
+    fn disturb_network(&self, step: &Step) {
+        let [a, b, c] = step.numbers;
+        let Some(network) = &self.network else { return };
+        let both = [Direction::ToTarget, Direction::ToHost];
+        let count = 1 + (b % 3) as usize;
+        match step.verb {
+            Verb::Hold => {
+                let directions = [&both[..], &both[..1], &both[1..]][(a % 3) as usize];
+                network.hold(directions, 10_000 << (b % 13));
+            }
+            Verb::Delay => network.delay(1_000 << (b % 12), u64::from(c) * 10_000),
+            Verb::Reset if is_proxied(&self.setup) => network.reset(count),
+            Verb::Reset => network.close(count),
+            Verb::Restart => network.restart(1_000 << (b % 15)),
+            Verb::Ana => network.set_ana([2, 3, 4, 15][(b % 4) as usize], 10_000 << (c % 12)),
+            _ => {}
+        }
     }
 
     /// Whether a request may fail now.
@@ -304,13 +359,17 @@ impl Machine {
             drive.heal();
             self.has_lost_cache |= drive.give_back();
         }
+        if let Some(network) = &self.network {
+            network.heal();
+        }
         self.power_on();
         self.was_disturbed = false;
     }
 
     /// Faults that are over are no excuse any more.
     pub fn calm(&mut self) {
-        let is_faulty = self.drives.iter().any(Drive::is_faulty);
+        let is_faulty = self.drives.iter().any(Drive::is_faulty)
+            || self.network.as_ref().is_some_and(Network::is_faulty);
         self.was_disturbed = is_faulty || self.power.is_doomed();
     }
 
@@ -330,4 +389,43 @@ impl Machine {
 
 fn members_of(mirror: &AnyMirror) -> u32 {
     mirror.live().count_ones()
+}
+
+/// The choices of a network's world.
+fn choices(setup: &Setup) -> [u64; 8] {
+    let mut random = fastrand::Rng::with_seed(setup.seed ^ 0x6e65_7477_6f72_6b21);
+    [(); 8].map(|()| random.u64(..))
+}
+
+/// Whether somebody between host and target ends connections, and not the target.
+fn is_proxied(setup: &Setup) -> bool {
+    choices(setup)[0] % 2 == 0
+}
+
+fn target_of(setup: &Setup) -> TargetShape {
+    let [_, traffic, quiesce, reported, capsule, data, success, _] = choices(setup);
+    TargetShape {
+        block_count: setup.block_count,
+        has_cache: setup.features.volatile_write_cache,
+        traffic_based: traffic % 2 == 0,
+        quiesce_ms: [10, 300, 1000][(quiesce % 3) as usize],
+        reports_quiesce: reported % 2 == 0,
+        capsule_bytes: [0, 1024, 8192][(capsule % 3) as usize],
+        data_bytes: [4096, 8192][(data % 2) as usize],
+        has_success_flag: success % 2 == 0,
+    }
+}
+
+fn options_of(setup: &Setup) -> Result<Options, fabric::FabricError> {
+    let [.., times] = choices(setup);
+    Ok(Options {
+        subsystem_nqn: Name::new("nqn.simulated:target")?,
+        host_nqn: Name::new("nqn.simulated:host")?,
+        queues: 1 + (times % 2) as u16,
+        keep_alive_ms: [300, 1000, 5000][(times / 2 % 3) as usize],
+        command_timeout_us: [500_000, 2_000_000, 10_000_000][(times / 6 % 3) as usize],
+        reconnect_us: [500_000, 5_000_000, 30_000_000][(times / 18 % 3) as usize],
+        trusts_close: !is_proxied(setup),
+        ..Options::default()
+    })
 }

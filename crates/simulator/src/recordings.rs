@@ -46,6 +46,22 @@ struct Tape {
     lists_gaps: bool,
 }
 
+impl Tape {
+    /// What was lost before the last block of which something is among the first bytes that are
+    /// stored.
+    fn lost_before(&self, stored_bytes: u64) -> u64 {
+        let (mut stored, mut lost) = (0, 0);
+        for (index, (offset, len)) in (0..).zip(&self.blocks) {
+            if stored >= stored_bytes {
+                break;
+            }
+            stored += len;
+            lost = offset - index * BLOCK_BYTES;
+        }
+        lost
+    }
+}
+
 /// All recordings, by their names without the numbers, the oldest first.
 #[derive(Debug, Default)]
 pub struct Recordings {
@@ -278,6 +294,13 @@ impl Recordings {
                     return Ok(Err(format!("`{name}`: its beginning is missing")));
                 }
                 tape.durable_bytes = ended;
+                let lost = tape.lost_before(ended);
+                if !is_ring && tape.lists_gaps && listed_bytes < lost {
+                    return Ok(Err(format!(
+                        "`{name}`: {lost} bytes are missing before the last, {listed_bytes} are \
+                         listed"
+                    )));
+                }
             }
             let whole = tapes.iter().all(|tape| tape.is_whole && tape.lists_gaps);
             let lost: u64 = tapes.iter().map(|tape| tape.lost_bytes).sum();

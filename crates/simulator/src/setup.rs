@@ -30,6 +30,7 @@ kinds! {
     Recorder "recorder" "Files and recordings on a volume on a drive.",
     Mirror "mirror" "Blocks of a mirror.",
     Stripe "stripe" "Blocks of stripes.",
+    Network "network" "Blocks of a namespace of an NVMe/TCP target.",
 }
 
 impl fmt::Display for Only {
@@ -65,6 +66,8 @@ pub enum Stack {
     Mirror(u64),
     /// Stripes of so many drives.
     Stripe(u64),
+    /// A drive of an NVMe/TCP target.
+    Remote,
 }
 
 /// A world.
@@ -99,10 +102,11 @@ impl Setup {
             Only::Volume | Only::Recorder => Stack::Drive,
             Only::Mirror => Stack::Mirror(members),
             Only::Stripe => Stack::Stripe(members),
+            Only::Network => Stack::Remote,
             Only::Arrays if odd => Stack::Stripe(members),
             Only::Arrays => Stack::Mirror(members),
         };
-        let has_blocks = matches!(only, Only::Mirror | Only::Stripe);
+        let has_blocks = matches!(only, Only::Mirror | Only::Stripe | Only::Network);
         // A mirror is rebuilt in a short time, and a volume is soon full.
         let block_count = if has_blocks {
             256 + random.u64(0..512)
@@ -129,7 +133,7 @@ impl Setup {
 
     /// Whether the user is a volume.
     pub const fn has_volume(&self) -> bool {
-        !matches!(self.only, Only::Mirror | Only::Stripe)
+        !matches!(self.only, Only::Mirror | Only::Stripe | Only::Network)
     }
 
     /// Whether a step makes sense.
@@ -139,8 +143,8 @@ impl Setup {
             Group::Record => self.only == Only::Recorder,
             Group::Blocks => !self.has_volume(),
             Group::Any => true,
-            Group::Drive => true,
-            Group::Network => false,
+            Group::Drive => self.stack != Stack::Remote,
+            Group::Network => self.stack == Stack::Remote,
         }
     }
 }
