@@ -385,7 +385,7 @@ impl<'c, 'r, 's, 'a, C: Clock> Chain<'c, 'r, 's, 'a, C> {
         let report = before.report();
         turn.offset_bytes += report.durable_bytes + report.lost_bytes;
         let (_, file, _) = turn.names[0];
-        let tag = turn.files.tag_at(turn.offset_bytes);
+        let tag = turn.files.tag_at(turn.offset_bytes, false);
         // The file is open and writable.
         let _ = self.mounted.volume.set_app_tag(file, tag);
     }
@@ -438,6 +438,10 @@ impl<'c, 'r, 's, 'a, C: Clock> Chain<'c, 'r, 's, 'a, C> {
             }
         }
         old.hand_over(next);
+        // Its last commit stores it.
+        let (_, ending, _) = turn.names[0];
+        let tag = turn.files.tag_at(turn.offset_bytes, true);
+        let _ = self.mounted.volume.set_app_tag(ending, tag);
         turn.names.swap(0, 1);
         turn.names[0] = (name, file, gap_file);
         (turn.last_bytes, turn.bytes, turn.began) = (turn.bytes, 0, None);

@@ -5,6 +5,7 @@ use crate::Streamed;
 use crate::chain::Target;
 use crate::playing::{Played, Playing};
 use crate::recording::{Recorded, Recording};
+use crate::segments::tag::MADE;
 use crate::sink::Sink;
 use crate::source::Source;
 use crate::volume_host::VolumeHost;
@@ -35,19 +36,7 @@ impl VolumeHost for &Mounted<'_, '_> {
     }
 
     fn create(&mut self, name: &str, reserve_bytes: u64, checksums: Checksums) -> Result<File> {
-        let volume = self.volume;
-        let checksums = checksums
-            .on(volume.status().checksums)
-            .ok_or_else(no_checksums)?;
-        volume.set_time((self.wall_ns)());
-        let options = CreateOptions {
-            reserve_bytes,
-            checksums,
-            app_tag: 0,
-        };
-        let create = volume.with_space(|| volume.create(name, &options));
-        let made = volume::blocking::run(volume, create);
-        made.map_err(|error| not_made(name, reserve_bytes, error))
+        create(self, name, reserve_bytes, checksums, 0)
     }
 
     fn store(&mut self, name: &str, bytes: &[u8]) -> Result<()> {
@@ -62,7 +51,7 @@ impl VolumeHost for &Mounted<'_, '_> {
             checksums: false,
             no_checksums: false,
         };
-        let file = self.create(name, len as u64, checksums)?;
+        let file = create(self, name, len as u64, checksums, MADE)?;
         let outcome = volume::blocking::append(self.volume, file, buffer, len);
         self.memory.give_back(outcome.buffer);
         let doing = format_args!("writing `{}`", shown(name));
@@ -107,4 +96,27 @@ impl VolumeHost for &Mounted<'_, '_> {
     ) -> Result<Streamed<Played>> {
         playing.run(context, self, sink, file)
     }
+}
+
+/// Creates a file for a recording, with this number of an application's, and reserves its space.
+fn create(
+    mounted: &Mounted<'_, '_>,
+    name: &str,
+    reserve_bytes: u64,
+    checksums: Checksums,
+    app_tag: u64,
+) -> Result<File> {
+    let volume = mounted.volume;
+    let checksums = checksums
+        .on(volume.status().checksums)
+        .ok_or_else(no_checksums)?;
+    volume.set_time((mounted.wall_ns)());
+    let options = CreateOptions {
+        reserve_bytes,
+        checksums,
+        app_tag,
+    };
+    let create = volume.with_space(|| volume.create(name, &options));
+    let made = volume::blocking::run(volume, create);
+    made.map_err(|error| not_made(name, reserve_bytes, error))
 }

@@ -10,16 +10,22 @@ use devices::guard::{Outlet, output_of};
 use files::listing::FileEntry;
 use files::names::check_name;
 use files::route;
-use files::tree::{choose, none_of};
+use files::tree::{choose, none_of, some};
 use live::origin::Origin;
+use recorder::export::{Missing, in_order};
 use std::collections::BTreeMap;
 
 /// Print files of a volume, one after the other.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-In the order of the words; the files that a pattern fits in the order of their names. Nothing is printed
-if a word fits no file. A file with checksums is verified: what does not match is not printed, and the
-exit status is 6. While one process records, what it has committed is printed. The segments of a recording become one stream: straightway cat DEVICE 'run-*' | ...")]
+In the order of the words; the files that a pattern fits in the order of their names, segments in the order
+of their numbers. Nothing is printed if a word fits no file. A file with checksums is verified: what does not
+match is not printed, and the exit status is 6. While one process records, what it has committed is printed.
+
+The segments of a recording become one stream: straightway cat DEVICE 'run.*' | ... The companions .gaps and
+.sigmf-meta of what a pattern fits are left out, and named; a pattern that fits nothing else prints them. If
+segments that a pattern should fit are missing on the volume, those that it has are printed, the others named, and
+the exit status is 7; what a ring has removed is not missing.")]
 pub struct Cat {
     /// The device with the volume
     pub device: String,
@@ -41,38 +47,69 @@ impl Cat {
             check_name(name)?;
         }
         let options = route::open_options(&self.io, false);
-        Origin::with(context, &self.device, &self.io, options, |origin| {
+        let missing = Origin::with(context, &self.device, &self.io, options, |origin| {
             let output = output_of(&context.roots, origin.drive, None, false)?;
             let all = origin.files()?;
-            let files = self.chosen(&all)?;
+            let Chosen {
+                files,
+                left_out,
+                missing,
+            } = self.chosen(&all)?;
             let whole = files.iter().try_for_each(|file| file.refuse_unfinished());
             whole.map_err(|failure| failure.and("nothing was printed"))?;
+            if !left_out.is_empty() {
+                let names = some(left_out.iter().map(String::as_str));
+                context.say(format_args!("not part of the stream, left out: {names}"));
+            }
             let mut sink = Outlet::open(output, &context.cancel)?;
             let bar = context.bytes_bar(None);
             for file in files {
                 origin.read(file, file.size_bytes, &bar, &mut |data| sink.take(data))?;
             }
             bar.finish_and_clear();
-            sink.finish()
+            sink.finish().map(|()| missing)
         })?;
-        Ok(Exit::Done)
+        missing.failure("printed").map_or(Ok(Exit::Done), Err)
     }
 
     /// The files that the words choose, word by word.
-    fn chosen<'f>(&self, files: &'f [FileEntry]) -> Result<Vec<&'f FileEntry>> {
-        let files: BTreeMap<&str, &FileEntry> = files
-            .iter()
-            .map(|file| (file.name.as_str(), file))
-            .collect();
+    fn chosen<'f>(&self, all: &'f [FileEntry]) -> Result<Chosen<'f>> {
+        let files: BTreeMap<&str, &FileEntry> =
+            all.iter().map(|file| (file.name.as_str(), file)).collect();
         let names: Vec<&str> = files.keys().copied().collect();
-        let mut found: Vec<&FileEntry> = Vec::new();
+        let mut chosen = Chosen::default();
+        let mut by_pattern: Vec<&FileEntry> = Vec::new();
         for word in &self.names {
-            let (chosen, idle) = choose(std::slice::from_ref(word), &names)?;
+            let (found, idle) = choose(std::slice::from_ref(word), &names)?;
             if !idle.is_empty() {
                 return Err(none_of(&idle, &self.device).and("nothing was printed"));
             }
-            found.extend(chosen.iter().filter_map(|name| files.get(name)));
+            let found = found.into_iter().map(str::to_owned).collect();
+            let is_name = files.contains_key(word.as_str());
+            let (found, left_out) = if is_name {
+                (found, Vec::new())
+            } else {
+                in_order(found)
+            };
+            let found = found.iter().filter_map(|name| files.get(name.as_str()));
+            let found: Vec<&FileEntry> = found.copied().collect();
+            if !is_name {
+                by_pattern.extend(&found);
+            }
+            chosen.files.extend(found);
+            chosen.left_out.extend(left_out);
         }
-        Ok(found)
+        chosen.missing = Missing::among(all, &by_pattern);
+        Ok(chosen)
     }
+}
+
+/// What the words choose.
+#[derive(Default)]
+struct Chosen<'f> {
+    files: Vec<&'f FileEntry>,
+    /// Companions.
+    left_out: Vec<String>,
+    /// Segments that the volume does not have.
+    missing: Missing,
 }

@@ -48,7 +48,8 @@ another file, without a pause, each time one has this size or took this time. %n
 number; without it, .%n is added: NAME.000001. Numbers continue those of the files that the volume
 has. Each file has its own NAME.gaps. With --keep the oldest files of this form, those of earlier
 recordings too, are removed so that all of them have at most this size, or when the volume is full:
-a ring. If the drive is too busy to make the next file in time, the current one becomes longer. --keep may be
+a ring. The next file is made before the current one is full, so what is whole is down to --keep less one file.
+A ring removes only what a recording made: files of this form that were put stay, and are named. If the drive is too busy to make the next file in time, the current one becomes longer. --keep may be
 more than is free: a ring ends for want of space only if none of its files is left to remove.
 
 --rehearse writes at the --rate, with the same blocks, buffers, deadline and commits, and says how many

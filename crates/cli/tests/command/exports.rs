@@ -120,7 +120,7 @@ fn samples_behind_a_missing_segment_have_their_index_and_time() {
     assert_eq!(
         report["missing_segments"],
         json!([{"first": 2, "last": 2, "offset_bytes": segments[0].1, "missing_bytes": segments[1].1,
-            "reason": "not_stored"}])
+            "reason": "not_stored", "and_later": false}])
     );
     assert_eq!(report["lost_bytes"], segments[1].1);
     assert_eq!(check_samples(&target, 1e6), [0, index_of(2)]);

@@ -144,12 +144,13 @@ fn each_gap_begins_a_capture() {
     let report = json(&["export", &device, "a", &target, "--json"]);
     assert_eq!(
         (&report["format"], &report["gaps"], &report["lost_bytes"]),
-        (&json!("raw"), &json!(1), &json!(4_000))
+        (&json!("raw"), &json!(2), &json!(8_000))
     );
     let gaps = meta_of(&folder.path("a.gaps.json"));
     assert_eq!(
         gaps["gaps"],
-        json!([{"offset_bytes": 8_000, "lost_bytes": 4_000, "arrival_us": 7}])
+        json!([{"offset_bytes": 8_000, "lost_bytes": 4_000, "arrival_us": 7},
+            {"offset_bytes": 40_000, "lost_bytes": 4_000, "arrival_us": 7}])
     );
     // Metadata of another program, stored later.
     let meta = json!({

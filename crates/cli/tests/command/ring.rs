@@ -119,29 +119,56 @@ fn a_ring_on_a_slow_drive_waits_in_its_buffers_for_a_removal() {
     assert_eq!(report["length_bytes"], data.len(), "{report}");
 }
 
-#[test]
-fn segments_are_removed_by_their_numbers_whatever_the_clock_says() {
-    let folder = Folder::new();
-    volume(&folder, 16, 0);
-    let device = format!("file:{}", folder.path("disk"));
-    // The clock was set back after the first one, and forward and back after the second.
-    for (name, since_1970) in [
-        ("take.000001", 2_000_000_000),
-        ("take.000002", 2_100_000_000),
-        ("take.000003", 1_000),
-    ] {
-        let file = folder.file(name, 1 << 20);
-        let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(since_1970);
-        std::fs::File::options()
-            .write(true)
-            .open(&file)
-            .unwrap()
-            .set_modified(time)
-            .unwrap();
-        ok(&["--quiet", "put", &device, &file, name]);
-    }
-    let output = run_with_input(&ring(&device, "1M", "3M"), &[7; 1 << 17]);
+/// Records 3 MiB in segments of 1 MiB that keep 2 MiB: what it says.
+fn small_ring(device: &str, more: &[&str]) -> String {
+    let mut words = ring(device, "1M", "2M");
+    words.extend(more);
+    let output = run_with_input(&words, &vec![7; 3 << 20]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let left: Vec<String> = names(&device);
-    assert_eq!(left, ["take.000002", "take.000003", "take.000004"]);
+    stderr(&output)
+}
+
+#[test]
+fn a_ring_removes_nothing_that_was_put() {
+    let folder = Folder::new();
+    volume(&folder, 32, 0);
+    let device = format!("file:{}", folder.path("disk"));
+    let put = |name: &str, bytes: &[u8]| {
+        let put = ["--quiet", "put", &device, "-", name];
+        assert_eq!(run_with_input(&put, bytes).status.code(), Some(0));
+    };
+    // Names of its form, a list of a segment that it will make, and a description of one.
+    let mine: Vec<(&str, Vec<u8>)> = vec![
+        ("take.000001", vec![1; 1 << 20]),
+        ("take.000002", vec![2; 1 << 20]),
+        ("take.000003.gaps", vec![3; 128]),
+        ("take.000005.sigmf-meta", vec![4; 128]),
+    ];
+    for (name, bytes) in &mine {
+        put(name, bytes);
+    }
+    let said = small_ring(&device, &[]);
+    assert!(
+        said.contains("not of this ring, which keeps them: `take.000001`, `take.000002` (hint: "),
+        "{said}"
+    );
+    assert_eq!(said.matches("not of this ring").count(), 1);
+    small_ring(&device, &["--policy", "drop"]);
+    for (name, bytes) in &mine {
+        assert!(get(&device, name, &[]) == *bytes, "{name}");
+    }
+    // Its own are removed, and no new one got a list or a description that is not its own.
+    let made = |name: &String| !mine.iter().any(|(own, _)| own == name);
+    let made: Vec<String> = names(&device).into_iter().filter(made).collect();
+    assert!(
+        made.len() <= 2 && made.iter().all(|name| name.as_str() > "take.000006"),
+        "{made:?}"
+    );
+    // What was recorded and fetched, and is put again, is of the user.
+    let back = get(&device, &made[0], &[]);
+    ok(&["rm", &device, &made[0]]);
+    put(&made[0], &back);
+    small_ring(&device, &[]);
+    assert!(get(&device, &made[0], &[]) == back);
+    ok(&["check", &device, "--read-data"]);
 }

@@ -391,3 +391,90 @@ fn segments_do_not_follow_the_last_number() {
     assert!(stored == part.repeat(parts), "{said}");
     assert!(!stdout(&run(&["ls", &device])).contains(&numbered(0)));
 }
+
+/// Removes files, and says what `cat`, `get` and `export` of the pattern do then: their statuses,
+/// and the bytes that `cat` printed.
+fn without(device: &str, names: &[&str], folder: &Folder) -> ([i32; 3], Vec<u8>, String) {
+    if !names.is_empty() {
+        assert_eq!(code(&[&["rm", device], names].concat()), 0);
+    }
+    let cat = run(&["cat", device, "take.*"]);
+    let to = folder.path(&format!("got{}", names.join("-")));
+    let get = run(&["get", device, "take.*", &to]);
+    let export = run(&["export", device, "take.*", &folder.path("out"), "--force"]);
+    let status = |output: &std::process::Output| output.status.code().unwrap();
+    let statuses = [status(&cat), status(&get), status(&export)];
+    let said = format!("{}{}{}", stderr(&cat), stderr(&get), stdout_of(&export));
+    (statuses, cat.stdout, said)
+}
+
+fn stdout_of(output: &std::process::Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn a_pattern_names_the_segments_that_are_missing_and_prints_no_lists() {
+    let folder = Folder::new();
+    let device = volume(&folder);
+    let mut take = Take::committed(&device, "64K", &["--segment", "192K"]);
+    let data: Vec<u8> = (0..1 << 20).map(|at: u32| (at >> 12) as u8).collect();
+    for part in data.chunks(64 << 10) {
+        take.write(part);
+    }
+    take.end();
+    let listed = json(&["ls", &device, "--json"])["files"].clone();
+    let sizes: Vec<usize> = listed
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|file| file["size_bytes"].as_u64().unwrap() as usize)
+        .collect();
+    assert!(sizes.len() >= 5, "{sizes:?}");
+    let begin = |segment: usize| sizes[..segment].iter().sum::<usize>();
+    let last = format!("take.{:06}", sizes.len());
+    // A list of gaps beside it is no part of the stream.
+    let line = format!("{:>20} {:>20} {:>16} {:>4}\n", 4096, 512, 7, 1);
+    let put = ["--quiet", "put", &device, "-", "take.000002.gaps"];
+    assert_eq!(run_with_input(&put, line.as_bytes()).status.code(), Some(0));
+    let (statuses, printed, said) = without(&device, &[], &folder);
+    assert_eq!(statuses, [0, 0, 0], "{said}");
+    assert!(printed == data);
+    assert!(said.contains("left out: `take.000002.gaps`"), "{said}");
+    // Alone it is what was asked for.
+    let gaps = run(&["cat", &device, "*.gaps"]);
+    assert_eq!(stdout(&gaps), line);
+    // The last one is missing: the one before it says so.
+    let (statuses, printed, said) = without(&device, &[&last], &folder);
+    assert_eq!(statuses, [7, 7, 7], "{said}");
+    assert!(printed == data[..begin(sizes.len() - 1)]);
+    let what = format!(
+        "segment {}, and any behind it, is missing on the volume",
+        sizes.len()
+    );
+    assert_eq!(said.matches(&what).count(), 3, "{said}");
+    let listed = std::fs::read_to_string(folder.path("out.gaps.json")).unwrap();
+    assert!(listed.contains("\"and_later\": true"), "{listed}");
+    // One in the middle, too.
+    let (statuses, printed, said) = without(&device, &["take.000003"], &folder);
+    assert_eq!(statuses, [7, 7, 7], "{said}");
+    assert!(printed == [&data[..begin(2)], &data[begin(3)..begin(sizes.len() - 1)]].concat());
+    assert!(
+        said.contains("segment 3 is missing on the volume; "),
+        "{said}"
+    );
+    // Every file, whatever there is; and one by its name, which is whole.
+    let all = run(&["get", &device, "--all", &folder.path("all")]);
+    assert_eq!(all.status.code(), Some(0));
+    assert!(
+        stderr(&all).contains("segment 3 is missing"),
+        "{}",
+        stderr(&all)
+    );
+    assert_eq!(code(&["cat", &device, "take.000002"]), 0);
+    // Files that no recording made say nothing.
+    for name in ["shot.000001", "shot.000003"] {
+        let put = ["--quiet", "put", &device, "-", name];
+        assert_eq!(run_with_input(&put, b"shot").status.code(), Some(0));
+    }
+    assert_eq!(stdout(&run(&["cat", &device, "shot.*"])), "shotshot");
+}

@@ -117,6 +117,7 @@ pub fn describe(
         offset_bytes: 0,
         missing_bytes: None,
         reason: MissingReason::NotStored,
+        and_later: false,
         is_restart: false,
     });
     Ok(Some(Description {

@@ -277,6 +277,7 @@ fn all_before(stored: &StoredNames, name: &str) -> Option<MissingSegments> {
         } else {
             MissingReason::NotStored
         },
+        and_later: false,
         is_restart: false,
     })
 }

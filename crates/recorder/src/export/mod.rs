@@ -5,12 +5,14 @@
 //! | --- | --- |
 //! | `recording` | the segments, and what is missing within and between them |
 //! | `segments` | the numbers in the names of segments |
+//! | `chosen` | the files that a pattern chooses, as one stream |
 //! | `description` | what describes the samples |
 //! | `messages` | MCAP's messages, in one file |
 //! | `packets` | what pcapng shows of packets that were cut off or lost |
 //! | `targets` | the files that are written |
 //! | `report` | what was exported |
 
+mod chosen;
 mod description;
 mod messages;
 mod packets;
@@ -46,6 +48,7 @@ use targets::Targets;
 use units::micros;
 use volume::Error;
 
+pub use chosen::{Missing, in_order};
 pub use packets::PacketsExported;
 pub use report::{Exported, SigmfExported};
 pub use segments::{MissingReason, MissingSegments};
@@ -280,6 +283,7 @@ impl ExportSettings {
 
     fn report(origin: &Origin<'_, '_>, recording: &Recording, format: Format) -> Exported {
         let missing = recording.missing_before.iter().chain(&recording.missing);
+        let missing = missing.chain(&recording.missing_behind);
         Exported {
             schema_version: SCHEMA_VERSION,
             device: origin.device(),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The recording that is exported: its segments, and what is missing within and between them.
 
-use super::segments::{MissingSegments, StoredNames, before_first, between};
+use super::segments::{MissingSegments, StoredNames, before_first, behind_last, between};
 use crate::segments::files::gaps_name;
 use devices::Bar;
 use devices::error::Result;
@@ -30,6 +30,8 @@ pub struct Recording {
     pub missing_before: Option<MissingSegments>,
     /// Segments that are missing between the others.
     pub missing: Vec<MissingSegments>,
+    /// Segments that are missing behind the last one, as far as that shows them.
+    pub missing_behind: Option<MissingSegments>,
 }
 
 impl Recording {
@@ -69,6 +71,9 @@ impl Recording {
             recording.size_bytes += entry.size_bytes;
             recording.segments.push(entry);
         }
+        let last = recording.segments.last();
+        recording.missing_behind =
+            last.and_then(|last| behind_last(stored, last, recording.size_bytes));
         Ok(recording)
     }
 
@@ -160,6 +165,7 @@ mod tests {
             offset_bytes: 100,
             missing_bytes: Some(64),
             reason: MissingReason::NotStored,
+            and_later: false,
             is_restart: false,
         };
         let recording = Recording {

@@ -38,7 +38,7 @@ pub struct Exported {
     pub gaps: u64,
     /// Bytes that are missing there.
     pub lost_bytes: u64,
-    /// Segments that are missing before the first one, and between others.
+    /// Segments that are missing before the first one, between others, and behind the last.
     pub missing_segments: Vec<MissingSegments>,
     /// Whether its data was compared with the checksums of the volume.
     pub verified: bool,

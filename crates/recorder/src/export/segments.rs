@@ -112,7 +112,7 @@ pub enum MissingReason {
     RingRemoved,
 }
 
-/// Segments that are missing before one, or between two.
+/// Segments that are missing before one, between two, or behind the last.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct MissingSegments {
     /// The number of the first.
@@ -125,6 +125,8 @@ pub struct MissingSegments {
     pub missing_bytes: Option<u64>,
     /// Why they are missing.
     pub reason: MissingReason,
+    /// The recording may have had more behind the last one, which nothing shows.
+    pub and_later: bool,
     /// Whether what follows them is of another recording, whose beginning is among them.
     #[serde(skip)]
     pub is_restart: bool,
@@ -137,6 +139,11 @@ impl MissingSegments {
             0 => format!("segment {}", self.first),
             _ => format!("segments {} to {}", self.first, self.last),
         };
+        let later = if self.and_later {
+            ", and any behind it,"
+        } else {
+            ""
+        };
         let verb = if self.first == self.last { "is" } else { "are" };
         let what = match self.reason {
             MissingReason::NotStored => "missing on the volume".into(),
@@ -145,7 +152,7 @@ impl MissingSegments {
                 words!["removed by the recording (", Setting::Keep, ")"]
             }
         };
-        words![format!("{which} {verb} "), what]
+        words![format!("{which}{later} {verb} "), what]
     }
 }
 
@@ -219,6 +226,7 @@ pub fn before_first(stored: &StoredNames, first: &FileEntry) -> Option<MissingSe
             MissingReason::NotStored if tag.is_ring => MissingReason::RingRemoved,
             reason => reason,
         },
+        and_later: false,
         is_restart: false,
     })
 }
@@ -254,8 +262,72 @@ pub fn between(
         offset_bytes,
         missing_bytes,
         reason: stored.reason(&before, first, last),
+        and_later: false,
         is_restart,
     })
+}
+
+/// What is missing behind the last segment, as far as the segment itself shows it: each one but the
+/// recording's last keeps that another follows. `offset_bytes` is the end of what was read. A
+/// segment that is stored and was not named is not missing.
+pub fn behind_last(
+    stored: &StoredNames,
+    last: &FileEntry,
+    offset_bytes: u64,
+) -> Option<MissingSegments> {
+    let numbered = Numbered::of(&last.name)?;
+    let tag = tag_of(last, numbered.number)?;
+    let next = numbered.number.checked_add(1)?;
+    let is_stored = !stored.segments(&numbered, next..=next).is_empty();
+    (tag.is_followed && !is_stored).then_some(MissingSegments {
+        first: next,
+        last: next,
+        offset_bytes,
+        missing_bytes: None,
+        reason: MissingReason::NotStored,
+        and_later: true,
+        is_restart: false,
+    })
+}
+
+/// What is missing among the files that a pattern chose of a volume's: before, between and behind
+/// the segments of each recording, with the name of one of them. What a ring has removed is not
+/// missing. Files that no recording made say nothing.
+pub(super) fn missing_among(
+    stored: &StoredNames,
+    chosen: &[&FileEntry],
+) -> Vec<(String, MissingSegments)> {
+    let mut recordings: BTreeMap<String, BTreeMap<u64, &FileEntry>> = BTreeMap::new();
+    for entry in chosen {
+        if let Some(numbered) = Numbered::of(&entry.name) {
+            let numbers = recordings.entry(numbered.shape()).or_default();
+            numbers.insert(numbered.number, entry);
+        }
+    }
+    let mut missing = Vec::new();
+    for numbers in recordings.values() {
+        let mut before: Option<&FileEntry> = None;
+        for (&number, &entry) in numbers {
+            let found = match before {
+                None => before_first(stored, entry),
+                Some(one) => between(stored, (one, 0), entry, 0).filter(|_| {
+                    let is_later = tag_of(entry, number).is_some();
+                    is_later || is_followed(one)
+                }),
+            };
+            missing.extend(found.map(|found| (entry.name.clone(), found)));
+            before = Some(entry);
+        }
+        let last = before.and_then(|last| Some((last.name.clone(), behind_last(stored, last, 0)?)));
+        missing.extend(last);
+    }
+    missing.retain(|(_, missing)| missing.reason == MissingReason::NotStored);
+    missing
+}
+
+fn is_followed(entry: &FileEntry) -> bool {
+    let number = Numbered::of(&entry.name).map_or(0, |numbered| numbered.number);
+    tag_of(entry, number).is_some_and(|tag| tag.is_followed)
 }
 
 /// Sorts names so that those of a recording's segments are in the order of their numbers.
@@ -278,6 +350,7 @@ mod tests {
                 is_ring: false,
                 first,
                 offset_bytes,
+                is_followed: false,
             };
             tag.to_number()
         };

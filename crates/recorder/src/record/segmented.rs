@@ -119,7 +119,7 @@ impl RecordSettings {
         }
         let first = files.first_name();
         let meta = segment_meta_name(&first);
-        let has_earlier = files.earlier().next().is_some();
+        let has_earlier = files.has_earlier();
         let gaps = gaps_name(&first);
         // Of a recording that ended before its first segment was made.
         for left in [&gaps, &meta] {

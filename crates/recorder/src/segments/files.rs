@@ -6,15 +6,16 @@
 //! time.
 
 use crate::segments::described::{self, Descriptions};
+use crate::segments::found::{Found, keep_those_of_others};
+use crate::segments::removal::{discard_unused, remove};
 use crate::segments::ring::{Coming, to_remove};
 use crate::segments::segment::Segment;
-use crate::segments::tag::Tag;
+use crate::segments::tag::{MADE, Tag, is_made};
 use crate::segments::template::Template;
 use block::Buffer;
 use devices::Progress;
 use devices::error::{ErrorKind, Result};
-use files::turns::pass;
-use files::{AnyVolume, Mounted, failed, shown};
+use files::{Mounted, failed, shown};
 use formats::Format;
 use remedy::{Words, words};
 use std::collections::VecDeque;
@@ -90,7 +91,7 @@ struct Made {
 }
 
 /// What failed on the volume, while what was done.
-type Failed = (String, Error);
+pub(super) type Failed = (String, Error);
 type Work<'s, T> = Pin<Box<dyn Future<Output = std::result::Result<T, Failed>> + 's>>;
 
 /// The operation in progress.
@@ -138,6 +139,8 @@ pub struct Files<'s, 'a> {
     whole: VecDeque<Segment>,
     /// How many of them are of earlier recordings.
     older: usize,
+    /// Whether the volume had files of this form, whoever made them.
+    has_earlier: bool,
     /// The names of those that are made and not whole yet, the oldest first.
     open: VecDeque<String>,
     descriptions: Descriptions,
@@ -159,50 +162,45 @@ pub struct Files<'s, 'a> {
 }
 
 impl<'s, 'a> Files<'s, 'a> {
-    /// Continues the numbers, and the ring, of the files that the volume has.
+    /// Continues the numbers, and the ring, of the files that the volume has. A ring has only those
+    /// that a recording made: others of this form are named, and kept.
     ///
     /// # Errors
     /// The volume failed.
     pub fn new(progress: Progress, mounted: &'s Mounted<'s, 'a>, making: Making) -> Result<Self> {
-        let mut found = Vec::new();
-        let mut companions = Vec::new();
-        let mut from = 0;
-        let next = |from| mounted.run("listing the recordings", mounted.volume.next_file(from));
-        while let Some(entry) = next(from)? {
-            from = entry.slot + 1;
-            let name = entry.name.as_str();
-            if let Some(of) = name.strip_suffix(GAPS) {
-                if making.template.number_of(of).is_some() {
-                    companions.push(of.to_owned());
-                }
+        let Found {
+            mut segments,
+            companions,
+        } = Found::on(mounted, &making.template)?;
+        let has_segment = |of: &str| segments.iter().any(|found| found.segment.name == of);
+        let mut last = segments.last().map(|found| found.number);
+        let mut last_name = segments.last().map(|found| found.segment.name.clone());
+        for companion in companions {
+            if has_segment(&companion.of) {
+                continue;
             }
-            if let Some(number) = making.template.number_of(name) {
-                let segment = Segment {
-                    name: name.to_owned(),
-                    length_bytes: entry.size_bytes,
-                    gaps: 0,
-                    lost_bytes: 0,
-                };
-                found.push((entry.mtime_ns, number, segment));
+            if companion.is_gaps && companion.is_made {
+                // A removal that was cut off has left it; a new file of that name has other gaps.
+                mounted.remove(&companion.name)?;
+            } else if !companion.is_made && last < Some(companion.number) {
+                // Of the user: no new file becomes the one that it describes.
+                last = Some(companion.number);
+                last_name = Some(companion.name);
             }
         }
-        // A removal that was cut off has left them; a new file of that name has other gaps.
-        companions.retain(|of| !found.iter().any(|(.., segment)| segment.name == *of));
-        for of in companions {
-            mounted.remove(&gaps_name(&of))?;
-        }
-        // Not by time: clocks are set back.
-        found.sort_by_key(|(mtime_ns, number, _)| (*number, *mtime_ns));
-        let last = found.last().map(|(_, number, _)| *number);
         let number = last.map_or(1, |last| last.saturating_add(1));
-        if let Some((.., segment)) = found.last().filter(|_| number == NO_NUMBER) {
-            return Err(no_number(&segment.name).hint(words![
+        if let Some(name) = last_name.filter(|_| number == NO_NUMBER) {
+            return Err(no_number(&name).hint(words![
                 "straightway mv ",
                 remedy::Device,
                 " NAME OTHER, or record under another NAME"
             ]));
         }
-        let whole: VecDeque<Segment> = found.into_iter().map(|(.., segment)| segment).collect();
+        let has_earlier = !segments.is_empty();
+        if making.keep_bytes.is_some() {
+            keep_those_of_others(&mut segments, &progress);
+        }
+        let whole: VecDeque<Segment> = segments.into_iter().map(|found| found.segment).collect();
         Ok(Self {
             mounted,
             progress,
@@ -211,6 +209,7 @@ impl<'s, 'a> Files<'s, 'a> {
             number,
             first_number: number,
             older: whole.len(),
+            has_earlier,
             whole,
             open: VecDeque::new(),
             descriptions: Descriptions::default(),
@@ -226,6 +225,11 @@ impl<'s, 'a> Files<'s, 'a> {
         })
     }
 
+    /// Whether the volume had files of this form before.
+    pub const fn has_earlier(&self) -> bool {
+        self.has_earlier
+    }
+
     /// The whole files, which are of earlier recordings as long as none of this one is.
     pub fn earlier(&mut self) -> impl Iterator<Item = &mut Segment> {
         self.whole.iter_mut()
@@ -237,13 +241,15 @@ impl<'s, 'a> Files<'s, 'a> {
         self.making.template.name(since_1970, self.number)
     }
 
-    /// The number that a file keeps with it when `offset_bytes` of the recording lie before it.
-    pub fn tag_at(&self, offset_bytes: u64) -> u64 {
+    /// The number that a file keeps with it when `offset_bytes` of the recording lie before it;
+    /// `is_followed`: the next one exists.
+    pub fn tag_at(&self, offset_bytes: u64, is_followed: bool) -> u64 {
         let tag = Tag {
             format: self.making.format,
             is_ring: self.making.keep_bytes.is_some(),
             first: self.first_number,
             offset_bytes,
+            is_followed,
         };
         tag.to_number()
     }
@@ -308,7 +314,11 @@ impl<'s, 'a> Files<'s, 'a> {
             reserve_bytes: if self.is_bare { 0 } else { coming.next_bytes },
             checksums: self.making.checksums,
             // Where a later one begins is known when the one before it has ended.
-            app_tag: if self.has_begun { 0 } else { self.tag_at(0) },
+            app_tag: if self.has_begun {
+                MADE
+            } else {
+                self.tag_at(0, false)
+            },
         };
         let gap_bytes = gap_buffer.as_ref().map(|buffer| {
             if self.is_ring() {
@@ -655,6 +665,7 @@ async fn make(
     if let Some(reserve_bytes) = gap_bytes {
         let options = CreateOptions {
             reserve_bytes,
+            app_tag: MADE,
             ..CreateOptions::default()
         };
         gap_file = Some(create(mounted, &gaps_name(&name), &options, &mut oldest).await?);
@@ -714,9 +725,9 @@ impl Oldest {
             return Ok(false);
         };
         let volume = mounted.volume;
-        let mut names = vec![segment.name.clone(), gaps_name(&segment.name)];
+        let mut companions = vec![gaps_name(&segment.name)];
         if !self.descriptions.is_empty() {
-            names.extend(described::names(&segment.name));
+            companions.extend(described::names(&segment.name));
             let next = self.whole.get(self.removed + 1);
             let next = next.map_or(self.next.as_str(), |next| next.name.as_str());
             if let Some((name, bytes)) = self.descriptions.pass_on(segment, next) {
@@ -725,7 +736,7 @@ impl Oldest {
                     name: &name,
                     data: &bytes,
                     mtime_ns: (mounted.wall_ns)(),
-                    app_tag: 0,
+                    app_tag: MADE,
                 }];
                 let made = volume.with_space(|| volume.create_many(&new, false)).await;
                 match made {
@@ -737,44 +748,23 @@ impl Oldest {
                 }
             }
         }
+        let mut names = vec![segment.name.clone()];
+        for name in companions {
+            match volume.find(&name).await {
+                Ok(found) if is_made(found.app_tag) => names.push(name),
+                Ok(_) | Err(Error::NotFound | Error::BadName) => {}
+                Err(error) => return Err((format!("looking for `{}`", shown(&name)), error)),
+            }
+        }
         for name in names {
             match remove(volume, &name).await {
-                Ok(()) | Err(Error::NotFound | Error::BadName) => {}
+                Ok(()) | Err(Error::NotFound) => {}
                 Err(error) => return Err((format!("removing `{}`", shown(&name)), error)),
             }
         }
         self.removed += 1;
         Ok(true)
     }
-}
-
-/// Removes a file and frees its space, once no other process reads it: each read of those has its
-/// end.
-async fn remove(volume: &AnyVolume<'_>, name: &str) -> std::result::Result<(), Error> {
-    loop {
-        match volume.remove_whole(name).await {
-            Err(Error::InUse) => pass().await,
-            result => return result,
-        }
-    }
-}
-
-/// Removes a file that has nothing, and its companion.
-async fn discard_unused(
-    mounted: &Mounted<'_, '_>,
-    name: String,
-    file: File,
-    gap_file: Option<File>,
-) -> std::result::Result<(), Failed> {
-    let volume = mounted.volume;
-    let at = |error| (format!("removing `{}`", shown(&name)), error);
-    volume.close(file).await.map_err(at)?;
-    remove(volume, &name).await.map_err(at)?;
-    if let Some(gap_file) = gap_file {
-        volume.close(gap_file).await.map_err(at)?;
-        remove(volume, &gaps_name(&name)).await.map_err(at)?;
-    }
-    Ok(())
 }
 
 /// Closes a file and its companion, which is removed if it names nothing.

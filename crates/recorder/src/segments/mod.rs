@@ -5,14 +5,18 @@
 //! | module | contents |
 //! | --- | --- |
 //! | `template` | names with a time and a number |
+//! | `found` | what the volume has of earlier recordings, and what others put there |
 //! | `files` | making, closing and removing files while data flows |
 //! | `described` | what describes the segments that remain |
+//! | `removal` | removing files while data flows |
 //! | `ring` | which files are removed for the next one |
 //! | `segment` | what is known of one that has ended |
 //! | `tag` | where a segment is in its recording |
 
 pub mod described;
 pub mod files;
+mod found;
+mod removal;
 pub mod ring;
 pub mod segment;
 pub mod tag;

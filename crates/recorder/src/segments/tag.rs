@@ -5,11 +5,12 @@
 //! Lengths of segments vary, and one that is removed takes its length with it. The tag says how
 //! much of the recording lies before a segment, so that what is missing can be counted, and in
 //! which format it was recorded, which only the first segment's bytes show. It is durable with the
-//! segment's first bytes.
+//! segment's first bytes. That another segment follows is durable with the last ones: the next file
+//! exists by then.
 //!
 //! | bits | contents |
 //! | --- | --- |
-//! | 60 to 63 | 0xb: this is a tag |
+//! | 60 to 63 | 0xb: this is a tag; 0xc: a tag, and another segment follows; 0xd: a file that a recording made, without a place: a companion, a segment without a byte, or one behind 256 TiB |
 //! | 59 | the oldest segments are removed while it is recorded (`--keep`) |
 //! | 57 and 58 | the format |
 //! | 48 to 56 | the number of the recording's first segment, modulo 512 |
@@ -18,6 +19,9 @@
 use formats::Format;
 
 const MARK: u64 = 0xb;
+const FOLLOWED: u64 = 0xc;
+/// The number of a file that a recording made and that has no place in it.
+pub const MADE: u64 = 0xd << 60;
 const FORMATS: [Format; 4] = [Format::Raw, Format::Sigmf, Format::Mcap, Format::Pcapng];
 const FIRST: u64 = 512;
 const OFFSET_BITS: u32 = 48;
@@ -33,16 +37,26 @@ pub struct Tag {
     pub first: u64,
     /// Bytes of the recording before the segment, those counted that were lost.
     pub offset_bytes: u64,
+    /// Whether the recording went on in another segment. Recordings of older versions do not say
+    /// so.
+    pub is_followed: bool,
+}
+
+/// Whether a recording made the file with this number, which is the condition for a ring to remove
+/// it.
+pub const fn is_made(app_tag: u64) -> bool {
+    matches!(app_tag >> 60, MARK | FOLLOWED | 0xd)
 }
 
 impl Tag {
-    /// As the volume keeps it; 0, which is no tag, for a recording of 256 TiB and more.
+    /// As the volume keeps it; without a place for a recording of 256 TiB and more.
     pub fn to_number(self) -> u64 {
         if self.offset_bytes >> OFFSET_BITS != 0 {
-            return 0;
+            return MADE;
         }
         let format = FORMATS.iter().position(|format| *format == self.format);
-        MARK << 60
+        let mark = if self.is_followed { FOLLOWED } else { MARK };
+        mark << 60
             | u64::from(self.is_ring) << 59
             | (format.unwrap_or(0) as u64) << 57
             | (self.first % FIRST) << OFFSET_BITS
@@ -51,9 +65,11 @@ impl Tag {
 
     /// The tag of the segment with this number; `None` if the file's number is none.
     pub fn of(app_tag: u64, number: u64) -> Option<Self> {
-        if app_tag >> 60 != MARK {
-            return None;
-        }
+        let is_followed = match app_tag >> 60 {
+            MARK => false,
+            FOLLOWED => true,
+            _ => return None,
+        };
         let format = FORMATS.get((app_tag >> 57 & 3) as usize)?;
         // The last number up to the segment's own with this remainder.
         let first = app_tag >> OFFSET_BITS & (FIRST - 1);
@@ -63,6 +79,7 @@ impl Tag {
             is_ring: app_tag >> 59 & 1 == 1,
             first: number.checked_sub(behind)?,
             offset_bytes: app_tag & ((1 << OFFSET_BITS) - 1),
+            is_followed,
         })
     }
 }
@@ -80,8 +97,10 @@ mod tests {
                     is_ring,
                     first,
                     offset_bytes: (1 << 48) - number,
+                    is_followed: !is_ring,
                 };
                 assert_eq!(Tag::of(tag.to_number(), number), Some(tag));
+                assert!(is_made(tag.to_number()));
             }
         }
         for number in [0, 1, 77, 1 << 47, u64::MAX] {
@@ -92,8 +111,12 @@ mod tests {
             is_ring: false,
             first: 1,
             offset_bytes: 1 << 48,
+            is_followed: false,
         };
-        assert_eq!(long.to_number(), 0);
+        assert_eq!(long.to_number(), MADE);
+        assert!(is_made(MADE) && Tag::of(MADE, 3).is_none());
+        // Of `put`, while it stores a file and then.
+        assert!(!is_made(files::listing::UNFINISHED_TAG) && !is_made(0));
         // A tag of a segment that has another number now, before the recording's first.
         let moved = Tag {
             first: 5,

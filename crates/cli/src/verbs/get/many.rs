@@ -16,6 +16,7 @@ use files::listing::{FileEntry, leave_out_unfinished};
 use files::route;
 use files::tree::{choose, local, none_of, some};
 use live::origin::Origin;
+use recorder::export::Missing;
 use remedy::{Setting, words};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -48,11 +49,24 @@ impl Get {
             return Err(Error::usage(what).hint("the last word is the folder for the files"));
         }
         let options = route::options_for_many(&self.io, false);
-        let report = Origin::with(context, &self.device, &self.io, options, |origin| {
+        let (report, missing) = Origin::with(context, &self.device, &self.io, options, |origin| {
             context.say(format_args!("path: {}", origin.path()));
             self.get_many(context, origin, wanted)
         })?;
-        Reported::Many(report).tell(context, self.json, "fetched", "")
+        let exit = Reported::Many(report).tell(context, self.json, "fetched", "")?;
+        self.tell_missing(context, &missing).map_or(Ok(exit), Err)
+    }
+
+    /// Names the segments that patterns should have chosen and the volume does not have: a failure,
+    /// unless every file was to be fetched, whatever there is.
+    pub(super) fn tell_missing(&self, context: &Context, missing: &Missing) -> Option<Error> {
+        if !self.all {
+            return missing.failure("fetched");
+        }
+        if let Some(text) = missing.text() {
+            context.say(text);
+        }
+        None
     }
 
     /// Refuses what one file can do and several cannot.
@@ -72,14 +86,15 @@ impl Get {
     }
 
     /// The files that the words choose, by name. Of a pattern, and of all, those that are not being
-    /// written.
+    /// written, and what is missing among these.
     pub(super) fn chosen(
         &self,
         context: &Context,
         origin: &Origin<'_, '_>,
         words: &[String],
-    ) -> Result<Vec<FileEntry>> {
-        let mut files = origin.files()?;
+    ) -> Result<(Vec<FileEntry>, Missing)> {
+        let all = origin.files()?;
+        let mut files = all.clone();
         files.sort_by(|one, other| one.name.cmp(&other.name));
         let names: Vec<&str> = files.iter().map(|file| file.name.as_str()).collect();
         // Not the pattern `*`: a file can have this name, and would be the only one.
@@ -113,9 +128,13 @@ impl Get {
             context.say(format_args!("{what}: left out"));
         }
         match files.iter().find(|file| !file.has_checksums()) {
-            Some(file) if self.verify => Err(no_checksums(&file.name)),
-            _ => Ok(files),
+            Some(file) if self.verify => return Err(no_checksums(&file.name)),
+            _ => {}
         }
+        let is_fitted = |file: &&FileEntry| !words.contains(&file.name);
+        let by_pattern: Vec<&FileEntry> = files.iter().filter(is_fitted).collect();
+        let missing = Missing::among(&all, &by_pattern);
+        Ok((files, missing))
     }
 
     /// Reads one of the files, as long as it was when it was chosen, into the sink, and counts what
@@ -148,9 +167,9 @@ impl Get {
         context: &Context,
         origin: &Origin<'_, '_>,
         wanted: &Wanted,
-    ) -> Result<ManyReport> {
+    ) -> Result<(ManyReport, Missing)> {
         let began = Instant::now();
-        let chosen = self.chosen(context, origin, &wanted.words)?;
+        let (chosen, missing) = self.chosen(context, origin, &wanted.words)?;
         let output = |path: &Path| Output::check(&context.roots, path, self.force, origin.drive);
         let mut report = ManyReport::new(origin.device(), origin.path());
         let mut failed: Vec<(&str, Error)> = Vec::new();
@@ -204,7 +223,7 @@ impl Get {
         bar.finish_and_clear();
         report.elapsed_us = micros(began.elapsed());
         match report.incomplete(failed, "fetched") {
-            None => Ok(report),
+            None => Ok((report, missing)),
             Some(failure) => Err(failure),
         }
     }

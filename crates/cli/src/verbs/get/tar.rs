@@ -13,6 +13,7 @@ use files::listing::FileEntry;
 use files::naming::misfit;
 use files::{route, shown};
 use live::origin::Origin;
+use recorder::export::Missing;
 use remedy::{Part, Setting, words};
 use std::path::PathBuf;
 use std::time::Instant;
@@ -48,12 +49,13 @@ impl Get {
             refuse_to_mix(self.json, "name a file")?;
         }
         let options = route::options_for_many(&self.io, false);
-        let report = Origin::with(context, &self.device, &self.io, options, |origin| {
+        let (report, missing) = Origin::with(context, &self.device, &self.io, options, |origin| {
             let output = output_of(&context.roots, origin.drive, target.as_deref(), self.force)?;
             context.say(format_args!("path: {}", origin.path()));
             self.get_archive(context, origin, words, output)
         })?;
-        Reported::Many(report).tell(context, self.json, "fetched", "")
+        let exit = Reported::Many(report).tell(context, self.json, "fetched", "")?;
+        self.tell_missing(context, &missing).map_or(Ok(exit), Err)
     }
 
     fn get_archive(
@@ -62,9 +64,9 @@ impl Get {
         origin: &Origin<'_, '_>,
         words: &[String],
         output: Option<Output>,
-    ) -> Result<ManyReport> {
+    ) -> Result<(ManyReport, Missing)> {
         let began = Instant::now();
-        let chosen = self.chosen(context, origin, words)?;
+        let (chosen, missing) = self.chosen(context, origin, words)?;
         let mut report = ManyReport::new(origin.device(), origin.path());
         let mut failed: Vec<(&str, Error)> = Vec::new();
         let bar = context.bytes_bar(None);
@@ -98,7 +100,7 @@ impl Get {
         bar.finish_and_clear();
         report.elapsed_us = micros(began.elapsed());
         match report.incomplete_but(failed, "in the archive", "not whole or not in it") {
-            None => Ok(report),
+            None => Ok((report, missing)),
             Some(failure) => Err(failure),
         }
     }
