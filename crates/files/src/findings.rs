@@ -69,6 +69,16 @@ fn line(finding: &Finding, unit_bytes: u64, name: &dyn Fn(u32) -> Option<String>
                 rounded(units.saturating_mul(unit_bytes))
             )
         }
+        Finding::Revived { slot } => {
+            let file = match name(*slot) {
+                Some(name) => format!("`{}`", shown(&name)),
+                None => format!("the file in slot {slot}"),
+            };
+            format!(
+                "{file} was removed or renamed and is shown again: one copy of its slot is invalid, \
+                 the other is old, and another file has its units; a repair frees the slot"
+            )
+        }
         Finding::Unfinished { .. } => {
             format!("{finding}; the next command that writes to the volume completes or undoes it")
         }

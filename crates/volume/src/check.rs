@@ -3,6 +3,7 @@
 
 use block::Device;
 
+use crate::doubt::Claim;
 use crate::io::{NO_SLOT, SPARE};
 use crate::layout::{BUCKET_SLOTS, Member, SUPERBLOCK_B, member_of};
 use crate::list::Entry;
@@ -55,6 +56,12 @@ pub enum Finding {
         start: u64,
         /// Number of units.
         len: u64,
+    },
+    /// A file that was removed or renamed shows again: one copy of its slot is invalid, and another
+    /// file has units of it. It cannot be opened or removed; a repair frees the slot.
+    Revived {
+        /// The slot.
+        slot: u32,
     },
     /// Units are in use but not marked so. A repair marks them.
     NotMarked {
@@ -123,6 +130,13 @@ impl core::fmt::Display for Finding {
                 write!(
                     f,
                     "{len} units from {start} on belong to slot {slot} and to another file"
+                )
+            }
+            Finding::Revived { slot } => {
+                write!(
+                    f,
+                    "slot {slot} shows a file that was removed or renamed: its only valid copy is \
+                     old, and another file has its units"
                 )
             }
             Finding::NotMarked { group, units } => {
@@ -431,13 +445,24 @@ impl<D: Device> Volume<'_, D> {
             let count = self.read_slots(slot, most.min(slots - slot)).await?;
             let mut index = 0;
             while index < count && !names.is_full() {
-                let place = FoundSlot {
+                let mut place = FoundSlot {
                     slot: slot + index,
                     index,
                 };
-                self.mark_slot(node.lend(), place, pass, bits, names, findings)
-                    .await?;
+                let is_doubtful = self.state().is_doubtful(slot, index);
                 index += 1;
+                if !is_doubtful
+                    || !self
+                        .is_revived(node.lend(), &mut place, pass, findings)
+                        .await?
+                {
+                    self.mark_slot(node.lend(), place, pass, bits, names, findings)
+                        .await?;
+                }
+                if is_doubtful {
+                    // Other slots were read.
+                    break;
+                }
             }
             slot += index;
             while let Some(suspect) = names.next_suspect() {
@@ -445,6 +470,41 @@ impl<D: Device> Volume<'_, D> {
             }
         }
         Ok(())
+    }
+
+    /// Whether a doubtful file is gone; a repair then frees its slot. Otherwise the run in memory
+    /// begins with the slot again, and `place` is set so.
+    async fn is_revived(
+        &self,
+        mut node: SlotNode<'_>,
+        place: &mut FoundSlot,
+        pass: Pass,
+        findings: &mut Findings<'_>,
+    ) -> Result<bool, Error> {
+        let slot = place.slot;
+        let is_taken = self.claim(node.lend(), slot).await? == Claim::Taken;
+        if is_taken && !pass.is_first {
+            return Ok(true);
+        }
+        self.read_slots(slot, 1).await?;
+        place.index = 0;
+        if is_taken {
+            findings.add(Finding::Revived { slot });
+            let mut header = Slot::EMPTY;
+            let loaded = self.load_found(node.lend(), *place, &mut header)?;
+            let entry = {
+                let state = self.state();
+                Entry::new(&header, state.slot(loaded), &state.shape())
+            };
+            // Its name is of use to whoever reads the finding.
+            if let Some(entry) = entry {
+                (findings.each)(entry);
+            }
+            if pass.repair {
+                self.free_revived(node, slot, findings).await?;
+            }
+        }
+        Ok(is_taken)
     }
 
     /// One slot of the run that was read last.
@@ -479,6 +539,10 @@ impl<D: Device> Volume<'_, D> {
             loaded = self.load_slot(node.lend(), slot, &mut header).await?;
             // A file of which one copy was lost keeps its reservation.
             self.repair_slot(loaded, &mut header, findings).await?;
+        } else if pass.is_first && pass.repair && header.state == SlotState::Free {
+            if self.state().frees_half(slot - index, index) {
+                self.repair_slot(loaded, &mut header, findings).await?;
+            }
         } else if pass.is_first && !is_unused {
             let units = self.abandoned_in_run(slot - index, index)?;
             if units > 0 {

@@ -147,6 +147,8 @@ impl<D: Device> Volume<'_, D> {
         let Search::Found(found) = self.search(name, &[]).await? else {
             return Err(Error::NotFound);
         };
+        let node = turn.slot.lend();
+        let found = self.refuse_doubtful(node, found, writable).await?;
         let mut header = Slot::EMPTY;
         self.load_found(turn.slot.lend(), found, &mut header)?;
         turn.done();

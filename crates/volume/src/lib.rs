@@ -41,6 +41,7 @@ mod create_many;
 mod data;
 mod deepen;
 mod discard;
+mod doubt;
 mod error;
 mod file;
 mod format;

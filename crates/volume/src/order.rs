@@ -25,7 +25,8 @@ pub enum Order {
     CreateBeforeAnswer,
     /// A slot's last commit, then its removal, in the other member.
     CommitBeforeRemove,
-    /// A file removed with its space, then the result of remove.
+    /// A file removed with its space, then the result of remove; the first member of a slot that
+    /// recovery frees, then the other one.
     RemoveBeforeAnswer,
     /// What the last operation wrote, then the record of a reservation, which overwrites the
     /// means to complete it.
@@ -34,7 +35,7 @@ pub enum Order {
     ReserveBeforeNodes,
     /// What the last operation wrote, then the record of a release.
     NodesBeforeRelease,
-    /// The record of a release, then its nodes.
+    /// The record of a release and, if the slot becomes free, its older member, then the nodes.
     ReleaseBeforeNodes,
     /// What the last operation wrote, then the data of several new files, which may take units that
     /// it freed, and their record.
@@ -48,7 +49,8 @@ pub enum Order {
     NodesBeforeRename,
     /// The record of a rename, then the new name: otherwise both names could stay.
     RenameBeforeName,
-    /// The new name, then the removal of the old one: otherwise both could be lost.
+    /// The new name, and the old slot's older member, which is free, then the removal of the old
+    /// name: otherwise both could be lost.
     NameBeforeOld,
     /// What a program that died left in the device's cache, then what recovery writes.
     CacheBeforeRecovery,
@@ -105,6 +107,8 @@ pub enum Mutation {
     KeepList,
     /// What a torn write left of a slot's member stays until the next write to it.
     KeepHalves,
+    /// A slot becomes free in one member only.
+    HalfFree,
     /// Recovery does not rewrite a torn bitmap member.
     LeaveTorn,
     /// The older valid member wins.
@@ -154,7 +158,7 @@ impl Order {
 #[cfg(feature = "mutations")]
 impl Mutation {
     /// All except the barriers.
-    pub const OTHERS: [Mutation; 14] = [
+    pub const OTHERS: [Mutation; 15] = [
         Mutation::SlotInPlace,
         Mutation::BitmapInPlace,
         Mutation::LeafInPlace,
@@ -165,6 +169,7 @@ impl Mutation {
         Mutation::NoRecovery,
         Mutation::KeepList,
         Mutation::KeepHalves,
+        Mutation::HalfFree,
         Mutation::LeaveTorn,
         Mutation::OldestWins,
         Mutation::LateFeature,

@@ -32,8 +32,11 @@ impl<D: Device> Volume<'_, D> {
             Operation::Release { slot, runs } => {
                 self.load_slot(turn.slot.lend(), *slot, &mut decider)
                     .await?;
-                let happened = decider.last_op >= op_seq;
+                // The older member of a slot that becomes free is in force where the newest one,
+                // which would carry the number, is torn.
+                let happened = decider.last_op >= op_seq || decider.state == SlotState::Free;
                 self.settle_bitmaps(runs, !happened, &[], op_seq).await?;
+                self.settle_copy(turn.slot.lend(), *slot).await?;
             }
             Operation::Create { runs, slots } => {
                 let owned = self.created(turn.slot.lend(), runs, slots, op_seq).await?;
@@ -59,6 +62,7 @@ impl<D: Device> Volume<'_, D> {
                     })
                     .await?;
                 }
+                self.settle_copy(turn.slot.lend(), *from).await?;
             }
         }
         self.perform(|state| {
@@ -74,6 +78,27 @@ impl<D: Device> Volume<'_, D> {
         }
         turn.done();
         Ok(())
+    }
+
+    /// R9: where one member of a slot is free and the other is not, the cut was between them, or
+    /// another program freed it in one member only. Makes the older one like the newest, unless the
+    /// file has a reservation: with equal members that would count as kept on purpose.
+    async fn settle_copy(&self, node: SlotNode<'_>, slot: u32) -> Result<(), Error> {
+        self.read_slots(slot, 1).await?;
+        if !self.state().frees_half(slot, 0) || self.state().is_mutated(Mutation::HalfFree) {
+            return Ok(());
+        }
+        let mut header = Slot::EMPTY;
+        let loaded = self.load_slot(node, slot, &mut header).await?;
+        if header.alloc_units > header.data_end_units(&self.shape()) {
+            return Ok(());
+        }
+        self.perform(|state| {
+            // R3.
+            state.order(Order::RemoveBeforeAnswer);
+            state.put_slot(loaded, &mut header, false);
+        })
+        .await
     }
 
     /// For a reader, which changes nothing: leaves out the old name of a rename that has happened,

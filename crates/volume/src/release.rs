@@ -4,7 +4,7 @@
 use block::Device;
 
 use crate::grow::{Tail, TailNode};
-use crate::io::{NO_SLOT, SPARE, WORK};
+use crate::io::{NO_SLOT, SLOT, SPARE, WORK};
 use crate::layout::Shape;
 use crate::map;
 use crate::order::{Mutation, Order};
@@ -46,8 +46,16 @@ impl<D: Device> Volume<'_, D> {
             self.load_bitmap(shape.group_of(run.start)).await?;
         }
         let op_seq = self.state().superblock.seq + 1;
+        let becomes_free = header.state == SlotState::Free;
+        if becomes_free {
+            header.rewind()?;
+        }
         self.perform(|state| {
             state.order(Order::NodesBeforeRelease);
+            if becomes_free {
+                // R9. Until the newest member is overwritten that one is in force.
+                state.put_older_free(SLOT, header);
+            }
             let operation = Operation::Release { slot, runs };
             state.put_superblock(SPARE, &operation, false);
             // The record is durable before any node it governs: otherwise recovery could not undo

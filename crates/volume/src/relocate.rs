@@ -77,7 +77,9 @@ impl<D: Device> Volume<'_, D> {
             let count = self.read_slots(slot, BUCKET_SLOTS - first).await?;
             for index in 0..count {
                 let seen = self.slot_in_run(slot, index, |found, bytes| {
-                    let is_live = found.state == SlotState::Live && has_numbers(found.seq);
+                    // One of which a copy is invalid may be gone: R9.
+                    let is_live =
+                        found.state == SlotState::Live && found.whole && has_numbers(found.seq);
                     let name = slot::name(bytes).filter(|_| is_live)?;
                     match name.buckets(&shape) {
                         [one, two] if one == bucket && two != bucket => Some(two),
@@ -146,6 +148,7 @@ impl<D: Device> Volume<'_, D> {
             ..source
         };
         let mut freed = Slot::free(from, source.seq, op_seq);
+        freed.rewind()?;
         self.perform(|state| {
             state.order(Order::NodesBeforeRename);
             state.put_superblock(SPARE, &Operation::Rename { from, to }, false);
@@ -155,16 +158,20 @@ impl<D: Device> Volume<'_, D> {
                 moved.set_name(state.slot_mut(loaded), name);
             }
             state.put_slot(loaded, &mut moved, false);
-            // The new name is durable before the old one is removed: otherwise both could be lost.
-            state.order(Order::NameBeforeOld);
+            // R9. Until its newest member is overwritten the old name is in force.
             state.cached_group = NO_GROUP;
-            state.put_slot_from(WORK, &mut freed, false);
+            state.put_older_free(WORK, &mut freed);
         })
         .await?;
-        // The other member, as closing a file leaves it: either may rot. The first one is durable,
-        // and recovery would also free the old slot, so no barrier is needed.
-        self.perform(|state| state.put_slot(loaded, &mut moved, false))
-            .await?;
+        self.perform(|state| {
+            // The new name is durable before the old one is removed: otherwise both could be lost.
+            state.order(Order::NameBeforeOld);
+            state.put_slot_from(WORK, &mut freed, false);
+            // The other member, as closing a file leaves it: either may rot. The first one is
+            // durable, and recovery would also free the old slot, so no barrier is needed.
+            state.put_slot(loaded, &mut moved, false);
+        })
+        .await?;
         Ok(freed)
     }
 }

@@ -5,8 +5,8 @@ use core::future::Future;
 
 use block::Device;
 
-use crate::lookup::Search;
-use crate::order::Order;
+use crate::lookup::{FoundSlot, Search};
+use crate::order::{Mutation, Order};
 use crate::slot::{Slot, State as SlotState};
 use crate::token::SlotNode;
 use crate::{Error, Volume};
@@ -65,6 +65,7 @@ impl<D: Device> Volume<'_, D> {
         {
             return Err(Error::InUse);
         }
+        let found = self.refuse_doubtful(turn.slot.lend(), found, true).await?;
         let shape = self.shape();
         let mut header = Slot::EMPTY;
         self.load_found(turn.slot.lend(), found, &mut header)?;
@@ -95,6 +96,14 @@ impl<D: Device> Volume<'_, D> {
                 state.put_slot_durably(loaded, &mut header);
             })
             .await?;
+            if header.state == SlotState::Free && !self.state().is_mutated(Mutation::HalfFree) {
+                // R9. With force unit access too, so that the next operation needs no flush for it.
+                self.perform(|state| {
+                    let fua = state.has_fua();
+                    state.put_slot(loaded, &mut header, fua);
+                })
+                .await?;
+            }
         }
         turn.done();
         Ok((header.state == SlotState::Reap).then_some((slot, header.file_id)))
@@ -152,7 +161,15 @@ impl<D: Device> Volume<'_, D> {
 
     /// One release operation on a slot that is to be reaped, or on a file whose writer died; true
     /// when nothing is left to give back, or nothing can be.
-    async fn give_back(&self, node: SlotNode<'_>, slot: u32) -> Result<bool, Error> {
+    async fn give_back(&self, mut node: SlotNode<'_>, slot: u32) -> Result<bool, Error> {
+        self.read_slots(slot, 1).await?;
+        let found = FoundSlot { slot, index: 0 };
+        match self.refuse_doubtful(node.lend(), found, true).await {
+            Ok(_) => {}
+            // A check reports it. Nothing was changed.
+            Err(Error::Corrupt(_)) => return Ok(true),
+            Err(error) => return Err(error),
+        }
         let mut header = Slot::EMPTY;
         let loaded = self.load_slot(node, slot, &mut header).await?;
         if header.state == SlotState::Reap {

@@ -34,6 +34,7 @@ impl<D: Device> Volume<'_, D> {
             turn.done();
             return Ok(());
         }
+        self.refuse_doubtful(turn.slot.lend(), found, true).await?;
         let to = match self.search(new, &[]).await? {
             Search::Found(_) => return Err(Error::Exists),
             Search::Absent(Some(to)) => to.slot,

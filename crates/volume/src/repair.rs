@@ -12,13 +12,14 @@ use crate::map::{Index, Leaf};
 use crate::slot::Slot;
 use crate::steps::Step;
 use crate::superblock::Operation;
-use crate::token::Loaded;
+use crate::token::{Loaded, SlotNode};
 use crate::walk::Visit;
 use crate::{Error, Volume, bitmap, error::Node};
 
 impl<D: Device> Volume<'_, D> {
     /// Checks everything as [`Volume::check`] does, and repairs what the scan proves: invalid
-    /// copies are rewritten from the valid ones, bitmaps from the files' maps. Units that no file
+    /// copies are rewritten from the valid ones, bitmaps from the files' maps, and slots are freed
+    /// in both members ([`Finding::Revived`]). Units that no file
     /// has are freed only when every slot and leaf could be read. No file may be open for writing.
     ///
     /// # Errors
@@ -64,6 +65,21 @@ impl<D: Device> Volume<'_, D> {
         .await?;
         findings.summary.repaired += 1;
         Ok(())
+    }
+
+    /// Frees a slot whose file is gone, in both members.
+    pub(crate) async fn free_revived(
+        &self,
+        node: SlotNode<'_>,
+        slot: u32,
+        findings: &mut Findings<'_>,
+    ) -> Result<(), Error> {
+        let mut header = Slot::EMPTY;
+        // R8: erases the invalid copy.
+        let loaded = self.load_slot(node, slot, &mut header).await?;
+        header = Slot::free(slot, header.seq, header.last_op);
+        self.repair_slot(loaded, &mut header, findings).await?;
+        self.repair_slot(loaded, &mut header, findings).await
     }
 
     /// Rewrites each leaf of which one member is invalid. Each iteration repairs one leaf, so there

@@ -4,8 +4,9 @@
 
 use block::Device;
 
+use crate::bytes::get_u8;
 use crate::io::{NO_GROUP, SPARE, State, WORK};
-use crate::layout::{Member, Shape, magic, node};
+use crate::layout::{Member, Shape, magic, node, slot};
 use crate::pair::rank;
 use crate::slot::{Slot, State as SlotState};
 use crate::{Error, Volume};
@@ -110,6 +111,15 @@ impl<D: Device> State<'_, D> {
         said_in_a.is_some() && said_in_a == said((Member::B, SPARE))
     }
 
+    /// Whether slot `index` of a run has two valid members, and just one of them is free.
+    pub(crate) fn frees_half(&self, first: u32, index: u32) -> bool {
+        let is_free = |which| {
+            let bytes = self.in_run(which, index).unwrap_or_default();
+            get_u8(bytes, slot::STATE) == 0
+        };
+        self.both_in_run(Table::Slots, first, index) && is_free(WORK) != is_free(SPARE)
+    }
+
     /// Whether both members of pair `index` of a run are valid.
     pub(crate) fn both_in_run(&self, table: Table, first: u32, index: u32) -> bool {
         let mut members = Member::BOTH.into_iter();
@@ -142,7 +152,7 @@ impl<D: Device> State<'_, D> {
         newest.map(|node| (node, both))
     }
 
-    fn in_run(&self, node: usize, index: u32) -> Option<&[u8]> {
+    pub(crate) fn in_run(&self, node: usize, index: u32) -> Option<&[u8]> {
         let len = self.superblock.shape.node_bytes();
         let at = index as usize * len;
         self.memory(node).get(at..at + len)

@@ -74,6 +74,19 @@ impl Slot {
         ((slot as u64) << 44) | (seq & ((1 << 44) - 1))
     }
 
+    /// Steps the number back by two, so that the next two writes are first of the older member and
+    /// then of the newest, with the numbers that a pair has already: R9.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`]: no slot that was ever used has so low a number.
+    pub(crate) fn rewind(&mut self) -> Result<(), Error> {
+        self.seq = self
+            .seq
+            .checked_sub(2)
+            .ok_or(Error::from(Node::Slot(self.index)))?;
+        Ok(())
+    }
+
     pub(crate) const fn has_checksums(&self) -> bool {
         self.attributes & ATTRIBUTE_CHECKSUMS != 0
     }

@@ -313,14 +313,30 @@ impl<D: Device> State<'_, D> {
         self.put_node(which, address, fua);
     }
 
+    /// The older member of a slot that becomes free, from this node: R9. `header` was rewound.
+    #[inline(never)]
+    pub(crate) fn put_older_free(&mut self, which: usize, header: &mut Slot) {
+        if self.is_mutated(Mutation::HalfFree) {
+            // The first write as before R9: the older member gets the next number.
+            header.seq += 2;
+            return;
+        }
+        self.put_slot_from(which, header, false);
+    }
+
     /// Node [`SLOT`], durable: with force unit access, or a flush.
     pub(crate) fn put_slot_durably(&mut self, loaded: Loaded<'_>, header: &mut Slot) {
-        let features = self.device.geometry().features;
-        let fua = features.fua && features.volatile_write_cache;
+        let fua = self.has_fua();
         self.put_slot(loaded, header, fua);
         if !fua {
             self.order(Order::SlotBeforeAnswer);
         }
+    }
+
+    /// Whether a write can be durable by itself, and has to be made so.
+    pub(crate) fn has_fua(&self) -> bool {
+        let features = self.device.geometry().features;
+        features.fua && features.volatile_write_cache
     }
 
     /// Node [`WORK`] as the bitmap's next member.

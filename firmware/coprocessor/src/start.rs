@@ -12,13 +12,13 @@ pub const STACK_BYTES: usize = match (
     cfg!(feature = "stream"),
     cfg!(feature = "files"),
 ) {
-    _ if cfg!(feature = "mapped") => 31 << 10,
+    _ if cfg!(feature = "mapped") => 32 << 10,
     (32, true, _) => 87 << 9,
     (32, false, true) if cfg!(feature = "check") => 29 << 10,
-    (32, false, true) => 27 << 10,
+    (32, false, true) => 28 << 10,
     (32, false, false) => 13 << 10,
-    (_, true, _) => 95 << 9,
-    (_, false, true) => 29 << 10,
+    (_, true, _) => 99 << 9,
+    (_, false, true) => 30 << 10,
     (_, false, false) => 29 << 9,
 };
 

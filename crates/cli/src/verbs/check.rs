@@ -42,7 +42,8 @@ The signature of another owner on the device, such as a volume group or a partit
 reported too: whatever changes the volume is refused then, because it would destroy that.
 
 --repair rewrites invalid copies from the valid ones and makes the free space consistent with the
-files. It never changes data, nor a file that cannot be read.
+files. It never changes data, nor a file that cannot be read. A removed file that rot has brought
+back, and whose space another file has, is removed again.
 
 Exit status: 0 sound, or repaired; 1 something is wrong; 6 only data is: it no longer has its
 checksum.")]
@@ -179,10 +180,15 @@ impl Check {
         let scratch_bytes = (shape.group_count() * node_bits).min(SCRATCH_BYTES.max(node_bits));
         let name_bytes = NAME_BYTES_PER_SLOT * u64::from(shape.slot_count());
         let mut scratch = vec![0; (scratch_bytes + name_bytes) as usize];
-        let mut listing = Listing {
-            schema_version: SCHEMA_VERSION,
-            files: Vec::new(),
-            damaged: Vec::new(),
+        let mut listing = if self.repair {
+            // For the names of what the repair removes.
+            Listing::read(mounted)?
+        } else {
+            Listing {
+                schema_version: SCHEMA_VERSION,
+                files: Vec::new(),
+                damaged: Vec::new(),
+            }
         };
         let mut findings = Vec::new();
         let mut report = |finding: Finding| findings.push(finding);
@@ -203,17 +209,17 @@ impl Check {
         } else {
             first
         };
-        if self.repair {
-            listing = Listing::read(mounted)?
-        } else {
-            listing.sort()
-        }
         let name = |slot| {
             let mut files = listing.files.iter();
             let file = files.find(|file| file.slot == slot)?;
             Some(file.name.clone())
         };
         let lines = findings::lines(&findings, shape.unit_bytes(), &name);
+        if self.repair {
+            listing = Listing::read(mounted)?
+        } else {
+            listing.sort()
+        }
         let mut checked = Checked::new(mounted, &first, &last, lines);
         checked.recovers_at_next_write = !status.clean && !self.repair;
         for file in &listing.files {

@@ -192,6 +192,9 @@ impl Search {
         if let Some(name) = scan.abandoned.first() {
             return Err(format!("`{name}` keeps a dead writer's reservation"));
         }
+        if let Some(slot) = scan.half_free.first() {
+            return Err(format!("slot {slot} is free in one member only"));
+        }
         if scan.torn_bitmaps > 0 {
             return Err("a bitmap has an invalid member after recovery".into());
         }

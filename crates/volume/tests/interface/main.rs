@@ -9,6 +9,7 @@ mod cost;
 mod discard;
 mod files;
 mod format;
+mod freed;
 mod full;
 #[path = "../support/independent.rs"]
 mod independent;

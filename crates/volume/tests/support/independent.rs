@@ -101,6 +101,8 @@ pub struct Scan {
     pub torn_others: u64,
     /// Names of files with units past their data and two slot members that differ.
     pub abandoned: Vec<String>,
+    /// Free slots that would have a file with units again if their newest member rotted.
+    pub half_free: Vec<u64>,
     used: Vec<bool>,
 }
 
@@ -250,6 +252,7 @@ impl Scan {
             torn_bitmaps: 0,
             torn_others: 0,
             abandoned: Vec::new(),
+            half_free: Vec::new(),
             used: Vec::new(),
         };
         for slot in 0..regions.slots {
@@ -271,6 +274,11 @@ impl Scan {
             return Err(format!("slot {slot} is newer than the superblock"));
         }
         if found[56] == 0 {
+            // R9: neither member of a free slot has a file that once had units.
+            let members = at.map(|at| &bytes[at as usize..][..r.node]);
+            if torn == 0 && members.iter().any(|member| u64_at(member, 40) > 0) {
+                self.half_free.push(slot);
+            }
             return Ok(());
         }
         let name_len = usize::from(found[58]);
