@@ -288,6 +288,8 @@ impl Machine {
         let [a, b, c] = step.numbers;
         let drive = (a as usize) % self.drives.len();
         match step.verb {
+            // Half of them soon: before something that comes later makes durable what was not.
+            Verb::Cut if c % 2 == 1 => self.power.cut_after(u64::from(b % 4)),
             Verb::Cut => self.power.cut_after(u64::from(b)),
             Verb::Slow => {
                 let latency_us = 1_000 << (b % 11);

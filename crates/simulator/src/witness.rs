@@ -213,8 +213,9 @@ impl State {
                 (*lba, Kind::Write { fua: false }, hashes)
             }
         };
-        for hash in &hashes {
-            self.world.note(What::Content, lba, *hash);
+        if !hashes.is_empty() {
+            let content = hashes.iter().fold(0, |all, hash| mix(all, *hash));
+            self.world.note(What::Content, lba, content);
         }
         if lba + hashes.len() as u64 > self.end {
             let what = format!("block {} is written, which is another owner's", self.end);
@@ -266,9 +267,13 @@ impl State {
         match (flight.kind, completion.result) {
             (Kind::Read, Ok(())) => {
                 let buffer = completion.buffer.as_deref().unwrap_or_default();
+                let mut content = 0;
                 for (lba, block) in (flight.lba..).zip(buffer.chunks_exact(block_bytes)) {
-                    self.has_read(lba, hash(block), flight.order);
+                    let hash = hash(block);
+                    content = mix(content, hash);
+                    self.has_read(lba, hash, flight.order);
                 }
+                self.world.note(What::Content, flight.lba, content);
             }
             (Kind::Write { fua }, result) => self.wrote(&flight, fua, result),
             (Kind::Flush, Ok(())) => self.flushed(flight.order),
@@ -277,7 +282,6 @@ impl State {
     }
 
     fn has_read(&mut self, lba: u64, hash: u64, begun: u64) {
-        self.world.note(What::Content, lba, hash);
         let versions = self.versions(lba);
         // One that was in force at some time during the read.
         let is_possible = |version: &Version| {

@@ -80,11 +80,14 @@ impl<D: Device, C: Clock> Recorder<'_, '_, D, C> {
                     least_bytes,
                     is_needed,
                 } => {
-                    self.reserve_line().await?;
-                    let reserve = self
-                        .volume
-                        .reserve_ahead(self.file(), want_bytes, least_bytes);
-                    let reserved = reserve.await;
+                    let may_ask = is_needed && self.state().space == Space::Enough;
+                    let reserved = if self.has_line().await? || !may_ask {
+                        let volume = self.volume;
+                        let reserve = volume.reserve_ahead(self.file(), want_bytes, least_bytes);
+                        reserve.await
+                    } else {
+                        Err(volume::Error::NoSpace)
+                    };
                     self.reserved(reserved, is_needed)?;
                 }
                 Job::Commit => self.commit().await?,
@@ -93,18 +96,23 @@ impl<D: Device, C: Clock> Recorder<'_, '_, D, C> {
         }
     }
 
-    /// Reserves a block of the companion before more for the data: what is lost later has its line.
-    async fn reserve_line(&self) -> Result<(), volume::Error> {
-        let Some(gap_file) = self.state().gaps.file else {
-            return Ok(());
+    /// Reserves a block of the companion, before more is for the data: what is lost later has its
+    /// line. Whether it has one, or needs none.
+    async fn has_line(&self) -> Result<bool, volume::Error> {
+        let gap_file = self.state().gaps.file;
+        let Some(gap_file) = gap_file.filter(|_| self.limits.waits_for_space) else {
+            return Ok(true);
         };
-        let status = self.volume.file_status(gap_file)?;
-        if status.reserved_bytes > 0 || !self.limits.waits_for_space {
-            return Ok(());
+        if self.volume.file_status(gap_file)?.reserved_bytes > 0 {
+            return Ok(true);
         }
         let block_bytes = self.limits.device_block as u64;
-        match self.volume.reserve(gap_file, block_bytes).await {
-            Ok(_) | Err(volume::Error::NoSpace | volume::Error::MapFull) => Ok(()),
+        let reserved = self
+            .volume
+            .reserve_ahead(gap_file, block_bytes, block_bytes);
+        match reserved.await {
+            Ok(_) => Ok(true),
+            Err(volume::Error::NoSpace | volume::Error::MapFull) => Ok(false),
             Err(error) => Err(error),
         }
     }
@@ -122,6 +130,9 @@ impl<D: Device, C: Clock> Recorder<'_, '_, D, C> {
             Ok(_) => {
                 // There may be more space since it ended.
                 state.full &= !is_needed;
+                if state.space == Space::UsedUp {
+                    state.space = Space::Enough;
+                }
                 if matches!(state.ring.need, Some(Need::Space(_))) {
                     state.ring.need = None;
                 }
