@@ -5,7 +5,7 @@ use super::Bench;
 use devices::error::{Error, Result};
 use measure::fio::{Job, parse};
 use measure::{Access, Operation, Pattern};
-use paths::Kind;
+use paths::PathKind;
 use remedy::{Remedy, Setting, words};
 use std::process::Command;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug)]
 pub struct FioCell {
     /// The path.
-    pub kind: &'static Kind,
+    pub kind: &'static PathKind,
     /// fio's engine for it.
     pub engine: &'static str,
     /// The operation and the pattern.
@@ -36,7 +36,7 @@ pub struct FioCell {
 ///
 /// # Errors
 /// The reason why fio cannot measure the path.
-pub fn engine(bench: &Bench, kind: &Kind) -> std::result::Result<&'static str, String> {
+pub fn engine(bench: &Bench, kind: &PathKind) -> std::result::Result<&'static str, String> {
     let engine = kind.fio.filter(|_| bench.drive().has(kind));
     engine.ok_or_else(|| format!("fio does not support the path {}", kind.name))
 }

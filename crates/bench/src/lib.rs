@@ -21,7 +21,7 @@ pub mod workload;
 pub use filesystem::prepare;
 pub use host::{BenchHost, drop_caches};
 
-use ::paths::Kind;
+use ::paths::PathKind;
 use devices::drive::Drive;
 use devices::error::{Error, Result};
 use devices::guard::Grant;
@@ -206,8 +206,9 @@ pub fn stretch(size_bytes: u64, requested_span_bytes: u64) -> (u64, u64) {
 }
 
 /// The paths of these kinds, for `measure`.
-pub fn paths(bench: &Rc<Bench>, kinds: &[&'static Kind]) -> Vec<Box<dyn Path>> {
-    let path = |kind: &&'static Kind| -> Box<dyn Path> { Box::new(BenchPath::new(bench, kind)) };
+pub fn paths(bench: &Rc<Bench>, kinds: &[&'static PathKind]) -> Vec<Box<dyn Path>> {
+    let path =
+        |kind: &&'static PathKind| -> Box<dyn Path> { Box::new(BenchPath::new(bench, kind)) };
     kinds.iter().map(path).collect()
 }
 

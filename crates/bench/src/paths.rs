@@ -10,7 +10,7 @@ use devices::path::memory::Memory;
 use devices::path::{self, Opened, chario, coprocessor, gathered, kernel, straight};
 use linux::SyncFile;
 use measure::{Counters, Missing, Path, Region};
-use paths::{Carrier, Group, Kind};
+use paths::{Carrier, Group, PathKind};
 use remedy::{Setting, Value, words};
 use std::rc::Rc;
 
@@ -20,7 +20,7 @@ const RAM_FILL: u8 = 0x5a;
 /// One path of the table.
 pub(super) struct BenchPath {
     bench: Rc<Bench>,
-    kind: &'static Kind,
+    kind: &'static PathKind,
     /// The memory for buffers, while the path is open.
     memory: Option<Memory>,
     /// How further threads open their devices, while the path is open.
@@ -28,7 +28,7 @@ pub(super) struct BenchPath {
 }
 
 impl BenchPath {
-    pub(super) fn new(bench: &Rc<Bench>, kind: &'static Kind) -> Self {
+    pub(super) fn new(bench: &Rc<Bench>, kind: &'static PathKind) -> Self {
         Self {
             bench: Rc::clone(bench),
             kind,

@@ -5,7 +5,7 @@
 //! makes the table.
 
 use std::hint::black_box;
-use straightway_blast::{Index, Options, Search, Subject, Table, queries, scan, scan_scalar};
+use straightway_blast::{Index, Search, SearchOptions, Subject, Table, queries, scan, scan_scalar};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -23,7 +23,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             "scalar" => scan_scalar(&table, black_box(&subject), &mut |_| seeds += 1),
             "fast" => scan(&table, black_box(&subject), &mut |_| seeds += 1),
             "search" => {
-                let mut search = Search::new(&index, &table, Options::default(), 0);
+                let mut search = Search::new(&index, &table, SearchOptions::default(), 0);
                 search.take(black_box(&bytes))?;
                 seeds += search.finish()?.1.seeds;
             }

@@ -29,7 +29,7 @@ pub use names::name;
 pub use pairs::Pairs;
 pub use printed::{bits_text, e_value_text};
 pub use scan::{Seed, Subject, scan, scan_scalar};
-pub use search::{Counts, Options, Search};
+pub use search::{Search, SearchCounts, SearchOptions};
 pub use significance::{Significance, Size};
 pub use table::{Strand, Table};
 

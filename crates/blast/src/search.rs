@@ -8,7 +8,7 @@ use crate::{
 
 /// How to search.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Options {
+pub struct SearchOptions {
     /// What bases count.
     pub scoring: Scoring,
     /// The filter, if any.
@@ -19,7 +19,7 @@ pub struct Options {
 
 /// What a search has seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct SearchCounts {
     /// Sequences.
     pub sequences: u64,
     /// Bases.
@@ -35,7 +35,7 @@ pub struct Counts {
 pub struct Search<'a> {
     index: &'a Index,
     table: &'a Table,
-    options: Options,
+    options: SearchOptions,
     extender: Extender,
     /// The number of the index's first sequence in the whole database.
     first: u32,
@@ -46,13 +46,13 @@ pub struct Search<'a> {
     /// The beginning of the next sequence, if its end has not arrived.
     kept: Vec<u8>,
     seeds: Vec<Seed>,
-    counts: Counts,
+    counts: SearchCounts,
     found: Vec<Hsp>,
 }
 
 impl<'a> Search<'a> {
     /// Begins. The index's sequences count from `first`, for a database of several volumes.
-    pub fn new(index: &'a Index, table: &'a Table, options: Options, first: u32) -> Self {
+    pub fn new(index: &'a Index, table: &'a Table, options: SearchOptions, first: u32) -> Self {
         Self {
             index,
             table,
@@ -63,7 +63,7 @@ impl<'a> Search<'a> {
             at: 0,
             kept: Vec::new(),
             seeds: Vec::new(),
-            counts: Counts::default(),
+            counts: SearchCounts::default(),
             found: Vec::new(),
         }
     }
@@ -131,7 +131,7 @@ impl<'a> Search<'a> {
     }
 
     /// What was seen so far.
-    pub const fn counts(&self) -> Counts {
+    pub const fn counts(&self) -> SearchCounts {
         self.counts
     }
 
@@ -139,7 +139,7 @@ impl<'a> Search<'a> {
     ///
     /// # Errors
     /// [`Error::Truncated`]: not all sequences have arrived.
-    pub fn finish(self) -> Result<(Vec<Hsp>, Counts), Error> {
+    pub fn finish(self) -> Result<(Vec<Hsp>, SearchCounts), Error> {
         if self.ordinal == self.index.len() {
             Ok((self.found, self.counts))
         } else {

@@ -11,7 +11,7 @@
 use crate::error::{self, Fault, Status, finish, keep_error, text, usage};
 use crate::handles::{self, Open};
 use crate::session::{Done, Session, Way};
-use api::{Error, Options};
+use api::{DeviceOptions, Error};
 use std::ffi::{CStr, c_char, c_void};
 
 /// An open device. It belongs to the thread that opened it. 0 is none.
@@ -383,7 +383,7 @@ pub(crate) unsafe fn open(
     name: *const c_char,
     options: *const straightway_options,
     handle: *mut u64,
-    open: impl FnOnce(&str, &Options<'_>) -> Result<Open, Fault>,
+    open: impl FnOnce(&str, &DeviceOptions<'_>) -> Result<Open, Fault>,
 ) -> Result<(), Fault> {
     // SAFETY: this function's contract.
     let (name, given, handle) =
@@ -394,7 +394,7 @@ pub(crate) unsafe fn open(
     let options = match given {
         // SAFETY: as above.
         Some(given) => unsafe { options_of(given)? },
-        None => Options::default(),
+        None => DeviceOptions::default(),
     };
     handles::check_room()?;
     *handle = handles::add(open(name, &options)?)?;
@@ -423,13 +423,13 @@ fn completion(done: &Done) -> straightway_completion {
 
 /// # Safety
 /// The strings are null or valid for the call.
-pub(crate) unsafe fn options_of(given: &straightway_options) -> Result<Options<'_>, Fault> {
+pub(crate) unsafe fn options_of(given: &straightway_options) -> Result<DeviceOptions<'_>, Fault> {
     check_size(
         "straightway_options",
         given.size,
         size_of::<straightway_options>(),
     )?;
-    let usual = Options::default();
+    let usual = DeviceOptions::default();
     // SAFETY: this function's contract.
     let (destroy_data, path, mode) = unsafe {
         (
@@ -443,7 +443,7 @@ pub(crate) unsafe fn options_of(given: &straightway_options) -> Result<Options<'
         depth => u16::try_from(depth)
             .map_err(|_| usage(format!("a queue depth of {depth}"), "give at most 65535"))?,
     };
-    Ok(Options {
+    Ok(DeviceOptions {
         path,
         mode,
         namespace: (given.namespace_id != 0).then_some(given.namespace_id),

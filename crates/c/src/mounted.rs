@@ -5,7 +5,7 @@
 //! borrow: both are on the heap, and [`Mounted`] frees them after the volume.
 #![allow(unsafe_code)]
 
-use api::{Error, OpenFile, Options, Volume, VolumeDevice, VolumeFile};
+use api::{DeviceOptions, Error, OpenFile, Volume, VolumeDevice, VolumeFile};
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
@@ -26,7 +26,7 @@ impl Mounted {
     ///
     /// # Errors
     /// The device cannot be opened, or has no volume that can be mounted.
-    pub fn open(name: &str, options: &Options<'_>) -> Result<Self, Error> {
+    pub fn open(name: &str, options: &DeviceOptions<'_>) -> Result<Self, Error> {
         let mut device = NonNull::from(Box::leak(Box::new(VolumeDevice::open(name, options)?)));
         let mut files = NonNull::from(Box::leak(Box::new([const { OpenFile::new() }; FILES])));
         // SAFETY: both were just leaked, nothing else refers to them, and they are freed only by

@@ -3,7 +3,7 @@
 
 use crate::error::{Fault, usage};
 use crate::memory::Memory;
-use api::{Command, Device, Error, Options};
+use api::{Command, Device, DeviceOptions, Error};
 use block::{Completion, Geometry, Operation, Request};
 use std::collections::VecDeque;
 
@@ -64,7 +64,7 @@ impl Session {
     ///
     /// # Errors
     /// As [`Device::open`].
-    pub fn open(name: &str, options: &Options<'_>) -> Result<Self, Fault> {
+    pub fn open(name: &str, options: &DeviceOptions<'_>) -> Result<Self, Fault> {
         let device = Device::open(name, options)?;
         let geometry = device.geometry();
         let depth = u32::from(geometry.queue_depth);

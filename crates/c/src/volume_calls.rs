@@ -10,7 +10,7 @@ use crate::calls::{check_size, null, open, options_of, straightway_options, stri
 use crate::error::{Fault, Status, finish, usage};
 use crate::handles::{self, Open};
 use crate::mounted::Mounted;
-use api::{CreateOptions, Entry, FormatOptions, NewFile, Options, VolumeFile};
+use api::{CreateOptions, DeviceOptions, Entry, FormatOptions, NewFile, VolumeFile};
 use std::ffi::{c_char, c_void};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -138,7 +138,7 @@ pub unsafe extern "C" fn straightway_resize(
         let options = match given {
             // SAFETY: as above.
             Some(given) => unsafe { options_of(given)? },
-            None => Options::default(),
+            None => DeviceOptions::default(),
         };
         let size_bytes = (volume_bytes != 0).then_some(volume_bytes);
         let resized = api::resize(name, &options, size_bytes)?;

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 /// The kinds of commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum CommandKind {
     /// Read.
     Read,
     /// Write.
@@ -27,7 +27,7 @@ pub struct Command {
     /// the medium (all but reads); the wrappers number everything.
     pub number: u64,
     /// Its kind.
-    pub kind: Kind,
+    pub kind: CommandKind,
     /// First logical block; 0 for a flush.
     pub lba: u64,
     /// Number of blocks; 0 for a flush.
@@ -41,17 +41,21 @@ impl Command {
     pub(crate) fn new(number: u64, operation: &Operation, block_size_log2: u8) -> Self {
         let blocks = |len: usize| u32::try_from(len >> block_size_log2).unwrap_or(u32::MAX);
         let (kind, lba, block_count, fua) = match operation {
-            Operation::Read { lba, buffer } => (Kind::Read, *lba, blocks(buffer.len()), false),
-            Operation::Write { lba, buffer, fua } => {
-                (Kind::Write, *lba, blocks(buffer.len()), *fua)
+            Operation::Read { lba, buffer } => {
+                (CommandKind::Read, *lba, blocks(buffer.len()), false)
             }
-            Operation::Flush => (Kind::Flush, 0, 0, false),
-            Operation::Discard { lba, block_count } => (Kind::Discard, *lba, *block_count, false),
+            Operation::Write { lba, buffer, fua } => {
+                (CommandKind::Write, *lba, blocks(buffer.len()), *fua)
+            }
+            Operation::Flush => (CommandKind::Flush, 0, 0, false),
+            Operation::Discard { lba, block_count } => {
+                (CommandKind::Discard, *lba, *block_count, false)
+            }
             Operation::WriteZeroes {
                 lba,
                 block_count,
                 fua,
-            } => (Kind::WriteZeroes, *lba, *block_count, *fua),
+            } => (CommandKind::WriteZeroes, *lba, *block_count, *fua),
         };
         Self {
             number,
@@ -69,7 +73,10 @@ impl Command {
 
     /// Whether it changes blocks: a write, write-zeroes or discard.
     pub fn changes_blocks(&self) -> bool {
-        matches!(self.kind, Kind::Write | Kind::WriteZeroes | Kind::Discard)
+        matches!(
+            self.kind,
+            CommandKind::Write | CommandKind::WriteZeroes | CommandKind::Discard
+        )
     }
 
     /// Whether it addresses a block of `range`.
@@ -86,13 +93,13 @@ pub(crate) fn intersection(one: &Range<u64>, other: &Range<u64>) -> Range<u64> {
 impl fmt::Display for Command {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = match self.kind {
-            Kind::Read => "read",
-            Kind::Write if self.fua => "FUA write",
-            Kind::Write => "write",
-            Kind::WriteZeroes if self.fua => "FUA write-zeroes",
-            Kind::WriteZeroes => "write-zeroes",
-            Kind::Discard => "discard",
-            Kind::Flush => return write!(f, "#{} flush", self.number),
+            CommandKind::Read => "read",
+            CommandKind::Write if self.fua => "FUA write",
+            CommandKind::Write => "write",
+            CommandKind::WriteZeroes if self.fua => "FUA write-zeroes",
+            CommandKind::WriteZeroes => "write-zeroes",
+            CommandKind::Discard => "discard",
+            CommandKind::Flush => return write!(f, "#{} flush", self.number),
         };
         let (number, lba, count) = (self.number, self.lba, self.block_count);
         write!(f, "#{number} {name} of {count} at {lba}")

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Counts of commands.
 
-use crate::command::{Command, Kind};
+use crate::command::{Command, CommandKind};
 use std::ops::Sub;
 
 /// Counts of one kind of command.
@@ -60,11 +60,11 @@ impl Counts {
         let blocks = u64::from(command.block_count);
         self.fua += u64::from(command.fua);
         match command.kind {
-            Kind::Read => self.reads.add(blocks, block_size_log2),
-            Kind::Write => self.writes.add(blocks, block_size_log2),
-            Kind::WriteZeroes => self.write_zeroes.add(blocks, block_size_log2),
-            Kind::Discard => self.discards.add(blocks, block_size_log2),
-            Kind::Flush => self.flushes += 1,
+            CommandKind::Read => self.reads.add(blocks, block_size_log2),
+            CommandKind::Write => self.writes.add(blocks, block_size_log2),
+            CommandKind::WriteZeroes => self.write_zeroes.add(blocks, block_size_log2),
+            CommandKind::Discard => self.discards.add(blocks, block_size_log2),
+            CommandKind::Flush => self.flushes += 1,
         }
     }
 

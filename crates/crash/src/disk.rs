@@ -8,7 +8,7 @@
 //! Flushes promise nothing about outstanding requests, and completions may be delayed and out of
 //! order, as the interface allows: a caller that relies on more is caught.
 
-use crate::command::{Command, Kind};
+use crate::command::{Command, CommandKind};
 use crate::config::{Completions, Config, Discarded};
 use crate::content::Content;
 use crate::images::{Images, Sampling};
@@ -233,7 +233,7 @@ impl State {
             let command = Command::new(number, operation, self.geometry.block_size_log2);
             let stop = self.stop.filter(|(at, _)| *at == number);
             self.is_off |= matches!(stop, Some((_, Cut::Before)));
-            if command.kind != Kind::Flush && !self.is_off {
+            if command.kind != CommandKind::Flush && !self.is_off {
                 let blocks = self.blocks(operation);
                 self.cache.submit(command, blocks);
             }

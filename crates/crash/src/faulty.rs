@@ -366,7 +366,7 @@ impl<D: Device> Device for Faulty<D> {
 mod tests {
     use super::*;
     use crate::testing::buffer;
-    use crate::{Config, CrashDisk, Kind, On};
+    use crate::{CommandKind, Config, CrashDisk, On};
     use block::blocking;
 
     /// Blocks 0 to 15, of which each byte is the block's address.
@@ -386,7 +386,7 @@ mod tests {
     /// Writes blocks 4 and 5 with `fault`; returns its result and the blocks' content afterwards.
     fn write_with(fault: Fault) -> (Result<(), Error>, Vec<u8>) {
         let disk = disk();
-        let rule = Rule::once(On::Kind(Kind::Write), 1, fault);
+        let rule = Rule::once(On::Kind(CommandKind::Write), 1, fault);
         let mut device = Faulty::new(disk.clone(), [rule]);
         let outcome = blocking::write(&mut device, 4, buffer(1024, 99), false);
         assert_eq!(outcome.buffer.len(), 1024, "the whole buffer is back");

@@ -56,7 +56,7 @@ mod tree;
 mod testing;
 
 pub use budget::{BUDGET_VARIABLE, Budget, CELLS_VARIABLE, is_taken};
-pub use command::{Command, Kind};
+pub use command::{Command, CommandKind};
 pub use config::{Completions, Config, Discarded};
 pub use counting::{Counter, Counting};
 pub use counts::{Counts, Tally};

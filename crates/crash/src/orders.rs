@@ -4,7 +4,7 @@
 //! It never changes the requests. Whatever the device below keeps or loses, a change counts as not
 //! durable until a flush or FUA makes it so; the check does not depend on luck.
 
-use crate::command::{Command, Kind, intersection};
+use crate::command::{Command, CommandKind, intersection};
 use crate::counts::Counts;
 use crate::lock;
 use crate::order_rules::{Broken, OrderRules, Pair, Violation};
@@ -170,12 +170,12 @@ impl<D: Device> Orders<D> {
             .retain(|other| other.number != command.number);
         self.completions += 1;
         match command.kind {
-            Kind::Read => {}
-            Kind::Flush if is_ok => {
+            CommandKind::Read => {}
+            CommandKind::Flush if is_ok => {
                 let covered = |open: &Open| open.completed.is_some_and(|at| at <= flight.mark);
                 self.open.retain(|open| !covered(open));
             }
-            Kind::Flush => {}
+            CommandKind::Flush => {}
             _ if command.fua && is_ok => {
                 self.open
                     .retain(|open| open.command.number != command.number);
@@ -380,7 +380,11 @@ mod tests {
         assert_eq!(broken(&log), [(Broken::Pair(1), 1, 3)]);
 
         // Nor does one that fails.
-        let fail = Rule::once(On::Kind(Kind::Flush), 1, Fault::Fail(Error::TimedOut));
+        let fail = Rule::once(
+            On::Kind(CommandKind::Flush),
+            1,
+            Fault::Fail(Error::TimedOut),
+        );
         let mut device = Orders::new(Faulty::new(disk(), [fail]), rules());
         let log = device.log();
         write(&mut device, 1, false);
@@ -411,7 +415,7 @@ mod tests {
         let rules = OrderRules::new().durable_first(
             "data before its size",
             |first| first.lba >= 10,
-            |later| later.kind == Kind::Write && later.touches(&(0..1)),
+            |later| later.kind == CommandKind::Write && later.touches(&(0..1)),
         );
         let mut device = Orders::new(disk(), rules);
         let log = device.log();

@@ -2,7 +2,7 @@
 //! Which commands fail, and how: the rules of a [`Faulty`](crate::Faulty) device, and the handle
 //! through which a test changes them and sees their effects.
 
-use crate::command::{Command, Kind};
+use crate::command::{Command, CommandKind};
 use crate::lock;
 use crate::medium::Medium;
 use block::Error;
@@ -17,14 +17,14 @@ pub enum On {
     /// All but reads.
     Change,
     /// Those of one kind.
-    Kind(Kind),
+    Kind(CommandKind),
 }
 
 impl On {
-    fn includes(self, kind: Kind) -> bool {
+    fn includes(self, kind: CommandKind) -> bool {
         match self {
             On::Any => true,
-            On::Change => kind != Kind::Read,
+            On::Change => kind != CommandKind::Read,
             On::Kind(only) => kind == only,
         }
     }
@@ -77,14 +77,14 @@ pub enum Fault {
 }
 
 impl Fault {
-    fn applies_to(&self, kind: Kind) -> bool {
+    fn applies_to(&self, kind: CommandKind) -> bool {
         match self {
             Fault::Refuse(_) | Fault::Fail(_) | Fault::FailDone(_) | Fault::Remove => true,
-            Fault::Short { .. } => matches!(kind, Kind::Read | Kind::Write),
-            Fault::Lose => kind != Kind::Read,
-            Fault::Misdirect { .. } => kind != Kind::Flush,
-            Fault::Stale { .. } | Fault::FlipRead { .. } => kind == Kind::Read,
-            Fault::FlipWrite { .. } => kind == Kind::Write,
+            Fault::Short { .. } => matches!(kind, CommandKind::Read | CommandKind::Write),
+            Fault::Lose => kind != CommandKind::Read,
+            Fault::Misdirect { .. } => kind != CommandKind::Flush,
+            Fault::Stale { .. } | Fault::FlipRead { .. } => kind == CommandKind::Read,
+            Fault::FlipWrite { .. } => kind == CommandKind::Write,
         }
     }
 }
@@ -243,7 +243,7 @@ impl Faults {
 mod tests {
     use super::*;
 
-    fn command(number: u64, kind: Kind, lba: u64) -> Command {
+    fn command(number: u64, kind: CommandKind, lba: u64) -> Command {
         Command {
             number,
             kind,
@@ -257,20 +257,20 @@ mod tests {
     fn rules_count_what_they_are_for() {
         let fail = || Fault::Fail(Error::Gone);
         let faults = Faults::new([
-            Rule::once(On::Kind(Kind::Write), 2, fail()).within(5..7),
+            Rule::once(On::Kind(CommandKind::Write), 2, fail()).within(5..7),
             Rule::from(On::Any, 2, Fault::FlipRead { bit: 0 }),
             Rule::once(On::Change, 5, fail()),
         ]);
         let script = [
-            (Kind::Write, 5, None),
-            (Kind::Write, 7, None),
-            (Kind::Read, 5, None),
-            (Kind::Write, 6, Some(0)),
-            (Kind::Read, 0, Some(1)),
-            (Kind::Flush, 0, None),
-            (Kind::Discard, 5, Some(2)),
-            (Kind::Write, 5, None),
-            (Kind::Read, 0, Some(1)),
+            (CommandKind::Write, 5, None),
+            (CommandKind::Write, 7, None),
+            (CommandKind::Read, 5, None),
+            (CommandKind::Write, 6, Some(0)),
+            (CommandKind::Read, 0, Some(1)),
+            (CommandKind::Flush, 0, None),
+            (CommandKind::Discard, 5, Some(2)),
+            (CommandKind::Write, 5, None),
+            (CommandKind::Read, 0, Some(1)),
         ];
         for (number, (kind, lba, expected)) in (1..).zip(script) {
             faults.with(|state| {

@@ -2,7 +2,7 @@
 //! The log of a discovery subsystem: which subsystems a target has, and where.
 
 use crate::remote::{open_controller, read_log};
-use crate::{Connect, FabricError, Name, Options};
+use crate::{Connect, FabricError, Name, RemoteOptions};
 use block::fields::{u16_at, u64_at};
 use block::{Buffer, Clock};
 
@@ -44,12 +44,12 @@ fn text(bytes: &[u8], at: usize, len: usize) -> &str {
 pub fn discover<C: Connect, K: Clock>(
     connect: &mut C,
     clock: &K,
-    options: &Options,
+    options: &RemoteOptions,
     page: Buffer,
     mut each: impl FnMut(Entry<'_>),
 ) -> Result<(), FabricError> {
     let mut page = Some(page).filter(|page| page.len() >= 4096);
-    let options = Options {
+    let options = RemoteOptions {
         subsystem_nqn: Name::new(DISCOVERY_NQN)?,
         keep_alive_ms: 0,
         ..options.clone()

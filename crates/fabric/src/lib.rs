@@ -36,7 +36,7 @@ pub use command::{Command, Connecting};
 pub use error::{FabricError, Identifier};
 pub use fence::Timing;
 pub use keeper::{KeepAlive, Keeper};
-pub use options::{Ana, Name, Options};
+pub use options::{Ana, Name, RemoteOptions};
 pub use queue::{Done, Limits, Queue};
 pub use remote::Remote;
 pub use stream::{ByteStream, Connect, RemoteEvent, StreamError};

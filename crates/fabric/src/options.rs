@@ -22,7 +22,7 @@ pub enum Ana {
 
 /// How to connect.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct RemoteOptions {
     /// The subsystem's qualified name.
     pub subsystem_nqn: Name,
     /// The host's.
@@ -55,7 +55,7 @@ pub struct Options {
     pub reconnect_us: u64,
 }
 
-impl Options {
+impl RemoteOptions {
     /// The longest that changing commands wait after a loss, by what is known before a controller
     /// has said more: 3 KATO and the time to quiesce.
     pub fn longest_wait_ms(&self) -> u64 {
@@ -63,7 +63,7 @@ impl Options {
     }
 }
 
-impl Default for Options {
+impl Default for RemoteOptions {
     /// One queue, no digests, a Keep Alive Timeout of 5 s, 10 s for a command, 30 s to reconnect.
     fn default() -> Self {
         Self {

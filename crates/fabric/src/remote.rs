@@ -4,7 +4,7 @@
 use crate::command::Command;
 use crate::fence::Timing;
 use crate::queue::{Payload, Queue};
-use crate::{Ana, Connect, FabricError, KeepAlive, Options};
+use crate::{Ana, Connect, FabricError, KeepAlive, RemoteOptions};
 use block::{Buffer, Clock, Completion, Geometry};
 use nvme::{ControllerInfo, IDENTIFY_BYTES, NamespaceInfo};
 
@@ -43,13 +43,13 @@ struct Waiting {
 /// connections.
 ///
 /// When a connection fails, or a command misses its deadline, the whole association is made again,
-/// in `submit` or `poll`, for at most [`Options::reconnect_us`] and the deadline of one command.
-/// Then reads and flushes that were outstanding are submitted again. Commands that change blocks
-/// wait, those of the lost association and new ones, until none of the lost association can be
-/// executed any more ([`Timing`]); at most for [`Options::reconnect_us`]. Past that they end: with
-/// [`Error::OutcomeUnknown`](block::Error::OutcomeUnknown) if they had been sent, otherwise with
-/// [`Error::TimedOut`](block::Error::TimedOut). If no connection can be made, every request ends
-/// with [`Error::Gone`](block::Error::Gone) or `OutcomeUnknown`, and with
+/// in `submit` or `poll`, for at most [`RemoteOptions::reconnect_us`] and the deadline of one
+/// command. Then reads and flushes that were outstanding are submitted again. Commands that change
+/// blocks wait, those of the lost association and new ones, until none of the lost association can
+/// be executed any more ([`Timing`]); at most for [`RemoteOptions::reconnect_us`]. Past that they
+/// end: with [`Error::OutcomeUnknown`](block::Error::OutcomeUnknown) if they had been sent,
+/// otherwise with [`Error::TimedOut`](block::Error::TimedOut). If no connection can be made, every
+/// request ends with [`Error::Gone`](block::Error::Gone) or `OutcomeUnknown`, and with
 /// [`Error::Replaced`](block::Error::Replaced) if the namespace is another one than before.
 ///
 /// Dropping it sleeps until no command of a lost association can be executed any more.
@@ -57,7 +57,7 @@ struct Waiting {
 pub struct Remote<C: Connect, K: Clock, const DEPTH: usize, const QUEUES: usize> {
     connect: C,
     clock: K,
-    options: Options,
+    options: RemoteOptions,
     admin: Option<C::Keeper>,
     queues: [Option<Queue<C::Stream, DEPTH>>; QUEUES],
     parked: [[Option<Parked>; DEPTH]; QUEUES],
@@ -107,7 +107,7 @@ impl<C: Connect, K: Clock, const DEPTH: usize, const QUEUES: usize> Remote<C, K,
     pub fn connect(
         mut connect: C,
         clock: K,
-        options: Options,
+        options: RemoteOptions,
         page: Buffer,
     ) -> Result<Self, FabricError> {
         if page.len() < IDENTIFY_BYTES {

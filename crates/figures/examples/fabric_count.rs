@@ -189,11 +189,11 @@ fn main() {
         ["tcp", address, nqn, depth, calls] => {
             let (ip, port) = address.rsplit_once(':').unwrap();
             let (host_nqn, host_id) = host().unwrap();
-            let options = fabric::Options {
+            let options = fabric::RemoteOptions {
                 subsystem_nqn: fabric::Name::new(nqn).unwrap(),
                 host_nqn,
                 host_id,
-                ..fabric::Options::default()
+                ..fabric::RemoteOptions::default()
             };
             let target = Tcp::new(ip, port.parse().unwrap()).unwrap();
             let mut device = connect(target, options, buffer(PAGE)).unwrap();

@@ -17,7 +17,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use block::{Buffer, Device, Operation, Request, blocking};
-use hybrid::{Hybrid, Options};
+use hybrid::{Hybrid, HybridOptions};
 use linux::{CallOrRing, Claim, HostMemory, RingOptions, Roots, TscClock, Uring};
 use rustix::fs::{Mode, OFlags};
 
@@ -192,7 +192,7 @@ fn main() {
         let most = ring.ring_transfer_bytes().min(LINE_BYTES);
         let line_bytes = 1usize << most.ilog2();
         let lines = array::from_fn::<_, LINES, _>(|_| memory.allocate(line_bytes).unwrap());
-        Hybrid::<_, _, LINES, DEPTH>::open(ring, TscClock::new(), lines, Options::default())
+        Hybrid::<_, _, LINES, DEPTH>::open(ring, TscClock::new(), lines, HybridOptions::default())
             .unwrap()
     });
     let mut ring = (path == "ring").then(opened);

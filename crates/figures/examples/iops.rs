@@ -14,7 +14,7 @@ use block::{Buffer, Device, Operation, Request, blocking};
 use linux::{
     Claim, HostMemory, Passthrough, RingOptions, Roots, Uring, bind, noiommu, resolve, vfio,
 };
-use nvme::{Controller, Options, Platform, QueuePair, controller_memory_bytes};
+use nvme::{Controller, ControllerOptions, Platform, QueuePair, controller_memory_bytes};
 
 const DEPTH: usize = 32;
 const BLOCK_BYTES: usize = 4096;
@@ -236,9 +236,9 @@ fn straight<P: Platform>(
         ("straightway-poll-shadow", true),
         ("straightway-poll", false),
     ] {
-        let options = Options {
+        let options = ControllerOptions {
             shadow_doorbells,
-            ..Options::default()
+            ..ControllerOptions::default()
         };
         let controller = Controller::enable(&function, own, options);
         let controller = Arc::new(controller.map_err(|failed| failed.error)?);

@@ -10,7 +10,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, unsafe_code)]
 
 use block::{Buffer, RamDisk, blocking};
-use map::{Options, Range, map, map_local};
+use map::{PagerOptions, Range, map, map_local};
 use rustix::time::{ClockId, clock_gettime};
 use std::thread;
 use std::time::Duration;
@@ -48,12 +48,12 @@ fn buffer() -> Buffer {
     Buffer::from_static(vec![0; PAGE].leak())
 }
 
-fn whole() -> (Range, Options) {
+fn whole() -> (Range, PagerOptions) {
     let size_bytes = (PAGES * PAGE) as u64;
-    let options = Options {
+    let options = PagerOptions {
         page_bytes: PAGE,
         resident_bytes: PAGES * PAGE,
-        ..Options::default()
+        ..PagerOptions::default()
     };
     (Range { lba: 0, size_bytes }, options)
 }
@@ -151,7 +151,7 @@ fn run(way: &str, calls: usize) -> Duration {
             unsafe { load_each(map.as_ptr().as_ptr(), calls) }
         }
         "thread" | "spinning" => {
-            let options = Options {
+            let options = PagerOptions {
                 spin: Duration::from_micros(if way == "thread" { 0 } else { 50 }),
                 ..options
             };

@@ -11,7 +11,7 @@
 
 use block::{Buffer, Device, blocking};
 use linux::{Claim, HostMemory, RingOptions, Roots, SyncFile, Uring};
-use map::{Map, Options, Range, map_lanes, map_local};
+use map::{Map, PagerOptions, Range, map_lanes, map_local};
 use std::fs::OpenOptions;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -41,7 +41,7 @@ unsafe fn load(start: usize, page: usize) -> u8 {
 }
 
 /// A ring on the file, with buffers of a page.
-fn lane(claim: &Claim, buffers: usize, options: &Options) -> (Uring, Vec<Buffer>) {
+fn lane(claim: &Claim, buffers: usize, options: &PagerOptions) -> (Uring, Vec<Buffer>) {
     let memory = HostMemory::new(buffers * options.page_bytes).unwrap();
     let ring = RingOptions {
         fixed_memory: Some(memory.clone()),
@@ -61,7 +61,7 @@ const WHOLE: Range = Range {
 /// took at most.
 fn with_map(
     name: &str,
-    options: Options,
+    options: PagerOptions,
     (servers, buffers): (usize, usize),
     body: impl FnOnce(&Map) + Send,
 ) {
@@ -86,11 +86,11 @@ fn with_map(
 }
 
 fn sequential(name: &str) {
-    let options = Options {
+    let options = PagerOptions {
         page_bytes: 512 << 10,
         read_ahead_bytes: 2 << 20,
         resident_bytes: 16 << 20,
-        ..Options::default()
+        ..PagerOptions::default()
     };
     with_map(name, options, (SERVERS, 8), |map| {
         let (start, began) = (map.as_ptr().as_ptr() as usize, Instant::now());
@@ -119,9 +119,9 @@ fn print_rate(began: Instant) {
 
 /// Each thread serves itself.
 fn random_local(name: &str) {
-    let options = Options {
+    let options = PagerOptions {
         resident_bytes: 16 << 20,
-        ..Options::default()
+        ..PagerOptions::default()
     };
     let claim = Claim::to_read(&Roots::system(), Path::new(name)).unwrap();
     let own = || {
@@ -157,9 +157,9 @@ fn random_local(name: &str) {
 
 /// Other threads serve.
 fn random(name: &str, servers: usize) {
-    let options = Options {
+    let options = PagerOptions {
         resident_bytes: 16 << 20,
-        ..Options::default()
+        ..PagerOptions::default()
     };
     with_map(name, options, (servers, 8), |map| {
         let (start, began) = (map.as_ptr().as_ptr() as usize, Instant::now());
@@ -252,11 +252,11 @@ fn main() {
         "random-local" => random_local(name),
         "random-pread" => random_pread(name),
         "latency" => {
-            let options = Options {
+            let options = PagerOptions {
                 writable: true,
                 resident_bytes: 16 << 20,
                 dirty_bytes: 4 << 20,
-                ..Options::default()
+                ..PagerOptions::default()
             };
             // SAFETY: the map's memory, while it is served.
             with_map(name, options, (SERVERS, 8), |map| unsafe {

@@ -6,7 +6,7 @@ use crate::{Access, Mounted, Store, shown};
 use block::Device;
 use devices::error::{Error, ErrorKind, Result};
 use devices::path::memory::Memory;
-use map::{FileDevice, Map, Options, Range};
+use map::{FileDevice, Map, PagerOptions, Range};
 use rustix::io::Errno;
 use std::thread;
 use volume::layout::CHUNK_BYTES;
@@ -22,7 +22,7 @@ pub struct Mapping<'a> {
     /// A file of the volume on the device; the device itself if `None`.
     pub name: Option<&'a str>,
     /// The map's limits, and whether it may be stored to.
-    pub options: Options,
+    pub options: PagerOptions,
     /// Pages that are read or written at the same time.
     pub queue_depth: u16,
 }

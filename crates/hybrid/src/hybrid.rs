@@ -4,7 +4,7 @@
 use crate::border::{Border, Direction};
 use crate::line::{Line, State};
 use crate::lines::Lines;
-use crate::options::{OpenError, Options, Statistics};
+use crate::options::{HybridOptions, OpenError, Statistics};
 use crate::streams::Streams;
 use crate::waiting::{Queue, Waiting, range};
 use block::{Buffer, Clock, Completion, Device, Error, Geometry, Operation, Refused, Request};
@@ -43,7 +43,7 @@ pub struct Hybrid<D, C, const LINES: usize, const DEPTH: usize> {
     pub(crate) device: D,
     pub(crate) clock: C,
     pub(crate) geometry: Geometry,
-    pub(crate) options: Options,
+    pub(crate) options: HybridOptions,
     hold_ticks: u64,
     pub(crate) lines: Lines<LINES>,
     pub(crate) border: Border,
@@ -65,7 +65,8 @@ pub struct Hybrid<D, C, const LINES: usize, const DEPTH: usize> {
 }
 
 impl<D: Device, C: Clock, const LINES: usize, const DEPTH: usize> Hybrid<D, C, LINES, DEPTH> {
-    /// Measures the border by reading from `device`, within [`Options::probe_us`], and opens it.
+    /// Measures the border by reading from `device`, within [`HybridOptions::probe_us`], and opens
+    /// it.
     ///
     /// `lines` are buffers that the device can reach, all of the same length: a power of two of
     /// blocks, at most the device's largest transfer.
@@ -77,7 +78,7 @@ impl<D: Device, C: Clock, const LINES: usize, const DEPTH: usize> Hybrid<D, C, L
         device: D,
         clock: C,
         lines: [Buffer; LINES],
-        options: Options,
+        options: HybridOptions,
     ) -> Result<Self, OpenError<D, LINES>> {
         let inner = *device.geometry();
         let line_bytes = lines.first().map_or(0, Buffer::len);

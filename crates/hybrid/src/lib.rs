@@ -18,15 +18,15 @@
 //! * A gathered write whose command fails later keeps its data in memory. The next write, or the
 //!   next flush, ends with the error; that write has no effect and may be repeated. Each flush
 //!   tries the data again, so a flush that succeeds has lost nothing.
-//! * Gathered data waits at most [`Options::hold_us`], counted while the device is polled or
+//! * Gathered data waits at most [`HybridOptions::hold_us`], counted while the device is polled or
 //!   kicked.
 //!
-//! Read-ahead is bounded by [`Options::ahead_lines`] and reported by [`Statistics`]; 0 turns it
-//! off.
+//! Read-ahead is bounded by [`HybridOptions::ahead_lines`] and reported by [`Statistics`]; 0 turns
+//! it off.
 //!
 //! [`Cache`] is another device over any other: it keeps short reads.
 //!
-//! Reading order: [`Options`], `hybrid.rs` (the device), `admit.rs` (where a request goes),
+//! Reading order: [`HybridOptions`], `hybrid.rs` (the device), `admit.rs` (where a request goes),
 //! `lines.rs`, `border.rs`, [`Bytes`], [`Cache`].
 #![no_std]
 #![forbid(unsafe_code)]
@@ -53,7 +53,7 @@ pub use border::{Border, Direction};
 pub use bytes::Bytes;
 pub use cache::{Cache, Entry, Kept};
 pub use hybrid::{Hybrid, Parts};
-pub use options::{OpenError, Options, Statistics};
+pub use options::{HybridOptions, OpenError, Statistics};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

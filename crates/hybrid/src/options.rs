@@ -6,7 +6,7 @@ use core::fmt;
 
 /// The settings of a [`Hybrid`](crate::Hybrid).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options {
+pub struct HybridOptions {
     /// The most lines that hold data which is not on the device yet: the bound of the write-behind
     /// in bytes is this times a line's length. At least 1, at most all lines but one.
     pub dirty_lines: u8,
@@ -20,7 +20,7 @@ pub struct Options {
     pub fixed_border_blocks: Option<u32>,
 }
 
-impl Default for Options {
+impl Default for HybridOptions {
     /// Four dirty lines, 20 ms, three lines ahead, at most 50 ms of measuring.
     fn default() -> Self {
         Self {

@@ -4,7 +4,7 @@
 //! `cargo run --example vfio_read -- nvme0n1`, as root, on a machine with an IOMMU. Nothing is
 //! written. A drive that is mounted or open elsewhere is refused by `bind::to_vfio`.
 
-use straightway_linux::nvme::{Allocate, Controller, Options, QueuePair};
+use straightway_linux::nvme::{Allocate, Controller, ControllerOptions, QueuePair};
 use straightway_linux::{Roots, bind, block::blocking, resolve, vfio};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -22,7 +22,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let loan = bind::to_vfio(&roots, address)?;
     let function = vfio::Function::open(&roots, address, &vfio::Options::default())?;
     let memory = function.memory();
-    let controller = Controller::open(function, &memory, Options::default())?;
+    let controller = Controller::open(function, &memory, ControllerOptions::default())?;
     let mut queue = QueuePair::<_, _, 32>::open(&controller, nsid, 128 << 10, &memory)?;
 
     let buffer = memory.allocate_dma(4096, 4096).ok_or("out of DMA memory")?;

@@ -6,8 +6,8 @@ mod keeper;
 use crate::clock::TscClock;
 use crate::{Error, Result};
 use ::fabric::{
-    ByteStream, Connect, FabricError, KeepAlive, Name, Options, Remote, RemoteEvent, StreamError,
-    discovery,
+    ByteStream, Connect, FabricError, KeepAlive, Name, Remote, RemoteEvent, RemoteOptions,
+    StreamError, discovery,
 };
 use block::Buffer;
 pub use keeper::KeeperThread;
@@ -224,7 +224,7 @@ pub fn host() -> std::result::Result<(Name, [u8; 16]), FabricError> {
 /// What failed.
 pub fn connect(
     target: Tcp,
-    options: Options,
+    options: RemoteOptions,
     page: Buffer,
 ) -> std::result::Result<RemoteDevice, FabricError> {
     Remote::connect(target, TscClock::default(), options, page)
@@ -236,7 +236,7 @@ pub fn connect(
 /// What failed.
 pub fn discover(
     target: &mut Tcp,
-    options: &Options,
+    options: &RemoteOptions,
     page: Buffer,
 ) -> std::result::Result<Vec<Subsystem>, FabricError> {
     let mut found = Vec::new();

@@ -39,7 +39,7 @@ pub enum Error {
     /// The device did not make completed writes durable.
     Flush(block::Error),
     /// The device has ended nothing of this within
-    /// [`Options::call_deadline`](crate::Options::call_deadline).
+    /// [`PagerOptions::call_deadline`](crate::PagerOptions::call_deadline).
     Late(&'static str),
     /// A map was to be shared where another server shares one, or where another file is.
     Exists(PathBuf),

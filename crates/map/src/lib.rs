@@ -51,7 +51,7 @@ pub use error::{Error, PageError, Result, refusal_hint};
 pub use file::FileDevice;
 pub use grow::FileSize;
 pub use local::{LocalLane, LocalLanes, LocalMap, map_local};
-pub use map::{Map, Options, Server, map, map_lanes};
+pub use map::{Map, PagerOptions, Server, map, map_lanes};
 pub use pager::{Counters, Range};
 pub use share::{Attached, Unreadable, attach, attach_before};
 pub use table::{TableError, window_table};

@@ -3,7 +3,7 @@
 //! polled where the page is needed.
 
 use crate::error::{Error, PageError, Result};
-use crate::map::{Options, POLL_US, serving};
+use crate::map::{POLL_US, PagerOptions, serving};
 use crate::pager::{Counters, Lane, Range, Reports, Shared};
 use crate::space::Fault;
 use crate::sys::{Faults, Region, Serve, Served, Stores, Userfault};
@@ -39,7 +39,7 @@ pub struct LocalMap<D: Device + 'static> {
 struct Local<D> {
     shared: Shared<Userfault>,
     region: Arc<Region>,
-    options: Options,
+    options: PagerOptions,
     /// Those of all threads. A thread helps the others when its page is read by one of them.
     lanes: Mutex<Vec<Arc<Mutex<Lane<D>>>>>,
 }
@@ -62,7 +62,7 @@ struct Thread<D> {
 pub fn map_local<D: Device + 'static>(
     device: D,
     range: Range,
-    options: &Options,
+    options: &PagerOptions,
     buffers: Vec<Buffer>,
 ) -> Result<LocalMap<D>> {
     let len = options.check(device.geometry(), range, &buffers)?;

@@ -31,7 +31,7 @@ pub(crate) const POLL_US: u32 = 50;
 
 /// How a range is mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options {
+pub struct PagerOptions {
     /// Whether threads may store.
     pub writable: bool,
     /// Finds stores by the content of the pages that threads touched, as on kernels without
@@ -69,7 +69,7 @@ pub struct Options {
     pub read_ahead_bytes: usize,
 }
 
-impl Default for Options {
+impl Default for PagerOptions {
     /// Read-only, in pages of 4 KiB, with 64 MiB of memory, half of which may be dirty for any
     /// time, without read-ahead, and servers that sleep at once; an access, and a call for which
     /// the device does nothing, wait for a minute at most.
@@ -89,7 +89,7 @@ impl Default for Options {
     }
 }
 
-impl Options {
+impl PagerOptions {
     /// The limits in pages.
     pub(crate) fn limits(&self) -> Limits {
         let pages = |bytes: usize| bytes.checked_div(self.page_bytes).unwrap_or(0);
@@ -403,7 +403,7 @@ struct Users {
 pub fn map<D: Device>(
     device: D,
     range: Range,
-    options: &Options,
+    options: &PagerOptions,
     buffers: Vec<Buffer>,
 ) -> Result<(Map, Server<D>)> {
     let (map, mut servers) = map_lanes(vec![(device, buffers)], range, options)?;
@@ -420,7 +420,7 @@ pub fn map<D: Device>(
 pub fn map_lanes<D: Device>(
     lanes: Vec<(D, Vec<Buffer>)>,
     range: Range,
-    options: &Options,
+    options: &PagerOptions,
 ) -> Result<(Map, Vec<Server<D>>)> {
     if lanes.is_empty() {
         return Err(Error::Options("a map has at least one device"));

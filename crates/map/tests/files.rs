@@ -4,9 +4,9 @@
 mod permitted;
 
 use block::{Buffer, Device, RamDisk};
-use crash::{Fault, Faulty, Kind, On, Rule};
+use crash::{CommandKind, Fault, Faulty, On, Rule};
 use std::thread;
-use straightway_map::{Error, FileDevice, Map, Options, Range, TableError, map, window_table};
+use straightway_map::{Error, FileDevice, Map, PagerOptions, Range, TableError, map, window_table};
 use volume::{CreateOptions, Finding, FormatOptions, MountOptions, OpenFile, Volume, blocking};
 
 const PAGE: usize = 4096;
@@ -67,12 +67,12 @@ fn mounted<'f>(disk: Disk, files: &'f mut [OpenFile]) -> Volume<'f, Disk> {
         .expect("a mount")
 }
 
-fn options(writable: bool) -> Options {
-    Options {
+fn options(writable: bool) -> PagerOptions {
+    PagerOptions {
         writable,
         resident_bytes: 6 * PAGE,
         dirty_bytes: 2 * PAGE,
-        ..Options::default()
+        ..PagerOptions::default()
     }
 }
 
@@ -356,7 +356,7 @@ fn what_could_not_be_appended_is_kept_and_a_later_sync_writes_it() {
     let (mut failed, mut recovered) = (0, 0);
     for write in 1..40 {
         let disk = Disk::new(memory.clone(), 9).expect("a RAM disk");
-        let rule = Rule::once(On::Kind(Kind::Write), write, Fault::Fail(MEDIUM));
+        let rule = Rule::once(On::Kind(CommandKind::Write), write, Fault::Fail(MEDIUM));
         let mut files = [const { OpenFile::new() }; 1];
         let nodes = [(); 3].map(|()| buffer(4096));
         let faulty = Faulty::new(disk, [rule]);

@@ -34,4 +34,4 @@ mod unmount;
 mod view;
 mod writes;
 
-pub use mounting::Settings;
+pub use mounting::MountSettings;

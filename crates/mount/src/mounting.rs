@@ -28,7 +28,7 @@ const READ_AHEAD_BYTES: u32 = 4 << 20;
 
 /// What is mounted, where, and for whom.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct MountSettings {
     /// The name of the device with the volume.
     pub device: String,
     /// The folder, which is empty for as long.
@@ -45,7 +45,7 @@ pub struct Settings {
     pub route: Route,
 }
 
-impl Settings {
+impl MountSettings {
     /// Shows the files until the folder is unmounted, or `context` is cancelled.
     ///
     /// # Errors

@@ -6,8 +6,8 @@ use std::ptr::{read_volatile, write_volatile};
 
 use block::{Buffer, Clock, Completion, Device, Operation, Refused, Request};
 use straightway_nvme::{
-    BusRun, CompletionMode, Controller, Dma, EnableFailed, LinearDma, NamespaceInfo, Options,
-    QueuePair, Registers,
+    BusRun, CompletionMode, Controller, ControllerOptions, Dma, EnableFailed, LinearDma,
+    NamespaceInfo, QueuePair, Registers,
 };
 
 /// A function on a small system on chip: registers at a fixed address, memory identity-mapped.
@@ -81,7 +81,7 @@ pub fn footprint_enable(
     board: Board,
     memory: Buffer,
 ) -> Result<Controller<Board>, EnableFailed<Board>> {
-    Controller::enable(board, memory, Options::default())
+    Controller::enable(board, memory, ControllerOptions::default())
 }
 
 /// Identifies a namespace.

@@ -27,7 +27,7 @@ const NUMBER_OF_QUEUES: u32 = 7;
 
 /// Settings that the owner of a controller chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options {
+pub struct ControllerOptions {
     /// How long an I/O command may take before recovery begins, in microseconds.
     pub io_timeout_us: u64,
     /// How long an admin command may take, in microseconds.
@@ -47,7 +47,7 @@ pub struct Options {
     pub latency_limit_us: Option<u32>,
 }
 
-impl Default for Options {
+impl Default for ControllerOptions {
     fn default() -> Self {
         Self {
             io_timeout_us: 10_000_000,
@@ -69,7 +69,7 @@ impl Default for Options {
 #[derive(Debug)]
 pub struct Controller<P: Platform> {
     pub(crate) platform: P,
-    pub(crate) options: Options,
+    pub(crate) options: ControllerOptions,
     pub(crate) capabilities: Capabilities,
     pub(crate) gate: Gate,
     pub(crate) admin: TryLock<Admin>,
@@ -114,7 +114,11 @@ impl<P: Platform> Controller<P> {
     /// # Errors
     /// The reason, with what was passed in.
     #[allow(clippy::result_large_err)]
-    pub fn enable(platform: P, memory: Buffer, options: Options) -> Result<Self, EnableFailed<P>> {
+    pub fn enable(
+        platform: P,
+        memory: Buffer,
+        options: ControllerOptions,
+    ) -> Result<Self, EnableFailed<P>> {
         platform.connect();
         let failed = |error, platform, memory| EnableFailed {
             error,
@@ -333,7 +337,7 @@ fn probe<P: Platform>(platform: &P) -> Result<(Capabilities, u8), Error> {
 }
 
 /// The quirks that are known before the controller is enabled.
-fn quirks_before<P: Platform>(platform: &P, options: &Options) -> Quirks {
+fn quirks_before<P: Platform>(platform: &P, options: &ControllerOptions) -> Quirks {
     if !platform.is_any_drive() {
         return Quirks::NONE;
     }
@@ -352,7 +356,7 @@ pub(crate) struct BroughtUp {
 /// The steps between a controller's states, without its queues.
 pub(crate) struct Setup<'a, P: Platform> {
     pub(crate) platform: &'a P,
-    pub(crate) options: &'a Options,
+    pub(crate) options: &'a ControllerOptions,
     pub(crate) capabilities: &'a Capabilities,
     pub(crate) page_shift: u8,
     /// Those that are known so far.

@@ -17,7 +17,8 @@ pub const fn controller_memory_bytes(page_bytes: usize) -> usize {
     CONTROLLER_PAGES * page_bytes
 }
 
-/// The same with [`Options::shadow_doorbells`](crate::Options::shadow_doorbells) off.
+/// The same with
+/// [`ControllerOptions::shadow_doorbells`](crate::ControllerOptions::shadow_doorbells) off.
 pub const fn controller_memory_bytes_without_shadows(page_bytes: usize) -> usize {
     (CONTROLLER_PAGES - 2) * page_bytes
 }

@@ -25,14 +25,14 @@
 //! ```
 //! use straightway_model::{BusMemory, Config, Model};
 //! use straightway_nvme::block::blocking;
-//! use straightway_nvme::{Allocate, Controller, Options, QueuePair};
+//! use straightway_nvme::{Allocate, Controller, ControllerOptions, QueuePair};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! // A model drive here; a VFIO function or a board's registers elsewhere.
 //! let memory = BusMemory::linear(2 << 20).ok_or("no memory")?;
 //! let drive = Model::new(Config::ram(64 << 20), memory.clone())?;
 //!
-//! let controller = Controller::open(drive, &memory, Options::default())?;
+//! let controller = Controller::open(drive, &memory, ControllerOptions::default())?;
 //! let mut queue = QueuePair::<_, _, 32>::open(&controller, 1, 128 << 10, &memory)?;
 //! let buffer = memory.allocate_dma(4096, 4096).ok_or("no memory")?;
 //! let read = blocking::read(&mut queue, 0, buffer);
@@ -80,7 +80,7 @@ mod status;
 mod wait;
 mod watch;
 
-pub use controller::{Controller, EnableFailed, Options};
+pub use controller::{Controller, ControllerOptions, EnableFailed};
 pub use doorbell::MAX_QUEUES;
 pub use error::{Error, GenericRefusal, Unsupported};
 pub use generic::{Direction, GenericCommand, GenericData};

@@ -6,7 +6,9 @@
 //! these instead.
 
 use crate::queue::{CreateFailed, QueuePair};
-use crate::{Controller, EnableFailed, Error, Options, Platform, controller_memory_bytes};
+use crate::{
+    Controller, ControllerOptions, EnableFailed, Error, Platform, controller_memory_bytes,
+};
 use block::Buffer;
 use core::fmt;
 use core::ops::Deref;
@@ -27,7 +29,11 @@ impl<P: Platform> Controller<P> {
     /// # Errors
     /// Those of [`enable`](Self::enable), and [`Error::Memory`] when the allocation fails. The
     /// memory is given back, and `platform` is dropped.
-    pub fn open(platform: P, memory: &impl Allocate, options: Options) -> Result<Self, Error> {
+    pub fn open(
+        platform: P,
+        memory: &impl Allocate,
+        options: ControllerOptions,
+    ) -> Result<Self, Error> {
         let page_bytes = Self::page_bytes_of(&platform)?;
         let needed_bytes = controller_memory_bytes(page_bytes);
         let Some(own) = memory.allocate_dma(needed_bytes, page_bytes) else {

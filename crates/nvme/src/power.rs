@@ -4,7 +4,7 @@
 //!
 //! A controller that enters a non-operational state by itself when it is idle answers the next
 //! command late by its entry and exit latencies: up to seconds.
-//! [`Options::latency_limit_us`](crate::Options::latency_limit_us) bounds that.
+//! [`ControllerOptions::latency_limit_us`](crate::ControllerOptions::latency_limit_us) bounds that.
 
 use core::ops::Deref;
 

@@ -3,8 +3,9 @@
 //!
 //! A quirk is found by the function's PCI identifiers before the controller is enabled, by Identify
 //! data afterwards, or named by the controller's owner
-//! ([`Options::quirks`](crate::Options::quirks)). The entries are in `quirk_table`. The I/O path
-//! never looks at them: each one changes a limit, a feature or a slow path.
+//! ([`ControllerOptions::quirks`](crate::ControllerOptions::quirks)). The entries are in
+//! `quirk_table`. The I/O path never looks at them: each one changes a limit, a feature or a slow
+//! path.
 
 use core::fmt;
 use core::ops::BitOr;

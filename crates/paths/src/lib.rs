@@ -100,7 +100,7 @@ pub enum Wait {
 
 /// One path.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Kind {
+pub struct PathKind {
     /// Its name in options, records and reports.
     pub name: &'static str,
     /// Shorter names. If several paths share one, the device decides.
@@ -128,7 +128,7 @@ pub struct Kind {
 }
 
 /// The defaults of the fields that a row omits.
-const USUAL: Kind = Kind {
+const USUAL: PathKind = PathKind {
     name: "",
     aliases: &[],
     group: Group::Plain,
@@ -146,7 +146,7 @@ const USUAL: Kind = Kind {
 macro_rules! kinds {
     ($($name:tt $group:ident $carrier:ident $wait:ident { $($field:ident: $value:expr),* })*) => {
         /// Every path, in the order of unsorted tables.
-        pub static KINDS: &[Kind] = &[$(Kind {
+        pub static KINDS: &[PathKind] = &[$(PathKind {
             name: $name,
             group: Group::$group,
             carrier: Carrier::$carrier,
@@ -227,14 +227,14 @@ const BASELINES: [&str; 6] = [
 ];
 
 /// The path of this name, without aliases.
-pub fn named(name: &str) -> Option<&'static Kind> {
+pub fn named(name: &str) -> Option<&'static PathKind> {
     KINDS.iter().find(|kind| kind.name == name)
 }
 
 /// The path with the name or alias `name` among those that `fits` accepts; otherwise the path of
 /// this name, accepted or not.
-pub fn find(name: &str, fits: impl Fn(&Kind) -> bool) -> Option<&'static Kind> {
-    let means = |kind: &&Kind| kind.name == name || kind.aliases.contains(&name);
+pub fn find(name: &str, fits: impl Fn(&PathKind) -> bool) -> Option<&'static PathKind> {
+    let means = |kind: &&PathKind| kind.name == name || kind.aliases.contains(&name);
     let mut all = KINDS.iter();
     all.find(|kind| means(kind) && fits(kind))
         .or_else(|| KINDS.iter().find(means))
@@ -259,7 +259,7 @@ pub fn baseline<'a>(measured: &[&'a str]) -> Option<&'a str> {
     names.find_map(|name| measured.iter().find(|one| *one == name).copied())
 }
 
-impl Kind {
+impl PathKind {
     /// Whether a processor spins while the device works.
     pub const fn polls(&self) -> bool {
         matches!(self.wait, Wait::Poll)
@@ -287,7 +287,7 @@ impl Kind {
     }
 
     /// The path with the same carrier and group that waits in this way.
-    pub fn waiting(&self, wait: Wait) -> Option<&'static Kind> {
+    pub fn waiting(&self, wait: Wait) -> Option<&'static PathKind> {
         KINDS.iter().find(|kind| {
             let same = (kind.group, kind.carrier, kind.wait);
             let like = (kind.is_buffered, kind.gathers);

@@ -3,8 +3,8 @@
 #![allow(clippy::panic)]
 
 use block::{Buffer, Device, RamDisk};
-use crash::{Fault, Faulty, Kind, On, Rule};
-use map::{Options, Range, map};
+use crash::{CommandKind, Fault, Faulty, On, Rule};
+use map::{PagerOptions, Range, map};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -25,7 +25,7 @@ fn library() -> PathBuf {
 /// Runs `body` with a way to start programs while `data` is shared.
 fn with_file(
     data: &[u8],
-    options: &Options,
+    options: &PagerOptions,
     body: impl FnOnce(&(dyn Fn(&str, &[&str]) -> Output + Sync)) + Send,
 ) {
     let mut memory = data.to_vec();
@@ -39,7 +39,7 @@ fn with_device<D: Device>(
     device: D,
     size_bytes: u64,
     file_bytes: u64,
-    options: &Options,
+    options: &PagerOptions,
     body: impl FnOnce(&(dyn Fn(&str, &[&str]) -> Output + Sync)) + Send,
 ) {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
@@ -97,10 +97,10 @@ fn said(output: &Output) -> String {
 #[test]
 fn coreutils_read_it_as_a_file() {
     let data = data(1_000_003);
-    let options = Options {
+    let options = PagerOptions {
         page_bytes: 16 << 10,
         resident_bytes: 64 << 10,
-        ..Options::default()
+        ..PagerOptions::default()
     };
     with_file(&data, &options, |run| {
         for (program, arguments, expected) in [
@@ -168,7 +168,7 @@ fn coreutils_read_it_as_a_file() {
 
 #[test]
 fn a_program_that_the_kernel_refuses_userfaultfd_is_told_that_it_is_not_permitted() {
-    with_file(&data(5000), &Options::default(), |run| {
+    with_file(&data(5000), &PagerOptions::default(), |run| {
         // The filter is that of a thread and of what it starts.
         let refused = thread::scope(|scope| {
             let refused = scope.spawn(|| {
@@ -210,9 +210,9 @@ fn sqlite_reads_a_database_through_its_own_mapping() {
         .arg(query)
         .output()
         .expect("sqlite3");
-    let options = Options {
+    let options = PagerOptions {
         resident_bytes: 32 << 12,
-        ..Options::default()
+        ..PagerOptions::default()
     };
     with_file(&database, &options, |run| {
         for mmap in ["0", "100000000"] {
@@ -252,7 +252,7 @@ with open(sys.argv[1], 'rb') as f:
     m.close(); half.close()
 assert os.path.getsize(sys.argv[1]) == 300000 and os.access(sys.argv[1], os.R_OK)
 ";
-    with_file(&data, &Options::default(), |run| {
+    with_file(&data, &PagerOptions::default(), |run| {
         let output = run("python3", &["-c", script, AT]);
         assert!(output.status.success(), "{}", said(&output));
         assert!(output.stdout == data);
@@ -264,10 +264,10 @@ fn a_page_that_cannot_be_read_is_an_error_and_the_others_are_read() {
     let data = data(8 * 4096);
     let disk = RamDisk::<_, 8>::new(data.clone(), 9).expect("a RAM disk");
     let error = block::Error::Nvme { status: 0x281 };
-    let rule = Rule::from(On::Kind(Kind::Read), 1, Fault::Fail(error)).within(40..48);
+    let rule = Rule::from(On::Kind(CommandKind::Read), 1, Fault::Fail(error)).within(40..48);
     let device = Faulty::new(disk, [rule]);
     let size = data.len() as u64;
-    with_device(device, size, size, &Options::default(), |run| {
+    with_device(device, size, size, &PagerOptions::default(), |run| {
         for _ in 0..2 {
             let output = run("cat", &[AT]);
             assert!(
@@ -297,7 +297,7 @@ fn a_copy_has_the_data_because_the_file_has_no_holes() {
     std::fs::create_dir_all(&folder).expect("a folder");
     let copy = folder.join("copy");
     let to = copy.to_str().expect("UTF-8");
-    with_file(&data, &Options::default(), |run| {
+    with_file(&data, &PagerOptions::default(), |run| {
         for (program, arguments) in [
             ("cp", &[AT, to][..]),
             ("cp", &["-a", AT, to]),
@@ -334,7 +334,7 @@ for path in sys.argv[1], '/proc/self/fd/%d' % os.open(sys.argv[1], os.O_RDONLY):
 #[test]
 fn a_descriptor_s_name_and_a_redirection_are_the_file() {
     let data = data(300_001);
-    with_file(&data, &Options::default(), |run| {
+    with_file(&data, &PagerOptions::default(), |run| {
         for commands in [
             r#"cat < "$1""#,
             r#"cat /dev/stdin < "$1""#,
@@ -376,7 +376,7 @@ with multiprocessing.get_context('fork').Pool(2) as pool:
 assert all(one[50000:] == first[:10] for one in parts)
 sys.stdout.buffer.write(b''.join(one[:50000] for one in parts))
 ";
-    with_file(&data, &Options::default(), |run| {
+    with_file(&data, &PagerOptions::default(), |run| {
         let output = run("python3", &["-c", script, AT]);
         assert!(output.status.success(), "{}", said(&output));
         assert!(output.stdout == data);
@@ -412,7 +412,7 @@ assert ours[0] == [(-1, 13), (0, 0), (-1, 13), (0, 0)], ours[0]
 ";
     let local = std::env::temp_dir().join(format!("straightway-real-{}", std::process::id()));
     std::fs::write(&local, &data).expect("a local copy");
-    with_file(&data, &Options::default(), |run| {
+    with_file(&data, &PagerOptions::default(), |run| {
         let output = run(
             "python3",
             &["-c", script, AT, local.to_str().expect("UTF-8")],
@@ -426,7 +426,7 @@ assert ours[0] == [(-1, 13), (0, 0), (-1, 13), (0, 0)], ours[0]
 #[test]
 fn programs_find_it_by_the_calls_that_look_before_they_open() {
     let data = data(300_000);
-    with_file(&data, &Options::default(), |run| {
+    with_file(&data, &PagerOptions::default(), |run| {
         let tar = shell(run, r#"cd /; tar -cf - "${1#/}" | tar -xOf -"#);
         assert!(tar == data, "tar: {} bytes", tar.len());
         assert!(shell(run, r#"xz -0c "$1" | xz -dc"#) == data);

@@ -57,9 +57,9 @@ struct Given {
 }
 
 impl Given {
-    fn options(&self) -> api::Options<'_> {
-        let usual = api::Options::default();
-        api::Options {
+    fn options(&self) -> api::DeviceOptions<'_> {
+        let usual = api::DeviceOptions::default();
+        api::DeviceOptions {
             path: self.path.as_deref(),
             mode: self.mode.as_deref(),
             namespace: self.namespace_id,

@@ -9,7 +9,7 @@ use askama::filters;
 use measure::distribution::BoxPlot;
 use measure::format::{duration, figure, size};
 use measure::schema::Ci95;
-use paths::Kind;
+use paths::PathKind;
 use std::fmt::Write;
 
 const WIDTH: f64 = 480.0;
@@ -533,7 +533,7 @@ pub(crate) fn stacks(title: &str, rows: &[(String, Vec<(usize, f64)>)], names: &
 /// The style of each path: this project's paths have colours, the others are grey; if there are
 /// only others, all have colours.
 pub(crate) fn styles(names: &[&str]) -> Vec<usize> {
-    let is_ours = |name: &str| paths::named(name).is_some_and(Kind::is_ours);
+    let is_ours = |name: &str| paths::named(name).is_some_and(PathKind::is_ours);
     let any_ours = names.iter().any(|name| is_ours(name));
     let (mut colours, mut greys) = (0.., GREY..);
     let style = |name: &&str| {

@@ -9,7 +9,7 @@ use crate::trace::What;
 use crate::witness::{Testimony, Witness};
 use crate::world::World;
 use block::{Device, Geometry};
-use fabric::{Name, Options, Remote};
+use fabric::{Name, Remote, RemoteOptions};
 use linux::HostMemory;
 use std::cell::Cell;
 use std::rc::Rc;
@@ -418,9 +418,9 @@ fn target_of(setup: &Setup) -> TargetShape {
     }
 }
 
-fn options_of(setup: &Setup) -> Result<Options, fabric::FabricError> {
+fn options_of(setup: &Setup) -> Result<RemoteOptions, fabric::FabricError> {
     let [.., times] = choices(setup);
-    Ok(Options {
+    Ok(RemoteOptions {
         subsystem_nqn: Name::new("nqn.simulated:target")?,
         host_nqn: Name::new("nqn.simulated:host")?,
         queues: 1 + (times % 2) as u16,
@@ -428,6 +428,6 @@ fn options_of(setup: &Setup) -> Result<Options, fabric::FabricError> {
         command_timeout_us: [500_000, 2_000_000, 10_000_000][(times / 6 % 3) as usize],
         reconnect_us: [500_000, 5_000_000, 30_000_000][(times / 18 % 3) as usize],
         trusts_close: !is_proxied(setup),
-        ..Options::default()
+        ..RemoteOptions::default()
     })
 }

@@ -56,7 +56,7 @@ use devices::transfer::Route;
 
 /// Options for [`Device::open`].
 #[derive(Clone, Copy, Debug)]
-pub struct Options<'a> {
+pub struct DeviceOptions<'a> {
     /// A name of `--path`; the usual path of the drive if `None`.
     pub path: Option<&'a str>,
     /// A name of `--mode`: `poll`, `interrupt` or `hybrid`; the path's own if `None`.
@@ -74,7 +74,7 @@ pub struct Options<'a> {
     pub queue_depth: u16,
 }
 
-impl Default for Options<'_> {
+impl Default for DeviceOptions<'_> {
     /// The usual path, for reading, with 16 MiB for buffers and 32 requests in flight.
     fn default() -> Self {
         Self {
@@ -105,7 +105,7 @@ pub struct Command<'a> {
     pub name: Option<&'a str>,
 }
 
-impl Options<'_> {
+impl DeviceOptions<'_> {
     /// The path, the mode and the namespace, for a recording or a playback.
     ///
     /// # Errors
@@ -122,7 +122,7 @@ impl Options<'_> {
 }
 
 /// The path that the options ask for.
-fn open_options(options: &Options<'_>) -> Result<OpenOptions, Error> {
+fn open_options(options: &DeviceOptions<'_>) -> Result<OpenOptions, Error> {
     let path = match options.path {
         Some(name) => PathChoice::by_name(name)?,
         None => PathChoice::AUTO,
@@ -157,11 +157,11 @@ impl Device {
     ///
     /// # Errors
     /// Something is missing, wrong, in use or refused; nothing was changed then.
-    pub fn open(name: &str, options: &Options<'_>) -> Result<Self, Error> {
+    pub fn open(name: &str, options: &DeviceOptions<'_>) -> Result<Self, Error> {
         Self::open_by(name, options).map_err(|failure| failure.on(name))
     }
 
-    fn open_by(name: &str, options: &Options<'_>) -> Result<Self, Error> {
+    fn open_by(name: &str, options: &DeviceOptions<'_>) -> Result<Self, Error> {
         let context = Context::system();
         let drive = Drive::find(&context.roots, name)?;
         let purpose = if options.write {
@@ -276,9 +276,9 @@ mod tests {
             let write = true;
             let mut device = Device::open(
                 name,
-                &Options {
+                &DeviceOptions {
                     write,
-                    ..Options::default()
+                    ..DeviceOptions::default()
                 },
             )
             .unwrap();
@@ -301,7 +301,7 @@ mod tests {
     #[test]
     fn without_the_drive_stack_a_drive_is_refused() {
         for name in ["model:1M", "tcp://127.0.0.1/nqn.2026-11.test:a"] {
-            let error = Device::open(name, &Options::default()).err().unwrap();
+            let error = Device::open(name, &DeviceOptions::default()).err().unwrap();
             assert_eq!(error.kind(), ErrorKind::Unsupported);
             assert!(error.to_string().contains("no drive stack"), "{error}");
             let hint = error.hint_in(&Members).unwrap();
@@ -311,27 +311,27 @@ mod tests {
 
     #[test]
     fn errors_are_the_command_s() {
-        let code = |name, options: &Options<'_>| {
+        let code = |name, options: &DeviceOptions<'_>| {
             let error = Device::open(name, options).err().unwrap();
             assert!(!error.to_string().is_empty());
             error.kind()
         };
-        let options = Options::default();
+        let options = DeviceOptions::default();
         assert_eq!(code("/nonexistent/x", &options), ErrorKind::Missing);
         assert_eq!(code("ram:4q", &options), ErrorKind::Usage);
         let path = Some("nonsense");
         assert_eq!(
-            code("ram:1M", &Options { path, ..options }),
+            code("ram:1M", &DeviceOptions { path, ..options }),
             ErrorKind::Usage
         );
         let mode = Some("nonsense");
         assert_eq!(
-            code("ram:1M", &Options { mode, ..options }),
+            code("ram:1M", &DeviceOptions { mode, ..options }),
             ErrorKind::Usage
         );
         let path = Some("vfio");
         assert_eq!(
-            code("ram:1M", &Options { path, ..options }),
+            code("ram:1M", &DeviceOptions { path, ..options }),
             ErrorKind::Unsupported
         );
         // A file is written only if it is named.
@@ -339,7 +339,7 @@ mod tests {
         std::fs::write(&file, [1; 4096]).unwrap();
         let write = true;
         assert_eq!(
-            code(file.to_str().unwrap(), &Options { write, ..options }),
+            code(file.to_str().unwrap(), &DeviceOptions { write, ..options }),
             ErrorKind::Usage
         );
         assert_eq!(std::fs::read(&file).unwrap(), [1; 4096]);

@@ -3,7 +3,7 @@
 //! thread of the library.
 
 use super::thread::{Thread, joined, spawn};
-use super::{Error, Options, open_options};
+use super::{DeviceOptions, Error, open_options};
 use devices::Context;
 use devices::drive::Drive;
 use devices::error::ErrorKind;
@@ -80,19 +80,19 @@ impl Map {
     pub fn open(
         name: &str,
         file_name: Option<&str>,
-        options: &Options<'_>,
+        options: &DeviceOptions<'_>,
         map: &MapOptions,
     ) -> Result<Self, Error> {
         let (grant, path) =
             granted(name, file_name, options, map).map_err(|failure| failure.on(name))?;
         let (device, file_name) = (name.to_owned(), file_name.map(str::to_owned));
-        let map_options = ::map::Options {
+        let map_options = ::map::PagerOptions {
             writable: options.write,
             page_bytes: map.page_bytes,
             resident_bytes: map.memory_bytes,
             dirty_bytes: map.memory_bytes / 2,
             read_ahead_bytes: map.read_ahead_bytes,
-            ..::map::Options::default()
+            ..::map::PagerOptions::default()
         };
         let queue_depth = pages_at_once(options);
         let (ready_to, ready) = channel();
@@ -253,7 +253,7 @@ impl Drop for Map {
 fn granted(
     name: &str,
     file_name: Option<&str>,
-    options: &Options<'_>,
+    options: &DeviceOptions<'_>,
     map: &MapOptions,
 ) -> Result<(Grant, OpenOptions), devices::Error> {
     let purpose = match (file_name, options.write) {
@@ -286,7 +286,7 @@ fn granted(
     Ok((Grant::of(&roots, drive, purpose)?, path))
 }
 
-fn pages_at_once(options: &Options<'_>) -> u16 {
+fn pages_at_once(options: &DeviceOptions<'_>) -> u16 {
     options.queue_depth.clamp(1, 64)
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A volume for programs that are not the command: opens, lists, renames and removes.
 
-use super::{Error, Options, VolumeFile, open_options};
+use super::{DeviceOptions, Error, VolumeFile, open_options};
 use ::volume::layout::RECORD_SLOTS;
 use ::volume::{CreateOptions, Entry, NewFile, OpenFile, VolumeStatus};
 use devices::Context;
@@ -73,7 +73,11 @@ pub fn format(name: &str, options: &FormatOptions<'_>) -> Result<(), Error> {
 ///
 /// # Errors
 /// Its files do not fit, something else has it open, or the device or the volume failed.
-pub fn resize(name: &str, options: &Options<'_>, size_bytes: Option<u64>) -> Result<u64, Error> {
+pub fn resize(
+    name: &str,
+    options: &DeviceOptions<'_>,
+    size_bytes: Option<u64>,
+) -> Result<u64, Error> {
     let resize = ResizeSettings {
         device: name.to_owned(),
         size: size_bytes.map(Size),
@@ -97,11 +101,11 @@ impl VolumeDevice {
     ///
     /// # Errors
     /// Something is missing, wrong, in use or refused; nothing was changed then.
-    pub fn open(name: &str, options: &Options<'_>) -> Result<Self, Error> {
+    pub fn open(name: &str, options: &DeviceOptions<'_>) -> Result<Self, Error> {
         Self::open_by(name, options).map_err(|failure| failure.on(name))
     }
 
-    fn open_by(name: &str, options: &Options<'_>) -> Result<Self, devices::Error> {
+    fn open_by(name: &str, options: &DeviceOptions<'_>) -> Result<Self, devices::Error> {
         if options.destroy_data.is_some() {
             return Err(devices::Error::usage(
                 "destroy_data is given, and opening a volume destroys nothing",

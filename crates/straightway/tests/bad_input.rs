@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Barrier;
 use straightway::{
-    CreateOptions, Device, Error, ErrorKind, FormatOptions, Members, OpenFile, Options,
+    CreateOptions, Device, DeviceOptions, Error, ErrorKind, FormatOptions, Members, OpenFile,
     VolumeDevice, format, resize,
 };
 
@@ -64,10 +64,10 @@ fn made() -> FormatOptions<'static> {
     }
 }
 
-fn writing() -> Options<'static> {
-    Options {
+fn writing() -> DeviceOptions<'static> {
+    DeviceOptions {
         write: true,
-        ..Options::default()
+        ..DeviceOptions::default()
     }
 }
 
@@ -93,11 +93,11 @@ fn is(result: Result<(), Error>, kind: ErrorKind, says: &str) {
     assert!(!has_option(&what) && !has_option(&hint), "{error:?}");
 }
 
-fn open(name: &str, options: &Options<'_>) -> Result<(), Error> {
+fn open(name: &str, options: &DeviceOptions<'_>) -> Result<(), Error> {
     Device::open(name, options).and_then(Device::close)
 }
 
-fn open_volume(name: &str, options: &Options<'_>) -> Result<(), Error> {
+fn open_volume(name: &str, options: &DeviceOptions<'_>) -> Result<(), Error> {
     let device = VolumeDevice::open(name, options)?;
     device.close_after(Ok(()))
 }
@@ -121,7 +121,7 @@ fn a_device_in_use_is_refused_and_keeps_its_data() {
         "in use",
     );
     is(
-        resize(&name, &Options::default(), Some(8 << 20)).map(drop),
+        resize(&name, &DeviceOptions::default(), Some(8 << 20)).map(drop),
         MISSING,
         "in use",
     );
@@ -133,7 +133,7 @@ fn a_device_in_use_is_refused_and_keeps_its_data() {
 #[test]
 fn a_name_of_the_wrong_kind_is_called_what_it_is() {
     let folder = Folder::new("kind");
-    let options = Options::default();
+    let options = DeviceOptions::default();
     is(open(&folder.path(""), &options), MISSING, "is a directory");
     is(
         open("/dev/null", &options),
@@ -176,8 +176,8 @@ fn options_that_contradict_each_other_or_the_device_are_refused() {
     let folder = Folder::new("options");
     let name = folder.volume("disk");
     let before = std::fs::read(&name).expect("its bytes");
-    let with = |change: &dyn Fn(&mut Options<'static>)| {
-        let mut options = Options::default();
+    let with = |change: &dyn Fn(&mut DeviceOptions<'static>)| {
+        let mut options = DeviceOptions::default();
         change(&mut options);
         open(&name, &options)
     };
@@ -222,7 +222,7 @@ fn options_that_contradict_each_other_or_the_device_are_refused() {
         USAGE,
         "another name",
     );
-    let destroys = Options {
+    let destroys = DeviceOptions {
         destroy_data: Some("disk"),
         ..writing()
     };

@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use straightway::{CreateOptions, FormatOptions, OpenFile, Options, VolumeDevice, format};
+use straightway::{CreateOptions, DeviceOptions, FormatOptions, OpenFile, VolumeDevice, format};
 
 const HERE: &str = env!("CARGO_MANIFEST_DIR");
 
@@ -111,9 +111,9 @@ fn prepare(disk: &Path) -> Result<(), straightway::Error> {
         ..FormatOptions::default()
     };
     format(name, &made)?;
-    let write = Options {
+    let write = DeviceOptions {
         write: true,
-        ..Options::default()
+        ..DeviceOptions::default()
     };
     let mut device = VolumeDevice::open(name, &write)?;
     let mut files = [OpenFile::default()];

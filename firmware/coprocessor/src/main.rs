@@ -35,14 +35,14 @@ use drive::Drive;
 use hardware::machine::{self, Platform};
 use hardware::{log, pci};
 use interface::{Code, Drive as Identity, Service, Window};
-use nvme::{Controller, NamespaceInfo, Options, Quirks};
+use nvme::{Controller, NamespaceInfo, ControllerOptions, Quirks};
 
 use board::{Board, Mode};
 use meter::Meter;
 
 /// How long commands may take. The watchdog does not apply to these waits: each is bounded by
 /// itself.
-const OPTIONS: Options = Options {
+const OPTIONS: ControllerOptions = ControllerOptions {
     // Shadow doorbells take two pages, and only emulated drives have them.
     shadow_doorbells: false,
     io_timeout_us: 3_000_000,

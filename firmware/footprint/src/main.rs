@@ -14,7 +14,7 @@ use core::hint::black_box;
 use core::panic::PanicInfo;
 
 use block::{Buffer, Device, Operation, Request};
-use nvme::{CompletionMode, Controller, Options, QueuePair};
+use nvme::{CompletionMode, Controller, ControllerOptions, QueuePair};
 
 use board::Board;
 
@@ -30,7 +30,7 @@ fn panic(_: &PanicInfo<'_>) -> ! {
 #[unsafe(no_mangle)]
 pub extern "C" fn _start() -> ! {
     let memory = board::memory;
-    let Ok(controller) = Controller::enable(Board, memory(0), Options::default()) else {
+    let Ok(controller) = Controller::enable(Board, memory(0), ControllerOptions::default()) else {
         loop {}
     };
     let controller: &'static Controller<Board> = board::keep(controller);

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use straightway_blast::{
-    Hsp, Index, Options, Query, Scoring, Search, Significance, Size, Table, TwoHit, WORD,
+    Hsp, Index, Query, Scoring, Search, SearchOptions, Significance, Size, Table, TwoHit, WORD,
     bits_text, e_value_text, name, queries,
 };
 
@@ -65,7 +65,7 @@ fn search(
     folder: &Path,
     database: &str,
     queries: &[Query],
-    options: Options,
+    options: SearchOptions,
     piece: usize,
 ) -> Searched {
     let read = |suffix: &str| std::fs::read(folder.join(format!("{database}.{suffix}"))).unwrap();
@@ -235,14 +235,14 @@ fn every_alignment_in_generated_databases() {
         );
         let read = queries(fasta(&given).as_bytes()).unwrap();
         let piece = random.usize(1..20_000);
-        let ours = search(path, "db", &read, Options::default(), piece);
+        let ours = search(path, "db", &read, SearchOptions::default(), piece);
         let scalar = search(
             path,
             "db",
             &read,
-            Options {
+            SearchOptions {
                 is_scalar: true,
-                ..Options::default()
+                ..SearchOptions::default()
             },
             1 << 20,
         );
@@ -259,9 +259,9 @@ fn every_alignment_in_generated_databases() {
         }
         masked += ours.masked_bases;
         // Fewer with the filter, and none that was not there.
-        let options = Options {
+        let options = SearchOptions {
             two_hit: Some(TwoHit { window: 40 }),
-            ..Options::default()
+            ..SearchOptions::default()
         };
         let filtered = search(path, "db", &read, options, piece);
         assert!(filtered.rows.len() < ours.rows.len());
@@ -302,9 +302,9 @@ fn scores_of_every_kind_have_the_bits_and_e_values_of_blastn() {
             x_drop: 100,
             min_score: 11 * reward,
         };
-        let options = Options {
+        let options = SearchOptions {
             scoring,
-            ..Options::default()
+            ..SearchOptions::default()
         };
         let ours = search(path, "db", &read, options, 1 << 20);
         // Their drop is another one for these scores, so not all ends are the same.
@@ -380,7 +380,7 @@ fn every_alignment_of_contigs_with_a_genome() {
         std::fs::write(path.join("query.fa"), &given).unwrap();
         run(path, "makeblastdb", "-dbtype nucl -in subject.fa -out db");
         let read = queries(given.as_bytes()).unwrap();
-        let ours = search(path, "db", &read, Options::default(), 1 << 20);
+        let ours = search(path, "db", &read, SearchOptions::default(), 1 << 20);
         let theirs = reference(path, "db", Scoring::default());
         let missing: Vec<&Row> = theirs
             .keys()
@@ -467,7 +467,7 @@ fn identifiers_of_every_kind_are_named_as_blastn_names_them() {
             path,
             "db",
             &queries(given.as_bytes()).unwrap(),
-            Options::default(),
+            SearchOptions::default(),
             1 << 20,
         );
         let text = run(

@@ -114,7 +114,7 @@ pub fn on_queue(handle: &dyn ControllerHandle, nsid: u32, area: &Area) -> Result
     let memory = handle.memory();
     queue.set_timeout_us(DEADLINE_US);
     let ended = make_late(queue.as_mut(), memory, area);
-    queue.set_timeout_us(nvme::Options::default().io_timeout_us);
+    queue.set_timeout_us(nvme::ControllerOptions::default().io_timeout_us);
     let Some(ended) = ended? else {
         return Ok(None);
     };

@@ -11,7 +11,7 @@ use devices::Context;
 use devices::error::{Error, Result};
 use measure::run_info::{Request, RunInfo};
 use measure::{CompareError, Comparison, Operation, PathResult, Pattern, Progress, Settings};
-use paths::Kind;
+use paths::PathKind;
 use remedy::words;
 use units::{Size, Time};
 
@@ -66,7 +66,7 @@ pub fn compare(
     context: &Context,
     ready: &Ready,
     request: &Request,
-    kinds: &[&'static Kind],
+    kinds: &[&'static PathKind],
     settings: &Settings,
 ) -> Result<Comparison> {
     let mut paths = bench::paths(&ready.bench, kinds);

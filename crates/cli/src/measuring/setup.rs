@@ -15,7 +15,7 @@ use linux::coprocessor::{Coprocessor, CoprocessorOptions};
 use linux::resolve::Resolved;
 use measure::run_info::{Figure, Request};
 use measure::{Access, DeviceInfo, Operation, Pattern};
-use paths::{Group, Kind};
+use paths::{Group, PathKind};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use units::{Size, Time};
@@ -135,7 +135,7 @@ pub struct Ready {
     /// The drive and the request, as recorded in the run.
     pub request: Request,
     /// The paths.
-    pub kinds: Vec<&'static Kind>,
+    pub kinds: Vec<&'static PathKind>,
 }
 
 impl Ready {
@@ -143,7 +143,7 @@ impl Ready {
     ///
     /// # Errors
     /// The target has no path.
-    pub fn path(&self) -> Result<(&'static Kind, Box<dyn measure::Path>)> {
+    pub fn path(&self) -> Result<(&'static PathKind, Box<dyn measure::Path>)> {
         let mut paths = bench::paths(&self.bench, &self.kinds);
         match (self.kinds.first(), paths.pop()) {
             (Some(kind), Some(path)) => Ok((kind, path)),

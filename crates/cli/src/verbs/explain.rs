@@ -13,7 +13,7 @@ use measure::explain::{Explained, explain};
 use measure::run_info::RunInfo;
 use measure::sweep::Sweep;
 use measure::{Comparison, PathResult, Settings};
-use paths::Kind;
+use paths::PathKind;
 use remedy::words;
 use std::time::Duration;
 use units::{Size, Time};
@@ -163,7 +163,7 @@ impl Explain {
         &self,
         context: &Context,
         ready: &Ready,
-        kinds: &[&'static Kind],
+        kinds: &[&'static PathKind],
         sizes: &[Size],
         queue_depth: u16,
     ) -> Result<Comparison> {

@@ -15,7 +15,7 @@ use devices::transfer::IoOptions;
 use files::mapped::{Mapped, Mapping, Sums, is_rot, reason};
 use files::names::check_name;
 use files::{Store, route};
-use map::Options;
+use map::PagerOptions;
 use rustix::process::{Pid, Signal, kill_process};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -168,11 +168,11 @@ impl Map {
         let bytes = |size: Size| usize::try_from(size.0).unwrap_or(usize::MAX);
         Mapping {
             name: self.name.as_deref(),
-            options: Options {
+            options: PagerOptions {
                 page_bytes: bytes(self.page_size),
                 resident_bytes: bytes(self.memory),
                 read_ahead_bytes: bytes(self.read_ahead),
-                ..Options::default()
+                ..PagerOptions::default()
             },
             queue_depth: self.queue_depth,
         }

@@ -7,7 +7,7 @@ use crate::exit::Exit;
 use crate::path_options::RouteArgs;
 use clap::Args;
 use devices::error::Result;
-use mount::Settings;
+use mount::MountSettings;
 use std::path::PathBuf;
 use std::time::Duration;
 use units::Time;
@@ -60,7 +60,7 @@ impl Mount {
     /// # Errors
     /// The device, the volume or the folder cannot be used.
     pub fn run(&self, context: &Context) -> Result<Exit> {
-        let settings = Settings {
+        let settings = MountSettings {
             device: self.device.clone(),
             folder: self.folder.clone(),
             write: self.write,

@@ -15,7 +15,7 @@ use measure::Settings;
 use measure::fio::{Agreement, FioRound};
 use measure::run_info::{Request, RunInfo};
 use measure::sweep::Sweep as Swept;
-use paths::Kind;
+use paths::PathKind;
 use std::time::Duration;
 use units::Size;
 
@@ -113,7 +113,7 @@ impl Sweep {
         &self,
         context: &Context,
         ready: &Ready,
-        kinds: &[&'static Kind],
+        kinds: &[&'static PathKind],
         swept: &mut Swept,
     ) -> Result<()> {
         for &kind in kinds {

@@ -13,7 +13,7 @@ use devices::drive::Drive;
 use devices::error::{Error, Result};
 use measure::trace::events::Whose;
 use measure::trace::{Plan, Probe, Traced, trace};
-use paths::{Group, Kind};
+use paths::{Group, PathKind};
 use std::path::PathBuf;
 use units::Size;
 
@@ -81,7 +81,7 @@ impl Trace {
         &self,
         context: &Context,
         ready: &Ready,
-        kind: &Kind,
+        kind: &PathKind,
     ) -> Result<Option<Box<dyn Probe>>> {
         if let Some(timer) = &self.timer {
             let is_chario = kind.group == Group::Chario;

@@ -9,7 +9,7 @@ use crate::machine;
 use crate::support::WINDOW_BYTES;
 use block::{Buffer, Clock, Device, Operation, blocking};
 use model::{BusMemory, CacheSite, Config, Faults, Model, Time};
-use nvme::{Allocate, Controller, Options, QueuePair};
+use nvme::{Allocate, Controller, ControllerOptions, QueuePair};
 use straightway_coprocessor::layout::data_part;
 use straightway_coprocessor::{
     Access, Client, ClientOptions, CoprocessorDisk, Drive, Grant, Service, Window,
@@ -185,11 +185,11 @@ fn run(omitted: Option<CacheSite>) -> Result<Vec<(CacheSite, u64)>, String> {
     // SAFETY: the buffer's memory, which is allocated until the end of this function.
     #[allow(unsafe_code)]
     let window = unsafe { Window::new(start, len) };
-    let options = Options {
+    let options = ControllerOptions {
         io_timeout_us: 50_000,
         admin_timeout_us: 100_000,
         abort_grace_us: 20_000,
-        ..Options::default()
+        ..ControllerOptions::default()
     };
     let controller =
         Controller::open(&model, &memory, options).map_err(|error| error.to_string())?;

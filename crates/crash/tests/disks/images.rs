@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Compares the listed images with an independent model of what a power cut may leave.
 use block::{Buffer, Device, Operation, Request};
-use crash::{Completions, Config, CrashDisk, Kind, Medium, Sampling};
+use crash::{CommandKind, Completions, Config, CrashDisk, Medium, Sampling};
 use std::collections::{BTreeMap, BTreeSet};
 
 const BLOCKS: u64 = 4;
@@ -265,7 +265,7 @@ fn an_image_says_what_became_of_each_block() {
         texts[5],
         "block 2: first half of #1 over what was there; block 3: of #1"
     );
-    assert_eq!(device.log()[0].command.kind, Kind::Write);
+    assert_eq!(device.log()[0].command.kind, CommandKind::Write);
 }
 
 /// A program dies, the power stays on: the next one finds all that was written, and what was not

@@ -3,8 +3,8 @@
 //! copies, of which the older is overwritten. Each deliberate violation must be found.
 use block::{Buffer, Device, Error, blocking};
 use crash::{
-    Broken, Completions, Config, CrashDisk, Cut, Fault, Faulty, Kind, Medium, On, OrderRules,
-    Orders, Pair, Rule, Sampling,
+    Broken, CommandKind, Completions, Config, CrashDisk, Cut, Fault, Faulty, Medium, On,
+    OrderRules, Orders, Pair, Rule, Sampling,
 };
 
 const SIZE: usize = 512;
@@ -269,7 +269,7 @@ fn a_fault_at_each_command_loses_nothing_acknowledged() {
     }
     // Only the content that a lost write leaves reveals it.
     let disk = Medium::new(9, 64).unwrap().open(Config::default());
-    let lose = Rule::once(On::Kind(Kind::Write), 2, Fault::Lose);
+    let lose = Rule::once(On::Kind(CommandKind::Write), 2, Fault::Lose);
     let device = Faulty::new(disk.clone(), [lose]);
     let mut register = Register::open(device, buffer(), Mutation::None).unwrap();
     assert_eq!(run(&mut register, 1), 1);

@@ -3,8 +3,8 @@
 //! completes once, with its own tag and its own buffer.
 use block::{Buffer, Device, Error, Operation, Request};
 use crash::{
-    Completions, Config, Counting, Discarded, Fault, Faulty, Kind, Medium, On, OrderRules, Orders,
-    Pair, Rule,
+    CommandKind, Completions, Config, Counting, Discarded, Fault, Faulty, Medium, On, OrderRules,
+    Orders, Pair, Rule,
 };
 use std::collections::HashMap;
 
@@ -95,7 +95,7 @@ fn each_request_comes_back_once_with_its_own_buffer() {
         let disk = Medium::with_garbage(6, BLOCKS, 1).unwrap().open(config);
         let rules: Vec<Rule> = (0..random.usize(0..4))
             .map(|_| {
-                let on = [On::Any, On::Change, On::Kind(Kind::Read)][random.usize(0..3)];
+                let on = [On::Any, On::Change, On::Kind(CommandKind::Read)][random.usize(0..3)];
                 let at = random.u64(1..30);
                 if random.u8(0..4) == 0 {
                     Rule::from(on, at, fault(&mut random))

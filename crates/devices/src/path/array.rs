@@ -9,7 +9,7 @@ use crate::path::{LARGEST_BLOCK_BYTES, OpenOptions, Opened, PathChoice};
 use crate::{Context, Progress};
 use block::{Buffer, Completion, Device, Geometry, Refused, Request};
 use linux::HostMemory;
-use paths::Kind;
+use paths::PathKind;
 use remedy::{Part, Remedy, Setting, Value, words};
 use stripe::{
     ArrayKind, Event, Label, MOST_MEMBERS, Mirror, MirrorMemory, SetError, Striped, Watch, check,
@@ -218,7 +218,7 @@ pub fn open(
     context: &Context,
     grant: &Grant,
     array: &ArrayDrive,
-    kind: &Kind,
+    kind: &PathKind,
     options: &OpenOptions,
 ) -> Result<Opened> {
     let set = open_members(context, grant, array, options)?;

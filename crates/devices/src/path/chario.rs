@@ -11,7 +11,7 @@ use linux::chario::{Window, windows};
 use linux::pci::{Controller, Namespace};
 use linux::resolve::Resolved;
 use linux::{Chario, CharioOptions, Claim, HostMemory, Roots, admin, bind};
-use paths::{Carrier, Kind};
+use paths::{Carrier, PathKind};
 use remedy::{Setting, Value};
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ pub fn open(
     roots: &Roots,
     grant: &Grant,
     resolved: &Resolved,
-    kind: &Kind,
+    kind: &PathKind,
     options: &OpenOptions,
 ) -> Result<Opened> {
     refuse_partition(resolved, "CharIO supports")?;
@@ -69,7 +69,7 @@ pub fn open_node(
     roots: &Roots,
     node: &Path,
     claim: &Claim,
-    kind: &Kind,
+    kind: &PathKind,
     loan: Option<Arc<Loan>>,
     memory: HostMemory,
     place: WindowPlace,

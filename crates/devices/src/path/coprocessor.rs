@@ -6,14 +6,14 @@ use crate::path::Opened;
 use crate::path::memory::Memory;
 use linux::Coprocessor;
 use linux::coprocessor::CoprocessorOptions;
-use paths::Kind;
+use paths::PathKind;
 use std::path::Path;
 
 /// Opens the path.
 ///
 /// # Errors
 /// Something is missing or refused.
-pub fn open(path: &Path, kind: &Kind, write: bool) -> Result<Opened> {
+pub fn open(path: &Path, kind: &PathKind, write: bool) -> Result<Opened> {
     let poll = kind.polls();
     let device = Coprocessor::open(path, CoprocessorOptions { write, poll })?;
     let memory = Memory::Host(device.memory().clone());

@@ -4,7 +4,7 @@
 use crate::error::{Error, Result};
 use crate::path::memory::Memory;
 use block::{Buffer, Completion, Device, Geometry, Refused, Request};
-use hybrid::{Hybrid, Options};
+use hybrid::{Hybrid, HybridOptions};
 use linux::TscClock;
 use remedy::{Remedy, Setting, words};
 
@@ -64,7 +64,12 @@ pub fn wrap(
     let Ok(lines) = <[Buffer; LINES]>::try_from(lines) else {
         return Err(Error::unsupported("hybrid direct I/O without lines"));
     };
-    match Lines::open(Inner(device), TscClock::new(), lines, Options::default()) {
+    match Lines::open(
+        Inner(device),
+        TscClock::new(),
+        lines,
+        HybridOptions::default(),
+    ) {
         Ok(hybrid) => Ok(Box::new(Gathered {
             geometry: *hybrid.geometry(),
             hybrid: Some(hybrid),

@@ -12,7 +12,7 @@ use linux::identity::Identity;
 use linux::pci::Controller;
 use linux::resolve::Resolved;
 use linux::{CallOrRing, Claim, HostMemory, RingOptions, Roots, SyncFile, Uring};
-use paths::{Carrier, Kind};
+use paths::{Carrier, PathKind};
 use std::path::{Path, PathBuf};
 
 /// Maximum number of requests in flight on the RAM disk.
@@ -26,7 +26,7 @@ pub const RAM_DEPTH: usize = 64;
 pub fn open(
     roots: &Roots,
     claim: &Claim,
-    kind: &Kind,
+    kind: &PathKind,
     queue_depth: u16,
     memory: HostMemory,
     gathers: bool,
@@ -149,7 +149,7 @@ impl Nodes {
     ///
     /// # Errors
     /// The path has no such node.
-    pub fn for_kind(&self, kind: &Kind) -> Result<&Path> {
+    pub fn for_kind(&self, kind: &PathKind) -> Result<&Path> {
         if kind.carrier != Carrier::Passthrough {
             return Ok(&self.block);
         }
@@ -188,7 +188,7 @@ fn open_passthrough(
 ///
 /// # Errors
 /// There is not enough memory.
-pub fn open_ram(bytes: u64, fill: u8, kind: &Kind, memory: HostMemory) -> Result<Opened> {
+pub fn open_ram(bytes: u64, fill: u8, kind: &PathKind, memory: HostMemory) -> Result<Opened> {
     let too_large = || Error::unsupported(format!("no memory for a disk of {bytes} bytes"));
     let len = usize::try_from(bytes).map_err(|_| too_large())?;
     let mut disk: Vec<u8> = Vec::new();

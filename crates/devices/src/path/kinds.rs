@@ -5,7 +5,7 @@ use super::PathChoice;
 use crate::drive::Drive;
 use crate::error::{Error, Result};
 use linux::disk::Disk;
-use paths::{Group, Kind};
+use paths::{Group, PathKind};
 use units::distinct;
 
 impl Drive {
@@ -34,7 +34,7 @@ impl Drive {
     ///
     /// # Errors
     /// The table has no path for this drive.
-    pub fn kind(&self, choice: PathChoice) -> Result<&'static Kind> {
+    pub fn kind(&self, choice: PathChoice) -> Result<&'static PathKind> {
         let chosen = choice.kind(|kind| self.has(kind));
         let mut all = paths::KINDS.iter();
         let first = || match self {
@@ -50,15 +50,15 @@ impl Drive {
     ///
     /// # Errors
     /// The same as those of [`kind`](Drive::kind).
-    pub fn kinds(&self, choices: &[PathChoice]) -> Result<Vec<&'static Kind>> {
+    pub fn kinds(&self, choices: &[PathChoice]) -> Result<Vec<&'static PathKind>> {
         let kinds = choices.iter().map(|choice| self.kind(*choice));
         Ok(distinct(kinds.collect::<Result<Vec<_>>>()?))
     }
 
     /// The paths that are measured by default, in the order of unsorted tables.
-    pub fn usual(&self, with_coprocessor: bool) -> Vec<&'static Kind> {
+    pub fn usual(&self, with_coprocessor: bool) -> Vec<&'static PathKind> {
         let is_coprocessor = matches!(self, Drive::Coprocessor(_));
-        let is_meant = |kind: &&Kind| {
+        let is_meant = |kind: &&PathKind| {
             self.has(kind)
                 && kind.is_usual
                 // The model raises interrupts by a call, so measuring them says nothing about a

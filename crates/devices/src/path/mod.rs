@@ -42,7 +42,7 @@ use linux::{HostMemory, Roots, SyncFile};
 use memory::Memory;
 #[cfg(feature = "drives")]
 use nvme::{CompletionMode, Quirks};
-use paths::{Carrier, Group, Kind, Wait};
+use paths::{Carrier, Group, PathKind, Wait};
 use remedy::{Remedy, Setting, words};
 use std::fmt;
 use std::path::Path;
@@ -105,7 +105,7 @@ impl PathChoice {
 
     /// The path with this name among those that `fits` accepts, or otherwise any path of that name;
     /// `None` for `auto`.
-    pub fn kind(self, fits: impl Fn(&Kind) -> bool) -> Option<&'static Kind> {
+    pub fn kind(self, fits: impl Fn(&PathKind) -> bool) -> Option<&'static PathKind> {
         if self == Self::AUTO {
             return None;
         }
@@ -263,7 +263,7 @@ pub struct Opened {
 }
 
 impl Opened {
-    fn new(kind: &Kind, device: Box<dyn Device>, memory: Memory) -> Self {
+    fn new(kind: &PathKind, device: Box<dyn Device>, memory: Memory) -> Self {
         Self {
             device,
             memory,
@@ -410,7 +410,7 @@ pub fn open(context: &Context, grant: &Grant, options: &OpenOptions) -> Result<O
 impl Drive {
     /// Whether this kind of drive has this path. A coprocessor's drive can be named in addition to
     /// another one.
-    pub fn has(&self, kind: &Kind) -> bool {
+    pub fn has(&self, kind: &PathKind) -> bool {
         match self {
             Drive::Nvme(_) => !matches!(kind.group, Group::Plain | Group::Array | Group::Remote),
             Drive::Disk(_) => {
@@ -442,7 +442,7 @@ fn open_unaligned(context: &Context, grant: &Grant, options: &OpenOptions) -> Re
         refuse_namespace(options, what)?;
         options.kind_in(what, usual, |kind| drive.has(kind))
     };
-    let through_kernel = |node: &Path, kind: &Kind| {
+    let through_kernel = |node: &Path, kind: &PathKind| {
         let claim = grant.claim(roots, node, options.write)?;
         let memory = HostMemory::new(options.buffer_bytes)?;
         let gathers = options.hybrid || kind.gathers;
@@ -515,8 +515,8 @@ impl OpenOptions {
         &self,
         what: &str,
         usual: &str,
-        fits: impl Fn(&Kind) -> bool,
-    ) -> Result<&'static Kind> {
+        fits: impl Fn(&PathKind) -> bool,
+    ) -> Result<&'static PathKind> {
         let kind = match self.path.kind(&fits) {
             Some(kind) => kind,
             None => paths::named(usual).ok_or_else(|| Error::unsupported(usual))?,
@@ -539,7 +539,7 @@ impl OpenOptions {
     }
 
     /// Refuses to gather in front of a cache that does the same.
-    fn refuse_page_cache(&self, kind: &Kind) -> Result<()> {
+    fn refuse_page_cache(&self, kind: &PathKind) -> Result<()> {
         if self.hybrid && kind.is_buffered {
             Err(Error::usage(format!(
                 "{} goes through the page cache, which gathers already",
@@ -553,7 +553,7 @@ impl OpenOptions {
 }
 
 /// The sibling that waits in the requested mode.
-fn waiting(kind: &'static Kind, mode: Option<Mode>) -> Result<&'static Kind> {
+fn waiting(kind: &'static PathKind, mode: Option<Mode>) -> Result<&'static PathKind> {
     let Some(mode) = mode else { return Ok(kind) };
     kind.waiting(mode.wait()).ok_or_else(|| {
         let modes = Mode::ALL.iter();
@@ -628,7 +628,7 @@ fn open_nvme(
 }
 
 /// The error of a path that exists only while it is measured.
-fn needs_a_measurement(kind: &Kind) -> Error {
+fn needs_a_measurement(kind: &PathKind) -> Error {
     Error::unsupported(format!(
         "{} needs a separate file system on the drive, which only a measurement creates",
         kind.name
@@ -643,7 +643,7 @@ fn or_kernel(
     resolved: &Resolved,
     options: &OpenOptions,
     straight: Result<Opened>,
-    kernel: impl FnOnce(&'static Kind) -> Result<Opened>,
+    kernel: impl FnOnce(&'static PathKind) -> Result<Opened>,
 ) -> Result<Opened> {
     let failure = match straight {
         Ok(opened) => return Ok(opened),
@@ -689,7 +689,7 @@ fn refuse_partition(resolved: &Resolved, who: &str) -> Result<()> {
 fn open_straight(
     roots: &Roots,
     resolved: &Resolved,
-    kind: &'static Kind,
+    kind: &'static PathKind,
     behind_iommu: bool,
     options: &OpenOptions,
 ) -> Result<Opened> {
@@ -735,7 +735,7 @@ pub fn namespace_of(resolved: &Resolved, requested: Option<u32>) -> Result<Optio
 }
 
 #[cfg(feature = "drives")]
-fn on_handle(handle: Box<dyn ControllerHandle>, nsid: u32, kind: &Kind) -> Result<Opened> {
+fn on_handle(handle: Box<dyn ControllerHandle>, nsid: u32, kind: &PathKind) -> Result<Opened> {
     let opened = open_queue(handle.as_ref(), nsid, kind)?;
     Ok(Opened {
         name: format!("{}, {}", opened.name, handle.name()),
@@ -749,7 +749,7 @@ fn on_handle(handle: Box<dyn ControllerHandle>, nsid: u32, kind: &Kind) -> Resul
 ///
 /// # Errors
 /// There is no such namespace, no queue left, or no interrupt.
-pub fn open_queue(handle: &dyn ControllerHandle, nsid: u32, kind: &Kind) -> Result<Opened> {
+pub fn open_queue(handle: &dyn ControllerHandle, nsid: u32, kind: &PathKind) -> Result<Opened> {
     let device = another_queue(handle, nsid, kind)?;
     Ok(Opened::new(kind, device, handle.memory().clone()))
 }
@@ -762,7 +762,7 @@ pub fn open_queue(handle: &dyn ControllerHandle, nsid: u32, kind: &Kind) -> Resu
 pub fn another_queue(
     handle: &dyn ControllerHandle,
     nsid: u32,
-    kind: &Kind,
+    kind: &PathKind,
 ) -> Result<Box<dyn Device + Send>> {
     let wait = match kind.wait {
         Wait::Interrupt if !handle.has_interrupts() => {

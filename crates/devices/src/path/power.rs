@@ -2,9 +2,9 @@
 //! `--latency-limit`: what a drive's power states may delay a command by, on each path that can set
 //! it.
 //!
-//! The straight path's driver sets the feature itself (`nvme::Options::latency_limit_us`). The
-//! kernel's driver does so by its attribute ([`Tolerance`]), which gets its value back. Then the
-//! drive is asked what it has.
+//! The straight path's driver sets the feature itself
+//! (`nvme::ControllerOptions::latency_limit_us`). The kernel's driver does so by its attribute
+//! ([`Tolerance`]), which gets its value back. Then the drive is asked what it has.
 
 use crate::drive::Drive;
 use crate::error::{Error, Result};

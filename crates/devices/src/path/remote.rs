@@ -6,10 +6,10 @@ use crate::error::{Error, Result};
 use crate::path::memory::Memory;
 use crate::path::{OpenOptions, Opened};
 use crate::{Context, Progress};
-use fabric::{Ana, FabricError, Options, RemoteEvent, StreamError};
+use fabric::{Ana, FabricError, RemoteEvent, RemoteOptions, StreamError};
 use linux::HostMemory;
 use linux::fabric::{RemoteDevice, Tcp, connect, discover, host};
-use paths::Kind;
+use paths::PathKind;
 use std::sync::Arc;
 
 const PAGE_BYTES: usize = 4096;
@@ -21,7 +21,7 @@ const PAGE_BYTES: usize = 4096;
 pub fn open(
     context: &Context,
     drive: &RemoteDrive,
-    kind: &Kind,
+    kind: &PathKind,
     options: &OpenOptions,
 ) -> Result<Opened> {
     let memory = HostMemory::new(options.buffer_bytes.saturating_add(2 * PAGE_BYTES))?;
@@ -64,7 +64,7 @@ pub fn connected(
     let target = Tcp::new(&drive.host, drive.port)?
         .on_event(Arc::new(move |event| report(&progress, &name, event)));
     let (host_nqn, host_id) = host().map_err(failed)?;
-    let mut wanted = Options {
+    let mut wanted = RemoteOptions {
         host_nqn,
         host_id,
         nsid: namespace,
@@ -75,7 +75,7 @@ pub fn connected(
         quiesce_ms: u32::from(drive.quiesce_s) * 1000,
         trusts_close: !drive.is_proxied,
         reconnect_us: u64::from(drive.reconnect_s) * 1_000_000,
-        ..Options::default()
+        ..RemoteOptions::default()
     };
     if drive.nqn.is_empty() {
         let found = discover(&mut target.clone(), &wanted, memory.allocate(PAGE_BYTES)?);

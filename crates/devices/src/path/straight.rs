@@ -19,8 +19,8 @@ use linux::resolve::Resolved;
 use linux::{Roots, bind, noiommu, vfio};
 use model::{BusMemory, Config, Faults, Kind, Model, On, PowerStateConfig, Rule, When};
 use nvme::{
-    CompletionMode, Controller, ControllerInfo, ErrorEntry, FirmwareSlots, GenericCommand,
-    GenericData, NamespaceInfo, Options, Platform, PowerStates, QueuePair, Quirks, Smart,
+    CompletionMode, Controller, ControllerInfo, ControllerOptions, ErrorEntry, FirmwareSlots,
+    GenericCommand, GenericData, NamespaceInfo, Platform, PowerStates, QueuePair, Quirks, Smart,
     Statistics, Transitions,
 };
 use std::ops::Deref;
@@ -240,10 +240,10 @@ impl<P: Platform, L: Ends> Controlled<P, L> {
             let page_bytes = Controller::page_bytes_of(&platform)?;
             let bytes = nvme::controller_memory_bytes(page_bytes);
             let own = memory.allocate_pages(bytes, page_bytes)?;
-            let options = Options {
+            let options = ControllerOptions {
                 queues: needs.queues(),
                 latency_limit_us: needs.latency_limit_us,
-                ..Options::default()
+                ..ControllerOptions::default()
             };
             Controller::enable(platform, own, options).map_err(|failed| {
                 memory.give_back(failed.memory);

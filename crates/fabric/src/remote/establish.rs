@@ -5,7 +5,7 @@ use super::{Established, Remote};
 use crate::command::{CAP, CC, CONNECT_BYTES, CSTS, Command, Connecting, opcode};
 use crate::fence::Timing;
 use crate::queue::{Done, Payload, Queue};
-use crate::{Ana, Connect, FabricError, Options};
+use crate::{Ana, Connect, FabricError, RemoteOptions};
 use block::fields::{u16_at, u32_at};
 use block::{Buffer, Clock, Features, Geometry};
 use nvme::{ControllerInfo, IDENTIFY_BYTES, NamespaceInfo, Status, cns};
@@ -97,7 +97,7 @@ fn run_paged<S: crate::ByteStream, K: Clock, const N: usize>(
 pub(crate) fn open_queue<C: Connect, K: Clock, const N: usize>(
     connect: &mut C,
     clock: &K,
-    options: &Options,
+    options: &RemoteOptions,
     connecting: &Connecting<'_>,
     page: &mut Option<Buffer>,
 ) -> Result<(Queue<C::Stream, N>, u16), FabricError> {
@@ -123,7 +123,7 @@ pub(crate) fn open_queue<C: Connect, K: Clock, const N: usize>(
 pub(crate) fn open_controller<C: Connect, K: Clock, const N: usize>(
     connect: &mut C,
     clock: &K,
-    options: &Options,
+    options: &RemoteOptions,
     page: &mut Option<Buffer>,
 ) -> Result<(Queue<C::Stream, N>, u16, u64), FabricError> {
     let timeout_us = options.command_timeout_us;
@@ -166,7 +166,7 @@ pub(crate) fn open_controller<C: Connect, K: Clock, const N: usize>(
 fn read_page<S: crate::ByteStream, K: Clock, const N: usize>(
     queue: &mut Queue<S, N>,
     clock: &K,
-    options: &Options,
+    options: &RemoteOptions,
     what: &'static str,
     command: Command,
     page: &mut Option<Buffer>,
@@ -182,7 +182,7 @@ impl<C: Connect, K: Clock, const DEPTH: usize, const QUEUES: usize> Remote<C, K,
     pub(super) fn establish(
         connect: &mut C,
         clock: &K,
-        options: &Options,
+        options: &RemoteOptions,
         page: &mut Option<Buffer>,
     ) -> Result<Established<C::Stream, DEPTH, QUEUES>, FabricError> {
         let (mut admin, id, capabilities) = open_controller(connect, clock, options, page)?;
@@ -353,7 +353,7 @@ fn rounded_up(timeout_ms: u32, kas: u16) -> u32 {
 fn keep_alive_ms<S: crate::ByteStream, K: Clock, const N: usize>(
     admin: &mut Queue<S, N>,
     clock: &K,
-    options: &Options,
+    options: &RemoteOptions,
 ) -> Result<u32, FabricError> {
     let command = Command::new(opcode::GET_FEATURES, 0, &[KEEP_ALIVE_TIMER]);
     let what = "reading the Keep Alive Timeout";
@@ -411,7 +411,7 @@ fn ana_of(log: &[u8], nsid: u32) -> Ana {
 pub(crate) fn read_log<S: crate::ByteStream, K: Clock, const N: usize>(
     queue: &mut Queue<S, N>,
     clock: &K,
-    options: &Options,
+    options: &RemoteOptions,
     log: u32,
     offset: u64,
     page: &mut Option<Buffer>,

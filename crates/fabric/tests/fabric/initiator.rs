@@ -5,7 +5,7 @@ use crate::support::{
     BLOCK, BLOCKS, Device, Memory, Target, buffer, connect, crc32c, options, target,
 };
 use block::{Device as _, Error, Operation, Request, blocking};
-use straightway_fabric::{Ana, FabricError, Name, Options, StreamError};
+use straightway_fabric::{Ana, FabricError, Name, RemoteOptions, StreamError};
 
 fn pattern(blocks: usize, seed: u8) -> block::Buffer {
     let mut buffer = buffer(blocks, 0);
@@ -63,7 +63,7 @@ fn requests_work_with_every_transport_option() {
                         target.has_success_flag = success;
                         (target.capsule_bytes, target.data_bytes) = (capsule, most);
                     });
-                    let options = Options {
+                    let options = RemoteOptions {
                         header_digest,
                         data_digest,
                         ..options()
@@ -82,7 +82,7 @@ fn requests_work_with_every_transport_option() {
 
 #[test]
 fn every_stream_can_be_split_at_every_byte() {
-    let options = || Options {
+    let options = || RemoteOptions {
         header_digest: true,
         data_digest: true,
         queues: 1,
@@ -169,7 +169,7 @@ fn names_that_the_target_does_not_know_or_forbids_are_reported() {
     let other = Name::new("nqn.other").unwrap();
     let error = connect(
         &memory,
-        Options {
+        RemoteOptions {
             subsystem_nqn: other,
             ..options()
         },
@@ -178,7 +178,7 @@ fn names_that_the_target_does_not_know_or_forbids_are_reported() {
     assert!(error.is_unknown() && !error.is_forbidden(), "{error}");
     let error = connect(
         &memory,
-        Options {
+        RemoteOptions {
             host_nqn: other,
             ..options()
         },
@@ -194,12 +194,12 @@ fn names_that_the_target_does_not_know_or_forbids_are_reported() {
 }
 
 /// A device that does not reconnect, and a change of the PDUs of its requests from now on.
-fn changed(options: Options, change: impl Fn(&mut Vec<u8>) + 'static) -> (Memory, Device) {
+fn changed(options: RemoteOptions, change: impl Fn(&mut Vec<u8>) + 'static) -> (Memory, Device) {
     let memory = target();
     memory.target.borrow_mut().data_bytes = 512;
     let device = connect(
         &memory,
-        Options {
+        RemoteOptions {
             reconnect_us: 0,
             ..options
         },
@@ -356,7 +356,7 @@ fn violations_end_the_connection_with_the_reason() {
 
 #[test]
 fn a_wrong_digest_is_noticed_at_every_byte() {
-    let digests = || Options {
+    let digests = || RemoteOptions {
         header_digest: true,
         data_digest: true,
         ..options()
@@ -406,7 +406,7 @@ fn a_target_that_hangs_ends_in_bounded_time() {
     let last = whole.target.borrow().pdus;
     for at in 0..last {
         let memory = with(|target| target.hang_at = Some(at));
-        let own = Options {
+        let own = RemoteOptions {
             command_timeout_us: 2_000_000,
             reconnect_us: 3_000_000,
             ..options()
@@ -496,7 +496,7 @@ fn random_answers_never_panic_and_always_end() {
                 pdu[at] ^= 1 << inner.u32(0..8);
             }
         }));
-        let own = Options {
+        let own = RemoteOptions {
             reconnect_us: 1_000_000,
             command_timeout_us: 1_000_000,
             ..options()

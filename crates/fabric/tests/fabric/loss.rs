@@ -3,7 +3,7 @@
 //! sent and delivers it late, and whose controllers end as late as the specification allows.
 use crate::support::{BLOCK, Device, Memory, buffer, connect, options, target};
 use block::{Completion, Device as _, Error, Operation, Request, blocking};
-use straightway_fabric::{Connect as _, FabricError, Options, RemoteEvent};
+use straightway_fabric::{Connect as _, FabricError, RemoteEvent, RemoteOptions};
 
 const SECOND: u64 = 1_000_000;
 /// 3 x 5 s and 1 s.
@@ -194,7 +194,7 @@ fn reads_and_flushes_go_on_while_changes_wait() {
 #[test]
 fn changes_past_their_deadline_end_with_what_is_known_of_them() {
     let memory = target();
-    let own = Options {
+    let own = RemoteOptions {
         reconnect_us: 3 * SECOND,
         ..options()
     };
@@ -236,7 +236,7 @@ fn a_device_that_leaves_changes_in_doubt_is_closed_when_they_have_ended() {
     // Given up, or closed during the wait.
     for reconnect_us in [0, 30 * SECOND] {
         let memory = target();
-        let own = Options {
+        let own = RemoteOptions {
             reconnect_us,
             ..options()
         };
@@ -275,7 +275,7 @@ fn an_association_that_the_target_closed_needs_only_its_time_to_quiesce() {
     ] {
         let memory = target();
         memory.target.borrow_mut().quiesce_ms = quiesce_ms;
-        let own = Options {
+        let own = RemoteOptions {
             trusts_close,
             ..options()
         };
@@ -311,7 +311,7 @@ fn the_timeout_in_effect_is_the_controllers() {
     let wait = |change: fn(&mut crate::support::Target), keep_alive_ms| {
         let memory = target();
         change(&mut memory.target.borrow_mut());
-        let own = Options {
+        let own = RemoteOptions {
             keep_alive_ms,
             ..options()
         };
@@ -367,7 +367,7 @@ fn a_command_whose_path_failed_is_sent_again_within_the_time_to_reconnect() {
 #[test]
 fn a_command_that_was_sent_again_and_is_not_answered_has_a_deadline() {
     let memory = target();
-    let own = Options {
+    let own = RemoteOptions {
         keep_alive_ms: 0,
         reconnect_us: 2 * SECOND,
         ..options()
@@ -408,7 +408,7 @@ fn another_namespace_behind_the_same_name_is_not_used_and_said() {
     ];
     for (change, says) in changes {
         let memory = target();
-        let own = Options {
+        let own = RemoteOptions {
             queues: 1,
             ..options()
         };

@@ -10,7 +10,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use block::{Buffer, Device, Operation, Request};
-use nvme::{Controller, Options, QueuePair, Statistics, controller_memory_bytes};
+use nvme::{Controller, ControllerOptions, QueuePair, Statistics, controller_memory_bytes};
 
 use crate::callgrind;
 use crate::plain::Plain;
@@ -154,7 +154,7 @@ pub fn run(is_empty: bool, (depth, len): (usize, usize), bursts: usize) -> Stati
     let admin_memory = drive.take(controller_memory_bytes(4096));
     let queue_memory = drive.take(Queue::memory_bytes(MAX_TRANSFER, 4096));
     let mut buffers: Vec<_> = (0..depth).map(|_| Some(drive.take(len))).collect();
-    let options = Options::default();
+    let options = ControllerOptions::default();
     let controller = Controller::enable(drive, admin_memory, options).map_err(|f| f.error);
     let controller = controller.expect("the plain drive enables");
     let namespace = controller.namespace(1).expect("it has one namespace");

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use block::{Buffer, Completion, Device, Geometry, RamDisk, Refused, Request, blocking};
 use crash::Counting;
 use linux::{HostMemory, Roots, bind, resolve, vfio};
-use nvme::{Controller, Options, QueuePair, controller_memory_bytes};
+use nvme::{Controller, ControllerOptions, QueuePair, controller_memory_bytes};
 use volume::{CreateOptions, FormatOptions, MountOptions, OpenFile, Volume, format};
 use workload::{Marks, Result, Workload};
 
@@ -112,7 +112,7 @@ fn on_drive(name: &str, large_bytes: u64) -> Result<()> {
     let memory = function.memory();
     let page = Controller::page_bytes_of(&&function)?;
     let own = memory.allocate(controller_memory_bytes(page))?;
-    let controller = Controller::enable(&function, own, Options::default());
+    let controller = Controller::enable(&function, own, ControllerOptions::default());
     let controller = Arc::new(controller.map_err(|failed| failed.error)?);
     let namespace = controller.namespace(1)?;
     let open_queue = || -> Result<Queue<'_>> {

@@ -10,8 +10,8 @@ use crate::hardware::{self, Files, Stop};
 use crate::source::standard_input;
 use crate::{Access, Mounted, Store, pace, route, shown};
 use ::blast::{
-    Alias, Counts, Hsp, Index, Options, Query, Scoring, Search, Significance, Size as DatabaseSize,
-    Table, TwoHit, bits_text, e_value_text, name, queries,
+    Alias, Hsp, Index, Query, Scoring, Search, SearchCounts, SearchOptions, Significance,
+    Size as DatabaseSize, Table, TwoHit, bits_text, e_value_text, name, queries,
 };
 use database::Database;
 use devices::error::{Error, ErrorKind, Result};
@@ -329,11 +329,11 @@ impl SearchSettings {
         table: &Table,
         before: &Searched,
         queries: &[Query],
-    ) -> Result<(Vec<Alignment>, Counts)> {
+    ) -> Result<(Vec<Alignment>, SearchCounts)> {
         let file = |suffix: &str| format!("{volume}.{suffix}");
         let index = Index::parse(&self.whole(context, place, &file("nin"))?);
         let index = index.map_err(|error| invalid_database(&file("nin"), &error))?;
-        let options = Options {
+        let options = SearchOptions {
             scoring: self.scoring(),
             two_hit: self.two_hit.map(|window| TwoHit { window }),
             is_scalar: false,

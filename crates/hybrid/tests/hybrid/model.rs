@@ -11,7 +11,7 @@ use crash::{Budget, Completions, Config, CrashDisk, Fault, Faulty, Medium, On, R
 use fastrand::Rng;
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
-use straightway_hybrid::{Bytes, Cache, Entry, Options};
+use straightway_hybrid::{Bytes, Cache, Entry, HybridOptions};
 
 const BLOCKS: u64 = 160;
 
@@ -180,8 +180,8 @@ impl Model {
     }
 }
 
-fn options(random: &mut Rng) -> Options {
-    Options {
+fn options(random: &mut Rng) -> HybridOptions {
+    HybridOptions {
         dirty_lines: random.u8(1..=5),
         hold_us: random.u32(1..2_000),
         ahead_lines: random.u8(0..=4),

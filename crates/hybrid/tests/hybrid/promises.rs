@@ -5,11 +5,11 @@ use super::support::{
     BLOCK, FIXED, LINE_BLOCKS, TestClock, buffer, hybrid, lines, read, run, write,
 };
 use block::{Completion, Device, Error, Geometry, Operation, Refused, Request};
-use crash::{Config, Counting, CrashDisk, Fault, Faulty, Kind, Medium, On, Rule};
+use crash::{CommandKind, Config, Counting, CrashDisk, Fault, Faulty, Medium, On, Rule};
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::rc::Rc;
-use straightway_hybrid::{Bytes, Direction, Hybrid, Options};
+use straightway_hybrid::{Bytes, Direction, Hybrid, HybridOptions};
 
 fn disk() -> CrashDisk {
     let config = Config {
@@ -68,7 +68,7 @@ fn random_small_accesses_go_straight() {
 fn read_ahead_is_bounded_counted_and_can_be_turned_off() {
     let clock = TestClock::default();
     for (ahead_lines, most) in [(0, 0), (1, 2), (3, 4)] {
-        let options = Options {
+        let options = HybridOptions {
             ahead_lines,
             ..FIXED
         };
@@ -114,7 +114,7 @@ fn gathered_data_waits_no_longer_than_its_time() {
 #[test]
 fn dirty_lines_are_the_bound_in_bytes() {
     let clock = TestClock::default();
-    let options = Options {
+    let options = HybridOptions {
         dirty_lines: 2,
         hold_us: u32::MAX,
         ..FIXED
@@ -157,7 +157,7 @@ fn a_late_error_is_reported_once_and_its_data_is_kept() {
     let faulty = Faulty::new(
         disk(),
         [Rule::once(
-            On::Kind(Kind::Write),
+            On::Kind(CommandKind::Write),
             2,
             Fault::Fail(Error::TimedOut),
         )],
@@ -212,7 +212,7 @@ fn a_flush_on_a_device_that_is_gone_fails_each_time_and_keeps_the_data() {
 fn a_bad_block_ahead_fails_only_the_read_of_that_block() {
     let clock = TestClock::default();
     let rule = Rule::from(
-        On::Kind(Kind::Read),
+        On::Kind(CommandKind::Read),
         1,
         Fault::Fail(Error::Nvme { status: 0x281 }),
     );
@@ -268,11 +268,11 @@ fn a_refusal_below_is_the_caller_s_with_its_tag() {
 fn impossible_settings_return_everything() {
     let clock = TestClock::default();
     for options in [
-        Options {
+        HybridOptions {
             dirty_lines: 0,
             ..FIXED
         },
-        Options {
+        HybridOptions {
             dirty_lines: 6,
             ..FIXED
         },
@@ -368,7 +368,7 @@ impl Device for Timed<'_> {
 
 #[test]
 fn the_border_is_measured_on_the_device_and_follows_it() {
-    let measured = Options {
+    let measured = HybridOptions {
         fixed_border_blocks: None,
         probe_us: 1_000_000,
         ..FIXED

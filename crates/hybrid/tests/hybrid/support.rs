@@ -4,7 +4,7 @@
 
 use block::{Buffer, Clock, Device, Operation, Request};
 use std::cell::Cell;
-use straightway_hybrid::{Hybrid, Options};
+use straightway_hybrid::{Hybrid, HybridOptions};
 
 pub const BLOCK: usize = 512;
 pub const LINES: usize = 6;
@@ -51,7 +51,7 @@ impl Clock for TestClock {
 pub type Tested<'c, D> = Hybrid<D, &'c TestClock, LINES, 16>;
 
 /// Accesses of fewer than 8 blocks are small.
-pub const FIXED: Options = Options {
+pub const FIXED: HybridOptions = HybridOptions {
     dirty_lines: 3,
     hold_us: 1_000,
     ahead_lines: 2,
@@ -59,7 +59,11 @@ pub const FIXED: Options = Options {
     fixed_border_blocks: Some(8),
 };
 
-pub fn hybrid<'c, D: Device>(device: D, clock: &'c TestClock, options: Options) -> Tested<'c, D> {
+pub fn hybrid<'c, D: Device>(
+    device: D,
+    clock: &'c TestClock,
+    options: HybridOptions,
+) -> Tested<'c, D> {
     Hybrid::open(device, clock, lines(), options).unwrap()
 }
 

@@ -123,7 +123,7 @@ impl Drop for KeeperThread {
 mod tests {
     use super::super::Tcp;
     use crate::clock::TscClock;
-    use ::fabric::{FabricError, Name, Options, Remote, StreamError};
+    use ::fabric::{FabricError, Name, Remote, RemoteOptions, StreamError};
     use std::io::Read;
     use std::net::TcpListener;
 
@@ -145,11 +145,11 @@ mod tests {
                 }
             }
         });
-        let options = Options {
+        let options = RemoteOptions {
             subsystem_nqn: Name::new("nqn.t:subsystem").unwrap(),
             host_nqn: Name::new("nqn.t:host").unwrap(),
             command_timeout_us: 50_000,
-            ..Options::default()
+            ..RemoteOptions::default()
         };
         let page = block::Buffer::from_static(Box::leak(vec![0; 4096].into_boxed_slice()));
         let target_name = Tcp::new("127.0.0.1", port).unwrap();

@@ -7,7 +7,7 @@
 //! standard input, which a system call stores there.
 
 use crate::Result;
-use linux::nvme::{Allocate, Controller, Options, QueuePair};
+use linux::nvme::{Allocate, Controller, ControllerOptions, QueuePair};
 use linux::{Roots, bind, resolve, vfio};
 use std::fs::File;
 use std::io::{Read, Write};
@@ -37,7 +37,7 @@ pub fn main(arguments: &[String]) -> Result<()> {
     let loan = bind::to_vfio(&roots, address)?;
     let function = vfio::Function::open(&roots, address, &vfio::Options::default())?;
     let memory = function.memory();
-    let controller = Controller::open(function, &memory, Options::default())?;
+    let controller = Controller::open(function, &memory, ControllerOptions::default())?;
     let mut queue = QueuePair::<_, _, 32>::open(&controller, nsid, 128 << 10, &memory)?;
     let allocate = |len| memory.allocate_dma(len, 4096).ok_or("out of DMA memory");
     let buffers = || {
@@ -89,12 +89,12 @@ pub fn main(arguments: &[String]) -> Result<()> {
 
 /// Maps `device` and stores standard input at the end of its file.
 fn fill<D: Device>(device: D, size: &FileSize, buffers: Vec<Buffer>) -> Result<()> {
-    let options = straightway_map::Options {
+    let options = straightway_map::PagerOptions {
         writable: true,
         page_bytes: PAGE_BYTES,
         resident_bytes: 1 << 20,
         dirty_bytes: 512 << 10,
-        ..straightway_map::Options::default()
+        ..straightway_map::PagerOptions::default()
     };
     let range = Range {
         lba: 0,
@@ -131,10 +131,10 @@ fn fill<D: Device>(device: D, size: &FileSize, buffers: Vec<Buffer>) -> Result<(
 
 /// Maps `device` and writes `size_bytes` of the memory, while this thread serves the map.
 fn print<D: Device>(device: D, size_bytes: u64, buffers: Vec<Buffer>) -> Result<()> {
-    let options = straightway_map::Options {
+    let options = straightway_map::PagerOptions {
         page_bytes: PAGE_BYTES,
         resident_bytes: 1 << 20,
-        ..straightway_map::Options::default()
+        ..straightway_map::PagerOptions::default()
     };
     let range = Range {
         lba: 0,

@@ -12,7 +12,7 @@ use std::os::unix::net::UnixStream;
 use std::ptr::NonNull;
 use std::thread;
 use straightway_map::block::{Buffer, RamDisk, blocking};
-use straightway_map::{Map, Options, PageError, Range, map, map_local};
+use straightway_map::{Map, PageError, PagerOptions, Range, map, map_local};
 
 const PAGE: usize = 4096;
 const PAGES: usize = 64;
@@ -35,12 +35,12 @@ pub fn main(arguments: &[String]) -> Result<()> {
 
 fn soak(rounds: u64, seed: u64, stores_by_content: bool, serves_itself: bool) -> Result<()> {
     let disk = RamDisk::<_, 8>::new(vec![0; PAGES * PAGE], 9)?;
-    let options = Options {
+    let options = PagerOptions {
         writable: true,
         stores_by_content,
         resident_bytes: 16 * PAGE,
         dirty_bytes: 4 * PAGE,
-        ..Options::default()
+        ..PagerOptions::default()
     };
     let range = Range {
         lba: 0,
@@ -92,7 +92,7 @@ fn short_of_memory() -> Result<()> {
         size_bytes: (PAGES * PAGE) as u64,
     };
     let buffers = vec![Buffer::from_static(vec![0; PAGE].leak())];
-    let (map, server) = map(disk, range, &Options::default(), buffers)?;
+    let (map, server) = map(disk, range, &PagerOptions::default(), buffers)?;
     thread::scope(|scope| {
         let user = scope.spawn(move || loads_amid_a_shortage(&map));
         server.run()?;

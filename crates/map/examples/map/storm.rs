@@ -11,7 +11,7 @@
 
 use crate::queue::{Disk, Queue, queues};
 use crate::{Result, tolerant};
-use crash::{Fault, Faults, Faulty, Kind, On, Rule};
+use crash::{CommandKind, Fault, Faults, Faulty, On, Rule};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::{Errno, pread, pwrite};
 use rustix::mm::{Advice, madvise};
@@ -21,7 +21,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 use straightway_map::block::{self, Buffer, blocking};
-use straightway_map::{Counters, LocalLanes, LocalMap, Map, Options, Range, map_lanes, map_local};
+use straightway_map::{
+    Counters, LocalLanes, LocalMap, Map, PagerOptions, Range, map_lanes, map_local,
+};
 
 const KERNEL_PAGE: usize = 4096;
 const LEN: usize = 64 * KERNEL_PAGE;
@@ -140,13 +142,13 @@ fn rules(random: &mut fastrand::Rng) -> Vec<Rule> {
     let medium = block::Error::Nvme { status: 0x281 };
     let mut rules = Vec::new();
     for (kind, count, range) in [
-        (Kind::Read, 6, 1..2000),
-        (Kind::Write, 40, 1..1000),
-        (Kind::Flush, 2, 1..20),
+        (CommandKind::Read, 6, 1..2000),
+        (CommandKind::Write, 40, 1..1000),
+        (CommandKind::Flush, 2, 1..20),
     ] {
         for _ in 0..random.usize(..=count) {
             let fault = match (random.u8(..3), kind) {
-                (0, _) | (_, Kind::Flush) => Fault::Fail(medium),
+                (0, _) | (_, CommandKind::Flush) => Fault::Fail(medium),
                 (1, _) => Fault::FailDone(medium),
                 (_, _) => Fault::Short { done_blocks: 1 },
             };
@@ -156,9 +158,9 @@ fn rules(random: &mut fastrand::Rng) -> Vec<Rule> {
     rules
 }
 
-fn options(random: &mut fastrand::Rng) -> Options {
+fn options(random: &mut fastrand::Rng) -> PagerOptions {
     let page_bytes = KERNEL_PAGE << random.u8(..3);
-    Options {
+    PagerOptions {
         writable: true,
         stores_by_content: random.bool(),
         page_bytes,
@@ -167,7 +169,7 @@ fn options(random: &mut fastrand::Rng) -> Options {
         dirty_age: random.bool().then_some(Duration::from_millis(1)),
         read_ahead_bytes: page_bytes * random.usize(..4),
         spin: Duration::from_micros(random.u64(..2) * 20),
-        ..Options::default()
+        ..PagerOptions::default()
     }
 }
 
@@ -254,7 +256,7 @@ fn joined(users: Vec<thread::ScopedJoinHandle<'_, Result<Used>>>) -> Result<(Vec
 /// Runs the threads that use the map.
 fn use_served(
     map: &Map,
-    options: &Options,
+    options: &PagerOptions,
     random: &mut fastrand::Rng,
     faults: &[Faults],
 ) -> Result<(Life, Vec<Vec<u8>>)> {
@@ -432,7 +434,7 @@ fn access(bytes: &impl Bytes, thread: usize, mut random: fastrand::Rng) -> Resul
 /// only if it is still there when such a call must have ended.
 fn percent_of_limit(
     resident_bytes: impl Fn() -> straightway_map::Result<u64>,
-    options: &Options,
+    options: &PagerOptions,
 ) -> Result<u64> {
     let limit = options.resident_bytes as u64;
     let since = Instant::now();
@@ -459,7 +461,7 @@ fn page_out(start: std::ptr::NonNull<u8>) -> Result<()> {
 /// was in use, in percent of the limit.
 fn advise(
     map: &Map,
-    options: &Options,
+    options: &PagerOptions,
     mut random: fastrand::Rng,
     has_ended: &AtomicBool,
 ) -> Result<u64> {
@@ -487,7 +489,7 @@ fn advise(
 /// The same by the thread that has made the map, while others are left.
 fn advise_itself(
     map: &LocalMap<Faulty<Queue>>,
-    options: &Options,
+    options: &PagerOptions,
     mut random: fastrand::Rng,
     left: &AtomicU64,
 ) -> Result<u64> {

@@ -8,7 +8,7 @@
 //! and need huge pages.
 
 use crate::Result;
-use linux::nvme::{Allocate, Controller, Options, QueuePair};
+use linux::nvme::{Allocate, Controller, ControllerOptions, QueuePair};
 use linux::pci::PciAddress;
 use linux::{HostMemory, Roots, bind, noiommu, resolve, vfio};
 use std::error::Error;
@@ -130,17 +130,17 @@ fn copy<F: Function>(
     let loans = [F::take(roots, mapped)?, F::take(roots, other)?];
     let function = F::open(roots, mapped)?;
     let memory = function.dma_memory();
-    let controller = Controller::open(function, &memory, Options::default())?;
+    let controller = Controller::open(function, &memory, ControllerOptions::default())?;
     let queue = QueuePair::<_, _, 32>::open(&controller, 1, 128 << 10, &memory)?;
     let allocate = |_| memory.allocate_dma(PAGE_BYTES, 4096).ok_or("out of memory");
     let buffers = (0..8)
         .map(allocate)
         .collect::<std::result::Result<_, _>>()?;
-    let options = straightway_map::Options {
+    let options = straightway_map::PagerOptions {
         writable: is_in,
         page_bytes: PAGE_BYTES,
         resident_bytes: len_bytes as usize + (1 << 20),
-        ..straightway_map::Options::default()
+        ..straightway_map::PagerOptions::default()
     };
     let range = Range {
         lba: 0,
@@ -174,7 +174,7 @@ fn move_by<F: Function>(
         let bus_start = unsafe { function.grant_to(roots, (start, len), is_in) }?;
         eprintln!("{len} bytes at bus address {bus_start:#x}");
         let memory = function.dma_memory();
-        let controller = Controller::open(function, &memory, Options::default())?;
+        let controller = Controller::open(function, &memory, ControllerOptions::default())?;
         Ok::<_, Box<dyn Error + Send + Sync>>((controller, memory, start, len))
     })?;
     let (controller, memory, start, len) = window.grant();

@@ -2,11 +2,11 @@
 //! What a user says of the future: read-ahead, prefetched and pinned ranges, memory given back.
 
 use super::{MEDIUM, PAGE, blocks, disk, is_served, load, permitted, store, value, with_map};
-use crash::{Fault, Faulty, Kind, On, Rule};
+use crash::{CommandKind, Fault, Faulty, On, Rule};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use straightway_map::{Error, Map, Options};
+use straightway_map::{Error, Map, PagerOptions};
 
 const PAGES: usize = 64;
 
@@ -38,9 +38,9 @@ fn a_reader_in_order_faults_once_for_half_a_range_and_reads_each_page_once() {
     if permitted::is_missing(false) {
         return;
     }
-    let options = Options {
+    let options = PagerOptions {
         read_ahead_bytes: 8 * PAGE,
-        ..Options::default()
+        ..PagerOptions::default()
     };
     let ended = with_map(disk(PAGES), (PAGES * PAGE) as u64, options, |map| {
         // The first page and eight more, the fifth of which is the marker; then four for each
@@ -66,7 +66,7 @@ fn a_prefetched_working_set_is_loaded_from_without_a_fault() {
     if permitted::is_missing(false) {
         return;
     }
-    let (size_bytes, options) = ((PAGES * PAGE) as u64, Options::default());
+    let (size_bytes, options) = ((PAGES * PAGE) as u64, PagerOptions::default());
     let mut set = Vec::new();
     let recorded = with_map(disk(PAGES), size_bytes, options, |map| {
         for page in [3, 4, 5, 40] {
@@ -94,9 +94,9 @@ fn pinned_pages_keep_their_memory_and_leave_some_for_the_others() {
     if permitted::is_missing(false) {
         return;
     }
-    let options = Options {
+    let options = PagerOptions {
         resident_bytes: 7 * PAGE,
-        ..Options::default()
+        ..PagerOptions::default()
     };
     let ended = with_map(disk(PAGES), (PAGES * PAGE) as u64, options, |map| {
         map.pin(bytes_of(10..13)).expect("memory for three");
@@ -133,10 +133,10 @@ fn a_window_keeps_its_memory_until_the_device_has_lost_it() {
             self.0.store(false, Ordering::Relaxed);
         }
     }
-    let options = Options {
+    let options = PagerOptions {
         writable: true,
         resident_bytes: 6 * PAGE,
-        ..Options::default()
+        ..PagerOptions::default()
     };
     let ended = with_map(disk(PAGES), (PAGES * PAGE) as u64, options, |map| {
         let is_granted = AtomicBool::new(false);
@@ -183,33 +183,39 @@ fn a_page_that_cannot_be_read_ahead_is_an_error_for_pins_and_is_tried_again_for_
     if permitted::is_missing(true) {
         return;
     }
-    let once = |at| Rule::once(On::Kind(Kind::Read), at, Fault::Fail(MEDIUM)).within(blocks(5));
-    let always = Rule::from(On::Kind(Kind::Read), 1, Fault::Fail(MEDIUM)).within(blocks(9));
+    let once =
+        |at| Rule::once(On::Kind(CommandKind::Read), at, Fault::Fail(MEDIUM)).within(blocks(5));
+    let always = Rule::from(On::Kind(CommandKind::Read), 1, Fault::Fail(MEDIUM)).within(blocks(9));
     let device = Faulty::new(disk(PAGES), [once(1), always]);
-    let ended = with_map(device, (PAGES * PAGE) as u64, Options::default(), |map| {
-        map.prefetch(bytes_of(4..7)).expect("a server");
-        wait_until("the others", || {
-            resident_pages(&map) == [bytes_of(4..5), bytes_of(6..7)]
-        });
-        assert_eq!(map.take_failures(), []);
-        assert!(is_served(&map, 5));
+    let ended = with_map(
+        device,
+        (PAGES * PAGE) as u64,
+        PagerOptions::default(),
+        |map| {
+            map.prefetch(bytes_of(4..7)).expect("a server");
+            wait_until("the others", || {
+                resident_pages(&map) == [bytes_of(4..5), bytes_of(6..7)]
+            });
+            assert_eq!(map.take_failures(), []);
+            assert!(is_served(&map, 5));
 
-        let error = map.pin(bytes_of(8..11)).expect_err("page 9 fails");
-        let Error::Unread {
-            offset_bytes,
-            error: MEDIUM,
-        } = error
-        else {
-            unreachable!("{error}");
-        };
-        assert_eq!(offset_bytes, 9 * PAGE as u64);
-        assert_eq!(map.take_failures().len(), 1);
-        assert!(!is_served(&map, 9) && is_served(&map, 10));
-        map.pin(bytes_of(8..11)).expect_err("still an error");
-        wait_until("reads", || map.resident_ranges().is_ok());
-        map.evict(bytes_of(0..PAGES)).expect("a server");
-        assert_eq!(resident_pages(&map), [], "nothing is pinned");
-    });
+            let error = map.pin(bytes_of(8..11)).expect_err("page 9 fails");
+            let Error::Unread {
+                offset_bytes,
+                error: MEDIUM,
+            } = error
+            else {
+                unreachable!("{error}");
+            };
+            assert_eq!(offset_bytes, 9 * PAGE as u64);
+            assert_eq!(map.take_failures().len(), 1);
+            assert!(!is_served(&map, 9) && is_served(&map, 10));
+            map.pin(bytes_of(8..11)).expect_err("still an error");
+            wait_until("reads", || map.resident_ranges().is_ok());
+            map.evict(bytes_of(0..PAGES)).expect("a server");
+            assert_eq!(resident_pages(&map), [], "nothing is pinned");
+        },
+    );
     ended.expect("a clean end");
 }
 
@@ -218,9 +224,9 @@ fn memory_is_given_back_but_for_what_was_stored() {
     if permitted::is_missing(false) {
         return;
     }
-    let options = Options {
+    let options = PagerOptions {
         writable: true,
-        ..Options::default()
+        ..PagerOptions::default()
     };
     let ended = with_map(disk(PAGES), (PAGES * PAGE) as u64, options, |map| {
         for page in [1, 2, 3] {
@@ -247,10 +253,10 @@ fn a_store_is_written_at_its_age_without_a_sync() {
     if permitted::is_missing(false) {
         return;
     }
-    let options = Options {
+    let options = PagerOptions {
         writable: true,
         dirty_age: Some(Duration::from_millis(20)),
-        ..Options::default()
+        ..PagerOptions::default()
     };
     let ended = with_map(disk(PAGES), (PAGES * PAGE) as u64, options, |map| {
         for round in 1..=3 {
@@ -275,10 +281,10 @@ fn pages_that_the_kernel_unmapped_by_itself_are_mapped_again() {
         return;
     }
     for (writable, stores_by_content) in [(false, false), (true, false), (true, true)] {
-        let options = Options {
+        let options = PagerOptions {
             writable,
             stores_by_content,
-            ..Options::default()
+            ..PagerOptions::default()
         };
         let ended = with_map(disk(4), 4 * PAGE as u64, options, |map| {
             for page in 0..4 {
@@ -328,12 +334,12 @@ fn memory_that_a_program_removes_is_read_again_or_zeroes() {
         (4 * PAGE, true, false),
         (4 * PAGE, true, true),
     ] {
-        let options = Options {
+        let options = PagerOptions {
             page_bytes,
             writable,
             stores_by_content,
             resident_bytes: 6 * page_bytes,
-            ..Options::default()
+            ..PagerOptions::default()
         };
         let ended = with_map(disk(PAGES), (PAGES * PAGE) as u64, options, |map| {
             for round in 0..3 {
@@ -381,13 +387,13 @@ fn an_instruction_that_touches_as_many_pages_as_there_may_be_ends() {
         return;
     }
     for stores_by_content in [false, true] {
-        let options = Options {
+        let options = PagerOptions {
             writable: true,
             stores_by_content,
             resident_bytes: 4 * PAGE,
             dirty_bytes: PAGE,
             read_ahead_bytes: 3 * PAGE,
-            ..Options::default()
+            ..PagerOptions::default()
         };
         let ended = with_map(disk(PAGES), (PAGES * PAGE) as u64, options, |map| {
             for from in 0..20 {
@@ -411,9 +417,9 @@ fn pins_leave_as_many_pages_as_one_instruction_may_touch() {
     if permitted::is_missing(false) {
         return;
     }
-    let options = Options {
+    let options = PagerOptions {
         resident_bytes: 7 * PAGE,
-        ..Options::default()
+        ..PagerOptions::default()
     };
     let ended = with_map(disk(PAGES), (PAGES * PAGE) as u64, options, |map| {
         let error = map.pin(bytes_of(0..4)).expect_err("three would be left");

@@ -6,7 +6,7 @@ use super::{
     MEDIUM, PAGE, blocks, buffers, disk, is_served, load, permitted, store, value, with_map,
 };
 use block::{Completion, Device, Geometry, Operation, RamDisk, Refused, Request};
-use crash::{Fault, Faulty, Kind, On, Rule};
+use crash::{CommandKind, Fault, Faulty, On, Rule};
 use linux::{Claim, Roots, SyncFile};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::FileExt;
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
-use straightway_map::{Error, Options, PageError, Range, map, map_local};
+use straightway_map::{Error, PageError, PagerOptions, Range, map, map_local};
 
 /// A disk whose requests wait until they are let go.
 struct Silent {
@@ -65,9 +65,9 @@ fn accesses_to_a_device_that_does_not_answer_end_at_their_deadline() {
         held: Vec::new(),
         let_go: Arc::clone(&let_go),
     };
-    let options = Options {
+    let options = PagerOptions {
         read_deadline: Some(Duration::from_millis(20)),
-        ..Options::default()
+        ..PagerOptions::default()
     };
     let ended = with_map(device, 16 * PAGE as u64, options, |map| {
         // More than there are buffers, so some do not even reach the device.
@@ -112,10 +112,10 @@ fn calls_to_a_device_that_does_not_answer_end_at_their_deadline() {
         held: Vec::new(),
         let_go: Arc::clone(&let_go),
     };
-    let options = Options {
+    let options = PagerOptions {
         writable: true,
         call_deadline: Some(Duration::from_millis(30)),
-        ..Options::default()
+        ..PagerOptions::default()
     };
     let is_late = |error: &Error| matches!(error, Error::Late(_));
     let ended = with_map(device, 16 * PAGE as u64, options, |map| {
@@ -144,11 +144,11 @@ fn a_callback_has_each_failure_before_its_access_ends() {
     if permitted::is_missing(true) {
         return;
     }
-    let rule = Rule::from(On::Kind(Kind::Read), 1, Fault::Fail(MEDIUM)).within(blocks(3));
+    let rule = Rule::from(On::Kind(CommandKind::Read), 1, Fault::Fail(MEDIUM)).within(blocks(3));
     let seen = Arc::new(Mutex::new(Vec::new()));
     let kept = Arc::clone(&seen);
     let device = Faulty::new(disk(8), [rule]);
-    let ended = with_map(device, 8 * PAGE as u64, Options::default(), |map| {
+    let ended = with_map(device, 8 * PAGE as u64, PagerOptions::default(), |map| {
         let call = move |failure| kept.lock().expect("a list").push(failure);
         map.on_failure(call).expect("the first");
         assert!(is_served(&map, 2) && !is_served(&map, 3));
@@ -166,7 +166,7 @@ fn a_child_has_no_map_and_its_parent_keeps_it() {
     if permitted::is_missing(false) {
         return;
     }
-    let ended = with_map(disk(8), 8 * PAGE as u64, Options::default(), |map| {
+    let ended = with_map(disk(8), 8 * PAGE as u64, PagerOptions::default(), |map| {
         assert_eq!(load(&map, PAGE), value(1));
         for page in [1, 2] {
             let byte = map.as_ptr().as_ptr().wrapping_add(page * PAGE);
@@ -199,7 +199,7 @@ fn a_program_that_is_started_has_none_of_the_files_of_a_map() {
     if permitted::is_missing(false) {
         return;
     }
-    let ended = with_map(disk(8), 8 * PAGE as u64, Options::default(), |map| {
+    let ended = with_map(disk(8), 8 * PAGE as u64, PagerOptions::default(), |map| {
         let listed = Command::new("ls").args(["-l", "/proc/self/fd"]).output();
         let listed = String::from_utf8(listed.expect("ls").stdout).expect("text");
         assert!(listed.contains("pipe:"), "{listed}");
@@ -259,9 +259,9 @@ fn what_a_killed_process_had_synced_is_there() {
 fn store_until_killed(path: &str) {
     let claim = Claim::to_write(&Roots::system(), path.as_ref()).expect("the file");
     let device = SyncFile::open(&claim).expect("the file");
-    let options = Options {
+    let options = PagerOptions {
         writable: true,
-        ..Options::default()
+        ..PagerOptions::default()
     };
     let ended = with_map(device, 16 * PAGE as u64, options, |map| {
         for page in 0..8 {
@@ -336,7 +336,8 @@ fn exhaust_regions() {
         size_bytes: (pages * PAGE) as u64,
     };
     let device = Refusing(geometry);
-    let (map, server) = map(device, range, &Options::default(), buffers(1, PAGE)).expect("a map");
+    let (map, server) =
+        map(device, range, &PagerOptions::default(), buffers(1, PAGE)).expect("a map");
     let path = std::env::temp_dir().join(format!("straightway-map-ends-{}", std::process::id()));
     let file = std::fs::File::create(&path).expect("a file");
     std::fs::remove_file(&path).expect("the file");
@@ -390,8 +391,8 @@ fn a_kernel_that_refuses_userfaultfd_is_an_error_that_says_what_to_do() {
         size_bytes: 8 * PAGE as u64,
     };
     let refused = [
-        map(disk(8), range, &Options::default(), buffers(2, PAGE)).map(drop),
-        map_local(disk(8), range, &Options::default(), buffers(2, PAGE)).map(drop),
+        map(disk(8), range, &PagerOptions::default(), buffers(2, PAGE)).map(drop),
+        map_local(disk(8), range, &PagerOptions::default(), buffers(2, PAGE)).map(drop),
     ];
     for refused in refused {
         let error = refused.expect_err("refused");
@@ -445,9 +446,9 @@ fn memory_that_the_kernel_refuses_is_an_error_of_that_page_and_of_no_other() {
         disk: disk(8),
         lba: blocks(5).start,
     };
-    let options = Options {
+    let options = PagerOptions {
         writable: true,
-        ..Options::default()
+        ..PagerOptions::default()
     };
     let ended = with_map(device, 8 * PAGE as u64, options, |map| {
         for page in 0..4 {

@@ -4,12 +4,12 @@
 use super::{MEDIUM, PAGE, blocks, buffers, is_served, load, permitted, seed, value};
 use crate::queue::Queue;
 use block::{Device, RamDisk, blocking};
-use crash::{Fault, Faulty, Kind, On, Rule};
+use crash::{CommandKind, Fault, Faulty, On, Rule};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::thread;
 use std::time::Duration;
-use straightway_map::{Error, Options, Range, map_lanes, map_local};
+use straightway_map::{Error, PagerOptions, Range, map_lanes, map_local};
 
 const PAGES: usize = 24;
 const LANES: usize = 5;
@@ -38,14 +38,14 @@ fn work(bytes: &[AtomicU8], thread: usize, rounds: usize, mut random: fastrand::
     expected
 }
 
-fn options(stores_by_content: bool) -> Options {
-    Options {
+fn options(stores_by_content: bool) -> PagerOptions {
+    PagerOptions {
         writable: true,
         stores_by_content,
         resident_bytes: 9 * PAGE,
         dirty_bytes: 3 * PAGE,
         read_ahead_bytes: 2 * PAGE,
-        ..Options::default()
+        ..PagerOptions::default()
     }
 }
 
@@ -81,7 +81,7 @@ fn several_servers_keep_every_store_of_several_threads() {
     for stores_by_content in [false, true] {
         let lanes = queues(&mut random).into_iter();
         let lanes = lanes.map(|queue| (queue, buffers(3, PAGE)));
-        let options = Options {
+        let options = PagerOptions {
             spin: Duration::from_micros(if stores_by_content { 20 } else { 0 }),
             ..options(stores_by_content)
         };
@@ -201,7 +201,7 @@ fn more_threads_than_pages_in_memory_all_go_on() {
     if permitted::is_missing(false) {
         return;
     }
-    let options = Options {
+    let options = PagerOptions {
         resident_bytes: 4 * PAGE,
         read_ahead_bytes: PAGE,
         ..options(true)
@@ -240,11 +240,12 @@ fn a_page_that_one_queue_cannot_read_is_an_error_for_all_threads_and_the_others_
         return;
     }
     let faulty = |_| {
-        let rule = Rule::from(On::Kind(Kind::Read), 1, Fault::Fail(MEDIUM)).within(blocks(3));
+        let rule =
+            Rule::from(On::Kind(CommandKind::Read), 1, Fault::Fail(MEDIUM)).within(blocks(3));
         (Faulty::new(super::disk(PAGES), [rule]), buffers(2, PAGE))
     };
     let lanes = (0..LANES).map(faulty).collect();
-    let (map, servers) = map_lanes(lanes, WHOLE, &Options::default()).expect("a map");
+    let (map, servers) = map_lanes(lanes, WHOLE, &PagerOptions::default()).expect("a map");
     thread::scope(|scope| {
         for server in servers {
             scope.spawn(move || server.run().map(drop).expect("a clean end"));
@@ -267,15 +268,16 @@ fn queues_of_different_shapes_are_checked_before_anything_is_mapped() {
         return;
     }
     let none: Vec<(RamDisk<Vec<u8>, 8>, _)> = Vec::new();
-    let error = map_lanes(none, WHOLE, &Options::default()).expect_err("no device");
+    let error = map_lanes(none, WHOLE, &PagerOptions::default()).expect_err("no device");
     assert!(matches!(error, Error::Options(_)), "{error}");
     let short = [PAGES, PAGES - 1].map(|pages| (super::disk(pages), buffers(1, PAGE)));
-    let error = map_lanes(short.into(), WHOLE, &Options::default()).expect_err("one is shorter");
+    let error =
+        map_lanes(short.into(), WHOLE, &PagerOptions::default()).expect_err("one is shorter");
     assert!(error.to_string().contains("past the device"), "{error}");
     let map = map_local(
         super::disk(PAGES),
         WHOLE,
-        &Options::default(),
+        &PagerOptions::default(),
         buffers(1, PAGE),
     );
     let map = map.expect("a map");

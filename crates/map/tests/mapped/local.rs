@@ -3,13 +3,13 @@
 
 use super::{MEDIUM, PAGE, blocks, buffers, disk, permitted, seed, value};
 use block::{Device, blocking};
-use crash::{Fault, Faulty, Kind, On, Rule};
+use crash::{CommandKind, Fault, Faulty, On, Rule};
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 use std::time::Duration;
-use straightway_map::{Error, LocalMap, Options, Range, map_local};
+use straightway_map::{Error, LocalMap, PagerOptions, Range, map_local};
 
-fn mapped<D: Device + 'static>(device: D, pages: usize, options: Options) -> LocalMap<D> {
+fn mapped<D: Device + 'static>(device: D, pages: usize, options: PagerOptions) -> LocalMap<D> {
     let size_bytes = (pages * PAGE) as u64;
     let range = Range { lba: 0, size_bytes };
     map_local(device, range, &options, buffers(4, options.page_bytes)).expect("a map")
@@ -39,13 +39,13 @@ fn random_stores_of_one_thread_are_on_the_device_at_the_end() {
 
 fn stores_are_on_the_device(stores_by_content: bool) {
     let (pages, mut random) = (24, fastrand::Rng::with_seed(seed()));
-    let options = Options {
+    let options = PagerOptions {
         writable: true,
         stores_by_content,
         resident_bytes: 5 * PAGE,
         dirty_bytes: 2 * PAGE,
         read_ahead_bytes: 2 * PAGE,
-        ..Options::default()
+        ..PagerOptions::default()
     };
     let mut expected: Vec<u8> = (0..pages * PAGE).map(|at| value(at / PAGE)).collect();
     let map = mapped(disk(pages), pages, options);
@@ -77,11 +77,11 @@ fn a_store_is_made_although_nothing_may_stay_dirty() {
     if permitted::is_missing(false) {
         return;
     }
-    let strict = Options {
+    let strict = PagerOptions {
         writable: true,
         dirty_bytes: 0,
         dirty_age: Some(Duration::ZERO),
-        ..Options::default()
+        ..PagerOptions::default()
     };
     let map = mapped(disk(4), 4, strict);
     for (at, value) in [(5, 9), (PAGE + 5, 10), (6, 11)] {
@@ -103,12 +103,16 @@ fn a_page_that_could_not_be_written_and_was_unmapped_is_stored_to() {
         return;
     }
     for stores_by_content in [false, true] {
-        let options = Options {
+        let options = PagerOptions {
             writable: true,
             stores_by_content,
-            ..Options::default()
+            ..PagerOptions::default()
         };
-        let rules = [Rule::once(On::Kind(Kind::Write), 1, Fault::Fail(MEDIUM))];
+        let rules = [Rule::once(
+            On::Kind(CommandKind::Write),
+            1,
+            Fault::Fail(MEDIUM),
+        )];
         let map = mapped(Faulty::new(disk(4), rules), 4, options);
         store(&map, PAGE, 99);
         assert!(matches!(map.sync(), Err(Error::Unwritten { .. })));
@@ -124,14 +128,14 @@ fn several_maps_of_a_thread_are_told_apart_by_address() {
     if permitted::is_missing(false) {
         return;
     }
-    let first = mapped(disk(4), 4, Options::default());
-    let second = mapped(disk(8), 8, Options::default());
+    let first = mapped(disk(4), 4, PagerOptions::default());
+    let second = mapped(disk(8), 8, PagerOptions::default());
     assert_eq!(
         (load(&second, 7 * PAGE), load(&first, PAGE)),
         (value(7), value(1))
     );
     drop(first);
-    let third = mapped(disk(2), 2, Options::default());
+    let third = mapped(disk(2), 2, PagerOptions::default());
     assert_eq!(
         (load(&third, PAGE), load(&second, 6 * PAGE)),
         (value(1), value(6))
@@ -146,7 +150,7 @@ fn prefetched_pages_are_there_after_a_turn() {
     if permitted::is_missing(false) {
         return;
     }
-    let map = mapped(disk(8), 8, Options::default());
+    let map = mapped(disk(8), 8, PagerOptions::default());
     map.prefetch(0..3 * PAGE as u64).expect("a range");
     while map.turn().expect("a device that is well") {}
     assert_eq!([0, 1, 2].map(|page| load(&map, page * PAGE)), [1, 2, 3]);
@@ -157,8 +161,8 @@ fn prefetched_pages_are_there_after_a_turn() {
 
 /// A map whose page 3 cannot be read.
 fn with_a_bad_page() -> LocalMap<Faulty<block::RamDisk<Vec<u8>, 8>>> {
-    let rule = Rule::from(On::Kind(Kind::Read), 1, Fault::Fail(MEDIUM)).within(blocks(3));
-    mapped(Faulty::new(disk(8), [rule]), 8, Options::default())
+    let rule = Rule::from(On::Kind(CommandKind::Read), 1, Fault::Fail(MEDIUM)).within(blocks(3));
+    mapped(Faulty::new(disk(8), [rule]), 8, PagerOptions::default())
 }
 
 /// What the process of the test below does.
@@ -254,10 +258,10 @@ fn a_failure_has_its_reason_and_the_map_goes_on() {
     assert_eq!(load(&map, PAGE), value(1));
 
     // Stores that the device refuses are kept, and the next sync writes them.
-    let rule = Rule::once(On::Kind(Kind::Write), 1, Fault::Fail(MEDIUM)).within(blocks(2));
-    let options = Options {
+    let rule = Rule::once(On::Kind(CommandKind::Write), 1, Fault::Fail(MEDIUM)).within(blocks(2));
+    let options = PagerOptions {
         writable: true,
-        ..Options::default()
+        ..PagerOptions::default()
     };
     let map = mapped(Faulty::new(disk(8), [rule]), 8, options);
     store(&map, 2 * PAGE, 77);

@@ -12,7 +12,7 @@ mod queue;
 mod share;
 
 use block::{Buffer, Completion, Device, Geometry, Operation, RamDisk, Refused, Request, blocking};
-use crash::{Fault, Faulty, Kind, On, Rule};
+use crash::{CommandKind, Fault, Faulty, On, Rule};
 use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -20,7 +20,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::thread;
-use straightway_map::{Error, Map, Options, PageError, Range, Result, map};
+use straightway_map::{Error, Map, PageError, PagerOptions, Range, Result, map};
 
 const PAGE: usize = 4096;
 
@@ -58,7 +58,7 @@ fn store(map: &Map, at: usize, value: u8) {
 fn with_map<D: Device>(
     device: D,
     size_bytes: u64,
-    options: Options,
+    options: PagerOptions,
     body: impl FnOnce(Map) + Send,
 ) -> Result<D> {
     let range = Range { lba: 0, size_bytes };
@@ -89,10 +89,10 @@ fn loads_see_the_device_within_the_limit_of_memory() {
     }
     let pages = 64;
     for page_bytes in [PAGE, 4 * PAGE] {
-        let options = Options {
+        let options = PagerOptions {
             page_bytes,
             resident_bytes: 4 * page_bytes,
-            ..Options::default()
+            ..PagerOptions::default()
         };
         let ended = with_map(disk(pages), (pages * PAGE) as u64, options, |map| {
             for round in 0..3 {
@@ -118,12 +118,12 @@ fn pages_of_two_mebibytes_are_read_and_written_whole() {
     }
     for stores_by_content in [false, true] {
         let (pages, page_bytes) = (6 * 512, 2 << 20);
-        let options = Options {
+        let options = PagerOptions {
             writable: true,
             stores_by_content,
             page_bytes,
             resident_bytes: 4 * page_bytes,
-            ..Options::default()
+            ..PagerOptions::default()
         };
         let ended = with_map(disk(pages), (pages * PAGE) as u64, options, |map| {
             for page in [0, 511, 512, 1535, 1024, 1536, 2048, 3071, 1] {
@@ -150,7 +150,7 @@ fn a_last_page_that_is_short_ends_with_zeroes() {
     if permitted::is_missing(false) {
         return;
     }
-    let ended = with_map(disk(2), PAGE as u64 + 512, Options::default(), |map| {
+    let ended = with_map(disk(2), PAGE as u64 + 512, PagerOptions::default(), |map| {
         assert_eq!(load(&map, PAGE + 511), value(1));
         // SAFETY: the mapping has whole pages.
         let past = unsafe { map.as_ptr().add(PAGE + 512).read_volatile() };
@@ -171,12 +171,12 @@ fn random_stores_are_on_the_device_after_each_sync_and_at_the_end() {
 
 fn stores_are_on_the_device(stores_by_content: bool) {
     let (pages, mut random) = (24, fastrand::Rng::with_seed(seed()));
-    let options = Options {
+    let options = PagerOptions {
         writable: true,
         stores_by_content,
         resident_bytes: 5 * PAGE,
         dirty_bytes: 2 * PAGE,
-        ..Options::default()
+        ..PagerOptions::default()
     };
     let mut expected: Vec<u8> = (0..pages * PAGE).map(|at| value(at / PAGE)).collect();
     let size_bytes = expected.len() as u64;
@@ -213,13 +213,13 @@ fn pages_that_were_only_loaded_from_are_not_written() {
     if permitted::is_missing(false) {
         return;
     }
-    let options = Options {
+    let options = PagerOptions {
         writable: true,
         stores_by_content: true,
         resident_bytes: 4 * PAGE,
         dirty_bytes: PAGE,
         read_ahead_bytes: 2 * PAGE,
-        ..Options::default()
+        ..PagerOptions::default()
     };
     let ended = with_map(disk(16), 15 * PAGE as u64 + 512, options, |map| {
         for page in 0..16 {
@@ -252,12 +252,12 @@ fn threads_that_touch_the_same_pages_all_go_on() {
 
 fn threads_store_to_the_same_pages(stores_by_content: bool) {
     let pages = 16;
-    let options = Options {
+    let options = PagerOptions {
         writable: true,
         stores_by_content,
         resident_bytes: 4 * PAGE,
         dirty_bytes: PAGE,
-        ..Options::default()
+        ..PagerOptions::default()
     };
     let seed = seed();
     let ended = with_map(disk(pages), (pages * PAGE) as u64, options, |map| {
@@ -318,11 +318,11 @@ fn a_page_that_cannot_be_read_is_an_error_with_its_reason_and_the_others_are_ser
     if permitted::is_missing(true) {
         return;
     }
-    let rule = Rule::from(On::Kind(Kind::Read), 1, Fault::Fail(MEDIUM)).within(blocks(3));
+    let rule = Rule::from(On::Kind(CommandKind::Read), 1, Fault::Fail(MEDIUM)).within(blocks(3));
     let ended = with_map(
         Faulty::new(disk(8), [rule]),
         8 * PAGE as u64,
-        Options::default(),
+        PagerOptions::default(),
         |map| {
             assert!(is_served(&map, 2));
             assert!(!is_served(&map, 3));
@@ -355,13 +355,14 @@ fn stores_that_cannot_be_written_are_kept_and_a_later_sync_writes_them() {
 }
 
 fn stores_are_kept(stores_by_content: bool) {
-    let rules = [1, 2]
-        .map(|at| Rule::once(On::Kind(Kind::Write), at, Fault::Fail(MEDIUM)).within(blocks(5)));
-    let options = Options {
+    let rules = [1, 2].map(|at| {
+        Rule::once(On::Kind(CommandKind::Write), at, Fault::Fail(MEDIUM)).within(blocks(5))
+    });
+    let options = PagerOptions {
         writable: true,
         stores_by_content,
         resident_bytes: 4 * PAGE,
-        ..Options::default()
+        ..PagerOptions::default()
     };
     let ended = with_map(
         Faulty::new(disk(16), rules),
@@ -402,11 +403,11 @@ fn with_all_memory_kept_for_what_cannot_be_written_another_page_is_an_error() {
     if permitted::is_missing(true) {
         return;
     }
-    let rule = Rule::from(On::Kind(Kind::Write), 1, Fault::Fail(MEDIUM));
-    let options = Options {
+    let rule = Rule::from(On::Kind(CommandKind::Write), 1, Fault::Fail(MEDIUM));
+    let options = PagerOptions {
         writable: true,
         resident_bytes: 4 * PAGE,
-        ..Options::default()
+        ..PagerOptions::default()
     };
     let device = Faulty::new(disk(6), [rule]);
     let ended = with_map(device, 6 * PAGE as u64, options, |map| {
@@ -437,10 +438,10 @@ fn a_flush_that_fails_is_reported() {
     if permitted::is_missing(false) {
         return;
     }
-    let rule = Rule::once(On::Kind(Kind::Flush), 1, Fault::Fail(MEDIUM));
-    let options = Options {
+    let rule = Rule::once(On::Kind(CommandKind::Flush), 1, Fault::Fail(MEDIUM));
+    let options = PagerOptions {
         writable: true,
-        ..Options::default()
+        ..PagerOptions::default()
     };
     let ended = with_map(
         Faulty::new(disk(2), [rule]),
@@ -460,11 +461,11 @@ fn a_device_that_disappears_ends_every_access_and_the_server() {
     if permitted::is_missing(true) {
         return;
     }
-    let rule = Rule::once(On::Kind(Kind::Read), 3, Fault::Remove);
-    let options = Options {
+    let rule = Rule::once(On::Kind(CommandKind::Read), 3, Fault::Remove);
+    let options = PagerOptions {
         writable: true,
         resident_bytes: 4 * PAGE,
-        ..Options::default()
+        ..PagerOptions::default()
     };
     let ended = with_map(
         Faulty::new(disk(8), [rule]),
@@ -504,7 +505,8 @@ fn without_a_server_every_access_is_an_error() {
         lba: 0,
         size_bytes: PAGE as u64,
     };
-    let (map, server) = map(disk(1), range, &Options::default(), buffers(1, PAGE)).expect("a map");
+    let (map, server) =
+        map(disk(1), range, &PagerOptions::default(), buffers(1, PAGE)).expect("a map");
     drop(server);
     assert!(!is_served(&map, 0));
     assert!(matches!(map.sync(), Err(Error::Ended)));
@@ -516,19 +518,23 @@ fn threads_amid_failing_reads_and_writes_all_come_to_an_end() {
         return;
     }
     let pages = 16;
-    let options = Options {
+    let options = PagerOptions {
         writable: true,
         resident_bytes: 6 * PAGE,
         dirty_bytes: PAGE,
-        ..Options::default()
+        ..PagerOptions::default()
     };
     let seed = seed();
     let mut rules: Vec<Rule> = [40, 90, 160]
-        .map(|at| Rule::once(On::Kind(Kind::Read), at, Fault::Fail(MEDIUM)))
+        .map(|at| Rule::once(On::Kind(CommandKind::Read), at, Fault::Fail(MEDIUM)))
         .to_vec();
-    rules.extend(
-        (0..40).map(|at| Rule::once(On::Kind(Kind::Write), 5 * at + 3, Fault::Fail(MEDIUM))),
-    );
+    rules.extend((0..40).map(|at| {
+        Rule::once(
+            On::Kind(CommandKind::Write),
+            5 * at + 3,
+            Fault::Fail(MEDIUM),
+        )
+    }));
     let ended = with_map(
         Faulty::new(disk(pages), rules),
         (pages * PAGE) as u64,
@@ -560,24 +566,24 @@ fn impossible_maps_are_refused_with_a_reason() {
     if permitted::is_missing(false) {
         return;
     }
-    let refused = |size_bytes: u64, options: Options, buffers: Vec<Buffer>| {
+    let refused = |size_bytes: u64, options: PagerOptions, buffers: Vec<Buffer>| {
         let refused = map(disk(4), Range { lba: 0, size_bytes }, &options, buffers);
         refused.map(drop).expect_err("it is refused").to_string()
     };
-    let usual = Options::default();
+    let usual = PagerOptions::default();
     let good = || buffers(1, PAGE);
     assert!(refused(0, usual, good()).contains("whole blocks"));
     assert!(refused(100, usual, good()).contains("whole blocks"));
     assert!(refused(5 * PAGE as u64, usual, good()).contains("past the device"));
     assert!(refused(u64::MAX - 511, usual, good()).contains("past the device"));
     for page_bytes in [0, 5000, 4 << 20] {
-        let options = Options {
+        let options = PagerOptions {
             page_bytes,
             ..usual
         };
         assert!(!refused(4096, options, good()).is_empty());
     }
-    let options = Options {
+    let options = PagerOptions {
         resident_bytes: 4 * PAGE - 1,
         ..usual
     };
@@ -657,11 +663,11 @@ fn a_write_is_amid(stores_by_content: bool) {
         reached: Arc::clone(&reached),
     };
     // Each store is written at once.
-    let options = Options {
+    let options = PagerOptions {
         writable: true,
         stores_by_content,
         dirty_bytes: 0,
-        ..Options::default()
+        ..PagerOptions::default()
     };
     let ended = with_map(device, PAGE as u64, options, |map| {
         for value in 100..108 {

@@ -11,7 +11,7 @@ use std::thread;
 use straightway_map::volume::{
     self, CreateOptions, FormatOptions, MountOptions, OpenFile, Volume, blocking,
 };
-use straightway_map::{FileDevice, Options, Range, map, map_local};
+use straightway_map::{FileDevice, PagerOptions, Range, map, map_local};
 
 const BLOCK: usize = 512;
 const PAGES: usize = 12;
@@ -104,14 +104,14 @@ fn exercise(
     seen
 }
 
-fn options(random: &mut fastrand::Rng) -> Options {
-    Options {
+fn options(random: &mut fastrand::Rng) -> PagerOptions {
+    PagerOptions {
         writable: true,
         stores_by_content: random.bool(),
         resident_bytes: random.usize(4..=PAGES) * PAGE,
         dirty_bytes: random.usize(0..4) * PAGE,
         read_ahead_bytes: random.usize(0..3) * PAGE,
-        ..Options::default()
+        ..PagerOptions::default()
     }
 }
 

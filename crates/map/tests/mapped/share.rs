@@ -4,7 +4,7 @@
 
 use super::{PAGE, blocks, can_be_written_from, disk, load, permitted, value, with_map};
 use block::RamDisk;
-use crash::{Fault, Faulty, Kind, On, Rule};
+use crash::{CommandKind, Fault, Faulty, On, Rule};
 use rustix::fd::AsFd;
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, recv, send, socket_with,
@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-use straightway_map::{Attached, Error, Map, Options, attach, attach_before};
+use straightway_map::{Attached, Error, Map, PagerOptions, attach, attach_before};
 
 /// A path for a socket that no other test has.
 fn socket_path() -> PathBuf {
@@ -49,7 +49,7 @@ fn all_see_the_device_and_a_page_is_read_once_for_all() {
     let ended = with_map(
         disk(pages),
         (pages * PAGE) as u64,
-        Options::default(),
+        PagerOptions::default(),
         |map| {
             let path = shared(&map);
             let views: Vec<_> = (0..3).map(|_| attach(&path).expect("a view")).collect();
@@ -77,7 +77,7 @@ fn addresses_behind_the_map_are_errors() {
     if permitted::is_missing(true) {
         return;
     }
-    let ended = with_map(disk(3), 3 * PAGE as u64, Options::default(), |map| {
+    let ended = with_map(disk(3), 3 * PAGE as u64, PagerOptions::default(), |map| {
         let path = shared(&map);
         let view = attach_before(1 << 30, &path).expect("a view");
         assert_eq!(view.tail_bytes(), 1 << 30);
@@ -92,9 +92,9 @@ fn memory_that_is_taken_is_gone_from_all_and_read_again() {
         return;
     }
     let pages = 64;
-    let options = Options {
+    let options = PagerOptions {
         resident_bytes: 5 * PAGE,
-        ..Options::default()
+        ..PagerOptions::default()
     };
     let ended = with_map(disk(pages), (pages * PAGE) as u64, options, |map| {
         let path = shared(&map);
@@ -124,9 +124,10 @@ fn a_page_that_cannot_be_read_is_an_error_for_all_with_its_reason() {
     if permitted::is_missing(true) {
         return;
     }
-    let rule = Rule::from(On::Kind(Kind::Read), 1, Fault::Fail(super::MEDIUM)).within(blocks(3));
+    let rule =
+        Rule::from(On::Kind(CommandKind::Read), 1, Fault::Fail(super::MEDIUM)).within(blocks(3));
     let device = Faulty::new(disk(8), [rule]);
-    let ended = with_map(device, 8 * PAGE as u64, Options::default(), |map| {
+    let ended = with_map(device, 8 * PAGE as u64, PagerOptions::default(), |map| {
         let path = shared(&map);
         let (first, second) = (
             attach(&path).expect("a view"),
@@ -156,7 +157,7 @@ fn without_the_server_every_access_is_an_error() {
         return;
     }
     let mut kept = None;
-    let ended = with_map(disk(8), 8 * PAGE as u64, Options::default(), |map| {
+    let ended = with_map(disk(8), 8 * PAGE as u64, PagerOptions::default(), |map| {
         let view = attach(&shared(&map)).expect("a view");
         assert_eq!(byte(&view, 0), value(0));
         kept = Some(view);
@@ -177,7 +178,7 @@ fn who_leaves_or_breaks_the_rules_disturbs_nobody() {
     if permitted::is_missing(false) {
         return;
     }
-    let ended = with_map(disk(64), 64 * PAGE as u64, Options::default(), |map| {
+    let ended = with_map(disk(64), 64 * PAGE as u64, PagerOptions::default(), |map| {
         let path = shared(&map);
         let view = attach(&path).expect("a view");
         for kind in 0..4 {
@@ -222,17 +223,22 @@ fn servers_have_sockets_of_their_own_and_replace_those_of_killed_ones() {
     drop(UnixListener::bind(&left).expect("a socket"));
     std::fs::write(&file, "data").expect("a file");
     assert!(matches!(attach(&left), Err(Error::NoServer(_))));
-    let ended = with_map(disk(8), 8 * PAGE as u64, Options::default(), |first| {
+    let ended = with_map(disk(8), 8 * PAGE as u64, PagerOptions::default(), |first| {
         first.share(&left, 5).expect("a socket");
-        let ended = with_map(disk(4), 4 * PAGE as u64, Options::default(), |second| {
-            for path in [&left, &file] {
-                let refused = second.share(path, 6).expect_err("it exists");
-                assert!(matches!(refused, Error::Exists(_)), "{refused}");
-            }
-            let other = shared(&second);
-            let sizes = [&left, &other].map(|path| attach(path).expect("a view").size_bytes());
-            assert_eq!(sizes, [5, 4 * PAGE as u64]);
-        });
+        let ended = with_map(
+            disk(4),
+            4 * PAGE as u64,
+            PagerOptions::default(),
+            |second| {
+                for path in [&left, &file] {
+                    let refused = second.share(path, 6).expect_err("it exists");
+                    assert!(matches!(refused, Error::Exists(_)), "{refused}");
+                }
+                let other = shared(&second);
+                let sizes = [&left, &other].map(|path| attach(path).expect("a view").size_bytes());
+                assert_eq!(sizes, [5, 4 * PAGE as u64]);
+            },
+        );
         ended.expect("a clean end");
         assert_eq!(attach(&left).expect("a view").size_bytes(), 5);
     });
@@ -249,7 +255,7 @@ fn what_cannot_be_shared_is_refused() {
     }
     let path = socket_path();
     assert!(matches!(attach(&path), Err(Error::NoServer(_))));
-    let ended = with_map(disk(8), 8 * PAGE as u64, Options::default(), |map| {
+    let ended = with_map(disk(8), 8 * PAGE as u64, PagerOptions::default(), |map| {
         let longer = map.share(&path, map.size_bytes() + 1);
         assert!(matches!(longer, Err(Error::Options(_))), "{longer:?}");
         map.share(&path, 5).expect("a socket");
@@ -258,9 +264,9 @@ fn what_cannot_be_shared_is_refused() {
         assert_eq!(attach(&path).expect("a view").size_bytes(), 5);
     });
     ended.expect("a clean end");
-    let writable = Options {
+    let writable = PagerOptions {
         writable: true,
-        ..Options::default()
+        ..PagerOptions::default()
     };
     if cfg!(target_arch = "x86_64") {
         let device: RamDisk<Vec<u8>, 8> = disk(8);
@@ -278,7 +284,7 @@ fn memory_that_another_process_removes_is_read_again_for_all() {
     if permitted::is_missing(false) {
         return;
     }
-    let ended = with_map(disk(8), 8 * PAGE as u64, Options::default(), |map| {
+    let ended = with_map(disk(8), 8 * PAGE as u64, PagerOptions::default(), |map| {
         let path = shared(&map);
         let (one, other) = (
             attach(&path).expect("a view"),

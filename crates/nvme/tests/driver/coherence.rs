@@ -3,7 +3,7 @@
 
 use block::{Device, Operation, blocking};
 use straightway_model::{BusMemory, CacheSite, Config, Faults, Model, PowerStateConfig};
-use straightway_nvme::{Controller, GenericCommand, GenericData, Options, QueuePair};
+use straightway_nvme::{Controller, ControllerOptions, GenericCommand, GenericData, QueuePair};
 
 use crate::machine;
 use crate::support::{config, options};
@@ -29,7 +29,7 @@ fn drive() -> Config {
 fn run(omitted: Option<CacheSite>) -> Result<Vec<(CacheSite, u64)>, String> {
     let memory = machine::memory(12 << 20, omitted, 1 << 20);
     let model = Model::with_faults(drive(), memory.clone(), Faults::none()).unwrap();
-    let options = Options {
+    let options = ControllerOptions {
         latency_limit_us: Some(250),
         ..options()
     };
@@ -37,7 +37,7 @@ fn run(omitted: Option<CacheSite>) -> Result<Vec<(CacheSite, u64)>, String> {
     machine::sites(&memory, &model)
 }
 
-fn use_drive(memory: &BusMemory, model: &Model, options: Options) -> Result<(), String> {
+fn use_drive(memory: &BusMemory, model: &Model, options: ControllerOptions) -> Result<(), String> {
     let text = |error: straightway_nvme::Error| error.to_string();
     let controller = Controller::open(model, memory, options).map_err(text)?;
     assert!(!controller.uses_shadow_doorbells());

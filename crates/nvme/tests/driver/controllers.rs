@@ -4,7 +4,9 @@
 use crate::support::{Bench, DEPTH, Ends, Outcome, Queue, config, options};
 use block::{Device, Error, Operation, blocking};
 use straightway_model::{AsyncEvent, Config, Kind, NamespaceConfig, On, Rule, When};
-use straightway_nvme::{CompletionMode, Controller, ErrorEntry, Options, controller_memory_bytes};
+use straightway_nvme::{
+    CompletionMode, Controller, ControllerOptions, ErrorEntry, controller_memory_bytes,
+};
 
 /// The standard requests all succeed on a drive with this configuration, in every mode.
 fn works(name: &str, config: Config) {
@@ -254,7 +256,7 @@ fn a_write_protected_or_foreign_request_is_refused() {
 /// do.
 #[test]
 fn a_driver_without_shadow_doorbells_needs_three_pages() {
-    let options = Options {
+    let options = ControllerOptions {
         shadow_doorbells: false,
         ..options()
     };
@@ -271,7 +273,7 @@ fn a_driver_without_shadow_doorbells_needs_three_pages() {
             .memory
             .allocate_contiguous((pages - 1) * 4096, 4096)
             .unwrap();
-        let options = Options {
+        let options = ControllerOptions {
             shadow_doorbells,
             ..options
         };

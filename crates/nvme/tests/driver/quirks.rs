@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Each quirk on a model that has it: the driver works, and the same driver that does not know the
-//! quirk fails. Both runs differ in [`Options::quirks`] only.
+//! quirk fails. Both runs differ in [`ControllerOptions::quirks`] only.
 
 use block::{Completion, Device, Error, Operation, Request, blocking};
 use straightway_model::{Config, Kind, On, PowerStateConfig, Rule, When};
 use straightway_nvme::{
-    Controller, Descriptor, GenericCommand, GenericData, Options, PciId, Quirks, Registers,
+    Controller, ControllerOptions, Descriptor, GenericCommand, GenericData, PciId, Quirks,
+    Registers,
 };
 
 use crate::support::{Bench, Queue, config, options};
@@ -25,8 +26,8 @@ fn bench(quirk: Quirks, config: Config) -> Bench {
     )
 }
 
-fn knowing(quirk: Quirks) -> Options {
-    Options {
+fn knowing(quirk: Quirks) -> ControllerOptions {
+    ControllerOptions {
         quirks: quirk,
         ..options()
     }
@@ -171,7 +172,7 @@ fn no_power_transitions() {
 fn a_latency_limit_bounds_what_an_idle_drive_costs_also_after_a_reset() {
     let worst_us = |latency_limit_us, resets: bool| {
         let bench = bench(Quirks::NONE, four_states());
-        let options = Options {
+        let options = ControllerOptions {
             latency_limit_us,
             io_timeout_us: 1_000_000,
             ..options()

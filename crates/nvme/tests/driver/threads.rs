@@ -7,7 +7,7 @@ use std::sync::Barrier;
 use crate::support::{Bench, DEPTH, Queue};
 use block::{Device, Error, Operation, Request, Tag};
 use straightway_model::{Config, Kind, On, Rule, Time, When};
-use straightway_nvme::{CompletionMode, Controller, Options, controller_memory_bytes};
+use straightway_nvme::{CompletionMode, Controller, ControllerOptions, controller_memory_bytes};
 
 const THREADS: usize = 4;
 const REQUESTS: u32 = 3000;
@@ -83,11 +83,11 @@ fn run(rules: &[Rule]) -> [u32; 3] {
     let bench = Bench::new(config, rules, false);
     let memory = controller_memory_bytes(4096);
     let memory = bench.memory.allocate_contiguous(memory, 4096).unwrap();
-    let options = Options {
+    let options = ControllerOptions {
         io_timeout_us: 30_000,
         admin_timeout_us: 100_000,
         abort_grace_us: 5_000,
-        ..Options::default()
+        ..ControllerOptions::default()
     };
     let controller = Controller::enable(bench.model.clone(), memory, options);
     let controller = controller.map_err(|failed| failed.error).unwrap();

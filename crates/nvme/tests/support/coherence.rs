@@ -45,8 +45,8 @@ pub fn sites(memory: &BusMemory, model: &Model) -> Result<Vec<(CacheSite, u64)>,
         .collect())
 }
 
-/// Writes a buffer with the bytes of a round and reads it again, over dirty lines that the read must
-/// not lose its data to.
+/// Writes a buffer with the bytes of a round and reads it again, over dirty lines that the read
+/// must not lose its data to.
 pub fn round_trip(
     device: &mut impl Device,
     round: usize,

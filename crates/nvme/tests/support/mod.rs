@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use block::{Buffer, Completion, Device, Error, Operation, Request};
 use straightway_model::{BusMemory, Config, Faults, Model, Rule, Time, Violation};
 use straightway_nvme::{
-    CompletionMode, Controller, Options, QueuePair, Statistics, controller_memory_bytes,
+    CompletionMode, Controller, ControllerOptions, QueuePair, Statistics, controller_memory_bytes,
     controller_memory_bytes_without_shadows,
 };
 
@@ -24,14 +24,14 @@ pub type Queue<'c> = QueuePair<Model, &'c Controller<Model>, DEPTH>;
 
 /// Virtual time in coarse steps and time-outs of milliseconds, so that simulated minutes take no
 /// time.
-pub fn options() -> Options {
-    Options {
+pub fn options() -> ControllerOptions {
+    ControllerOptions {
         io_timeout_us: 50_000,
         admin_timeout_us: 100_000,
         abort_grace_us: 20_000,
         queues: 4,
         shadow_doorbells: true,
-        ..Options::default()
+        ..ControllerOptions::default()
     }
 }
 
@@ -90,7 +90,7 @@ impl Bench {
     /// Enables the controller and runs `action` with a queue on the first namespace.
     pub fn with_queue<R>(
         &self,
-        options: Options,
+        options: ControllerOptions,
         action: impl FnOnce(&mut Queue<'_>) -> R,
     ) -> Result<R, String> {
         let page = Controller::page_bytes_of(&self.model).map_err(|e| e.to_string())?;

@@ -25,7 +25,7 @@ use std::time::Duration;
 use stream::GapFile;
 use volume::{CreateOptions, Error, File, NewFile};
 
-/// Initially reserved space of a companion file; in a ring it has a block, and gets more as it needs.
+/// Space that a companion file gets first; in a ring it has a block, and gets more as it needs.
 const GAPS_BYTES: u64 = 64 << 10;
 
 /// The number that no file gets, because none could follow it.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Playbacks on a drive with a speed, on simulated time.
 use crate::support::*;
-use crash::{Config, CrashDisk, Fault, Faulty, Kind, Medium, On, Rule};
+use crash::{CommandKind, Config, CrashDisk, Fault, Faulty, Medium, On, Rule};
 use std::task::Poll;
 use straightway_stream::{Error, Place, PlayOptions, PlayReport, Player};
 use volume::{CreateOptions, OpenFile, Volume, blocking};
@@ -208,11 +208,11 @@ fn a_read_that_fails_is_repeated_and_then_given_up() {
         play_on(&volume, &time, 4, &OPTIONS)
     };
     let timed_out = || Fault::Fail(block::Error::TimedOut);
-    let once = faulty(Rule::once(On::Kind(Kind::Read), 10, timed_out()));
+    let once = faulty(Rule::once(On::Kind(CommandKind::Read), 10, timed_out()));
     assert_eq!((once.result, once.report.retries), (Ok(()), 1));
     assert!(once.data == source(20 * BLOCK));
     let gone = faulty(Rule::from(
-        On::Kind(Kind::Read),
+        On::Kind(CommandKind::Read),
         12,
         Fault::Fail(block::Error::Gone),
     ));
@@ -224,7 +224,7 @@ fn a_read_that_fails_is_repeated_and_then_given_up() {
         })
     ));
     assert!(source(20 * BLOCK).starts_with(&gone.data));
-    let ever = faulty(Rule::from(On::Kind(Kind::Read), 12, timed_out()));
+    let ever = faulty(Rule::from(On::Kind(CommandKind::Read), 12, timed_out()));
     assert!(
         matches!(ever.result, Err(Error::Device { .. })),
         "{:?}",

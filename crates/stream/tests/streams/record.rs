@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Recordings on a drive with a speed, on simulated time.
 use crate::support::*;
-use crash::{Config, CrashDisk, Cut, Fault, Faulty, Kind, Medium, On, Rule, Sampling};
+use crash::{CommandKind, Config, CrashDisk, Cut, Fault, Faulty, Medium, On, Rule, Sampling};
 use std::pin::pin;
 use straightway_stream::{Error, GapFile, RecordOptions, Recorder};
 use volume::{CreateOptions, FormatOptions, OpenFile, Volume, blocking};
@@ -390,13 +390,16 @@ fn faulty(rule: Rule, blocks: u64) -> (Recorded, Option<Vec<u8>>) {
 #[test]
 fn a_write_that_fails_is_repeated_and_then_given_up() {
     let timed_out = || Fault::Fail(block::Error::TimedOut);
-    let (recorded, data) = faulty(Rule::once(On::Kind(Kind::Write), 60, timed_out()), 200);
+    let (recorded, data) = faulty(
+        Rule::once(On::Kind(CommandKind::Write), 60, timed_out()),
+        200,
+    );
     assert_eq!((recorded.result, recorded.report.retries), (Ok(()), 1));
     assert_eq!(data.unwrap(), expected(200, BLOCK, &[]));
 
     // One block's address fails permanently: three retries, then the recording ends at its offset.
     let (recorded, data) = faulty(
-        Rule::from(On::Kind(Kind::Write), 1, timed_out()).within(8_000..8_001),
+        Rule::from(On::Kind(CommandKind::Write), 1, timed_out()).within(8_000..8_001),
         200,
     );
     let data = data.unwrap();
@@ -418,7 +421,7 @@ fn a_write_that_fails_is_repeated_and_then_given_up() {
     // A do-not-retry error is not retried.
     let gone = Fault::Fail(block::Error::Nvme { status: 0x4281 });
     let (recorded, _) = faulty(
-        Rule::from(On::Kind(Kind::Write), 1, gone).within(8_000..8_001),
+        Rule::from(On::Kind(CommandKind::Write), 1, gone).within(8_000..8_001),
         200,
     );
     assert_eq!(recorded.report.retries, 0);

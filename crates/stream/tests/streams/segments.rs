@@ -2,7 +2,7 @@
 //! A recording that goes on from file to file, on a drive with a speed and on simulated time.
 use crate::support::*;
 use block::Clock;
-use crash::{Config, CrashDisk, Cut, Fault, Faulty, Kind, Medium, On, Rule, Sampling};
+use crash::{CommandKind, Config, CrashDisk, Cut, Fault, Faulty, Medium, On, Rule, Sampling};
 use std::pin::Pin;
 use std::task::Poll;
 use straightway_stream::{Error, GapFile, Pace, Place, RecordOptions, RecordReport, Recorder};
@@ -279,7 +279,7 @@ fn nothing_of_the_next_file_is_durable_before_the_end_of_this_one() {
         let slow = Slow::new(device, time.clone(), Speed::default());
         let volume = mount(slow, &mut files);
         let gone = Fault::Fail(block::Error::Nvme { status: 0x4281 });
-        let rule = Rule::once(On::Kind(Kind::Write), number, gone);
+        let rule = Rule::once(On::Kind(CommandKind::Write), number, gone);
         let run = record_segments(&volume, &time, 8, &|| faults.add(rule.clone()));
         faults.clear();
         let device = volume.abandon().device;

@@ -3,7 +3,7 @@
 //! of a rebuild.
 use crate::support::{BLOCK, buffer, disk, drain, label, open, seed, submit};
 use block::{Buffer, Completion, Device, Error, Operation, blocking};
-use crash::{Budget, Counting, CrashDisk, Fault, Faulty, Kind, On, Rule, Sampling};
+use crash::{Budget, CommandKind, Counting, CrashDisk, Fault, Faulty, On, Rule, Sampling};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -126,7 +126,7 @@ fn random_requests_give_what_a_plain_disk_gives_while_members_fail_and_return() 
             let on = if random.bool() {
                 On::Any
             } else {
-                On::Kind(Kind::Write)
+                On::Kind(CommandKind::Write)
             };
             if let Some(fault) = fault {
                 faults[lost].add(Rule::from(on, at, fault));
@@ -455,9 +455,11 @@ fn a_read_error_is_served_by_the_other_member_and_reported() {
             .cloned()
             .map(|disk| Faulty::new(disk, []))
             .collect();
-        faulty[member]
-            .faults()
-            .add(Rule::from(On::Kind(Kind::Read), 17, Fault::Fail(error)));
+        faulty[member].faults().add(Rule::from(
+            On::Kind(CommandKind::Read),
+            17,
+            Fault::Fail(error),
+        ));
         let other = faulty[1 - member].faults();
         let mut mirror = assemble(faulty.into_iter().map(Some).collect(), true, watch).unwrap();
         for lba in 0..40 {
@@ -467,7 +469,7 @@ fn a_read_error_is_served_by_the_other_member_and_reported() {
         assert_eq!(mirror.live(), 3);
         // Both fail: the error is the request's.
         other.add(Rule::from(
-            On::Kind(Kind::Read),
+            On::Kind(CommandKind::Read),
             1,
             Fault::Fail(Error::TimedOut),
         ));
@@ -528,7 +530,8 @@ fn labels_that_cannot_be_stored_fail_the_change_and_nothing_else() {
     let faults: Vec<_> = faulty.iter().map(Faulty::faults).collect();
     for one in &faults {
         one.add(
-            Rule::from(On::Kind(Kind::Write), 1, Fault::Fail(error)).within(label_range.clone()),
+            Rule::from(On::Kind(CommandKind::Write), 1, Fault::Fail(error))
+                .within(label_range.clone()),
         );
     }
     let mut mirror = assemble(faulty.into_iter().map(Some).collect(), true, ()).unwrap();

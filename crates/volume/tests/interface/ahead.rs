@@ -3,7 +3,7 @@
 
 use crate::support::{buffer, files, make, memory, mount};
 use block::{Device, RamDisk};
-use crash::{Fault, Faulty, Kind, On, Rule};
+use crash::{CommandKind, Fault, Faulty, On, Rule};
 use straightway_volume::blocking::run;
 use straightway_volume::{Error, Event, File, FormatOptions, Volume};
 
@@ -74,7 +74,7 @@ fn an_append_that_failed_long_ago_can_be_repeated() {
         ["one", "two"].map(|name| run(&volume, volume.create(name, &Default::default())).unwrap());
     interleave(&volume, [one, two], 12);
     faults.add(Rule::once(
-        On::Kind(Kind::Write),
+        On::Kind(CommandKind::Write),
         1,
         Fault::Fail(block::Error::TimedOut),
     ));

@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use block::{Device, Operation, Refused, Request};
-use crash::{Budget, Config, CrashDisk, Fault, Faulty, Kind, Medium, On, Rule, Sampling};
+use crash::{Budget, CommandKind, Config, CrashDisk, Fault, Faulty, Medium, On, Rule, Sampling};
 use straightway_volume::{CreateOptions, Error, FormatOptions, blocking};
 
 use crate::harness::independent::Scan;
@@ -205,7 +205,7 @@ fn a_format_whose_last_flush_fails_may_have_made_a_volume() {
         let fault = Fault::Fail(block::Error::TimedOut);
         device
             .faults()
-            .add(Rule::once(On::Kind(Kind::Flush), flush, fault));
+            .add(Rule::once(On::Kind(CommandKind::Flush), flush, fault));
         let options = FormatOptions {
             node_bytes: Some(NODE as u32),
             slots: Some(16),
@@ -294,7 +294,7 @@ fn a_repeated_append_survives_every_power_cut() {
     blocking::run(&volume, volume.sync(file)).unwrap();
     look(0);
     let second_write = Rule::once(
-        On::Kind(Kind::Write),
+        On::Kind(CommandKind::Write),
         1,
         Fault::Fail(block::Error::TimedOut),
     );

@@ -11,7 +11,7 @@ use crate::harness::search::{Depth, Mutation, Search, mount};
 use crate::harness::starts;
 use crate::harness::support::{buffer, filled, free, make, memory};
 use block::Device;
-use crash::{Config, CrashDisk, Fault, Faulty, Kind, Medium, On, Rule};
+use crash::{CommandKind, Config, CrashDisk, Fault, Faulty, Medium, On, Rule};
 use straightway_volume::{
     CreateOptions, Error, FormatOptions, MountOptions, OpenFile, Volume, blocking,
 };
@@ -143,7 +143,7 @@ fn a_reservation_that_ends_for_want_of_space_keeps_what_it_found() {
 fn checksums_of_data_that_failed_are_taken_back() {
     let chunk = 65_536;
     let fails = Rule::once(
-        On::Kind(Kind::Write),
+        On::Kind(CommandKind::Write),
         2,
         Fault::Fail(block::Error::TimedOut),
     )

@@ -7,7 +7,7 @@ use block::{Buffer, Clock};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use straightway_fabric::{
-    ByteStream, Connect, KeepAlive, Name, Options, Remote, RemoteEvent, StreamError,
+    ByteStream, Connect, KeepAlive, Name, Remote, RemoteEvent, RemoteOptions, StreamError,
 };
 
 pub const BLOCK: usize = 512;
@@ -625,12 +625,12 @@ impl Stream {
     }
 }
 
-pub fn options() -> Options {
-    Options {
+pub fn options() -> RemoteOptions {
+    RemoteOptions {
         subsystem_nqn: Name::new("nqn.t:subsystem").unwrap(),
         host_nqn: Name::new("nqn.t:host").unwrap(),
         queues: 2,
-        ..Options::default()
+        ..RemoteOptions::default()
     }
 }
 
@@ -648,7 +648,7 @@ pub fn target() -> Memory {
 
 pub fn connect(
     memory: &Memory,
-    options: Options,
+    options: RemoteOptions,
 ) -> Result<Device, straightway_fabric::FabricError> {
     Remote::connect(memory.clone(), memory.clock.clone(), options, buffer(8, 0))
 }
