@@ -54,7 +54,7 @@ COUNTED = {
     "volume.read_128k_above_driver_worst_instructions": 272,
     "volume.read_4k_above_driver_worst_instructions": 272,
     "volume.append_128k_fourth_extent_submit_above_driver_worst_instructions": 251,
-    "volume.read_4k_fourth_extent_submit_above_driver_worst_instructions": 156,
+    "volume.read_4k_fourth_extent_submit_above_driver_worst_instructions": 201,
     "volume.append_128k_depth_32_newest_first_above_driver_instructions": 357.7,
     "volume.append_128k_depth_32_newest_first_poll_above_driver_worst_instructions": 674,
 }
