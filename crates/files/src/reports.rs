@@ -82,7 +82,7 @@ pub struct ExtentReport {
 }
 
 impl VolumeReport {
-    /// Reads it, with every bitmap.
+    /// Reads it: every slot and bitmap, unless the superblock has their counts.
     ///
     /// # Errors
     /// The volume failed.
@@ -97,8 +97,15 @@ impl VolumeReport {
     /// The volume failed.
     pub async fn gather(volume: &AnyVolume<'_>) -> std::result::Result<Self, Error> {
         let status = volume.status();
-        let free_units = volume.free_units().await?;
-        let files = Listing::gather(volume).await?.files.len() as u64;
+        let (free_units, files) = match volume.usage().await {
+            Ok(usage) => (usage.free_units, u64::from(usage.files)),
+            // The files whose slots can be read.
+            Err(Error::Corrupt(_)) => {
+                let files = Listing::gather(volume).await?.files.len() as u64;
+                (volume.free_units().await?, files)
+            }
+            Err(error) => return Err(error),
+        };
         let shape = status.shape;
         Ok(Self {
             uuid: uuid_text(&status.uuid),

@@ -106,6 +106,7 @@ impl ResizeSettings {
             Err(error) => return Err(failed(doing(), error)),
         }
         let shape = volume.status().shape;
+        mounted.count().map_err(|error| failed(doing(), error))?;
         let free_units = mounted.run(doing(), volume.free_units())?;
         Ok(Resized {
             schema_version: SCHEMA_VERSION,

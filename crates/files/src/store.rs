@@ -380,6 +380,18 @@ impl Mounted<'_, '_> {
         blocking::run(self.volume, self.volume.reclaim_all())
     }
 
+    /// Counts the files and the free units if their numbers are not known, so that the unmount
+    /// stores them. Damage is left to whom it concerns.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn count(&self) -> std::result::Result<(), Error> {
+        match blocking::run(self.volume, self.volume.usage()) {
+            Ok(_) | Err(Error::Corrupt(_)) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Frees unused space after an unclean unmount: removed files and unfinished writes may still
     /// hold units.
     fn recover(&self, access: Access) -> Result<()> {
@@ -389,7 +401,8 @@ impl Mounted<'_, '_> {
             return Err(failed(self.drive, Error::ReadOnly));
         }
         if access == Access::Write && !status.clean {
-            self.reclaim().map_err(|error| failed(doing(), error))
+            self.reclaim().map_err(|error| failed(doing(), error))?;
+            self.count().map_err(|error| failed(doing(), error))
         } else {
             Ok(())
         }

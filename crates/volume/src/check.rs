@@ -13,7 +13,7 @@ use crate::names::{self, Names};
 use crate::run::Table;
 use crate::slot::{self, Slot, State as SlotState};
 use crate::steps::Step;
-use crate::superblock::{Operation, Runs, Superblock, is_overwritten, superblock_len};
+use crate::superblock::{Counts, Operation, Runs, Superblock, is_overwritten, superblock_len};
 use crate::token::{Loaded, SlotNode};
 use crate::walk::Visit;
 use crate::{Error, Volume, bitmap, error::Node};
@@ -313,6 +313,7 @@ impl<D: Device> Volume<'_, D> {
             unsettled: self.unsettled().await?,
         };
         if repair {
+            self.state().superblock.counts = Counts::UNKNOWN;
             self.perform(|state| state.put_in_use()).await?;
         }
         self.check_superblocks(&mut findings, repair).await?;

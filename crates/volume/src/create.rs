@@ -102,6 +102,7 @@ impl<D: Device> Volume<'_, D> {
             self.perform(|state| state.order(Order::CreateBeforeAnswer))
                 .await?;
         }
+        self.state().superblock.counts.move_files(1);
         turn.done();
         drop(turn);
         let file = self.occupy(slot, &header, true)?;

@@ -120,6 +120,8 @@ impl<D: Device> Volume<'_, D> {
         if !places.is_empty() {
             made.files = places.len();
             made.data_commands = self.make(files, places, runs, is_listed, checksums).await?;
+            let more = made.files as i32;
+            self.state().superblock.counts.move_files(more);
         }
         turn.done();
         Ok(made)

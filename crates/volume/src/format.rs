@@ -6,7 +6,7 @@ use block::{Buffer, Device, Geometry};
 use crate::layout::{BUCKET_SLOTS, Member, SUPERBLOCK_B, Shape, TABLES, node};
 use crate::mount::{flush, write_from};
 use crate::slot::Slot;
-use crate::superblock::{Operation, Superblock, superblock_len};
+use crate::superblock::{Counts, Operation, Superblock, superblock_len};
 use crate::{Error, bitmap, bytes, checksum, label};
 
 /// The parameters of a new volume; `None` means a default chosen for the device.
@@ -153,6 +153,7 @@ fn run(
             read_only: false,
             compat_features: 0,
             group_hint: 0,
+            counts: Counts::new(shape.unit_count(), 0),
         };
         if let Some(bytes) = memory.as_mut().and_then(|buffer| buffer.get_mut(..len)) {
             superblock.encode(bytes, address, &Operation::None);

@@ -93,6 +93,8 @@ pub mod superblock {
     pub const OP_RUNS: usize = 144;
     pub const OP_SLOTS: usize = 160;
     pub const LABEL: usize = 208;
+    pub const FREE_UNITS: usize = 240;
+    pub const FILE_COUNT: usize = 248;
 }
 
 /// Offsets that slots, leaves and bitmaps share.

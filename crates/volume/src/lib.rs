@@ -89,7 +89,7 @@ pub use error::{Damage, Error, Node};
 pub use file::{APPENDS_IN_FLIGHT, File, OpenFile};
 pub use format::{FormatOptions, format};
 pub use layout::Shape;
-pub use list::{Entry, FileExtent, FileStatus, VolumeStatus};
+pub use list::{Entry, FileExtent, FileStatus, Usage, VolumeStatus};
 pub use mount::{MountOptions, Unmounted};
 pub use name::{NAME_BYTES, Name};
 #[cfg(feature = "mutations")]

@@ -10,6 +10,7 @@ use crate::map::Extent;
 use crate::name::Name;
 use crate::run::Table;
 use crate::slot::{Slot, State as SlotState, name};
+use crate::superblock::Counts;
 use crate::{Error, Node, Volume, bitmap};
 
 /// A file, as its slot describes it.
@@ -94,6 +95,15 @@ pub struct VolumeStatus {
     pub needs_mount: bool,
     /// It was cleanly unmounted and not changed since.
     pub clean: bool,
+}
+
+/// What a volume holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Usage {
+    /// Units that no file has.
+    pub free_units: u64,
+    /// Files.
+    pub files: u32,
 }
 
 impl<D: Device> Volume<'_, D> {
@@ -268,21 +278,70 @@ impl<D: Device> Volume<'_, D> {
         while group < groups {
             // Others have their turn between two runs.
             let turn = self.turn().await?;
-            let count = self.read_run(Table::Bitmaps, group, groups - group).await?;
-            for index in 0..count {
-                let state = self.state();
-                let both = state.both_in_run(Table::Bitmaps, group, index);
-                let newest = state.newest_in_run(Table::Bitmaps, group, index);
-                let damage = Error::from(Node::Bitmap(group + index));
-                // A torn member was rewritten at mount.
-                let bytes = newest.filter(|_| both).ok_or(damage)?;
-                bitmap::check(bytes, group + index, &shape)?;
-                free += u64::from(bitmap::free_units(bytes));
-            }
+            let (count, more) = self.free_in_run(group, groups - group).await?;
+            free += more;
             turn.done();
             group += count;
         }
         Ok(free)
+    }
+
+    /// Free units and files, where they are known without reading a table: the volume was clean
+    /// when it was mounted, by a program that keeps these counts.
+    pub fn known_usage(&self) -> Option<Usage> {
+        let counts = self.state().superblock.counts.known();
+        counts.map(|(free_units, files)| Usage { free_units, files })
+    }
+
+    /// Free units and files. Where they are not known, reads every slot and bitmap, in one turn,
+    /// and knows them from then on: an unmount stores them.
+    ///
+    /// # Errors
+    /// Those of [`Volume::free_units`]; [`Error::Corrupt`] if a slot is damaged.
+    pub async fn usage(&self) -> Result<Usage, Error> {
+        if let Some(usage) = self.known_usage() {
+            return Ok(usage);
+        }
+        let shape = self.shape();
+        let turn = self.turn().await?;
+        let (mut files, mut slot) = (0, 0);
+        while slot < shape.slot_count() {
+            let count = self.read_slots(slot, shape.slot_count() - slot).await?;
+            for index in 0..count {
+                let is_live = |found: &Slot, _: &[u8]| found.state == SlotState::Live;
+                let live = self.slot_in_run(slot, index, is_live)?;
+                files += u32::from(live.ok_or(Error::from(Node::Slot(slot + index)))?);
+            }
+            slot += count;
+        }
+        let groups = shape.group_count() as u32;
+        let (mut group, mut free_units) = (0, 0);
+        while group < groups {
+            let (count, free) = self.free_in_run(group, groups - group).await?;
+            free_units += free;
+            group += count;
+        }
+        self.state().superblock.counts = Counts::new(free_units, files);
+        turn.done();
+        Ok(Usage { free_units, files })
+    }
+
+    /// The free units of up to `most` groups from `group` on, and of how many groups.
+    async fn free_in_run(&self, group: u32, most: u32) -> Result<(u32, u64), Error> {
+        let shape = self.shape();
+        let count = self.read_run(Table::Bitmaps, group, most).await?;
+        let mut free = 0;
+        for index in 0..count {
+            let state = self.state();
+            let both = state.both_in_run(Table::Bitmaps, group, index);
+            let newest = state.newest_in_run(Table::Bitmaps, group, index);
+            let damage = Error::from(Node::Bitmap(group + index));
+            // A torn member was rewritten at mount.
+            let bytes = newest.filter(|_| both).ok_or(damage)?;
+            bitmap::check(bytes, group + index, &shape)?;
+            free += u64::from(bitmap::free_units(bytes));
+        }
+        Ok((count, free))
     }
 
     /// An open file's state. Reads nothing from the device.

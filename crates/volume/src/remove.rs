@@ -105,6 +105,7 @@ impl<D: Device> Volume<'_, D> {
                 .await?;
             }
         }
+        self.state().superblock.counts.move_files(-1);
         turn.done();
         Ok((header.state == SlotState::Reap).then_some((slot, header.file_id)))
     }

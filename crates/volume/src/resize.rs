@@ -7,7 +7,7 @@ use crate::io::{NO_GROUP, SPARE, WORK};
 use crate::layout::Shape;
 use crate::order::Order;
 use crate::slot::Slot;
-use crate::superblock::{Operation, Run, Runs};
+use crate::superblock::{Counts, Operation, Run, Runs};
 use crate::{Error, Volume, bitmap};
 
 /// The slot that the record of a resize names. It never carries the record's number, so recovery
@@ -54,6 +54,8 @@ impl<D: Device> Volume<'_, D> {
         if new.unit_count() < old.unit_count() && new.unit_count() < self.used_units_end().await? {
             return Err(Error::NoSpace);
         }
+        // The next count finds them again.
+        self.state().superblock.counts = Counts::UNKNOWN;
         // What will be needed is read before anything is written.
         let mut header = Slot::EMPTY;
         self.load_slot(turn.slot.lend(), RECORD_SLOT, &mut header)

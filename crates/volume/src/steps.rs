@@ -346,8 +346,12 @@ impl<D: Device> State<'_, D> {
         let shape = self.shape();
         let bytes = self.node_mut(WORK);
         let seq = get_u64(bytes, node::SEQ) + step;
+        // The count in the node is still that of the newest member.
+        let before = bitmap::free_units(bytes);
         bitmap::stamp(bytes, seq, last_op);
+        let after = bitmap::free_units(bytes);
         let address = shape.bitmap_address(group, member_of(seq));
+        self.superblock.counts.move_units(before, after);
         self.put_node(WORK, address, false);
     }
 

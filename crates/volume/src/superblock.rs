@@ -117,6 +117,43 @@ impl Operation {
     }
 }
 
+/// What a volume holds, as far as it is known without reading its tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Counts {
+    /// [`u64::MAX`] if nothing is known.
+    free_units: u64,
+    files: u32,
+}
+
+impl Counts {
+    pub(crate) const UNKNOWN: Self = Self {
+        free_units: u64::MAX,
+        files: 0,
+    };
+
+    pub(crate) const fn new(free_units: u64, files: u32) -> Self {
+        Self { free_units, files }
+    }
+
+    /// Free units and files.
+    pub(crate) fn known(&self) -> Option<(u64, u32)> {
+        (self.free_units != u64::MAX).then_some((self.free_units, self.files))
+    }
+
+    /// A bitmap had `before` free units, and has `after`.
+    pub(crate) fn move_units(&mut self, before: u32, after: u32) {
+        if let Some((free_units, files)) = self.known() {
+            let more = free_units.wrapping_add(u64::from(after));
+            *self = Self::new(more.wrapping_sub(u64::from(before)), files);
+        }
+    }
+
+    /// So many files more, or fewer.
+    pub(crate) fn move_files(&mut self, more: i32) {
+        self.files = self.files.wrapping_add_signed(more);
+    }
+}
+
 /// The superblock's fields in decoded form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Superblock {
@@ -136,6 +173,8 @@ pub(crate) struct Superblock {
     pub read_only: bool,
     pub compat_features: u32,
     pub group_hint: u32,
+    /// Only stored with the mark that the volume is clean.
+    pub counts: Counts,
 }
 
 impl Superblock {
@@ -148,6 +187,11 @@ impl Superblock {
         }
     }
 }
+
+/// Cleanly unmounted.
+const STATE_CLEAN: u32 = 1;
+/// The counts are those of the volume; only where it is clean.
+const STATE_COUNTS: u32 = 2;
 
 /// Bytes that a superblock's transfer takes: a block, or 256.
 pub(crate) const fn superblock_len(block_log2: u8) -> usize {
@@ -172,7 +216,14 @@ impl Superblock {
         put(bytes, at::NODE_LOG2, &[shape.node_log2]);
         put(bytes, at::BUCKETS_LOG2, &[shape.buckets_log2]);
         put(bytes, at::LBA_LOG2, &[shape.lba_log2]);
-        put_u32(bytes, at::STATE, u32::from(self.clean));
+        let counts = self.counts.known().filter(|_| self.clean);
+        if let Some((free_units, files)) = counts {
+            put_u64(bytes, at::FREE_UNITS, free_units);
+            put_u32(bytes, at::FILE_COUNT, files);
+        }
+        let state =
+            u32::from(self.clean) * STATE_CLEAN + u32::from(counts.is_some()) * STATE_COUNTS;
+        put_u32(bytes, at::STATE, state);
         let mut features = if self.checksums { FEATURE_CHECKSUMS } else { 0 };
         if shape.table_groups > 0 {
             features |= FEATURE_RESIZED;
@@ -245,12 +296,24 @@ impl Superblock {
         if operation.features() != features & OF_RECORDS {
             return Err(bad);
         }
+        let mut counts = Counts::UNKNOWN;
+        const COUNTED: u32 = STATE_CLEAN | STATE_COUNTS;
+        if get_u32(bytes, at::STATE) & COUNTED == COUNTED {
+            counts = Counts::new(
+                get_u64(bytes, at::FREE_UNITS),
+                get_u32(bytes, at::FILE_COUNT),
+            );
+            if counts.free_units > shape.unit_count() || counts.files > shape.slot_count() {
+                return Err(bad);
+            }
+        }
         let superblock = Self {
             shape,
             uuid: array(bytes, at::UUID),
             label: array(bytes, at::LABEL),
             seq: get_u64(bytes, at::SEQ),
-            clean: get_u32(bytes, at::STATE) & 1 != 0,
+            clean: get_u32(bytes, at::STATE) & STATE_CLEAN != 0,
+            counts,
             mount_count: get_u32(bytes, at::MOUNT_COUNT),
             checksums: features & FEATURE_CHECKSUMS != 0,
             long_names,
@@ -408,6 +471,7 @@ mod tests {
             read_only: false,
             compat_features: 4,
             group_hint: 3,
+            counts: Counts::new(5, 3),
         }
     }
 

@@ -203,6 +203,7 @@ impl Check {
         // The state after the repair decides.
         let last = if self.repair {
             mounted.reclaim().map_err(failed_here)?;
+            mounted.count().map_err(failed_here)?;
             let mut ignore = |_| {};
             let again = volume.check(&mut scratch, &mut ignore);
             volume::blocking::run(volume, again).map_err(failed_here)?

@@ -8,7 +8,9 @@ use std::sync::{Arc, Mutex};
 
 use block::{Buffer, Device};
 use crash::{Config, CrashDisk, Medium, Sampling};
-use straightway_volume::{CreateOptions, Error, Finding, MountOptions, OpenFile, Volume, blocking};
+use straightway_volume::{
+    CreateOptions, Error, Finding, MountOptions, OpenFile, Summary, Volume, blocking,
+};
 
 use super::independent::Scan;
 use super::oracle::{Found, NAMES, Oracle, byte};
@@ -232,7 +234,12 @@ impl Search {
         let (summary, shown) = reading(medium, |volume, node| {
             let mut scratch = vec![0; 8 * node];
             let check = volume.check(&mut scratch, &mut report);
-            (blocking::run(volume, check), self.shown(volume))
+            let checked = blocking::run(volume, check);
+            let shown = match &checked {
+                Ok(summary) => counted(volume, summary).and_then(|()| self.shown(volume)),
+                Err(_) => Ok(()),
+            };
+            (checked, shown)
         })?;
         match (summary, damage) {
             (Ok(_), None) => shown.map_err(|reason| format!("a reader: {reason}")),
@@ -260,6 +267,19 @@ impl Search {
             return Err(format!("{all} untouched files, not {wanted}: {names:?}"));
         }
         Ok(())
+    }
+}
+
+/// The counts in the superblock, where it has some, are those of the tables.
+fn counted<D: Device>(volume: &Volume<'_, D>, found: &Summary) -> Result<(), String> {
+    let free_units = blocking::run(volume, volume.free_units());
+    let free_units = free_units.map_err(|error| format!("free units: {error}"));
+    match volume.known_usage() {
+        None => Ok(()),
+        Some(known) if (free_units?, found.files) == (known.free_units, known.files.into()) => {
+            Ok(())
+        }
+        Some(known) => Err(format!("{known:?} is counted, and {found:?} found")),
     }
 }
 

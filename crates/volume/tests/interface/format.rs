@@ -36,7 +36,7 @@ fn each_offset_of_the_document_is_the_code_s() {
         expected!(superblock: MAGIC CRC MAJOR MINOR SEQ UUID VOLUME_BYTES UNIT_LOG2 NODE_LOG2
             BUCKETS_LOG2 LBA_LOG2 STATE INCOMPAT RO_COMPAT COMPAT MOUNT_COUNT SLOTS_A SLOTS_B
             BITMAP_A BITMAP_B DATA_START UNIT_COUNT GROUP_HINT TABLE_GROUPS OP_KIND OP_SLOT OP_SLOT2
-            OP_RUN_COUNT OP_RUNS OP_SLOTS LABEL)
+            OP_RUN_COUNT OP_RUNS OP_SLOTS LABEL FREE_UNITS FILE_COUNT)
     );
     assert_eq!(rows("Nodes"), expected!(node: MAGIC CRC SEQ LAST_OP));
     assert_eq!(

@@ -6,6 +6,7 @@
 mod ahead;
 mod checksums;
 mod cost;
+mod counts;
 mod discard;
 mod files;
 mod format;

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! How many units are free and how many files there are: known without a table on a volume that was
+//! unmounted, and never stale.
+
+use crate::independent::{node_crc, u32_at};
+use crate::support::{buffer, files, filled, free, make, memory};
+use block::{Device, RamDisk};
+use crash::Counting;
+use straightway_volume::{
+    CreateOptions, Error, FormatOptions, MountOptions, NewFile, Usage, Volume, blocking,
+};
+
+type Disk = RamDisk<Vec<u8>, 8>;
+const BYTES: usize = 4 << 20;
+
+fn disk() -> Disk {
+    let mut disk = RamDisk::new(vec![0; BYTES], 9).unwrap();
+    let options = FormatOptions {
+        unit_bytes: Some(4096),
+        node_bytes: Some(512),
+        slots: Some(64),
+        checksums: true,
+        uuid: [5; 16],
+        ..FormatOptions::default()
+    };
+    make(&mut disk, &options);
+    disk
+}
+
+/// Mounts, runs `body`, and unmounts, or ends as a killed program does.
+fn on<D: Device>(device: D, is_killed: bool, body: impl FnOnce(&Volume<'_, D>)) -> D {
+    let mut table = files();
+    let volume = Volume::mount(device, memory(512, 3), &mut table, &MountOptions::default());
+    let volume = volume.map_err(|unmounted| unmounted.result).unwrap();
+    body(&volume);
+    let unmounted = if is_killed {
+        volume.abandon()
+    } else {
+        volume.unmount()
+    };
+    unmounted.result.unwrap();
+    unmounted.memory.into_iter().flatten().for_each(free);
+    unmounted.device
+}
+
+/// What the tables say.
+fn found<D: Device>(volume: &Volume<'_, D>) -> Usage {
+    let mut files = 0;
+    let each = |_| {
+        files += 1;
+        true
+    };
+    blocking::run(volume, volume.files(0, each)).unwrap();
+    let free_units = blocking::run(volume, volume.free_units()).unwrap();
+    Usage { free_units, files }
+}
+
+fn known_is_found<D: Device>(volume: &Volume<'_, D>) {
+    assert_eq!(volume.known_usage(), Some(found(volume)));
+}
+
+fn put<D: Device>(volume: &Volume<'_, D>, name: &str, len: usize, reserve_bytes: u64) {
+    let options = CreateOptions {
+        reserve_bytes,
+        ..CreateOptions::default()
+    };
+    let file = blocking::run(volume, volume.create(name, &options)).unwrap();
+    let data = vec![7; len];
+    for part in data.chunks(65_536) {
+        let outcome = blocking::append(volume, file, filled(part, 512), part.len());
+        free(outcome.buffer);
+        outcome.result.unwrap();
+    }
+    blocking::run(volume, volume.close(file)).unwrap();
+}
+
+#[test]
+fn every_operation_keeps_the_counts() {
+    let disk = on(disk(), false, |volume| {
+        known_is_found(volume);
+        put(volume, "a", 100_000, 0);
+        put(volume, "b", 300_000, 1 << 20);
+        put(volume, "empty", 0, 0);
+        known_is_found(volume);
+        let data = vec![3; 5000];
+        let names: Vec<String> = (0..20).map(|number| format!("many/{number}")).collect();
+        let new = |name| NewFile {
+            name,
+            data: &data,
+            mtime_ns: 0,
+            app_tag: 0,
+        };
+        let new: Vec<NewFile<'_>> = names.iter().map(|name| new(name.as_str())).collect();
+        let made = blocking::run(volume, volume.create_many(&new, true)).unwrap();
+        blocking::run(volume, volume.create_batch::<16>(&new[made.files..], true)).unwrap();
+        known_is_found(volume);
+        blocking::run(volume, volume.rename("a", &"long".repeat(40))).unwrap();
+        blocking::run(volume, volume.remove("empty")).unwrap();
+        blocking::run(volume, volume.remove("many/3")).unwrap();
+        blocking::run(volume, volume.remove_whole("b")).unwrap();
+        known_is_found(volume);
+        let too_long = CreateOptions {
+            reserve_bytes: BYTES as u64,
+            ..CreateOptions::default()
+        };
+        let refused = blocking::run(volume, volume.create("c", &too_long));
+        assert_eq!(refused.map(|_| ()), Err(Error::NoSpace));
+        known_is_found(volume);
+    });
+    // Two reads, of the superblocks, are all that it takes.
+    let disk = Counting::new(disk);
+    let counter = disk.counter();
+    let disk = on(disk, false, |volume| {
+        let usage = blocking::run(volume, volume.usage()).unwrap();
+        assert_eq!(counter.take().reads.commands, 2);
+        assert_eq!(usage, found(volume));
+    });
+    // A killed program leaves none, and a count is kept from then on.
+    let disk = on(disk, true, |volume| put(volume, "killed", 9000, 0));
+    let disk = on(disk, false, |volume| {
+        assert_eq!(volume.known_usage(), None);
+        let usage = blocking::run(volume, volume.usage()).unwrap();
+        assert_eq!(usage, found(volume));
+        blocking::run(volume, volume.remove("killed")).unwrap();
+    });
+    let disk = on(disk, false, |volume| {
+        known_is_found(volume);
+        blocking::run(volume, volume.resize(BYTES as u64 - (64 << 10))).unwrap();
+        assert_eq!(volume.known_usage(), None);
+        let usage = blocking::run(volume, volume.usage()).unwrap();
+        assert_eq!(usage, found(volume));
+    });
+    on(disk, false, known_is_found);
+}
+
+fn bytes_of<D: Device>(mut disk: D) -> Vec<u8> {
+    let outcome = block::blocking::read(&mut disk, 0, buffer(BYTES));
+    let bytes = outcome.buffer.to_vec();
+    free(outcome.buffer);
+    bytes
+}
+
+/// As another program leaves the superblocks: with other bits of STATE, and other counts.
+fn altered(bytes: &[u8], state: u32, free_units: u64, files: u32) -> Disk {
+    let mut bytes = bytes.to_vec();
+    for address in [0, 65_536] {
+        let superblock = &mut bytes[address..address + 256];
+        assert_eq!(u32_at(superblock, 52), 3);
+        superblock[52..56].copy_from_slice(&state.to_le_bytes());
+        superblock[240..248].copy_from_slice(&free_units.to_le_bytes());
+        superblock[248..252].copy_from_slice(&files.to_le_bytes());
+        let crc = node_crc(&[], address as u64, superblock, 8);
+        superblock[8..12].copy_from_slice(&crc.to_le_bytes());
+    }
+    RamDisk::new(bytes, 9).unwrap()
+}
+
+#[test]
+fn counts_without_their_mark_are_ignored_and_impossible_ones_refused() {
+    let bytes = bytes_of(disk());
+    let free_units = found_on(altered(&bytes, 3, 5, 2));
+    assert_eq!(free_units, Some((5, 2)));
+    for state in [0, 1, 2] {
+        assert_eq!(found_on(altered(&bytes, state, 5, 2)), None, "{state}");
+    }
+    for (free_units, count) in [(u64::MAX, 0), (1 << 40, 0), (5, 65)] {
+        let mut table = files();
+        let disk = altered(&bytes, 3, free_units, count);
+        let volume = Volume::mount(disk, memory(512, 3), &mut table, &MountOptions::default());
+        let refused = volume.map(|_| ()).map_err(|unmounted| unmounted.result);
+        assert!(
+            matches!(refused, Err(Err(Error::Corrupt(_)))),
+            "{refused:?}"
+        );
+    }
+}
+
+fn found_on(disk: Disk) -> Option<(u64, u32)> {
+    let mut usage = None;
+    on(disk, true, |volume| usage = volume.known_usage());
+    usage.map(|usage| (usage.free_units, usage.files))
+}
