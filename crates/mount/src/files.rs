@@ -4,7 +4,7 @@
 use super::answers::Answers;
 use super::open::Open;
 use super::tree::{Number, SharedTree};
-use ::volume::Error;
+use ::volume::{Error, Removed};
 use block::Buffer;
 use devices::error::Result;
 use files::Mounted;
@@ -43,8 +43,8 @@ pub struct Files<'m, 'v, 'a> {
     pub(super) changes: Cell<u64>,
     /// Changes, and the free units after them.
     pub(super) known_free: Cell<Option<(u64, u64)>>,
-    /// A file was removed whose space may not be free yet.
-    pub(super) has_removed: Cell<bool>,
+    /// Removed files whose space is not free yet.
+    pub(super) removed: RefCell<Vec<Removed>>,
     /// The first failure of the end.
     pub(super) failure: Cell<Option<Error>>,
 }
@@ -82,7 +82,7 @@ impl<'m, 'v, 'a> Files<'m, 'v, 'a> {
             hidden,
             changes: Cell::new(0),
             known_free: Cell::new(None),
-            has_removed: Cell::new(false),
+            removed: RefCell::default(),
             failure: Cell::new(None),
         })
     }

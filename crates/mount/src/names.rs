@@ -89,10 +89,10 @@ impl Files<'_, '_, '_> {
 
     /// Removes a file of the volume.
     pub(super) async fn remove_volume_s(&self, name: &str) -> Done<()> {
-        let removed = self.mounted.volume.remove(name).await;
-        self.has_removed.set(true);
+        let removed = self.mounted.volume.remove_marked(name).await;
         self.space_changed();
-        removed
+        self.removed.borrow_mut().extend(removed?);
+        Ok(())
     }
 
     /// Removes a file of a folder.

@@ -93,7 +93,10 @@ impl Files<'_, '_, '_> {
         let free = match self.known_free.get() {
             Some((then, free)) if then == changes => free,
             _ => {
-                let free = volume.free_units().await?;
+                let free = match volume.known_usage() {
+                    Some(usage) => usage.free_units,
+                    None => volume.free_units().await?,
+                };
                 self.known_free.set(Some((changes, free)));
                 free
             }
@@ -112,11 +115,14 @@ impl Files<'_, '_, '_> {
 
     /// Frees the space of large files that were removed.
     async fn reclaim(&self) -> Done<()> {
-        if self.has_removed.replace(false) {
-            self.mounted.volume.reclaim_all().await?;
+        loop {
+            let next = self.removed.borrow_mut().pop();
+            let Some(removed) = next else {
+                return Ok(());
+            };
+            self.mounted.volume.release_removed(removed).await?;
             self.space_changed();
         }
-        Ok(())
     }
 
     /// Makes durable what has waited for so long. Who wrote it gets an error at its next request.

@@ -94,6 +94,7 @@ pub use mount::{MountOptions, Unmounted};
 pub use name::{NAME_BYTES, Name};
 #[cfg(feature = "mutations")]
 pub use order::{Mutation, Order};
+pub use remove::Removed;
 pub use transfer::{Direction, Need, Progress, Transfer};
 pub use wipe::{Superblocks, find_superblocks, wipe};
 

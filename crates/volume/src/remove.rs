@@ -11,6 +11,13 @@ use crate::slot::{Slot, State as SlotState};
 use crate::token::SlotNode;
 use crate::{Error, Volume};
 
+/// A file that was removed and still has units.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Removed {
+    slot: u32,
+    file_id: u64,
+}
+
 impl<D: Device> Volume<'_, D> {
     /// Removes a file. When this returns the removal is durable. A file with few extents gives its
     /// units back in the same operation; a larger one is marked, and [`Volume::reap`] does the
@@ -20,7 +27,7 @@ impl<D: Device> Volume<'_, D> {
     /// [`Error::BadName`], [`Error::NotFound`], [`Error::InUse`] while it is open,
     /// [`Error::ReadOnly`], [`Error::NeedsMount`], [`Error::Corrupt`], a device's error.
     pub async fn remove(&self, name: &str) -> Result<(), Error> {
-        self.remove_name(name).await.map(|_| ())
+        self.remove_marked(name).await.map(|_| ())
     }
 
     /// Removes a file and gives all its units back, by several operations if it has many extents;
@@ -31,9 +38,19 @@ impl<D: Device> Volume<'_, D> {
     /// Those of [`Volume::remove`]. After an error the file may be removed and still have units,
     /// which [`Volume::reap`] gives back.
     pub async fn remove_whole(&self, name: &str) -> Result<(), Error> {
-        let Some((slot, file_id)) = self.remove_name(name).await? else {
-            return Ok(());
-        };
+        match self.remove_marked(name).await? {
+            Some(removed) => self.release_removed(removed).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Gives all units of a removed file back, by several operations if it has many extents; others
+    /// have their turn in between. Nothing is done if a sweep was faster.
+    ///
+    /// # Errors
+    /// Those of [`Volume::reap`].
+    pub async fn release_removed(&self, removed: Removed) -> Result<(), Error> {
+        let Removed { slot, file_id } = removed;
         // Each iteration gives back at least one unit.
         loop {
             let mut turn = self.turn_to_change().await?;
@@ -49,8 +66,12 @@ impl<D: Device> Volume<'_, D> {
         }
     }
 
-    /// Removes a file; if it still has units, returns its slot and its identity.
-    async fn remove_name(&self, name: &str) -> Result<Option<(u32, u64)>, Error> {
+    /// Like [`Volume::remove`]; if the file still has units, returns what
+    /// [`Volume::release_removed`] needs to give them back later, without a sweep of the table.
+    ///
+    /// # Errors
+    /// Those of [`Volume::remove`].
+    pub async fn remove_marked(&self, name: &str) -> Result<Option<Removed>, Error> {
         let name = self.checked_name(name)?;
         let mut turn = self.turn_to_change().await?;
         let Search::Found(found) = self.search(name, &[]).await? else {
@@ -107,7 +128,8 @@ impl<D: Device> Volume<'_, D> {
         }
         self.state().superblock.counts.move_files(-1);
         turn.done();
-        Ok((header.state == SlotState::Reap).then_some((slot, header.file_id)))
+        let file_id = header.file_id;
+        Ok((header.state == SlotState::Reap).then_some(Removed { slot, file_id }))
     }
 
     /// Gives back units of removed files: visits slots from `from` on, performs at most one release

@@ -145,6 +145,32 @@ fn a_removal_reads_the_names_buckets_and_the_files_map() {
     unmount(volume);
 }
 
+/// The name goes first, and the units later; a new file in its slot is not taken for it.
+#[test]
+fn what_a_removed_file_has_is_given_back_without_a_sweep() {
+    let mut table = files();
+    let (volume, counter) = mounted(disk(), &mut table);
+    fill(&volume, 1000);
+    let free_units = blocking::run(&volume, volume.free_units()).unwrap();
+    fragment(&volume, "b", 300);
+    let removed = blocking::run(&volume, volume.remove_marked("b")).unwrap();
+    let removed = removed.expect("a file of many extents");
+    let found = blocking::run(&volume, volume.find("b"));
+    assert_eq!(found, Err(Error::NotFound));
+    counter.take();
+    blocking::run(&volume, volume.release_removed(removed)).unwrap();
+    let reads = counter.take().reads;
+    assert!(reads.bytes <= 1 << 20, "{reads:?}");
+    blocking::run(&volume, volume.remove_whole("between")).unwrap();
+    let free_now = blocking::run(&volume, volume.free_units());
+    assert_eq!(free_now, Ok(free_units));
+    fragment(&volume, "b", 300);
+    let before = blocking::run(&volume, volume.free_units());
+    blocking::run(&volume, volume.release_removed(removed)).unwrap();
+    assert_eq!(blocking::run(&volume, volume.free_units()), before);
+    unmount(volume);
+}
+
 fn fragment_removed(volume: &Mounted<'_>, counter: &Counter, name: &str, most_bytes: u64) {
     counter.take();
     blocking::run(volume, volume.remove_whole(name)).unwrap();
