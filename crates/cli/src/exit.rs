@@ -28,6 +28,8 @@ pub enum Exit {
     Exists = 9,
     /// A file does not exist, on the volume or among the inputs.
     NotFound = 10,
+    /// The reader of data on standard output ended before its end, as SIGPIPE would say.
+    Unread = 141,
     /// Ended by a signal: the process ends with [`of_signal`].
     Interrupted = 130,
 }
@@ -46,6 +48,7 @@ impl From<ErrorKind> for Exit {
             ErrorKind::Exists => Self::Exists,
             ErrorKind::NotFound => Self::NotFound,
             ErrorKind::Interrupted => Self::Interrupted,
+            ErrorKind::Unread => Self::Unread,
             _ => Self::No,
         }
     }
@@ -72,7 +75,10 @@ pub const EXIT_STATUS: [(&str, &str); 12] = [
     ("8", "No space left, on the volume or on a file system."),
     ("9", "The name exists."),
     ("10", "No such file, on the volume or as an input."),
-    ("128 + n", "Ended by signal n."),
+    (
+        "128 + n",
+        "Ended by signal n; 141 also when the reader of data on standard output ends before their end.",
+    ),
 ];
 
 #[cfg(test)]
@@ -95,6 +101,7 @@ mod tests {
             (ErrorKind::NotFound, 10),
             (ErrorKind::Interrupted, 130),
             (ErrorKind::Closed, 0),
+            (ErrorKind::Unread, 141),
         ];
         assert_eq!(statuses, expected);
         assert_eq!((of_signal(None), of_signal(Some(15))), (130, 143));

@@ -67,7 +67,7 @@ pub mod wipe;
 pub use checksums::Checksums;
 pub use devices::error::volume::failed;
 pub use devices::transfer::Route;
-pub use naming::warn_of_misfit;
+pub use naming::{warn_of_clash, warn_of_misfit};
 pub use store::{Access, AnyVolume, Mount, MountPoint, Mounted, OPEN_FILES, Store};
 pub use units::shown;
 

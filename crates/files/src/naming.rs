@@ -2,6 +2,8 @@
 //! Names of files that have no place in a folder.
 
 use devices::Context;
+use std::collections::BTreeSet;
+use std::ops::Bound;
 use units::shown;
 
 /// Why a name has no place of its own in a folder, an archive or a mount; `None` if it has one.
@@ -30,6 +32,40 @@ pub fn warn_of_misfit(context: &Context, name: &str) {
     }
 }
 
+/// A file in `all` that is in a folder of this name, or whose name is that of a folder which this
+/// one is in: a folder, an archive and a mount can have one of the two only.
+pub fn clash<'n>(all: &BTreeSet<&'n str>, name: &str) -> Option<&'n str> {
+    let above = folders_of(name).find_map(|folder| all.get(folder).copied());
+    above.or_else(|| {
+        let within = format!("{name}/");
+        let first = all
+            .range::<str, _>((Bound::Included(within.as_str()), Bound::Unbounded))
+            .next()
+            .copied();
+        first.filter(|first| first.starts_with(&within))
+    })
+}
+
+/// The folders that a name is in, the outermost first.
+pub fn folders_of(name: &str) -> impl Iterator<Item = &str> {
+    let ends = name.match_indices('/');
+    ends.filter_map(|(end, _)| name.get(..end).filter(|folder| !folder.is_empty()))
+}
+
+/// Warns when a file gets a name that clashes with the `other` one.
+pub fn warn_of_clash(context: &Context, name: &str, other: &str) {
+    let (file, within) = if other.len() < name.len() {
+        (other, name)
+    } else {
+        (name, other)
+    };
+    context.say(format_args!(
+        "warning: `{}` is a file, and `{}` in a folder of that name: a folder, an archive or a mount can have only one of them; straightway mv renames one",
+        shown(file),
+        shown(within)
+    ));
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -41,6 +77,25 @@ mod tests {
         }
         for name in ["a", "a/b", "...", ".a", "a..", "a/.b", " "] {
             assert_eq!(misfit(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_file_and_a_folder_of_one_name_clash() {
+        let all = BTreeSet::from(["a", "b/c/d", "b.x", "c"]);
+        for (name, other) in [
+            ("a/b", Some("a")),
+            ("a/b/c", Some("a")),
+            ("b", Some("b/c/d")),
+            ("b/c", Some("b/c/d")),
+            ("b/c/d/e", Some("b/c/d")),
+            ("b/c/e", None),
+            ("ab", None),
+            ("/a", None),
+            ("b.", None),
+            ("a", None),
+        ] {
+            assert_eq!(clash(&all, name), other, "{name}");
         }
     }
 }

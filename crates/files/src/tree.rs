@@ -24,7 +24,7 @@ const MOST_NAMES: usize = 5;
 pub struct Tree {
     /// Each name with its file, sorted.
     pub files: BTreeMap<String, PathBuf>,
-    /// Links, devices, sockets and FIFOs in folders.
+    /// Links, devices, sockets and FIFOs in folders, and folders that are empty.
     pub skipped: Vec<PathBuf>,
 }
 
@@ -56,7 +56,9 @@ impl Tree {
             let failure = Error::io("reading", folder, &error);
             failure.and("nothing was stored")
         };
+        let mut is_empty = true;
         for entry in fs::read_dir(folder).map_err(failed)? {
+            is_empty = false;
             let entry = entry.map_err(failed)?;
             let name = name.clone().unwrap_or_default().join(entry.file_name());
             let kind = entry.file_type().map_err(failed)?;
@@ -67,6 +69,9 @@ impl Tree {
             } else {
                 self.skipped.push(entry.path());
             }
+        }
+        if is_empty {
+            self.skipped.push(folder.to_owned());
         }
         Ok(())
     }
@@ -190,10 +195,13 @@ mod tests {
             fs::write(top.join(file), file).unwrap();
         }
         std::os::unix::fs::symlink("a", top.join("link")).unwrap();
+        fs::create_dir(top.join("2026/none")).unwrap();
         let tree = Tree::of(std::slice::from_ref(&top)).unwrap();
         let names: Vec<&str> = tree.files.keys().map(String::as_str).collect();
         assert_eq!(names, ["photos/2026/b", "photos/2026/may/c", "photos/a"]);
-        assert_eq!(tree.skipped, [top.join("link")]);
+        let mut skipped = tree.skipped.clone();
+        skipped.sort();
+        assert_eq!(skipped, [top.join("2026/none"), top.join("link")]);
         // A folder without a name of its own adds none; a link that is named is followed.
         let tree = Tree::of(&[top.join("a"), top.join("2026/..")]);
         assert!(tree.is_err(), "two files are called a");

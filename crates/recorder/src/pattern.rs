@@ -2,6 +2,8 @@
 //! Bytes that encode their own offset: each aligned group of eight bytes is its offset,
 //! little-endian. Missing, duplicated or misplaced data is detected immediately.
 
+use stream::Gap;
+
 /// Fills `data`, which begins at `offset` of the pattern.
 pub fn fill(data: &mut [u8], offset: u64) {
     let aligned = offset % 8 == 0;
@@ -49,9 +51,65 @@ pub fn difference(data: &[u8], offset: u64) -> Option<u64> {
     None
 }
 
+/// The first byte of a recording's `data`, which begins at its byte `offset`, that differs from the
+/// pattern without what was lost in its `gaps`. A gap of nothing is where another recording went
+/// on, at its own offset.
+pub fn difference_over(data: &[u8], offset: u64, gaps: &[Gap]) -> Option<u64> {
+    let mut at = offset;
+    let mut rest = data;
+    while !rest.is_empty() {
+        let lost = |lost: u64, gap: &Gap| match gap.lost_bytes {
+            0 => 0,
+            more => lost.saturating_add(more),
+        };
+        let behind = gaps.partition_point(|gap| gap.offset_bytes <= at);
+        let before = gaps.iter().take(behind);
+        let lost_bytes = before.fold(0, lost);
+        let next = gaps
+            .get(behind)
+            .map_or(u64::MAX, |gap| gap.offset_bytes - at);
+        let len = usize::try_from(next).map_or(rest.len(), |next| next.min(rest.len()));
+        let (piece, later) = rest.split_at(len);
+        if let Some(bad) = difference(piece, at.saturating_add(lost_bytes)) {
+            return Some(bad - lost_bytes);
+        }
+        (rest, at) = (later, at + len as u64);
+    }
+    None
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_pattern_goes_on_behind_gaps() {
+        let mut whole = vec![0; 1_000];
+        fill(&mut whole, 0);
+        let gap = |offset_bytes, lost_bytes| Gap {
+            offset_bytes,
+            lost_bytes,
+            ..Gap::default()
+        };
+        let cut = [
+            &whole[..100],
+            &whole[150..300],
+            &whole[900..],
+            &whole[350..],
+        ]
+        .concat();
+        let gaps = [gap(100, 50), gap(250, 600), gap(350, 0)];
+        assert_eq!(difference_over(&cut, 0, &gaps), None);
+        assert_eq!(difference_over(&cut[99..260], 99, &gaps), None);
+        let first = difference_over(&cut, 0, &gaps[1..]);
+        assert!(
+            first.is_some_and(|at| (100..108).contains(&at)),
+            "{first:?}"
+        );
+        let mut bad = cut;
+        bad[251] ^= 1;
+        assert_eq!(difference_over(&bad, 0, &gaps), Some(251));
+    }
 
     #[test]
     fn a_pattern_is_the_same_in_whatever_pieces() {

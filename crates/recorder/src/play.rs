@@ -3,8 +3,10 @@
 
 use crate::place::{Place as End, To};
 use crate::playing::Playing;
+use crate::record::described::read_small;
 use crate::remote::RemoteVolume;
 use crate::report::{Counted, PlayedFile, buckets};
+use crate::segments::files::gaps_name;
 use crate::sink::{Hand, Sink};
 use crate::volume_host::VolumeHost;
 use crate::{BUFFERS, check_block, check_buffers};
@@ -14,10 +16,11 @@ use devices::guard::{Output, output_of};
 use devices::{Context, SCHEMA_VERSION};
 use files::listing::refuse_unfinished;
 use files::names::check_name;
-use files::{Access, Route, Store, failed, route, shown};
+use files::{Access, Mounted, Route, Store, failed, route, shown};
+use formats::gaps::{self, MAX_GAPS_BYTES};
 use remedy::{Remedy, Setting, Value, words};
 use std::time::{Duration, Instant};
-use stream::{Error as StreamError, PlayOptions};
+use stream::{Error as StreamError, Gap, PlayOptions};
 use units::{Size, Time, micros};
 use volume::Error;
 use volume::layout::CHUNK_BYTES;
@@ -127,7 +130,9 @@ impl PlaySettings {
     ) -> Result<(PlayedFile, Option<devices::Error>)> {
         let remote = RemoteVolume::open(context, &drive, self.route, self.block, self.buffers)?;
         match remote {
-            Some(mut remote) => self.play_on(context, &mut remote, RemoteVolume::NAME, goal),
+            Some(mut remote) => {
+                self.play_on(context, &mut remote, RemoteVolume::NAME, goal, Vec::new())
+            }
             None => self.play_local(context, drive, goal),
         }
     }
@@ -150,7 +155,11 @@ impl PlaySettings {
             if let Some(entry) = mounted.find(&self.name)? {
                 refuse_unfinished(&entry)?;
             }
-            self.play_on(context, &mut { mounted }, &path, goal)
+            let gaps = match self.to.0 {
+                End::Pattern => gaps_beside(context, mounted, &self.name)?,
+                _ => Vec::new(),
+            };
+            self.play_on(context, &mut { mounted }, &path, goal, gaps)
         });
         store.close(report)
     }
@@ -161,13 +170,14 @@ impl PlaySettings {
         host: &mut impl VolumeHost,
         path: &str,
         goal: Goal,
+        gaps: Vec<Gap>,
     ) -> Result<(PlayedFile, Option<devices::Error>)> {
         let doing = || format!("playing `{}`", shown(&self.name));
         if !host.exists(&self.name)? {
             return Err(failed(doing(), Error::NotFound));
         }
-        let gaps_name = format!("{}.gaps", self.name);
-        let has_gaps = check_name(&gaps_name).is_ok() && host.exists(&gaps_name)?;
+        let companion = gaps_name(&self.name);
+        let has_gaps = check_name(&companion).is_ok() && host.exists(&companion)?;
         let file = host.open(&self.name)?;
         let sink = match (goal, &self.to.0) {
             (Goal::Program(hand), _) => Sink::Program(hand),
@@ -175,7 +185,8 @@ impl PlaySettings {
                 Sink::replay(address, context.cancel.clone())?
             }
             (Goal::Place(output), place) => {
-                Sink::open(place, output, &context.cancel)?.at_rate(self.rate.map(|rate| rate.0))
+                let sink = Sink::open(place, output, &context.cancel)?;
+                sink.at_rate(self.rate.map(|rate| rate.0)).over(gaps)
             }
         };
         let playing = Playing {
@@ -236,4 +247,17 @@ impl PlaySettings {
             ]))
         })
     }
+}
+
+/// The gaps that a recording's companion lists.
+fn gaps_beside(context: &Context, mounted: &Mounted<'_, '_>, name: &str) -> Result<Vec<Gap>> {
+    let companion = gaps_name(name);
+    let Some(entry) = mounted
+        .find(name)?
+        .filter(|_| check_name(&companion).is_ok())
+    else {
+        return Ok(Vec::new());
+    };
+    let lines = read_small(context, mounted, &companion, MAX_GAPS_BYTES)?;
+    gaps::parse(&companion, &lines, entry.size_bytes).map_err(crate::format_failed)
 }

@@ -5,6 +5,7 @@ use crate::replay::Replayed;
 use crate::segments::segment::Segment;
 use devices::Progress;
 use files::shown;
+use files::tree::some;
 use remedy::{Setting, Value, Words, words};
 #[cfg(feature = "reports")]
 use schemars::JsonSchema;
@@ -74,8 +75,9 @@ pub struct Counted {
 
 impl Counted {
     /// Prints the summary after the word `done`: the rate and, if it `has_times`, the latencies and
-    /// the number of buffers that would have been enough; with `lost` some blocks were lost.
-    fn say(&self, progress: &Progress, done: &str, has_times: bool, lost: bool) {
+    /// the number of buffers that would have been enough, unless it did not go well; with `lost`
+    /// some blocks were lost.
+    fn say(&self, progress: &Progress, done: &str, has_times: bool, lost: bool, failed: bool) {
         let seconds = self.elapsed_us.max(1) as f64 / 1e6;
         let rate = rounded((self.length_bytes as f64 / seconds) as u64);
         progress.say(format_args!(
@@ -89,7 +91,9 @@ impl Counted {
         }
         progress.say(self.latency_text(lost));
         let buffers = self.buffers;
+        let has_failed = failed || lost || self.misses > 0;
         progress.say(match self.smallest_buffers {
+            Some(most) if has_failed => format!("{most} of {buffers} buffers were used at most"),
             Some(smallest) => format!("{smallest} of {buffers} buffers would have been enough"),
             None => format!("{buffers} buffers were too few"),
         });
@@ -245,12 +249,26 @@ impl RecordedFile {
     pub fn say(&self, progress: &Progress, gaps_name: Option<&str>) {
         let lost = self.has_lost();
         let has_times = !self.counted.latencies.is_empty();
-        self.counted.say(progress, "recorded", has_times, lost);
+        let failed = self.ended_by == "failed";
+        self.counted
+            .say(progress, "recorded", has_times, lost, failed);
         let say = |text: Words| progress.say(text);
         if self.lost_blocks > 0 {
-            let named = gaps_name.map_or(String::new(), |name| {
-                format!("; `{}` lists them", shown(name))
-            });
+            let with_gaps = self.segments.iter().filter(|segment| segment.gaps > 0);
+            let of_segments: Vec<String> = with_gaps
+                .map(|segment| crate::segments::files::gaps_name(&segment.name))
+                .collect();
+            let named = match (gaps_name, of_segments.as_slice()) {
+                (None, _) => String::new(),
+                (Some(name), []) if self.segments.is_empty() => {
+                    format!("; `{}` lists them", shown(name))
+                }
+                (Some(_), []) => String::new(),
+                (Some(_), [one]) => format!("; `{}` lists them", shown(one)),
+                (Some(_), several) => {
+                    format!("; {} list them", some(several.iter().map(String::as_str)))
+                }
+            };
             say(format!(
                 "{} BLOCKS LOST ({} bytes) in {} gaps{named}",
                 self.lost_blocks, self.lost_bytes, self.gaps
@@ -341,7 +359,8 @@ impl PlayedFile {
     /// Prints the report as text; `device` is the user's name of the device.
     pub fn say(&self, progress: &Progress, device: &str) {
         let has_times = !self.counted.latencies.is_empty();
-        self.counted.say(progress, "played", has_times, false);
+        self.counted
+            .say(progress, "played", has_times, false, false);
         let say = |text: String| progress.say(text);
         if let Some(replayed) = &self.replayed {
             let cut = match replayed.cut_datagrams {

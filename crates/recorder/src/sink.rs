@@ -12,7 +12,7 @@ use devices::guard::{Outlet, Output, Writer};
 use std::net::{TcpStream, UdpSocket};
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::Instant;
-use stream::Played;
+use stream::{Gap, Played};
 
 /// A program that takes the blocks itself.
 #[derive(Debug)]
@@ -34,8 +34,8 @@ pub enum Sink {
     Replay(Box<Replay>, Instant),
     /// A connection.
     Tcp(Writer, String),
-    /// Compared with the pattern.
-    Pattern,
+    /// Compared with the pattern, without what was lost in these gaps.
+    Pattern(Vec<Gap>),
     /// A program.
     Program(Hand),
     /// Nowhere.
@@ -54,7 +54,7 @@ impl Sink {
                 .hint("start a program that listens there")
         };
         match place {
-            Place::Pattern => Ok(Self::Pattern),
+            Place::Pattern => Ok(Self::Pattern(Vec::new())),
             Place::Null => Ok(Self::Null),
             // Checked before anything is opened, so it exists.
             Place::Standard | Place::File(_) => Ok(Self::Outlet(Outlet::open(output, cancel)?)),
@@ -110,6 +110,15 @@ impl Sink {
         self
     }
 
+    /// Compares with the pattern without what was lost in these gaps.
+    #[must_use]
+    pub fn over(mut self, gaps: Vec<Gap>) -> Self {
+        if let Self::Pattern(own) = &mut self {
+            *own = gaps;
+        }
+        self
+    }
+
     fn take(&mut self, data: &[u8], offset: u64) -> Result<()> {
         let sent = |address: &str, error: &std::io::Error| {
             Error::other(format!("sending to {address}: {error}"))
@@ -121,7 +130,7 @@ impl Sink {
                 .map_err(|error| sent(datagrams.address(), &error)),
             Self::Replay(replay, began) => replay.take(data, *began),
             Self::Tcp(stream, address) => stream.take(data, |error| sent(address, error)),
-            Self::Pattern => match pattern::difference(data, offset) {
+            Self::Pattern(gaps) => match pattern::difference_over(data, offset, gaps) {
                 None => Ok(()),
                 Some(at) => Err(Error::other(format!(
                     "byte {at} does not match the pattern: it was recorded incorrectly or from another source"

@@ -11,6 +11,7 @@ use devices::error::{Error, Result};
 use devices::guard::refuse_source;
 use files::source::standard_input;
 use linux::Roots;
+use remedy::{Setting, words};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::ioctl_fionread;
 use rustix::net::sockopt;
@@ -317,7 +318,17 @@ impl Source {
     fn failed(&self, error: &std::io::Error) -> Error {
         match self {
             Self::File(_, path) => Error::io("reading", path, error),
-            Self::Stream(_, name) | Self::Senders(_, name) => no(&format!("reading {name}"), error),
+            Self::Stream(_, name) | Self::Senders(_, name) => {
+                let failure = no(&format!("reading {name}"), error);
+                match error.kind() {
+                    // It does not begin as its format does.
+                    std::io::ErrorKind::InvalidData => failure.hint(words![
+                        "record under another NAME, without ",
+                        Setting::Format
+                    ]),
+                    _ => failure,
+                }
+            }
             _ => no("reading the source", error),
         }
     }

@@ -31,7 +31,7 @@ const LOOK: Duration = Duration::from_millis(100);
 /// How long the device is waited for before the clients are looked at, in microseconds.
 const WAIT_US: u32 = 50;
 /// How long clients may take for the rest of their payloads and replies when the server ends.
-const FAREWELL: Duration = Duration::from_secs(10);
+const FAREWELL: Duration = Duration::from_secs(3);
 
 /// What a server has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -22,6 +22,7 @@ use files::flow::Sums;
 use files::hardware::{self, Files, Stop};
 use files::listing::FileEntry;
 use files::names::check_name;
+use files::naming::misfit;
 use files::tree::is_pattern;
 use files::{Access, Mounted, Store, failed, pace, route, shown};
 use many::Wanted;
@@ -81,7 +82,8 @@ pub struct Get {
     /// Replace FILE if it exists
     #[arg(long)]
     pub force: bool,
-    /// Of several files, leave out those that exist here
+    /// Of several files, leave out those that exist here; one with another length is named, with
+    /// status 9
     #[arg(long, conflicts_with_all = ["force", "tar", "follow"])]
     pub skip_existing: bool,
     /// Refuse a file without checksums
@@ -236,6 +238,11 @@ impl Get {
             )
             .hint(words!["straightway get ", remedy::Device, " --all FOLDER"])),
             (false, [name]) if is_pattern(name) => many(std::slice::from_ref(name), here()),
+            // Its folder is made, as for several.
+            (false, [name]) if self.is_in_folder(name) => many(std::slice::from_ref(name), here()),
+            (false, [name, target]) if self.is_in_folder(name) && Path::new(target).is_dir() => {
+                many(std::slice::from_ref(name), PathBuf::from(target))
+            }
             (false, [name]) => Ok(Err((name, None))),
             (false, [name, target]) if !is_pattern(name) || target == "-" => {
                 Ok(Err((name, Some(Path::new(target)))))
@@ -244,6 +251,15 @@ impl Get {
             (false, []) => Err(devices::Error::usage("which file?")
                 .hint(words!["straightway ls ", remedy::Device])),
         }
+    }
+
+    /// Whether a name is in a folder that can be made here, for a whole file.
+    fn is_in_folder(&self, name: &str) -> bool {
+        let is_part = self.follow || self.offset.0 != 0 || self.length.is_some();
+        name.contains('/')
+            && misfit(name).is_none()
+            && !is_part
+            && hardware::path_of(&self.device).is_none()
     }
 
     /// A file, by name.

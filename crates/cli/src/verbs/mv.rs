@@ -8,10 +8,13 @@ use clap::Args;
 use devices::SCHEMA_VERSION;
 use devices::error::Result;
 use files::hardware::{self, Files};
+use files::listing::Listing;
 use files::names::check_name;
-use files::{Access, Store, route, shown, warn_of_misfit};
+use files::naming::clash;
+use files::{Access, Store, route, shown, warn_of_clash, warn_of_misfit};
 use schemars::JsonSchema;
 use serde::Serialize;
+use std::collections::BTreeSet;
 
 /// Rename a file of a volume.
 #[derive(Clone, Debug, Args)]
@@ -50,6 +53,12 @@ impl Mv {
         let options = route::open_options(&self.route.with_buffers(4096, 1), true);
         Store::with(context, &self.device, &options, |mounted| {
             let volume = mounted.volume;
+            let listed = Listing::read(mounted)?.files;
+            let mut all: BTreeSet<&str> = listed.iter().map(|file| file.name.as_str()).collect();
+            all.remove(self.old.as_str());
+            if let Some(other) = clash(&all, &self.new) {
+                warn_of_clash(context, &self.new, other);
+            }
             let rename = volume.with_space(|| volume.rename(&self.old, &self.new));
             mounted.run(doing, rename)
         })

@@ -25,8 +25,11 @@ use files::flow::Sums;
 use files::hardware::{self, Files, Stop};
 use files::listing::UNFINISHED_TAG;
 use files::names::{check_name, replace, unfinished_name};
+use files::naming::folders_of;
 use files::source::Source;
-use files::{Access, Mounted, Store, failed, now_ns, pace, route, shown, warn_of_misfit};
+use files::{
+    Access, Mounted, Store, failed, now_ns, pace, route, shown, warn_of_clash, warn_of_misfit,
+};
 use remedy::words;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -198,6 +201,14 @@ impl Put {
         let (file, name) = match self.files.as_slice() {
             paths if self.tar => return self.run_tar(context, paths),
             [file] if !file.is_dir() => (file, None),
+            [file, name] if !file.is_dir() && name.is_dir() && name.file_name().is_none() => {
+                let what = format!("{} is a folder here, and no NAME", name.display());
+                return Err(devices::Error::usage(what).hint(words![
+                    "straightway put ",
+                    remedy::Device,
+                    format!(" {} stores its files", name.display())
+                ]));
+            }
             [file, name] if is_name(file, name) => (file, Some(name)),
             paths => return self.run_many(context, paths),
         };
@@ -213,6 +224,12 @@ impl Put {
         source.refuse_own(&context.roots, &drive)?;
         let store = Store::of(context, drive, &options)?;
         let report = self.stored(context, store, |mounted, left| {
+            for folder in folders_of(&name) {
+                if check_name(folder).is_ok() && mounted.find(folder)?.is_some() {
+                    warn_of_clash(context, &name, folder);
+                    break;
+                }
+            }
             self.put(context, mounted, &name, &mut source, left)
         })?;
         Reported::One(report).tell(context, self.json, "stored", "")

@@ -33,7 +33,8 @@ is written as far as it is, in multiples of 4 KiB, so a slow stream is durable w
 but for its last bytes; not with a --rate, on a coprocessor, or for samples with --policy drop.
 
 With --append a recording goes on at the end of NAME, after a power cut for example; --size and --for are
-what is added. A NAME that does not exist is made. While it records, ls, stat, df, get, cat and
+what is added. A NAME that does not exist is made. One that is MCAP, pcapng or described as SigMF goes on as that,
+with or without --format. While it records, ls, stat, df, get, cat and
 export in other processes see what is committed, and get --follow sees it grow.
 
 With --policy drop, NAME.gaps has a line of 64 bytes for each gap: the offset in NAME before which

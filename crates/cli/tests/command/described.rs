@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What describes a recording's samples follows them into an export of some of its segments.
 
-use crate::formats::{SAMPLES, meta_of, put, record, refused};
+use crate::formats::{SAMPLES, mcap, mcap_record, meta_of, put, record, refused};
 use crate::live::Take;
-use crate::support::{Folder, command, json, ok, run, stderr, volume};
+use crate::support::{Folder, command, get, json, names, ok, run, stderr, volume};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader};
@@ -477,4 +477,75 @@ fn no_format_is_written_under_the_name_of_another() {
             ok(&["export", &device, name, &target, "--format", "raw"]);
         }
     }
+}
+
+/// What is added to a container is its next part, whatever the options leave out.
+#[test]
+fn a_container_goes_on_as_what_it_is() {
+    let folder = Folder::new();
+    let device = volume(&folder, "disk", &[]);
+    // Whole blocks.
+    let stream = mcap(200);
+    let more = mcap_record(0x80, &vec![0; 512 - (stream.len() + 9) % 512]);
+    let stream = [stream, more].concat();
+    assert_eq!(stream.len() % 512, 0);
+    let recorded = record(&device, "bag", &["--format", "mcap"], &stream);
+    assert_eq!(recorded.status.code(), Some(0), "{}", stderr(&recorded));
+    let output = record(&device, "bag", &["--append"], &mcap(50));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("goes on as with --format mcap"),
+        "{}",
+        stderr(&output)
+    );
+    let target = folder.path("bag.mcap");
+    let report = json(&["export", &device, "bag", &target, "--json"]);
+    assert_eq!(report["mcap"]["messages"], 250);
+    // Nothing is added that is no part of it.
+    put(&device, "bag2", &stream);
+    put(
+        &device,
+        "wire",
+        &[&[0x0a, 0x0d, 0x0d, 0x0a], &[0; 508][..]].concat(),
+    );
+    put(&device, "plain", &[7; 512]);
+    for (name, words, why) in [
+        ("bag2", &["--append"][..], "it is not MCAP"),
+        (
+            "bag2",
+            &["--append", "--policy", "drop"],
+            "cannot go on behind a dropped block",
+        ),
+        (
+            "bag2",
+            &[
+                "--append",
+                "--format",
+                "pcapng",
+                "--from",
+                "udp://127.0.0.1:0",
+            ],
+            "is mcap, not pcapng",
+        ),
+        ("wire", &["--append"], "needs datagrams"),
+        (
+            "plain",
+            &["--append", "--format", "mcap"],
+            "does not begin as mcap",
+        ),
+    ] {
+        let before = get(&device, name, &[]);
+        let output = record(&device, name, words, b"these are no messages");
+        let said = stderr(&output);
+        assert!(
+            !output.status.success() && said.contains(why),
+            "{name} {words:?}: {said}"
+        );
+        assert!(said.contains("hint: "), "{said}");
+        assert!(get(&device, name, &[]) == before, "{name} {words:?}");
+    }
+    assert_eq!(
+        names(&device),
+        ["bag", "bag.gaps", "bag2", "bag2.gaps", "plain", "wire"]
+    );
 }

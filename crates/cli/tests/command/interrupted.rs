@@ -610,15 +610,15 @@ fn a_result_that_standard_output_does_not_take_is_an_error() {
         (done.status.code(), stderr(&done))
     };
     let mut outputs = vec![
-        (">&-", "Bad file descriptor"),
-        ("1</dev/null", "Bad file descriptor"),
+        (">&-", "Bad file descriptor", 1),
+        ("1</dev/null", "Bad file descriptor", 1),
     ];
     if std::path::Path::new("/dev/full").exists() {
-        outputs.push((">/dev/full", "No space left on device"))
+        outputs.push((">/dev/full", "No space left on device", 8))
     } else {
         println!("SKIPPED: this machine has no /dev/full")
     }
-    for (output, why) in outputs {
+    for (output, why, status) in outputs {
         for words in [
             "ls \"$1\"",
             "ls \"$1\" --json",
@@ -635,12 +635,16 @@ fn a_result_that_standard_output_does_not_take_is_an_error() {
             "man",
             "help",
             "help ls",
+            "get \"$1\" notes -",
+            "cat \"$1\" notes",
+            "play \"$1\" notes",
+            "get \"$1\" --all - --tar",
             "--help",
             "ls --help",
             "--version",
         ] {
             let (code, said) = shell(&format!("{words} {output}"));
-            assert_eq!(code, Some(1), "{words} {output}: {said}");
+            assert_eq!(code, Some(status), "{words} {output}: {said}");
             assert!(
                 said.contains("writing to standard output: ") && said.contains(why),
                 "{words} {output}: {said}"
@@ -659,4 +663,31 @@ fn a_result_that_standard_output_does_not_take_is_an_error() {
     drop(child.stdout.take());
     let done = child.wait_with_output().unwrap();
     assert!(done.status.success() && !stderr(&done).contains("standard output"));
+}
+
+/// Of data, unlike of text, the end matters: as where SIGPIPE ends a program.
+#[test]
+fn data_whose_reader_has_ended_are_not_delivered() {
+    let folder = Folder::new();
+    let disk = volume(&folder, "disk.img", &[]);
+    for name in ["a", "b"] {
+        ok(&["put", &disk, &folder.file(name, 1 << 20)]);
+    }
+    for words in [
+        &["get", &disk, "a", "-"][..],
+        &["cat", &disk, "a", "b"],
+        &["play", &disk, "a"],
+        &["get", &disk, "--all", "-", "--tar"],
+        &["get", &disk, "a", "b", "-", "--tar"],
+    ] {
+        let mut child = command(words)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(141), "{words:?}");
+        assert!(!stderr(&output).contains("standard output"), "{words:?}");
+    }
 }

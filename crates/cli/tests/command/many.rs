@@ -572,3 +572,32 @@ fn a_name_is_not_shown_as_another() {
     // Programs get the name itself.
     assert_eq!(listed(&disk, &[]), ["a\u{200b}b", "photo\u{202e}gpj.exe"]);
 }
+
+#[test]
+fn a_local_file_of_another_length_is_not_taken_for_the_volume_s() {
+    let folder = Folder::new();
+    let disk = volume(&folder, "disk.img", &[]);
+    for name in ["a", "b", "c"] {
+        ok(&["put", &disk, &folder.file(name, 1000)]);
+    }
+    let to = folder.path("to");
+    std::fs::create_dir(&to).unwrap();
+    let at = |name: &str| format!("{to}/{name}");
+    std::fs::write(at("a"), vec![1; 1000]).unwrap();
+    std::fs::write(at("b"), "cut").unwrap();
+    let output = run(&["get", &disk, "--all", &to, "--skip-existing"]);
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(9), "{said}");
+    assert!(
+        said.contains("b has 3 bytes, and `b` has 1000 on the volume") && said.contains("--force"),
+        "{said}"
+    );
+    // What it could do is done, and nothing is replaced.
+    assert_eq!(
+        fs::read(at("c")).unwrap(),
+        fs::read(folder.path("c")).unwrap()
+    );
+    assert_eq!(std::fs::read(at("b")).unwrap(), b"cut");
+    std::fs::remove_file(at("b")).unwrap();
+    assert_eq!(code(&["get", &disk, "--all", &to, "--skip-existing"]), 0);
+}

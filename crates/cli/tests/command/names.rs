@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Names of more than 64 bytes, through every verb that takes or gives one.
 
-use crate::support::{Folder, json, ok, refused, run, volume};
+use crate::support::{Folder, command, json, ok, refused, run, stderr, volume};
 use std::fs;
 
 /// The byte of a superblock with the features that a reader must know.
@@ -75,4 +75,69 @@ fn the_segments_of_a_recording_have_long_names() {
     let first = listed["files"][0]["name"].as_str().unwrap();
     assert_eq!(first, format!("{name}.000001"));
     ok(&["check", &disk]);
+}
+
+#[test]
+fn a_file_and_a_folder_of_one_name_are_warned_of_and_get_says_what_to_do() {
+    let folder = Folder::new();
+    let device = volume(&folder, "disk", &[]);
+    let file = folder.file("h", 100);
+    let said = |words: &[&str], status: i32| {
+        let output = run(words);
+        assert_eq!(
+            output.status.code(),
+            Some(status),
+            "{words:?}: {}",
+            stderr(&output)
+        );
+        stderr(&output)
+    };
+    let warning = "warning: `dir` is a file, and `dir/x` in a folder of that name";
+    said(&["put", &device, &file, "dir"], 0);
+    assert!(said(&["put", &device, &file, "dir/x"], 0).contains(warning));
+    said(&["mv", &device, "dir", "x"], 0);
+    assert!(said(&["mv", &device, "x", "dir"], 0).contains(warning));
+    assert!(!said(&["mv", &device, "dir", "dir2"], 0).contains("warning"));
+    let local = folder.path("dir");
+    std::fs::write(&local, "dir").unwrap();
+    assert!(said(&["put", &device, &local, &file], 0).contains(warning));
+    let to = folder.path("to");
+    let failed = said(&["get", &device, "--all", &to], 9);
+    assert!(
+        failed.contains("hint: `dir` is there: straightway mv "),
+        "{failed}"
+    );
+    assert!(std::fs::exists(format!("{to}/dir2")).unwrap());
+}
+
+#[test]
+fn a_single_name_has_its_folder_made_and_a_folder_is_no_name() {
+    let folder = Folder::new();
+    let device = volume(&folder, "disk", &[]);
+    let file = folder.file("h", 1000);
+    ok(&["put", &device, &file, "docs/guide.md"]);
+    let here = folder.path("here");
+    std::fs::create_dir(&here).unwrap();
+    for words in [&["docs/guide.md"][..], &["docs/guide.md", "there"]] {
+        std::fs::create_dir_all(format!("{here}/there")).unwrap();
+        let words = [&["get", &device], words].concat();
+        let output = command(&words).current_dir(&here).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    }
+    for name in ["docs/guide.md", "there/docs/guide.md"] {
+        let got = std::fs::read(format!("{here}/{name}")).unwrap();
+        assert!(got == std::fs::read(&file).unwrap(), "{name}");
+    }
+    // Nothing is made for a name that does not exist.
+    let output = command(&["get", &device, "other/none"])
+        .current_dir(&here)
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(10));
+    assert!(!std::fs::exists(format!("{here}/other")).unwrap());
+    refused(
+        &["put", &device, &file, ".."],
+        2,
+        "is a folder here, and no NAME",
+    );
 }

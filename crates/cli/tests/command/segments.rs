@@ -278,6 +278,15 @@ fn each_segment_names_its_own_gaps() {
     }
     assert_eq!(source, 40 << 20);
     assert_eq!(report["gaps"], gaps_seen);
+    // As text, it names the lists that there are.
+    let mut words = record(&device, "more", &slow);
+    words.retain(|word| *word != "--json");
+    let said = stderr(&run(&words));
+    assert!(
+        said.contains("; `more.0") && !said.contains("`more.gaps`"),
+        "{said}"
+    );
+    assert!(said.contains("buffers were too few"), "{said}");
 }
 
 #[test]

@@ -340,6 +340,24 @@ fn a_signal_completes_what_is_under_way() {
     assert_eq!(report["written_bytes"], 8 * 4096);
 }
 
+/// One is inside a write, the other does not take the answers it asked for.
+#[test]
+fn clients_that_stall_hold_up_the_end_for_some_seconds_only() {
+    let folder = Folder::new();
+    let server = Server::start(&folder, &["ram:64M", "--write"]);
+    let (mut writer, mut reader) = (server.connect(), server.connect());
+    writer.read(0, 512);
+    writer.send(1, 7, 0, 64 << 10, &[7; 512]);
+    for cookie in 0..16 {
+        reader.send(0, cookie, 0, 1 << 20, &[]);
+    }
+    assert_eq!(reader.reply().1, 0);
+    let began = std::time::Instant::now();
+    let report = server.end(Signal::TERM);
+    assert!(began.elapsed().as_secs() < 8, "{:?}", began.elapsed());
+    assert!(report["lost_connections"].as_u64() >= Some(1), "{report}");
+}
+
 #[test]
 fn wrong_clients_lose_their_connection_and_no_one_else_s() {
     let folder = Folder::new();

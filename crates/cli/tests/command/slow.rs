@@ -3,7 +3,7 @@
 
 use crate::interrupted::interrupt;
 use crate::live::Take;
-use crate::support::{Folder, command, noise, ok, run, stderr, volume};
+use crate::support::{Folder, command, noise, ok, run, run_with_input, stderr, volume};
 use std::io::{BufRead, BufReader};
 use std::net::UdpSocket;
 use std::process::Stdio;
@@ -79,4 +79,36 @@ fn few_datagrams_become_durable_as_whole_packets() {
     let packets = bytes.windows(10).filter(|part| part == b"ten bytes.");
     let packets = packets.count();
     assert!((1..=sent).contains(&packets), "{packets} of {sent}");
+}
+
+#[test]
+fn a_source_that_ends_early_is_named_and_late_blocks_are_not_called_enough() {
+    let folder = Folder::new();
+    let disk = folder.path("disk");
+    let device = format!("file:{disk}");
+    ok(&["--quiet", "format", &device, "--size", "16M"]);
+    let output = run_with_input(&["record", &device, "a", "--size", "1M"], &[7; 5000]);
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(said.contains("the source ended before"), "{said}");
+    // Each block takes 20 ms and has 1 ms; none is lost.
+    let slow = format!("model:16M,file={disk},latency=20ms");
+    let words = ["record", &slow, "b", "--deadline", "1ms", "--block", "64K"];
+    let output = run_with_input(&words, &vec![7; 256 << 10]);
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(7), "{said}");
+    assert!(said.contains("DEADLINES MISSED"), "{said}");
+    assert!(said.contains("buffers were used at most"), "{said}");
+    // A recording with gaps is not one of another source.
+    let line = format!("{:>20} {:>20} {:>16} {:>4}\n", 512, 512, 7, 1);
+    let words: Vec<u8> = (0..128_u64)
+        .map(|word| word * 8)
+        .filter(|at| !(512..1024).contains(at))
+        .flat_map(u64::to_le_bytes)
+        .collect();
+    for (name, bytes) in [("p", words.as_slice()), ("p.gaps", line.as_bytes())] {
+        let put = run_with_input(&["put", &device, "-", name], bytes);
+        assert_eq!(put.status.code(), Some(0));
+    }
+    ok(&["play", &device, "p", "--to", "pattern", "--block", "4K"]);
 }

@@ -449,7 +449,7 @@ fn a_closed_pipe_is_quiet() {
     let output = child.wait_with_output().unwrap();
     assert_eq!(
         (output.status.code(), stderr(&output)),
-        (Some(0), String::new())
+        (Some(141), String::new())
     );
 }
 

@@ -39,11 +39,13 @@ pub enum ErrorKind {
     Interrupted,
     /// Who took the output wants no more of it.
     Closed,
+    /// Who took data on standard output ended before its end.
+    Unread,
 }
 
 impl ErrorKind {
     /// Every kind.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Other,
         Self::Usage,
         Self::Missing,
@@ -56,6 +58,7 @@ impl ErrorKind {
         Self::NotFound,
         Self::Interrupted,
         Self::Closed,
+        Self::Unread,
     ];
 
     /// Its name, for another process.
@@ -73,6 +76,7 @@ impl ErrorKind {
             Self::NotFound => "not found",
             Self::Interrupted => "interrupted",
             Self::Closed => "closed",
+            Self::Unread => "unread",
         }
     }
 
@@ -155,6 +159,9 @@ impl Error {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                 Self::new(ErrorKind::Full, what).hint(Remedy::FreeSpace(folder_of(path).to_owned()))
             }
+            io::ErrorKind::FileTooLarge => Self::other(what).hint(
+                "a smaller size, ulimit -f unlimited, or a file system that takes longer files",
+            ),
             io::ErrorKind::PermissionDenied => {
                 Self::missing(what).hint(linux::permission_hint(path))
             }
@@ -180,7 +187,22 @@ impl Error {
     pub fn stdout(error: &io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Self::new(ErrorKind::Closed, "standard output was closed"),
-            _ => Self::other(format!("writing to standard output: {error}")),
+            kind => {
+                let failure = Self::other(format!("writing to standard output: {error}"));
+                match kind {
+                    io::ErrorKind::StorageFull => failure.with_kind(ErrorKind::Full),
+                    _ => failure,
+                }
+            }
+        }
+    }
+
+    /// The same of data, all of which its reader was to get.
+    pub fn data_to_stdout(error: &io::Error) -> Self {
+        let failure = Self::stdout(error);
+        match failure.kind {
+            ErrorKind::Closed => failure.with_kind(ErrorKind::Unread),
+            _ => failure,
         }
     }
 
@@ -296,7 +318,7 @@ impl Error {
 
     /// Whether no message is printed.
     pub const fn is_silent(&self) -> bool {
-        matches!(self.kind, ErrorKind::Closed)
+        matches!(self.kind, ErrorKind::Closed | ErrorKind::Unread)
     }
 }
 
@@ -454,6 +476,11 @@ mod tests {
         let failure = Error::stdout(&io::ErrorKind::BrokenPipe.into());
         assert!(failure.is_silent());
         assert_eq!(failure.kind(), ErrorKind::Closed);
+        let failure = Error::data_to_stdout(&io::ErrorKind::BrokenPipe.into());
+        assert!(failure.is_silent());
+        assert_eq!(failure.kind(), ErrorKind::Unread);
+        let full = io::ErrorKind::StorageFull.into();
+        assert_eq!(Error::stdout(&full).kind(), ErrorKind::Full);
     }
 
     #[test]

@@ -333,7 +333,7 @@ impl Outlet {
     /// They cannot be written.
     pub fn take(&mut self, data: &[u8]) -> Result<()> {
         match self {
-            Self::Standard(writer) => writer.take(data, Error::stdout),
+            Self::Standard(writer) => writer.take(data, Error::data_to_stdout),
             Self::Output(output) => output.take(data),
         }
     }

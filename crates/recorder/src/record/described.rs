@@ -26,6 +26,7 @@ use files::names::unfinished_name;
 use files::{Mounted, failed, now_ns, shown};
 use formats::gaps::{self, MAX_GAPS_BYTES};
 use formats::mcap::MAGIC;
+use formats::pcapng;
 use formats::sigmf::{MAX_META_BYTES, Metadata, meta_name};
 use formats::{Format, SigmfOptions};
 use remedy::{Remedy, Setting, Value, Words, words};
@@ -36,6 +37,8 @@ use stream::{GAP_LINE_BYTES, GapFile};
 use units::Size;
 use volume::blocking;
 
+/// Bytes that show the format of a file.
+const MAGIC_BYTES: u64 = 8;
 /// What is said of a stream that is not MCAP.
 const NOT_MCAP: &str = "it is not MCAP: it does not begin with MCAP's magic number";
 
@@ -138,6 +141,68 @@ impl RecordSettings {
             None => None,
         };
         Ok(self.clone().in_blocks_of(metadata.as_ref()))
+    }
+
+    /// The same in the format of the file that it goes on with, which its first bytes show: bytes
+    /// added to a container would be no part of it.
+    pub(super) fn in_format_of(
+        self,
+        context: &Context,
+        host: &mut &Mounted<'_, '_>,
+        drops_messages: bool,
+    ) -> Result<Self> {
+        let size_bytes = host.find(&self.name)?.map_or(0, |entry| entry.size_bytes);
+        let meta = meta_name(&self.name);
+        let is_described = check_name(&meta).is_ok() && stored_description(host, &meta)?.is_some();
+        if size_bytes == 0 || is_described {
+            return Ok(self);
+        }
+        let begin = read_from(context, host, &self.name, 0, size_bytes.min(MAGIC_BYTES))?;
+        let stored = match begin.as_slice() {
+            begin if begin.starts_with(&MAGIC) => Format::Mcap,
+            begin if begin.starts_with(&pcapng::MAGIC) => Format::Pcapng,
+            _ => Format::Raw,
+        };
+        let nothing = |failure: Error| failure.and("nothing was recorded");
+        match (self.format, stored) {
+            (asked, stored) if asked == stored => Ok(self),
+            (Format::Raw, stored) => {
+                context.say(words![
+                    format!(
+                        "`{}` is {}: it goes on as with ",
+                        shown(&self.name),
+                        stored.name()
+                    ),
+                    Setting::Format.to(stored.name())
+                ]);
+                let same = Self {
+                    format: stored,
+                    ..self
+                };
+                same.check_format(drops_messages).map_err(nothing)?;
+                Ok(same)
+            }
+            // What is missing is its description.
+            (Format::Sigmf, Format::Raw) => Ok(self),
+            (asked, stored) => {
+                let what = match stored {
+                    Format::Raw => {
+                        format!("`{}` does not begin as {}", shown(&self.name), asked.name())
+                    }
+                    _ => format!(
+                        "`{}` is {}, not {}",
+                        shown(&self.name),
+                        stored.name(),
+                        asked.name()
+                    ),
+                };
+                let hint = Remedy::one_of([
+                    Remedy::omit([Setting::Format]),
+                    Remedy::from("record under another NAME"),
+                ]);
+                Err(nothing(Error::usage(what).hint(hint)))
+            }
+        }
     }
 
     fn in_blocks_of(self, metadata: Option<&Metadata>) -> Self {
@@ -411,7 +476,7 @@ fn add_line(host: &mut &Mounted<'_, '_>, name: &str, line: &[u8; GAP_LINE_BYTES]
 }
 
 /// The bytes of a small file.
-pub(super) fn read_small(
+pub(crate) fn read_small(
     context: &Context,
     mounted: &Mounted<'_, '_>,
     name: &str,

@@ -14,6 +14,7 @@ use devices::error::Result;
 use files::{Checksums, Mounted, failed, shown};
 use formats::Format;
 use formats::sigmf::meta_name;
+use remedy::{Setting, Value, words};
 use volume::Error;
 
 /// Initially reserved space of the companion file.
@@ -100,7 +101,10 @@ impl RecordSettings {
                 "`{}` has {begin_bytes} bytes; a recording can go on only at a multiple of the device's block of {block_bytes}; nothing was recorded",
                 shown(&self.name)
             );
-            return Err(devices::Error::usage(what).hint("record under another NAME"));
+            return Err(devices::Error::usage(what).hint(words![
+                "record under another NAME, or in segments, which go on behind any length: ",
+                Setting::Segment.to(Value::choice("SIZE"))
+            ]));
         }
         let mut feed = feed.open(self, context, host)?;
         feed.skip_to(begin_bytes);

@@ -11,7 +11,7 @@
 //! | `rehearsal` | the same with the pattern, to learn whether the drive holds the rate |
 //! | `outcome` | what became of it |
 
-mod described;
+pub(crate) mod described;
 mod feed;
 mod files;
 mod outcome;
@@ -227,6 +227,13 @@ impl RecordSettings {
             None => self.record_here(context, drive, Feed::Named)?,
         };
         each(&report)?;
+        let is_short = match self.size {
+            Some(size) => report.counted.length_bytes < size.0,
+            None => self.for_time.is_some(),
+        };
+        if report.ended_by == "source" && is_short {
+            context.say("the source ended before what was to be recorded was reached");
+        }
         if report.ended_by == "source" && self.ends_with_sender() {
             context.say(words![
                 "the sender left, which ends a recording with ",
@@ -372,6 +379,8 @@ impl RecordSettings {
             Some(limit) => self.record_segments(context, limit, host, path, feed),
             None if self.append && host.exists(&self.name)? => {
                 let fitted = self.with_blocks_of(context, host)?;
+                let drops_messages = matches!(feed, Feed::Program(..));
+                let fitted = fitted.in_format_of(context, host, drops_messages)?;
                 fitted.record_on(context, host, path, feed)
             }
             None => self.record_new(context, host, path, feed),

@@ -13,11 +13,12 @@ use devices::Bar;
 use devices::error::{Error, ErrorKind, Result};
 use devices::guard::{Outlet, Output, refuse_address};
 use files::listing::{FileEntry, leave_out_unfinished};
-use files::route;
+use files::naming::clash;
 use files::tree::{choose, local, none_of, some};
+use files::{route, shown};
 use live::origin::Origin;
 use recorder::export::Missing;
-use remedy::{Setting, words};
+use remedy::{Remedy, Setting, words};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -187,7 +188,10 @@ impl Get {
             };
             if std::fs::symlink_metadata(&path).is_ok() {
                 if self.skip_existing {
-                    report.skipped.push(file.name.clone())
+                    match unlike(&path, file) {
+                        None => report.skipped.push(file.name.clone()),
+                        Some(failure) => failed.push((&file.name, failure)),
+                    }
                 } else {
                     output(&path)?;
                     todo.push((file, path));
@@ -198,6 +202,7 @@ impl Get {
         }
         let bar = context.bytes_bar(None);
         let mut made = PathBuf::new();
+        let all: BTreeSet<&str> = chosen.iter().map(|file| file.name.as_str()).collect();
         for (index, (file, path)) in todo.iter().enumerate() {
             let folder = path.parent().unwrap_or(&wanted.folder);
             let fetched = make_folder(folder, &mut made)
@@ -217,7 +222,17 @@ impl Get {
                         failed.iter().map(|(name, _)| *name).chain(rest).collect();
                     return Err(report.broken_off(failure, "fetched", &rest));
                 }
-                Err(failure) => failed.push((&file.name, failure)),
+                Err(failure) => {
+                    let failure = match clash(&all, &file.name) {
+                        Some(other) => failure.hint(words![
+                            format!("`{}` is there: straightway mv ", shown(other)),
+                            remedy::Device,
+                            " renames one of the two"
+                        ]),
+                        None => failure,
+                    };
+                    failed.push((&file.name, failure));
+                }
             }
         }
         bar.finish_and_clear();
@@ -230,12 +245,34 @@ impl Get {
 }
 
 /// Whether no other file would be fetched either: the user ended the command, the device is
-/// missing, or there is no space.
+/// missing, there is no space, or nobody reads the output.
 pub(super) fn ends_all(failure: &Error) -> bool {
     matches!(
         failure.kind(),
-        ErrorKind::Interrupted | ErrorKind::Missing | ErrorKind::Full
+        ErrorKind::Interrupted
+            | ErrorKind::Missing
+            | ErrorKind::Full
+            | ErrorKind::Closed
+            | ErrorKind::Unread
     )
+}
+
+/// Why what exists here is not the file, which `--skip-existing` leaves as it is.
+fn unlike(path: &Path, file: &FileEntry) -> Option<Error> {
+    let wanted_bytes = file.size_bytes;
+    let what = match std::fs::metadata(path) {
+        Ok(found) if found.is_file() && found.len() == wanted_bytes => return None,
+        Ok(found) if found.is_file() => format!("has {} bytes", found.len()),
+        Ok(_) => "is not a file".to_owned(),
+        Err(error) => format!("cannot be compared: {error}"),
+    };
+    let what = format!(
+        "{} {what}, and `{}` has {wanted_bytes} on the volume",
+        path.display(),
+        shown(&file.name)
+    );
+    let hint = words![Remedy::agree(Setting::Force), " to replace it"];
+    Some(Error::new(ErrorKind::Exists, what).hint(hint))
 }
 
 /// Makes a folder, unless it is the one that was `made` last.

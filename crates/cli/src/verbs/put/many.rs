@@ -13,12 +13,13 @@ use devices::drive::Drive;
 use devices::error::{Error, ErrorKind, Result};
 use files::listing::Listing;
 use files::names::check_name;
+use files::naming::clash;
 use files::source::Source;
 use files::tree::{Tree, some};
-use files::{Mounted, Store, route, shown};
+use files::{Mounted, Store, route, shown, warn_of_clash};
 use schemars::JsonSchema;
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -45,7 +46,7 @@ pub struct ManyReport {
     /// Duration of all of it, without opening and mounting.
     pub elapsed_us: u64,
     /// Files that were left out: of a put links, devices, sockets and FIFOs in folders and
-    /// archives; names that exist with `--skip-existing`.
+    /// archives, and folders that are empty; names that exist with `--skip-existing`.
     pub skipped: Vec<String>,
 }
 
@@ -213,6 +214,15 @@ impl Put {
         let existing: BTreeMap<String, (u64, bool)> = files
             .map(|file| (file.name, (file.size_bytes, file.unfinished)))
             .collect();
+        let mut all: BTreeSet<&str> = existing.keys().map(String::as_str).collect();
+        all.extend(tree.files.keys().map(String::as_str));
+        let mut clashes = tree
+            .files
+            .keys()
+            .filter_map(|name| Some((name, clash(&all, name)?)));
+        if let Some((name, other)) = clashes.next() {
+            warn_of_clash(context, name, other);
+        }
         let (old, new): (Vec<&str>, Vec<&str>) =
             (tree.files.keys().map(String::as_str)).partition(|name| existing.contains_key(*name));
         let mut differ: Vec<(&str, Error)> = Vec::new();
