@@ -170,5 +170,12 @@ fn a_ring_removes_nothing_that_was_put() {
     put(&made[0], &back);
     small_ring(&device, &[]);
     assert!(get(&device, &made[0], &[]) == back);
+    // A list that was put beside one of its own, which it removes.
+    let own = names(&device).pop().unwrap();
+    let list = format!("{own}.gaps");
+    put(&list, &[5; 64]);
+    small_ring(&device, &[]);
+    assert!(!names(&device).contains(&own), "{own}");
+    assert!(get(&device, &list, &[]) == [5; 64]);
     ok(&["check", &device, "--read-data"]);
 }
