@@ -326,8 +326,11 @@ impl Expected {
         let before = self.now();
         let name = name_of(a);
         let result = match step.verb {
-            Verb::Put => self.put(mounted, &name, u64::from(b) * 37, c, false),
-            Verb::Replace => self.put(mounted, &name, u64::from(b) * 37, c, true),
+            Verb::Put => self.put(mounted, &name, u64::from(b) * 37, c, machine),
+            Verb::Replace if before.contains_key(&name) => {
+                self.replace(mounted, &name, u64::from(b) * 37, c, machine)
+            }
+            Verb::Replace => self.put(mounted, &name, u64::from(b) * 37, c, machine),
             Verb::Get => match before.get(&name) {
                 Some(held) => self.read(mounted, &name, *held),
                 None => Ok(()),
@@ -349,7 +352,7 @@ impl Expected {
                 let label = format!("{a:.LABEL_BYTES$}");
                 Ok(blocking::run(volume, volume.set_label(&label))?)
             }
-            Verb::Record | Verb::Ring => {
+            Verb::Record | Verb::Ring | Verb::Long => {
                 let seed = self.seed();
                 match self.recordings.record(mounted, step, machine, seed) {
                     recordings::Ended::Well | recordings::Ended::Early => self.compare(mounted),
@@ -395,18 +398,12 @@ impl Expected {
         name: &str,
         bytes: u64,
         kind: u32,
-        may_replace: bool,
+        machine: &Machine,
     ) -> Done<()> {
         let before = self.now();
-        let exists = before.contains_key(name);
-        if exists && !may_replace {
+        if before.contains_key(name) {
             return Ok(());
         }
-        let stored = if exists {
-            ::files::names::unfinished_name(name)
-        } else {
-            name.to_owned()
-        };
         let seed = self.seed();
         let held = Held {
             seed,
@@ -415,12 +412,14 @@ impl Expected {
             may_miss: true,
         };
         let mut partial = before.clone();
-        partial.insert(stored.clone(), held);
+        partial.insert(name.to_owned(), held);
         let whole = Held {
             least: bytes,
             may_miss: false,
             ..held
         };
+        let mut after = before.clone();
+        after.insert(name.to_owned(), whole);
         self.begin([partial]);
         let volume = mounted.volume;
         let options = CreateOptions {
@@ -428,7 +427,7 @@ impl Expected {
             checksums: volume.status().checksums && kind % 3 == 0,
             app_tag: 0,
         };
-        let made = volume.with_space(|| volume.create(&stored, &options));
+        let made = volume.with_space(|| volume.create(name, &options));
         let file = blocking::run(volume, made)?;
         let written = self.write(mounted, file, seed, 0, bytes);
         let written = match written {
@@ -438,30 +437,45 @@ impl Expected {
             failed => failed,
         };
         if written.is_ok() {
-            let mut synced = before.clone();
-            synced.insert(stored.clone(), whole);
-            self.possible.push(synced);
+            // From now on nothing else is right.
+            self.possible = vec![after.clone()];
         }
         let closed = blocking::run(volume, volume.close(file)).map_err(Ended::from);
         if let Err(failure) = written.and(closed) {
-            // As `put` does.
-            blocking::run(volume, volume.remove_whole(&stored))?;
+            if !machine.power.is_off() {
+                // As `put` does.
+                self.possible.push(before);
+                blocking::run(volume, volume.remove_whole(name))?;
+            }
             return Err(failure);
         }
-        let mut after = before.clone();
-        after.insert(stored.clone(), whole);
         self.done(after);
-        if exists {
-            let mut removed = before.clone();
-            removed.remove(name);
-            let mut after = removed.clone();
-            removed.insert(stored.clone(), whole);
+        Ok(())
+    }
+
+    /// Puts a file beside the one of its name, and then has it take the name.
+    fn replace(
+        &mut self,
+        mounted: &Mounted<'_, '_>,
+        name: &str,
+        bytes: u64,
+        kind: u32,
+        machine: &Machine,
+    ) -> Done<()> {
+        let stored = ::files::names::unfinished_name(name);
+        self.put(mounted, &stored, bytes, kind, machine)?;
+        let before = self.now();
+        let mut removed = before.clone();
+        removed.remove(name);
+        let mut after = removed.clone();
+        if let Some(whole) = after.remove(&stored) {
             after.insert(name.to_owned(), whole);
-            self.begin([removed, after.clone()]);
-            blocking::run(volume, volume.remove_whole(name))?;
-            blocking::run(volume, volume.rename(&stored, name))?;
-            self.done(after);
         }
+        self.begin([removed, after.clone()]);
+        let volume = mounted.volume;
+        blocking::run(volume, volume.remove_whole(name))?;
+        blocking::run(volume, volume.rename(&stored, name))?;
+        self.done(after);
         Ok(())
     }
 

@@ -212,7 +212,11 @@ impl Recordings {
         seed: u64,
     ) -> Ended {
         let [_, b, c] = step.numbers;
-        let is_ring = step.verb == Verb::Ring;
+        // For a figure: a block a second.
+        let is_long = step.verb == Verb::Long;
+        let is_ring = is_long || step.verb == Verb::Ring;
+        // One of six rings fills the volume.
+        let fills = step.verb == Verb::Ring && step.salt % 6 == 2;
         self.count += 1;
         let name = if is_ring {
             RING.to_owned()
@@ -223,6 +227,7 @@ impl Recordings {
         let least = if is_ring { 2 } else { 5 };
         let segment_bytes = BLOCK_BYTES << (least + c % 6);
         let segments = if c % 11 == 10 { 1 + c % 2 } else { 3 + c % 7 };
+        let segments = if fills { 1 << 16 } else { segments };
         let keep_bytes = segment_bytes * u64::from(segments);
         let Some(settings) = settings(&name, step, is_ring, segment_bytes, keep_bytes) else {
             return Ended::Broken("the settings are invalid".to_owned());
@@ -232,9 +237,16 @@ impl Recordings {
             world,
             idle: Vec::new(),
             sent: VecDeque::new(),
-            interval_us: [20, 200, 2_000, 100_000][(c / 8 % 4) as usize],
+            interval_us: match c / 8 % 4 {
+                _ if is_long => 1_000_000,
+                number => [20, 200, 2_000, 100_000][number as usize],
+            },
             next_us: world.now_us() + 1_000,
-            left: u64::from(b % 400),
+            left: match u64::from(b) {
+                b if is_long => b,
+                b if fills => 4 * (b % 400),
+                b => b % 400,
+            },
             last_bytes: 1 + u64::from(b) * 97 % BLOCK_BYTES,
             offset: 0,
             tape: Tape {

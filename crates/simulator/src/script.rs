@@ -53,6 +53,7 @@ verbs! {
     Check "check" Volume 2,
     Record "record" Record 14,
     Ring "ring" Record 14,
+    Long "long" Record 0,
     Write "write" Blocks 24,
     Read "read" Blocks 12,
     Flush "flush" Blocks 6,
