@@ -339,7 +339,7 @@ impl Machine {
         match step.verb {
             Verb::Hold => {
                 let directions = [&both[..], &both[..1], &both[1..]][(a % 3) as usize];
-                network.hold(directions, 10_000 << (b % 13));
+                network.hold(directions, 10_000 << (b % 13), c % 4 == 0);
             }
             Verb::Delay => network.delay(1_000 << (b % 12), u64::from(c) * 10_000),
             Verb::Reset if is_proxied(&self.setup) => network.reset(count),

@@ -39,6 +39,8 @@ pub enum Direction {
 struct Connection {
     to_target: Pipe,
     to_host: Pipe,
+    /// Until then nothing of it arrives at the target, and at the host.
+    held_until: [u64; 2],
     /// The target has not closed it.
     is_target_open: bool,
     wire: Wire,
@@ -49,7 +51,7 @@ pub(crate) struct State {
     this: Weak<RefCell<State>>,
     connections: Vec<Connection>,
     target: Target,
-    /// Until then nothing arrives at the target, and at the host.
+    /// The same of new connections.
     held_until: [u64; 2],
     /// How much longer bytes take at most, and until when.
     delay: (u64, u64),
@@ -77,14 +79,19 @@ impl Network {
         }))
     }
 
-    /// Holds what is sent in these directions.
-    pub fn hold(&self, directions: &[Direction], for_us: u64) {
-        let mut state = self.0.borrow_mut();
+    /// Holds what is sent in these directions, on the connections that there are; `all`: on those
+    /// too that are made.
+    pub fn hold(&self, directions: &[Direction], for_us: u64, all: bool) {
+        let mut guard = self.0.borrow_mut();
+        let state = &mut *guard;
         let until = state.world.now_us() + for_us;
         for direction in directions {
             state.world.note(What::Hold, *direction as u64, for_us);
-            let held = &mut state.held_until[*direction as usize];
-            *held = until.max(*held);
+            let connections = state.connections.iter_mut();
+            let old = connections.map(|one| &mut one.held_until);
+            for held in old.chain(all.then_some(&mut state.held_until)) {
+                held[*direction as usize] = until.max(held[*direction as usize]);
+            }
         }
     }
 
@@ -138,6 +145,9 @@ impl Network {
         let mut state = self.0.borrow_mut();
         let now = state.world.now_us();
         (state.held_until, state.delay) = ([now; 2], (0, 0));
+        for connection in &mut state.connections {
+            connection.held_until = [now; 2];
+        }
         state.down_until = state.down_until.min(now);
         state.target.ana.1 = 0;
     }
@@ -146,7 +156,9 @@ impl Network {
     pub fn is_faulty(&self) -> bool {
         let state = self.0.borrow();
         let now = state.world.now_us();
-        let held = state.held_until.iter().any(|until| *until > now);
+        let connections = state.connections.iter().map(|one| &one.held_until);
+        let mut held = connections.chain([&state.held_until]).flatten();
+        let held = held.any(|until| *until > now);
         held || state.down_until > now || state.delay.1 > now || state.target.ana.1 > now
     }
 
@@ -161,8 +173,8 @@ impl Network {
 }
 
 impl State {
-    /// When a segment that is sent now arrives.
-    fn arrival(&self, direction: Direction) -> u64 {
+    /// When a segment that is sent now arrives; without a connection, one that makes it.
+    fn arrival(&self, index: Option<usize>, direction: Direction) -> u64 {
         let now = self.world.now_us();
         let mut at = now + 20 + self.world.below(80);
         if self.delay.1 > now {
@@ -172,7 +184,9 @@ impl State {
                 at += 200_000 << self.world.below(4);
             }
         }
-        at.max(self.held_until[direction as usize] + self.world.below(200))
+        let connection = index.and_then(|index| self.connections.get(index));
+        let held_until = connection.map_or(&self.held_until, |one| &one.held_until);
+        at.max(held_until[direction as usize] + self.world.below(200))
     }
 
     fn pipe(&mut self, index: usize, direction: Direction) -> Option<&mut Pipe> {
@@ -185,7 +199,7 @@ impl State {
 
     /// Sends bytes or the end, and plans what happens when they arrive.
     fn send(&mut self, index: usize, direction: Direction, what: Arrived) {
-        let at = self.arrival(direction);
+        let at = self.arrival(Some(index), direction);
         let now = self.world.now_us();
         let len = what.len() as u64;
         let Some(pipe) = self.pipe(index, direction) else {
@@ -323,8 +337,8 @@ impl Connect for Dialer {
         // There and back.
         let at = {
             let state = self.network.0.borrow();
-            let there = state.arrival(Direction::ToTarget);
-            let back = state.arrival(Direction::ToHost);
+            let there = state.arrival(None, Direction::ToTarget);
+            let back = state.arrival(None, Direction::ToHost);
             there.max(back)
         };
         while self.world.now_us() < at.min(end) {
@@ -343,9 +357,11 @@ impl Connect for Dialer {
         }
         let index = state.connections.len();
         state.world.note(What::Connect, index as u64, 0);
+        let held_until = state.held_until;
         state.connections.push(Connection {
             to_target: Pipe::default(),
             to_host: Pipe::default(),
+            held_until,
             is_target_open: true,
             wire: Wire::default(),
         });
