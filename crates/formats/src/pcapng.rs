@@ -87,7 +87,7 @@ pub enum Added {
 
 /// The counts of a section.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct PacketCounts {
     /// When it began and ended, in nanoseconds since 1970.
     pub began_ns: u64,
     /// See `began_ns`.
@@ -191,7 +191,7 @@ impl<'b> Packer<'b> {
     }
 
     /// Fills the rest of the block.
-    pub fn fill(mut self, counts: &Counts) {
+    pub fn fill(mut self, counts: &PacketCounts) {
         self.statistics(counts);
         let end = self.block.len();
         self.fill_to(end);
@@ -204,7 +204,7 @@ impl<'b> Packer<'b> {
 
     /// Ends the recording in this block, at a multiple of so many bytes if it has room; returns the
     /// length, 0 without a packet or a loss.
-    pub fn end(mut self, multiple: usize, counts: &Counts) -> usize {
+    pub fn end(mut self, multiple: usize, counts: &PacketCounts) -> usize {
         if self.packets == 0 && counts.kernel_dropped == 0 && counts.unrecorded == 0 {
             return 0;
         }
@@ -216,7 +216,7 @@ impl<'b> Packer<'b> {
     }
 
     /// There is always room for it.
-    fn statistics(&mut self, counts: &Counts) {
+    fn statistics(&mut self, counts: &PacketCounts) {
         let delivered = self.packets + counts.unrecorded;
         self.frame(STATISTICS, STATISTICS_BYTES, |packer| {
             packer.u32(0);
@@ -564,7 +564,7 @@ mod tests {
                 }
                 sent.push((arrival_ns, data));
             }
-            packer.fill(&Counts::default());
+            packer.fill(&PacketCounts::default());
             blocks.push(block);
         }
         assert!(sent.len() > 15);
@@ -582,7 +582,7 @@ mod tests {
     #[test]
     fn a_packet_that_no_block_has_room_for_is_cut_and_says_so() {
         let mut block = vec![0; 512];
-        let none = Counts::default();
+        let none = PacketCounts::default();
         assert_eq!(Packer::begin(&mut block, LOCAL).unwrap().end(512, &none), 0);
         let mut packer = Packer::begin(&mut block, LOCAL).unwrap();
         let datagram = Datagram {
@@ -613,7 +613,7 @@ mod tests {
             for _ in 0..packets {
                 packer.add(&datagram);
             }
-            let counts = Counts {
+            let counts = PacketCounts {
                 began_ns: 1 << 40,
                 ended_ns: 1 << 41,
                 kernel_dropped,
@@ -656,7 +656,7 @@ mod tests {
                 data: &vec![1; len],
                 ..SMALL
             });
-            packer.fill(&Counts::default());
+            packer.fill(&PacketCounts::default());
             bytes.extend_from_slice(&block);
         }
         let mut steps = Vec::new();
@@ -678,7 +678,7 @@ mod tests {
                 ..SMALL
             };
             assert_ne!(packer.add(&datagram), Added::No);
-            assert_eq!(packer.end(1024, &Counts::default()), end, "{len}");
+            assert_eq!(packer.end(1024, &PacketCounts::default()), end, "{len}");
             let whole = usize::from(len < 4000);
             assert_eq!(unpacked(&block[..end], 100).len(), whole);
         }
@@ -713,7 +713,7 @@ mod tests {
         let mut block = vec![0; 512];
         Packer::begin(&mut block, LOCAL)
             .unwrap()
-            .fill(&Counts::default());
+            .fill(&PacketCounts::default());
         let bad = |change: &dyn Fn(&mut Vec<u8>)| {
             let mut bytes = block.clone();
             change(&mut bytes);

@@ -407,6 +407,6 @@ mod tests {
         assert!(matches!(error, Error::BadName { .. }), "{error}");
         let error =
             Claim::to_read(&Roots::system(), Path::new("/nonexistent/chardisk0n1")).unwrap_err();
-        assert_eq!(error.kind(), crate::error::Kind::Missing, "{error}");
+        assert_eq!(error.kind(), crate::error::ErrorKind::Missing, "{error}");
     }
 }

@@ -13,7 +13,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 /// What sort of an error it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ErrorKind {
     /// Invalid arguments.
     Usage,
     /// The device is missing, in use, or not permitted.
@@ -370,9 +370,9 @@ pub fn permission_hint(path: &Path) -> Remedy {
 
 impl Error {
     /// What sort of an error it is.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> ErrorKind {
         match self {
-            Error::BadName { .. } | Error::MemoryFull { .. } => Kind::Usage,
+            Error::BadName { .. } | Error::MemoryFull { .. } => ErrorKind::Usage,
             Error::NoModule { .. }
             | Error::NoIommu { .. }
             | Error::IommuActive { .. }
@@ -380,10 +380,10 @@ impl Error {
             | Error::NoBusAddresses { .. }
             | Error::NoHugePages { .. }
             | Error::NoMemory { .. }
-            | Error::Unsupported { .. } => Kind::Unsupported,
+            | Error::Unsupported { .. } => ErrorKind::Unsupported,
             #[cfg(feature = "nvme")]
-            Error::Namespace { .. } => Kind::Unsupported,
-            _ => Kind::Missing,
+            Error::Namespace { .. } => ErrorKind::Unsupported,
+            _ => ErrorKind::Missing,
         }
     }
 
@@ -539,12 +539,12 @@ mod tests {
                 .to_string()
                 .starts_with("ulimit -l 65536 ")
         );
-        assert_eq!(error.kind(), Kind::Missing);
+        assert_eq!(error.kind(), ErrorKind::Missing);
         let error = Error::Owned {
             device: "0000:01:00.0".into(),
             pid: 7,
         };
-        assert_eq!(error.kind(), Kind::Missing);
+        assert_eq!(error.kind(), ErrorKind::Missing);
         assert!(error.hint().unwrap().to_string().contains("kill 7"));
     }
 }

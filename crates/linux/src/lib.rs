@@ -102,7 +102,7 @@ pub use clock::{ClockSource, TscClock};
 pub use coprocessor::Coprocessor;
 #[cfg(feature = "nvme")]
 pub use error::namespace_hint;
-pub use error::{Error, Kind, Result, permission_hint};
+pub use error::{Error, ErrorKind, Result, permission_hint};
 pub use memory::HostMemory;
 #[cfg(all(feature = "io-uring", feature = "nvme"))]
 pub use passthrough::Passthrough;

@@ -51,7 +51,7 @@ pub struct Disk {
 
 /// What a request does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum RequestKind {
     /// Return bytes.
     Read,
     /// Store bytes.
@@ -72,7 +72,7 @@ pub struct Request {
     /// Its number: one request at a time has it.
     pub tag: u16,
     /// What it does.
-    pub kind: Kind,
+    pub kind: RequestKind,
     /// First byte.
     pub offset_bytes: u64,
     /// Number of bytes.
@@ -176,12 +176,12 @@ impl Ublk {
             return Some(Request {
                 tag,
                 kind: match described.op_flags & 0xff {
-                    0 => Kind::Read,
-                    1 => Kind::Write,
-                    2 => Kind::Flush,
-                    3 => Kind::Discard,
-                    5 => Kind::WriteZeroes,
-                    _ => Kind::Other,
+                    0 => RequestKind::Read,
+                    1 => RequestKind::Write,
+                    2 => RequestKind::Flush,
+                    3 => RequestKind::Discard,
+                    5 => RequestKind::WriteZeroes,
+                    _ => RequestKind::Other,
                 },
                 offset_bytes: described.start << SECTOR_LOG2,
                 len_bytes: u64::from(described.sectors) << SECTOR_LOG2,

@@ -328,6 +328,6 @@ mod tests {
         };
         let claim = Claim::to_read(&tree.roots(), &path).unwrap();
         let error = Uring::open(&claim, &options).unwrap_err();
-        assert_eq!(error.kind(), crate::error::Kind::Unsupported);
+        assert_eq!(error.kind(), crate::error::ErrorKind::Unsupported);
     }
 }

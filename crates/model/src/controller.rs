@@ -5,7 +5,7 @@
 use crate::bus::Bus;
 use crate::config::Config;
 use crate::engine::Held;
-use crate::fault::{Event, Faults, Kind};
+use crate::fault::{Event, FaultKind, Faults};
 use crate::features::Features;
 use crate::logs::Logs;
 use crate::memory::BusMemory;
@@ -117,11 +117,11 @@ impl Controller {
         self.faults = faults;
     }
 
-    pub(crate) fn strike(&mut self, kind: Kind) {
+    pub(crate) fn strike(&mut self, kind: FaultKind) {
         match kind {
-            Kind::ReadyStuck(value) => self.ready_stuck = Some(value),
-            Kind::Fatal => self.csts |= CSTS_FATAL,
-            Kind::Remove => self.bus.removed = true,
+            FaultKind::ReadyStuck(value) => self.ready_stuck = Some(value),
+            FaultKind::Fatal => self.csts |= CSTS_FATAL,
+            FaultKind::Remove => self.bus.removed = true,
             _ => {}
         }
     }

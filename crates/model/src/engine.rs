@@ -3,7 +3,7 @@
 
 use crate::command::{Command, Outcome, admin, status};
 use crate::controller::Controller;
-use crate::fault::{Event, Kind, WrongId};
+use crate::fault::{Event, FaultKind, WrongId};
 use crate::queue::Posting;
 use crate::violation::{Access, Violation};
 
@@ -43,24 +43,24 @@ pub(crate) struct Effects {
 }
 
 impl Effects {
-    fn add(&mut self, kind: Kind) {
+    fn add(&mut self, kind: FaultKind) {
         match kind {
-            Kind::NeverComplete { abortable } => self.hang = Some(abortable),
-            Kind::Delay {
+            FaultKind::NeverComplete { abortable } => self.hang = Some(abortable),
+            FaultKind::Delay {
                 delay_us,
                 abortable,
             } => self.delay = Some((delay_us, abortable)),
-            Kind::Status { sct, sc, dnr } => {
+            FaultKind::Status { sct, sc, dnr } => {
                 let kind = u16::from(sct & 7) << 8 | u16::from(sc);
                 self.status = Some(kind | u16::from(dnr) << 14);
             }
-            Kind::CommandId(wrong) => self.id = Some(wrong),
-            Kind::InvertedPhase => self.invert_phase = true,
-            Kind::Duplicate { delay_us } => self.duplicate = Some(delay_us),
-            Kind::SubmissionHead => self.wrong_head = true,
-            Kind::SubmissionId => self.wrong_submission = true,
-            Kind::DropInterrupt => self.silent = true,
-            Kind::AbortRefused => self.abort_refused = true,
+            FaultKind::CommandId(wrong) => self.id = Some(wrong),
+            FaultKind::InvertedPhase => self.invert_phase = true,
+            FaultKind::Duplicate { delay_us } => self.duplicate = Some(delay_us),
+            FaultKind::SubmissionHead => self.wrong_head = true,
+            FaultKind::SubmissionId => self.wrong_submission = true,
+            FaultKind::DropInterrupt => self.silent = true,
+            FaultKind::AbortRefused => self.abort_refused = true,
             _ => {}
         }
     }

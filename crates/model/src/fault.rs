@@ -2,7 +2,7 @@
 //! Fault rules: when a fault occurs, and what it does.
 //!
 //! A [`Rule`] selects the events that count ([`On`]), the ones at which the fault occurs ([`When`])
-//! and its effect ([`Kind`]). All are plain values whose `Display` describes them.
+//! and its effect ([`FaultKind`]). All are plain values whose `Display` describes them.
 
 use std::fmt;
 
@@ -138,7 +138,7 @@ pub enum IdentifyFault {
 
 /// The effect of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FaultKind {
     /// The command is never executed and never completed, except by an abort or a reset.
     NeverComplete {
         /// Whether an Abort command ends it.
@@ -199,17 +199,17 @@ pub struct Rule {
     /// At which of them.
     pub when: When,
     /// Its effect.
-    pub kind: Kind,
+    pub kind: FaultKind,
 }
 
 impl Rule {
     /// A fault of `kind` at the events `on`, when `when`.
-    pub const fn new(on: On, when: When, kind: Kind) -> Self {
+    pub const fn new(on: On, when: When, kind: FaultKind) -> Self {
         Self { on, when, kind }
     }
 
     /// A fault that is active from the start.
-    pub const fn constant(kind: Kind) -> Self {
+    pub const fn constant(kind: FaultKind) -> Self {
         Self::new(On::Start, When::Always, kind)
     }
 }
@@ -281,13 +281,13 @@ impl Faults {
     }
 
     /// Faults that are active from the start.
-    pub(crate) fn constant(&self) -> impl Iterator<Item = Kind> + '_ {
+    pub(crate) fn constant(&self) -> impl Iterator<Item = FaultKind> + '_ {
         let start = |armed: &&Armed| armed.rule.on == On::Start;
         self.0.iter().filter(start).map(|armed| armed.rule.kind)
     }
 
     /// Counts `event` and calls `strike` with each fault that it triggers.
-    pub(crate) fn count(&mut self, event: Event, mut strike: impl FnMut(Kind)) {
+    pub(crate) fn count(&mut self, event: Event, mut strike: impl FnMut(FaultKind)) {
         for armed in &mut self.0 {
             let counts = match (armed.rule.on, event) {
                 (On::Start, Event::Start) | (On::Register, Event::Register) => true,
@@ -349,7 +349,7 @@ impl fmt::Display for On {
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for FaultKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ending = |abortable| {
             if abortable {
@@ -359,28 +359,28 @@ impl fmt::Display for Kind {
             }
         };
         match *self {
-            Kind::NeverComplete { abortable } => {
+            FaultKind::NeverComplete { abortable } => {
                 write!(f, "the command never completes ({})", ending(abortable))
             }
-            Kind::Status { sct, sc, dnr } => {
+            FaultKind::Status { sct, sc, dnr } => {
                 let retry = if dnr { ", do not retry" } else { "" };
                 write!(f, "the command fails with status {sct:x}/{sc:02x}{retry}")
             }
-            Kind::CommandId(WrongId::Unknown) => {
+            FaultKind::CommandId(WrongId::Unknown) => {
                 f.write_str("the completion has an unknown command identifier")
             }
-            Kind::CommandId(WrongId::Completed) => {
+            FaultKind::CommandId(WrongId::Completed) => {
                 f.write_str("the completion has the identifier of a command completed before")
             }
-            Kind::CommandId(WrongId::OutOfRange) => {
+            FaultKind::CommandId(WrongId::OutOfRange) => {
                 f.write_str("the completion has command identifier 0xffff")
             }
-            Kind::InvertedPhase => f.write_str("the completion has the wrong phase tag"),
-            Kind::Duplicate { delay_us: 0 } => f.write_str("the command is completed twice"),
-            Kind::Duplicate { delay_us } => {
+            FaultKind::InvertedPhase => f.write_str("the completion has the wrong phase tag"),
+            FaultKind::Duplicate { delay_us: 0 } => f.write_str("the command is completed twice"),
+            FaultKind::Duplicate { delay_us } => {
                 write!(f, "the command is completed again {delay_us} us later")
             }
-            Kind::Delay {
+            FaultKind::Delay {
                 delay_us,
                 abortable,
             } => write!(
@@ -388,22 +388,22 @@ impl fmt::Display for Kind {
                 "the command runs {delay_us} us later ({})",
                 ending(abortable)
             ),
-            Kind::SubmissionHead => {
+            FaultKind::SubmissionHead => {
                 f.write_str("the completion's submission queue head is out of range")
             }
-            Kind::SubmissionId => {
+            FaultKind::SubmissionId => {
                 f.write_str("the completion names a submission queue that does not exist")
             }
-            Kind::DropInterrupt => f.write_str("the completion's interrupt is lost"),
-            Kind::AbortRefused => f.write_str("the abort answers 'not aborted'"),
-            Kind::ReadyStuck(value) => write!(f, "CSTS.RDY stays at {}", u8::from(value)),
-            Kind::Fatal => f.write_str("the controller reports a fatal error (CSTS.CFS)"),
-            Kind::Remove => f.write_str("the device is removed"),
-            Kind::QueuesGranted(field) => {
+            FaultKind::DropInterrupt => f.write_str("the completion's interrupt is lost"),
+            FaultKind::AbortRefused => f.write_str("the abort answers 'not aborted'"),
+            FaultKind::ReadyStuck(value) => write!(f, "CSTS.RDY stays at {}", u8::from(value)),
+            FaultKind::Fatal => f.write_str("the controller reports a fatal error (CSTS.CFS)"),
+            FaultKind::Remove => f.write_str("the device is removed"),
+            FaultKind::QueuesGranted(field) => {
                 write!(f, "the number of queues granted reads {field:#x}")
             }
-            Kind::Capabilities(fault) => write!(f, "CAP: {}", cap_text(fault)),
-            Kind::Identify(fault) => write!(f, "identify: {fault}"),
+            FaultKind::Capabilities(fault) => write!(f, "CAP: {}", cap_text(fault)),
+            FaultKind::Identify(fault) => write!(f, "identify: {fault}"),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use crate::command::{Command, Outcome, status};
 use crate::config::Config;
 use crate::controller::Controller;
-use crate::fault::Kind;
+use crate::fault::FaultKind;
 
 const ARBITRATION: u8 = 0x01;
 const POWER_MANAGEMENT: u8 = 0x02;
@@ -149,7 +149,7 @@ impl Controller {
         let key = (NUMBER_OF_QUEUES, 0);
         self.features.changed.insert(key, granted);
         for kind in self.faults.constant() {
-            if let Kind::QueuesGranted(field) = kind {
+            if let FaultKind::QueuesGranted(field) = kind {
                 return Ok(u32::from(field) * 0x1_0001);
             }
         }

@@ -4,7 +4,7 @@
 use crate::command::{Command, Outcome, status};
 use crate::config::{Config, NamespaceConfig};
 use crate::controller::Controller;
-use crate::fault::{IdentifyFault, Kind, ListFault};
+use crate::fault::{FaultKind, IdentifyFault, ListFault};
 use crate::logs::ERROR_ENTRIES;
 use crate::random::Random;
 use crate::registers::VERSION;
@@ -43,7 +43,7 @@ impl Controller {
         }
         self.spoil_identifiers(cns, &mut page);
         for kind in self.faults.constant() {
-            if let Kind::Identify(fault) = kind {
+            if let FaultKind::Identify(fault) = kind {
                 spoil(fault, cns, &mut page);
             }
         }

@@ -11,10 +11,10 @@
 //! ```
 //! use straightway_model::nvme::Registers;
 //! use straightway_model::nvme::block::Clock;
-//! use straightway_model::{BusMemory, Config, Faults, Kind, Model, On, Rule, When};
+//! use straightway_model::{BusMemory, Config, Faults, FaultKind, Model, On, Rule, When};
 //!
 //! let memory = BusMemory::linear(4 << 20).unwrap();
-//! let hang = Kind::NeverComplete { abortable: true };
+//! let hang = FaultKind::NeverComplete { abortable: true };
 //! let faults = Faults::new(&[Rule::new(On::Io, When::Nth(3), hang)]);
 //! let model = Model::with_faults(Config::test(), memory.clone(), faults).unwrap();
 //!
@@ -61,7 +61,7 @@ mod tests;
 
 pub use clock::Time;
 pub use config::{Config, NamespaceConfig, PowerStateConfig};
-pub use fault::{Faults, Kind, NamedFault, On, Rule, When, all};
+pub use fault::{FaultKind, Faults, NamedFault, On, Rule, When, all};
 pub use logs::AsyncEvent;
 pub use memory::BusMemory;
 pub use memory::cache::CacheSite;

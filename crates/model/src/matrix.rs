@@ -2,7 +2,7 @@
 //! The whole matrix of faults, for tests and for the table in the documents.
 
 use crate::command::admin;
-use crate::fault::{CapabilityFault, IdentifyFault, Kind, ListFault, On, Rule, When, WrongId};
+use crate::fault::{CapabilityFault, FaultKind, IdentifyFault, ListFault, On, Rule, When, WrongId};
 
 /// A fault with a name, unique and fit for a test's name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ impl std::fmt::Display for NamedFault {
 const SOON_US: u64 = 1_000;
 /// The delay of a completion that no driver waits for.
 const LATE_US: u64 = 120_000_000;
-const HANG: Kind = Kind::NeverComplete { abortable: false };
+const HANG: FaultKind = FaultKind::NeverComplete { abortable: false };
 
 /// Every fault, each alone: a driver must survive it without a panic, a hang or a stray access,
 /// whatever it reports.
@@ -55,10 +55,10 @@ impl Matrix {
 
     /// Each fault of a completion at one I/O command, at all from one on, and by chance.
     fn completions(&mut self) {
-        let status = |sct, sc, dnr| Kind::Status { sct, sc, dnr };
+        let status = |sct, sc, dnr| FaultKind::Status { sct, sc, dnr };
         let abortable = true;
         for (name, kind) in [
-            ("never-completes", Kind::NeverComplete { abortable }),
+            ("never-completes", FaultKind::NeverComplete { abortable }),
             ("never-completes-unabortable", HANG),
             ("status-internal", status(0, 0x06, false)),
             ("status-invalid-field", status(0, 0x02, true)),
@@ -66,19 +66,19 @@ impl Matrix {
             ("status-write-fault", status(2, 0x80, true)),
             ("status-path", status(3, 0x02, false)),
             ("status-vendor", status(7, 0xff, true)),
-            ("id-unknown", Kind::CommandId(WrongId::Unknown)),
-            ("id-completed", Kind::CommandId(WrongId::Completed)),
-            ("id-out-of-range", Kind::CommandId(WrongId::OutOfRange)),
-            ("phase-inverted", Kind::InvertedPhase),
-            ("duplicate", Kind::Duplicate { delay_us: 0 }),
-            ("duplicate-soon", Kind::Duplicate { delay_us: SOON_US }),
-            ("duplicate-late", Kind::Duplicate { delay_us: LATE_US }),
+            ("id-unknown", FaultKind::CommandId(WrongId::Unknown)),
+            ("id-completed", FaultKind::CommandId(WrongId::Completed)),
+            ("id-out-of-range", FaultKind::CommandId(WrongId::OutOfRange)),
+            ("phase-inverted", FaultKind::InvertedPhase),
+            ("duplicate", FaultKind::Duplicate { delay_us: 0 }),
+            ("duplicate-soon", FaultKind::Duplicate { delay_us: SOON_US }),
+            ("duplicate-late", FaultKind::Duplicate { delay_us: LATE_US }),
             ("delayed", delay(SOON_US, true)),
             ("delayed-past-deadline", delay(LATE_US, true)),
             ("delayed-past-deadline-unabortable", delay(LATE_US, false)),
-            ("submission-head-wrong", Kind::SubmissionHead),
-            ("submission-id-wrong", Kind::SubmissionId),
-            ("interrupt-lost", Kind::DropInterrupt),
+            ("submission-head-wrong", FaultKind::SubmissionHead),
+            ("submission-id-wrong", FaultKind::SubmissionId),
+            ("interrupt-lost", FaultKind::DropInterrupt),
         ] {
             self.add(name, &[Rule::new(On::Io, When::Nth(3), kind)]);
             self.add(
@@ -101,14 +101,14 @@ impl Matrix {
         let hang = Rule::new(
             On::Io,
             When::Nth(3),
-            Kind::NeverComplete { abortable: true },
+            FaultKind::NeverComplete { abortable: true },
         );
         let late = Rule::new(On::Io, When::Nth(3), delay(LATE_US, false));
         let on = |opcode, kind| Rule::new(On::AdminOpcode(opcode), When::Always, kind);
         let fail = status(0, 0x06);
         let delete = admin::DELETE_SUBMISSION_QUEUE;
         let delete_cq = admin::DELETE_COMPLETION_QUEUE;
-        let refused = on(admin::ABORT, Kind::AbortRefused);
+        let refused = on(admin::ABORT, FaultKind::AbortRefused);
         self.add("hang-abort-refused", &[hang, refused]);
         self.add("hang-abort-fails", &[hang, on(admin::ABORT, fail)]);
         self.add("hang-abort-hangs", &[hang, on(admin::ABORT, HANG)]);
@@ -133,14 +133,14 @@ impl Matrix {
             self.add(format!("hang-create-{name}-hangs"), &[hang, refused, hangs]);
         }
         self.add("late-after-abort-refused", &[late, refused]);
-        let stuck = Rule::new(On::Io, When::Nth(3), Kind::ReadyStuck(true));
+        let stuck = Rule::new(On::Io, When::Nth(3), FaultKind::ReadyStuck(true));
         self.add(
             "hang-disable-hangs",
             &[hang, refused, on(delete, HANG), stuck],
         );
-        let gone = on(admin::ABORT, Kind::Remove);
+        let gone = on(admin::ABORT, FaultKind::Remove);
         self.add("hang-removed-at-abort", &[hang, gone]);
-        let fatal = on(admin::ABORT, Kind::Fatal);
+        let fatal = on(admin::ABORT, FaultKind::Fatal);
         self.add("hang-fatal-at-abort", &[hang, fatal]);
     }
 
@@ -163,8 +163,8 @@ impl Matrix {
                 ("fails", status(0, 0x06)),
                 ("hangs", HANG),
                 ("late", delay(LATE_US, false)),
-                ("id-unknown", Kind::CommandId(WrongId::Unknown)),
-                ("twice", Kind::Duplicate { delay_us: 0 }),
+                ("id-unknown", FaultKind::CommandId(WrongId::Unknown)),
+                ("twice", FaultKind::Duplicate { delay_us: 0 }),
             ] {
                 self.add(
                     format!("{name}-{what}"),
@@ -179,7 +179,7 @@ impl Matrix {
             );
         }
         for field in [0, 0xffff] {
-            let rule = Rule::constant(Kind::QueuesGranted(field));
+            let rule = Rule::constant(FaultKind::QueuesGranted(field));
             self.add(format!("queues-granted-{field}"), &[rule]);
         }
     }
@@ -188,12 +188,12 @@ impl Matrix {
     fn controller(&mut self) {
         for value in [false, true] {
             let name = u8::from(value);
-            let kind = Kind::ReadyStuck(value);
+            let kind = FaultKind::ReadyStuck(value);
             self.add(format!("ready-stuck-at-{name}"), &[Rule::constant(kind)]);
             let later = Rule::new(On::Io, When::Nth(3), kind);
             self.add(format!("ready-stuck-at-{name}-later"), &[later]);
         }
-        for (name, kind) in [("fatal", Kind::Fatal), ("removed", Kind::Remove)] {
+        for (name, kind) in [("fatal", FaultKind::Fatal), ("removed", FaultKind::Remove)] {
             self.add(format!("{name}-from-the-start"), &[Rule::constant(kind)]);
             for n in 1..=8 {
                 let rule = Rule::new(On::Admin, When::Nth(n), kind);
@@ -221,14 +221,14 @@ impl Matrix {
             ("all-zeroes", CapabilityFault::AllZeroes),
             ("all-ones", CapabilityFault::AllOnes),
         ] {
-            let rule = Rule::constant(Kind::Capabilities(fault));
+            let rule = Rule::constant(FaultKind::Capabilities(fault));
             self.add(format!("cap-{name}"), &[rule]);
         }
     }
 
     fn identify(&mut self) {
         let mut add = |name: String, fault| {
-            let rule = Rule::constant(Kind::Identify(fault));
+            let rule = Rule::constant(FaultKind::Identify(fault));
             self.add(format!("identify-{name}"), &[rule]);
         };
         for value in [0, 1, 19, 20, 31, 32, 63, 64, 255] {
@@ -282,16 +282,16 @@ impl Matrix {
     }
 }
 
-const fn delay(delay_us: u64, abortable: bool) -> Kind {
-    Kind::Delay {
+const fn delay(delay_us: u64, abortable: bool) -> FaultKind {
+    FaultKind::Delay {
         delay_us,
         abortable,
     }
 }
 
-const fn status(sct: u8, sc: u8) -> Kind {
+const fn status(sct: u8, sc: u8) -> FaultKind {
     let dnr = false;
-    Kind::Status { sct, sc, dnr }
+    FaultKind::Status { sct, sc, dnr }
 }
 
 #[cfg(test)]

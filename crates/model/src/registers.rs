@@ -2,7 +2,7 @@
 //! Register offsets and fields (NVMe base specification 1.4, "Controller Registers").
 
 use crate::config::Config;
-use crate::fault::{CapabilityFault, Faults, Kind};
+use crate::fault::{CapabilityFault, FaultKind, Faults};
 
 pub(crate) const CAP: usize = 0x00;
 pub(crate) const VS: usize = 0x08;
@@ -43,7 +43,7 @@ pub(crate) fn capabilities(config: &Config, faults: &Faults) -> u64 {
     let mut max_page = u64::from(config.max_page_shift - 12);
     let mut command_sets = 1;
     for kind in faults.constant() {
-        let Kind::Capabilities(fault) = kind else {
+        let FaultKind::Capabilities(fault) = kind else {
             continue;
         };
         match fault {

@@ -5,7 +5,7 @@ use crate::drops;
 use crate::steps::{Clocks, Steps};
 use devices::error::{Error, Result};
 use files::now_ns;
-use formats::pcapng::{Added, Counts, Datagram, Packer};
+use formats::pcapng::{Added, Datagram, Packer, PacketCounts};
 use linux::datagram;
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -42,7 +42,7 @@ pub struct Packets {
     /// When the last section ended.
     ended_ns: u64,
     /// The last section: its packets, and what it counts.
-    last: (u64, Counts),
+    last: (u64, PacketCounts),
     /// Datagrams of which a block had no room for the end.
     cut: u64,
 }
@@ -83,7 +83,7 @@ impl Packets {
             step_ns: 0,
             lost_step_ns: 0,
             ended_ns: now_ns(),
-            last: (0, Counts::default()),
+            last: (0, PacketCounts::default()),
             cut: 0,
         })
     }
@@ -200,8 +200,8 @@ impl Packets {
     }
 
     /// What the section counts that ends now; `dropped`: until its end.
-    fn counts(&mut self, packer: &Packer<'_>, dropped: u64) -> Counts {
-        let counts = Counts {
+    fn counts(&mut self, packer: &Packer<'_>, dropped: u64) -> PacketCounts {
+        let counts = PacketCounts {
             began_ns: self.ended_ns,
             ended_ns: now_ns(),
             kernel_dropped: dropped - self.told,

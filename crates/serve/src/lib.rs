@@ -35,7 +35,7 @@ const FAREWELL: Duration = Duration::from_secs(3);
 
 /// What a server has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct ServeCounts {
     /// Connections that were accepted.
     pub connections: u64,
     /// Those that ended without the protocol's farewell, or broke it.
@@ -60,7 +60,7 @@ pub struct Counts {
     pub failed: u64,
 }
 
-impl Counts {
+impl ServeCounts {
     fn add(&mut self, answer: &Answer) {
         let request = answer.request;
         let len_bytes = u64::from(request.len_bytes);
@@ -83,14 +83,14 @@ impl Counts {
 /// A way in which clients reach a device.
 pub trait Front {
     /// Takes requests of clients. Returns whether one may have more at once.
-    fn receive(&mut self, engine: &mut Engine, counts: &mut Counts) -> bool;
+    fn receive(&mut self, engine: &mut Engine, counts: &mut ServeCounts) -> bool;
 
     /// Passes an answer on to its client.
     fn answer(&mut self, answer: Answer, engine: &mut Engine);
 
     /// Sends what can be sent, and ends what is over. When the server ends, `is_late` says that
     /// clients have had their time.
-    fn send(&mut self, engine: &mut Engine, counts: &mut Counts, is_late: bool);
+    fn send(&mut self, engine: &mut Engine, counts: &mut ServeCounts, is_late: bool);
 
     /// The files whose changes are waited for.
     fn files(&self) -> Vec<PollFd<'_>>;
@@ -144,7 +144,7 @@ pub fn serve<D: Device, F: Front>(
     context: &Context,
     source: Source<'_, D>,
     front: F,
-) -> Result<Counts> {
+) -> Result<ServeCounts> {
     let Source {
         mut device,
         memory,
@@ -169,7 +169,7 @@ pub fn serve<D: Device, F: Front>(
     let mut server = Server {
         engine: Engine::new(device.geometry(), limits, clients, buffers),
         front,
-        counts: Counts::default(),
+        counts: ServeCounts::default(),
         ending: None,
         flags: Vec::new(),
     };
@@ -206,7 +206,7 @@ pub fn serve<D: Device, F: Front>(
 struct Server<F> {
     engine: Engine,
     front: F,
-    counts: Counts,
+    counts: ServeCounts,
     /// When the server was asked to end.
     ending: Option<Instant>,
     /// What happened to the files that were waited for.

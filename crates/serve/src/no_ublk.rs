@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The place of ublk in a library that was built without it.
 
-use super::{Counts, Front};
+use super::{Front, ServeCounts};
 use devices::Context;
 use devices::error::{Error, Result};
 use export::{Answer, Engine};
@@ -38,7 +38,7 @@ impl<'c> Node<'c> {
 }
 
 impl Front for Node<'_> {
-    fn receive(&mut self, _engine: &mut Engine, _counts: &mut Counts) -> bool {
+    fn receive(&mut self, _engine: &mut Engine, _counts: &mut ServeCounts) -> bool {
         match self.0 {}
     }
 
@@ -46,7 +46,7 @@ impl Front for Node<'_> {
         match self.0 {}
     }
 
-    fn send(&mut self, _engine: &mut Engine, _counts: &mut Counts, _is_late: bool) {
+    fn send(&mut self, _engine: &mut Engine, _counts: &mut ServeCounts, _is_late: bool) {
         match self.0 {}
     }
 

@@ -2,12 +2,12 @@
 //! A block device of this machine's kernel, by its ublk driver: one client, whose requests have
 //! tags.
 
-use super::{Counts, Front};
+use super::{Front, ServeCounts};
 use devices::Context;
 use devices::error::ErrorKind;
 use devices::error::{Error, Result};
 use export::{Answer, Command, Engine, Key, Request, Started};
-use linux::ublk::{Disk, Kind, Ublk};
+use linux::ublk::{Disk, RequestKind, Ublk};
 use remedy::{Part, Setting, words};
 use rustix::event::{PollFd, PollFlags};
 use std::collections::VecDeque;
@@ -142,13 +142,13 @@ impl Node<'_> {
     }
 
     /// A request for the engine; none: it was answered.
-    fn checked(&mut self, one: linux::ublk::Request, counts: &mut Counts) -> Option<Request> {
+    fn checked(&mut self, one: linux::ublk::Request, counts: &mut ServeCounts) -> Option<Request> {
         let command = match one.kind {
-            Kind::Read => Some(Command::Read),
-            Kind::Flush => Some(Command::Flush),
-            Kind::Write if !self.read_only => Some(Command::Write),
-            Kind::Discard if !self.read_only => Some(Command::Trim),
-            Kind::WriteZeroes if !self.read_only => Some(Command::WriteZeroes),
+            RequestKind::Read => Some(Command::Read),
+            RequestKind::Flush => Some(Command::Flush),
+            RequestKind::Write if !self.read_only => Some(Command::Write),
+            RequestKind::Discard if !self.read_only => Some(Command::Trim),
+            RequestKind::WriteZeroes if !self.read_only => Some(Command::WriteZeroes),
             _ => None,
         };
         let len_bytes = u32::try_from(one.len_bytes).ok();
@@ -169,7 +169,7 @@ impl Node<'_> {
 }
 
 impl Front for Node<'_> {
-    fn receive(&mut self, engine: &mut Engine, counts: &mut Counts) -> bool {
+    fn receive(&mut self, engine: &mut Engine, counts: &mut ServeCounts) -> bool {
         self.turn();
         while let Some(one) = self.ublk.as_mut().and_then(Ublk::request) {
             let request = self.checked(one, counts);
@@ -207,7 +207,7 @@ impl Front for Node<'_> {
         self.end_one(tag, result);
     }
 
-    fn send(&mut self, _engine: &mut Engine, _counts: &mut Counts, is_late: bool) {
+    fn send(&mut self, _engine: &mut Engine, _counts: &mut ServeCounts, is_late: bool) {
         self.is_over |= is_late;
         let submitted = self.ublk.as_mut().map(Ublk::submit);
         if let Some(Err(error)) = submitted {

@@ -245,20 +245,20 @@ fn late_on(rules: &[model::Rule]) -> Result<Option<String>> {
 
 #[test]
 fn each_step_of_the_recovery_from_a_late_command_is_tested_and_told() {
-    use model::{Kind, On, Rule, When};
-    let late = Kind::Delay {
+    use model::{FaultKind, On, Rule, When};
+    let late = FaultKind::Delay {
         delay_us: 120_000_000,
         abortable: true,
     };
-    let never = Kind::NeverComplete { abortable: false };
-    let fails = Kind::Status {
+    let never = FaultKind::NeverComplete { abortable: false };
+    let fails = FaultKind::Status {
         sct: 0,
         sc: 6,
         dnr: false,
     };
     let first = |kind| Rule::new(On::Io, When::Nth(1), kind);
     let admin = |opcode, kind| Rule::new(On::AdminOpcode(opcode), When::Always, kind);
-    let refused = admin(8, Kind::AbortRefused);
+    let refused = admin(8, FaultKind::AbortRefused);
     for (rules, words) in [
         (vec![first(late)], "round 1 of 4 reads: 1 late, 1 failed"),
         (
@@ -281,6 +281,6 @@ fn each_step_of_the_recovery_from_a_late_command_is_tested_and_told() {
     // Nothing is late: a drive that answers at once.
     assert_eq!(late_on(&[]).unwrap(), None);
     // A drive that does not come back.
-    let gone = vec![first(never), admin(8, Kind::Remove)];
+    let gone = vec![first(never), admin(8, FaultKind::Remove)];
     assert!(late_on(&gone).is_err());
 }

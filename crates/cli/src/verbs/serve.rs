@@ -28,7 +28,7 @@ use serve::nbd::Network;
 use serve::nbd::tls::Certificates;
 use serve::ublk::Node;
 use serve::vhost_user::Machines;
-use serve::{self, Counts, Source};
+use serve::{self, ServeCounts, Source};
 use std::path::PathBuf;
 use std::time::Instant;
 use units::{Size, micros};
@@ -465,5 +465,5 @@ struct Served {
     uri: String,
     export: Export,
     elapsed_us: u64,
-    counts: Counts,
+    counts: ServeCounts,
 }

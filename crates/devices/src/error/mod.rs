@@ -366,9 +366,9 @@ impl From<&Error> for Words {
 impl From<linux::Error> for Error {
     fn from(error: linux::Error) -> Self {
         let kind = match error.kind() {
-            linux::Kind::Usage => ErrorKind::Usage,
-            linux::Kind::Missing => ErrorKind::Missing,
-            linux::Kind::Unsupported => ErrorKind::Unsupported,
+            linux::ErrorKind::Usage => ErrorKind::Usage,
+            linux::ErrorKind::Missing => ErrorKind::Missing,
+            linux::ErrorKind::Unsupported => ErrorKind::Unsupported,
         };
         Self {
             remedy: error.hint(),

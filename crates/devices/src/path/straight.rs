@@ -17,7 +17,7 @@ use block::{Buffer, Completion, Device, Geometry, Refused, Request};
 use linux::identity::Identity;
 use linux::resolve::Resolved;
 use linux::{Roots, bind, noiommu, vfio};
-use model::{BusMemory, Config, Faults, Kind, Model, On, PowerStateConfig, Rule, When};
+use model::{BusMemory, Config, FaultKind, Faults, Model, On, PowerStateConfig, Rule, When};
 use nvme::{
     CompletionMode, Controller, ControllerInfo, ControllerOptions, ErrorEntry, FirmwareSlots,
     GenericCommand, GenericData, NamespaceInfo, Platform, PowerStates, QueuePair, Quirks, Smart,
@@ -134,7 +134,7 @@ fn same<R: ControllerHandle + 'static>(
 /// The faults that delay each I/O command of a model by its latency.
 fn slowness(model: &ModelDrive) -> Faults {
     let delay_us = u64::try_from(model.latency.as_micros()).unwrap_or(u64::MAX);
-    let late = Kind::Delay {
+    let late = FaultKind::Delay {
         delay_us,
         abortable: true,
     };

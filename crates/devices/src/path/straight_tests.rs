@@ -2,7 +2,7 @@
 //! A controller that fails in any step of its start is closed before its loan ends.
 
 use super::*;
-use model::{Faults, Kind, On, Rule, SparseRam, Store, Time, When};
+use model::{FaultKind, Faults, On, Rule, SparseRam, Store, Time, When};
 use std::io;
 use std::sync::Mutex;
 
@@ -119,7 +119,7 @@ fn a_controller_that_leaves_at_any_step_is_closed_before_it_is_given_back() {
     let mut refusals = 0;
     // The loop ends when a removal comes too late to affect the start.
     for access in 1.. {
-        let rule = Rule::new(On::Register, When::From(access), Kind::Remove);
+        let rule = Rule::new(On::Register, When::From(access), FaultKind::Remove);
         let started = start(&[rule], &log);
         let is_up = started.is_ok();
         drop(started);
@@ -131,8 +131,8 @@ fn a_controller_that_leaves_at_any_step_is_closed_before_it_is_given_back() {
     }
     assert!(refusals > 10, "{refusals}");
     for command in 1..=3 {
-        let hang = Kind::NeverComplete { abortable: false };
-        let failed = Kind::Status {
+        let hang = FaultKind::NeverComplete { abortable: false };
+        let failed = FaultKind::Status {
             sct: 0,
             sc: 6,
             dnr: true,

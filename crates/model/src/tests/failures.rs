@@ -2,9 +2,9 @@
 //! Each kind of fault has its documented effect.
 
 use super::*;
-use crate::fault::{CapabilityFault, IdentifyFault, Kind, On, When, WrongId, all};
+use crate::fault::{CapabilityFault, FaultKind, IdentifyFault, On, When, WrongId, all};
 
-fn third(kind: Kind) -> Host {
+fn third(kind: FaultKind) -> Host {
     let mut host = Host::ready(Config::test(), &[Rule::new(On::Io, When::Nth(3), kind)]);
     assert_eq!((host.read(0), host.read(0)), (0, 0));
     host
@@ -16,7 +16,7 @@ fn abort(host: &mut Host, id: u16) -> Entry {
 
 #[test]
 fn a_command_that_never_completes() {
-    let mut host = third(Kind::NeverComplete { abortable: true });
+    let mut host = third(FaultKind::NeverComplete { abortable: true });
     let id = host.read_submit();
     host.model.advance_us(1 << 40);
     assert!(host.poll(1).is_none());
@@ -26,7 +26,7 @@ fn a_command_that_never_completes() {
     assert_eq!((entry.id, entry.status), (id, 7));
     assert_eq!(abort(&mut host, id).specific, 1);
 
-    let mut host = third(Kind::NeverComplete { abortable: false });
+    let mut host = third(FaultKind::NeverComplete { abortable: false });
     let id = host.read_submit();
     assert_eq!(abort(&mut host, id).specific, 1);
     assert_eq!(
@@ -41,7 +41,7 @@ fn a_command_that_never_completes() {
 #[test]
 fn a_command_that_fails_is_not_carried_out() {
     let (sct, sc, dnr) = (2, 0x80, true);
-    let mut host = third(Kind::Status { sct, sc, dnr });
+    let mut host = third(FaultKind::Status { sct, sc, dnr });
     assert_eq!(host.write(0, 5, 0), 0x4280);
     assert_eq!((host.read(0), host.model.strikes()), (0, 1));
 }
@@ -49,7 +49,7 @@ fn a_command_that_fails_is_not_carried_out() {
 #[test]
 fn wrong_identifiers() {
     for wrong in [WrongId::Unknown, WrongId::Completed, WrongId::OutOfRange] {
-        let mut host = third(Kind::CommandId(wrong));
+        let mut host = third(FaultKind::CommandId(wrong));
         let id = host.read_submit();
         let expected = match wrong {
             WrongId::Unknown => id ^ 0x5555,
@@ -64,7 +64,7 @@ fn wrong_identifiers() {
 
 #[test]
 fn a_wrong_phase_hides_an_entry() {
-    let mut host = third(Kind::InvertedPhase);
+    let mut host = third(FaultKind::InvertedPhase);
     host.read_submit();
     assert!(host.poll(1).is_none());
     host.read_submit();
@@ -74,14 +74,14 @@ fn a_wrong_phase_hides_an_entry() {
 
 #[test]
 fn a_command_that_completes_twice() {
-    let mut host = third(Kind::Duplicate { delay_us: 0 });
+    let mut host = third(FaultKind::Duplicate { delay_us: 0 });
     let id = host.read_submit();
     assert_eq!(
         [host.poll(1), host.poll(1)].map(|entry| entry.unwrap().id),
         [id; 2]
     );
 
-    let mut host = third(Kind::Duplicate { delay_us: 500 });
+    let mut host = third(FaultKind::Duplicate { delay_us: 500 });
     let id = host.read_submit();
     assert_eq!(host.poll(1).unwrap().id, id);
     assert!(host.poll(1).is_none());
@@ -94,7 +94,7 @@ fn a_command_that_completes_twice() {
 fn a_command_that_runs_late() {
     for abortable in [true, false] {
         let delay_us = 1_000;
-        let mut host = third(Kind::Delay {
+        let mut host = third(FaultKind::Delay {
             delay_us,
             abortable,
         });
@@ -122,7 +122,7 @@ fn a_command_that_runs_late() {
 fn what_is_late_is_suppressed_by_isolation_and_forgotten_by_a_reset() {
     let delay_us = 1_000;
     let abortable = false;
-    let mut host = third(Kind::Delay {
+    let mut host = third(FaultKind::Delay {
         delay_us,
         abortable,
     });
@@ -133,7 +133,7 @@ fn what_is_late_is_suppressed_by_isolation_and_forgotten_by_a_reset() {
     assert_eq!(host.page[0], 0xee);
     assert_eq!(host.model.statistics().suppressed_accesses, 1);
 
-    let mut host = third(Kind::Delay {
+    let mut host = third(FaultKind::Delay {
         delay_us,
         abortable,
     });
@@ -146,18 +146,18 @@ fn what_is_late_is_suppressed_by_isolation_and_forgotten_by_a_reset() {
 
 #[test]
 fn wrong_queue_fields() {
-    let mut host = third(Kind::SubmissionHead);
+    let mut host = third(FaultKind::SubmissionHead);
     let id = host.read_submit();
     let entry = host.poll(1).unwrap();
     assert_eq!((entry.id, entry.submission_head), (id, 0xffff));
-    let mut host = third(Kind::SubmissionId);
+    let mut host = third(FaultKind::SubmissionId);
     host.read_submit();
     assert_eq!(host.poll(1).unwrap().submission, 0xfffe);
 }
 
 #[test]
 fn a_lost_interrupt() {
-    let mut host = third(Kind::DropInterrupt);
+    let mut host = third(FaultKind::DropInterrupt);
     host.model.set_interrupt(1, true).unwrap();
     assert!(host.model.wait_interrupt(1, 0));
     host.read_submit();
@@ -171,12 +171,12 @@ fn a_refused_abort() {
     let hang = Rule::new(
         On::Io,
         When::Nth(1),
-        Kind::NeverComplete { abortable: true },
+        FaultKind::NeverComplete { abortable: true },
     );
     let refuse = Rule::new(
         On::AdminOpcode(admin::ABORT),
         When::Nth(1),
-        Kind::AbortRefused,
+        FaultKind::AbortRefused,
     );
     let mut host = Host::ready(Config::test(), &[hang, refuse]);
     let id = host.read_submit();
@@ -188,7 +188,7 @@ fn a_refused_abort() {
 #[test]
 fn aborts_past_the_limit() {
     let on = On::AdminOpcode(admin::ABORT);
-    let hang = Kind::NeverComplete { abortable: false };
+    let hang = FaultKind::NeverComplete { abortable: false };
     let rules: Vec<Rule> = (1..=4).map(|n| Rule::new(on, When::Nth(n), hang)).collect();
     let mut host = Host::ready(Config::test(), &rules);
     for _ in 0..4 {
@@ -201,14 +201,14 @@ fn aborts_past_the_limit() {
 
 #[test]
 fn ready_that_does_not_move() {
-    let rule = Rule::constant(Kind::ReadyStuck(false));
+    let rule = Rule::constant(FaultKind::ReadyStuck(false));
     let mut host = Host::new(Config::test(), &[rule]);
     host.set_up_admin();
     host.model.write32(CC, 0x0046_0001);
     host.model.advance_us(1 << 30);
     assert_eq!(host.model.read32(CSTS), 0);
 
-    let mut host = third(Kind::ReadyStuck(true));
+    let mut host = third(FaultKind::ReadyStuck(true));
     assert_eq!(host.read(0), 0);
     host.model.write32(CC, 0);
     host.model.advance_us(1 << 30);
@@ -223,7 +223,7 @@ fn ready_that_does_not_move() {
 
 #[test]
 fn a_fatal_error_lasts_until_a_reset() {
-    let mut host = third(Kind::Fatal);
+    let mut host = third(FaultKind::Fatal);
     host.read_submit();
     assert!(host.poll(1).is_none());
     assert_eq!(host.model.read32(CSTS), CSTS_READY | CSTS_FATAL);
@@ -235,14 +235,14 @@ fn a_fatal_error_lasts_until_a_reset() {
 
 #[test]
 fn removal_at_a_command_and_at_a_register_access() {
-    let mut host = third(Kind::Remove);
+    let mut host = third(FaultKind::Remove);
     host.read_submit();
     assert!(host.poll(1).is_none());
     assert_eq!(host.model.read64(CAP), u64::MAX);
     host.model.power_cut();
     host.enable();
 
-    let rule = Rule::new(On::Register, When::Nth(2), Kind::Remove);
+    let rule = Rule::new(On::Register, When::Nth(2), FaultKind::Remove);
     let host = Host::new(Config::test(), &[rule]);
     assert_eq!([VS; 3].map(|at| host.model.read32(at)), [VERSION, !0, !0]);
 }
@@ -259,7 +259,7 @@ fn capabilities_that_lie() {
         (CapabilityFault::AllZeroes, 0),
         (CapabilityFault::AllOnes, u64::MAX),
     ] {
-        let rule = Rule::constant(Kind::Capabilities(fault));
+        let rule = Rule::constant(FaultKind::Capabilities(fault));
         let host = Host::new(Config::test(), &[rule]);
         assert_eq!(host.model.read64(CAP), cap, "{rule}");
     }
@@ -269,7 +269,7 @@ fn capabilities_that_lie() {
 fn identify_pages_that_lie() {
     use crate::fault::ListFault;
     let page = |cns: u32, nsid, fault| {
-        let rule = Rule::constant(Kind::Identify(fault));
+        let rule = Rule::constant(FaultKind::Identify(fault));
         let mut host = Host::new(Config::test(), &[rule]);
         host.enable();
         let bus = host.page_bus()[0];
@@ -315,7 +315,7 @@ fn chance_follows_its_seed() {
         let per_million = 300_000;
         let when = When::Chance { per_million, seed };
         let (sct, sc, dnr) = (0, 6, false);
-        let rule = Rule::new(On::Io, when, Kind::Status { sct, sc, dnr });
+        let rule = Rule::new(On::Io, when, FaultKind::Status { sct, sc, dnr });
         let mut host = Host::ready(Config::test(), &[rule]);
         (0..200)
             .map(|lba| host.write(lba, 1, 0))
@@ -330,13 +330,13 @@ fn chance_follows_its_seed() {
 fn faults_are_added_and_healed_while_it_runs() {
     let mut host = Host::ready(Config::test(), &[]);
     assert_eq!(host.read(0), 0);
-    let hang = Kind::NeverComplete { abortable: true };
+    let hang = FaultKind::NeverComplete { abortable: true };
     host.model.inject(Rule::new(On::Io, When::Always, hang));
     host.read_submit();
     assert!(host.poll(1).is_none());
     host.model.heal();
     assert_eq!(host.read(0), 0);
-    host.model.inject(Rule::constant(Kind::Remove));
+    host.model.inject(Rule::constant(FaultKind::Remove));
     assert_eq!(host.model.read32(CSTS), u32::MAX);
 }
 

@@ -3,7 +3,7 @@
 
 use crate::support::{Bench, DEPTH, Ends, Outcome, Queue, config, options};
 use block::{Device, Error, Operation, blocking};
-use straightway_model::{AsyncEvent, Config, Kind, NamespaceConfig, On, Rule, When};
+use straightway_model::{AsyncEvent, Config, FaultKind, NamespaceConfig, On, Rule, When};
 use straightway_nvme::{
     CompletionMode, Controller, ControllerOptions, ErrorEntry, controller_memory_bytes,
 };
@@ -128,7 +128,7 @@ fn a_transfer_is_exactly_as_many_commands_as_mdts_says() {
 
 #[test]
 fn a_lost_interrupt_is_found_by_polling() {
-    let rule = Rule::new(On::Io, When::Nth(5), Kind::DropInterrupt);
+    let rule = Rule::new(On::Io, When::Nth(5), FaultKind::DropInterrupt);
     let bench = Bench::new(config(), &[rule], false);
     let Outcome::Ran(ends, statistics) = bench.run(CompletionMode::Interrupt) else {
         panic!("the drive was refused");
@@ -297,7 +297,7 @@ fn a_recalled_controller_is_shut_down_and_everything_outstanding_is_gone() {
         CompletionMode::Interrupt,
         CompletionMode::Hybrid { looks: 3 },
     ] {
-        let hang = Kind::NeverComplete { abortable: true };
+        let hang = FaultKind::NeverComplete { abortable: true };
         let rule = Rule::new(On::Io, When::From(2), hang);
         let bench = Bench::new(config(), &[rule], false);
         let run = |queue: &mut Queue<'_>| {

@@ -4,7 +4,7 @@
 
 use crate::support::{Bench, Ends, Outcome, Queue, config, options};
 use block::{Device, Error, Operation, Request, blocking};
-use straightway_model::{Kind, On, Rule, When};
+use straightway_model::{FaultKind, On, Rule, When};
 use straightway_nvme::CompletionMode;
 
 const MODES: [CompletionMode; 3] = [
@@ -16,7 +16,12 @@ const MODES: [CompletionMode; 3] = [
 /// After the fault is removed and the power cycled the same drive works again, except for what the
 /// model keeps: CAP, and a stuck CSTS.RDY.
 fn works_again(bench: &Bench, rules: &[Rule]) {
-    let stays = |rule: &Rule| matches!(rule.kind, Kind::Capabilities(_) | Kind::ReadyStuck(_));
+    let stays = |rule: &Rule| {
+        matches!(
+            rule.kind,
+            FaultKind::Capabilities(_) | FaultKind::ReadyStuck(_)
+        )
+    };
     if rules.iter().any(stays) {
         return;
     }
@@ -74,7 +79,7 @@ fn a_healthy_drive_does_everything() {
 }
 
 /// Injects `kind` at the first event, the second, and so on until it no longer occurs.
-fn at_each(on: On, kind: Kind, most: u64) {
+fn at_each(on: On, kind: FaultKind, most: u64) {
     for n in 1..=most {
         let rule = Rule::new(on, When::Nth(n), kind);
         let bench = Bench::new(config(), &[rule], n % 2 == 0);
@@ -91,24 +96,24 @@ fn at_each(on: On, kind: Kind, most: u64) {
 #[test]
 fn a_hang_at_each_command() {
     let abortable = false;
-    at_each(On::Command, Kind::NeverComplete { abortable }, 200);
+    at_each(On::Command, FaultKind::NeverComplete { abortable }, 200);
 }
 
 #[test]
 fn an_error_at_each_command() {
     let (sct, sc, dnr) = (0, 6, false);
-    at_each(On::Command, Kind::Status { sct, sc, dnr }, 200);
+    at_each(On::Command, FaultKind::Status { sct, sc, dnr }, 200);
 }
 
 #[test]
 fn a_fatal_error_at_each_command() {
-    at_each(On::Command, Kind::Fatal, 200);
+    at_each(On::Command, FaultKind::Fatal, 200);
 }
 
 #[test]
 fn removal_at_each_command_and_register_access() {
-    at_each(On::Command, Kind::Remove, 200);
-    at_each(On::Register, Kind::Remove, 600);
+    at_each(On::Command, FaultKind::Remove, 200);
+    at_each(On::Register, FaultKind::Remove, 600);
 }
 
 fn one_flush(queue: &mut Queue<'_>) -> Result<(), Error> {
@@ -130,7 +135,7 @@ fn every_status_code_reaches_the_caller() {
                 continue;
             }
             for dnr in [false, true] {
-                let kind = Kind::Status { sct, sc, dnr };
+                let kind = FaultKind::Status { sct, sc, dnr };
                 let rule = Rule::new(On::Io, When::Always, kind);
                 let bench = Bench::new(config(), &[rule], false);
                 let result = bench.with_queue(options(), one_flush).unwrap();
@@ -150,7 +155,7 @@ fn every_status_code_reaches_the_caller() {
 
 #[test]
 fn a_hang_is_aborted_then_deleted_then_reset() {
-    let hang = |abortable| Rule::new(On::Io, When::Nth(3), Kind::NeverComplete { abortable });
+    let hang = |abortable| Rule::new(On::Io, When::Nth(3), FaultKind::NeverComplete { abortable });
     let steps = |rules: &[Rule]| {
         let bench = Bench::new(config(), rules, false);
         let Outcome::Ran(ends, statistics) = bench.run(CompletionMode::Poll) else {
@@ -168,7 +173,7 @@ fn a_hang_is_aborted_then_deleted_then_reset() {
     let delete_fails = Rule::new(
         On::AdminOpcode(0),
         When::Always,
-        Kind::Status {
+        FaultKind::Status {
             sct: 0,
             sc: 6,
             dnr: false,

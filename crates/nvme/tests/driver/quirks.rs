@@ -3,7 +3,7 @@
 //! quirk fails. Both runs differ in [`ControllerOptions::quirks`] only.
 
 use block::{Completion, Device, Error, Operation, Request, blocking};
-use straightway_model::{Config, Kind, On, PowerStateConfig, Rule, When};
+use straightway_model::{Config, FaultKind, On, PowerStateConfig, Rule, When};
 use straightway_nvme::{
     Controller, ControllerOptions, Descriptor, GenericCommand, GenericData, PciId, Quirks,
     Registers,
@@ -180,13 +180,13 @@ fn a_latency_limit_bounds_what_an_idle_drive_costs_also_after_a_reset() {
         let run = bench.with_queue(options, |queue| {
             if resets {
                 // The vendor's table comes back with a reset of the controller.
-                let hang = Kind::NeverComplete { abortable: false };
+                let hang = FaultKind::NeverComplete { abortable: false };
                 bench.model.inject(Rule::new(On::Io, When::Nth(1), hang));
-                let refused = Kind::AbortRefused;
+                let refused = FaultKind::AbortRefused;
                 bench
                     .model
                     .inject(Rule::new(On::AdminOpcode(8), When::Always, refused));
-                let fails = Kind::Status {
+                let fails = FaultKind::Status {
                     sct: 0,
                     sc: 6,
                     dnr: false,
@@ -334,7 +334,7 @@ fn stripe() {
 #[test]
 fn no_abort() {
     let (known, unknown) = both(Quirks::NO_ABORT, &config(), |bench, queue| {
-        let hang = Kind::NeverComplete { abortable: true };
+        let hang = FaultKind::NeverComplete { abortable: true };
         bench.model.inject(Rule::new(On::Io, When::Nth(1), hang));
         let first = complete(queue, Operation::Flush).result;
         assert_eq!(first, Err(Error::TimedOut));

@@ -13,7 +13,7 @@ use std::ops::Range;
 use std::panic::Location;
 
 use block::{Buffer, Clock, Completion, Device, Geometry, Operation, Refused, Request, blocking};
-use straightway_model::{BusMemory, CacheSite, Faults, Kind, Model, On, Rule, When};
+use straightway_model::{BusMemory, CacheSite, FaultKind, Faults, Model, On, Rule, When};
 use straightway_nvme::{BusRun, Controller, Dma, QueuePair, Registers};
 
 use crate::support::{config, options};
@@ -257,7 +257,7 @@ fn use_parts(
             model.inject(Rule::new(
                 On::Io,
                 When::Nth(1),
-                Kind::Status {
+                FaultKind::Status {
                     sct: 2,
                     sc: 0x81,
                     dnr: true,

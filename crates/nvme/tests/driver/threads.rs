@@ -6,7 +6,7 @@ use std::sync::Barrier;
 
 use crate::support::{Bench, DEPTH, Queue};
 use block::{Device, Error, Operation, Request, Tag};
-use straightway_model::{Config, Kind, On, Rule, Time, When};
+use straightway_model::{Config, FaultKind, On, Rule, Time, When};
 use straightway_nvme::{CompletionMode, Controller, ControllerOptions, controller_memory_bytes};
 
 const THREADS: usize = 4;
@@ -124,10 +124,10 @@ fn hangs_and_resets_under_all_threads() {
             per_million: 500,
             seed: 3,
         },
-        Kind::NeverComplete { abortable: false },
+        FaultKind::NeverComplete { abortable: false },
     );
     // Deleting a queue fails, so that each hang ends in a reset of the controller.
-    let status = Kind::Status {
+    let status = FaultKind::Status {
         sct: 0,
         sc: 6,
         dnr: false,
@@ -149,7 +149,7 @@ fn hangs_and_resets_under_all_threads() {
 
 #[test]
 fn a_removal_ends_every_thread() {
-    let removal = Rule::new(On::Io, When::Nth(2000), Kind::Remove);
+    let removal = Rule::new(On::Io, When::Nth(2000), FaultKind::Remove);
     let [done, recovered, gone] = run(&[removal]);
     println!("done {done}, recovered {recovered}, gone {gone}");
     assert!(gone > 0);

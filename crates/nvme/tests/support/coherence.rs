@@ -4,7 +4,7 @@
 //! the source, so that a new one is tested too.
 
 use block::{Buffer, Device, blocking};
-use model::{BusMemory, CacheSite, Kind, Model, On, Rule, When};
+use model::{BusMemory, CacheSite, FaultKind, Model, On, Rule, When};
 use nvme::{Allocate, Dma, Statistics};
 use std::panic::AssertUnwindSafe;
 
@@ -71,7 +71,7 @@ pub fn round_trip(
 
 /// Lets the controller fail, and waits for its reset, which begins with fresh rings.
 pub fn reset(model: &Model, queue: &mut impl Device) {
-    model.inject(Rule::new(On::Io, When::Nth(1), Kind::Fatal));
+    model.inject(Rule::new(On::Io, When::Nth(1), FaultKind::Fatal));
     for _ in 0..100_000 {
         if blocking::flush(queue).is_ok() {
             break;

@@ -2,7 +2,7 @@
 //! One connection of a server: its socket, its session, and what it still has to send.
 
 use super::tls::Certificates;
-use crate::Counts;
+use crate::ServeCounts;
 use crate::address::Socket;
 use nbd::{Answer, Command, Engine, Event, Export, Key, Request, Session, Started, wire};
 use std::collections::VecDeque;
@@ -151,7 +151,7 @@ impl Client {
         &mut self,
         engine: &mut Engine,
         export: &Export,
-        counts: &mut Counts,
+        counts: &mut ServeCounts,
     ) -> (Life, bool) {
         for _ in 0..TURN_MESSAGES {
             if let (Some(request), false) = (self.pending, self.closing) {
@@ -183,7 +183,7 @@ impl Client {
         &mut self,
         engine: &mut Engine,
         export: &Export,
-        counts: &mut Counts,
+        counts: &mut ServeCounts,
     ) -> io::Result<bool> {
         if self.session.payload_bytes() > 0 {
             return self.payload(engine);

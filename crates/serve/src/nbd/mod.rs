@@ -9,7 +9,7 @@ pub mod tls;
 pub mod tls;
 
 use super::address::Listener;
-use super::{Counts, Front};
+use super::{Front, ServeCounts};
 use ::nbd::Export;
 use client::{Client, Life};
 use export::{Answer, Engine};
@@ -75,7 +75,7 @@ impl Network {
         silent.map(|(index, _)| Some(index)).ok_or(())
     }
 
-    fn accept(&mut self, engine: &mut Engine, counts: &mut Counts) {
+    fn accept(&mut self, engine: &mut Engine, counts: &mut ServeCounts) {
         for _ in 0..TURN_CONNECTIONS {
             if !self.is_called {
                 return;
@@ -116,13 +116,13 @@ impl Network {
         any
     }
 
-    fn lose(&mut self, index: usize, engine: &mut Engine, counts: &mut Counts) {
+    fn lose(&mut self, index: usize, engine: &mut Engine, counts: &mut ServeCounts) {
         counts.lost += 1;
         self.clients.remove(index).release(engine);
     }
 
     /// Closes connections that are over, and those that take too long for what they may not.
-    fn sweep(&mut self, engine: &mut Engine, counts: &mut Counts, is_late: bool) {
+    fn sweep(&mut self, engine: &mut Engine, counts: &mut ServeCounts, is_late: bool) {
         let mut index = 0;
         while let Some(client) = self.clients.get(index) {
             let number = client.number;
@@ -142,7 +142,7 @@ impl Network {
 }
 
 impl Front for Network {
-    fn receive(&mut self, engine: &mut Engine, counts: &mut Counts) -> bool {
+    fn receive(&mut self, engine: &mut Engine, counts: &mut ServeCounts) -> bool {
         self.turn += 1;
         self.accept(engine, counts);
         let mut any = self.admit();
@@ -167,7 +167,7 @@ impl Front for Network {
         }
     }
 
-    fn send(&mut self, engine: &mut Engine, counts: &mut Counts, is_late: bool) {
+    fn send(&mut self, engine: &mut Engine, counts: &mut ServeCounts, is_late: bool) {
         let mut index = 0;
         while let Some(client) = self.clients.get_mut(index) {
             match client.send(engine) {

@@ -9,7 +9,7 @@
 mod backend;
 
 use super::address::Listener;
-use super::{Counts, Front};
+use super::{Front, ServeCounts};
 use backend::Backend;
 use export::{Answer, Engine};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -93,7 +93,7 @@ impl Machines {
         }
     }
 
-    fn accept(&mut self, counts: &mut Counts) {
+    fn accept(&mut self, counts: &mut ServeCounts) {
         if self.is_taken() {
             return;
         }
@@ -113,7 +113,7 @@ impl Machines {
         machine.is_some_and(|machine| machine.has_spoken || machine.part_since.is_some())
     }
 
-    fn drop_machine(&mut self, life: Life, engine: &mut Engine, counts: &mut Counts) {
+    fn drop_machine(&mut self, life: Life, engine: &mut Engine, counts: &mut ServeCounts) {
         if life == Life::Open {
             return;
         }
@@ -124,7 +124,7 @@ impl Machines {
 }
 
 impl Front for Machines {
-    fn receive(&mut self, engine: &mut Engine, counts: &mut Counts) -> bool {
+    fn receive(&mut self, engine: &mut Engine, counts: &mut ServeCounts) -> bool {
         self.accept(counts);
         let Some(machine) = &mut self.machine else {
             return false;
@@ -141,7 +141,7 @@ impl Front for Machines {
         }
     }
 
-    fn send(&mut self, engine: &mut Engine, counts: &mut Counts, is_late: bool) {
+    fn send(&mut self, engine: &mut Engine, counts: &mut ServeCounts, is_late: bool) {
         let Some(machine) = &mut self.machine else {
             return;
         };
@@ -213,7 +213,12 @@ impl Machine {
         self.backend.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn receive(&mut self, engine: &mut Engine, counts: &mut Counts, ending: bool) -> (Life, bool) {
+    fn receive(
+        &mut self,
+        engine: &mut Engine,
+        counts: &mut ServeCounts,
+        ending: bool,
+    ) -> (Life, bool) {
         let next = if self.readable {
             self.next()
         } else {
