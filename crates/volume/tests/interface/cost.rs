@@ -109,6 +109,26 @@ fn a_check_reads_each_node_about_once_in_long_runs() {
 }
 
 #[test]
+fn a_list_reads_each_slot_once_in_long_runs() {
+    let mut table = files();
+    let (volume, counter) = mounted(disk(), &mut table);
+    fill(&volume, 9000);
+    let table_bytes = 2 * u64::from(SLOTS) * NODE as u64;
+    let mut listed = 0;
+    counter.take();
+    let each = |_| {
+        listed += 1;
+        true
+    };
+    blocking::run(&volume, volume.files(0, each)).unwrap();
+    let reads = counter.take().reads;
+    println!("{table_bytes} bytes of slots: {reads:?}");
+    assert_eq!((listed, reads.bytes), (9000, table_bytes));
+    assert!(reads.commands <= table_bytes / (64 << 10), "{reads:?}");
+    unmount(volume);
+}
+
+#[test]
 fn free_space_takes_a_read_for_each_run_of_bitmaps() {
     let mut table = files();
     let (volume, counter) = mounted(disk(), &mut table);
