@@ -412,7 +412,7 @@ fn target_of(setup: &Setup) -> TargetShape {
         traffic_based: traffic % 2 == 0,
         quiesce_ms: [10, 300, 1000][(quiesce % 3) as usize],
         reports_quiesce: reported % 2 == 0,
-        capsule_bytes: [0, 1024, 8192][(capsule % 3) as usize],
+        capsule_bytes: [0, 8192, 32_768][(capsule % 3) as usize],
         data_bytes: [4096, 8192][(data % 2) as usize],
         has_success_flag: success % 2 == 0,
     }

@@ -164,7 +164,8 @@ impl Script {
                 salt: random.u32(..),
             }
         });
-        let steps = steps.collect();
+        let steps: Vec<Step> = steps.collect();
+        let steps = steps.into_iter().flat_map(overtaken).collect();
         Self { setup, steps }
     }
 
@@ -212,6 +213,31 @@ impl Script {
         }
         best
     }
+}
+
+/// What a network holds is followed by what may overtake it: a write, and another one of the same
+/// blocks once the first has ended, and time for the first to arrive late. Left to chance that is
+/// too rare.
+fn overtaken(step: Step) -> Vec<Step> {
+    let [a, b, c] = step.numbers;
+    let mut steps = vec![step];
+    if step.verb == Verb::Hold {
+        let follow = |(index, (verb, numbers)): (u32, (Verb, [u32; 3]))| Step {
+            verb,
+            numbers,
+            salt: step.salt ^ (index + 1),
+        };
+        let last = if c % 8 == 1 { Verb::Reopen } else { Verb::Wait };
+        let more = [
+            (Verb::Write, [a, b % 4, 1]),
+            (last, [0; 3]),
+            (Verb::Write, [a, b % 4, 1]),
+            (Verb::Wait, [0; 3]),
+            (Verb::Idle, [(1 << (b % 13)).min(1000), 0, 0]),
+        ];
+        steps.extend((0..).zip(more).map(follow));
+    }
+    steps
 }
 
 impl fmt::Display for Script {
