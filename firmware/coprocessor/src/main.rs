@@ -35,7 +35,7 @@ use drive::Drive;
 use hardware::machine::{self, Platform};
 use hardware::{log, pci};
 use interface::{Code, Drive as Identity, Service, Window};
-use nvme::{Controller, NamespaceInfo, ControllerOptions, Quirks};
+use nvme::{Controller, ControllerOptions, NamespaceInfo, Quirks};
 
 use board::{Board, Mode};
 use meter::Meter;
