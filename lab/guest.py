@@ -24,6 +24,7 @@ from collections.abc import Callable
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+import count
 import image
 import machine as machines
 from drives import create_files, drivers
@@ -74,6 +75,7 @@ def job(
     lines = [f"COMMAND_PATH={shlex.quote(_path(machine))}", f"MODULES={shlex.quote(host + str(modules))}"]
     disks = sum(drive.interface != "nvme" for drive in machine.drives)
     lines += [f"DRIVERS={shlex.quote(' '.join(drivers(machine.drives)))}", f"DISKS={disks}"]
+    lines += [f"COUNT_WAITS={shlex.quote(str(count.waits()) if machine.count else '')}"]
     lines += [f"END_MARK={end_mark}", f"STAY={'' if command else 1}", f"LATE_S={late_s}"]
     lines += [f"KEEP={shlex.quote(keep)}", "mount_shares() {"]
     for tag, source, writable in machines.shares(machine):
@@ -106,6 +108,9 @@ def _environment(machine: Machine) -> dict[str, str]:
     passed = {"LANG", "LC_ALL", "RUST_BACKTRACE", "RUST_LOG", "PYTHONPATH", "VIRTUAL_ENV"}
     chosen = {name: value for name, value in os.environ.items() if name in passed or name.startswith("STRAIGHTWAY_")}
     chosen["HOME"] = os.environ.get("HOME", "/root") if machine.arch == "x86_64" else "/root"
+    if machine.count:
+        # Below a shared folder, the command may read there what it cost so far.
+        chosen["STRAIGHTWAY_COUNTS"] = str(machine.count)
     return chosen | {"PATH": _path(machine), "STRAIGHTWAY_LAB": "1", "USER": "root", "LOGNAME": "root", "TERM": "dumb"}
 
 

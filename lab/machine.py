@@ -226,8 +226,7 @@ def _processors(machine: Machine) -> str:
     For a guest that can have only one, QEMU 7.2 omits memory barriers, although its drives run in another thread: the
     guest and the drive then miss each other's updates of the shadow doorbells (NVMe, "Doorbell Buffer Config"), and
     commands stall until they time out."""
-    is_counted = machine.count or machine.icount is not None
-    return "1,maxcpus=2" if machine.cpus == 1 and not is_counted else str(machine.cpus)
+    return "1,maxcpus=2" if machine.cpus == 1 and machine.icount is None else str(machine.cpus)
 
 
 def _accelerator(machine: Machine) -> list[str]:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The plugin that counts instructions between markers (count.c): built when it is needed."""
+"""The plugin that counts instructions between markers (count.c), and a program that tells it which functions only wait (waits.c):
+built when they are needed."""
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -9,23 +11,30 @@ from image import BUILD
 
 SOURCE = Path(__file__).resolve().parent
 PLUGIN = BUILD / "count" / "count.so"
+# A program for the guest that names a function which only waits.
+WAITS = PLUGIN.with_name("waits")
 
 
-def build() -> Path:
-    """The plugin, compiled again when its source is newer."""
-    sources = [SOURCE / "count.c", SOURCE / "marker.h"]
-    if PLUGIN.exists() and all(PLUGIN.stat().st_mtime > source.stat().st_mtime for source in sources):
-        return PLUGIN
-    PLUGIN.parent.mkdir(parents=True, exist_ok=True)
-    new = PLUGIN.with_name(f".new-{PLUGIN.name}")
-    command = ["gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-fvisibility=hidden", "-o", new, sources[0]]
-    done = subprocess.run(command, capture_output=True, text=True)
+def _build(built: Path, source: Path, *words: str) -> Path:
+    """The file, compiled again when a source is newer."""
+    sources = [source, SOURCE / "marker.h"]
+    if built.exists() and all(built.stat().st_mtime > source.stat().st_mtime for source in sources):
+        return built
+    built.parent.mkdir(parents=True, exist_ok=True)
+    new = built.with_name(f".new-{os.getpid()}-{built.name}")
+    done = subprocess.run(["gcc", "-O2", "-Wall", "-Wextra", "-Werror", *words, "-o", new, source], capture_output=True, text=True)
     if done.returncode != 0:
-        raise BadOption(f"--count: the plugin cannot be built; install gcc and libc6-dev (tools/setup base): {done.stderr.strip()}")
-    new.replace(PLUGIN)
-    return PLUGIN
+        raise BadOption(f"--count: {source.name} cannot be built; install gcc and libc6-dev (tools/setup base): {done.stderr.strip()}")
+    new.replace(built)
+    return built
 
 
 def plugin_option(output: Path) -> str:
     """What QEMU's -plugin takes."""
-    return ",".join(f"{key}={value}".replace(",", ",,") for key, value in (("file", build()), ("out", output)))
+    plugin = _build(PLUGIN, SOURCE / "count.c", "-shared", "-fPIC", "-fvisibility=hidden")
+    return ",".join(f"{key}={value}".replace(",", ",,") for key, value in (("file", plugin), ("out", output)))
+
+
+def waits() -> Path:
+    """The program, which the guest sees at the same path."""
+    return _build(WAITS, SOURCE / "waits.c", "-static")

@@ -2,14 +2,16 @@
 /*
  * A QEMU plugin that counts the instructions a guest executes between two markers.
  *
- * A marker is a no-operation with a marked displacement, `nopl DISPLACEMENT(%rax)`, so that a program needs no library to be counted and runs the same without this. marker.h has them. The output at the end is one line for each pair of markers in order: LABEL USER KERNEL WAITING.
+ * A marker is a no-operation with a marked displacement, `nopl DISPLACEMENT(%rax)`, so that a program needs no library to be counted and runs the same without this. marker.h has them.
+ * Each pair of markers gives a line, when it ends: LABEL USER KERNEL WAITING CALLS.
  *
  * FILE.profile then has a line for each block of code that ran between markers, ADDRESS INSTRUCTIONS, all
  * labels together: with the guest's /proc/kallsyms it shows which functions the instructions were in.
  *
  * Waiting is the code in address ranges that the program named (the idle loop, a loop that polls
  * a ring): how long those run is the drive's time, not the path's work. A REP string instruction counts
- * once, however often it repeats. An instruction that faults counts again when it is restarted.
+ * once, however often it repeats. An instruction that faults counts again when it is restarted. Calls are those of the `syscall`
+ * instruction.
  *
  * It also counts a program in QEMU's user mode, for 64-bit Arm and RISC-V too, whose markers are other no-operations: marker.h
  * has them all.
@@ -67,7 +69,7 @@ EXPORT int qemu_plugin_version = 1;
 
 /* --- What is counted --------------------------------------------------------------------------- */
 
-enum { USER, KERNEL, WAITING, BUCKETS };
+enum { USER, KERNEL, WAITING, CALLS, BUCKETS };
 #define RANGES_MAX 16
 #define LABELS 256
 
@@ -99,6 +101,9 @@ static bool is_arm, is_riscv;
 
 /* All instructions except repeated ones; the REP instruction that ran last, and this count then. */
 static uint64_t executed, rep_address, rep_executed;
+
+/* Calls of the kernel by user space. */
+static uint64_t calls;
 
 static unsigned int bucket(uint64_t address)
 {
@@ -133,6 +138,7 @@ static struct counts count_now(void)
 	struct counts now = { { 0 } };
 	unsigned int index;
 
+	now.of[CALLS] = calls;
 	for (index = 0; index < code_count; index++)
 		now.of[codes[code_places[index]].bucket] += codes[code_places[index]].executed;
 	return now;
@@ -210,9 +216,11 @@ static void on_marker(unsigned int vcpu, void *data)
 
 		is_begun[label] = false;
 		note_profile(true);
-		fprintf(output, "%u %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", label,
+		fprintf(output, "%u %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", label,
 			now.of[USER] - begun[label].of[USER], now.of[KERNEL] - begun[label].of[KERNEL],
-			now.of[WAITING] - begun[label].of[WAITING]);
+			now.of[WAITING] - begun[label].of[WAITING], now.of[CALLS] - begun[label].of[CALLS]);
+		/* A program in the guest may read it now. */
+		fflush(output);
 	}
 }
 
@@ -266,6 +274,12 @@ static bool is_marker(const uint8_t *bytes, size_t size, uint32_t *marker)
 	return is_arm || is_riscv ? is_word_marker(bytes, size, marker) : is_x86_marker(bytes, size, marker);
 }
 
+/* syscall, by which 64-bit programs call the kernel. */
+static bool is_x86_call(const uint8_t *bytes, size_t size)
+{
+	return size == 2 && bytes[0] == 0x0f && bytes[1] == 0x05;
+}
+
 static void add_one(struct qemu_plugin_insn *insn, struct code *code)
 {
 	qemu_plugin_register_vcpu_insn_exec_inline(insn, QEMU_PLUGIN_INLINE_ADD_U64, &code->executed, 1);
@@ -293,6 +307,8 @@ static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 				find_code(qemu_plugin_insn_vaddr(insn)));
 		else
 			add_one(insn, code);
+		if (!is_arm && !is_riscv && is_x86_call(bytes, size))
+			qemu_plugin_register_vcpu_insn_exec_inline(insn, QEMU_PLUGIN_INLINE_ADD_U64, &calls, 1);
 	}
 }
 

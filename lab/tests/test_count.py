@@ -18,6 +18,8 @@ PROGRAM = r"""
 #define _GNU_SOURCE
 #define COUNT_MESSAGES
 #include "marker.h"
+#include <sys/syscall.h>
+#include <unistd.h>
 __attribute__((noinline)) void spin(void) { for (int i = 0; i < 1000; i++) __asm__ volatile("nop"); }
 int main(void)
 {
@@ -31,6 +33,7 @@ int main(void)
     for (int i = 0; i < 20; i++) { COUNT_BEGIN(4); spin(); COUNT_END(4); }
     if (count_waits((uint64_t)spin, (uint64_t)spin + 15)) return 1;
     for (int i = 0; i < 20; i++) { COUNT_BEGIN(5); spin(); COUNT_END(5); }
+    for (int i = 0; i < 3; i++) { COUNT_BEGIN(6); syscall(SYS_getpid); syscall(SYS_getpid); COUNT_END(6); }
     return count_waits_in("cpu_idle_poll", "");
 }
 """
@@ -52,17 +55,20 @@ def program():
 def test_instructions_between_markers_are_counted(program):
     output = OUT / f"count-{os.getpid()}.txt"
     try:
-        lab("--count", str(output), "--", str(program))
+        seen = lab("--count", str(output), "--", "sh", "-c", f'{program} && cat "$STRAIGHTWAY_COUNTS"').stdout
+        # The guest saw there what its program cost.
+        assert seen.decode() == output.read_text()
         rows = [list(map(int, line.split())) for line in output.read_text().splitlines()]
     finally:
         output.unlink(missing_ok=True)
-    assert len(rows) == 100
+    assert len(rows) == 103
     middle = {label: statistics.median(row[1] for row in rows if row[0] == label) for label in range(1, 6)}
     waiting = {label: statistics.median(row[3] for row in rows if row[0] == label) for label in range(1, 6)}
     # Nothing; three; one, however often it repeats, and the instructions that load its registers.
     assert middle[1] == 0 and middle[2] == 3
     assert 1 <= middle[3] <= 8, middle
     assert 2000 < middle[4] < 4100 and waiting[4] == 0, (middle, waiting)
+    assert [row[4] for row in rows if row[0] == 6] == [2, 2, 2] and not any(row[4] for row in rows if row[0] == 4)
     # The loop is counted separately, although its range was sent after it had run; its caller is not.
     assert waiting[5] > 2000 and middle[5] < 50, (middle, waiting)
 

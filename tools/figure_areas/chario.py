@@ -67,8 +67,8 @@ def counts(figures):
         target = targets.get(name) if size == small else None
         # Waiting is the drive's time: the idle loop, and the loop that polls a ring. A call that waited in the idle loop has two
         # context switches; a call that was answered before has none.
-        slept = [user + kernel for _, user, kernel, waiting in part if waiting]
-        awake = [user + kernel for _, user, kernel, waiting in part if not waiting]
+        slept = [user + kernel for _, user, kernel, waiting, _ in part if waiting]
+        awake = [user + kernel for _, user, kernel, waiting, _ in part if not waiting]
         if "poll" in name:
             slept, awake = slept + awake, []
         found[name, size] = statistics.median(slept or awake)

@@ -118,7 +118,7 @@ def main_cpu(figures):
     run(["lab/run", "--count", output, "--icount", "0", "--drive", "backend=null,size=128M", "--", program, "pread",
          "/dev/nvme0n1", str(COMMAND_BYTES), "64"])  # fmt: skip
     rows = [list(map(int, line.split())) for line in output.read_text().splitlines()][-64:]
-    kernel = statistics.median(user + system for _, user, system, _ in rows)
+    kernel = statistics.median(user + system for _, user, system, *_ in rows)
     for name, count in (("ring", ring), ("user_space_driver", driver), ("block_device", kernel)):
         figures.add(f"firmware.main_cpu_{name}_instructions_per_mib", count * commands, "instructions/MiB")
         figures.add(f"firmware.main_cpu_{name}_over_ring", count / ring, "times")

@@ -22,7 +22,7 @@ MOST_US = {"local": 4, "thread": 10}
 def rows_of(output):
     """User and kernel instructions of each call, without the idle loop, and whether it waited there."""
     rows = [list(map(int, line.split())) for line in output.read_text().splitlines()]
-    return [(user + kernel, waiting > 0) for _, user, kernel, waiting in rows]
+    return [(user + kernel, waiting > 0) for _, user, kernel, waiting, _ in rows]
 
 
 def typical(rows):

@@ -125,7 +125,7 @@ def read(wanted, blocks, taken, found):
     rows = iter(taken)
     for one, block in zip(wanted, blocks, strict=True):
         if isinstance(one, Bulk):
-            _, user, kernel, _ = next(rows)
+            _, user, kernel, _, _ = next(rows)
             found["bulk"].append({"path": one.path, "operation": one.operation, "pattern": one.pattern, "block_size_bytes": one.size,
                                   "instructions_per_mib": (user + kernel) / (one.total / MIB), "kernel_instructions_per_mib": kernel / (one.total / MIB),
                                   "commands_per_mib": block[0][1] / (one.total / MIB)})  # fmt: skip
