@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""`straightway compare` over every path, on a real kernel and an emulated drive."""
+"""`straightway compare` over every path, on a real kernel and an emulated drive.
+
+Own guests: the emulator of one counts instructions, which a guest that stays up cannot switch on."""
 
 import json
 
 import pytest
 import scripted
 from chario_guest import built
-from scripted import ROOT, disturbed, guest
+from scripted import ROOT, disturbed, guest, own_guest
 
 PATHS = {
     "ext4-buffered", "ext4-direct", "block-buffered", "block-direct", "io_uring", "io_uring-polled",
@@ -78,3 +80,38 @@ def test_a_path_that_is_missing_is_named_with_a_hint():
     assert without <= set(missing), missing
     assert all(path["reason"] and path["hint"] for path in missing.values()), missing
     assert all(result["operation"] == "read" for result in comparison["results"])
+
+
+def test_instructions_are_counted_and_rank_the_paths_where_times_cannot():
+    if scripted.TARGET.arch != "x86_64":
+        pytest.skip("the lab counts the instructions of x86-64 only")
+    folder = ROOT / "out" / "test-compare-counts"
+    folder.mkdir(parents=True, exist_ok=True)
+    done = own_guest(
+        """
+        for run in 1 2; do
+          measured $S compare /dev/nvme0n1 --sizes 4K --patterns random --rounds 1 --span 16M --cell-duration 10ms \
+            --paths straightway-poll,straightway-interrupt,block-direct,io_uring,io_uring-polled --output out/test-compare-counts/$run
+          cat /tmp/out
+        done
+        """,
+        "--count", str(folder / "counts.txt"), "--icount", "4", "--drive", "size=64M,serial=LAB1,iops=100", timeout=400,
+    )
+    lines = done.splitlines()
+    answer = next(line for line in lines if line.startswith("Random read of 4 KiB: "))
+    assert answer.startswith("Random read of 4 KiB: straightway-poll costs ") and "block-direct" in answer, answer
+    assert "without a spinning core straightway-interrupt" in answer, answer
+    runs = [json.loads((folder / run / "compare.json").read_text()) for run in ("1", "2")]
+    costs = [{one["path"]: one["cost_per_operation"] for one in run["results"]} for run in runs]
+    for run, cost in zip(runs, costs, strict=True):
+        assert run["instructions_counted_by"] and len(cost) == 5, run["missing"]
+        (advice,) = run["advice"]
+        assert advice["fewest_instructions"]["path"] == "straightway-poll", advice
+        assert advice["fewest_instructions"]["baseline"] == "block-direct" and advice["fewest_instructions"]["baseline_times"] > 10, advice
+        calls = {path: one["system_calls"] for path, one in cost.items()}
+        assert calls["straightway-poll"] == 0 and calls["block-direct"] == 1 and calls["straightway-interrupt"] > 0, calls
+    for path, first in costs[0].items():
+        second = costs[1][path]
+        assert first["user_instructions"] == second["user_instructions"] and first["system_calls"] == second["system_calls"], (path, first, second)
+        # In the kernel a timer's interrupt may come anywhere.
+        assert abs(first["instructions"] - second["instructions"]) <= 0.05 * first["instructions"], (path, first, second)

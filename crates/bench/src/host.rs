@@ -4,20 +4,24 @@
 use super::Bench;
 use super::OrMissing;
 use super::filesystem::Mounted;
+use super::instructions::LabCounter;
 use devices::drive::Drive;
 use devices::error::Error;
 use devices::path::held::Ends;
 use devices::path::kernel::Nodes;
 use devices::path::straight::{self, Needs};
 use devices::path::{chario, power};
-use measure::{Environment, Host, LatencyLimit, Missing, Subject};
+use measure::{Environment, Host, LatencyLimit, Missing, Subject, WorkCounter};
 use paths::Group;
 use remedy::{Setting, Value, Wording};
+use std::path::PathBuf;
 use std::rc::Rc;
 
 /// The machine while it measures.
 pub struct BenchHost {
     bench: Rc<Bench>,
+    /// The file of the lab's counter.
+    counts: Option<PathBuf>,
 }
 
 impl BenchHost {
@@ -25,7 +29,17 @@ impl BenchHost {
     pub fn new(bench: &Rc<Bench>) -> Self {
         Self {
             bench: Rc::clone(bench),
+            counts: None,
         }
+    }
+
+    /// With the lab's counter of instructions, which writes into this file ([`COUNTS`] names it).
+    ///
+    /// [`COUNTS`]: crate::COUNTS
+    #[must_use]
+    pub fn counting(mut self, counts: Option<PathBuf>) -> Self {
+        self.counts = counts;
+        self
     }
 
     fn take_controller(&self) -> Result<(), Error> {
@@ -160,6 +174,16 @@ impl Host for BenchHost {
 
     fn latency_limits(&mut self) -> Vec<LatencyLimit> {
         self.bench.limits.borrow().clone()
+    }
+
+    fn work_counter(&mut self) -> Result<Box<dyn WorkCounter>, Missing> {
+        match &self.counts {
+            Some(file) => Ok(Box::new(LabCounter::new(file)?)),
+            None => Err(Missing::new(
+                "instructions are counted in the lab only",
+                "run it in the lab, as make demo does",
+            )),
+        }
     }
 
     fn drop_caches(&mut self) -> Result<(), Missing> {

@@ -12,6 +12,7 @@ mod filesystem;
 pub mod fio;
 mod holes;
 mod host;
+mod instructions;
 mod paths;
 pub mod perf;
 pub mod timer;
@@ -20,6 +21,7 @@ pub mod workload;
 
 pub use filesystem::prepare;
 pub use host::{BenchHost, drop_caches};
+pub use instructions::COUNTS;
 
 use ::paths::PathKind;
 use devices::drive::Drive;

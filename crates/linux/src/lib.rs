@@ -66,6 +66,7 @@ pub mod identity;
 #[cfg(feature = "io-uring")]
 mod lanes;
 pub mod latency;
+pub mod marker;
 mod memory;
 #[cfg(feature = "vfio")]
 pub mod noiommu;

@@ -3,6 +3,7 @@
 //! program's, or that one.
 
 use crate::access::{Access, Operation, Pattern};
+use crate::fewest::{self, Fewest, fewest};
 use crate::findings::{Merit, is_level, paired, ranked, win};
 use crate::format::capital;
 use crate::schema::{Ci95, Comparison, PathResult};
@@ -58,6 +59,13 @@ pub struct Advice {
     pub without_spinning: Option<Pick>,
     /// Those that move the most data for their processor time; empty if nothing can be told.
     pub leanest: Vec<String>,
+    /// Among all paths whose instructions were counted, whatever the times are worth; null if
+    /// nothing was.
+    #[serde(default)]
+    pub fewest_instructions: Option<Fewest>,
+    /// Among those of them on which no processor spins.
+    #[serde(default)]
+    pub fewest_instructions_without_spinning: Option<Fewest>,
 }
 
 /// Why no path can be recommended by its times.
@@ -114,6 +122,8 @@ pub fn advise(comparison: &Comparison) -> Vec<Advice> {
             any,
             without_spinning: judged(&quiet),
             leanest: leanest.unwrap_or_default(),
+            fewest_instructions: fewest(comparison, access, false),
+            fewest_instructions_without_spinning: fewest(comparison, access, true),
         });
     }
     all
@@ -233,6 +243,24 @@ impl fmt::Display for Advice {
 }
 
 impl Advice {
+    /// The path with the fewest instructions, and how many the baseline has.
+    fn instructions(&self) -> String {
+        let Some(best) = &self.fewest_instructions else {
+            return "not counted".to_owned();
+        };
+        let mut text = format!(
+            "{}\n{} an operation",
+            best.path,
+            fewest::whole(best.instructions_per_operation)
+        );
+        if let (Some(name), Some(times)) = (&best.baseline, best.baseline_times) {
+            if *name != best.path {
+                text += &format!("; {name}: {times:.1} times as many");
+            }
+        }
+        text
+    }
+
     /// The cells of a table row.
     pub fn cells(&self) -> Vec<String> {
         let quiet = self.without_spinning.as_ref();
@@ -241,21 +269,34 @@ impl Advice {
             self.any.cell(),
             quiet.map_or("—".to_owned(), Pick::cell),
             few(&self.leanest),
+            self.instructions(),
         ]
     }
 }
 
 /// The headings of [`Advice::cells`].
-pub const HEADINGS: &str = "Access|Take|Without a spinning core|Most data for its processor time";
+pub const HEADINGS: &str =
+    "Access|Take|Without a spinning core|Most data for its processor time|Fewest instructions";
 
 /// The answer in at most five lines: the smallest blocks, where paths differ most, and the largest.
-/// By counts if the times are an emulator's.
+/// By instructions, or else by commands and interrupts, if the times are an emulator's.
 pub fn answer(comparison: &Comparison) -> String {
-    if let Some(doubt) = doubt(comparison) {
-        return format!("Cannot tell which path is faster: {doubt}.");
-    }
     let advice = advise(comparison);
     let chosen = first_and_last(&advice);
+    let doubt = doubt(comparison);
+    if doubt.is_some() || is_emulated(comparison) {
+        let counted = chosen.iter();
+        let counted = counted.filter_map(|one| fewest::sentence(comparison, one.access));
+        let counted: Vec<String> = counted.collect();
+        if !counted.is_empty() {
+            let why = doubt.unwrap_or_else(|| "times are the emulator’s".to_owned());
+            let first = format!("By instructions, which repeat ({why}):");
+            return [vec![first], counted].concat().join("\n");
+        }
+    }
+    if let Some(doubt) = doubt {
+        return format!("Cannot tell which path is faster: {doubt}.");
+    }
     if chosen.is_empty() {
         return "No path could be measured.".to_owned();
     }

@@ -50,6 +50,10 @@ impl ClosedLoop {
         self.times.to_histogram()
     }
 
+    pub(crate) fn operations(&mut self) -> &mut Operations {
+        &mut self.operations
+    }
+
     pub(crate) fn writes(&self) -> bool {
         self.operations.access.operation == Operation::Write
     }

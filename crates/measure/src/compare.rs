@@ -53,7 +53,12 @@ pub fn compare(
     let mut run = RunInfo::begin("compare", host, request);
     let idle = idle(host, settings, cancel).map_err(CompareError::CpuTime)?;
 
+    let (counter, uncounted) = match host.work_counter() {
+        Ok(counter) => (Some(counter), None),
+        Err(missing) => (None, Some(missing.reason.word(host.wording(), None))),
+    };
     let mut session = Session {
+        counter,
         stage: Stage::new(host),
         paths,
         settings,
@@ -90,6 +95,8 @@ pub fn compare(
         threads: settings.threads,
         span_bytes: settings.span_bytes,
         idle_cpu_percent: idle.percent,
+        instructions_counted_by: session.counter.as_ref().map(|counter| counter.source()),
+        instructions_uncounted_reason: uncounted,
         advice: Vec::new(),
         results: results.collect(),
         missing: session.missing,

@@ -43,7 +43,8 @@ pub fn of_results<'r>(results: impl IntoIterator<Item = &'r PathResult>) -> Stri
     let columns = "path,operation,pattern,block_size_bytes,queue_depth,threads,throughput_mib_s,\
                    throughput_mib_s_ci95.0=throughput_mib_s_low,throughput_mib_s_ci95.1=throughput_mib_s_high,\
                    throughput_mib_s_stddev,iops,cpu_percent,mib_s_per_cpu_percent,device_commands_per_operation,\
-                   interrupts_per_operation,service_time_p50_ns,service_time_p99_ns,operations,errors,drifting";
+                   interrupts_per_operation,cost_per_operation.instructions=instructions_per_operation,\
+                   cost_per_operation.system_calls=system_calls_per_operation,service_time_p50_ns,service_time_p99_ns,operations,errors,drifting";
     of(columns, &results.into_iter().collect::<Vec<_>>())
 }
 

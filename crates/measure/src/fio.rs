@@ -208,6 +208,8 @@ pub fn to_comparison(text: &str, name: &str) -> Result<Comparison, FioError> {
         threads: 1,
         span_bytes: 0,
         idle_cpu_percent: 0.0,
+        instructions_counted_by: None,
+        instructions_uncounted_reason: Some("fio does not count them".to_owned()),
         advice: Vec::new(),
         results,
         missing: Vec::new(),

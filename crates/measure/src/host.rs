@@ -7,6 +7,7 @@
 use crate::cpu::CpuTimes;
 use crate::environment::Environment;
 use crate::path::Missing;
+use crate::work::WorkCounter;
 use paths::LatencyLimit;
 use remedy::{Members, Wording};
 use std::time::Duration;
@@ -97,6 +98,17 @@ pub trait Host {
     /// nothing was asked for.
     fn latency_limits(&mut self) -> Vec<LatencyLimit> {
         Vec::new()
+    }
+
+    /// What counts the instructions of an operation.
+    ///
+    /// # Errors
+    /// This machine has nothing that counts them.
+    fn work_counter(&mut self) -> Result<Box<dyn WorkCounter>, Missing> {
+        Err(Missing::new(
+            "nothing counts instructions here",
+            "run it in the lab, as make demo does",
+        ))
     }
 
     /// Writes dirty pages back and drops the page cache. Called around the cells of buffered

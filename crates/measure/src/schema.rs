@@ -9,6 +9,7 @@ pub use crate::advice::{Advice, Pick, Verdict};
 use crate::format::distinct;
 use crate::path::Missing;
 use crate::run_info::RunInfo;
+use crate::work::Cost;
 use remedy::Wording;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -37,6 +38,12 @@ pub struct Comparison {
     pub span_bytes: u64,
     /// Processor time of the idle machine, subtracted from every figure; 100 is one core.
     pub idle_cpu_percent: f64,
+    /// What counted instructions and calls of the kernel; null if nothing did.
+    #[serde(default)]
+    pub instructions_counted_by: Option<String>,
+    /// Why they were not counted.
+    #[serde(default)]
+    pub instructions_uncounted_reason: Option<String>,
     /// Which path to use: one entry for each operation, pattern and block size.
     #[serde(default)]
     pub advice: Vec<Advice>,
@@ -106,6 +113,10 @@ pub struct PathResult {
     pub interrupts_per_operation_ci95: Ci95,
     /// The reason if a count is null.
     pub uncounted_reason: Option<String>,
+    /// Instructions and calls of the kernel for an operation, counted apart from the rounds, less
+    /// the measuring loop's own; null if nothing counts them.
+    #[serde(default)]
+    pub cost_per_operation: Option<Cost>,
     /// Median time from submission to completion in the closed loop; null if too few operations.
     pub service_time_p50_ns: Option<u64>,
     /// Its interval, by order statistics.

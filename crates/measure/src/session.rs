@@ -12,6 +12,7 @@ use crate::schema::MissingPath;
 use crate::settings::Settings;
 use crate::stage::{Load, Open, Stage, refused};
 use crate::summary::{Measured, Series};
+use crate::work::{self, Cost, WorkCounter};
 use block::Device;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -35,7 +36,12 @@ pub struct Progress<'a> {
     pub remaining: Option<Duration>,
 }
 
+/// A measured cell, and what an operation of it cost the processor if that was counted.
+type Cell = (Measured, ServiceTimes, Option<Result<Cost, Missing>>);
+
 pub(crate) struct Session<'a> {
+    /// Counts the instructions of operations.
+    pub(crate) counter: Option<Box<dyn WorkCounter>>,
     pub(crate) stage: Stage<'a>,
     pub(crate) paths: &'a mut [Box<dyn Path>],
     pub(crate) settings: &'a Settings,
@@ -182,7 +188,7 @@ impl Session<'_> {
         let end = self.measure(cell, round)?;
         self.stage.warmed(self.paths.get(cell.path)?.as_ref());
         self.make_cold(cell.path);
-        let (measured, times) = match end {
+        let (measured, times, cost) = match end {
             Ok(measured) => measured,
             Err(missing) => {
                 self.report_missing(cell.path, missing);
@@ -207,7 +213,13 @@ impl Session<'_> {
         }
         let mib_s = tally.mib_s();
         let idle = self.idle_cpu_percent;
-        self.series.get_mut(&cell)?.add(measured, &times, idle);
+        let series = self.series.get_mut(&cell)?;
+        series.add(measured, &times, idle);
+        match cost {
+            Some(Ok(cost)) => series.cost = Some(cost),
+            Some(Err(missing)) => self.report_missing(cell.path, missing),
+            None => {}
+        }
         Some(mib_s)
     }
 
@@ -221,11 +233,7 @@ impl Session<'_> {
         }
     }
 
-    fn measure(
-        &mut self,
-        cell: PlannedCell,
-        round: u32,
-    ) -> Option<Result<(Measured, ServiceTimes), Missing>> {
+    fn measure(&mut self, cell: PlannedCell, round: u32) -> Option<Result<Cell, Missing>> {
         let (_, device) = self.open.as_mut()?;
         let mut open = Open {
             host: self.stage.host,
@@ -240,6 +248,11 @@ impl Session<'_> {
             ..Load::new(cell.access, settings.span_bytes, depth, self.seed)
         };
         let (series, cancel) = (&mut self.series, self.cancel);
+        // Counts repeat, so one round has them; they are of one thread.
+        let counter = self
+            .counter
+            .as_mut()
+            .filter(|_| round == 0 && load.threads == 1);
         Some(open.with(&load, ClosedLoop::new, |open, closed| {
             let refused = |error| refused(cell.access, &error);
             if let Entry::Vacant(place) = series.entry(cell) {
@@ -253,7 +266,11 @@ impl Session<'_> {
                 times
             });
             crew.release(open.path);
-            Ok((measured?, times?))
+            let (measured, times) = (measured?, times?);
+            let has_failed = measured.tally.cancelled || measured.tally.errors > 0;
+            let counter = counter.filter(|_| !has_failed);
+            let cost = counter.map(|counter| work::cost(open, closed, counter.as_mut(), cancel));
+            Ok((measured, times, cost))
         }))
     }
 }

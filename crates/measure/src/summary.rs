@@ -8,6 +8,7 @@ use crate::path::Counters;
 use crate::schema::{Ci95, PathResult, Sample};
 use crate::stats::{self, Percentile, percentile_ranks};
 use crate::trend;
+use crate::work::Cost;
 
 /// The raw measurement of one cell in one round.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,6 +33,8 @@ pub struct Series {
     service_times: ServiceTimes,
     first_error: Option<String>,
     uncounted_reason: Option<String>,
+    /// What an operation costs the processor, if it was counted.
+    pub cost: Option<Cost>,
 }
 
 impl Series {
@@ -48,6 +51,7 @@ impl Series {
             service_times: service_times()?,
             first_error: None,
             uncounted_reason: None,
+            cost: None,
         })
     }
 
@@ -147,6 +151,7 @@ impl Series {
             interrupts_per_operation: per_operation(&interrupts),
             interrupts_per_operation_ci95: per_operation_ci95(&interrupts),
             uncounted_reason: self.uncounted_reason.clone(),
+            cost_per_operation: self.cost,
             service_time_p50_ns: p50.map(|p| p.value),
             service_time_p50_ns_ci95: p50.map(|p| p.ci95),
             service_time_p99_ns: p99.map(|p| p.value),

@@ -7,12 +7,14 @@ use crate::table::heading;
 use crate::{Card, Page, Report, Section, Table};
 use measure::access::{Access, Operation, Pattern};
 use measure::advice::{self, Advice, advise};
+use measure::fewest::{self, whole};
 use measure::findings::{Merit, Win, ranked, wins};
 use measure::format::{capital, count, distinct, duration, figure, known, size, with_half};
 use measure::run_info::RunInfo;
 use measure::schema::{Ci95, Comparison, PathResult};
 
-type Value = fn(&PathResult) -> (f64, Ci95);
+/// A figure with its interval; none where it was not measured.
+type Value = fn(&PathResult) -> Option<(f64, Ci95)>;
 
 impl Report for Comparison {
     fn page(&self) -> Page<'_> {
@@ -146,9 +148,15 @@ impl Paths<'_> {
             "Too few rounds were measured for confidence intervals"
         };
         let bars = format!("{bars}; dashed lines poll: a core spins while the drive works.");
-        let speed: Value = |one| (one.throughput_mib_s, one.throughput_mib_s_ci95);
+        let speed: Value = |one| Some((one.throughput_mib_s, one.throughput_mib_s_ci95));
         let caption = format!("Higher is better. {bars}");
-        sections.push(self.by_size("Speed", &caption, "MiB/s", true, speed));
+        let mut first = vec![self.by_size("Speed", &caption, "MiB/s", true, speed)];
+        if let Some(instructions) = self.instructions() {
+            // What repeats comes first where times say nothing.
+            let place = usize::from(!self.0.iter().any(fewest::counts_instead));
+            first.insert(place, instructions);
+        }
+        sections.append(&mut first);
         for one in self.0 {
             let mut section = Section::new(
                 format!("Which path{}?", self.place(one)),
@@ -174,8 +182,9 @@ impl Paths<'_> {
             .iter()
             .map(|one| one.idle_cpu_percent)
             .fold(0.0, f64::max);
-        let cpu: Value = |one| (one.cpu_percent, one.cpu_percent_ci95);
-        let efficiency: Value = |one| (one.mib_s_per_cpu_percent, one.mib_s_per_cpu_percent_ci95);
+        let cpu: Value = |one| Some((one.cpu_percent, one.cpu_percent_ci95));
+        let efficiency: Value =
+            |one| Some((one.mib_s_per_cpu_percent, one.mib_s_per_cpu_percent_ci95));
         let caption = format!(
             "Lower is better. The whole machine’s processor time (interrupts and kernel threads too), less the idle \
              machine’s {} %; 100 % is one core. {bars}",
@@ -186,6 +195,24 @@ impl Paths<'_> {
         let title = "Speed per per cent of processor time";
         sections.push(self.by_size(title, &caption, "MiB/s per CPU %", true, efficiency));
         sections
+    }
+
+    /// The instructions of an operation, if anything counted them.
+    fn instructions(&self) -> Option<Section> {
+        let mut counted = self.0.iter();
+        let source = counted.find_map(|one| one.instructions_counted_by.as_ref())?;
+        let caption = format!(
+            "Lower is better: instructions of user space and of the kernel for one operation, without waiting for the drive and \
+             without the measuring loop’s own, counted by {source}. They repeat; dashed lines poll."
+        );
+        let value: Value = |one| Some((one.cost_per_operation?.instructions, None));
+        Some(self.by_size(
+            "Instructions",
+            &caption,
+            "instructions an operation",
+            true,
+            value,
+        ))
     }
 
     /// The drive's counters, and every figure.
@@ -210,8 +237,8 @@ impl Paths<'_> {
                     title: heading(access) + &self.place(one),
                     folded: true,
                     ..Table::new(
-                        "Path|MiB/s|std. deviation|IOPS|CPU %|MiB/s per CPU %|commands/op|interrupts/op|median time|\
-                         99th percentile|in flight",
+                        "Path|MiB/s|std. deviation|IOPS|CPU %|MiB/s per CPU %|commands/op|interrupts/op|instructions/op|\
+                         calls/op|median time|99th percentile|in flight",
                         ranked(one, access, Merit::Speed).into_iter().map(every_figure),
                     )
                 });
@@ -232,7 +259,7 @@ impl Paths<'_> {
     fn curves(
         &self,
         is_of: &dyn Fn(&Comparison, Access) -> bool,
-        point: &dyn Fn(&Comparison, &PathResult) -> Point,
+        point: &dyn Fn(&Comparison, &PathResult) -> Option<Point>,
     ) -> Vec<Curve> {
         let names = self.names();
         let curve = |(style, name): (usize, &&str)| {
@@ -241,7 +268,7 @@ impl Paths<'_> {
             for (one, result) in self.results() {
                 if result.path == *name && is_of(one, result.access) {
                     curve.dashed |= result.polls;
-                    curve.points.push(point(one, result));
+                    curve.points.extend(point(one, result));
                 }
             }
             curve.points.sort_by(|a, b| a.x.total_cmp(&b.x));
@@ -263,9 +290,9 @@ impl Paths<'_> {
         let title = format!("{title} by block size");
         let mut section = Section::new(&title, caption).legend(self.legend());
         let point = |_: &Comparison, result: &PathResult| {
-            let (y, ci95) = value(result);
+            let (y, ci95) = value(result)?;
             let x = result.access.block_size_bytes as f64;
-            Point { x, y, ci95 }
+            Some(Point { x, y, ci95 })
         };
         for one in self.0 {
             let panel = |kind: Kind| {
@@ -306,7 +333,8 @@ impl Paths<'_> {
         let sizes = self.0.iter().flat_map(Comparison::block_sizes_bytes);
         let smallest = sizes.min().unwrap_or(0);
         let mut section = Section::new(title, caption).legend(self.legend());
-        let point = |one: &Comparison, r: &PathResult| Point::from((f64::from(of(one)), r.iops));
+        let point =
+            |one: &Comparison, r: &PathResult| Some(Point::from((f64::from(of(one)), r.iops)));
         for (operation, pattern) in self.0.first()?.kinds() {
             let wanted = Access::new(operation, pattern, smallest);
             let is_of = |one: &Comparison, access| Some(other(one)) == fewest && access == wanted;
@@ -406,6 +434,7 @@ fn every_figure(result: &PathResult) -> Vec<String> {
         marks.push(format!("{} failed: {error}", count(result.errors)));
     }
     let (efficiency, ci95) = Merit::Efficiency.of(result);
+    let cost = result.cost_per_operation;
     vec![
         format!("{}\n{}", result.path, marks.join("; ")),
         with_half(result.throughput_mib_s, result.throughput_mib_s_ci95),
@@ -415,6 +444,8 @@ fn every_figure(result: &PathResult) -> Vec<String> {
         with_half(efficiency, ci95),
         known(result.device_commands_per_operation),
         known(result.interrupts_per_operation),
+        cost.map_or("—".to_owned(), |cost| whole(cost.instructions)),
+        known(cost.map(|cost| cost.system_calls)),
         time(result.service_time_p50_ns),
         time(result.service_time_p99_ns),
         in_flight(result.threads, result.queue_depth),

@@ -3,20 +3,45 @@
 
 use measure::access::Access;
 use measure::advice::answer;
-use measure::findings::{Merit, ranked};
+use measure::fewest::{self, counts_instead, whole};
 use measure::format::{aligned, capital, count, figure, with_half};
 use measure::schema::{Comparison, PathResult};
 use std::fmt::Write;
 
-const HEADINGS: [&str; 7] = [
-    "path",
-    "MiB/s",
-    "IOPS",
-    "CPU %",
-    "MiB/s per CPU %",
-    "commands/op",
-    "interrupts/op",
-];
+/// The columns after the path. Where instructions are what ranks, times stand behind, marked.
+fn columns(by_counts: bool) -> Vec<(&'static str, Column)> {
+    let speed: Column = |one| with_half(one.throughput_mib_s, one.throughput_mib_s_ci95);
+    let iops: Column = |one| figure(one.iops);
+    let cpu: Column = |one| figure(one.cpu_percent);
+    let efficiency: Column = |one| figure(one.mib_s_per_cpu_percent);
+    let commands: Column = |one| or_dash(one.device_commands_per_operation);
+    let interrupts: Column = |one| or_dash(one.interrupts_per_operation);
+    let instructions: Column = |one| {
+        let cost = one.cost_per_operation;
+        cost.map_or("-".to_owned(), |cost| whole(cost.instructions))
+    };
+    let calls: Column = |one| or_dash(one.cost_per_operation.map(|cost| cost.system_calls));
+    let drive = [("commands/op", commands), ("interrupts/op", interrupts)];
+    if by_counts {
+        let counts = [("instructions/op", instructions), ("calls/op", calls)];
+        let times: [(&str, Column); 2] = [("MiB/s †", speed), ("CPU % †", cpu)];
+        [&counts[..], &drive, &times].concat()
+    } else {
+        let times = [
+            ("MiB/s", speed),
+            ("IOPS", iops),
+            ("CPU %", cpu),
+            ("MiB/s per CPU %", efficiency),
+        ];
+        [&times[..], &drive].concat()
+    }
+}
+
+type Column = fn(&PathResult) -> String;
+
+fn or_dash(value: Option<f64>) -> String {
+    value.map_or("-".to_owned(), figure)
+}
 
 /// The table of a comparison. Unknown values are dashes; marks are explained below it.
 pub fn table(comparison: &Comparison) -> String {
@@ -30,10 +55,14 @@ pub fn table(comparison: &Comparison) -> String {
     }
     // Writing to a String cannot fail.
     let _ = writeln!(text, "{}\n", answer(comparison));
+    let by_counts = counts_instead(comparison);
+    let columns = columns(by_counts);
+    let head = columns.iter().map(|(name, _)| (*name).to_owned());
+    let head: Vec<String> = std::iter::once("path".to_owned()).chain(head).collect();
     for access in comparison.accesses() {
-        let results = ranked(comparison, access, Merit::Speed);
-        let mut rows = vec![HEADINGS.map(str::to_owned)];
-        rows.extend(results.into_iter().map(row));
+        let mut rows = vec![head.clone()];
+        let results = fewest::ranked(comparison, access);
+        rows.extend(results.into_iter().map(|result| row(result, &columns)));
         let _ = writeln!(text, "{}\n{}", heading(access), aligned(&rows, 1));
     }
     notes(&mut text, comparison);
@@ -45,9 +74,7 @@ pub(crate) fn heading(access: Access) -> String {
     capital(&access.to_string().replace(" of ", ", "))
 }
 
-fn row(result: &PathResult) -> [String; 7] {
-    let speed = with_half(result.throughput_mib_s, result.throughput_mib_s_ci95);
-    let or_dash = |value: Option<f64>| value.map_or("-".to_owned(), figure);
+fn row(result: &PathResult, columns: &[(&str, Column)]) -> Vec<String> {
     let marks = [
         (result.polls, "*"),
         (result.drifting, "~"),
@@ -58,15 +85,9 @@ fn row(result: &PathResult) -> [String; 7] {
         .filter(|(on, _)| *on)
         .map(|(_, mark)| *mark)
         .collect();
-    [
-        format!("{}{marks}", result.path),
-        speed,
-        figure(result.iops),
-        figure(result.cpu_percent),
-        figure(result.mib_s_per_cpu_percent),
-        or_dash(result.device_commands_per_operation),
-        or_dash(result.interrupts_per_operation),
-    ]
+    let name = format!("{}{marks}", result.path);
+    let cells = columns.iter().map(|(_, cell)| cell(result));
+    std::iter::once(name).chain(cells).collect()
 }
 
 fn notes(text: &mut String, comparison: &Comparison) {
@@ -76,6 +97,20 @@ fn notes(text: &mut String, comparison: &Comparison) {
         .any(|result| result.throughput_mib_s_ci95.is_some())
     {
         let _ = writeln!(text, "±  half of the 95 % confidence interval over rounds");
+    }
+    if counts_instead(comparison) {
+        let why = if comparison.run.valid {
+            "an emulator's: they say nothing about hardware"
+        } else {
+            "of a run that is not valid"
+        };
+        let _ = writeln!(text, "†  {why}");
+        if let Some(source) = &comparison.instructions_counted_by {
+            let _ = writeln!(
+                text,
+                "instructions and calls of the kernel: counted by {source}"
+            );
+        }
     }
     if results.iter().any(|result| result.polls) {
         let _ = writeln!(text, "*  polls: a core spins while the drive works");

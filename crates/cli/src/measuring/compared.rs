@@ -13,6 +13,7 @@ use measure::run_info::{Request, RunInfo};
 use measure::{CompareError, Comparison, Operation, PathResult, Pattern, Progress, Settings};
 use paths::PathKind;
 use remedy::words;
+use std::path::PathBuf;
 use units::{Size, Time};
 
 /// What is measured on each path, and for how long.
@@ -35,6 +36,7 @@ pub struct Cells {
 impl Cells {
     /// Settings with these sizes and this queue depth.
     pub fn settings(&self, ready: &Ready, sizes: &[Size], queue_depth: u16) -> Settings {
+        let usual = Settings::default();
         Settings {
             operations: operations(&self.operations, ready.bench.plan.destroys),
             patterns: self.patterns.clone(),
@@ -42,9 +44,13 @@ impl Cells {
             queue_depth,
             cell_duration: self.cell_duration.0,
             warm_up: self.cell_duration.0 / 5,
+            // As long as ten cells: a longer one would be more exact than they are.
+            idle_duration: usual
+                .idle_duration
+                .min(self.cell_duration.0.saturating_mul(10)),
             block_sizes_bytes: sizes.iter().map(|size| size.0).collect(),
             span_bytes: ready.bench.plan.span_bytes,
-            ..Settings::default()
+            ..usual
         }
     }
 }
@@ -70,6 +76,7 @@ pub fn compare(
     settings: &Settings,
 ) -> Result<Comparison> {
     let mut paths = bench::paths(&ready.bench, kinds);
+    let counts = std::env::var_os(bench::COUNTS).map(PathBuf::from);
     let bar = context.steps_bar(0);
     let mut progress = |step: &Progress<'_>| {
         bar.set_length(step.total_cells as u64);
@@ -77,7 +84,7 @@ pub fn compare(
         bar.set_message(message(step));
     };
     let comparison = measure::compare(
-        &mut BenchHost::new(&ready.bench),
+        &mut BenchHost::new(&ready.bench).counting(counts),
         &mut paths,
         request,
         settings,

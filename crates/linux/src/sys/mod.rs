@@ -12,6 +12,7 @@
 //! * `iommufd`: iommufd's requests, which VFIO has instead of its own to let a device reach memory.
 //! * `ioctl`: requests of the block layer and the NVMe driver.
 //! * `map`: mapped memory and device registers.
+//! * `marker`: no-operations that the lab's counter of instructions knows.
 //! * `pin`: references to pages of another owner, for a device without an IOMMU.
 //! * `ring`: the kernel writes to buffers while a request is in an io_uring.
 //! * `sched`: the scheduling policy of the calling thread.
@@ -32,6 +33,7 @@ pub(crate) mod ioctl;
 #[cfg(feature = "vfio")]
 pub(crate) mod iommufd;
 pub(crate) mod map;
+pub(crate) mod marker;
 #[cfg(feature = "vfio")]
 pub(crate) mod pin;
 #[cfg(feature = "io-uring")]
