@@ -51,7 +51,7 @@ fn records(words: &[&str], data: &[u8]) {
     assert!(report["removed_segments"].as_u64().unwrap() > 0, "{report}");
     let segments: Vec<String> = names(device)
         .into_iter()
-        .filter(|name| name.starts_with("take."))
+        .filter(|name| name.starts_with("take.") && !name.ends_with("meta"))
         .collect();
     let kept: Vec<u8> = segments
         .iter()
@@ -178,4 +178,53 @@ fn a_ring_removes_nothing_that_was_put() {
     assert!(!names(&device).contains(&own), "{own}");
     assert!(get(&device, &list, &[]) == [5; 64]);
     ok(&["check", &device, "--read-data"]);
+}
+
+/// Records a SigMF ring, and checks that the oldest file is described as what it is.
+fn records_described(mib: usize, keep: &str, length_bytes: usize) {
+    let folder = Folder::new();
+    volume(&folder, mib, 0);
+    let device = format!("file:{}", folder.path("disk"));
+    let mut words = ring(&device, "512K", keep);
+    words.extend([
+        "--format",
+        "sigmf",
+        "--sigmf-datatype",
+        "cu8",
+        "--sample-rate",
+        "1M",
+    ]);
+    let data: Vec<u8> = (0..length_bytes).map(|at| (at / 4096) as u8).collect();
+    records(&words, &data);
+    let all = names(&device);
+    let is_segment = |name: &&String| name.starts_with("take.") && !name.ends_with("meta");
+    let segments: Vec<&String> = all.iter().filter(is_segment).collect();
+    let kept = segments.iter().map(|name| get(&device, name, &[]).len());
+    let kept_bytes: usize = kept.sum();
+    let meta = get(&device, &format!("{}.sigmf-meta", segments[0]), &[]);
+    let meta: serde_json::Value = serde_json::from_slice(&meta).unwrap();
+    // Two bytes are a sample.
+    let removed = (length_bytes - kept_bytes) / 2;
+    assert_eq!(
+        meta["captures"][0]["core:global_index"], removed,
+        "{meta} {all:?}"
+    );
+    let described = all.iter().filter(|name| name.ends_with("meta")).count();
+    assert_eq!(described, 1, "{all:?}");
+}
+
+#[test]
+fn the_oldest_segment_is_described_however_few_there_are() {
+    for keep in ["1536K", "1792K", "2M"] {
+        for length_bytes in [4 << 20, (4 << 20) + (512 << 10), 5 << 20] {
+            records_described(16, keep, length_bytes);
+        }
+    }
+}
+
+#[test]
+fn a_described_ring_on_a_full_volume_goes_on() {
+    for length_bytes in [9 << 20, (9 << 20) + (768 << 10)] {
+        records_described(4, "400M", length_bytes);
+    }
 }

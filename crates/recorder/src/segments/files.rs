@@ -5,12 +5,13 @@
 //! Each of these operations is a future of the volume that is polled beside the data, one at a
 //! time.
 
-use crate::segments::described::{self, Descriptions};
+use crate::segments::described::Descriptions;
 use crate::segments::found::{Found, keep_those_of_others};
+use crate::segments::oldest::Oldest;
 use crate::segments::removal::{discard_unused, remove};
 use crate::segments::ring::{Coming, to_remove};
 use crate::segments::segment::Segment;
-use crate::segments::tag::{MADE, Tag, is_made};
+use crate::segments::tag::{MADE, Tag};
 use crate::segments::template::Template;
 use block::Buffer;
 use devices::Progress;
@@ -23,7 +24,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use stream::GapFile;
-use volume::{CreateOptions, Error, File, NewFile};
+use volume::{CreateOptions, Error, File};
 
 /// Space that a companion file gets first; in a ring it has a block, and gets more as it needs.
 const GAPS_BYTES: u64 = 64 << 10;
@@ -68,18 +69,6 @@ pub struct Making {
     pub keep_bytes: Option<u64>,
     /// What they are recorded in.
     pub format: Format,
-}
-
-/// The oldest files, which may be removed for another one.
-struct Oldest {
-    /// Files that are whole, the oldest first.
-    whole: Vec<Segment>,
-    /// What comes behind them.
-    next: String,
-    descriptions: Descriptions,
-    removed: usize,
-    /// Whether a file is made without space of its own when nothing is left to remove.
-    may_be_bare: bool,
 }
 
 /// A file and its companion, and how many of the oldest files had to be removed for them.
@@ -345,17 +334,14 @@ impl<'s, 'a> Files<'s, 'a> {
 
     /// The whole files that may be removed; `name` is made next.
     fn oldest(&self, name: &str) -> Oldest {
+        let is_ring = self.is_ring();
         Oldest {
-            whole: if self.is_ring() {
-                let removable = self.whole.iter().take(self.removable());
-                removable.cloned().collect()
-            } else {
-                Vec::new()
-            },
+            whole: self.whole.iter().filter(|_| is_ring).cloned().collect(),
+            removable: if is_ring { self.removable() } else { 0 },
             next: self.open.front().map_or(name, String::as_str).to_owned(),
             descriptions: self.descriptions.clone(),
             removed: 0,
-            may_be_bare: self.is_ring() && self.has_begun,
+            may_be_bare: is_ring && self.has_begun,
         }
     }
 
@@ -411,10 +397,10 @@ impl<'s, 'a> Files<'s, 'a> {
     /// Begins to remove the oldest file, if there is one; `is_forced`: also the only one.
     fn remove_oldest(&mut self, is_forced: bool) -> bool {
         let mut oldest = self.oldest("");
-        if is_forced && oldest.whole.is_empty() {
-            oldest.whole.extend(self.whole.front().cloned());
+        if is_forced {
+            oldest.removable = oldest.removable.max(1).min(oldest.whole.len());
         }
-        if oldest.whole.is_empty() {
+        if oldest.removable == 0 {
             return false;
         }
         let mounted = self.mounted;
@@ -714,56 +700,6 @@ async fn create(
             continue;
         }
         return Err((format!("making `{}`", shown(name)), error));
-    }
-}
-
-impl Oldest {
-    /// Removes the oldest file and its companions, after the next one has its description; false:
-    /// there is none.
-    async fn discard(&mut self, mounted: &Mounted<'_, '_>) -> std::result::Result<bool, Failed> {
-        let Some(segment) = self.whole.get(self.removed) else {
-            return Ok(false);
-        };
-        let volume = mounted.volume;
-        let mut companions = vec![gaps_name(&segment.name)];
-        if !self.descriptions.is_empty() {
-            companions.extend(described::names(&segment.name));
-            let next = self.whole.get(self.removed + 1);
-            let next = next.map_or(self.next.as_str(), |next| next.name.as_str());
-            if let Some((name, bytes)) = self.descriptions.pass_on(segment, next) {
-                let failed = |error| (format!("making `{}`", shown(&name)), error);
-                let new = [NewFile {
-                    name: &name,
-                    data: &bytes,
-                    mtime_ns: (mounted.wall_ns)(),
-                    app_tag: MADE,
-                }];
-                let made = volume.with_space(|| volume.create_many(&new, false)).await;
-                match made {
-                    Ok(made) if made.files == 1 => {}
-                    // Of a removal that a power cut ended.
-                    Err(Error::Exists) => {}
-                    Ok(_) => return Err(failed(Error::NoSpace)),
-                    Err(error) => return Err(failed(error)),
-                }
-            }
-        }
-        let mut names = vec![segment.name.clone()];
-        for name in companions {
-            match volume.find(&name).await {
-                Ok(found) if is_made(found.app_tag) => names.push(name),
-                Ok(_) | Err(Error::NotFound | Error::BadName) => {}
-                Err(error) => return Err((format!("looking for `{}`", shown(&name)), error)),
-            }
-        }
-        for name in names {
-            match remove(volume, &name).await {
-                Ok(()) | Err(Error::NotFound) => {}
-                Err(error) => return Err((format!("removing `{}`", shown(&name)), error)),
-            }
-        }
-        self.removed += 1;
-        Ok(true)
     }
 }
 

@@ -7,6 +7,7 @@
 //! | `template` | names with a time and a number |
 //! | `found` | what the volume has of earlier recordings, and what others put there |
 //! | `files` | making, closing and removing files while data flows |
+//! | `oldest` | the oldest files of a ring, which are removed for another one |
 //! | `described` | what describes the segments that remain |
 //! | `removal` | removing files while data flows |
 //! | `ring` | which files are removed for the next one |
@@ -16,6 +17,7 @@
 pub mod described;
 pub mod files;
 mod found;
+mod oldest;
 mod removal;
 pub mod ring;
 pub mod segment;
