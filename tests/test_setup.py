@@ -126,7 +126,8 @@ def test_a_second_set_up_waits_for_the_first(clone):
 def runner(tmp_path):
     """tools/test in another folder: this test is part of a run itself."""
     shutil.copytree(ROOT / "tools" / "suites", tmp_path / "tools" / "suites")
-    shutil.copy(ROOT / "tools" / "test", tmp_path / "tools" / "test")
+    for name in ("test", "usage.py"):
+        shutil.copy(ROOT / "tools" / name, tmp_path / "tools" / name)
     shutil.copytree(ROOT / "tests", tmp_path / "tests", ignore=lambda folder, names: [name for name in names if not name.endswith(".json")])
     return tmp_path / "tools" / "test"
 
