@@ -10,7 +10,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use remedy::Words;
 use schemars::JsonSchema;
 use serde::Serialize;
-use std::io::{IsTerminal, Write};
+use std::io::{self, IsTerminal, Write};
 
 /// Where messages go, and which of them are printed.
 #[derive(Clone, Copy, Debug, Default)]
@@ -53,7 +53,11 @@ impl Console {
             return Ok(());
         }
         let written = standard_output().and_then(|mut output| output.write_all(text.as_bytes()));
-        written.map_err(|error| Error::stdout(&error))
+        match written {
+            // Its reader has enough, as `head` has: the verb goes on, and its status is what it did.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            written => written.map_err(|error| Error::stdout(&error)),
+        }
     }
 
     /// Reports an outcome on standard output; with `--quiet` only the exit status reports it.

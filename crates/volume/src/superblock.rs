@@ -142,15 +142,29 @@ impl Counts {
 
     /// A bitmap had `before` free units, and has `after`.
     pub(crate) fn move_units(&mut self, before: u32, after: u32) {
-        if let Some((free_units, files)) = self.known() {
-            let more = free_units.wrapping_add(u64::from(after));
-            *self = Self::new(more.wrapping_sub(u64::from(before)), files);
-        }
+        let moved = self.known().and_then(|(free_units, files)| {
+            let more = free_units.checked_add(u64::from(after))?;
+            Some(Self::new(more.checked_sub(u64::from(before))?, files))
+        });
+        *self = moved.unwrap_or(Self::UNKNOWN);
     }
 
     /// So many files more, or fewer.
     pub(crate) fn move_files(&mut self, more: i32) {
-        self.files = self.files.wrapping_add_signed(more);
+        let moved = self.known().and_then(|(free_units, files)| {
+            Some(Self::new(free_units, files.checked_add_signed(more)?))
+        });
+        *self = moved.unwrap_or(Self::UNKNOWN);
+    }
+
+    /// The same, if a volume of this shape can have them: counts that rot made wrong are not
+    /// known.
+    fn within(self, shape: &Shape) -> Self {
+        if self.free_units <= shape.unit_count() && self.files <= shape.slot_count() {
+            self
+        } else {
+            Self::UNKNOWN
+        }
     }
 }
 
@@ -216,7 +230,8 @@ impl Superblock {
         put(bytes, at::NODE_LOG2, &[shape.node_log2]);
         put(bytes, at::BUCKETS_LOG2, &[shape.buckets_log2]);
         put(bytes, at::LBA_LOG2, &[shape.lba_log2]);
-        let counts = self.counts.known().filter(|_| self.clean);
+        let counts = self.counts.within(shape).known();
+        let counts = counts.filter(|_| self.clean);
         if let Some((free_units, files)) = counts {
             put_u64(bytes, at::FREE_UNITS, free_units);
             put_u32(bytes, at::FILE_COUNT, files);
@@ -299,13 +314,9 @@ impl Superblock {
         let mut counts = Counts::UNKNOWN;
         const COUNTED: u32 = STATE_CLEAN | STATE_COUNTS;
         if get_u32(bytes, at::STATE) & COUNTED == COUNTED {
-            counts = Counts::new(
-                get_u64(bytes, at::FREE_UNITS),
-                get_u32(bytes, at::FILE_COUNT),
-            );
-            if counts.free_units > shape.unit_count() || counts.files > shape.slot_count() {
-                return Err(bad);
-            }
+            let free_units = get_u64(bytes, at::FREE_UNITS);
+            let files = get_u32(bytes, at::FILE_COUNT);
+            counts = Counts::new(free_units, files).within(&shape);
         }
         let superblock = Self {
             shape,

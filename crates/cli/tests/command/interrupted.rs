@@ -691,3 +691,54 @@ fn data_whose_reader_has_ended_are_not_delivered() {
         assert!(!stderr(&output).contains("standard output"), "{words:?}");
     }
 }
+
+#[test]
+fn a_result_whose_reader_has_ended_leaves_the_verb_its_status() {
+    let folder = Folder::new();
+    let disk = volume(&folder, "disk.img", &["--checksums"]);
+    ok(&["put", &disk, &folder.file("a", 64 << 10)]);
+    let mut bytes = std::fs::read(folder.path("disk.img")).unwrap();
+    let data = std::fs::read(folder.path("a")).unwrap();
+    let at = bytes
+        .windows(512)
+        .position(|part| part == &data[..512])
+        .unwrap();
+    bytes[at] ^= 1;
+    std::fs::write(folder.path("disk.img"), bytes).unwrap();
+    let unread = |words: &[&str]| {
+        let mut child = command(words)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        drop(child.stdout.take());
+        child.wait_with_output().unwrap().status.code()
+    };
+    for words in [
+        &["check", &disk, "--read-data"][..],
+        &["check", &disk, "--read-data", "--json"],
+    ] {
+        let alone = code(words);
+        assert!(alone != 0, "{words:?}");
+        assert_eq!(unread(words), Some(alone), "{words:?}");
+    }
+    // A recording goes on when nobody reads what it acknowledges.
+    let words = [
+        "record",
+        &disk,
+        "r",
+        "--from",
+        "pattern",
+        "--rate",
+        "20M",
+        "--block",
+        "64K",
+        "--size",
+        "2M",
+        "--commit-bytes",
+        "256K",
+        "--acknowledge",
+    ];
+    assert_eq!(unread(&words), Some(0));
+    assert_eq!(get(&disk, "r", &[]).len(), 2 << 20);
+}

@@ -228,3 +228,23 @@ fn a_described_ring_on_a_full_volume_goes_on() {
         records_described(4, "400M", length_bytes);
     }
 }
+
+#[test]
+fn a_ring_of_two_segments_turns_although_nothing_of_the_current_one_is_durable_yet() {
+    for keep in ["2M", "2200K", "3M"] {
+        let folder = Folder::new();
+        volume(&folder, 16, 0);
+        let device = format!("file:{}", folder.path("disk"));
+        let data = std::fs::read(folder.file("data", 30 << 20)).unwrap();
+        records(&ring(&device, "1M", keep), &data);
+        let kept: Vec<usize> = names(&device)
+            .iter()
+            .map(|name| get(&device, name, &[]).len())
+            .collect();
+        assert!(
+            kept.iter().all(|bytes| *bytes <= 1 << 20),
+            "{keep}: {kept:?}"
+        );
+        assert!(kept.len() <= 3, "{keep}: {kept:?}");
+    }
+}

@@ -467,7 +467,9 @@ impl<'s, 'a> Files<'s, 'a> {
             return Some(0);
         };
         let lengths = self.whole.iter().map(|segment| segment.length_bytes);
-        to_remove(keep_bytes, lengths, coming).filter(|count| *count <= self.removable())
+        // More than may be removed now is kept until something after it is durable.
+        let count = to_remove(keep_bytes, lengths, coming)?;
+        Some(count.min(self.removable()))
     }
 
     /// Whether the next file is ready.

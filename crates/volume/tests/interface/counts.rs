@@ -156,7 +156,7 @@ fn altered(bytes: &[u8], state: u32, free_units: u64, files: u32) -> Disk {
 }
 
 #[test]
-fn counts_without_their_mark_are_ignored_and_impossible_ones_refused() {
+fn counts_without_their_mark_or_that_no_volume_can_have_are_not_known() {
     let bytes = bytes_of(disk());
     let free_units = found_on(altered(&bytes, 3, 5, 2));
     assert_eq!(free_units, Some((5, 2)));
@@ -164,14 +164,28 @@ fn counts_without_their_mark_are_ignored_and_impossible_ones_refused() {
         assert_eq!(found_on(altered(&bytes, state, 5, 2)), None, "{state}");
     }
     for (free_units, count) in [(u64::MAX, 0), (1 << 40, 0), (5, 65)] {
-        let mut table = files();
         let disk = altered(&bytes, 3, free_units, count);
-        let volume = Volume::mount(disk, memory(512, 3), &mut table, &MountOptions::default());
-        let refused = volume.map(|_| ()).map_err(|unmounted| unmounted.result);
-        assert!(
-            matches!(refused, Err(Err(Error::Corrupt(_)))),
-            "{refused:?}"
-        );
+        assert_eq!(found_on(disk), None, "{free_units} {count}");
+    }
+}
+
+/// A slot that rot brought back is in no count: removing its file takes them below 0.
+#[test]
+fn wrong_counts_are_dropped_and_never_close_the_volume() {
+    let disk = on(disk(), false, |volume| {
+        put(volume, "a", 9000, 0);
+        put(volume, "empty", 0, 0);
+    });
+    let bytes = bytes_of(disk);
+    for (free_units, count) in [(0, 0), (3, 1), (1020, 64)] {
+        let disk = on(altered(&bytes, 3, free_units, count), false, |volume| {
+            blocking::run(volume, volume.remove("a")).unwrap();
+            blocking::run(volume, volume.remove("empty")).unwrap();
+            for number in 0..40 {
+                put(volume, &format!("new {number}"), 5000, 0);
+            }
+        });
+        on(disk, false, |volume| assert_eq!(found(volume).files, 40));
     }
 }
 
