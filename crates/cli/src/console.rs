@@ -54,7 +54,8 @@ impl Console {
         }
         let written = standard_output().and_then(|mut output| output.write_all(text.as_bytes()));
         match written {
-            // Its reader has enough, as `head` has: the verb goes on, and its status is what it did.
+            // Its reader has enough, as `head` has: the verb goes on, and its status is what it
+            // did.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
             written => written.map_err(|error| Error::stdout(&error)),
         }
