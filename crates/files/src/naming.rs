@@ -32,8 +32,8 @@ pub fn warn_of_misfit(context: &Context, name: &str) {
     }
 }
 
-/// A file in `all` that is in a folder of this name, or whose name is that of a folder which this
-/// one is in: a folder, an archive and a mount can have one of the two only.
+/// A file in `all` that is in a folder of this name, or is called like a folder that this one is
+/// in: a folder, an archive and a mount can have one of the two only.
 pub fn clash<'n>(all: &BTreeSet<&'n str>, name: &str) -> Option<&'n str> {
     let above = folders_of(name).find_map(|folder| all.get(folder).copied());
     above.or_else(|| {

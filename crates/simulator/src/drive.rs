@@ -240,7 +240,7 @@ impl Drive {
         self.state.borrow_mut().settle();
     }
 
-    /// It is opened anew: requests of its last user complete or are lost.
+    /// It is opened again: requests of its last user complete or are lost.
     pub fn orphan(&self) {
         let mut state = self.state.borrow_mut();
         (state.is_stale, state.has_failed) = (false, false);

@@ -285,7 +285,7 @@ impl<D: Device, C: Clock> Recorder<'_, '_, D, C> {
     async fn provide_for_lines(&self, file: File, need: Need) -> Result<(), volume::Error> {
         loop {
             let result = match need {
-                // One block of lines is enough: as much as there is beyond that.
+                // One block of lines is the least; more is taken if there is space.
                 Need::Space(want_bytes) => {
                     let least_bytes = self.limits.device_block as u64;
                     let reserved = self.volume.reserve_ahead(file, want_bytes, least_bytes);

@@ -346,7 +346,7 @@ impl<D: Device> State<'_, D> {
         let shape = self.shape();
         let bytes = self.node_mut(WORK);
         let seq = get_u64(bytes, node::SEQ) + step;
-        // The count in the node is still that of the newest member.
+        // The node still has the count of the newest member.
         let before = bitmap::free_units(bytes);
         bitmap::stamp(bytes, seq, last_op);
         let after = bitmap::free_units(bytes);

@@ -665,6 +665,17 @@ fn a_result_that_standard_output_does_not_take_is_an_error() {
     assert!(done.status.success() && !stderr(&done).contains("standard output"));
 }
 
+/// Runs the command with a standard output whose reader has ended.
+fn unread(words: &[&str]) -> std::process::Output {
+    let mut child = command(words)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    child.wait_with_output().unwrap()
+}
+
 /// Of data, unlike of text, the end matters: as where SIGPIPE ends a program.
 #[test]
 fn data_whose_reader_has_ended_are_not_delivered() {
@@ -680,13 +691,7 @@ fn data_whose_reader_has_ended_are_not_delivered() {
         &["get", &disk, "--all", "-", "--tar"],
         &["get", &disk, "a", "b", "-", "--tar"],
     ] {
-        let mut child = command(words)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        drop(child.stdout.take());
-        let output = child.wait_with_output().unwrap();
+        let output = unread(words);
         assert_eq!(output.status.code(), Some(141), "{words:?}");
         assert!(!stderr(&output).contains("standard output"), "{words:?}");
     }
@@ -705,24 +710,15 @@ fn a_result_whose_reader_has_ended_leaves_the_verb_its_status() {
         .unwrap();
     bytes[at] ^= 1;
     std::fs::write(folder.path("disk.img"), bytes).unwrap();
-    let unread = |words: &[&str]| {
-        let mut child = command(words)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        drop(child.stdout.take());
-        child.wait_with_output().unwrap().status.code()
-    };
     for words in [
         &["check", &disk, "--read-data"][..],
         &["check", &disk, "--read-data", "--json"],
     ] {
         let alone = code(words);
         assert!(alone != 0, "{words:?}");
-        assert_eq!(unread(words), Some(alone), "{words:?}");
+        assert_eq!(unread(words).status.code(), Some(alone), "{words:?}");
     }
-    // A recording goes on when nobody reads what it acknowledges.
+    // A recording continues when its acknowledgements are not read.
     let words = [
         "record",
         &disk,
@@ -739,6 +735,6 @@ fn a_result_whose_reader_has_ended_leaves_the_verb_its_status() {
         "256K",
         "--acknowledge",
     ];
-    assert_eq!(unread(&words), Some(0));
+    assert_eq!(unread(&words).status.code(), Some(0));
     assert_eq!(get(&disk, "r", &[]).len(), 2 << 20);
 }

@@ -407,7 +407,7 @@ impl Device for SimulatedDevice {
     }
 }
 
-/// Compares paths to the end; nobody cancels or watches.
+/// Compares paths to the end, without cancelling and without progress.
 ///
 /// # Errors
 /// The settings are invalid.

@@ -565,7 +565,7 @@ impl RecordSettings {
 
 /// No program can record in a format of this name.
 pub fn unknown_format(name: &str) -> Error {
-    Error::usage(format!("`{name}` is no format to record in")).hint("raw, sigmf or mcap")
+    Error::usage(format!("`{name}` is not a format of recordings")).hint("raw, sigmf or mcap")
 }
 
 fn unplugged(host: &impl VolumeHost) -> Error {

@@ -3,7 +3,8 @@
 //!
 //! A description holds for its segment and those behind it, up to the next one that has one. Before
 //! a segment is removed the next one gets its description, so that at every moment, and after a
-//! power cut, each segment that is there is described.
+//! power cut, each segment that is there is described. A full volume is the exception: there the
+//! segment's data are removed first, to make room for the next description.
 
 use super::segment::Segment;
 use formats::sigmf::{Metadata, meta_name, segment_meta_name};

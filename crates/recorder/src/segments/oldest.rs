@@ -27,8 +27,8 @@ impl Oldest {
     /// Removes the oldest file and its companions, after the next one has its description; false:
     /// none may be removed.
     ///
-    /// On a full volume the description gets the space of the file's data, so a power cut between
-    /// the two leaves the next file with the description of the one before it.
+    /// On a full volume the description gets the space of the file's data. A power cut between the
+    /// two leaves the next file without a description, and usually the removed file's own.
     pub async fn discard(
         &mut self,
         mounted: &Mounted<'_, '_>,
@@ -47,12 +47,12 @@ impl Oldest {
                 late = describe(mounted, new).await?;
             }
         }
-        remove_made(mounted, segment.name.clone(), true).await?;
+        remove_named(mounted, &segment.name).await?;
         if let Some(new) = late.take() {
             late = describe(mounted, new).await?;
         }
         for name in companions {
-            remove_made(mounted, name, false).await?;
+            remove_companion(mounted, &name).await?;
         }
         if let Some(new) = late {
             if let Some((name, _)) = describe(mounted, new).await? {
@@ -86,22 +86,21 @@ async fn describe(
     }
 }
 
-/// Removes a file if a recording made it; `is_segment`: whoever made it.
-async fn remove_made(
+/// Removes a file if a recording made it, and not the user.
+async fn remove_companion(
     mounted: &Mounted<'_, '_>,
-    name: String,
-    is_segment: bool,
+    name: &str,
 ) -> std::result::Result<(), Failed> {
-    let volume = mounted.volume;
-    if !is_segment {
-        match volume.find(&name).await {
-            Ok(found) if is_made(found.app_tag) => {}
-            Ok(_) | Err(Error::NotFound | Error::BadName) => return Ok(()),
-            Err(error) => return Err((format!("looking for `{}`", shown(&name)), error)),
-        }
+    match mounted.volume.find(name).await {
+        Ok(found) if is_made(found.app_tag) => remove_named(mounted, name).await,
+        Ok(_) | Err(Error::NotFound | Error::BadName) => Ok(()),
+        Err(error) => Err((format!("looking for `{}`", shown(name)), error)),
     }
-    match remove(volume, &name).await {
+}
+
+async fn remove_named(mounted: &Mounted<'_, '_>, name: &str) -> std::result::Result<(), Failed> {
+    match remove(mounted.volume, name).await {
         Ok(()) | Err(Error::NotFound) => Ok(()),
-        Err(error) => Err((format!("removing `{}`", shown(&name)), error)),
+        Err(error) => Err((format!("removing `{}`", shown(name)), error)),
     }
 }

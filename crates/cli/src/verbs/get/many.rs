@@ -245,7 +245,7 @@ impl Get {
 }
 
 /// Whether no other file would be fetched either: the user ended the command, the device is
-/// missing, there is no space, or nobody reads the output.
+/// missing, there is no space, or the reader of the output has ended.
 pub(super) fn ends_all(failure: &Error) -> bool {
     matches!(
         failure.kind(),
