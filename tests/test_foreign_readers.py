@@ -145,7 +145,7 @@ def test_gopacket_reads_recorded_packets():
                     assert recorder.stdout.readline().startswith(b"durable ")
             recorder.send_signal(signal.SIGINT)
             _, errors = recorder.communicate(timeout=60)
-        assert recorder.returncode == 7 and b"1 DATAGRAMS CUT" in errors, errors
+        assert recorder.returncode == 7 and b"1 DATAGRAM CUT" in errors, errors
         ended = time.time()
         report = export(device, "run", target, 0)
         assert report["pcapng"] == {"packets": 60, "cut_packets": 1, "lost_packets": 0}

@@ -44,6 +44,20 @@ enum Place<'o, 'a> {
     There(RefCell<Option<Live>>),
 }
 
+impl<'o, 'a> Origin<'o, 'a> {
+    /// The files of a volume that is mounted here.
+    pub fn here(context: &'o Context, io: &'o IoOptions, mounted: &'o Mounted<'o, 'a>) -> Self {
+        Self {
+            context,
+            device: mounted.path,
+            io,
+            options: OpenOptions::reading(1 << 16, 1),
+            drive: Some(mounted.drive),
+            place: Place::Here(mounted),
+        }
+    }
+}
+
 impl Origin<'_, '_> {
     /// Mounts the volume, or finds the process that records on it, and runs `body`.
     ///

@@ -82,6 +82,8 @@ pub struct Chain<'c, 'r, 's, 'a, C = TscClock> {
     earlier: RecordReport,
     failure: Option<Error>,
     turn: Option<Turn<'s, 'a>>,
+    /// The only file, and its number for applications once something was lost in it.
+    one: Option<(File, u64)>,
     /// How long the next sleep may be: longer and longer while nothing comes.
     pub(crate) nap: Duration,
 }
@@ -201,8 +203,14 @@ impl<'c, 'r, 's, 'a, C: Clock> Chain<'c, 'r, 's, 'a, C> {
             earlier: RecordReport::default(),
             failure: None,
             turn,
+            one: None,
             nap: IDLE,
         }
+    }
+
+    /// Has the only file of a recording keep this number once something was lost in it.
+    pub const fn keep_losses_of(&mut self, file: File, app_tag: u64) {
+        self.one = Some((file, app_tag));
     }
 
     const fn now(&self) -> &'c LocalRecorder<'r, 'a, C> {
@@ -272,6 +280,7 @@ impl<'c, 'r, 's, 'a, C: Clock> Chain<'c, 'r, 's, 'a, C> {
             // The recording ends by itself if it must.
             let ahead_bytes = loss.ahead_bytes as u64;
             let _ = now.overrun_within(ahead_bytes, loss.messages, loss.lost_bytes, loss.arrival);
+            self.keep_that_it_has_gaps();
         }
         let refused = match len {
             0 => Some(buffer),
@@ -290,6 +299,26 @@ impl<'c, 'r, 's, 'a, C: Clock> Chain<'c, 'r, 's, 'a, C> {
     pub fn overrun(&mut self, len: usize, arrival: u64) {
         self.arrived(len as u64, arrival);
         let _ = self.now().overrun(len as u64, arrival);
+        self.keep_that_it_has_gaps();
+    }
+
+    /// Has the current file keep that something was lost in it, with the first commit of what comes
+    /// behind the first loss. A later segment's place is not known until the one before it has
+    /// ended, and is kept then together with this.
+    fn keep_that_it_has_gaps(&self) {
+        if self.upkeeps[1 - self.now].is_some() || self.now().report().gaps != 1 {
+            return;
+        }
+        let (file, tag) = match (&self.turn, self.one) {
+            (Some(turn), _) => {
+                let tag = turn.files.tag_at(turn.offset_bytes, false, true);
+                (turn.names[0].1, tag)
+            }
+            (None, Some(one)) => one,
+            (None, None) => return,
+        };
+        // The file is open and writable.
+        let _ = self.mounted.volume.set_app_tag(file, tag);
     }
 
     /// Ends the input.
@@ -385,7 +414,8 @@ impl<'c, 'r, 's, 'a, C: Clock> Chain<'c, 'r, 's, 'a, C> {
         let report = before.report();
         turn.offset_bytes += report.durable_bytes + report.lost_bytes;
         let (_, file, _) = turn.names[0];
-        let tag = turn.files.tag_at(turn.offset_bytes, false);
+        let has_gaps = self.recorders[self.now].report().gaps > 0;
+        let tag = turn.files.tag_at(turn.offset_bytes, false, has_gaps);
         // The file is open and writable.
         let _ = self.mounted.volume.set_app_tag(file, tag);
     }
@@ -440,7 +470,8 @@ impl<'c, 'r, 's, 'a, C: Clock> Chain<'c, 'r, 's, 'a, C> {
         old.hand_over(next);
         // Its last commit stores it.
         let (_, ending, _) = turn.names[0];
-        let tag = turn.files.tag_at(turn.offset_bytes, true);
+        let has_gaps = old.report().gaps > 0;
+        let tag = turn.files.tag_at(turn.offset_bytes, true, has_gaps);
         let _ = self.mounted.volume.set_app_tag(ending, tag);
         turn.names.swap(0, 1);
         turn.names[0] = (name, file, gap_file);

@@ -5,7 +5,6 @@ use crate::Streamed;
 use crate::chain::Target;
 use crate::playing::{Played, Playing};
 use crate::recording::{Recorded, Recording};
-use crate::segments::tag::MADE;
 use crate::sink::Sink;
 use crate::source::Source;
 use crate::volume_host::VolumeHost;
@@ -35,11 +34,17 @@ impl VolumeHost for &Mounted<'_, '_> {
         Ok(self.find(name)?.is_some())
     }
 
-    fn create(&mut self, name: &str, reserve_bytes: u64, checksums: Checksums) -> Result<File> {
-        create(self, name, reserve_bytes, checksums, 0)
+    fn create(
+        &mut self,
+        name: &str,
+        reserve_bytes: u64,
+        checksums: Checksums,
+        app_tag: u64,
+    ) -> Result<File> {
+        create(self, name, reserve_bytes, checksums, app_tag)
     }
 
-    fn store(&mut self, name: &str, bytes: &[u8]) -> Result<()> {
+    fn store(&mut self, name: &str, bytes: &[u8], app_tag: u64) -> Result<()> {
         let len = bytes.len();
         let mut buffer = self
             .memory
@@ -51,7 +56,7 @@ impl VolumeHost for &Mounted<'_, '_> {
             checksums: false,
             no_checksums: false,
         };
-        let file = create(self, name, len as u64, checksums, MADE)?;
+        let file = create(self, name, len as u64, checksums, app_tag)?;
         let outcome = volume::blocking::append(self.volume, file, buffer, len);
         self.memory.give_back(outcome.buffer);
         let doing = format_args!("writing `{}`", shown(name));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The source or the sink of a stream, as the user writes it.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -28,6 +29,20 @@ pub struct From(pub Place);
 /// The sink of a playback.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct To(pub Place);
+
+impl fmt::Display for From {
+    /// For messages.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Place::Standard => f.write_str("standard input"),
+            Place::File(path) => path.display().fmt(f),
+            Place::Udp(address) => write!(f, "udp://{address}"),
+            Place::Tcp(address) => write!(f, "tcp://{address}"),
+            Place::Pattern => f.write_str("the pattern"),
+            Place::Null => f.write_str("null"),
+        }
+    }
+}
 
 fn parse(text: &str, standard: &str) -> Result<Place, String> {
     let address = |address: &str| match address.rsplit_once(':') {

@@ -225,7 +225,10 @@ impl PlaySettings {
                 latency_max_us: report.latency_max_us,
                 latencies: buckets(&report.latencies),
                 buffers: report.ring_blocks,
-                smallest_buffers: report.smallest_ring_blocks(),
+                // A short file fills no more than it has blocks.
+                smallest_buffers: report
+                    .smallest_ring_blocks()
+                    .map(|most| most.min(report.blocks.max(1))),
                 retries: report.retries,
             },
             underruns: report.underruns,

@@ -8,6 +8,7 @@ use crate::losses::{Losses, Tally};
 use crate::producer::{Message, Plan, Produced, idle_from, lend, produce};
 use crate::report::status;
 use crate::segments::segment::Segment;
+use crate::segments::tag;
 use crate::source::Source;
 use crate::{BUFFERS, WAIT, not_begun};
 use block::Buffer;
@@ -65,6 +66,8 @@ pub struct Recording {
     pub tally: Arc<Tally>,
     /// Whether nothing is lost if the source waits.
     pub can_wait: bool,
+    /// The number for applications of the recording's only file; 0 for segments.
+    pub app_tag: u64,
 }
 
 /// The channels to and from the thread that reads the source.
@@ -151,6 +154,9 @@ impl Recording {
                 Err(error) => return Ok(Err(not_begun("recording", error))),
             };
             let mut chain = Chain::new(mounted, clock, &first, &second, turn);
+            if tag::with_gaps(self.app_tag) != self.app_tag {
+                chain.keep_losses_of(file, tag::with_gaps(self.app_tag));
+            }
             let host = Host::new(mounted)?;
             let (letters_to, letters) = channel();
             let answers = Answers::new(&host, letters);

@@ -164,6 +164,7 @@ impl VolumeHost for RemoteVolume {
         name: &str,
         reserve_bytes: u64,
         checksums: Checksums,
+        _: u64,
     ) -> Result<FileNumber> {
         let unsupported = coprocessor::Error::Volume(volume::Error::Unsupported);
         // The coprocessor does not report the volume's features; it refuses what is not supported.
@@ -180,7 +181,7 @@ impl VolumeHost for RemoteVolume {
         })
     }
 
-    fn store(&mut self, name: &str, _: &[u8]) -> Result<()> {
+    fn store(&mut self, name: &str, _: &[u8], _: u64) -> Result<()> {
         let what = format!(
             "a coprocessor does not store `{}` for a recording",
             shown(name)

@@ -81,10 +81,10 @@ impl Counted {
         let seconds = self.elapsed_us.max(1) as f64 / 1e6;
         let rate = rounded((self.length_bytes as f64 / seconds) as u64);
         progress.say(format_args!(
-            "{done} `{}`: {} in {} blocks and {seconds:.3} s, {rate}/s",
+            "{done} `{}`: {} in {} and {seconds:.3} s, {rate}/s",
             shown(&self.name),
             exact(self.length_bytes),
-            self.blocks
+            counted(self.blocks, "block")
         ));
         if !has_times {
             return;
@@ -107,7 +107,11 @@ impl Counted {
             seen * 2 >= total
         });
         let median = match half.and_then(|bucket| bucket.below_us) {
-            Some(below) => format!("half below {below} us"),
+            // The bound of a bucket may be above all that it has.
+            Some(below) => format!(
+                "half below {} us",
+                below.min(self.latency_max_us.saturating_add(1))
+            ),
             None => "half above half an hour".to_owned(),
         };
         let latency = format!("latency: {median}, longest {} us", self.latency_max_us);
@@ -119,7 +123,8 @@ impl Counted {
             }
             0 => format!("every deadline met; {latency}"),
             misses => format!(
-                "{misses} DEADLINES MISSED, by up to {} us; {latency}",
+                "{} MISSED, by up to {} us; {latency}",
+                counted(misses, "DEADLINE").to_uppercase(),
                 self.lateness_max_us
             ),
         }
@@ -161,6 +166,8 @@ pub struct RecordedFile {
     pub segments: Vec<Segment>,
     /// Segments that were removed, because they were the oldest.
     pub removed_segments: u64,
+    /// Not one byte came from the source: nothing was stored, or added with --append.
+    pub nothing_came: bool,
     /// What a rehearsal found; null for a recording.
     pub rehearsal: Option<Rehearsal>,
 }
@@ -250,6 +257,9 @@ impl RecordedFile {
         let lost = self.has_lost();
         let has_times = !self.counted.latencies.is_empty();
         let failed = self.ended_by == "failed";
+        if self.nothing_came && !failed {
+            return;
+        }
         self.counted
             .say(progress, "recorded", has_times, lost, failed);
         let say = |text: Words| progress.say(text);
@@ -270,8 +280,10 @@ impl RecordedFile {
                 }
             };
             say(format!(
-                "{} BLOCKS LOST ({} bytes) in {} gaps{named}",
-                self.lost_blocks, self.lost_bytes, self.gaps
+                "{} LOST ({}) in {}{named}",
+                counted(self.lost_blocks, "block").to_uppercase(),
+                counted(self.lost_bytes, "byte"),
+                counted(self.gaps, "gap")
             )
             .into());
         }
@@ -284,16 +296,16 @@ impl RecordedFile {
         }
         if self.dropped_datagrams > 0 {
             say(format!(
-                "{} DATAGRAMS LOST in the kernel before they could be read",
-                self.dropped_datagrams
+                "{} LOST in the kernel before being read",
+                counted(self.dropped_datagrams, "datagram").to_uppercase()
             )
             .into());
         }
         if self.cut_datagrams > 0 {
             say(words![
                 format!(
-                    "{} DATAGRAMS CUT: longer than a block, whose end is lost; ",
-                    self.cut_datagrams
+                    "{} CUT: longer than a block, whose end is lost; ",
+                    counted(self.cut_datagrams, "datagram").to_uppercase()
                 ),
                 Setting::Block.to(Value::Bytes(128 << 10)),
                 " has room for each"
@@ -311,7 +323,7 @@ impl RecordedFile {
         }
         if self.tardy_blocks > 0 {
             say(words![
-                format!("{} blocks came later than ", self.tardy_blocks),
+                format!("{} came later than ", counted(self.tardy_blocks, "block")),
                 Setting::Rate,
                 " requires"
             ]);
@@ -323,7 +335,11 @@ impl RecordedFile {
 pub fn status(report: &RecordReport, buffers: u16) -> String {
     let lost = match report.lost_blocks {
         0 => "nothing lost".to_owned(),
-        lost => format!("{lost} BLOCKS LOST in {}", counted(report.gaps, "gap")),
+        lost => format!(
+            "{} LOST in {}",
+            counted(lost, "block").to_uppercase(),
+            counted(report.gaps, "gap")
+        ),
     };
     let late = match report.misses {
         0 => "none late".to_owned(),

@@ -34,7 +34,8 @@ pub trait VolumeHost {
     /// The volume failed.
     fn exists(&mut self, name: &str) -> Result<bool>;
 
-    /// Creates a file for a recording and reserves its space.
+    /// Creates a file for a recording, with this number of an application's, and reserves its
+    /// space. A coprocessor's files have no such number.
     ///
     /// # Errors
     /// The volume has no checksums, no space, or already has the name.
@@ -43,13 +44,14 @@ pub trait VolumeHost {
         name: &str,
         reserve_bytes: u64,
         checksums: Checksums,
+        app_tag: u64,
     ) -> Result<Self::File>;
 
-    /// Stores a small file, durably.
+    /// Stores a small file, durably, with this number of an application's.
     ///
     /// # Errors
     /// The volume has no space, or already has the name; a coprocessor stores no files for others.
-    fn store(&mut self, name: &str, bytes: &[u8]) -> Result<()>;
+    fn store(&mut self, name: &str, bytes: &[u8], app_tag: u64) -> Result<()>;
 
     /// Opens a file to play.
     ///

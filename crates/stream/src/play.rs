@@ -108,6 +108,7 @@ impl<'r, 'v, D: Device, C: Clock> Player<'r, 'v, D, C> {
             next_offset: 0,
             end_offset: status.committed_bytes,
             verify,
+            sound: None,
             pace: Pace::new(tps, options.bytes_per_second, block_bytes),
             start: None,
             is_underrun: false,
@@ -143,7 +144,7 @@ impl<'r, 'v, D: Device, C: Clock> Player<'r, 'v, D, C> {
         if state.start.is_none() {
             let is_full = state.issued - state.returned == state.ring.places.len() as u64;
             let all = state.next_offset >= state.end_offset;
-            if state.ready < state.issued || !(is_full || all) {
+            if state.sound.is_none() && (state.ready < state.issued || !(is_full || all)) {
                 return None;
             }
             state.start = Some(now);
@@ -303,7 +304,8 @@ impl<'r, 'v, D: Device, C: Clock> Player<'r, 'v, D, C> {
                 if is_over && state.ring.in_flight == 0 {
                     return Poll::Ready(true);
                 }
-                let to_verify = state.verify && state.next_read().is_some();
+                let to_verify =
+                    state.verify && state.sound.is_none() && state.next_read().is_some();
                 if !is_over && (state.ring.need.is_some() || to_verify) {
                     return Poll::Ready(false);
                 }
@@ -322,7 +324,7 @@ impl<'r, 'v, D: Device, C: Clock> Player<'r, 'v, D, C> {
     async fn verify_next(&self) -> bool {
         let (buffer, offset_bytes, len) = {
             let mut state = self.state();
-            if !state.verify || state.ring.stopped {
+            if !state.verify || state.ring.stopped || state.sound.is_some() {
                 return false;
             }
             let Some(place) = state.next_read() else {
@@ -345,16 +347,18 @@ impl<'r, 'v, D: Device, C: Clock> Player<'r, 'v, D, C> {
                 state.ready += 1;
                 state.report.verified_bytes += len as u64;
             }
-            Err(error) => {
-                let offset_bytes = match error {
-                    volume::Error::Rot { chunk } => u64::from(chunk) * volume::layout::CHUNK_BYTES,
-                    _ => offset_bytes,
-                };
-                state.ring.fail(Error::Volume {
-                    offset_bytes,
+            Err(error @ volume::Error::Rot { chunk }) => {
+                let rotten = u64::from(chunk) * volume::layout::CHUNK_BYTES;
+                let failure = Error::Volume {
+                    offset_bytes: rotten,
                     error,
-                });
+                };
+                state.cut(rotten.saturating_sub(offset_bytes) as usize, failure);
             }
+            Err(error) => state.ring.fail(Error::Volume {
+                offset_bytes,
+                error,
+            }),
         }
         true
     }

@@ -9,7 +9,7 @@ use volume::{Event, File, Transfer, Volume};
 
 use crate::place::Place;
 use crate::ring::Ring;
-use crate::{Pace, PlayReport};
+use crate::{Error, Pace, PlayReport};
 
 #[derive(Debug)]
 pub(crate) struct PlayState<'r> {
@@ -21,6 +21,8 @@ pub(crate) struct PlayState<'r> {
     pub next_offset: u64,
     pub end_offset: u64,
     pub verify: bool,
+    /// How many blocks there are before rot, which ends the playback.
+    pub sound: Option<u64>,
     pub pace: Pace,
     /// When the first block was due.
     pub start: Option<u64>,
@@ -32,7 +34,23 @@ pub(crate) struct PlayState<'r> {
 impl PlayState<'_> {
     /// Whether everything was delivered.
     pub(crate) fn is_over(&self) -> bool {
-        self.next_offset >= self.end_offset && self.delivered == self.issued
+        match self.sound {
+            Some(sound) => self.delivered == sound,
+            None => self.next_offset >= self.end_offset && self.delivered == self.issued,
+        }
+    }
+
+    /// The block after the ready ones has rotted behind its first `len` bytes: what is before is
+    /// delivered, and nothing else.
+    pub(crate) fn cut(&mut self, len: usize, error: Error) {
+        self.ring.failure.get_or_insert(error);
+        let ready = self.ready;
+        if let Some(place) = self.ring.place(ready).filter(|_| len > 0) {
+            place.len_bytes = len;
+            self.ready += 1;
+            self.report.verified_bytes += len as u64;
+        }
+        self.sound = Some(self.ready);
     }
 
     /// Submits reads for all empty places.
@@ -43,7 +61,7 @@ impl PlayState<'_> {
             self.report.retries += 1;
             any = true;
         }
-        while self.ring.may_submit() && self.begin_next(file) {
+        while self.ring.may_submit() && self.sound.is_none() && self.begin_next(file) {
             let (is_any, goes_on) = self.ring.submit_block(volume);
             any |= is_any;
             if !goes_on {

@@ -54,7 +54,7 @@ impl Cat {
                 files,
                 left_out,
                 missing,
-            } = self.chosen(&all)?;
+            } = self.chosen(origin, &all)?;
             let whole = files.iter().try_for_each(|file| file.refuse_unfinished());
             whole.map_err(|failure| failure.and("nothing was printed"))?;
             if !left_out.is_empty() {
@@ -73,7 +73,7 @@ impl Cat {
     }
 
     /// The files that the words choose, word by word.
-    fn chosen<'f>(&self, all: &'f [FileEntry]) -> Result<Chosen<'f>> {
+    fn chosen<'f>(&self, origin: &Origin<'_, '_>, all: &'f [FileEntry]) -> Result<Chosen<'f>> {
         let files: BTreeMap<&str, &FileEntry> =
             all.iter().map(|file| (file.name.as_str(), file)).collect();
         let names: Vec<&str> = files.keys().copied().collect();
@@ -99,7 +99,7 @@ impl Cat {
             chosen.files.extend(found);
             chosen.left_out.extend(left_out);
         }
-        chosen.missing = Missing::among(all, &by_pattern);
+        chosen.missing = Missing::among(origin, all, &by_pattern)?;
         Ok(chosen)
     }
 }

@@ -14,6 +14,8 @@ use files::flow::Sums;
 use files::listing::{FileEntry, Listing};
 use files::names::UNFINISHED;
 use files::{Access, Mounted, Store, failed, findings, pace, route, shown};
+use live::origin::Origin;
+use recorder::export::{Contradiction, contradictions};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt::Write;
@@ -46,7 +48,8 @@ files. It never changes data, nor a file that cannot be read. A removed file tha
 back, and whose space another file has, is removed again.
 
 Exit status: 0 sound, or repaired; 1 something is wrong; 6 only data is: it no longer has its
-checksum.")]
+checksum; 7 the volume is sound, but the files of a recording are not what was recorded: a segment was replaced or
+continued, or its list of gaps was.")]
 pub struct Check {
     /// The device with the volume
     pub device: String,
@@ -102,6 +105,8 @@ pub struct Checked {
     pub not_compared_bytes: u64,
     /// Data that does not match its checksum.
     pub rot: Vec<Rotten>,
+    /// Files of recordings that are not what was recorded, which the volume itself does not know.
+    pub contradictions: Vec<Contradiction>,
 }
 
 /// A range of a file that does not match its checksum.
@@ -129,6 +134,7 @@ impl Check {
         let exit = match (checked.sound, checked.rot.is_empty()) {
             (false, _) => Exit::No,
             (true, false) => Exit::Rot,
+            (true, true) if !checked.contradictions.is_empty() => Exit::Late,
             (true, true) => Exit::Done,
         };
         if self.json {
@@ -226,6 +232,7 @@ impl Check {
         for file in &listing.files {
             checked.look_for_remains(file);
         }
+        checked.look_at_recordings(context, io, mounted, &listing)?;
         checked.data_read = self.read_data;
         if self.read_data {
             self.read_data(context, mounted, io, &listing, &mut checked)?;
@@ -326,6 +333,20 @@ impl Checked {
             .push(format!("`{}`: {remains}", shown(&file.name)));
     }
 
+    /// Reports files that are not what was recorded, by what recordings keep of them.
+    fn look_at_recordings(
+        &mut self,
+        context: &Context,
+        io: &IoOptions,
+        mounted: &Mounted<'_, '_>,
+        listing: &Listing,
+    ) -> Result<()> {
+        let files: Vec<&FileEntry> = listing.files.iter().collect();
+        let origin = Origin::here(context, io, mounted);
+        self.contradictions = contradictions(&origin, &files)?;
+        Ok(())
+    }
+
     fn text(&self) -> String {
         let mut text = String::new();
         // Writing to a String cannot fail.
@@ -343,6 +364,9 @@ impl Checked {
                 rot.length_bytes,
                 rot.offset_bytes
             );
+        }
+        for contradiction in self.contradictions.iter().take(MOST_SHOWN) {
+            let _ = writeln!(text, "{}", contradiction.text());
         }
         let verdict = match (self.sound, self.rot.len(), self.repaired) {
             (true, 0, 0) => "sound".to_owned(),

@@ -6,7 +6,8 @@ use crate::exit::Exit;
 use crate::path_options::IoArgs;
 use crate::recording_options::FormatOption;
 use clap::Args;
-use devices::error::Result;
+use devices::error::{Error, Result};
+use files::shown;
 use formats::Format;
 use recorder::export::ExportSettings;
 use std::path::PathBuf;
@@ -46,8 +47,12 @@ number.
 
 The exit status is 6 if records of MCAP were left out because they are damaged or of no use, if its statistics
 count messages that were not found, or if samples do not match the core:sha512 they were stored with; 7 if
-segments are missing on the volume (but not those that a ring has removed), or if bytes beside a gap or behind
-the end of MCAP were left out; --json counts all of it.
+segments are missing on the volume (but not those that a ring has removed), if the segments or lists of gaps are
+not what was recorded, or if bytes beside a gap or behind the end of MCAP were left out; --json counts all of it.
+
+Each segment keeps where it begins and whether something was lost in it. So a segment that was replaced, continued or
+renamed, and a list of gaps that is missing, cut off or of an earlier file of that name, is named; a list of another
+recording is left out.
 
 Of packets, it counts those that were cut off or lost when they were recorded, as the file itself shows them.
 
@@ -100,6 +105,12 @@ impl Export {
                 .console
                 .print_outcome(&exported.text(context.wording))?;
         }
-        Ok(exported.flaw().map_or(Exit::Done, Exit::from))
+        match exported.flaw() {
+            Some(flaw) if context.console.quiet => {
+                let what = format!("exporting `{}`: it is not whole", shown(&exported.name));
+                Err(Error::new(flaw, what).hint("without --quiet, or with --json, it says why"))
+            }
+            flaw => Ok(flaw.map_or(Exit::Done, Exit::from)),
+        }
     }
 }

@@ -4,6 +4,7 @@
 use crate::Context;
 use crate::exit::Exit;
 use crate::path_options::RouteArgs;
+use crate::verbs::record::late;
 use clap::Args;
 use devices::error::{Error, Result};
 use devices::guard::refuse_to_mix;
@@ -86,7 +87,9 @@ impl Play {
                 shown(&self.name)
             ))),
             None if report.stopped => Err(Error::interrupted("interrupted")),
-            None if report.counted.misses > 0 || report.refused_datagrams > 0 => Ok(Exit::Late),
+            None if report.counted.misses > 0 || report.refused_datagrams > 0 => {
+                late(context, "playing", &self.name)
+            }
             None => Ok(Exit::Done),
         }
     }

@@ -7,7 +7,8 @@ use crate::exit::Exit;
 use crate::path_options::RouteArgs;
 use crate::recording_options::{ChecksumArgs, FormatOption, PolicyOption, SegmentArgs, SigmfArgs};
 use clap::Args;
-use devices::error::Result;
+use devices::error::{Error, ErrorKind, Result};
+use files::shown;
 use recorder::place::From;
 use recorder::record::{Policy, RecordSettings};
 use recorder::recording::Acknowledge;
@@ -26,7 +27,8 @@ the first one ends the recording. A file and the pattern need a --rate: block
 n arrives n block times after the start. Blocks of other sources arrive when they are read, with a
 --rate not earlier than it allows. The deadline counts from the arrival, so that a lag is noticed.
 
-The recording ends with --size, --for, the source, or Ctrl-C, and is then durable. It is also
+The recording ends with --size, --for, the source, or Ctrl-C, and is then durable. If not one byte came, nothing is
+stored, and the exit status is 1, or 0 where a signal ended it; --for also ends the wait for a sender. It is also
 made durable every --commit-bytes and --commit-interval; a power cut loses only data after the last
 such commit, and --acknowledge prints each commit. A block that is not full after --commit-interval
 is written as far as it is, in multiples of 4 KiB, so a slow stream is durable within two intervals,
@@ -165,11 +167,11 @@ impl Record {
             report.say(&context.progress, gaps.as_deref());
             Ok(())
         };
-        Ok(if settings.record(context, &mut each)? {
-            Exit::Done
+        if settings.record(context, &mut each)? {
+            Ok(Exit::Done)
         } else {
-            Exit::Late
-        })
+            late(context, "recording", &self.name)
+        }
     }
 
     fn run_rehearsal(
@@ -186,11 +188,11 @@ impl Record {
             let verdict = report.verdict(&found).word(context.wording, None);
             context.console.print_outcome(&format!("{verdict}\n"))?;
         }
-        Ok(if report.is_good() {
-            Exit::Done
+        if report.is_good() {
+            Ok(Exit::Done)
         } else {
-            Exit::Late
-        })
+            late(context, "rehearsing", &self.name)
+        }
     }
 
     fn settings(&self) -> RecordSettings {
@@ -219,6 +221,21 @@ impl Record {
             route: *self.route,
         }
     }
+}
+
+/// The status of what was late, or lost something. `--quiet` prints no report that says so.
+///
+/// # Errors
+/// The same, in words.
+pub fn late(context: &Context, doing: &str, name: &str) -> Result<Exit> {
+    if !context.console.quiet {
+        return Ok(Exit::Late);
+    }
+    let what = format!(
+        "{doing} `{}`: deadlines were missed, or something was lost",
+        shown(name)
+    );
+    Err(Error::new(ErrorKind::Late, what).hint("without --quiet, or with --json, it says what"))
 }
 
 /// `--acknowledge`: a line for each commit.

@@ -248,3 +248,35 @@ fn a_ring_of_two_segments_turns_although_nothing_of_the_current_one_is_durable_y
         assert!(kept.len() <= 3, "{keep}: {kept:?}");
     }
 }
+
+#[test]
+fn a_ring_keeps_numbers_that_it_does_not_write() {
+    let folder = Folder::new();
+    volume(&folder, 32, 0);
+    let device = format!("file:{}", folder.path("disk"));
+    let record = [
+        "record",
+        &device,
+        "take.00%n",
+        "--segment",
+        "1M",
+        "--block",
+        "128K",
+    ];
+    assert_eq!(
+        run_with_input(&record, &vec![9; 3 << 20]).status.code(),
+        Some(0)
+    );
+    let others = names(&device);
+    assert!(others.contains(&"take.00000001".to_owned()), "{others:?}");
+    for _ in 0..2 {
+        small_ring(&device, &[]);
+    }
+    let all = names(&device);
+    assert!(others.iter().all(|name| all.contains(name)), "{all:?}");
+    let kept: Vec<u8> = others
+        .iter()
+        .flat_map(|name| get(&device, name, &[]))
+        .collect();
+    assert!(kept == vec![9; 3 << 20]);
+}

@@ -442,7 +442,7 @@ fn a_pattern_names_the_segments_that_are_missing_and_prints_no_lists() {
     let begin = |segment: usize| sizes[..segment].iter().sum::<usize>();
     let last = format!("take.{:06}", sizes.len());
     // A list of gaps beside it is no part of the stream.
-    let line = format!("{:>20} {:>20} {:>16} {:>4}\n", 4096, 512, 7, 1);
+    let line = format!("{:>20} {:>20} {:>16} {:>4}\n", 4096, 0, 7, 1);
     let put = ["--quiet", "put", &device, "-", "take.000002.gaps"];
     assert_eq!(run_with_input(&put, line.as_bytes()).status.code(), Some(0));
     let (statuses, printed, said) = without(&device, &[], &folder);

@@ -2,13 +2,19 @@
 //! The files that a pattern chooses, where they are the segments of a recording: in their order,
 //! without what only describes them, and with what is missing among them.
 
+use super::lists::{Listed, gaps_of};
+use super::places::{Contradiction, Places};
 use super::segments::{MissingSegments, StoredNames, missing_among, sort};
 use crate::segments::files::GAPS;
-use devices::error::{Error, ErrorKind};
+use crate::segments::numbered::Numbered;
+use devices::error::{Error, ErrorKind, Result};
 use files::listing::FileEntry;
 use files::shown;
+use formats::gaps;
 use formats::sigmf::META;
+use live::origin::Origin;
 use remedy::{Words, words};
+use std::collections::BTreeMap;
 
 /// Splits the names that a pattern chose into those of data, segments in the order of their
 /// numbers, and companions (`.gaps`, `.sigmf-meta`), which belong into no stream. What has the
@@ -24,23 +30,34 @@ pub fn in_order(chosen: Vec<String>) -> (Vec<String>, Vec<String>) {
     (data, companions)
 }
 
-/// What is missing among the files that patterns chose.
+/// What is missing among the files that patterns chose, and what contradicts what.
 #[derive(Clone, Debug, Default)]
-pub struct Missing(Vec<(String, MissingSegments)>);
+pub struct Missing(Vec<(String, MissingSegments)>, Vec<Contradiction>);
 
 impl Missing {
     /// Compares the files that were chosen with what each segment keeps of its place; `all` are the
     /// volume's.
-    pub fn among(all: &[FileEntry], chosen: &[&FileEntry]) -> Self {
-        let stored = StoredNames::of(all.iter().map(|file| file.name.clone()));
-        Self(missing_among(&stored, chosen))
+    ///
+    /// # Errors
+    /// The volume failed.
+    pub fn among(
+        origin: &Origin<'_, '_>,
+        all: &[FileEntry],
+        chosen: &[&FileEntry],
+    ) -> Result<Self> {
+        let stored = StoredNames::of(all.iter());
+        let missing = missing_among(&stored, chosen);
+        Ok(Self(missing, contradictions(origin, chosen)?))
     }
 
     /// For messages; none if nothing is missing.
     pub fn text(&self) -> Option<Words> {
         let mut text: Option<Words> = None;
-        for (name, missing) in &self.0 {
-            let one = words![format!("`{}`: ", shown(name)), missing.text()];
+        let missing = self.0.iter();
+        let missing =
+            missing.map(|(name, missing)| words![format!("`{}`: ", shown(name)), missing.text()]);
+        let contradictions = self.1.iter().map(|one| Words::from(one.text()));
+        for one in missing.chain(contradictions) {
             text = Some(match text {
                 Some(text) => words![text, "; ", one],
                 None => one,
@@ -51,13 +68,51 @@ impl Missing {
 
     /// The failure of a command that has delivered what there is.
     pub fn failure(&self, delivered: &str) -> Option<Error> {
-        let what = words![self.text()?, format!("; the others were {delivered}")];
+        let rest = if self.0.is_empty() {
+            "what is there was"
+        } else {
+            "the others were"
+        };
+        let what = words![self.text()?, format!("; {rest} {delivered}")];
         Some(Error::new(ErrorKind::Late, what).hint(words![
             "straightway export ",
             remedy::Device,
             " PATTERN FILE lists what is missing"
         ]))
     }
+}
+
+/// Which of these files of a volume are not what was recorded.
+///
+/// # Errors
+/// The volume failed.
+pub fn contradictions(
+    origin: &Origin<'_, '_>,
+    chosen: &[&FileEntry],
+) -> Result<Vec<Contradiction>> {
+    let mut names: Vec<String> = chosen.iter().map(|file| file.name.clone()).collect();
+    sort(&mut names);
+    let files: BTreeMap<&str, &FileEntry> = chosen
+        .iter()
+        .map(|file| (file.name.as_str(), *file))
+        .collect();
+    let mut found = Vec::new();
+    let mut places = Places::default();
+    for file in names.iter().filter_map(|name| files.get(name.as_str())) {
+        // What no recording made contradicts nothing by itself.
+        if file.app_tag.unwrap_or(0) == 0 && Numbered::of(&file.name).is_none() {
+            continue;
+        }
+        let Listed {
+            gaps,
+            contradiction,
+            ..
+        } = gaps_of(origin, file)?;
+        found.extend(contradiction);
+        places.add(file, gaps::lost_bytes(&gaps));
+    }
+    found.extend(places.end().0);
+    Ok(found)
 }
 
 #[cfg(test)]

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What describes the samples of a recording, and of which of them which file has what.
 
-use super::recording::{Recording, companion_of, gaps_of};
-use super::segments::{MissingReason, MissingSegments, Numbered, StoredNames, tag_of};
+use super::lists::gaps_of;
+use super::recording::{Recording, companion_of};
+use super::segments::{MissingReason, MissingSegments, StoredNames, tag_of};
 use crate::format_failed;
 use crate::segments::files::gaps_name;
+use crate::segments::numbered::Numbered;
 use devices::error::{Error, Result};
 use files::listing::FileEntry;
 use files::names::unfinished_name;
@@ -228,7 +230,7 @@ impl Before {
                 before.begin_bytes = tag.map(|tag| tag.offset_bytes);
             }
             before.size_bytes += entry.size_bytes;
-            before.lost_bytes += gaps::lost_bytes(&gaps_of(origin, &entry)?);
+            before.lost_bytes += gaps::lost_bytes(&gaps_of(origin, &entry)?.checked()?.gaps);
         }
         let others = (first..=last).map(|number| of.name_of(number));
         for segment in others.filter(|_| !before.are_stored) {

@@ -4,9 +4,10 @@
 use super::ExportSettings;
 use super::recording::Recording;
 use super::report::Exported;
-use super::segments::{MissingReason, MissingSegments, Numbered, StoredNames, tag_of};
+use super::segments::{MissingReason, MissingSegments, StoredNames, tag_of};
 use super::targets::Targets;
 use crate::format_failed;
+use crate::segments::numbered::Numbered;
 use devices::Context;
 use devices::error::{Error, ErrorKind, Result};
 use files::shown;

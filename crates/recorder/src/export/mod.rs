@@ -5,6 +5,8 @@
 //! | --- | --- |
 //! | `recording` | the segments, and what is missing within and between them |
 //! | `segments` | the numbers in the names of segments |
+//! | `places` | whether segments are what was recorded |
+//! | `lists` | lists of gaps, and whether they are their files' |
 //! | `chosen` | the files that a pattern chooses, as one stream |
 //! | `description` | what describes the samples |
 //! | `messages` | MCAP's messages, in one file |
@@ -14,14 +16,17 @@
 
 mod chosen;
 mod description;
+mod lists;
 mod messages;
 mod packets;
+mod places;
 mod recording;
 mod report;
 mod segments;
 mod targets;
 
 use crate::segments::files::GAPS;
+use crate::segments::numbered::Numbered;
 use description::{Description, Samples, dataset_of, describe};
 use devices::error::Result;
 use devices::transfer::IoOptions;
@@ -40,7 +45,7 @@ use packets::Packets;
 use recording::Recording;
 use remedy::{Setting, words};
 use report::RawGaps;
-use segments::{Numbered, StoredNames, tag_of};
+use segments::{StoredNames, tag_of};
 use sha2::{Digest, Sha512};
 use std::path::PathBuf;
 use std::time::Instant;
@@ -48,8 +53,9 @@ use targets::Targets;
 use units::micros;
 use volume::Error;
 
-pub use chosen::{Missing, in_order};
+pub use chosen::{Missing, contradictions, in_order};
 pub use packets::PacketsExported;
+pub use places::Contradiction;
 pub use report::{Exported, SigmfExported};
 pub use segments::{MissingReason, MissingSegments};
 
@@ -90,8 +96,7 @@ impl ExportSettings {
         Origin::with(context, &self.device, &self.io, options, |origin| {
             context.say(format_args!("path: {}", origin.path()));
             let began = Instant::now();
-            let listed = origin.files()?.into_iter().map(|file| file.name);
-            let stored = StoredNames::of(listed);
+            let stored = StoredNames::of(origin.files()?.iter());
             let names = self.segments(origin, &stored)?;
             let mut exported = self.export_from(context, origin, &stored, &names)?;
             exported.elapsed_us = micros(began.elapsed());
@@ -163,6 +168,12 @@ impl ExportSettings {
                 self.sigmf(context, origin, all, description, targets, &mut exported)?
             }
             Format::Mcap => self.mcap(context, origin, all, targets, &mut exported)?,
+        }
+        for contradiction in &exported.contradictions {
+            context.say(contradiction.text());
+        }
+        for note in &recording.notes {
+            context.say(note);
         }
         for missing in &exported.missing_segments {
             context.say(words![
@@ -296,6 +307,7 @@ impl ExportSettings {
             gaps: recording.gaps.len() as u64,
             lost_bytes: gaps::lost_bytes(&recording.gaps),
             missing_segments: missing.cloned().collect(),
+            contradictions: recording.contradictions.clone(),
             verified: recording.segments.iter().all(FileEntry::has_checksums),
             elapsed_us: 0,
             sigmf: None,

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The recording that is exported: its segments, and what is missing within and between them.
 
+use super::lists::{Listed, gaps_of};
+use super::places::{Contradiction, Places};
 use super::segments::{MissingSegments, StoredNames, before_first, behind_last, between};
-use crate::segments::files::gaps_name;
 use devices::Bar;
 use devices::error::Result;
 use files::listing::FileEntry;
 use files::names::check_name;
 use files::{failed, shown};
-use formats::gaps::{self, MAX_GAPS_BYTES};
+use formats::gaps;
 use live::origin::Origin;
 use stream::Gap;
 use volume::Error;
@@ -32,6 +33,10 @@ pub struct Recording {
     pub missing: Vec<MissingSegments>,
     /// Segments that are missing behind the last one, as far as that shows them.
     pub missing_behind: Option<MissingSegments>,
+    /// Files that are not what was recorded.
+    pub contradictions: Vec<Contradiction>,
+    /// What else is said of it.
+    pub notes: Vec<String>,
 }
 
 impl Recording {
@@ -43,6 +48,7 @@ impl Recording {
         let mut recording = Self::default();
         // The bytes that were lost in the segment before.
         let mut lost_bytes = 0;
+        let mut places = Places::default();
         for name in names {
             let missing = || failed(format_args!("opening `{}`", shown(name)), Error::NotFound);
             let entry = origin.find(name)?.ok_or_else(missing)?;
@@ -55,8 +61,16 @@ impl Recording {
                     recording.miss(missing);
                 }
             }
-            let gaps = gaps_of(origin, &entry)?;
+            let Listed {
+                gaps,
+                contradiction,
+                note,
+                ..
+            } = gaps_of(origin, &entry)?.checked()?;
+            recording.contradictions.extend(contradiction);
+            recording.notes.extend(note);
             lost_bytes = gaps::lost_bytes(&gaps);
+            places.add(&entry, lost_bytes);
             for gap in gaps {
                 let offset_bytes = begin_bytes + gap.offset_bytes;
                 match gap.lost_bytes {
@@ -71,6 +85,9 @@ impl Recording {
             recording.size_bytes += entry.size_bytes;
             recording.segments.push(entry);
         }
+        let (contradictions, notes) = places.end();
+        recording.contradictions.extend(contradictions);
+        recording.notes.extend(notes);
         let last = recording.segments.last();
         recording.missing_behind =
             last.and_then(|last| behind_last(stored, last, recording.size_bytes));
@@ -106,17 +123,6 @@ impl Recording {
             }));
         self.missing.push(missing);
     }
-}
-
-/// The gaps that a segment's companion lists.
-///
-/// # Errors
-/// It was not written by a recording, or cannot be read.
-pub fn gaps_of(origin: &Origin<'_, '_>, entry: &FileEntry) -> Result<Vec<Gap>> {
-    let companion = gaps_name(&entry.name);
-    let lines = companion_of(origin, &companion, MAX_GAPS_BYTES)?;
-    gaps::parse(&companion, &lines.unwrap_or_default(), entry.size_bytes)
-        .map_err(crate::format_failed)
 }
 
 /// A small file beside the recording, if there is one.

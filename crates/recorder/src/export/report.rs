@@ -2,8 +2,9 @@
 //! What an export reports.
 
 use super::packets::PacketsExported;
+use super::places::Contradiction;
 use super::recording::Recording;
-use super::segments::{MissingReason, MissingSegments};
+use super::segments::MissingSegments;
 use devices::SCHEMA_VERSION;
 use devices::error::ErrorKind;
 use files::shown;
@@ -40,6 +41,9 @@ pub struct Exported {
     pub lost_bytes: u64,
     /// Segments that are missing before the first one, between others, and behind the last.
     pub missing_segments: Vec<MissingSegments>,
+    /// Files that are not what was recorded: contradicted by what segments keep of their places, or
+    /// lists of gaps that are missing, cut off, or of another recording.
+    pub contradictions: Vec<Contradiction>,
     /// Whether its data was compared with the checksums of the volume.
     pub verified: bool,
     /// The time it took.
@@ -86,6 +90,8 @@ pub struct RawGaps<'g> {
     length_bytes: u64,
     gaps: Vec<RawGap>,
     missing_segments: &'g [MissingSegments],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    contradictions: &'g [Contradiction],
 }
 
 #[derive(Serialize)]
@@ -98,13 +104,16 @@ struct RawGap {
 impl<'g> RawGaps<'g> {
     /// What is missing; none if nothing is.
     pub fn of(recording: &'g Recording, missing_segments: &'g [MissingSegments]) -> Option<Self> {
-        let is_whole = recording.gaps.is_empty() && missing_segments.is_empty();
+        let contradictions = recording.contradictions.as_slice();
+        let is_whole =
+            recording.gaps.is_empty() && missing_segments.is_empty() && contradictions.is_empty();
         (!is_whole).then(|| Self {
             schema_version: SCHEMA_VERSION,
             name: recording.name(),
             length_bytes: recording.size_bytes,
             gaps: recording.gaps.iter().map(RawGap::of).collect(),
             missing_segments,
+            contradictions,
         })
     }
 }
@@ -127,10 +136,13 @@ impl Exported {
             .sigmf
             .as_ref()
             .is_some_and(|sigmf| sigmf.differs_from_digest);
-        let is_lost = |missing: &MissingSegments| missing.reason == MissingReason::NotStored;
+        let is_lost = |missing: &MissingSegments| missing.reason.is_loss();
         if differs || mcap.is_some_and(Rebuilt::has_damage) {
             Some(ErrorKind::Rot)
-        } else if mcap.is_some_and(Rebuilt::has_loss) || self.missing_segments.iter().any(is_lost) {
+        } else if mcap.is_some_and(Rebuilt::has_loss)
+            || self.missing_segments.iter().any(is_lost)
+            || !self.contradictions.is_empty()
+        {
             Some(ErrorKind::Late)
         } else {
             None
@@ -170,6 +182,9 @@ impl Exported {
                 "{place}: {}, {bytes}",
                 missing.text().word(wording, None)
             ));
+        }
+        for contradiction in &self.contradictions {
+            line(contradiction.text());
         }
         if let Some(sigmf) = &self.sigmf {
             line(format!(

@@ -2,103 +2,13 @@
 //! Which segments of a recording an export has, and which are missing, by the numbers in their
 //! names and by what each keeps of its place in the recording.
 
+use crate::segments::numbered::Numbered;
 use crate::segments::tag::Tag;
 use files::listing::FileEntry;
 use remedy::{Setting, Words, words};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Digits of a segment's number, at least (`record`, `%n`).
-const NUMBER_DIGITS: usize = 6;
-
-/// A name with a number, as `record --segment` makes it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Numbered {
-    before: String,
-    /// The number.
-    pub number: u64,
-    after: String,
-}
-
-impl Numbered {
-    /// The last six or more digits of a name are its number, unless they are a date or a time of
-    /// day.
-    pub fn of(name: &str) -> Option<Self> {
-        let bytes = name.as_bytes();
-        let is_digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_digit);
-        let mut end = bytes.len();
-        loop {
-            end = (1..=end).rev().find(|end| is_digit(end - 1))?;
-            let begin = (0..end).rev().take_while(|at| is_digit(*at)).last()?;
-            let (before, digits, after) = (&name[..begin], &name[begin..end], &name[end..]);
-            if digits.len() >= NUMBER_DIGITS && !is_time(before, digits) {
-                return Some(Self {
-                    before: before.to_owned(),
-                    number: digits.parse().ok()?,
-                    after: after.to_owned(),
-                });
-            }
-            end = begin;
-        }
-    }
-
-    /// The name of another segment, if the names differ by the number only.
-    pub fn name_of(&self, number: u64) -> String {
-        format!("{}{number:0NUMBER_DIGITS$}{}", self.before, self.after)
-    }
-
-    /// What the names of a recording's segments have in common: the times in them differ.
-    fn shape(&self) -> String {
-        format!(
-            "{}*{}",
-            without_times(&self.before),
-            without_times(&self.after)
-        )
-    }
-}
-
-/// A text with `#` for the digits of a date, and behind it for those of a time of day.
-fn without_times(text: &str) -> String {
-    let mut masked = String::new();
-    let mut is_behind_date = false;
-    let mut rest = text;
-    while let Some(begin) = rest.find(|letter: char| letter.is_ascii_digit()) {
-        let (before, digits) = rest.split_at(begin);
-        let len = digits.bytes().take_while(u8::is_ascii_digit).count();
-        let (digits, after) = digits.split_at(len);
-        let is_date = digits.starts_with("19") || digits.starts_with("20");
-        is_behind_date |= is_date && matches!(len, 4 | 8 | 14);
-        masked += before;
-        masked += if is_behind_date && len % 2 == 0 {
-            "#"
-        } else {
-            digits
-        };
-        rest = after;
-    }
-    masked + rest
-}
-
-/// Whether digits are a date (`%Y%m%d`), or behind one a time of day (`%H%M%S`), or both.
-fn is_time(before: &str, digits: &str) -> bool {
-    let is_date = |text: &str| text.starts_with("19") || text.starts_with("20");
-    let ahead = before.trim_end_matches(|letter: char| !letter.is_ascii_digit());
-    let date = ahead
-        .get(ahead.len().saturating_sub(8)..)
-        .unwrap_or_default();
-    let is_behind_date = ahead.len() < before.len()
-        && before.len() - ahead.len() == 1
-        && date.len() == 8
-        && date.bytes().all(|byte| byte.is_ascii_digit())
-        && is_date(date)
-        && !before.ends_with('.');
-    match digits.len() {
-        6 => is_behind_date,
-        8 | 14 => is_date(digits),
-        _ => false,
-    }
-}
 
 /// Why segments are missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -108,8 +18,17 @@ pub enum MissingReason {
     NotStored,
     /// The volume has them, but they were not named.
     NotNamed,
-    /// The recording removed them, as a ring does (`--keep`).
+    /// They were removed, as a ring does (`--keep`) or by hand.
     RingRemoved,
+    /// A segment of a later recording has the number of the first one.
+    NumberTaken,
+}
+
+impl MissingReason {
+    /// Whether the volume has lost something.
+    pub const fn is_loss(self) -> bool {
+        matches!(self, Self::NotStored | Self::NumberTaken)
+    }
 }
 
 /// Segments that are missing before one, between two, or behind the last.
@@ -149,7 +68,15 @@ impl MissingSegments {
             MissingReason::NotStored => "missing on the volume".into(),
             MissingReason::NotNamed => "not named".into(),
             MissingReason::RingRemoved => {
-                words!["removed by the recording (", Setting::Keep, ")"]
+                words!["removed: by the ring (", Setting::Keep, "), or by hand"]
+            }
+            MissingReason::NumberTaken => {
+                return format!(
+                    "segment {} of an earlier recording, and any behind it, is missing: a later \
+                     recording has its number",
+                    self.first
+                )
+                .into();
             }
         };
         words![format!("{which}{later} {verb} "), what]
@@ -160,19 +87,20 @@ impl MissingSegments {
 #[derive(Debug, Default)]
 pub struct StoredNames {
     names: BTreeSet<String>,
-    numbers: BTreeMap<String, BTreeMap<u64, String>>,
+    numbers: BTreeMap<String, BTreeMap<u64, (String, Option<Tag>)>>,
 }
 
 impl StoredNames {
     /// From a listing.
-    pub fn of(names: impl Iterator<Item = String>) -> Self {
+    pub fn of<'f>(files: impl Iterator<Item = &'f FileEntry>) -> Self {
         let mut all = Self::default();
-        for name in names {
-            if let Some(numbered) = Numbered::of(&name) {
+        for file in files {
+            if let Some(numbered) = Numbered::of(&file.name) {
+                let number = numbered.number;
                 let numbers = all.numbers.entry(numbered.shape()).or_default();
-                numbers.insert(numbered.number, name.clone());
+                numbers.insert(number, (file.name.clone(), tag_of(file, number)));
             }
-            all.names.insert(name);
+            all.names.insert(file.name.clone());
         }
         all
     }
@@ -194,7 +122,15 @@ impl StoredNames {
         }
         let all = self.numbers.get(&of.shape()).into_iter();
         let all = all.flat_map(|all| all.range(numbers.clone()));
-        all.map(|(_, name)| name.as_str()).collect()
+        all.map(|(_, (name, _))| name.as_str()).collect()
+    }
+
+    /// Whether the segment of this one's form with this number is of a recording that began behind
+    /// this one.
+    fn is_taken(&self, of: &Numbered, number: u64) -> bool {
+        let stored = self.numbers.get(&of.shape());
+        let stored = stored.and_then(|all| all.get(&number)?.1);
+        stored.is_some_and(|tag| tag.first > of.number)
     }
 
     fn reason(&self, of: &Numbered, first: u64, last: u64) -> MissingReason {
@@ -240,10 +176,15 @@ pub fn between(
     offset_bytes: u64,
 ) -> Option<MissingSegments> {
     let (before, after) = (Numbered::of(&one.name)?, Numbered::of(&next.name)?);
-    if before.shape() != after.shape() || after.number <= before.number.saturating_add(1) {
+    if !before.is_of_one_form(&after) || after.number <= before.number {
         return None;
     }
     let tag = tag_of(next, after.number);
+    if after.number == before.number.saturating_add(1) {
+        let is_followed = tag_of(one, before.number).is_some_and(|tag| tag.is_followed);
+        let is_other = tag.is_some_and(|tag| tag.first > before.number);
+        return (is_followed && is_other).then(|| taken(after.number, offset_bytes));
+    }
     let is_restart = tag.is_some_and(|tag| tag.first > before.number);
     let begin_bytes = match tag_of(one, before.number) {
         Some(own) => tag
@@ -278,6 +219,9 @@ pub fn behind_last(
     let numbered = Numbered::of(&last.name)?;
     let tag = tag_of(last, numbered.number)?;
     let next = numbered.number.checked_add(1)?;
+    if tag.is_followed && stored.is_taken(&numbered, next) {
+        return Some(taken(next, offset_bytes));
+    }
     let is_stored = !stored.segments(&numbered, next..=next).is_empty();
     (tag.is_followed && !is_stored).then_some(MissingSegments {
         first: next,
@@ -288,6 +232,19 @@ pub fn behind_last(
         and_later: true,
         is_restart: false,
     })
+}
+
+/// What is missing where a segment of another recording has the number of the next one.
+const fn taken(number: u64, offset_bytes: u64) -> MissingSegments {
+    MissingSegments {
+        first: number,
+        last: number,
+        offset_bytes,
+        missing_bytes: None,
+        reason: MissingReason::NumberTaken,
+        and_later: true,
+        is_restart: true,
+    }
 }
 
 /// What is missing among the files that a pattern chose of a volume's: before, between and behind
@@ -321,7 +278,7 @@ pub(super) fn missing_among(
         let last = before.and_then(|last| Some((last.name.clone(), behind_last(stored, last, 0)?)));
         missing.extend(last);
     }
-    missing.retain(|(_, missing)| missing.reason == MissingReason::NotStored);
+    missing.retain(|(_, missing)| missing.reason.is_loss());
     missing
 }
 
@@ -351,6 +308,7 @@ mod tests {
                 first,
                 offset_bytes,
                 is_followed: false,
+                has_gaps: false,
             };
             tag.to_number()
         };
@@ -368,43 +326,12 @@ mod tests {
     }
 
     fn stored(names: &[&str]) -> StoredNames {
-        StoredNames::of(names.iter().map(|name| (*name).to_owned()))
+        let files: Vec<FileEntry> = names.iter().map(|name| entry(name, 0, None)).collect();
+        StoredNames::of(files.iter())
     }
 
     #[test]
-    fn a_number_is_not_a_time() {
-        for (name, number) in [
-            ("run.000001", Some(1)),
-            ("run.1234567", Some(1_234_567)),
-            ("run.00001", None),
-            ("take000012", Some(12)),
-            ("cam-000012-left", Some(12)),
-            ("camera-20261129-120000.000003", Some(3)),
-            ("camera-20261129.000007-12", Some(7)),
-            ("camera-20261129-120000", None),
-            ("camera-20261129", None),
-            ("camera-20261129120000", None),
-            ("000007", Some(7)),
-            ("é000007é", Some(7)),
-            ("", None),
-            ("run", None),
-        ] {
-            let found = Numbered::of(name).map(|numbered| numbered.number);
-            assert_eq!(found, number, "{name}");
-        }
-        let shape = |name| Numbered::of(name).unwrap().shape();
-        assert_eq!(
-            shape("cam1-20261129-120000.000003"),
-            shape("cam1-20261130-000000.000004")
-        );
-        assert_eq!(
-            shape("cam1-2026-11-29_12.000003"),
-            shape("cam1-2026-11-29_13.000003")
-        );
-        assert_ne!(shape("cam1-20261129.000003"), shape("cam2-20261129.000003"));
-        assert_ne!(shape("cam12.000003"), shape("cam13.000003"));
-        let one = Numbered::of("run.000009.x").unwrap();
-        assert_eq!(one.name_of(10), "run.000010.x");
+    fn segments_are_in_the_order_of_their_numbers() {
         let mut names = ["run.1000000", "run.999999", "a"].map(str::to_owned);
         sort(&mut names);
         assert_eq!(names, ["a", "run.999999", "run.1000000"]);

@@ -12,6 +12,8 @@ use crate::place::Place;
 use crate::recording::gap_file_at_its_end;
 use crate::report::RecordedFile;
 use crate::segments::files::gaps_name;
+use crate::segments::numbered::Numbered;
+use crate::segments::tag::{MADE, belongs, of_list};
 use crate::source::{Source, Stream};
 use crate::volume_host::VolumeHost;
 use devices::Bar;
@@ -33,7 +35,7 @@ use remedy::{Remedy, Setting, Value, Words, words};
 use std::io::{ErrorKind, Read};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
-use stream::{GAP_LINE_BYTES, GapFile};
+use stream::{GAP_LINE_BYTES, Gap, GapFile};
 use units::Size;
 use volume::blocking;
 
@@ -237,14 +239,52 @@ impl RecordSettings {
         &self,
         context: &Context,
         host: &mut &Mounted<'_, '_>,
-        begin_bytes: u64,
+        (begin_bytes, app_tag): (u64, u64),
     ) -> Result<()> {
         let companion = gaps_name(&self.name);
         let is_stream = self.format == Format::Mcap && begin_bytes > 0;
+        if self.policy != Policy::Drop && !is_stream {
+            // Of the user, or of a file that is gone: nothing of it is this recording's.
+            let own = own_list(context, host, &self.name, (begin_bytes, app_tag))?;
+            if !matches!(own, Own::Lines(_)) {
+                return Ok(());
+            }
+        }
         if is_stream || last_offset(context, host, &companion)? > begin_bytes {
-            add_line(host, &companion, &stream::restart_line(begin_bytes))
+            let line = stream::restart_line(begin_bytes);
+            add_line(host, &companion, &line, of_list(app_tag))
         } else {
             Ok(())
+        }
+    }
+
+    /// Refuses to go on in a list of gaps that is not this file's, where the recording adds to it.
+    /// Whether there is one.
+    pub(super) fn refuse_other_list(
+        &self,
+        context: &Context,
+        host: &mut &Mounted<'_, '_>,
+        (begin_bytes, app_tag): (u64, u64),
+    ) -> Result<bool> {
+        match own_list(context, host, &self.name, (begin_bytes, app_tag))? {
+            Own::None => Ok(false),
+            Own::Lines(_) => Ok(true),
+            Own::Other if self.policy != Policy::Drop && self.format != Format::Mcap => Ok(false),
+            Own::Other => {
+                let companion = gaps_name(&self.name);
+                let what = format!(
+                    "`{}` is not the list of gaps of `{}`, and the recording would add to it",
+                    shown(&companion),
+                    shown(&self.name)
+                );
+                Err(
+                    Error::new(devices::error::ErrorKind::Exists, what).hint(words![
+                        "straightway mv ",
+                        remedy::Device,
+                        format!(" '{companion}' OTHER")
+                    ]),
+                )
+            }
         }
     }
 
@@ -303,12 +343,11 @@ impl RecordSettings {
             );
             return Err(Error::usage(what).hint("record under another NAME"));
         }
-        let companion = gaps_name(&self.name);
-        let lost_bytes = if check_name(&companion).is_ok() && host.exists(&companion)? {
-            let lines = read_small(context, host, &companion, MAX_GAPS_BYTES)?;
-            gaps::lost_bytes(&gaps::parse(&companion, &lines, begin_bytes).map_err(format_failed)?)
-        } else {
-            0
+        let app_tag = host.find(&self.name)?.map_or(0, |entry| entry.app_tag);
+        let own = own_list(context, host, &self.name, (begin_bytes, app_tag))?;
+        let lost_bytes = match own {
+            Own::Lines(gaps) => gaps::lost_bytes(&gaps),
+            Own::None | Own::Other => 0,
         };
         let (sample, lost) = (begin_bytes / sample_bytes, lost_bytes / sample_bytes);
         metadata
@@ -323,7 +362,7 @@ impl RecordSettings {
             let renaming = format!("renaming `{}`", shown(stored));
             host.run(renaming, host.volume.rename(stored, meta))?;
         }
-        host.store(&new, &metadata.to_bytes())?;
+        host.store(&new, &metadata.to_bytes(), MADE)?;
         replace(host, &new, meta)
     }
 
@@ -350,7 +389,11 @@ impl RecordSettings {
                         "reading {}: {NOT_MCAP}; nothing was recorded",
                         path.display()
                     ))
-                    .hint(words!["record without ", Setting::Format]))
+                    .hint(if self.append {
+                        "record under another NAME".into()
+                    } else {
+                        words!["record without ", Setting::Format]
+                    }))
                 }
             }
             Source::Stream(stream, name) => {
@@ -372,7 +415,7 @@ impl RecordSettings {
         }
         let metadata = Metadata::new(&self.sigmf, now_ns()).map_err(format_failed)?;
         self.check_samples(&metadata)?;
-        let stored = host.store(meta, &metadata.to_bytes());
+        let stored = host.store(meta, &metadata.to_bytes(), MADE);
         stored.map_err(|failure| {
             self.remove_description(host, meta);
             failure.and("nothing was recorded")
@@ -453,10 +496,48 @@ fn last_offset(context: &Context, mounted: &Mounted<'_, '_>, name: &str) -> Resu
     Ok(last.map_or(0, |gap| gap.offset_bytes))
 }
 
-/// Adds a line to a companion, which is made if there is none.
-fn add_line(host: &mut &Mounted<'_, '_>, name: &str, line: &[u8; GAP_LINE_BYTES]) -> Result<()> {
+/// A file's list of gaps.
+enum Own {
+    /// There is none.
+    None,
+    /// What it lists.
+    Lines(Vec<Gap>),
+    /// A file of that name is another file's list, or none at all.
+    Other,
+}
+
+/// The list of gaps of a file of this length and with this number for applications.
+fn own_list(
+    context: &Context,
+    host: &mut &Mounted<'_, '_>,
+    name: &str,
+    (size_bytes, app_tag): (u64, u64),
+) -> Result<Own> {
+    let companion = gaps_name(name);
+    if check_name(&companion).is_err() {
+        return Ok(Own::None);
+    }
+    let Some(list) = host.find(&companion)? else {
+        return Ok(Own::None);
+    };
+    let is_whole = list.size_bytes % GAP_LINE_BYTES as u64 == 0;
+    if !is_whole || !belongs(list.app_tag, app_tag, Numbered::of(name).is_some()) {
+        return Ok(Own::Other);
+    }
+    let lines = read_small(context, host, &companion, MAX_GAPS_BYTES)?;
+    let lines = gaps::parse(&companion, &lines, size_bytes);
+    Ok(lines.map_or(Own::Other, Own::Lines))
+}
+
+/// Adds a line to a companion, which is made, with this number, if there is none.
+fn add_line(
+    host: &mut &Mounted<'_, '_>,
+    name: &str,
+    line: &[u8; GAP_LINE_BYTES],
+    app_tag: u64,
+) -> Result<()> {
     if !host.exists(name)? {
-        return host.store(name, line);
+        return host.store(name, line, app_tag);
     }
     let doing = || format!("writing `{}`", shown(name));
     let file = host.run(doing(), host.volume.open_to_write(name))?;

@@ -89,6 +89,11 @@ impl OpenFeed<'_> {
         }
     }
 
+    /// Whether a program hands in what is recorded.
+    pub(super) const fn is_program(&self) -> bool {
+        matches!(self, Self::Program(..))
+    }
+
     /// The expected length; 0 if unknown.
     pub(super) fn total_bytes(&self, record: &RecordSettings) -> u64 {
         match self {

@@ -8,10 +8,12 @@ use crate::chain::Target;
 use crate::recording::{Recorded, Recording};
 use crate::report::RecordedFile;
 use crate::segments::files::gaps_name;
+use crate::segments::numbered::Numbered;
+use crate::segments::tag::{Tag, of_list, of_one_file};
 use crate::volume_host::VolumeHost;
 use devices::Context;
 use devices::error::Result;
-use files::{Checksums, Mounted, failed, shown};
+use files::{Checksums, Mounted, failed, now_ns, shown};
 use formats::Format;
 use formats::sigmf::meta_name;
 use remedy::{Setting, Value, words};
@@ -29,6 +31,10 @@ pub(super) struct Opened<F> {
     gaps_are_new: bool,
     /// Where it begins.
     begin_bytes: u64,
+    /// The file's number for applications.
+    app_tag: u64,
+    /// Whether it is kept although nothing came.
+    keeps_nothing: bool,
 }
 
 impl RecordSettings {
@@ -42,7 +48,7 @@ impl RecordSettings {
         self.check_new(host)?;
         let source = self.open_source(context, host)?;
         let total_bytes = self.total_bytes(&source);
-        let files = self.new_files(host, total_bytes)?;
+        let files = self.new_files(host, total_bytes, false)?;
         self.record_into(
             host,
             path,
@@ -65,7 +71,7 @@ impl RecordSettings {
         let total_bytes = feed.total_bytes(self);
         let meta = meta_name(&self.name);
         self.describe(host, &meta)?;
-        let files = match self.new_files(host, total_bytes) {
+        let files = match self.new_files(host, total_bytes, feed.is_program()) {
             Ok(files) => files,
             Err(failure) => {
                 self.remove_description(host, &meta);
@@ -95,7 +101,8 @@ impl RecordSettings {
         let block_bytes = host.volume.geometry().block_size_bytes();
         self.check_block(block_bytes)?;
         let entry = host.find(&self.name)?;
-        let begin_bytes = entry.map_or(0, |entry| entry.size_bytes);
+        let (begin_bytes, stored_tag) =
+            entry.map_or((0, 0), |entry| (entry.size_bytes, entry.app_tag));
         if begin_bytes % block_bytes as u64 != 0 {
             let what = format!(
                 "`{}` has {begin_bytes} bytes; a recording can go on only at a multiple of the device's block of {block_bytes}; nothing was recorded",
@@ -114,9 +121,20 @@ impl RecordSettings {
             shown(&self.name)
         ));
         let nothing = |failure: devices::Error| failure.and("nothing was recorded");
+        self.refuse_middle(host, stored_tag).map_err(nothing)?;
+        let file_now = (begin_bytes, stored_tag);
+        let has_list = self.refuse_other_list(context, host, file_now);
+        let has_list = has_list.map_err(nothing)?;
+        // Of an older version, or put: its first list of gaps is known to be its own.
+        let is_new_tag = stored_tag == 0 && !has_list && self.policy == Policy::Drop;
+        let app_tag = if is_new_tag {
+            of_one_file((host.wall_ns)())
+        } else {
+            stored_tag
+        };
         let described = self
             .describe_more(context, host, begin_bytes)
-            .and_then(|()| self.end_lines(context, host, begin_bytes));
+            .and_then(|()| self.end_lines(context, host, (begin_bytes, app_tag)));
         described.map_err(nothing)?;
         let open = |name: &str| {
             let doing = format!("continuing `{}`", shown(name));
@@ -124,6 +142,11 @@ impl RecordSettings {
         };
         host.volume.set_time((host.wall_ns)());
         let file = open(&self.name)?;
+        if is_new_tag {
+            let keeping = format!("continuing `{}`", shown(&self.name));
+            let kept = host.volume.set_app_tag(file, app_tag);
+            kept.map_err(|error| failed(keeping, error))?;
+        }
         let gaps = gaps_name(&self.name);
         let mut gaps_are_new = true;
         let gap_file = match self.policy {
@@ -133,7 +156,9 @@ impl RecordSettings {
                     gaps_are_new = false;
                     open(&gaps).map(Some)
                 }
-                Ok(None) => host.create(&gaps, GAPS_BYTES, Checksums::NONE).map(Some),
+                Ok(None) => host
+                    .create(&gaps, GAPS_BYTES, Checksums::NONE, of_list(app_tag))
+                    .map(Some),
                 Err(failure) => Err(failure),
             },
         };
@@ -150,6 +175,8 @@ impl RecordSettings {
             is_new: false,
             gaps_are_new,
             begin_bytes,
+            app_tag,
+            keeps_nothing: true,
         };
         self.record_into(
             host,
@@ -160,6 +187,33 @@ impl RecordSettings {
                 feed.run(recording, context, host, Target::File(file, gaps))
             },
         )
+    }
+
+    /// Refuses to go on in a segment that another one follows: what is added would be between the
+    /// two.
+    fn refuse_middle(&self, host: &mut &Mounted<'_, '_>, stored_tag: u64) -> Result<()> {
+        let Some(numbered) = Numbered::of(&self.name) else {
+            return Ok(());
+        };
+        let Some(tag) = Tag::of(stored_tag, numbered.number) else {
+            return Ok(());
+        };
+        let number = numbered.number.saturating_add(1);
+        let next = numbered.name_of(number);
+        let next_tag = host
+            .find(&next)?
+            .and_then(|next| Tag::of(next.app_tag, number));
+        if !tag.is_followed && next_tag.is_none_or(|next| next.first != tag.first) {
+            return Ok(());
+        }
+        let what = format!(
+            "`{}` is a segment of a recording that goes on behind it",
+            shown(&self.name)
+        );
+        Err(devices::Error::usage(what).hint(words![
+            "do not append: segments continue the numbers, with ",
+            Setting::Segment.to(Value::choice("SIZE"))
+        ]))
     }
 
     /// The names that it makes in the volume.
@@ -187,17 +241,20 @@ impl RecordSettings {
         Ok(())
     }
 
-    /// Makes the files.
+    /// Makes the files; with `keeps_nothing` also for a recording that remains empty.
     pub(super) fn new_files<H: VolumeHost>(
         &self,
         host: &mut H,
         total_bytes: u64,
+        keeps_nothing: bool,
     ) -> Result<Opened<H::File>> {
-        let file = host.create(&self.name, total_bytes, self.checksums)?;
+        let app_tag = of_one_file(now_ns());
+        let file = host.create(&self.name, total_bytes, self.checksums, app_tag)?;
         let gap_file = match self.policy {
             Policy::Stop | Policy::Wait => None,
             Policy::Drop => {
-                match host.create(&gaps_name(&self.name), GAPS_BYTES, Checksums::NONE) {
+                let gaps = gaps_name(&self.name);
+                match host.create(&gaps, GAPS_BYTES, Checksums::NONE, of_list(app_tag)) {
                     Ok(gap_file) => Some(gap_file),
                     Err(failure) => {
                         let _ = host.close(&self.name, file);
@@ -213,6 +270,8 @@ impl RecordSettings {
             is_new: true,
             gaps_are_new: true,
             begin_bytes: 0,
+            app_tag,
+            keeps_nothing,
         })
     }
 
@@ -231,8 +290,13 @@ impl RecordSettings {
             is_new,
             gaps_are_new,
             begin_bytes,
+            app_tag,
+            keeps_nothing,
         } = files;
-        let recording = self.recording(total_bytes, None);
+        let recording = Recording {
+            app_tag,
+            ..self.recording(total_bytes, None)
+        };
         let ended = record(host, recording, file, gap_file);
         let mut closed = Ok(());
         for file in [gap_file, Some(file)].into_iter().flatten() {
@@ -255,6 +319,11 @@ impl RecordSettings {
             closed = host.remove(&gaps_name(&self.name));
         }
         let failure = self.failure_of(&ended, closed);
-        Ok(self.report(host.drive(), path, begin_bytes, ended, failure))
+        let (report, failure) = self.report(host.drive(), path, begin_bytes, ended, failure);
+        if !keeps_nothing && report.nothing_came && failure.is_none() {
+            host.remove(&self.name)?;
+            self.remove_description(host, &meta_name(&self.name));
+        }
+        Ok((report, failure))
     }
 }

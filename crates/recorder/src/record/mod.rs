@@ -37,7 +37,7 @@ use ::files::names::check_name;
 use ::files::{Access, Checksums, Mounted, Route, Store, now_ns, route, warn_of_misfit};
 use devices::Context;
 use devices::drive::Drive;
-use devices::error::{Error, Result};
+use devices::error::{Error, ErrorKind, Result};
 use devices::path::without_fua;
 use feed::Feed;
 use formats::{Format, SigmfOptions};
@@ -46,7 +46,7 @@ use live::host;
 use remedy::{Setting, Value, words};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use stream::{RecordOptions, RecordReport};
 use units::{Size, Time, micros};
 
@@ -227,6 +227,22 @@ impl RecordSettings {
             None => self.record_here(context, drive, Feed::Named)?,
         };
         each(&report)?;
+        if let Some(failure) = failure {
+            return Err(failure);
+        }
+        if report.nothing_came {
+            let what = words![
+                format!("nothing came from {}; nothing was ", self.from),
+                if self.append { "added" } else { "recorded" }
+            ];
+            if report.ended_by == "stopped" {
+                context.say(what);
+                return Ok(true);
+            }
+            return Err(
+                Error::other(what).hint("does the source run? a command before | may have failed")
+            );
+        }
         let is_short = match self.size {
             Some(size) => report.counted.length_bytes < size.0,
             None => self.for_time.is_some(),
@@ -243,10 +259,7 @@ impl RecordSettings {
                 " the next sender begins the next segment)"
             ]);
         }
-        match failure {
-            Some(failure) => Err(failure),
-            None => Ok(report.is_good()),
-        }
+        Ok(report.is_good())
     }
 
     /// Buffers that hold what arrives in a time, and one that is being filled.
@@ -429,11 +442,14 @@ impl RecordSettings {
         host: &impl VolumeHost,
         source: &Source,
     ) -> Result<()> {
-        let stop = || context.cancel.is_set() || host.is_recalled();
+        let is_over = self.silence_ends();
+        let stop = || context.cancel.is_set() || host.is_recalled() || is_over();
         if source.wait_ready(&stop)? {
             Ok(())
         } else if host.is_recalled() {
             Err(unplugged(host))
+        } else if is_over() && !context.cancel.is_set() {
+            Err(self.was_silent("nothing came from"))
         } else {
             Err(Error::interrupted(
                 "interrupted before the first sample came; nothing was recorded",
@@ -442,17 +458,40 @@ impl RecordSettings {
     }
 
     fn open_source(&self, context: &Context, host: &impl VolumeHost) -> Result<Source> {
-        let stop = || context.cancel.is_set() || host.is_recalled();
+        let is_over = self.silence_ends();
+        let stop = || context.cancel.is_set() || host.is_recalled() || is_over();
         // What another sender sent would begin inside a sample, or as another stream: in segments
         // each begins its own.
         let is_once = self.once || self.format != Format::Raw;
         Source::open(&self.from.0, is_once, &stop).map_err(|failure| {
             if host.is_recalled() {
                 unplugged(host)
+            } else if is_over()
+                && failure.kind() == ErrorKind::Interrupted
+                && !context.cancel.is_set()
+            {
+                self.was_silent("no sender came to")
             } else {
                 failure
             }
         })
+    }
+
+    /// Whether the time that it may last is over, from now on, for a source of which nothing came.
+    fn silence_ends(&self) -> impl Fn() -> bool {
+        let (began, most) = (Instant::now(), self.for_time);
+        move || most.is_some_and(|most| began.elapsed() >= most.0)
+    }
+
+    /// Nothing came from the source as long as the recording may last.
+    fn was_silent(&self, what: &str) -> Error {
+        let time = self.for_time.map_or(Duration::ZERO, |time| time.0);
+        let what = format!(
+            "{what} {} within {}; nothing was recorded",
+            self.from,
+            humantime::format_duration(time)
+        );
+        Error::other(what).hint("is it running, and does it send there?")
     }
 
     fn first_sender(
@@ -461,12 +500,18 @@ impl RecordSettings {
         host: &impl VolumeHost,
         listener: &TcpListener,
     ) -> Result<TcpStream> {
-        let stop = || context.cancel.is_set() || host.is_recalled();
+        let is_over = self.silence_ends();
+        let stop = || context.cancel.is_set() || host.is_recalled() || is_over();
         let address = self.address_of_senders().unwrap_or_default();
         let sender = next_sender(listener, address, &stop);
         sender.map_err(|failure| {
             if host.is_recalled() {
                 unplugged(host)
+            } else if is_over()
+                && failure.kind() == ErrorKind::Interrupted
+                && !context.cancel.is_set()
+            {
+                self.was_silent("no sender came to")
             } else {
                 failure
             }
@@ -559,6 +604,7 @@ impl RecordSettings {
             watch: None,
             tally: Arc::default(),
             can_wait: false,
+            app_tag: 0,
         }
     }
 }

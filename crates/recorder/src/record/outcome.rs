@@ -11,6 +11,7 @@ use devices::error::{Error, ErrorKind, Result};
 use files::shown;
 use remedy::{Remedy, Setting};
 use stream::Error as StreamError;
+use units::Size;
 
 impl RecordSettings {
     /// Why the recording ended early, or could not be closed.
@@ -59,6 +60,11 @@ impl RecordSettings {
             Ok(Why::Stopped) => ("stopped", None),
             Err(of_source) => ("failed", Some(of_source)),
         };
+        let nothing_came = self.size != Some(Size(0))
+            && counted.durable_bytes <= begin_bytes
+            && counted.lost_blocks == 0
+            && counted.abandoned_bytes == 0
+            && ended.produced.dropped_datagrams == 0;
         let report = RecordedFile {
             counted: Counted {
                 schema_version: SCHEMA_VERSION,
@@ -93,6 +99,7 @@ impl RecordSettings {
             reservations: counted.reservations,
             segments: ended.segments,
             removed_segments: ended.removed_segments,
+            nothing_came,
             rehearsal: None,
         };
         (report, failure.or(of_source))

@@ -11,6 +11,7 @@ use crate::report::RecordedFile;
 use crate::segments::Limit;
 use crate::segments::described::{self, Descriptions};
 use crate::segments::files::{Files, Making, gaps_name};
+use crate::segments::tag::MADE;
 use crate::segments::template::Template;
 use crate::volume_host::VolumeHost;
 use devices::Context;
@@ -88,11 +89,23 @@ impl RecordSettings {
             first,
         }));
         let recording = self.recording(total_bytes, ring_bytes);
+        let keeps_nothing = feed.is_program();
         let ended = feed.run(recording, context, host, target)?;
         let mut ended = ended.map_err(nothing)?;
         let closed = std::mem::replace(&mut ended.closed, Ok(()));
         let failure = self.failure_of(&ended, closed);
-        Ok(self.report(host.drive, path, 0, ended, failure))
+        let (mut report, failure) = self.report(host.drive, path, 0, ended, failure);
+        if !keeps_nothing && report.nothing_came && failure.is_none() {
+            for segment in std::mem::take(&mut report.segments) {
+                Mounted::remove(host, &segment.name)?;
+                let gaps = gaps_name(&segment.name);
+                if check_name(&gaps).is_ok() && host.exists(&gaps)? {
+                    Mounted::remove(host, &gaps)?;
+                }
+            }
+            self.remove_description(&mut host, &meta);
+        }
+        Ok((report, failure))
     }
 
     /// Describes the first segment, and those behind it. The name of the description.
@@ -128,7 +141,7 @@ impl RecordSettings {
             }
         }
         if self.format == Format::Mcap && has_earlier {
-            host.store(&gaps, &stream::restart_line(0))?;
+            host.store(&gaps, &stream::restart_line(0), MADE)?;
         }
         let mut descriptions = self.earlier_descriptions(context, host, files)?;
         if let Some(metadata) = self.describe(host, &meta)? {

@@ -162,7 +162,12 @@ impl<'s, 'a> Files<'s, 'a> {
             companions,
         } = Found::on(mounted, &making.template)?;
         let has_segment = |of: &str| segments.iter().any(|found| found.segment.name == of);
-        let mut last = segments.last().map(|found| found.number);
+        let mut last = segments.last().map(|found| {
+            let tag = Tag::of(found.app_tag, found.number);
+            // What followed it is missing, and another recording must not hide that.
+            let is_followed = tag.is_some_and(|tag| tag.is_followed);
+            found.number.saturating_add(u64::from(is_followed))
+        });
         let mut last_name = segments.last().map(|found| found.segment.name.clone());
         for companion in companions {
             if has_segment(&companion.of) {
@@ -231,14 +236,15 @@ impl<'s, 'a> Files<'s, 'a> {
     }
 
     /// The number that a file keeps with it when `offset_bytes` of the recording lie before it;
-    /// `is_followed`: the next one exists.
-    pub fn tag_at(&self, offset_bytes: u64, is_followed: bool) -> u64 {
+    /// `is_followed`: the next one exists; `has_gaps`: something was lost in it.
+    pub fn tag_at(&self, offset_bytes: u64, is_followed: bool, has_gaps: bool) -> u64 {
         let tag = Tag {
             format: self.making.format,
             is_ring: self.making.keep_bytes.is_some(),
             first: self.first_number,
             offset_bytes,
             is_followed,
+            has_gaps,
         };
         tag.to_number()
     }
@@ -306,7 +312,7 @@ impl<'s, 'a> Files<'s, 'a> {
             app_tag: if self.has_begun {
                 MADE
             } else {
-                self.tag_at(0, false)
+                self.tag_at(0, false, false)
             },
         };
         let gap_bytes = gap_buffer.as_ref().map(|buffer| {

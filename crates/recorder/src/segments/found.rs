@@ -16,8 +16,8 @@ use remedy::words;
 pub(super) struct FoundSegment {
     pub number: u64,
     pub segment: Segment,
-    /// Whether a recording made it.
-    pub is_made: bool,
+    /// The file's number for applications.
+    pub app_tag: u64,
 }
 
 /// A companion of a file of the form, whether that exists or not.
@@ -77,7 +77,7 @@ impl Found {
                 let found = FoundSegment {
                     number,
                     segment,
-                    is_made,
+                    app_tag: entry.app_tag,
                 };
                 segments.push((entry.mtime_ns, found));
             }
@@ -99,7 +99,7 @@ fn oldest_first(mut segments: Vec<(u64, FoundSegment)>) -> Vec<FoundSegment> {
 /// Leaves a ring the segments that a recording made. Others have names of its form, were put or
 /// recorded by an older version, and are named.
 pub(super) fn keep_those_of_others(segments: &mut Vec<FoundSegment>, progress: &Progress) {
-    let others = segments.iter().filter(|found| !found.is_made);
+    let others = segments.iter().filter(|found| !is_made(found.app_tag));
     let others: Vec<&str> = others.map(|found| found.segment.name.as_str()).collect();
     if others.is_empty() {
         return;
@@ -109,7 +109,7 @@ pub(super) fn keep_those_of_others(segments: &mut Vec<FoundSegment>, progress: &
         remedy::Device,
         " NAME removes one)"
     ]);
-    segments.retain(|found| found.is_made);
+    segments.retain(|found| is_made(found.app_tag));
 }
 
 #[cfg(test)]
@@ -125,13 +125,13 @@ mod tests {
                 gaps: 0,
                 lost_bytes: 0,
             };
-            let is_made = true;
+            let app_tag = 0;
             (
                 mtime_ns,
                 FoundSegment {
                     number,
                     segment,
-                    is_made,
+                    app_tag,
                 },
             )
         };

@@ -11,12 +11,14 @@
 //! | `described` | what describes the segments that remain |
 //! | `removal` | removing files while data flows |
 //! | `ring` | which files are removed for the next one |
+//! | `numbered` | the number in a name, without its template |
 //! | `segment` | what is known of one that has ended |
 //! | `tag` | where a segment is in its recording |
 
 pub mod described;
 pub mod files;
 mod found;
+pub mod numbered;
 mod oldest;
 mod removal;
 pub mod ring;

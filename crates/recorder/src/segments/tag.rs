@@ -1,27 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where a segment is in its recording, as the volume keeps it in the file's number for
-//! applications (FORMAT.md, `app_tag`).
+//! What a recording keeps of a file with it, in the file's number for applications (FORMAT.md,
+//! `app_tag`): where a segment is in its recording, and whether something was lost in it.
 //!
 //! Lengths of segments vary, and one that is removed takes its length with it. The tag says how
 //! much of the recording lies before a segment, so that what is missing can be counted, and in
 //! which format it was recorded, which only the first segment's bytes show. It is durable with the
 //! segment's first bytes. That another segment follows is durable with the last ones: the next file
-//! exists by then.
+//! exists by then. That something was lost in a file is durable with the first bytes behind the
+//! loss: without its list of gaps, it is not whole. Recordings of older versions do not say so.
 //!
 //! | bits | contents |
 //! | --- | --- |
-//! | 60 to 63 | 0xb: this is a tag; 0xc: a tag, and another segment follows; 0xd: a file that a recording made, without a place: a companion, a segment without a byte, or one behind 256 TiB |
+//! | 60 to 63 | 0xb: this is a tag; 0xc: a tag, and another segment follows; 0xe and 0xf: the same two, and something was lost in the segment; 0xd: a file that a recording made, without a place: a companion, a segment without a byte, or one behind 256 TiB; 0xa: a recording in one file, or its list of gaps |
 //! | 59 | the oldest segments are removed while it is recorded (`--keep`) |
 //! | 57 and 58 | the format |
 //! | 48 to 56 | the number of the recording's first segment, modulo 512 |
 //! | 0 to 47 | bytes of the recording before the segment, those counted that were lost |
+//!
+//! Of 0xa, bit 59 says that something was lost, and bits 0 to 58 are when the recording began, in
+//! microseconds since 1970: its list of gaps has the same, and so is not that of another file which
+//! had its name before.
 
 use formats::Format;
 
+const ONE_FILE: u64 = 0xa;
 const MARK: u64 = 0xb;
 const FOLLOWED: u64 = 0xc;
+const PLACELESS: u64 = 0xd;
+/// What a mark becomes when something was lost: 0xb and 0xc become 0xe and 0xf.
+const LOST: u64 = 3;
+const LOST_IN_ONE: u64 = 1 << 59;
 /// The number of a file that a recording made and that has no place in it.
-pub const MADE: u64 = 0xd << 60;
+pub const MADE: u64 = PLACELESS << 60;
 const FORMATS: [Format; 4] = [Format::Raw, Format::Sigmf, Format::Mcap, Format::Pcapng];
 const FIRST: u64 = 512;
 const OFFSET_BITS: u32 = 48;
@@ -40,12 +50,72 @@ pub struct Tag {
     /// Whether the recording went on in another segment. Recordings of older versions do not say
     /// so.
     pub is_followed: bool,
+    /// Whether something was lost in the segment: it has a list of gaps. Recordings of older
+    /// versions do not say so.
+    pub has_gaps: bool,
 }
 
-/// Whether a recording made the file with this number, which is the condition for a ring to remove
-/// it.
+/// Whether a recording made the segment or companion with this number, which is the condition for a
+/// ring to remove it.
 pub const fn is_made(app_tag: u64) -> bool {
-    matches!(app_tag >> 60, MARK | FOLLOWED | 0xd)
+    app_tag >> 60 >= MARK
+}
+
+/// Whether a recording made the file with this number, and it keeps no place.
+pub const fn has_no_place(app_tag: u64) -> bool {
+    app_tag >> 60 == PLACELESS
+}
+
+/// The number of a recording in one file that begins at this time, and of its list of gaps.
+pub const fn of_one_file(began_ns: u64) -> u64 {
+    (ONE_FILE << 60) | ((began_ns / 1000) % LOST_IN_ONE)
+}
+
+/// The number of a file in which something was lost, which had this one; one that says nothing
+/// stays as it is.
+pub const fn with_gaps(app_tag: u64) -> u64 {
+    match app_tag >> 60 {
+        ONE_FILE => app_tag | LOST_IN_ONE,
+        MARK | FOLLOWED => app_tag + (LOST << 60),
+        _ => app_tag,
+    }
+}
+
+/// The number of the list of gaps of a file with this one.
+pub const fn of_list(app_tag: u64) -> u64 {
+    match app_tag >> 60 {
+        ONE_FILE => app_tag & !LOST_IN_ONE,
+        MARK.. => MADE,
+        _ => 0,
+    }
+}
+
+/// Whether something was lost in the file with this number: it has a list of gaps.
+pub const fn has_gaps(app_tag: u64) -> bool {
+    match app_tag >> 60 {
+        ONE_FILE => app_tag & LOST_IN_ONE != 0,
+        mark => mark > PLACELESS,
+    }
+}
+
+/// Whether nothing was lost in the file with this number: that of a recording in one file, which
+/// says so otherwise.
+pub const fn is_sure_of_no_gaps(app_tag: u64) -> bool {
+    app_tag >> 60 == ONE_FILE && !has_gaps(app_tag)
+}
+
+/// Whether a list of gaps with number `list` is that of the file with number `file`. Neither of an
+/// older version's recording in one file has a number; only MCAP's list had one there, so that it
+/// belongs to a file which `is_segment` does not say otherwise of.
+pub const fn belongs(list: u64, file: u64, is_segment: bool) -> bool {
+    match (file >> 60, list >> 60) {
+        (ONE_FILE, ONE_FILE) => of_list(file) == of_list(list),
+        (ONE_FILE, _) | (_, ONE_FILE) => false,
+        (MARK.., PLACELESS) => true,
+        (MARK.., _) => false,
+        (_, PLACELESS) => !is_segment,
+        _ => true,
+    }
 }
 
 impl Tag {
@@ -56,6 +126,7 @@ impl Tag {
         }
         let format = FORMATS.iter().position(|format| *format == self.format);
         let mark = if self.is_followed { FOLLOWED } else { MARK };
+        let mark = if self.has_gaps { mark + LOST } else { mark };
         mark << 60
             | u64::from(self.is_ring) << 59
             | (format.unwrap_or(0) as u64) << 57
@@ -65,7 +136,9 @@ impl Tag {
 
     /// The tag of the segment with this number; `None` if the file's number is none.
     pub fn of(app_tag: u64, number: u64) -> Option<Self> {
-        let is_followed = match app_tag >> 60 {
+        let mark = app_tag >> 60;
+        let has_gaps = mark > PLACELESS;
+        let is_followed = match mark - if has_gaps { LOST } else { 0 } {
             MARK => false,
             FOLLOWED => true,
             _ => return None,
@@ -80,6 +153,7 @@ impl Tag {
             first: number.checked_sub(behind)?,
             offset_bytes: app_tag & ((1 << OFFSET_BITS) - 1),
             is_followed,
+            has_gaps,
         })
     }
 }
@@ -98,9 +172,11 @@ mod tests {
                     first,
                     offset_bytes: (1 << 48) - number,
                     is_followed: !is_ring,
+                    has_gaps: number % 2 == 0,
                 };
                 assert_eq!(Tag::of(tag.to_number(), number), Some(tag));
                 assert!(is_made(tag.to_number()));
+                assert_eq!(has_gaps(tag.to_number()), tag.has_gaps);
             }
         }
         for number in [0, 1, 77, 1 << 47, u64::MAX] {
@@ -112,6 +188,7 @@ mod tests {
             first: 1,
             offset_bytes: 1 << 48,
             is_followed: false,
+            has_gaps: false,
         };
         assert_eq!(long.to_number(), MADE);
         assert!(is_made(MADE) && Tag::of(MADE, 3).is_none());
@@ -124,5 +201,52 @@ mod tests {
             ..long
         };
         assert_eq!(Tag::of(moved.to_number(), 3), None);
+    }
+
+    #[test]
+    fn a_list_belongs_to_the_file_that_it_was_written_with() {
+        let place = Tag {
+            format: Format::Raw,
+            is_ring: false,
+            first: 1,
+            offset_bytes: 9,
+            is_followed: true,
+            has_gaps: true,
+        };
+        let (segment, one) = (place.to_number(), of_one_file(1_796_000_000_123_456_789));
+        let other = of_one_file(1_796_000_000_123_457_789);
+        for (list, file, is_segment, expected) in [
+            (one, one, false, true),
+            (one, with_gaps(one), false, true),
+            // Of a file that had the name before, or is there now.
+            (other, with_gaps(one), false, false),
+            (one, 0, false, false),
+            (MADE, one, false, false),
+            (0, one, false, false),
+            (MADE, segment, true, true),
+            (MADE, MADE, true, true),
+            (0, segment, true, false),
+            (one, segment, true, false),
+            (MADE, 0, true, false),
+            // Of older versions, and what was fetched and put again.
+            (0, 0, false, true),
+            (0, 0, true, true),
+            (MADE, 0, false, true),
+        ] {
+            assert_eq!(
+                belongs(list, file, is_segment),
+                expected,
+                "{list:x} {file:x}"
+            );
+        }
+        assert!(!is_made(one) && !is_made(with_gaps(one)) && !has_gaps(one));
+        assert!(has_gaps(with_gaps(one)) && has_gaps(segment) && !has_gaps(MADE));
+        assert_eq!((of_list(with_gaps(one)), of_list(segment)), (one, MADE));
+        assert_eq!((with_gaps(segment), with_gaps(0)), (segment, 0));
+        let without = Tag {
+            has_gaps: false,
+            ..place
+        };
+        assert_eq!(with_gaps(without.to_number()), segment);
     }
 }

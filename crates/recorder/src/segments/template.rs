@@ -5,7 +5,7 @@ use devices::error::{Error, Result};
 use std::time::{Duration, UNIX_EPOCH};
 
 /// Digits of a segment's number, at least.
-const NUMBER_DIGITS: usize = 6;
+pub const NUMBER_DIGITS: usize = 6;
 
 /// A part of a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,7 +86,7 @@ impl Template {
             match part {
                 Part::Text(text) => name.push_str(text),
                 Part::Time(letter, _) => name.push_str(field(&time, *letter)),
-                Part::Number => name += &format!("{number:0NUMBER_DIGITS$}"),
+                Part::Number => name += &written(number),
             }
         }
         name
@@ -118,8 +118,9 @@ impl Template {
                         .map_while(Part::digits)
                         .sum();
                     let (digits, after) = rest.split_at_checked(digits.checked_sub(after)?)?;
-                    (digits.len() >= NUMBER_DIGITS).then_some(())?;
                     number = digits.parse().ok()?;
+                    // As `name` writes it: other zeros are of another form.
+                    (digits == written(number)).then_some(())?;
                     rest = after;
                 }
             }
@@ -136,6 +137,11 @@ impl Part {
             _ => None,
         }
     }
+}
+
+/// A segment's number, as names have it.
+fn written(number: u64) -> String {
+    format!("{number:0NUMBER_DIGITS$}")
 }
 
 /// A field of a time that is written as RFC 3339 does.
@@ -196,6 +202,9 @@ mod tests {
             ("take.000001", Some(1)),
             ("take.1234567", Some(1_234_567)),
             ("take.00001", None),
+            // Of `take.00%n`, and of nobody.
+            ("take.00000001", None),
+            ("take.0123456", None),
             ("take.000001.gaps", None),
             ("take", None),
             ("other.000001", None),

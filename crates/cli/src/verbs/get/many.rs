@@ -134,7 +134,7 @@ impl Get {
         }
         let is_fitted = |file: &&FileEntry| !words.contains(&file.name);
         let by_pattern: Vec<&FileEntry> = files.iter().filter(is_fitted).collect();
-        let missing = Missing::among(&all, &by_pattern);
+        let missing = Missing::among(origin, &all, &by_pattern)?;
         Ok((files, missing))
     }
 

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Whether the segments of a recording are what it recorded, by what each keeps of its place: where
+//! one ends, the next one begins.
+//!
+//! A segment that was stored again under its name (`put`) keeps no place. Its length is known to be
+//! right if the next one begins where it ends. Where two segments contradict one another, what was
+//! recorded is not there any more, although every file can be read.
+
+use super::segments::tag_of;
+use crate::segments::numbered::Numbered;
+use crate::segments::tag::{Tag, has_no_place, is_made};
+use files::listing::FileEntry;
+use files::shown;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// A file that is not what was recorded.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Contradiction {
+    /// The file's name.
+    pub name: String,
+    /// What contradicts it.
+    pub what: String,
+}
+
+impl Contradiction {
+    /// For messages.
+    pub fn text(&self) -> String {
+        format!("`{}`: {}", shown(&self.name), self.what)
+    }
+}
+
+/// A segment, as far as the next one is compared with it.
+struct Place {
+    name: String,
+    numbered: Numbered,
+    /// The number of its recording's first segment, if it is known.
+    first: Option<u64>,
+    /// Where it begins in its recording, if that is known.
+    begin_bytes: Option<u64>,
+    /// Its length, and what was lost in it.
+    own_bytes: u64,
+    is_followed: bool,
+    /// A recording made it, without a place.
+    is_made: bool,
+    is_final: bool,
+    /// It was put where a segment was, and nothing has confirmed its length yet.
+    is_doubtful: bool,
+}
+
+/// Compares segments that are named in the order of their numbers.
+#[derive(Default)]
+pub struct Places {
+    last: Option<Place>,
+    found: Vec<Contradiction>,
+    notes: Vec<String>,
+}
+
+impl Places {
+    /// Compares another segment, in which `lost_bytes` were lost, with the one before it.
+    pub fn add(&mut self, entry: &FileEntry, lost_bytes: u64) {
+        let before = self.last.take();
+        let Some(numbered) = Numbered::of(&entry.name) else {
+            return self.pass(before);
+        };
+        let number = numbered.number;
+        let (own, tag) = (entry.app_tag.unwrap_or(0), tag_of(entry, number));
+        if tag.is_none() && is_made(own) && !has_no_place(own) {
+            let what = "has a number before that of its recording's first segment";
+            self.say(&entry.name, what.to_owned());
+        }
+        let mut place = Place {
+            name: entry.name.clone(),
+            numbered,
+            first: tag.map(|tag| tag.first),
+            begin_bytes: tag.map(|tag| tag.offset_bytes),
+            own_bytes: entry.size_bytes.saturating_add(lost_bytes),
+            is_followed: tag.is_some_and(|tag| tag.is_followed),
+            is_made: has_no_place(own),
+            is_final: entry.is_final,
+            is_doubtful: false,
+        };
+        match (before, tag) {
+            (Some(before), Some(tag)) if before.is_before(&place, tag.first) => {
+                self.compare(&before, &place, tag);
+            }
+            (before, Some(tag)) => {
+                self.pass(before);
+                if tag.first == number && tag.offset_bytes > 0 {
+                    let what = format!(
+                        "has the number of its recording's first segment, and is from byte {} of it",
+                        tag.offset_bytes
+                    );
+                    self.say(&place.name, what);
+                }
+            }
+            // Without a place: a segment without a byte, or one far behind; or what was put where
+            // one was.
+            (Some(before), None)
+                if before.is_right_before(&place)
+                    && (place.is_made || before.is_doubtful || before.is_followed) =>
+            {
+                place.first = before.first;
+                place.begin_bytes = before.end_bytes();
+                place.is_doubtful = !place.is_made;
+            }
+            (before, None) => self.pass(before),
+        }
+        self.last = Some(place);
+    }
+
+    /// What contradicts what, and what else is said for people.
+    pub fn end(mut self) -> (Vec<Contradiction>, Vec<String>) {
+        let last = self.last.take();
+        self.pass(last);
+        (self.found, self.notes)
+    }
+
+    /// Compares the end of a segment with the beginning of the next one of the same recording.
+    fn compare(&mut self, before: &Place, next: &Place, tag: Tag) {
+        let follows = before.is_right_before(next);
+        let end_bytes = match before.first {
+            Some(first) if first != tag.first => {
+                let what = format!("is of another recording than `{}`", shown(&next.name));
+                return self.say(&before.name, what);
+            }
+            // It was put as the recording's first one.
+            None if before.numbered.number == tag.first && !before.is_made => {
+                Some(before.own_bytes)
+            }
+            _ => before.end_bytes(),
+        };
+        let is_put = before.is_doubtful || before.first.is_none() && !before.is_made;
+        match end_bytes {
+            Some(end)
+                if before.is_final
+                    && (end > tag.offset_bytes || follows && end != tag.offset_bytes) =>
+            {
+                let what = format!(
+                    "ends at byte {end} of its recording, and `{}` begins at byte {}",
+                    shown(&next.name),
+                    tag.offset_bytes
+                );
+                self.say(&before.name, what);
+            }
+            Some(_) if follows && is_put => self.notes.push(format!(
+                "`{}` was put where a segment was, and has its length",
+                shown(&before.name)
+            )),
+            Some(_) if !is_put => {}
+            None if before.is_made || !follows => {}
+            _ => self.doubt(before),
+        }
+    }
+
+    /// Nothing behind this segment is compared with it.
+    fn pass(&mut self, last: Option<Place>) {
+        if let Some(last) = last.filter(|last| last.is_doubtful) {
+            self.doubt(&last);
+        }
+    }
+
+    fn doubt(&mut self, place: &Place) {
+        let what = "was put where a segment was, and nothing shows that it is the same";
+        self.say(&place.name, what.to_owned());
+    }
+
+    fn say(&mut self, name: &str, what: String) {
+        self.found.push(Contradiction {
+            name: name.to_owned(),
+            what,
+        });
+    }
+}
+
+impl Place {
+    fn end_bytes(&self) -> Option<u64> {
+        self.begin_bytes?.checked_add(self.own_bytes)
+    }
+
+    /// Whether this segment is before the other one, of a recording whose first one is `first`, and
+    /// has a number of that recording.
+    fn is_before(&self, next: &Self, first: u64) -> bool {
+        let number = self.numbered.number;
+        self.numbered.is_of_one_form(&next.numbered)
+            && (first..next.numbered.number).contains(&number)
+    }
+
+    fn is_right_before(&self, next: &Self) -> bool {
+        self.numbered.is_of_one_form(&next.numbered)
+            && self.numbered.number.checked_add(1) == Some(next.numbered.number)
+    }
+}
