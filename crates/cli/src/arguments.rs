@@ -43,7 +43,7 @@ pub struct Common {
     pub quiet: bool,
 }
 
-/// The whole command line.
+/// Read, write and measure an NVMe drive by the shortest path
 #[derive(Clone, Debug, Parser)]
 #[command(name = "straightway")]
 pub struct Arguments {

@@ -4,6 +4,7 @@
 //! | module | contents |
 //! | --- | --- |
 //! | `arguments`, `examples`, `manual` | the command line, examples for help, and the manual pages |
+//! | `advice` | what to write instead of unknown words |
 //! | `verbs` | one file per verb |
 //! | `path_options`, `recording_options`, `choices` | options that several verbs have |
 //! | `measuring`, `output` | what the verbs that measure have in common; the results of a run |
@@ -18,6 +19,7 @@
 //! unless `--destroy-data` names its serial number, and a drive is always returned to its driver.
 #![forbid(unsafe_code)]
 
+mod advice;
 mod arguments;
 #[cfg(feature = "measuring")]
 mod choices;
@@ -88,6 +90,7 @@ pub fn start(words: impl IntoIterator<Item = OsString>) -> u8 {
     match parsed {
         Ok((arguments, matches)) => run(&arguments, device(&matches), json),
         Err(error) => {
+            let error = advice::advise(error, &words);
             let console = Console { quiet: true, json };
             match answer(&console, &error) {
                 Ok(exit) => exit,

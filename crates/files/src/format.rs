@@ -4,6 +4,7 @@
 use crate::consent::{Consent, refusal};
 use crate::contents::has_data;
 use crate::found::{self, Signature};
+use crate::host::warn_of_length;
 use crate::names::check_label;
 use crate::reports::uuid_text;
 use crate::{Store, failed, wipe};
@@ -136,6 +137,9 @@ impl FormatSettings {
     pub fn make(&self, context: &Context) -> Result<FormatReport> {
         self.check()?;
         let made = self.make_file()?;
+        if let (Some(made), Some(size)) = (&made, self.size) {
+            warn_of_length(context, made.path, size.0);
+        }
         let report = self.format(context);
         if let (Some(made), Err(_)) = (made, &report) {
             made.undo();

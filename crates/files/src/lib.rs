@@ -21,6 +21,7 @@
 //! | `service`, `moves`, `turns` | operations of other threads on a mounted volume, many under way |
 //! | `hardware` | a volume that a file system in hardware serves |
 //! | `blast` | a nucleotide search in a BLAST database |
+//! | `host` | the file system that holds a volume in a plain file |
 //! | `mapped` | a file of a volume, or a device, as memory |
 #![forbid(unsafe_code)]
 
@@ -40,6 +41,7 @@ pub mod format;
 pub mod found;
 #[cfg(feature = "drives")]
 pub mod hardware;
+mod host;
 pub mod listing;
 mod magics;
 #[cfg(test)]

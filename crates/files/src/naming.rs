@@ -2,6 +2,7 @@
 //! Names of files that have no place in a folder.
 
 use devices::Context;
+use std::borrow::Borrow;
 use std::collections::BTreeSet;
 use std::ops::Bound;
 use units::shown;
@@ -34,14 +35,14 @@ pub fn warn_of_misfit(context: &Context, name: &str) {
 
 /// A file in `all` that is in a folder of this name, or is called like a folder that this one is
 /// in: a folder, an archive and a mount can have one of the two only.
-pub fn clash<'n>(all: &BTreeSet<&'n str>, name: &str) -> Option<&'n str> {
-    let above = folders_of(name).find_map(|folder| all.get(folder).copied());
+pub fn clash<'a>(all: &'a BTreeSet<impl Borrow<str> + Ord>, name: &str) -> Option<&'a str> {
+    let above = folders_of(name).find_map(|folder| all.get(folder).map(Borrow::borrow));
     above.or_else(|| {
         let within = format!("{name}/");
         let first = all
             .range::<str, _>((Bound::Included(within.as_str()), Bound::Unbounded))
             .next()
-            .copied();
+            .map(Borrow::borrow);
         first.filter(|first| first.starts_with(&within))
     })
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Makes a volume longer or shorter.
 
+use crate::host::warn_of_length;
 use crate::{Mounted, Route, Store, failed, route};
 use devices::drive::Drive;
 use devices::error::{ErrorKind, Result};
@@ -71,6 +72,7 @@ impl ResizeSettings {
         // Nothing that is not a volume, or is in use, gets longer.
         let options = route::open_options(io, true);
         Store::with(context, &self.device, &options, |_| Ok(()))?;
+        warn_of_length(context, path, size.0);
         let file = File::options().write(true).open(path);
         file.and_then(|file| file.set_len(size.0))
             .map_err(|error| devices::Error::io("lengthening", path, &error))

@@ -5,6 +5,8 @@
 //! and its table of files for one closure, and takes everything back in all cases.
 
 use crate::found::Signature;
+use crate::names::check_name;
+use crate::naming::{folders_of, warn_of_clash};
 use crate::{crc32c, failed, now_ns, owners, shown};
 use block::{Buffer, Device};
 use devices::Context;
@@ -361,6 +363,20 @@ impl Mounted<'_, '_> {
             Err(Error::NotFound) => Ok(None),
             Err(error) => Err(failed(format_args!("looking for `{}`", shown(name)), error)),
         }
+    }
+
+    /// Warns if a new file of this name would be in a folder that is called like a file.
+    ///
+    /// # Errors
+    /// The volume failed.
+    pub fn warn_of_clash(&self, context: &Context, name: &str) -> Result<()> {
+        for folder in folders_of(name).filter(|folder| check_name(folder).is_ok()) {
+            if self.find(folder)?.is_some() {
+                warn_of_clash(context, name, folder);
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Removes a file and frees its units.

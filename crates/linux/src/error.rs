@@ -409,7 +409,7 @@ impl Error {
                 "look at the coprocessor's log; lab/coprocessor starts one in emulation".into()
             }
             Error::InUse { .. } => {
-                "unmount it, stop what uses it or wait until it ends, or name another drive; see: lsblk"
+                "unmount it, stop what uses it or wait until it ends, or name another drive; see: lsblk. Beside a recording: ls, stat, df, get, cat and export"
                     .into()
             }
             Error::ReadOnly { device } => format!("blockdev --setrw /dev/{device}").into(),

@@ -164,7 +164,7 @@ fn pick(results: &[&PathResult], baseline: Option<&PathResult>, seed: u64) -> Op
 }
 
 /// At most [`NAMES`] names, and the number of the others.
-fn few(names: &[String]) -> String {
+pub(crate) fn few(names: &[String]) -> String {
     let shown = names.get(..names.len().min(NAMES)).unwrap_or_default();
     match (names.len() - shown.len(), shown.split_last()) {
         (0, Some((last, rest))) if !rest.is_empty() => format!("{} and {last}", rest.join(", ")),
@@ -253,6 +253,9 @@ impl Advice {
             best.path,
             fewest::whole(best.instructions_per_operation)
         );
+        if !best.level.is_empty() {
+            text += &format!("; level with {}", few(&best.level));
+        }
         if let (Some(name), Some(times)) = (&best.baseline, best.baseline_times) {
             if *name != best.path {
                 text += &format!("; {name}: {times:.1} times as many");

@@ -2,6 +2,7 @@
 //! Which path costs the processor the fewest instructions: what can be told where times cannot.
 
 use crate::access::Access;
+use crate::advice::few;
 use crate::findings::{self, Merit};
 use crate::format::{capital, count};
 use crate::schema::{Comparison, PathResult};
@@ -9,11 +10,18 @@ use crate::summary::rounded;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// Counts of one path differ by up to about a hundredth from run to run: where the fewest are less
+/// than this share apart, neither path is called better.
+const LEVEL: f64 = 0.02;
+
 /// The path with the fewest instructions for one access.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Fewest {
     /// Its name.
     pub path: String,
+    /// Others that cannot be told from it: at most 2 % from the fewest, sorted by name.
+    #[serde(default)]
+    pub level: Vec<String>,
     /// Instructions of an operation, user space and kernel.
     pub instructions_per_operation: f64,
     /// An ordinary program's path, if its instructions were counted.
@@ -61,14 +69,42 @@ fn baseline<'a>(counted: &[(&'a PathResult, f64)]) -> Option<(&'a PathResult, f6
     counted.iter().find(|(one, _)| one.path == name).copied()
 }
 
+/// The paths that are level with the first, which has the fewest instructions. They are sorted by
+/// name, so that each run that finds them level says the same.
+fn best<'a>(counted: &[(&'a PathResult, f64)]) -> Vec<(&'a PathResult, f64)> {
+    let Some(&(_, fewest)) = counted.first() else {
+        return Vec::new();
+    };
+    let level = counted.iter().copied();
+    let mut level: Vec<_> = level
+        .filter(|(_, instructions)| *instructions <= fewest * (1.0 + LEVEL))
+        .collect();
+    level.sort_by(|(a, _), (b, _)| a.path.cmp(&b.path));
+    level
+}
+
+fn without_spinning<'a>(counted: &[(&'a PathResult, f64)]) -> Vec<(&'a PathResult, f64)> {
+    let quiet = counted.iter().filter(|(one, _)| !one.polls);
+    quiet.copied().collect()
+}
+
+fn names(results: &[(&PathResult, f64)]) -> Vec<String> {
+    results.iter().map(|(one, _)| one.path.clone()).collect()
+}
+
 /// The path with the fewest instructions; with `is_quiet` among those on which no core spins.
 pub(crate) fn fewest(comparison: &Comparison, access: Access, is_quiet: bool) -> Option<Fewest> {
     let all = counted(comparison, access);
-    let mut usable = all.iter().filter(|(one, _)| !is_quiet || !one.polls);
-    let &(best, instructions) = usable.next()?;
+    let first = if is_quiet {
+        best(&without_spinning(&all))
+    } else {
+        best(&all)
+    };
+    let (&(best, instructions), level) = first.split_first()?;
     let base = baseline(&all);
     Some(Fewest {
         path: best.path.clone(),
+        level: names(level),
         instructions_per_operation: instructions,
         baseline: base.map(|(one, _)| one.path.clone()),
         baseline_times: base
@@ -82,7 +118,8 @@ pub(crate) fn fewest(comparison: &Comparison, access: Access, is_quiet: bool) ->
 /// 5,200.`
 pub(crate) fn sentence(comparison: &Comparison, access: Access) -> Option<String> {
     let all = counted(comparison, access);
-    let &(best, fewest) = all.first()?;
+    let first = best(&all);
+    let (&(best, fewest), level) = first.split_first()?;
     let is_foreign = |name: &str| {
         paths::KINDS
             .iter()
@@ -91,26 +128,39 @@ pub(crate) fn sentence(comparison: &Comparison, access: Access) -> Option<String
     // The best that a program has without this project, and what an ordinary one has.
     let foreign = all.iter().find(|(one, _)| is_foreign(&one.path)).copied();
     let mut others: Vec<(&PathResult, f64)> = foreign.into_iter().chain(baseline(&all)).collect();
-    others.retain(|(one, _)| one.path != best.path);
+    others.retain(|(one, _)| first.iter().all(|(best, _)| best.path != one.path));
     others.dedup_by_key(|(one, _)| one.path.clone());
     let mut text = format!(
         "{}: {} costs {} instructions an operation",
         capital(&access.to_string()),
         best.path,
         whole(fewest)
-    );
+    ) + &level_with(level);
     for (one, instructions) in others {
         text += &format!(", {} {}", one.path, whole(instructions));
         if fewest > 0.0 {
             text += &format!(" ({:.1} times)", instructions / fewest);
         }
     }
-    let mut quiet = all.iter().filter(|(one, _)| !one.polls);
-    if let Some((one, instructions)) = quiet.next().filter(|(one, _)| one.path != best.path) {
-        let instructions = whole(*instructions);
-        text += &format!("; without a spinning core {} {instructions}", one.path);
+    let quiet = self::best(&without_spinning(&all));
+    if let Some(((one, instructions), level)) = quiet.split_first() {
+        let is_said = first.iter().any(|(best, _)| best.path == one.path);
+        if !is_said {
+            let instructions = whole(*instructions);
+            text += &format!("; without a spinning core {} {instructions}", one.path);
+            text += &level_with(level);
+        }
     }
     Some(text + ".")
+}
+
+/// ` (level with chario-registered)`; nothing if none is.
+fn level_with(level: &[(&PathResult, f64)]) -> String {
+    if level.is_empty() {
+        String::new()
+    } else {
+        format!(" (level with {})", few(&names(level)))
+    }
 }
 
 /// `12,345`.
@@ -179,6 +229,35 @@ mod tests {
             (quiet.path.as_str(), quiet.baseline_times),
             ("straightway-interrupt", Some(4.0))
         );
+    }
+
+    #[test]
+    fn counts_that_differ_by_less_than_they_repeat_are_level_in_either_order() {
+        let with = |one: f64, other: f64| {
+            let all = costing(&[
+                ("block-direct", false, 12_000.0),
+                ("straightway-poll", true, 400.0),
+                ("chario-registered", false, one),
+                ("chario-phys", false, other),
+                ("chario", false, 8_300.0),
+            ]);
+            let advice = advise(&all);
+            let quiet = advice[0].fewest_instructions_without_spinning.clone();
+            (answer(&all), quiet.unwrap())
+        };
+        for (one, other) in [(7_816.0, 7_796.0), (7_796.0, 7_816.0)] {
+            let (text, quiet) = with(one, other);
+            let said = format!(
+                "without a spinning core chario-phys {} (level with chario-registered).",
+                whole(other)
+            );
+            assert!(text.contains(&said), "{text}");
+            assert_eq!(quiet.path, "chario-phys");
+            assert_eq!(quiet.level, ["chario-registered"]);
+        }
+        let (text, quiet) = with(7_600.0, 7_800.0);
+        assert!(text.contains("core chario-registered 7,600."), "{text}");
+        assert!(quiet.level.is_empty());
     }
 
     #[test]

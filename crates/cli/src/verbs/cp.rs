@@ -75,6 +75,7 @@ impl Cp {
             let hint = format!("another name, or: straightway rm {} NAME", self.device);
             return Err(failed(format_args!("`{}`", shown(&self.copy)), Error::Exists).hint(hint));
         }
+        mounted.warn_of_clash(context, &self.copy)?;
         let began = Instant::now();
         volume.set_time(entry.mtime_ns);
         let options = CreateOptions {

@@ -402,6 +402,6 @@ fn library() -> Result<PathBuf> {
     let mut places = places.into_iter().flatten();
     places.find(|place| place.exists()).ok_or_else(|| {
         Error::unsupported(format!("{LIBRARY} is not beside this command"))
-            .hint("cargo build --release -p straightway-preload")
+            .hint("the package straightway has it; in the sources: make build")
     })
 }

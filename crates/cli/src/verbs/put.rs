@@ -25,11 +25,8 @@ use files::flow::Sums;
 use files::hardware::{self, Files, Stop};
 use files::listing::UNFINISHED_TAG;
 use files::names::{check_name, replace, unfinished_name};
-use files::naming::folders_of;
 use files::source::Source;
-use files::{
-    Access, Mounted, Store, failed, now_ns, pace, route, shown, warn_of_clash, warn_of_misfit,
-};
+use files::{Access, Mounted, Store, failed, now_ns, pace, route, shown, warn_of_misfit};
 use remedy::words;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -224,12 +221,7 @@ impl Put {
         source.refuse_own(&context.roots, &drive)?;
         let store = Store::of(context, drive, &options)?;
         let report = self.stored(context, store, |mounted, left| {
-            for folder in folders_of(&name) {
-                if check_name(folder).is_ok() && mounted.find(folder)?.is_some() {
-                    warn_of_clash(context, &name, folder);
-                    break;
-                }
-            }
+            mounted.warn_of_clash(context, &name)?;
             self.put(context, mounted, &name, &mut source, left)
         })?;
         Reported::One(report).tell(context, self.json, "stored", "")

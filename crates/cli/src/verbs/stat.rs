@@ -146,12 +146,20 @@ impl HardwareReport {
     }
 }
 
+/// A label as text.
+fn label(label: &str) -> String {
+    match label {
+        "" => "(none)".to_owned(),
+        label => shown(label),
+    }
+}
+
 impl Status {
     fn text(&self) -> String {
         let mut rows: Vec<(&str, String)> = vec![("device", self.device.clone())];
         if let Some(volume) = &self.volume {
             rows.extend([
-                ("label", shown(&volume.label)),
+                ("label", label(&volume.label)),
                 ("uuid", volume.uuid.clone()),
                 ("size", rounded(volume.volume_bytes)),
                 (

@@ -108,6 +108,34 @@ fn a_file_and_a_folder_of_one_name_are_warned_of_and_get_says_what_to_do() {
         "{failed}"
     );
     assert!(std::fs::exists(format!("{to}/dir2")).unwrap());
+    said(&["rm", &device, "dir/x"], 0);
+    assert!(said(&["cp", &device, "dir2", "dir/x"], 0).contains(warning));
+    said(&["rm", &device, "dir/x"], 0);
+    let tree = folder.path("tree");
+    std::fs::create_dir_all(format!("{tree}/dir")).unwrap();
+    std::fs::write(format!("{tree}/dir/x"), "x").unwrap();
+    let archive = folder.path("archive.tar");
+    let made = std::process::Command::new("tar")
+        .args(["-C", &tree, "-cf", &archive, "dir"])
+        .status();
+    assert!(made.unwrap().success());
+    assert!(said(&["put", &device, &archive, "--tar"], 0).contains(warning));
+}
+
+#[test]
+fn a_local_file_that_is_missing_has_a_hint() {
+    let folder = Folder::new();
+    let device = volume(&folder, "disk", &[]);
+    let here = folder.path("nothing");
+    let shows = format!(
+        "hint: ls {} shows what is there",
+        folder.path("").trim_end_matches('/')
+    );
+    refused(&["put", &device, &here], 10, &shows);
+    let image = folder.path("none/disk.img");
+    let parent = folder.path("none");
+    let makes = format!("hint: there is no folder {parent}: mkdir -p {parent}");
+    refused(&["format", &image, "--size", "8M"], 10, &makes);
 }
 
 #[test]
@@ -140,4 +168,36 @@ fn a_single_name_has_its_folder_made_and_a_folder_is_no_name() {
         2,
         "is a folder here, and no NAME",
     );
+}
+
+#[test]
+fn a_plain_file_beyond_its_file_system_s_room_is_warned_of() {
+    // A file system in memory: it has little room, and frees a long file at once.
+    let memory = "/dev/shm";
+    let Ok(shm) = rustix::fs::statvfs(memory) else {
+        println!("SKIPPED: there is no {memory}");
+        return;
+    };
+    let beyond = (shm.f_blocks * shm.f_frsize + (1 << 30)).to_string();
+    let scratch = Scratch(format!("{memory}/straightway-{}.img", std::process::id()));
+    let disk = &scratch.0;
+    let warned = |words: &[&str]| {
+        let output = run(words);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        stderr(&output).contains("writes will fail there before the volume is full")
+    };
+    assert!(!warned(&["format", disk, "--size", "8M"]));
+    assert!(warned(&["resize", disk, &beyond]));
+    assert!(!warned(&["resize", disk, "--least"]));
+    fs::remove_file(disk).unwrap();
+    assert!(warned(&["format", disk, "--size", &beyond]));
+}
+
+/// A file that is removed at the end.
+struct Scratch(String);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
 }

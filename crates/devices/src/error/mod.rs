@@ -154,7 +154,15 @@ impl Error {
     pub fn io(doing: &str, path: &Path, error: &io::Error) -> Self {
         let what = format!("{doing} {}: {error}", path.display());
         match error.kind() {
-            io::ErrorKind::NotFound => Self::new(ErrorKind::NotFound, what),
+            io::ErrorKind::NotFound => {
+                let folder = folder_of(path);
+                let hint = if folder.is_dir() {
+                    format!("ls {} shows what is there", folder.display())
+                } else {
+                    format!("there is no folder {0}: mkdir -p {0}", folder.display())
+                };
+                Self::new(ErrorKind::NotFound, what).hint(hint)
+            }
             io::ErrorKind::AlreadyExists => Self::new(ErrorKind::Exists, what),
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                 Self::new(ErrorKind::Full, what).hint(Remedy::FreeSpace(folder_of(path).to_owned()))

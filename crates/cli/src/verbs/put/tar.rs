@@ -12,12 +12,14 @@ use crate::exit::Exit;
 use devices::drive::Drive;
 use devices::error::{Error, Result};
 use files::archive::{Archive, Kind, Member};
-use files::listing::UNFINISHED_TAG;
+use files::listing::{Listing, UNFINISHED_TAG};
 use files::names::check_name;
+use files::naming::clash;
 use files::source::Source;
 use files::tree::some;
-use files::{Mounted, Store, route, shown};
+use files::{Mounted, Store, route, shown, warn_of_clash};
 use remedy::{Part, Setting, words};
+use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
 use std::time::Instant;
 use units::{counted, micros};
@@ -58,6 +60,8 @@ impl Put {
     ) -> Result<ManyReport> {
         let began = Instant::now();
         let mut report = ManyReport::new(mounted.drive.to_string(), mounted.path);
+        let files = Listing::read(mounted)?.files.into_iter();
+        let mut all: BTreeSet<String> = files.map(|file| file.name).collect();
         let bar = context.bytes_bar(None);
         // One bar for all files.
         let silent = context.silent();
@@ -95,6 +99,11 @@ impl Put {
             let _ = self.store_batch(&silent, mounted, &mut batch, &mut report, left);
         }
         bar.finish_and_clear();
+        all.extend(report.files.iter().map(|file| file.name.clone()));
+        let mut names = report.files.iter().map(|file| &file.name);
+        if let Some((name, other)) = names.find_map(|name| Some((name, clash(&all, name)?))) {
+            warn_of_clash(context, name, other);
+        }
         report.elapsed_us = micros(began.elapsed());
         if !unknown.is_empty() {
             let unknown = some(unknown.iter().map(String::as_str));
