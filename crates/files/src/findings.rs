@@ -76,7 +76,7 @@ fn line(finding: &Finding, unit_bytes: u64, name: &dyn Fn(u32) -> Option<String>
             };
             format!(
                 "{file} was removed or renamed and is shown again: one copy of its slot is invalid, \
-                 the other is old, and another file has its units; a repair frees the slot"
+                 the other is old, and its units are free or another file's; a repair frees the slot"
             )
         }
         Finding::Unfinished { .. } => {

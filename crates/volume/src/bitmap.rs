@@ -102,6 +102,12 @@ pub(crate) fn set_run(bytes: &mut [u8], run: &Run, shape: &Shape, used: bool) {
     set(bytes, shape.unit_in_group(run.start), run.len, used);
 }
 
+/// Whether all units of a run are in use.
+pub(crate) fn has_run(bytes: &[u8], run: &Run, shape: &Shape) -> bool {
+    let first = shape.unit_in_group(run.start);
+    (first..first + run.len).all(|unit| is_used(bytes, unit))
+}
+
 /// How many units from `first` on are free, up to `most`.
 pub(crate) fn free_from(bytes: &[u8], first: u32, most: u32) -> u32 {
     (first..first.saturating_add(most))

@@ -4,188 +4,21 @@
 use block::Device;
 
 use crate::doubt::Claim;
-use crate::io::{NO_SLOT, SPARE};
-use crate::layout::{BUCKET_SLOTS, Member, SUPERBLOCK_B, member_of};
-use crate::list::Entry;
+use crate::finding::{Finding, Summary};
+use crate::io::SPARE;
+use crate::layout::{BUCKET_SLOTS, SUPERBLOCK_B};
+use crate::list::{Entry, Usage};
 use crate::lookup::FoundSlot;
 use crate::name::NameRef;
 use crate::names::{self, Names};
 use crate::run::Table;
 use crate::slot::{self, Slot, State as SlotState};
 use crate::steps::Step;
-use crate::superblock::{Counts, Operation, Runs, Superblock, is_overwritten, superblock_len};
+use crate::superblock::{Counts, Superblock, is_overwritten, superblock_len};
 use crate::token::{Loaded, SlotNode};
+use crate::unsettled::Unsettled;
 use crate::walk::Visit;
 use crate::{Error, Volume, bitmap, error::Node};
-
-/// Something that a check found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Finding {
-    /// One copy of this structure is invalid, the other is in force. After a power cut this is the
-    /// copy that was being written; otherwise it is bit rot that lost nothing. A repair rewrites
-    /// the copy.
-    OneCopy(Node),
-    /// The block of the superblock at this address holds something of another owner: the device was
-    /// given to it, and nothing of the volume may be changed ([`Error::Overwritten`]).
-    Overwritten {
-        /// The address in bytes.
-        address: u64,
-    },
-    /// Neither copy is valid, or the valid one contradicts itself. With a slot its file is lost,
-    /// with a leaf a part of a file; a repair rebuilds a bitmap when every slot and leaf can be
-    /// read.
-    Damaged(Node),
-    /// A slot's name belongs in another bucket: the file cannot be opened.
-    WrongBucket {
-        /// The slot.
-        slot: u32,
-    },
-    /// Two slots have the same name; only one can be opened.
-    SameName {
-        /// The slot that cannot be opened.
-        slot: u32,
-        /// The slot that is opened.
-        other: u32,
-    },
-    /// Units belong to two files, or to an existing file and one that no longer exists.
-    Shared {
-        /// The slot whose map names them too.
-        slot: u32,
-        /// First unit.
-        start: u64,
-        /// Number of units.
-        len: u64,
-    },
-    /// A file that was removed or renamed shows again: one copy of its slot is invalid, and another
-    /// file has units of it. It cannot be opened or removed; a repair frees the slot.
-    Revived {
-        /// The slot.
-        slot: u32,
-    },
-    /// Units are in use but not marked so. A repair marks them.
-    NotMarked {
-        /// The group.
-        group: u64,
-        /// How many.
-        units: u64,
-    },
-    /// Units are marked as used, but belong to no file. A repair frees them when every slot and
-    /// leaf can be read.
-    Leaked {
-        /// The group.
-        group: u64,
-        /// How many.
-        units: u64,
-    },
-    /// A writer reserved these units past the end of a file's data and never closed the file.
-    /// [`Volume::reclaim`] gives them back.
-    Reserved {
-        /// The file's slot.
-        slot: u32,
-        /// How many.
-        units: u64,
-    },
-    /// The volume was not unmounted, and its last operation may be half done. The next mount that
-    /// may write completes or undoes it; until then this many units, or an old name, disagree with
-    /// the files.
-    Unfinished {
-        /// How many; 0 for a rename.
-        units: u64,
-    },
-}
-
-impl Finding {
-    /// Whether no data is affected: a single copy, which the next write completes, or what a power
-    /// cut or a killed program leaves and the next write cleans up.
-    pub const fn is_harmless(&self) -> bool {
-        matches!(
-            self,
-            Finding::OneCopy(_) | Finding::Reserved { .. } | Finding::Unfinished { .. }
-        )
-    }
-}
-
-impl core::fmt::Display for Finding {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        match self {
-            Finding::OneCopy(node) => write!(f, "one copy of {node} is invalid; the other is used"),
-            Finding::Overwritten { address } => {
-                write!(
-                    f,
-                    "another owner has written over the superblock at byte {address}"
-                )
-            }
-            Finding::Damaged(node) => write!(f, "{node} is damaged"),
-            Finding::WrongBucket { slot } => {
-                write!(
-                    f,
-                    "the name in slot {slot} belongs elsewhere: the file cannot be opened"
-                )
-            }
-            Finding::SameName { slot, other } => {
-                write!(f, "slot {slot} has the same name as slot {other}")
-            }
-            Finding::Shared { slot, start, len } => {
-                write!(
-                    f,
-                    "{len} units from {start} on belong to slot {slot} and to another file"
-                )
-            }
-            Finding::Revived { slot } => {
-                write!(
-                    f,
-                    "slot {slot} shows a file that was removed or renamed: its only valid copy is \
-                     old, and another file has its units"
-                )
-            }
-            Finding::NotMarked { group, units } => {
-                write!(
-                    f,
-                    "{units} units in group {group} are in use but not marked"
-                )
-            }
-            Finding::Leaked { group, units } => {
-                write!(
-                    f,
-                    "{units} units in group {group} are marked but belong to no file"
-                )
-            }
-            Finding::Reserved { slot, units } => {
-                write!(
-                    f,
-                    "the file in slot {slot} has {units} units reserved by a writer that never \
-                     closed it"
-                )
-            }
-            Finding::Unfinished { units: 0 } => f.write_str("a rename was cut short"),
-            Finding::Unfinished { units } => {
-                write!(f, "an operation on {units} units was cut short")
-            }
-        }
-    }
-}
-
-/// The counters of a check.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Summary {
-    /// Files.
-    pub files: u64,
-    /// Removed files whose units have not been given back yet.
-    pub to_reap: u64,
-    /// Bytes of data in files.
-    pub data_bytes: u64,
-    /// Units in use, leaves included.
-    pub used_units: u64,
-    /// Findings that affect data.
-    pub damages: u64,
-    /// Findings that do not affect data.
-    pub harmless: u64,
-    /// Nodes that a repair wrote.
-    pub repaired: u64,
-    /// Every slot and leaf could be read, so units that belong to no file are free.
-    pub complete: bool,
-}
 
 /// Counts findings and passes them on.
 pub(crate) struct Findings<'r> {
@@ -195,25 +28,12 @@ pub(crate) struct Findings<'r> {
     pub each: &'r mut dyn FnMut(Entry),
     /// What the next writable mount will complete or undo.
     pub unsettled: Unsettled,
-}
-
-/// The operation that a power cut left in the superblock, on a volume that was mounted without
-/// recovery.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Unsettled {
-    /// Units whose bits recovery sets or clears.
-    runs: Runs,
-    /// The old slot of a rename that has happened: recovery frees it.
-    renamed: Option<u32>,
-    /// Bits that are to change.
-    units: u64,
-}
-
-impl Unsettled {
-    fn has(&self, unit: u64) -> bool {
-        let mut runs = self.runs.as_slice().iter();
-        runs.any(|run| (run.start..run.start + u64::from(run.len)).contains(&unit))
-    }
+    /// Free units according to the bitmaps; `None` if one is damaged.
+    pub free_units: Option<u64>,
+    /// Units that no file has.
+    pub unowned_units: u64,
+    /// Files that are gone and show again.
+    pub revived: u32,
 }
 
 impl Findings<'_> {
@@ -311,7 +131,11 @@ impl<D: Device> Volume<'_, D> {
             report,
             each,
             unsettled: self.unsettled().await?,
+            free_units: Some(0),
+            unowned_units: 0,
+            revived: 0,
         };
+        let known = self.known_usage();
         if repair {
             self.state().superblock.counts = Counts::UNKNOWN;
             self.perform(|state| state.put_in_use()).await?;
@@ -347,6 +171,7 @@ impl<D: Device> Volume<'_, D> {
         if renamed.is_some() || units > 0 {
             findings.add(Finding::Unfinished { units });
         }
+        self.check_counts(known, &mut findings, repair);
         if repair {
             self.perform(|state| state.steps.push(Step::BARRIER))
                 .await?;
@@ -355,39 +180,29 @@ impl<D: Device> Volume<'_, D> {
         Ok(findings.summary)
     }
 
-    /// What recovery would change, where it was left out. `FORMAT.md`, "Recovery".
-    async fn unsettled(&self) -> Result<Unsettled, Error> {
-        let mut unsettled = Unsettled::default();
-        let (seq, is_recovered) = {
-            let state = self.state();
-            let superblock = &state.superblock;
-            unsettled.renamed = Some(state.renamed).filter(|slot| *slot != NO_SLOT);
-            (
-                superblock.seq,
-                superblock.clean || !state.superblock.read_only,
-            )
-        };
-        if is_recovered {
-            return Ok(unsettled);
+    /// Compares the counts that the volume had with what the tables have; a repair sets them.
+    fn check_counts(&self, known: Option<Usage>, findings: &mut Findings<'_>, repair: bool) {
+        let Summary {
+            files, complete, ..
+        } = findings.summary;
+        let files = Some(files as u32).filter(|_| complete);
+        if let Some(known) = known {
+            let mut found = Usage {
+                free_units: findings.free_units.unwrap_or(known.free_units),
+                files: files.unwrap_or(known.files),
+            };
+            if known.files == found.files + findings.revived {
+                found.files = known.files;
+            }
+            if known != found {
+                findings.add(Finding::Counts { known, found });
+                findings.summary.repaired += u64::from(repair);
+            }
         }
-        let address = match member_of(seq) {
-            Member::A => 0,
-            Member::B => SUPERBLOCK_B,
-        };
-        let len = superblock_len(self.geometry().block_size_log2);
-        self.read_bytes(SPARE, address, len).await?;
-        let found = Superblock::decode(self.state().memory(SPARE), address);
-        if let Ok(Some((
-            _,
-            Operation::Reserve { runs, .. }
-            | Operation::Release { runs, .. }
-            | Operation::Create { runs, .. }
-            | Operation::CreateList { runs, .. },
-        ))) = found
-        {
-            unsettled.runs = runs;
+        if let (true, Some(files)) = (repair, files) {
+            // Every bitmap has the bits of the files' units now, and no others.
+            self.state().superblock.counts = Counts::new(findings.unowned_units, files);
         }
-        Ok(unsettled)
     }
 
     async fn check_superblocks(
@@ -483,14 +298,15 @@ impl<D: Device> Volume<'_, D> {
         findings: &mut Findings<'_>,
     ) -> Result<bool, Error> {
         let slot = place.slot;
-        let is_taken = self.claim(node.lend(), slot).await? == Claim::Taken;
-        if is_taken && !pass.is_first {
+        let is_gone = self.claim(node.lend(), slot).await? == Claim::Gone;
+        if is_gone && !pass.is_first {
             return Ok(true);
         }
         self.read_slots(slot, 1).await?;
         place.index = 0;
-        if is_taken {
+        if is_gone {
             findings.add(Finding::Revived { slot });
+            findings.revived += 1;
             let mut header = Slot::EMPTY;
             let loaded = self.load_found(node.lend(), *place, &mut header)?;
             let entry = {
@@ -505,7 +321,7 @@ impl<D: Device> Volume<'_, D> {
                 self.free_revived(node, slot, findings).await?;
             }
         }
-        Ok(is_taken)
+        Ok(is_gone)
     }
 
     /// One slot of the run that was read last.
@@ -705,6 +521,7 @@ impl<D: Device> Volume<'_, D> {
         let group = run + index;
         let base = shape.group_start(group);
         let (mut leaked, mut not_marked, mut unsettled) = (0, 0, 0);
+        let is_torn = findings.unsettled.has_group(group, &shape);
         let (sound, both) = {
             let state = self.state();
             let bytes = state.newest_in_run(Table::Bitmaps, run, index);
@@ -728,10 +545,19 @@ impl<D: Device> Volume<'_, D> {
                 }
             }
             let both = state.both_in_run(Table::Bitmaps, run, index);
+            let is_whole = both || is_torn;
+            let counted = sound.filter(|_| is_whole).map(bitmap::free_units);
+            let before = findings.free_units.zip(counted);
+            findings.free_units = before.map(|(sum, free)| sum + u64::from(free));
             (sound.is_some(), both)
         };
+        let owned: u32 = bits.iter().map(|byte| byte.count_ones()).sum();
+        let units = shape.unit_count().saturating_sub(base);
+        let units = units.min(bits.len() as u64 * 8);
+        findings.unowned_units += units.saturating_sub(owned.into());
         findings.unsettled.units += unsettled;
-        if !sound {
+        // R7: outside the record, the one valid copy may be out of date.
+        if !sound || !both && !is_torn {
             findings.add(Finding::Damaged(Node::Bitmap(group)));
         } else if !both {
             findings.add(Finding::OneCopy(Node::Bitmap(group)));
@@ -753,7 +579,10 @@ impl<D: Device> Volume<'_, D> {
             if sound {
                 self.load_bitmap_pair(group).await?;
             }
-            self.repair_bitmap(group, bits, sound, findings).await?;
+            // Of a bitmap in doubt the bits of files that cannot be read are not known.
+            if whole || findings.summary.complete {
+                self.repair_bitmap(group, bits, sound, findings).await?;
+            }
         }
         Ok(())
     }

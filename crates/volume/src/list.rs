@@ -11,6 +11,7 @@ use crate::name::Name;
 use crate::run::Table;
 use crate::slot::{Slot, State as SlotState, name};
 use crate::superblock::Counts;
+use crate::unsettled::Unsettled;
 use crate::{Error, Node, Volume, bitmap};
 
 /// A file, as its slot describes it.
@@ -249,6 +250,8 @@ impl<D: Device> Volume<'_, D> {
         let Search::Found(found) = self.search(wanted, &[]).await? else {
             return Err(Error::NotFound);
         };
+        let node = turn.slot.lend();
+        let found = self.refuse_doubtful(node, found, false).await?;
         let mut header = Slot::EMPTY;
         let loaded = self.load_found(turn.slot.lend(), found, &mut header)?;
         let mut unit = 0;
@@ -278,7 +281,8 @@ impl<D: Device> Volume<'_, D> {
         while group < groups {
             // Others have their turn between two runs.
             let turn = self.turn().await?;
-            let (count, more) = self.free_in_run(group, groups - group).await?;
+            let unsettled = self.unsettled().await?;
+            let (count, more) = self.free_in_run(group, groups - group, &unsettled).await?;
             free += more;
             turn.done();
             group += count;
@@ -315,9 +319,10 @@ impl<D: Device> Volume<'_, D> {
             slot += count;
         }
         let groups = shape.group_count() as u32;
+        let unsettled = self.unsettled().await?;
         let (mut group, mut free_units) = (0, 0);
         while group < groups {
-            let (count, free) = self.free_in_run(group, groups - group).await?;
+            let (count, free) = self.free_in_run(group, groups - group, &unsettled).await?;
             free_units += free;
             group += count;
         }
@@ -327,7 +332,12 @@ impl<D: Device> Volume<'_, D> {
     }
 
     /// The free units of up to `most` groups from `group` on, and of how many groups.
-    async fn free_in_run(&self, group: u32, most: u32) -> Result<(u32, u64), Error> {
+    async fn free_in_run(
+        &self,
+        group: u32,
+        most: u32,
+        unsettled: &Unsettled,
+    ) -> Result<(u32, u64), Error> {
         let shape = self.shape();
         let count = self.read_run(Table::Bitmaps, group, most).await?;
         let mut free = 0;
@@ -336,8 +346,9 @@ impl<D: Device> Volume<'_, D> {
             let both = state.both_in_run(Table::Bitmaps, group, index);
             let newest = state.newest_in_run(Table::Bitmaps, group, index);
             let damage = Error::from(Node::Bitmap(group + index));
-            // A torn member was rewritten at mount.
-            let bytes = newest.filter(|_| both).ok_or(damage)?;
+            // R7: a torn member was rewritten at mount, or the next one will do so.
+            let is_torn = unsettled.has_group(group + index, &shape);
+            let bytes = newest.filter(|_| both || is_torn).ok_or(damage)?;
             bitmap::check(bytes, group + index, &shape)?;
             free += u64::from(bitmap::free_units(bytes));
         }

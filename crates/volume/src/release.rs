@@ -11,7 +11,7 @@ use crate::order::{Mutation, Order};
 use crate::slot::{Slot, State as SlotState};
 use crate::superblock::{Operation, Run, Runs};
 use crate::token::Loaded;
-use crate::{Error, Volume, bitmap};
+use crate::{Error, Volume, bitmap, error::Node};
 
 impl<D: Device> Volume<'_, D> {
     /// One release operation on the loaded slot: gives units back until `keep` are left or the
@@ -44,6 +44,10 @@ impl<D: Device> Volume<'_, D> {
         // mistake its invalid member for one torn by a power cut, and rebuild it from the old one.
         for run in runs.as_slice() {
             self.load_bitmap(shape.group_of(run.start)).await?;
+            // They were given back before: the slot is older than that.
+            if !bitmap::has_run(self.state().node(WORK), run, &shape) {
+                return Err(Error::from(Node::Slot(slot)));
+            }
         }
         let op_seq = self.state().superblock.seq + 1;
         let becomes_free = header.state == SlotState::Free;

@@ -76,10 +76,13 @@ impl<D: Device> Volume<'_, D> {
             let slot = base + first;
             let count = self.read_slots(slot, BUCKET_SLOTS - first).await?;
             for index in 0..count {
+                // One of which a copy is invalid may be gone: R9.
+                let is_doubtful = self.state().is_doubtful(slot, index);
                 let seen = self.slot_in_run(slot, index, |found, bytes| {
-                    // One of which a copy is invalid may be gone: R9.
-                    let is_live =
-                        found.state == SlotState::Live && found.whole && has_numbers(found.seq);
+                    let is_live = found.state == SlotState::Live
+                        && found.whole
+                        && !is_doubtful
+                        && has_numbers(found.seq);
                     let name = slot::name(bytes).filter(|_| is_live)?;
                     match name.buckets(&shape) {
                         [one, two] if one == bucket && two != bucket => Some(two),

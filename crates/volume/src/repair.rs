@@ -5,7 +5,8 @@
 use block::Device;
 
 use crate::bytes::{get_u64, put_u64};
-use crate::check::{Finding, Findings, Summary};
+use crate::check::Findings;
+use crate::finding::{Finding, Summary};
 use crate::io::{SPARE, WORK};
 use crate::layout::node;
 use crate::map::{Index, Leaf};
@@ -139,10 +140,6 @@ impl<D: Device> Volume<'_, D> {
     ) -> Result<(), Error> {
         let shape = self.shape();
         let complete = findings.summary.complete;
-        if !sound && !complete {
-            // It is unknown which units here the unreadable files have.
-            return Ok(());
-        }
         let last_op = self.state().superblock.seq;
         {
             let mut state = self.state();

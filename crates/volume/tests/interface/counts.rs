@@ -2,12 +2,13 @@
 //! How many units are free and how many files there are: known without a table on a volume that was
 //! unmounted, and never stale.
 
-use crate::independent::{node_crc, u32_at};
-use crate::support::{buffer, files, filled, free, make, memory};
+use crate::freed::checked;
+use crate::independent::{node_crc, superblock, u32_at};
+use crate::support::{buffer, filled, free, make, on};
 use block::{Device, RamDisk};
 use crash::Counting;
 use straightway_volume::{
-    CreateOptions, Error, FormatOptions, MountOptions, NewFile, Usage, Volume, blocking,
+    CreateOptions, Error, Finding, FormatOptions, NewFile, Node, Usage, Volume, blocking,
 };
 
 type Disk = RamDisk<Vec<u8>, 8>;
@@ -25,22 +26,6 @@ fn disk() -> Disk {
     };
     make(&mut disk, &options);
     disk
-}
-
-/// Mounts, runs `body`, and unmounts, or ends as a killed program does.
-fn on<D: Device>(device: D, is_killed: bool, body: impl FnOnce(&Volume<'_, D>)) -> D {
-    let mut table = files();
-    let volume = Volume::mount(device, memory(512, 3), &mut table, &MountOptions::default());
-    let volume = volume.map_err(|unmounted| unmounted.result).unwrap();
-    body(&volume);
-    let unmounted = if is_killed {
-        volume.abandon()
-    } else {
-        volume.unmount()
-    };
-    unmounted.result.unwrap();
-    unmounted.memory.into_iter().flatten().for_each(free);
-    unmounted.device
 }
 
 /// What the tables say.
@@ -76,7 +61,7 @@ fn put<D: Device>(volume: &Volume<'_, D>, name: &str, len: usize, reserve_bytes:
 
 #[test]
 fn every_operation_keeps_the_counts() {
-    let disk = on(disk(), false, |volume| {
+    let disk = on(disk(), false, false, |volume| {
         known_is_found(volume);
         put(volume, "a", 100_000, 0);
         put(volume, "b", 300_000, 1 << 20);
@@ -110,27 +95,27 @@ fn every_operation_keeps_the_counts() {
     // Two reads, of the superblocks, are all that it takes.
     let disk = Counting::new(disk);
     let counter = disk.counter();
-    let disk = on(disk, false, |volume| {
+    let disk = on(disk, false, false, |volume| {
         let usage = blocking::run(volume, volume.usage()).unwrap();
         assert_eq!(counter.take().reads.commands, 2);
         assert_eq!(usage, found(volume));
     });
     // A killed program leaves none, and a count is kept from then on.
-    let disk = on(disk, true, |volume| put(volume, "killed", 9000, 0));
-    let disk = on(disk, false, |volume| {
+    let disk = on(disk, true, false, |volume| put(volume, "killed", 9000, 0));
+    let disk = on(disk, false, false, |volume| {
         assert_eq!(volume.known_usage(), None);
         let usage = blocking::run(volume, volume.usage()).unwrap();
         assert_eq!(usage, found(volume));
         blocking::run(volume, volume.remove("killed")).unwrap();
     });
-    let disk = on(disk, false, |volume| {
+    let disk = on(disk, false, false, |volume| {
         known_is_found(volume);
         blocking::run(volume, volume.resize(BYTES as u64 - (64 << 10))).unwrap();
         assert_eq!(volume.known_usage(), None);
         let usage = blocking::run(volume, volume.usage()).unwrap();
         assert_eq!(usage, found(volume));
     });
-    on(disk, false, known_is_found);
+    on(disk, false, false, known_is_found);
 }
 
 fn bytes_of<D: Device>(mut disk: D) -> Vec<u8> {
@@ -172,25 +157,135 @@ fn counts_without_their_mark_or_that_no_volume_can_have_are_not_known() {
 /// A slot that rot brought back is in no count: removing its file takes them below 0.
 #[test]
 fn wrong_counts_are_dropped_and_never_close_the_volume() {
-    let disk = on(disk(), false, |volume| {
+    let disk = on(disk(), false, false, |volume| {
         put(volume, "a", 9000, 0);
         put(volume, "empty", 0, 0);
     });
     let bytes = bytes_of(disk);
     for (free_units, count) in [(0, 0), (3, 1), (1020, 64)] {
-        let disk = on(altered(&bytes, 3, free_units, count), false, |volume| {
-            blocking::run(volume, volume.remove("a")).unwrap();
-            blocking::run(volume, volume.remove("empty")).unwrap();
-            for number in 0..40 {
-                put(volume, &format!("new {number}"), 5000, 0);
-            }
+        let disk = on(
+            altered(&bytes, 3, free_units, count),
+            false,
+            false,
+            |volume| {
+                blocking::run(volume, volume.remove("a")).unwrap();
+                blocking::run(volume, volume.remove("empty")).unwrap();
+                for number in 0..40 {
+                    put(volume, &format!("new {number}"), 5000, 0);
+                }
+            },
+        );
+        on(disk, false, false, |volume| {
+            assert_eq!(found(volume).files, 40)
         });
-        on(disk, false, |volume| assert_eq!(found(volume).files, 40));
     }
 }
 
 fn found_on(disk: Disk) -> Option<(u64, u32)> {
     let mut usage = None;
-    on(disk, true, |volume| usage = volume.known_usage());
+    on(disk, true, false, |volume| usage = volume.known_usage());
     usage.map(|usage| (usage.free_units, usage.files))
+}
+
+/// The newest superblock names no operation.
+fn without_record(mut bytes: Vec<u8>) -> Vec<u8> {
+    let (_, seq, _) = superblock(&bytes).unwrap();
+    let address = 65_536 * (seq as usize % 2);
+    let superblock = &mut bytes[address..address + 256];
+    superblock[128..208].fill(0);
+    let crc = node_crc(&[], address as u64, superblock, 8);
+    superblock[8..12].copy_from_slice(&crc.to_le_bytes());
+    bytes
+}
+
+/// A check compares the counts, and a repair sets them; they are stored when it unmounts.
+#[test]
+fn counts_that_differ_from_the_tables_are_found_and_set() {
+    let mut right = None;
+    let disk = on(disk(), false, false, |volume| {
+        for number in 0..3 {
+            put(volume, &number.to_string(), 9000, 0);
+        }
+        right = Some(found(volume));
+    });
+    let right = right.unwrap();
+    let bytes = bytes_of(disk);
+    for (free_units, files) in [
+        (right.free_units, 2),
+        (right.free_units, 4),
+        (right.free_units - 1, 3),
+        (right.free_units + 5, 0),
+        (0, 3),
+    ] {
+        let disk = altered(&bytes, 3, free_units, files);
+        let wrong = Finding::Counts {
+            known: Usage { free_units, files },
+            found: right,
+        };
+        let disk = on(disk, false, true, |volume| {
+            assert_eq!(checked(volume, false).0, [wrong]);
+        });
+        let disk = on(disk, false, false, |volume| {
+            let (findings, summary) = checked(volume, true);
+            assert_eq!((&findings[..], summary.damages), (&[wrong][..], 1));
+            assert_eq!(checked(volume, false).0, []);
+        });
+        on(disk, false, true, |volume| {
+            assert_eq!(volume.known_usage(), Some(right));
+            assert_eq!(checked(volume, false).0, []);
+        });
+    }
+    let sound = RamDisk::new(bytes, 9).unwrap();
+    on(sound, false, false, |volume| {
+        assert_eq!(checked(volume, true).0, []);
+        assert_eq!(volume.known_usage(), Some(right));
+    });
+}
+
+/// The count of free units and a check agree about a bitmap of which one copy rotted, on a volume
+/// that was unmounted and on one that was not.
+#[test]
+fn a_check_and_the_count_of_free_units_agree_about_a_bitmap() {
+    for is_killed in [false, true] {
+        let disk = on(disk(), is_killed, false, |volume| put(volume, "a", 9000, 0));
+        let bytes = bytes_of(disk);
+        let (regions, _, _) = superblock(&bytes).unwrap();
+        for at in regions.bitmaps_at {
+            // Without a record, no write of the bitmap can have been cut.
+            let mut rotten = bytes.clone();
+            rotten[at as usize + 300] ^= 1;
+            if is_killed {
+                rotten = without_record(rotten);
+            }
+            on(RamDisk::new(rotten, 9).unwrap(), true, true, |volume| {
+                let damage = Node::Bitmap(0);
+                let counted = blocking::run(volume, volume.free_units());
+                assert_eq!(counted, Err(Error::from(damage)));
+                let (found, summary) = checked(volume, false);
+                assert!(found.contains(&Finding::Damaged(damage)), "{found:?}");
+                assert!(summary.damages > 0);
+            });
+        }
+    }
+}
+
+/// A bitmap that a power cut tore is not damage to a reader either: the next mount rewrites it.
+#[test]
+fn a_bitmap_that_was_being_written_is_counted_and_sound() {
+    let disk = on(disk(), true, false, |volume| put(volume, "a", 9000, 0));
+    let bytes = bytes_of(disk);
+    let (regions, seq, _) = superblock(&bytes).unwrap();
+    assert_ne!(
+        u32_at(&bytes, 128 + 65_536 * (seq as usize % 2)),
+        0,
+        "a record"
+    );
+    for at in regions.bitmaps_at {
+        let mut torn = bytes.clone();
+        torn[at as usize + 300] ^= 1;
+        on(RamDisk::new(torn, 9).unwrap(), true, true, |volume| {
+            blocking::run(volume, volume.free_units()).unwrap();
+            assert_eq!(checked(volume, false).1.damages, 0);
+        });
+    }
 }

@@ -8,6 +8,7 @@ mod checksums;
 mod cost;
 mod counts;
 mod discard;
+mod doubt;
 mod files;
 mod format;
 mod freed;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a writer reserved and did not use: given back after it died, kept where requested.
 
-use crate::support::{files, filled, free, make, memory, mount};
+use crate::support::{filled, free, make, on};
 use block::RamDisk;
-use straightway_volume::{CreateOptions, Finding, FormatOptions, OpenFile, Volume, blocking};
+use straightway_volume::{CreateOptions, Finding, FormatOptions, Volume, blocking};
 
 const UNIT: u64 = 4096;
 const RESERVED: u64 = 100 * UNIT;
@@ -22,23 +22,6 @@ fn disk() -> Disk {
     };
     make(&mut disk, &options);
     disk
-}
-
-/// Mounts, runs `body`, and unmounts, or leaves the volume as a killed program does.
-fn on(disk: Disk, is_killed: bool, read_only: bool, body: impl FnOnce(&Mounted<'_>)) -> Disk {
-    let mut files: Vec<OpenFile> = files();
-    let volume = mount(disk, memory(512, 0), &mut files, read_only)
-        .map_err(|e| e.0)
-        .unwrap();
-    body(&volume);
-    let unmounted = if is_killed {
-        volume.abandon()
-    } else {
-        volume.unmount()
-    };
-    unmounted.result.unwrap();
-    unmounted.memory.into_iter().flatten().for_each(free);
-    unmounted.device
 }
 
 fn reclaim(volume: &Mounted<'_>) {

@@ -16,4 +16,5 @@ mod names;
 mod owners;
 mod regressions;
 mod resize;
+mod rot_search;
 mod torn;

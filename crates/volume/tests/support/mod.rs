@@ -70,3 +70,26 @@ pub fn mount<'a, D: Device>(
         (unmounted.result.unwrap_err(), unmounted.device)
     })
 }
+
+/// Mounts a volume with nodes of up to 512 bytes, runs `body`, and unmounts, or ends as a killed
+/// program does.
+pub fn on<D: Device>(
+    device: D,
+    is_killed: bool,
+    read_only: bool,
+    body: impl FnOnce(&Volume<'_, D>),
+) -> D {
+    let mut table = files();
+    let volume = mount(device, memory(512, 3), &mut table, read_only)
+        .map_err(|(error, _)| error)
+        .unwrap();
+    body(&volume);
+    let unmounted = if is_killed {
+        volume.abandon()
+    } else {
+        volume.unmount()
+    };
+    unmounted.result.unwrap();
+    unmounted.memory.into_iter().flatten().for_each(free);
+    unmounted.device
+}
