@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 // Plays the application of the file system core: one command at a time, with its names, data and
-// answer. Pauses at random, and can stop sending or taking data permanently.
+// answer. Pauses at random, and can stop sending or taking data permanently. A core that moves nothing for `most_silent` cycles
+// amid a command ends the simulation.
 #pragma once
 
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -30,10 +32,15 @@ public:
 
     // The application stops sending or taking data after this many words. -1: never.
     long give_limit = -1, take_limit = -1;
+    // A hundred times what a mount or a delete of the tests takes, and a minute of the slowest simulation. The core's own
+    // time-out is another matter: it ends a command with a status.
+    uint64_t most_silent = 10'000'000;
 
     void begin(Command op, unsigned file, unsigned flags, const std::string& name, const std::string& name2,
                uint64_t offset, uint64_t length, std::vector<uint8_t> data) {
         answer_ = Answer();
+        op_ = op;
+        silent_ = 0;
         done_ = false;
         offered_ = true;
         top_.cmd_op = op;
@@ -64,6 +71,10 @@ public:
     void sample() {
         if (done_) return;
         ++answer_.cycles;
+        bool moves = (top_.cmd_valid && top_.cmd_ready) || (top_.name_valid && top_.name_ready) || (top_.give_valid && top_.give_ready) ||
+                     (top_.take_valid && top_.take_ready) || (top_.answer_valid && top_.answer_ready);
+        silent_ = moves ? 0 : silent_ + 1;
+        if (silent_ > most_silent) throw std::runtime_error(stuck());
         if (top_.cmd_valid && top_.cmd_ready) offered_ = false;
         if (top_.name_valid && top_.name_ready) ++word_, name_held_ = false;
         if (top_.give_valid && top_.give_ready) {
@@ -83,8 +94,9 @@ public:
             answer_.value = top_.answer_value;
             answered_ = true;
         }
-        // Data that were still in the output registers when the answer came.
-        if (answered_ && !(top_.take_valid && !top_.take_ready)) quiet_ = top_.take_valid ? 0 : quiet_ + 1;
+        // Data that were still in the output registers when the answer came. The core may answer before it has taken the names, which
+        // belong to the command all the same.
+        if (answered_ && word_ == words_.size() && !(top_.take_valid && !top_.take_ready)) quiet_ = top_.take_valid ? 0 : quiet_ + 1;
         if (answered_ && (quiet_ > 2 || (take_limit >= 0 && taken_words_ >= take_limit))) {
             done_ = true;
             answered_ = false;
@@ -112,11 +124,17 @@ public:
 
 private:
     bool pauses() { return random_.percent(stall_percent_); }
+    std::string stuck() const {
+        return "command " + std::to_string(unsigned(op_)) + (offered_ ? " is not taken" : answered_ ? " does not end" : " is not answered") +
+               ": nothing moved for " + std::to_string(silent_) + " cycles, " + std::to_string(answer_.cycles) + " after its offer";
+    }
 
     Top& top_;
     unsigned data_bytes_, stall_percent_;
     Random random_;
     Answer answer_;
+    Command op_ = kMount;
+    uint64_t silent_ = 0;
     std::vector<uint32_t> words_;
     std::vector<uint8_t> given_;
     size_t word_ = 0, given_at_ = 0;

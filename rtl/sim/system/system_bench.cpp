@@ -84,8 +84,7 @@ struct Bench : Clocked<Vsystem_sim> {
         top->power = 255;
     }
     const Answer& finish() {
-        for (uint64_t limit = now + 50'000'000; !app.done(); cycle())
-            if (now > limit) throw std::runtime_error("no answer");
+        while (!app.done()) cycle();
         return app.answer();
     }
     void begin(Command op, unsigned file, unsigned flags, const std::string& name, const std::string& other, uint64_t offset,
