@@ -3,7 +3,8 @@
 // the application, in order, and all others those of memory (in the first block) or zero (in later blocks); each word
 // once, `last` on the last one, and an offer stays until it is taken.
 //
-// Byte p of the application's stream is p; byte p of memory is p with bit 7 set.
+// Byte p of the application's stream is p; byte p of memory is p with bit 7 set. A row of memory is on view for the cycle after it is
+// read: then another reader may have the port.
 module fv_store
   import block_pkg::*;
   import hwfs_pkg::*;
@@ -14,7 +15,8 @@ module fv_store
   input logic [3:0] length_i,
   input logic       head_i,
   input logic       data_valid_i,
-  input logic       write_ready_i
+  input logic       write_ready_i,
+  input logic [63:0] other_i
 );
   localparam int unsigned Bytes = 4;
   logic [2:0] step_q;  // edges, writeto, put, send, then the data
@@ -26,6 +28,7 @@ module fv_store
   logic       idle, data_ready, ram_read, write_valid;
   logic [5:3] ram_row;
   logic [63:0] ram_data_q;
+  logic        ram_read_q;
   beat_t       write;
   logic [31:0] write_data, data;
   do_t  task_now;
@@ -50,9 +53,9 @@ module fv_store
 
   hwfs_store #(.DataWidth(32), .AddressBits(6), .BlockSizeLog2(4)) dut (
     .clk_i, .rst_ni, .do_valid_i(rst_ni & (step_q < 3'd3)), .do_i(task_now), .abort_i(1'b0),
-    .send_i(rst_ni & (step_q == 3'd3)), .req_i(request), .idle_o(idle), .ram_busy_o(), .edges_o(),
+    .send_i(rst_ni & (step_q == 3'd3)), .req_i(request), .idle_o(idle),
     .node_bytes_i(16'd32), .data_valid_i, .data_ready_o(data_ready), .data_i(data), .ram_read_o(ram_read),
-    .ram_row_o(ram_row), .ram_data_i(ram_data_q), .write_valid_o(write_valid), .write_o(write),
+    .ram_row_o(ram_row), .ram_data_i(ram_read_q ? ram_data_q : other_i), .write_valid_o(write_valid), .write_o(write),
     .write_data_o(write_data), .write_ready_i
   );
 
@@ -75,6 +78,7 @@ module fv_store
   always_ff @(posedge clk_i) begin
     started_q <= 1'b1;
     assume (rst_ni == started_q);
+    ram_read_q <= ram_read;
     if (ram_read) begin
       for (int unsigned i = 0; i < 8; i++) ram_data_q[8*i+:8] <= {2'b10, ram_row, 3'(i)};
     end

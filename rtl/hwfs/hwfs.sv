@@ -178,7 +178,7 @@ module hwfs
   end
 
   // --- The engines ----------------------------------------------------------------------------
-  logic do_load, do_store, do_request, load_idle, store_idle, store_ram_busy, store_edges, sealing;
+  logic do_load, do_store, do_request, load_idle, store_idle, sealing;
   logic load_free, flush_free, write_free, fetch_free, emit_ready, send, verified, good, load_writes, head, part, loaded, flushed, written, fetched, drained, given;
   logic [15:0] node_bytes;
   logic load_ready, fetch_ready, fetch_takes, is_fetch, hold_q, armed_q, let_go, abort, data_abort;
@@ -194,19 +194,17 @@ module hwfs
 
   // Which engine takes an instruction, and what that waits for.
   do_e  unit;
-  logic for_load, for_store, for_flush, for_fetch, for_stream, for_put, for_seal, for_engine;
+  logic for_load, for_store, for_flush, for_fetch, for_stream, for_engine;
   assign unit       = task_now.unit;
   assign for_load   = unit == DoLoad;
   assign for_store  = unit inside {DoStore, DoPut};
   assign for_flush  = unit == DoFlush;
   assign for_fetch  = unit == DoFetch;
-  assign for_put    = unit == DoPut;
-  assign for_seal   = unit == DoSeal;
   assign for_engine = unit inside {DoLoad, DoSeal, DoShape, DoIdentity};
   assign for_stream = unit inside {DoStore, DoPut, DoWriteTo, DoEdges};
   assign do_ready   = (~for_load | load_free) & (~for_store | write_free) & (~for_flush | flush_free) &
                       (~for_fetch | fetch_free) & (~for_engine | load_idle) & (~for_stream | store_idle) &
-                      ~(for_seal & store_ram_busy) & ~(for_store & sealing & (store_edges | ~for_put)) &
+                      ~(sealing & (unit == DoStore)) &
                       ((unit != DoEmit) | emit_ready) & ((unit != DoSum) | sum_ready);
   assign do_load    = do_valid & do_ready & for_engine;
   assign do_store   = do_valid & do_ready & for_stream;
@@ -284,6 +282,7 @@ module hwfs
     .write_row_o  (load_row),
     .write_data_o (load_data),
     .ram_read_o   (load_ram_read),
+    .ram_ready_i  (~store_ram_read),
     .ram_row_o    (load_ram_row),
     .ram_data_i   (ram_data[1])
   );
@@ -297,8 +296,6 @@ module hwfs
     .send_i        (send),
     .req_i         (host_o.req),
     .idle_o        (store_idle),
-    .ram_busy_o    (store_ram_busy),
-    .edges_o       (store_edges),
     .mine_o        (store_mine),
     .node_bytes_i  (node_bytes),
     .data_valid_i  (write_valid_i),
@@ -406,8 +403,8 @@ module hwfs
     assign seq_read_data = seq_ram_data;
   end
 
-  assign ram_read   = {sealing ? load_ram_read : store_ram_read, seq_read};
-  assign ram_row[1] = sealing ? load_ram_row : store_ram_row;
+  assign ram_read   = {load_ram_read | store_ram_read, seq_read};
+  assign ram_row[1] = store_ram_read ? store_ram_row : load_ram_row;
 
   hwfs_ram #(.RowBits(RowBits), .AddressBits(AddressBits)) u_ram (
     .clk_i,

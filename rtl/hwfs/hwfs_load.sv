@@ -42,6 +42,7 @@ module hwfs_load
   output logic [AddressBits-1:RowLog2]   write_row_o,
   output logic [RowBits-1:0]             write_data_o,
   output logic                           ram_read_o,
+  input  logic                           ram_ready_i,  // the row is read in this cycle
   output logic [AddressBits-1:RowLog2]   ram_row_o,
   input  logic [RowBits-1:0]             ram_data_i
 );
@@ -51,7 +52,7 @@ module hwfs_load
   // Words of the stream in a row: sealing processes one row per cycle.
   localparam int unsigned RowWords = RowBits / DataWidth;
 
-  typedef enum logic [2:0] {Idle, Seed, Load, SealRead, SealFill, Seal, SealWrite} state_e;
+  typedef enum logic [2:0] {Idle, Seed, Load, Seal, SealWrite} state_e;
 
   state_e state_q, state_d;
   logic [31:0] crc_q, crc_d, stored_q, identity_q;
@@ -61,7 +62,7 @@ module hwfs_load
   logic [15:0] node_bytes_q;
 
   // The word that is processed in this cycle.
-  logic               take;
+  logic               take, read;
   logic [RowBits-1:0] word;
   logic [RowBits-1:0] crc_data;
   logic [31:0]        crc_next;
@@ -89,9 +90,12 @@ module hwfs_load
   // A row of memory that is sealed is in registers before its CRC is calculated, and so is the address with which that begins. While a
   // node is loaded, half a row waits there for the other half, so that the sequencer can write in every other cycle.
   logic [RowBits-1:0] row_q;
+  logic               shown_q, row_valid_q;  // memory shows a row that was read here; a row is in `row_q`
   logic               over_q, over;  // the previous CRC belongs to the row's second half, as the row is shifted
   logic               fetched;       // the row that memory shows is the one with the checksum
-  assign fetched = (super_q && (RowBits == 64)) ? (state_q == Seal) & (index_q == '0) : (state_q == SealFill);
+  // The row after the one that is processed, or else the next one to be.
+  assign fetched = (state_q == Seal) &
+                   ((super_q && (RowBits == 64)) ? (index_q == (row_valid_q ? '0 : word_t'(RowWords))) : (index_q == '0) & ~row_valid_q);
   always_ff @(posedge clk_i) begin
     if (state_q == Load) begin
       if (take) row_q <= word;
@@ -101,7 +105,9 @@ module hwfs_load
     end else begin
       row_q <= fetched ? shifted(ram_data_i) : ram_data_i;
     end
-    over_q <= fetched;
+    over_q      <= fetched;
+    shown_q     <= read;
+    row_valid_q <= shown_q;
   end
   assign word = {RowWords{read_data_i}};
   if (RowWords == 2) begin : gen_row
@@ -156,36 +162,29 @@ module hwfs_load
       end
       Seed: begin
         crc_d   = crc_next;
-        state_d = identity_step_q ? Idle : (sealing_q ? SealRead : Load);
+        state_d = identity_step_q ? Idle : (sealing_q ? Seal : Load);
       end
       Load: if (read_valid_i) begin
         take = ~full_q;
         if (read_last_i) state_d = Idle;
       end
-      SealRead: begin
-        at_d    = at_q + step;
-        state_d = SealFill;
-      end
-      SealFill: begin
-        at_d    = at_q + step;
-        state_d = Seal;
-      end
       Seal: begin
-        take = 1'b1;
-        if (last) state_d = SealWrite;
+        take = row_valid_q;
+        if (row_valid_q && last) state_d = SealWrite;
       end
       SealWrite: state_d = Idle;
       default: state_d = Idle;
     endcase
     if (take) begin
       index_d = index_q + step;
-      at_d    = at_q + step;
       if (!skip) crc_d = crc_next;
     end
+    if (read || ((state_q == Load) && take)) at_d = at_q + step;
   end
 
-  // Sealing reads two rows ahead.
-  assign ram_read_o = (state_q == SealRead) | (state_q == SealFill) | (state_q == Seal);
+  // Sealing reads two rows ahead, in the cycles in which a store does not read.
+  assign ram_read_o = state_q == Seal;
+  assign read       = ram_read_o & ram_ready_i;
   assign ram_row_o  = at_q[AddressBits-1:RowLog2];
 
   // A node's checksum is in its first 64 bits, a superblock's in the second.

@@ -29,8 +29,6 @@ module hwfs_store
   input  logic                 send_i,      // the request was taken: send its data
   input  req_t                 req_i,
   output logic                 idle_o,      // no word is outstanding
-  output logic                 ram_busy_o,  // memory is being read, or will be
-  output logic                 edges_o,     // the next put reads memory
   output logic                 mine_o,      // the word contains application data
   input  logic [15:0]          node_bytes_i,
 
@@ -38,7 +36,7 @@ module hwfs_store
   output logic                 data_ready_o,
   input  logic [DataWidth-1:0] data_i,
 
-  output logic                 ram_read_o,
+  output logic                 ram_read_o,  // nobody else may read in this cycle
   output logic [AddressBits-1:RowLog2] ram_row_o,
   input  logic [RowBits-1:0]   ram_data_i,
 
@@ -77,8 +75,6 @@ module hwfs_store
   logic sent;
   assign sent       = write_valid_o & write_ready_i;
   assign idle_o     = idle_q;
-  assign ram_busy_o = ~idle_q & (~app_q | head_ram_q | tail_ram_q);
-  assign edges_o    = head_ram_q | tail_ram_q;
 
   word_t address;  // the word of memory that comes next
 
@@ -104,13 +100,23 @@ module hwfs_store
   logic [DataWidth-1:0] rotated, held_q, edge_data;
   assign rotated = DataWidth'(({data_i, data_i} << {shift_q, 3'b000}) >> DataWidth);
 
-  logic from_ram;
+  // A row of two words is read once, while the last word of the row before it is taken, and stays in a register, so that a node can be
+  // sealed meanwhile.
+  logic from_ram, row_ends;
   assign from_ram = app_q ? (first_q ? head_ram_q : tail_ram_q) : (index_q < node_words_q);
   if (DataWidth == 32) begin : gen_narrow
-    logic high_q;
-    always_ff @(posedge clk_i) if (ram_read_o) high_q <= address[WordLog2];
-    assign edge_data = from_ram ? (high_q ? ram_data_i[63:32] : ram_data_i[31:0]) : '0;
+    logic        high_q, shown_q;
+    logic [63:0] row, row_q;
+    assign row      = shown_q ? ram_data_i : row_q;
+    assign row_ends = high_q & write_ready_i;
+    always_ff @(posedge clk_i) begin
+      shown_q <= ram_read_o;
+      row_q   <= row;
+      if ((state_q == Prime) || sent) high_q <= address[WordLog2];
+    end
+    assign edge_data = from_ram ? (high_q ? row[63:32] : row[31:0]) : '0;
   end else begin : gen_wide
+    assign row_ends  = 1'b1;  // a row is a word, which memory shows until it is taken
     assign edge_data = from_ram ? ram_data_i[DataWidth-1:0] : '0;
   end
 
@@ -140,7 +146,7 @@ module hwfs_store
     end
     address = app_q ? ((first_d ? head_at_q : tail_at_q) + word_t'(block_d)) : (node_q + index_d);
   end
-  assign ram_read_o = (state_q == Prime) | sent;
+  assign ram_read_o = (~app_q | head_ram_q | tail_ram_q) & ((state_q == Prime) | ((state_q == Run) & row_ends));
   assign ram_row_o  = address[AddressBits-1:RowLog2];
 
   always_comb begin

@@ -305,9 +305,7 @@ commit:
   mov r1, 1
   st r1, [V_CHANGING]
   call mark_in_use
-  ld [file + F_SLOT]
-  mov slot, mdh
-  call load_slot
+  call load_file
   call order {DataBeforeSize}             ; the data, before the size that covers them
   ld [file + F_END]
   mov r1, md
@@ -346,9 +344,7 @@ close_release:
   ld [V_KEEP]
   cmp md, r2
   bnc close_released
-  ld [file + F_SLOT]
-  mov slot, mdh
-  call load_slot
+  call load_file
   call release_once
   ld [snode + S_ALLOC]
   mov r1, md
@@ -364,13 +360,10 @@ close_released:
   ; Both members are equal from now on: either may become unreadable without loss.
   mov r1, 1
   st r1, [V_CHANGING]
-  ld [file + F_SLOT]
-  mov slot, mdh
-  call load_slot
+  call load_file
   call order {CommitBeforeCopy}
   call write_slot
-  wait written
-  b.error fail_device
+  call order_wait
 close_place:
   call leave
   st r0, [V_CHANGING]
@@ -426,8 +419,10 @@ delete_empty:
   call zero_slot
   call write_slot
   call order {SlotBeforeAnswer}
+  call write_slot           ; its other member (R9)
 deleted:
   call tag_none
+  call order_wait
   st r0, [V_CHANGING]
   ret
 ; Removes the name first, then the units, starting at the map's end.
@@ -494,9 +489,6 @@ rename_free:
   ld [V_NEAR]
   mov r1, md
   st r1, [snode + SEQ]
-  ld [SB + SB_SEQ]
-  mov r1, md
-  st r1, [snode + LAST_OP]
   ld [MISC]
   shr r7, md, 24
   and r7, 127
@@ -504,22 +496,25 @@ rename_free:
   call set_name
   ld [V_TURN]
   mov slot, md
-  call write_slot
+  call write_numbered
   ld [HASH2]
   mov r1, mdl
   call tag_new
-  call order {NameBeforeOld}              ; the new name, before the end of the old one: else both could be lost
   ld [V_FROM]
   mov slot, md
+  wait sent                 ; the store still reads that memory
   call load_slot
-  sub cslot, r0, 1
   call zero_slot
-  ld [SB + SB_SEQ]
-  mov r1, md
-  st r1, [snode + LAST_OP]
-  call write_slot
+  call write_older
+  call order {NameBeforeOld}              ; the new name, before the end of the old one: else both could be lost
+  call write_numbered
   call tag_none
-  wait written
-  b.error fail_device
+  ; The new slot's other member, as by close.
+  ld [V_TURN]
+  mov slot, md
+  wait sent
+  call load_slot
+  call write_slot
+  call order_wait
   st r0, [V_CHANGING]
   b done_zero

@@ -364,9 +364,7 @@ grow:
   bnc grown
   sub r3, r2
   st r3, [V_WANT]
-  ld [file + F_SLOT]
-  mov slot, mdh
-  call load_slot
+  call load_file
 grow_more:
   call reserve_once
   ; This operation is complete: an error of the next one does not affect it.

@@ -11,8 +11,7 @@ reserve_deep:
   mov r1, 1
   st r1, [V_CHANGING]
   call mark_in_use
-  wait written
-  b.error fail_device
+  call order_wait
   st r0, [V_CHANGING]
 deep_in_use:
   ld [snode + S_STATE]
@@ -228,17 +227,13 @@ deep_fresh:
   call add_leaf
 deep_record:
   call write_super
-  ld [SB + SB_SEQ]
-  mov r1, md
-  st r1, [snode + LAST_OP]
   ld [snode + S_ALLOC]
   mov r1, md
   ld [V_GOT]
   add r1, r1, md
   st r1, [snode + S_ALLOC]
   call order {ReserveBeforeNodes}         ; the record, before the nodes that it governs
-  call write_bitmap
-  b write_slot
+  b write_nodes
 
 ; Appends the record's first run to the last leaf, which is in SPARE. Clobbers r1 to r8.
 extend_leaf:
@@ -450,10 +445,6 @@ release_deep_runs:
   li r6, 0x300
   andn r4, r6               ; level 0
   stl r4, [snode + S_STATE]
-  and r4, 255
-  cmp r4, 2
-  bnz release_deep_check
-  call zero_slot
 release_deep_check:
   ; A damaged bitmap is found before the record is written.
   st r0, [V_TURN]
@@ -462,11 +453,7 @@ release_deep_look:
   call load_bitmap
   call release_next
   bc release_deep_look
-  mov r1, 2
-  call record
-  call order {NodesBeforeRelease}         ; the writes of the last operation, before the record
-  call write_super
-  call order {ReleaseBeforeNodes}         ; the record, before the nodes that it governs
+  call release_record
   st r0, [V_TURN]
 release_deep_bitmap:
   call release_group
@@ -497,10 +484,7 @@ release_deep_bits:
 release_deep_done:
   call release_next
   bc release_deep_bitmap
-  ld [SB + SB_SEQ]
-  mov r1, md
-  st r1, [snode + LAST_OP]
-  b write_slot
+  b write_numbered
 
 ; r1 <- the group of the record's run V_TURN; r2 <- log2 of a group's units. Clobbers r3.
 release_group:

@@ -191,9 +191,7 @@ write_leaf:
 write_leaf_a:
   do.seal r1, spare
   do.store r1, spare
-  mov nfree, 0
-  mov dirty, 1
-  ret
+  b stored
 
 ; r1, r7 <- addresses of the leaf pair at unit r5. B follows A at half the pair's length: half a unit, or a
 ; node. Clobbers r2.

@@ -217,7 +217,9 @@ fail_unsupported:
 fail:
   do.abort r0, r0, DROP
   call quiet
+fail_quiet:
   call settle
+fail_settled:
   do.respond r0, r2
   b main
 
@@ -253,11 +255,7 @@ settle_kept:
   st r0, [V_EARLY]
   ld [V_CHANGING]
   mov r1, md
-  sub r3, r0, 1
-  mov cslot, r3
-  mov cgroup, r3
-  mov nfree, 0
-  st r3, [V_CLEAF]
+  call forget
   cmp mounted, 0
   bz unmounted_now          ; a mount that failed
   cmp r1, 0
@@ -280,13 +278,10 @@ timeout:
   call quiet
   st r0, [V_TIMED]
   li r2, 7
-  call settle
-  do.respond r0, r2
-  b main
+  b fail_quiet
 timeout_again:
   st r0, [V_TIMED]
   call unmounted_now
   st r0, [V_CHANGING]
   li r2, 7
-  do.respond r0, r2
-  b main
+  b fail_settled

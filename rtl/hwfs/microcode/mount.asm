@@ -162,12 +162,7 @@ mount_features:
 mount_index:
   mov slot, 0
 index_next:
-  call slot_addresses
-  mov r2, snode
-  ld [V_MSLOT]
-  mov r3, md
-  call load_pair
-  cmp r5, 0
+  call slot_pair
   bz index_damaged
   st r4, [V_T1]             ; the newest member
   call check_age

@@ -37,8 +37,14 @@ load_bad:
   mov r5, 0
   ret
 
+; Loads slot `slot` into snode without the index, as the routine below does. Clobbers r1 to r8.
+slot_pair:
+  call slot_addresses
+  mov r2, snode
+  ld [V_MSLOT]
+  mov r3, md
 ; Loads the newest valid member of the pair at r1 (A) and r7 (B) into memory at r2; magic r3. r5 <- how
-; many members are valid, r4 <- the newest, r6 <- its sequence number. Clobbers r1, r7, r8.
+; many members are valid, zero flag: none; r4 <- the newest, r6 <- its sequence number. Clobbers r1, r7, r8.
 load_pair:
   mov r4, 0
   call load_node
@@ -54,11 +60,7 @@ pair_both:
   mov r5, 2
   ret
 pair_only_a:
-  call pair_other
-  ret
 pair_only_b:
-  call pair_other
-  ret
 ; Loads the other member.
 pair_other:
   xor r1, r7
@@ -99,6 +101,10 @@ check_age:
 age_right:
   ret
 
+; Makes snode hold the slot of `file`. slot <- its number. Clobbers r1 to r8.
+load_file:
+  ld [file + F_SLOT]
+  mov slot, mdh
 ; Makes snode hold slot `slot`. Clobbers r1 to r8.
 load_slot:
   cmp slot, cslot
@@ -192,12 +198,7 @@ slot_other:
   st r6, [V_S6]
   st r7, [V_S7]
   st r8, [V_S8]
-  call slot_addresses
-  mov r2, snode
-  ld [V_MSLOT]
-  mov r3, md
-  call load_pair
-  cmp r5, 0
+  call slot_pair
   bz fail_corrupt
   mov r3, r4
   call index_member

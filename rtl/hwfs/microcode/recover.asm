@@ -26,7 +26,12 @@ recover:
   mov r2, mdl
   cmp r2, 1
   bz recover_clears
+  ; A free slot is the older member of a release whose newest member was torn (R9).
   xor r1, 1
+  ld [snode + S_STATE]
+  tst mdl, 255
+  bnz recover_clears
+  mov r1, 1
 recover_clears:
   st r1, [V_MODE]
   st r0, [V_TURN]
@@ -35,7 +40,7 @@ recover_run:
   mov r4, md
   ld [V_RUNS]
   cmp r4, md
-  bnc recovered
+  bnc recover_copy
   add r2, r4, 1
   st r2, [V_TURN]
   shl r5, r4, 4
@@ -98,10 +103,14 @@ recover_rename:
   mov slot, r1
   call slot_bound
   call recover_slot
-  cmp r1, 0
-  bnz recovered
   ld [V_FROM]
   mov slot, md
+  cmp r1, 0
+  bz recover_old
+  call slot_pair
+  bnz recover_copied
+  b recovered
+recover_old:
   call recover_slot
   ; A file created in the old slot after the rename was complete has its operation number or a higher one.
   cmp r1, 0
@@ -109,9 +118,27 @@ recover_rename:
   call slot_root
   bnc fail_corrupt
   call zero_slot
-  ld [SB + SB_SEQ]
-  mov r1, md
-  st r1, [snode + LAST_OP]
+  call write_numbered
+  call order {SlotBeforeAnswer}           ; R3
+  call write_slot
+  b recovered
+
+; A release or a rename that did not happen may have freed the slot's older member, and the newest one of a release that did may
+; be torn: makes both equal, but not if the file has more units than its data, which might be a reservation (R9).
+recover_copy:
+  ld [SB + SB_KIND]
+  cmp mdl, 1
+  bz recovered
+recover_copied:
+  mov r1, 1
+  shl r1, unit
+  ld [snode + S_SIZE]
+  add r1, r1, md
+  sub r1, 1
+  shr r1, unit
+  ld [snode + S_ALLOC]
+  cmp md, r1
+  bnz recovered
   call write_slot
 
 recovered:
@@ -131,12 +158,7 @@ slot_bound:
 
 ; Loads slot `slot` without the index. r1 <- 0 if it has the operation's number, otherwise 1.
 recover_slot:
-  call slot_addresses
-  mov r2, snode
-  ld [V_MSLOT]
-  mov r3, md
-  call load_pair
-  cmp r5, 0
+  call slot_pair
   bz fail_corrupt
   ld [SB + SB_SEQ]
   mov r2, md

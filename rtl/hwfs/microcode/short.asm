@@ -169,7 +169,11 @@ put_long:
 
 ; md = MISC.
 cmd_delete:
-  wait hashed
+  shr r7, md, 16
+  and r7, 127
+  bz delete_long
+  cmp r7, 65
+  bnc delete_long
   cmp mounted, 1
   bnz delete_long
   cmp dirty, 0
@@ -177,12 +181,10 @@ cmd_delete:
   ld [V_OPEN]
   cmp r0, md                ; this path does not check whether the file is open
   bnz delete_long
-  ld [MISC]
-  shr r7, md, 16
-  and r7, 127
-  bz delete_long
-  cmp r7, 65
-  bnc delete_long
+  ld [SB + SB_STATE]
+  tst mdh, 1
+  bnz delete_long
+  wait hashed
   ld [HASH]
   shr r2, md, 32
   bnz delete_long
@@ -221,7 +223,6 @@ delete_name:
   cmp r5, r7
   bc delete_name unlikely   ; most names have at most eight bytes
   ld [snode + S_ENTRIES]
-  mov r1, 1
   mov r4, md
   ld [snode + S_ENTRIES + 8]
   mov r5, mdl
@@ -229,6 +230,16 @@ delete_name:
   bz delete_long
   cmp r5, md
   bnz delete_long
+  ; The slot becomes free in memory, with the number before its own: its older member is written first (R9). Its only entry has two
+  ; words.
+  sub cslot, r0, 1          ; until it is written
+  st r0, [snode + S_ENTRIES]
+  st r0, [snode + S_ENTRIES + 8]
+  call zero_header
+  ld [snode + SEQ]
+  sub r2, md, 1
+  st r2, [snode + SEQ]
+  call short_slot
   ; Its units are in the group of WORK.
   ld [V_GUNITS]
   mov r8, md
@@ -240,10 +251,8 @@ delete_name:
   shr r2, r3, r8
   cmp r2, cgroup
   bnz delete_long
-  ld [SB + SB_STATE]
-  tst mdh, 1
-  bnz delete_long
   ; The record. From here on the volume must be mounted again after an error.
+  mov r1, 1
   st r1, [V_CHANGING]
   shl r1, 32
   st r1, [SB + SB_SLOT2]
@@ -255,19 +264,10 @@ delete_name:
   ld [SB + SB_SEQ]
   add r30, md, 1            ; the operation's number
   st r30, [SB + SB_SEQ]
+  do.store r7, snode
   call short_super
   do.seal r1, r2, SUPER
-  ; The slot becomes free: its only entry has two words.
-  sub cslot, r0, 1          ; until it is written
-  st r0, [snode + S_ENTRIES]
-  st r0, [snode + S_ENTRIES + 8]
-  call zero_header
-  ld [snode + SEQ]
-  st r30, [snode + LAST_OP]
-  add r1, md, 1
-  st r1, [snode + SEQ]
-  call short_slot
-  ; The bitmap.
+  ; The bitmap, and the slot's newest member once the older one has been sent.
   ld [work + B_FREE]
   st r30, [work + LAST_OP]
   add r6, mdl, r5
@@ -280,14 +280,20 @@ delete_name:
   sub r1, r4, r2
   mov r2, r5
   mov r3, 1
-  mov r31, r7
   st nfree, [V_T1]
   call bits
-  mov r7, r31
   ld [V_T1]
   mov nfree, md             ; these units are still free
+  call short_super
+  do.store r1, r2, SUPER
+  ld [snode + SEQ]
+  st r30, [snode + LAST_OP]
+  add r1, md, 1
+  st r1, [snode + SEQ]
+  call short_slot
   call short_bitmap
-  call short_record         ; the record, before the nodes
+  mov dirty, 1
+  call order {ReleaseBeforeNodes}         ; the record and the older member, before the nodes
   do.store r6, work
   mov dirty, 1
   do.store r7, snode
@@ -329,14 +335,6 @@ short_slot:
 short_slot_a:
   do.seal r7, snode
   ret
-
-; Stores the superblock, which is sealed and has number r30, and makes it durable. Clobbers r1, r2.
-short_record:
-  call short_super
-  do.store r1, r2, SUPER
-  st r0, [V_EARLY]
-  mov dirty, 1
-  b order {ReleaseBeforeNodes}
 
 ; Sets nfirst and nfree for the next put, starting at the end of the last allocation in WORK: at least 64 units, or all up
 ; to the next unit in use. Clobbers r1 to r5, r8.

@@ -76,6 +76,14 @@ seal_super:
   do.seal r1, r2, SUPER
   ret
 
+; Writes WORK and snode as the next members of their pairs, with the superblock's number. Clobbers r1 to r5, r7.
+write_nodes:
+  call write_bitmap
+; The same for snode alone. Clobbers r1 to r5.
+write_numbered:
+  ld [SB + SB_SEQ]
+  mov r1, md
+  st r1, [snode + LAST_OP]
 ; Writes snode as slot `slot`'s next member. Clobbers r1 to r5.
 write_slot:
   call seal_slot
@@ -128,7 +136,6 @@ load_bitmap_pair:
   ld [V_MBITMAP]
   mov r3, md
   call load_pair
-  cmp r5, 0
   bz fail_corrupt
   ld [V_T1]
   mov r1, md
@@ -175,6 +182,7 @@ write_bitmap:
   call seal_bitmap
 store_bitmap:
   do.store r1, work
+stored:
   mov nfree, 0
   mov dirty, 1
   ret
@@ -290,12 +298,8 @@ reserve_planned:
   call order {NodesBeforeReserve}         ; the writes of the last operation, before the record of the next
   call write_super
   call entries
-  ld [SB + SB_SEQ]
-  mov r1, md
-  st r1, [snode + LAST_OP]
   call order {ReserveBeforeNodes}         ; the record, before the nodes that it governs
-  call write_bitmap
-  b write_slot
+  b write_nodes
 
 ; Chooses units for the file in snode, which has r2 entries, and puts them into the record's runs, in
 ; memory only. r3 <- runs, r2 <- units that are still missing. Fails if no unit is free.
@@ -620,24 +624,11 @@ release_more:
   bc release_run
 release_counted:
   st r3, [V_RUNS]
-  ld [snode + S_ALLOC]
-  cmp md, 0
-  bnz release_bitmap
-  ld [snode + S_STATE]
-  and r1, mdl, 255
-  cmp r1, 2
-  bnz release_bitmap
-  call zero_slot
-release_bitmap:
   ; A damaged bitmap is found before the record is written.
   ld [V_GROUP]
   mov r1, md
   call load_bitmap
-  mov r1, 2
-  call record
-  call order {NodesBeforeRelease}
-  call write_super
-  call order {ReleaseBeforeNodes}
+  call release_record
   ld [work + B_FREE]
   mov r1, mdl
   ld [V_GOT]
@@ -645,10 +636,33 @@ release_bitmap:
   stl r1, [work + B_FREE]
   mov r3, 1
   call bits_of_runs
-  call write_bitmap
-  ld [SB + SB_SEQ]
-  mov r1, md
-  st r1, [snode + LAST_OP]
+  b write_nodes
+
+; Writes the record of a release, whose runs are in it, and makes it durable. A slot in the state `reap` that has no unit
+; any more becomes free: its older member with the record, its newest one later, in place (R9). Clobbers r1 to r5.
+release_record:
+  mov r1, 2
+  call record
+  call order {NodesBeforeRelease}         ; the writes of the last operation, before the record
+  ld [snode + S_ALLOC]
+  cmp md, 0
+  bnz release_super
+  ld [snode + S_STATE]
+  and r1, mdl, 255
+  cmp r1, 2
+  bnz release_super
+  call zero_slot
+  call write_older
+release_super:
+  call write_super
+  b order {ReleaseBeforeNodes}            ; the record and the older member, before the nodes that the record governs
+
+; Writes snode as slot `slot`'s older member, with the number before the newest one's: the next write is that of the newest
+; one, in place, with its own number. Clobbers r1 to r5.
+write_older:
+  ld [snode + SEQ]
+  sub r1, md, 2
+  st r1, [snode + SEQ]
   b write_slot
 
 ; Makes snode a free slot; SEQ and LAST_OP stay. The bytes after its entries are zero already. Clobbers r1, r2.

@@ -253,9 +253,7 @@ sums_part:
   tst r30, r4
   bnz sums_unknown
   ; The checksum of the last part is in the slot.
-  ld [file + F_SLOT]
-  mov slot, mdh
-  call load_slot
+  call load_file
   ld [snode + S_ATTRS]
   mov r5, mdh
   b sums_known
