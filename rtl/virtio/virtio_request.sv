@@ -138,7 +138,7 @@ module virtio_request
   assign piece      = (op_q == OpFlush) ? '0 : whole ? blocks_q : geometry_i.max_transfer_blocks;
 
   // --- The disk ------------------------------------------------------------------------------------
-  logic moves, in_data_state, draining, is_id, good, filled;
+  logic moves, in_data_state, draining, is_id, good, filled, taken, moved_all;
   logic [31:0] id_word;
   assign moves         = (op_q == OpRead) | (op_q == OpWrite);
   assign draining      = state_q == Drain;
@@ -154,6 +154,9 @@ module virtio_request
     host_o.read_ready  = in_data_state & (op_q == OpRead) & (in_ready_i | draining);
     host_o.rsp_ready   = state_q == Response;
   end
+  assign taken        = (host_o.write_valid & dev_i.write_ready) | (host_o.read_ready & dev_i.read_valid);
+  // Nothing of the piece is left after this cycle: both comparisons are made while it is not known which one counts.
+  assign moved_all    = taken ? (last_q == words_t'(1)) : (last_q == '0);
   assign write_data_o = out_data_i;
   assign out_ready_o  = in_data_state ? dev_i.write_ready : 1'b1;
   assign in_valid_o   = is_id | (in_data_state & (op_q == OpRead) & dev_i.read_valid);
@@ -215,7 +218,7 @@ module virtio_request
     move_o   = 1'b0;
     push_o   = 1'b0;
     bytes_o  = bytes_t'(16);
-    if ((host_o.write_valid && dev_i.write_ready) || (host_o.read_ready && dev_i.read_valid)) last_d = last_q - words_t'(1);
+    if (taken) last_d = last_q - words_t'(1);
     unique case (state_q)
       Idle: if (start_i) begin
         status_d = BlkOk;
@@ -326,7 +329,7 @@ module virtio_request
         end
       end
       Drain: begin
-        if (last_d == '0) state_d = Parallel ? Park : Response;
+        if (moved_all) state_d = Parallel ? Park : Response;
       end
       Response: if (dev_i.rsp_valid) begin
         lba_d    = lba_q + lba_t'(piece_q);
@@ -372,7 +375,7 @@ module virtio_request
           else if (Parallel && resume_i) state_d = ((why_i == ResumeWrite) || (why_i == ResumeRead)) ? Drain : Done;
         end
         Request, Drain, Park: ;
-        Data:     state_d = (last_d != '0) ? Drain : Parallel ? Park : Response;
+        Data:     state_d = ~moved_all ? Drain : Parallel ? Park : Response;
         Response: state_d = dev_i.rsp_valid ? Done : Response;
         Done:     state_d = Idle;
         default:  state_d = Done;
