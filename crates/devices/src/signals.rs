@@ -3,7 +3,7 @@
 //! immediately.
 
 use crate::Cancel;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,6 +32,8 @@ impl Cancel {
         if is_service() {
             let _ = signal_hook::flag::register(SIGHUP, Arc::new(AtomicBool::new(false)));
         }
+        // A file beyond the process's limit is an error of its write (setrlimit(2)), not the end.
+        let _ = signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)));
         let is_watched = Signals::new(signals).is_ok_and(watch);
         for signal in signals.iter().copied() {
             // Without a handler the signal ends the process immediately, which is safe too.

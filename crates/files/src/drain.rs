@@ -10,7 +10,7 @@ use devices::cancel::Cancel;
 use devices::error::{Error, ErrorKind, Result};
 use devices::transfer::Span;
 use devices::transfer::pump::{Finished, Job, Sink, drain as pump};
-use remedy::{Setting, words};
+use remedy::{Part as Word, Setting, words};
 use volume::File;
 use volume::layout::CHUNK_BYTES;
 
@@ -159,6 +159,10 @@ fn rot(name: &str, offset: u64) -> Error {
         Setting::Offset,
         " and ",
         Setting::Length,
-        " read the data around it"
+        " read the data around it; straightway check ",
+        remedy::Device,
+        " ",
+        Word::Option(Setting::ReadData),
+        " finds all of it"
     ])
 }

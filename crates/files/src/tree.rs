@@ -174,11 +174,28 @@ pub fn some<'n>(names: impl ExactSizeIterator<Item = &'n str>) -> String {
     }
 }
 
-/// The error of names or patterns that choose nothing.
-pub fn none_of(idle: &[String], device: &str) -> Error {
+/// Whether files have this name and a `/` before theirs: those of a folder.
+pub fn is_folder<'n>(name: &str, mut names: impl Iterator<Item = &'n str>) -> bool {
+    let folder = name.trim_end_matches('/');
+    names.any(|file| {
+        let rest = file.strip_prefix(folder);
+        rest.is_some_and(|rest| rest.starts_with('/'))
+    })
+}
+
+/// The error of names or patterns that choose none of the `names` that there are.
+pub fn none_of(idle: &[String], names: &[&str], device: &str) -> Error {
     let words = some(idle.iter().map(String::as_str));
-    Error::new(ErrorKind::NotFound, format!("no file is called {words}"))
-        .hint(format!("straightway ls {device}"))
+    let failure = Error::new(ErrorKind::NotFound, format!("no file is called {words}"));
+    let mut folders = idle.iter().map(|name| name.trim_end_matches('/'));
+    failure.hint(
+        match folders.find(|name| is_folder(name, names.iter().copied())) {
+            Some(folder) => format!(
+                "'{folder}/*' is what is in the folder: straightway ls {device} '{folder}/*'"
+            ),
+            None => format!("straightway ls {device}"),
+        },
+    )
 }
 
 #[cfg(test)]

@@ -174,6 +174,8 @@ settings! {
     QueueDepth "queue_depth" "queue-depth" Size;
     /// Bytes a second.
     Rate "bytes_per_second" "rate" Rate;
+    /// Whether the data of files is read and compared.
+    ReadData "read_data" "read-data" Size;
     /// Whether an array is made whole again.
     Rebuild "rebuild" "rebuild" Size;
     /// Whether a recording is only tried.

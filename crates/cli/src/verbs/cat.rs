@@ -82,7 +82,7 @@ impl Cat {
         for word in &self.names {
             let (found, idle) = choose(std::slice::from_ref(word), &names)?;
             if !idle.is_empty() {
-                return Err(none_of(&idle, &self.device).and("nothing was printed"));
+                return Err(none_of(&idle, &names, &self.device).and("nothing was printed"));
             }
             let found = found.into_iter().map(str::to_owned).collect();
             let is_name = files.contains_key(word.as_str());

@@ -15,15 +15,15 @@ use clap::Args;
 use devices::Bar;
 use devices::SCHEMA_VERSION;
 use devices::drive::Drive;
-use devices::error::Result;
+use devices::error::{ErrorKind, Result};
 use devices::guard::{Outlet, Output, output_of, refuse_to_mix};
 use files::drain::{Part, drain};
 use files::flow::Sums;
 use files::hardware::{self, Files, Stop};
-use files::listing::FileEntry;
+use files::listing::{FileEntry, Listing};
 use files::names::check_name;
 use files::naming::misfit;
-use files::tree::is_pattern;
+use files::tree::{is_folder, is_pattern};
 use files::{Access, Mounted, Store, failed, pace, route, shown};
 use many::Wanted;
 use remedy::words;
@@ -43,7 +43,7 @@ does not report which files have checksums.
 Several files go into the last word, a folder, which is made if it does not exist; so do all files that
 a pattern fits: * means any letters, / too, ? one, [a-c] one of these. Quote patterns. A / in a name is
 a folder. A pattern and --all leave out, and name, what a recording is writing. Nothing is fetched if a word fits no file, or a local file exists and neither --force nor
---skip-existing is given. A file that cannot be fetched, because its data has rotted or no local file can
+--skip-existing is given, or what has a file's name there, or that of its folder, is a link, a FIFO or a device. A file that cannot be fetched, because its data has rotted or no local file can
 have its name, does not keep the others from being fetched: it is named, and the exit status says why.
 If segments of a recording that a pattern should fit are missing on the volume, those that it has are fetched, the
 others named, and the exit status is 7; --all names them. What a ring has removed is not missing.
@@ -130,12 +130,14 @@ impl Get {
             };
         }
         let drive = Drive::find(&context.roots, &self.device)?;
-        let output = output_of(&context.roots, Some(&drive), target.as_deref(), self.force)?;
+        let output = output_of(&context.roots, Some(&drive), target.as_deref(), self.force);
+        let output = unless_it_exists(output)?;
         let options = route::open_options(&self.io, false);
         let mut store = Store::of(context, drive, &options)?;
         context.say(format_args!("path: {}", store.opened.name));
         let report = store.mount(Access::Read, |mounted| {
             let entry = Self::entry(mounted, name)?;
+            let output = output?;
             // Who names a length knows how much there is.
             if self.length.is_none() {
                 entry.refuse_unfinished()?;
@@ -171,12 +173,20 @@ impl Get {
     fn get_while_recording(
         &self,
         context: &Context,
-        live: Live,
+        mut live: Live,
         name: &str,
         target: Option<&Path>,
     ) -> Result<(Report, bool)> {
         let drive = Drive::find(&context.roots, &self.device).ok();
-        let output = output_of(&context.roots, drive.as_ref(), target, self.force)?;
+        let output = output_of(&context.roots, drive.as_ref(), target, self.force);
+        let output = match unless_it_exists(output)? {
+            Ok(output) => output,
+            // Of a file that the volume does not have, only that is said.
+            Err(exists) => match live.file(name) {
+                Err(failure) if failure.kind() == ErrorKind::NotFound => return Err(failure),
+                _ => return Err(exists),
+            },
+        };
         context.say(format_args!("path: {}", Live::PATH));
         let mut sink = Outlet::open(output, &context.cancel)?;
         let fetched = self.get_live(context, live, name, &mut sink)?;
@@ -264,9 +274,29 @@ impl Get {
 
     /// A file, by name.
     pub(super) fn entry(mounted: &Mounted<'_, '_>, name: &str) -> Result<FileEntry> {
-        let doing = format!("opening `{}`", shown(name));
-        let entry = mounted.run(doing, mounted.volume.find(name))?;
-        Ok(FileEntry::new(&entry))
+        if let Some(entry) = mounted.find(name)? {
+            return Ok(FileEntry::new(&entry));
+        }
+        let failure = failed(format!("opening `{}`", shown(name)), Error::NotFound);
+        let hint = if is_pattern(name) {
+            words![
+                "straightway cat ",
+                remedy::Device,
+                format!(" '{name}' prints what it fits; --tar makes an archive")
+            ]
+        } else if Self::has_folder(mounted, name)? {
+            let folder = name.trim_end_matches('/');
+            words!["straightway get ", remedy::Device, format!(" '{folder}/*'")]
+        } else {
+            return Err(failure);
+        };
+        Err(failure.hint(hint))
+    }
+
+    /// Whether a name is that of a folder.
+    fn has_folder(mounted: &Mounted<'_, '_>, name: &str) -> Result<bool> {
+        let files = Listing::read(mounted)?.files;
+        Ok(is_folder(name, files.iter().map(|file| file.name.as_str())))
     }
 
     /// What is read of a file.
@@ -342,6 +372,16 @@ impl Get {
     }
 }
 
+/// What may be written, unless the only reason against it is that it exists: whether the volume has
+/// the file is said first.
+#[allow(clippy::type_complexity)]
+fn unless_it_exists(output: Result<Option<Output>>) -> Result<Result<Option<Output>>> {
+    match output {
+        Err(failure) if failure.kind() != ErrorKind::Exists => Err(failure),
+        output => Ok(output),
+    }
+}
+
 /// The file to create; None means standard output.
 fn target_of(name: &str, target: Option<&Path>) -> Result<Option<PathBuf>> {
     let here = || {
@@ -359,6 +399,10 @@ fn target_of(name: &str, target: Option<&Path>) -> Result<Option<PathBuf>> {
         None => here().map(Some),
         Some(path) if path == Path::new("-") => Ok(None),
         Some(path) if path.is_dir() => Ok(Some(path.join(here()?))),
+        Some(path) if path.to_string_lossy().ends_with('/') => {
+            let what = format!("{} is not a folder; nothing was done", path.display());
+            Err(devices::Error::usage(what).hint(format!("mkdir -p '{}'", path.display())))
+        }
         Some(path) => Ok(Some(path.to_owned())),
     }
 }

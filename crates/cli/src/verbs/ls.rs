@@ -90,7 +90,7 @@ impl Ls {
             .collect();
         let (chosen, idle) = choose(&self.names, &all)?;
         if !idle.is_empty() {
-            return Err(none_of(&idle, &self.device));
+            return Err(none_of(&idle, &all, &self.device));
         }
         let chosen: BTreeSet<String> = chosen.into_iter().map(str::to_owned).collect();
         listing.files.retain(|file| chosen.contains(&file.name));

@@ -2,6 +2,7 @@
 //! Files of a recording that are not what was recorded: replaced, renamed, continued, cut off, or
 //! hidden by a later recording. No command that reads the recording ends with 0 then.
 
+use crate::formats::mcap;
 use crate::live::Take;
 use crate::support::{Folder, get, names, noise, ok, run, run_with_input, stderr, volume};
 
@@ -286,4 +287,41 @@ fn a_list_of_gaps_of_an_earlier_file_is_left_out() {
     let output = run(&["export", &device, "best", &out, "--force"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert!(std::fs::exists(&gaps).unwrap());
+}
+
+#[test]
+fn segments_of_different_formats_are_not_one_export() {
+    let folder = Folder::new();
+    let device = volume(&folder, "disk", &[]);
+    let bytes = noise(5, 5000);
+    let messages = mcap(3);
+    for (data, format) in [(&bytes, "raw"), (&messages, "mcap")] {
+        let record = [
+            "record",
+            &device,
+            "take",
+            "--segment",
+            "1M",
+            "--format",
+            format,
+        ];
+        assert_eq!(run_with_input(&record, data).status.code(), Some(0));
+    }
+    let out = folder.path("out");
+    let export = ["export", &device, "take.0*", &out];
+    for more in [&[][..], &["--format", "mcap"]] {
+        let output = run(&[&export[..], more].concat());
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        let what = "`take.000001` was recorded as raw, and `take.000002` as mcap; nothing was";
+        assert!(said.contains(what), "{said}");
+        assert!(
+            said.contains("hint: name the segments of one of them"),
+            "{said}"
+        );
+        assert!(!std::fs::exists(&out).unwrap());
+    }
+    ok(&[&export[..], &["--format", "raw"]].concat());
+    assert!(std::fs::read(&out).unwrap() == [bytes, messages].concat());
+    ok(&["export", &device, "take.000002", &folder.path("out.mcap")]);
 }

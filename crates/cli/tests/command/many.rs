@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Many files at once: `put` of folders, `get`, `ls` and `rm` with patterns.
 
-use crate::support::{Folder, code, command, json, ok, refused, run, stderr, volume};
+use crate::support::{
+    Folder, code, command, json, ok, refused, run, run_with_input, stderr, volume,
+};
 use std::fs;
 use std::path::Path;
 
@@ -600,4 +602,122 @@ fn a_local_file_of_another_length_is_not_taken_for_the_volume_s() {
     assert_eq!(std::fs::read(at("b")).unwrap(), b"cut");
     std::fs::remove_file(at("b")).unwrap();
     assert_eq!(code(&["get", &disk, "--all", &to, "--skip-existing"]), 0);
+}
+
+#[test]
+fn what_is_in_a_folder_turns_no_file_elsewhere() {
+    let folder = Folder::new();
+    let disk = volume(&folder, "disk", &[]);
+    for name in ["a", "b", "sub/c"] {
+        let put = ["--quiet", "put", &disk, "-", name];
+        assert_eq!(run_with_input(&put, b"new").status.code(), Some(0));
+    }
+    let to = |name: &str| folder.path(&format!("to/{name}"));
+    std::fs::create_dir_all(to("")).unwrap();
+    std::fs::create_dir(folder.path("away")).unwrap();
+    std::fs::write(folder.path("mine"), "mine").unwrap();
+    let all = ["get", &disk, "--all", &to(""), "--force"];
+    let refuse = |name: &str, what: &str| {
+        let text = refused_text(&all, 9);
+        assert!(text.contains(&format!("{name} {what}")), "{text}");
+        assert!(text.contains("nothing was done\nhint: mv '"), "{text}");
+        assert!(!std::fs::exists(to("a")).unwrap(), "{text}");
+        std::fs::remove_file(to(name)).unwrap();
+    };
+    // To a file, to none, to a folder; and what would be waited for.
+    std::os::unix::fs::symlink("../mine", to("b")).unwrap();
+    refuse("b", "is a link, which may lead out of the folder");
+    std::os::unix::fs::symlink("../none", to("b")).unwrap();
+    refuse("b", "is a link");
+    std::os::unix::fs::symlink("../away", to("sub")).unwrap();
+    refuse("sub", "is a link");
+    rustix::fs::mkfifoat(rustix::fs::CWD, to("b"), 0o600.into()).unwrap();
+    refuse("b", "is not a file");
+    assert_eq!(std::fs::read(folder.path("mine")).unwrap(), b"mine");
+    assert!(!std::fs::exists(folder.path("none")).unwrap());
+    assert_eq!(std::fs::read_dir(folder.path("away")).unwrap().count(), 0);
+    // The folder itself may be one, and files in it are replaced.
+    std::fs::write(to("b"), "old").unwrap();
+    std::os::unix::fs::symlink("to", folder.path("link")).unwrap();
+    ok(&["get", &disk, "--all", &folder.path("link"), "--force"]);
+    assert_eq!(std::fs::read(to("b")).unwrap(), b"new");
+    assert_eq!(std::fs::read(to("sub/c")).unwrap(), b"new");
+}
+
+/// What a refused command says.
+fn refused_text(words: &[&str], status: i32) -> String {
+    let output = run(words);
+    assert_eq!(output.status.code(), Some(status), "{}", stderr(&output));
+    stderr(&output)
+}
+
+#[test]
+fn a_name_that_is_no_file_s_says_what_is_meant() {
+    let folder = Folder::new();
+    let disk = volume(&folder, "disk", &[]);
+    let put = ["--quiet", "put", &disk, "-", "sub/c"];
+    assert_eq!(run_with_input(&put, &[7; 9000]).status.code(), Some(0));
+    let here = folder.file("here", 3);
+    for (words, status, what) in [
+        (
+            &["get", &disk, "sub", "-"][..],
+            10,
+            "hint: straightway get ",
+        ),
+        (&["get", &disk, "sub/", "-"], 10, " 'sub/*'\n"),
+        (
+            &["cat", &disk, "sub"],
+            10,
+            "hint: 'sub/*' is what is in the folder: ",
+        ),
+        (
+            &["get", &disk, "sub", "x", &folder.path("to")],
+            10,
+            "'sub/*' is what is in the",
+        ),
+        (
+            &["get", &disk, "*", "-"],
+            10,
+            " '*' prints what it fits; --tar makes",
+        ),
+        (
+            &["get", &disk, "a", "b", "-"],
+            2,
+            " 'a' 'b' prints them one after the other; --tar",
+        ),
+        (
+            &["get", &disk, "sub/c", &folder.path("new/")],
+            2,
+            "hint: mkdir -p '",
+        ),
+        // That it exists here says nothing of the volume.
+        (&["get", &disk, "here", &here], 10, "no file has this name"),
+        (
+            &["get", &disk, "sub/c", &here],
+            9,
+            "exists; nothing was done",
+        ),
+    ] {
+        let said = refused_text(words, status);
+        assert!(said.contains(what), "{words:?}: {said}");
+    }
+    // setrlimit(2): a write beyond the limit fails with EFBIG where SIGXFSZ is caught.
+    let limited = |target: &str| {
+        let plain = crate::support::command(&["get", &disk, "sub/c", target]);
+        let mut shell = std::process::Command::new("bash");
+        shell.args(["-c", "ulimit -f 4; exec \"$0\" \"$@\""]);
+        shell.arg(plain.get_program()).args(plain.get_args());
+        let out = std::fs::File::create(folder.path("out")).unwrap();
+        shell.stdout(out).output().unwrap()
+    };
+    for target in ["-", &folder.path("long")] {
+        let output = limited(target);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{target}: {said}");
+        assert!(
+            said.contains("hint: a smaller size, ulimit -f unlimited"),
+            "{said}"
+        );
+    }
+    assert!(!std::fs::exists(folder.path("long")).unwrap());
 }

@@ -200,9 +200,24 @@ fn rot_is_found_and_named() {
         "summed"
     };
     assert!(get(&disk, sound, &["--verify"]) == data);
-    for words in [&[][..], &["--verify"][..]] {
-        let output = run(&[&["get", &disk, rotten, "-"], words].concat());
-        assert_eq!(output.status.code(), Some(6));
+    for words in [
+        &["get", &disk, rotten, "-"][..],
+        &["get", &disk, rotten, "-", "--verify"],
+        &["cat", &disk, rotten],
+        &["play", &disk, rotten],
+        &["play", &disk, rotten, "--block", "64K", "--buffers", "2"],
+        &[
+            "play",
+            &disk,
+            rotten,
+            "--rate",
+            "100M",
+            "--deadline",
+            "1min",
+        ],
+    ] {
+        let output = run(words);
+        assert_eq!(output.status.code(), Some(6), "{words:?}");
         let said = stderr(&output);
         assert!(said.contains(rotten) && said.contains("196608"), "{said}");
         // All before the bad chunk, and nothing of it or after it.

@@ -167,9 +167,7 @@ impl Error {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                 Self::new(ErrorKind::Full, what).hint(Remedy::FreeSpace(folder_of(path).to_owned()))
             }
-            io::ErrorKind::FileTooLarge => Self::other(what).hint(
-                "a smaller size, ulimit -f unlimited, or a file system that takes longer files",
-            ),
+            io::ErrorKind::FileTooLarge => Self::other(what).hint(TOO_LARGE),
             io::ErrorKind::PermissionDenied => {
                 Self::missing(what).hint(linux::permission_hint(path))
             }
@@ -199,6 +197,7 @@ impl Error {
                 let failure = Self::other(format!("writing to standard output: {error}"));
                 match kind {
                     io::ErrorKind::StorageFull => failure.with_kind(ErrorKind::Full),
+                    io::ErrorKind::FileTooLarge => failure.hint(TOO_LARGE),
                     _ => failure,
                 }
             }
@@ -339,6 +338,10 @@ pub fn folder_of(path: &Path) -> &Path {
 }
 
 /// Error numbers of Linux, the same on every architecture that it is built for here.
+/// What to do about a file that became too long for its file system, or for the process.
+const TOO_LARGE: &str =
+    "a smaller size, ulimit -f unlimited, or a file system that takes longer files";
+
 const EPERM: i32 = 1;
 const ENOENT: i32 = 2;
 const ENXIO: i32 = 6;

@@ -23,7 +23,8 @@ mod writer;
 
 pub use folder::OutputFolder;
 pub use output::{
-    OpenOutput, Outlet, Output, output_of, refuse_address, refuse_to_mix, standard_output,
+    OpenOutput, Outlet, Output, output_of, refuse_address, refuse_detours, refuse_to_mix,
+    standard_output,
 };
 pub use writer::Writer;
 

@@ -136,6 +136,24 @@ impl Output {
         Ok(Self { path, found })
     }
 
+    /// The same for one of several files, for which [`refuse_detours`] was asked. What appears
+    /// under its name meanwhile is replaced, and not followed.
+    ///
+    /// # Errors
+    /// The same as those of both.
+    pub fn check_within(
+        roots: &Roots,
+        folder: &Path,
+        path: &Path,
+        force: bool,
+        source: Option<&Drive>,
+    ) -> Result<Self> {
+        refuse_detours(folder, path)?;
+        let mut output = Self::check(roots, path, force, source)?;
+        path.clone_into(&mut output.path);
+        Ok(output)
+    }
+
     fn of_nothing(path: &Path, force: bool) -> Result<Self> {
         let found = match std::fs::symlink_metadata(path) {
             Err(_) => Found::Nothing,
@@ -188,6 +206,40 @@ impl Output {
             becomes: Some((path, found)),
         })
     }
+}
+
+/// Refuses what would turn one of several files elsewhere: a link, a FIFO or a device below
+/// `folder` that has the file's name, or that of a folder on the way to it.
+///
+/// # Errors
+/// There is one.
+pub fn refuse_detours(folder: &Path, path: &Path) -> Result<()> {
+    let below = path.strip_prefix(folder).unwrap_or(path);
+    let mut place = folder.to_owned();
+    for part in below {
+        place.push(part);
+        let Ok(data) = std::fs::symlink_metadata(&place) else {
+            break;
+        };
+        let kind = data.file_type();
+        let what = if kind.is_symlink() {
+            "is a link, which may lead out of the folder"
+        } else if kind.is_dir() || kind.is_file() {
+            continue;
+        } else {
+            "is not a file"
+        };
+        let what = format!("{} {what}; nothing was done", place.display());
+        return Err(Error::new(ErrorKind::Exists, what).hint(words![
+            format!(
+                "mv '{}' elsewhere, or fetch this file alone: straightway get ",
+                place.display()
+            ),
+            remedy::Device,
+            " NAME FILE"
+        ]));
+    }
+    Ok(())
 }
 
 /// Refuses a word such as `s3://bucket/name`, which would make a local folder `s3:`.

@@ -119,7 +119,7 @@ impl ExportSettings {
         for word in &self.names {
             let (chosen, idle) = choose(std::slice::from_ref(word), &all)?;
             if !idle.is_empty() {
-                return Err(none_of(&idle, &self.device).and("nothing was exported"));
+                return Err(none_of(&idle, &all, &self.device).and("nothing was exported"));
             }
             let mut chosen: Vec<String> = chosen.into_iter().map(str::to_owned).collect();
             segments::sort(&mut chosen);
@@ -147,6 +147,9 @@ impl ExportSettings {
             None => self.format_of(context, origin, stored, &recording)?,
         };
         self.check_file(&recording, format)?;
+        if asked != Some(Format::Raw) {
+            refuse_mixture(&recording)?;
+        }
         let targets = Targets::check(context, origin.drive, &self.file, format, self.force)?;
         let mut exported = Self::report(origin, &recording, format);
         if exported
@@ -427,6 +430,34 @@ impl ExportSettings {
         });
         Ok(())
     }
+}
+
+/// Refuses segments that were recorded in different formats: no file has both.
+fn refuse_mixture(recording: &Recording) -> Result<()> {
+    let tagged = recording.segments.iter().filter_map(|entry| {
+        let numbered = Numbered::of(&entry.name)?;
+        Some((entry, tag_of(entry, numbered.number)?))
+    });
+    let mut tagged = tagged.peekable();
+    let Some((first, format)) = tagged.peek().map(|(entry, tag)| (*entry, tag.format)) else {
+        return Ok(());
+    };
+    let other = tagged.find(|(_, tag)| tag.format != format);
+    let Some((entry, tag)) = other else {
+        return Ok(());
+    };
+    let what = format!(
+        "`{}` was recorded as {}, and `{}` as {}; nothing was exported",
+        shown(&first.name),
+        format.name(),
+        shown(&entry.name),
+        tag.format.name()
+    );
+    Err(devices::Error::usage(what).hint(words![
+        "name the segments of one of them, or ",
+        Setting::Format.to("raw"),
+        " for the bytes of all"
+    ]))
 }
 
 /// The name of the file that has the samples, where the volume has SigMF's pair of files and this

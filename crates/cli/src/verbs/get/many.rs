@@ -11,7 +11,7 @@ use crate::exit::Exit;
 use crate::verbs::put::{ManyReport, Report, Reported};
 use devices::Bar;
 use devices::error::{Error, ErrorKind, Result};
-use devices::guard::{Outlet, Output, refuse_address};
+use devices::guard::{Outlet, Output, refuse_address, refuse_detours};
 use files::listing::{FileEntry, leave_out_unfinished};
 use files::naming::clash;
 use files::tree::{choose, local, none_of, some};
@@ -37,9 +37,15 @@ impl Get {
     /// Fetches each of the files.
     pub(super) fn run_many(&self, context: &Context, wanted: &Wanted) -> Result<Exit> {
         self.refuse_for_many()?;
-        let refused = |what: &str| Err(Error::usage(what).hint("one file at a time"));
         if wanted.folder == Path::new("-") {
-            return refused("several files cannot go to standard output");
+            let words = wanted.words.iter().map(|word| format!(" '{word}'"));
+            let words: String = words.collect();
+            let hint = words![
+                "straightway cat ",
+                remedy::Device,
+                format!("{words} prints them one after the other; --tar makes an archive")
+            ];
+            return Err(Error::usage("several files cannot go to standard output").hint(hint));
         }
         refuse_address(&wanted.folder)?;
         if wanted.folder.exists() && !wanted.folder.is_dir() {
@@ -102,7 +108,7 @@ impl Get {
         if !self.all {
             let (chosen, idle) = choose(words, &names)?;
             if !idle.is_empty() {
-                return Err(none_of(&idle, &self.device).and("nothing was fetched"));
+                return Err(none_of(&idle, &names, &self.device).and("nothing was fetched"));
             }
             let chosen: BTreeSet<String> = chosen.into_iter().map(str::to_owned).collect();
             files.retain(|file| chosen.contains(&file.name));
@@ -171,7 +177,15 @@ impl Get {
     ) -> Result<(ManyReport, Missing)> {
         let began = Instant::now();
         let (chosen, missing) = self.chosen(context, origin, &wanted.words)?;
-        let output = |path: &Path| Output::check(&context.roots, path, self.force, origin.drive);
+        let output = |path: &Path| {
+            Output::check_within(
+                &context.roots,
+                &wanted.folder,
+                path,
+                self.force,
+                origin.drive,
+            )
+        };
         let mut report = ManyReport::new(origin.device(), origin.path());
         let mut failed: Vec<(&str, Error)> = Vec::new();
         let mut todo = Vec::new();
@@ -197,6 +211,7 @@ impl Get {
                     todo.push((file, path));
                 }
             } else {
+                refuse_detours(&wanted.folder, &path)?;
                 todo.push((file, path))
             }
         }
