@@ -5,14 +5,16 @@
 //! and its table of files for one closure, and takes everything back in all cases.
 
 use crate::found::Signature;
+use crate::listing::Listing;
 use crate::names::check_name;
 use crate::naming::{folders_of, warn_of_clash};
+use crate::tree::{in_folder, is_folder};
 use crate::{crc32c, failed, now_ns, owners, shown};
 use block::{Buffer, Device};
 use devices::Context;
 use devices::cancel::Cancel;
 use devices::drive::Drive;
-use devices::error::Result;
+use devices::error::{ErrorKind, Result};
 use devices::guard::{Grant, Purpose};
 use devices::path::cached;
 use devices::path::handle::Recall;
@@ -362,6 +364,21 @@ impl Mounted<'_, '_> {
             Ok(entry) => Ok(Some(entry)),
             Err(Error::NotFound) => Ok(None),
             Err(error) => Err(failed(format_args!("looking for `{}`", shown(name)), error)),
+        }
+    }
+
+    /// The same failure of an operation on `name`, with what to give instead if no file but a
+    /// folder is called so.
+    pub fn or_folder(&self, name: &str, failure: devices::Error) -> devices::Error {
+        let is_folder = failure.kind() == ErrorKind::NotFound
+            && Listing::read(self).is_ok_and(|listing| {
+                let names = listing.files.iter().map(|file| file.name.as_str());
+                is_folder(name, names)
+            });
+        if is_folder {
+            failure.hint(in_folder(name.trim_end_matches('/')))
+        } else {
+            failure
         }
     }
 

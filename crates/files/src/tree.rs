@@ -9,7 +9,7 @@ use crate::naming::misfit;
 use crate::pattern::Pattern;
 use crate::shown;
 use devices::error::{Error, ErrorKind, Result};
-use remedy::{Setting, Value, words};
+use remedy::{Remedy, Setting, Value, words};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -190,12 +190,20 @@ pub fn none_of(idle: &[String], names: &[&str], device: &str) -> Error {
     let mut folders = idle.iter().map(|name| name.trim_end_matches('/'));
     failure.hint(
         match folders.find(|name| is_folder(name, names.iter().copied())) {
-            Some(folder) => format!(
-                "'{folder}/*' is what is in the folder: straightway ls {device} '{folder}/*'"
-            ),
-            None => format!("straightway ls {device}"),
+            Some(folder) => in_folder(folder),
+            None => format!("straightway ls {device}").into(),
         },
     )
+}
+
+/// What to give instead of a folder's name.
+pub(crate) fn in_folder(folder: &str) -> Remedy {
+    words![
+        format!("'{folder}/*' is what is in the folder: straightway ls "),
+        remedy::Device,
+        format!(" '{folder}/*'")
+    ]
+    .into()
 }
 
 #[cfg(test)]

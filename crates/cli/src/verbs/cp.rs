@@ -69,7 +69,9 @@ impl Cp {
             format!("copying `{name}` to `{copy}`")
         };
         let volume = mounted.volume;
-        let entry = mounted.run(doing(), volume.find(&self.name))?;
+        let entry = mounted
+            .run(doing(), volume.find(&self.name))
+            .map_err(|failure| mounted.or_folder(&self.name, failure))?;
         refuse_unfinished(&entry)?;
         if mounted.find(&self.copy)?.is_some() {
             let hint = format!("another name, or: straightway rm {} NAME", self.device);

@@ -112,8 +112,7 @@ impl Ls {
         for name in names {
             match blocking::run(mounted.volume, mounted.volume.find(name)) {
                 Ok(entry) => listing.files.push(FileEntry::new(&entry)),
-                Err(volume::Error::NotFound | volume::Error::BadName) => {}
-                // A damaged slot in one of its buckets: with the whole list it is reported.
+                // No file has the name, or a slot in its buckets is damaged: the whole list says more.
                 Err(_) => return Listing::read(mounted),
             }
         }

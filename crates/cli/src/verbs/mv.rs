@@ -60,7 +60,9 @@ impl Mv {
                 warn_of_clash(context, &self.new, other);
             }
             let rename = volume.with_space(|| volume.rename(&self.old, &self.new));
-            mounted.run(doing, rename)
+            mounted
+                .run(doing, rename)
+                .map_err(|failure| mounted.or_folder(&self.old, failure))
         })
     }
 

@@ -55,38 +55,48 @@ impl Rm {
         for name in &self.names {
             check_name(name)?;
         }
-        let removed = match hardware::path_of(&self.device) {
+        let (removed, missing) = match hardware::path_of(&self.device) {
             Some(path) => {
                 hardware::refuse_route(&self.route)?;
-                Files::with(&self.device, path, Access::Write, |files| {
+                let removed = Files::with(&self.device, path, Access::Write, |files| {
                     let names = if self.has_pattern() {
                         self.expanded(files.list()?.into_iter().map(|entry| entry.name))?
                     } else {
                         self.names.clone()
                     };
                     remove_each(&names, |name| files.remove(name))
-                })?
+                })?;
+                let missing = self.missing(&removed);
+                (removed, missing)
             }
             None => {
                 let options = route::open_options(&self.route.with_buffers(4096, 1), true);
                 Store::with(context, &self.device, &options, |mounted| {
-                    self.remove(mounted)
+                    let removed = self.remove(mounted)?;
+                    let missing = self.missing(&removed);
+                    let first = removed.missing.first();
+                    let missing = missing
+                        .zip(first)
+                        .map(|(failure, name)| mounted.or_folder(name, failure));
+                    Ok((removed, missing))
                 })?
             }
         };
         if self.json {
             context.console.json(&removed)?;
         }
+        missing.map_or(Ok(Exit::Done), Err)
+    }
+
+    /// The failure for names that did not exist.
+    fn missing(&self, removed: &Removed) -> Option<devices::Error> {
         if removed.missing.is_empty() {
-            return Ok(Exit::Done);
+            return None;
         }
-        let names: Vec<String> = removed
-            .missing
-            .iter()
-            .map(|name| format!("`{}`", shown(name)))
-            .collect();
+        let names = removed.missing.iter();
+        let names: Vec<String> = names.map(|name| format!("`{}`", shown(name))).collect();
         let failure = failed(names.join(", "), Error::NotFound);
-        Err(failure.hint(format!("straightway ls {}", self.device)))
+        Some(failure.hint(format!("straightway ls {}", self.device)))
     }
 
     fn remove(&self, mounted: &Mounted<'_, '_>) -> Result<Removed> {

@@ -101,7 +101,11 @@ impl Stat {
         Store::with(context, &self.device, &options, |mounted| {
             let (volume, file) = match &self.name {
                 None => (Some(VolumeReport::read(mounted)?), None),
-                Some(name) => (None, Some(FileReport::read(mounted, name)?)),
+                Some(name) => {
+                    let read = FileReport::read(mounted, name);
+                    let file = read.map_err(|failure| mounted.or_folder(name, failure))?;
+                    (None, Some(file))
+                }
             };
             Ok(Status {
                 schema_version: SCHEMA_VERSION,

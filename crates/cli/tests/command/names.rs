@@ -123,6 +123,31 @@ fn a_file_and_a_folder_of_one_name_are_warned_of_and_get_says_what_to_do() {
 }
 
 #[test]
+fn a_folder_s_name_is_answered_with_what_is_in_it() {
+    let folder = Folder::new();
+    let device = volume(&folder, "disk", &[]);
+    let file = folder.file("h", 100);
+    ok(&["put", &device, &file, "docs/a"]);
+    let hint = format!("hint: 'docs/*' is what is in the folder: straightway ls {device} 'docs/*'");
+    for words in [
+        &["rm", &device, "docs"][..],
+        &["mv", &device, "docs", "texts"],
+        &["cp", &device, "docs", "texts"],
+        &["stat", &device, "docs/"],
+        &["ls", &device, "docs"],
+        &["cat", &device, "docs"],
+    ] {
+        refused(words, 10, &hint);
+    }
+    refused(
+        &["rm", &device, "doc"],
+        10,
+        &format!("hint: straightway ls {device}"),
+    );
+    ok(&["rm", &device, "docs/*"]);
+}
+
+#[test]
 fn a_local_file_that_is_missing_has_a_hint() {
     let folder = Folder::new();
     let device = volume(&folder, "disk", &[]);
