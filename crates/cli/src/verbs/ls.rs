@@ -112,7 +112,8 @@ impl Ls {
         for name in names {
             match blocking::run(mounted.volume, mounted.volume.find(name)) {
                 Ok(entry) => listing.files.push(FileEntry::new(&entry)),
-                // No file has the name, or a slot in its buckets is damaged: the whole list says more.
+                // No file has the name, or a slot in its buckets is damaged: the whole list says
+                // more.
                 Err(_) => return Listing::read(mounted),
             }
         }
