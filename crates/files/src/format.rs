@@ -417,6 +417,7 @@ impl FormatReport {
                 8 => slots,
                 // Names are spread over buckets of eight, two for each: see FORMAT.md,
                 // "Trade-offs".
+                256.. => slots / 20 * 19,
                 _ => slots / 10 * 9,
             },
             capacity_bytes,

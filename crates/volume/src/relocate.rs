@@ -19,9 +19,9 @@ use crate::{Error, Volume, error::Node};
 const NO_BUCKET: u32 = u32::MAX;
 
 impl<D: Device> Volume<'_, D> {
-    /// A free slot for `name`, both of whose buckets are full: moves the first of their files whose
-    /// other bucket has a free slot there. A file that is open stays, as does the one in slot
-    /// `kept`.
+    /// A free slot for `name`, both of whose buckets are full: one of their files moves to its other
+    /// bucket. If all of these are full too, a file in one of them moves to its own other bucket
+    /// before that. A file that is open stays, as does the one in slot `kept`.
     ///
     /// # Errors
     /// [`Error::TableFull`] if none can move, [`Error::Corrupt`], a device's error.
@@ -33,10 +33,43 @@ impl<D: Device> Volume<'_, D> {
     ) -> Result<FreeSlot, Error> {
         let buckets = name.buckets(&self.shape());
         let mut others = [NO_BUCKET; 2 * BUCKET_SLOTS as usize];
-        for (bucket, others) in buckets.iter().zip(others.chunks_mut(BUCKET_SLOTS as usize)) {
-            self.other_buckets(*bucket, kept, others).await?;
+        let mut next = [NO_BUCKET; BUCKET_SLOTS as usize];
+        let mut step = 0;
+        // The two buckets; then each of those that their files may move to, and the two again.
+        loop {
+            for (bucket, others) in buckets.iter().zip(others.chunks_mut(BUCKET_SLOTS as usize)) {
+                if let Some(freed) = self.move_out(node.lend(), *bucket, kept, others).await? {
+                    return Ok(freed);
+                }
+            }
+            loop {
+                let bucket = others.get(step).copied().ok_or(Error::TableFull)?;
+                step += 1;
+                let is_new = !others.iter().take(step - 1).any(|&before| before == bucket);
+                if bucket != NO_BUCKET
+                    && is_new
+                    && self
+                        .move_out(node.lend(), bucket, kept, &mut next)
+                        .await?
+                        .is_some()
+                {
+                    break;
+                }
+            }
         }
-        for (index, &other) in (0..).zip(&others) {
+    }
+
+    /// Moves the first file of `bucket` whose other bucket has a free slot there, and returns the
+    /// slot that is free now. `others` gets the other bucket of each file that may move.
+    async fn move_out(
+        &self,
+        node: SlotNode<'_>,
+        bucket: u32,
+        kept: Option<u32>,
+        others: &mut [u32],
+    ) -> Result<Option<FreeSlot>, Error> {
+        self.other_buckets(bucket, kept, others).await?;
+        for (index, &other) in (0..).zip(others.iter()) {
             let mut before = others.iter().take(index as usize);
             if other == NO_BUCKET || before.any(|&before| before == other) {
                 continue;
@@ -44,22 +77,20 @@ impl<D: Device> Volume<'_, D> {
             let Some(to) = self.free_in_bucket(other).await? else {
                 continue;
             };
-            let [first, second] = buckets;
-            let bucket = if index < BUCKET_SLOTS { first } else { second };
-            let from = bucket * BUCKET_SLOTS + index % BUCKET_SLOTS;
-            let freed = self.relocate(node.lend(), from, to, None).await?;
+            let from = bucket * BUCKET_SLOTS + index;
+            let freed = self.relocate(node, from, to, None).await?;
             let mut state = self.state();
             // The move is complete: a failure of what follows changes nothing.
             state.changing = false;
             state.moves = state.moves.wrapping_add(1);
-            return Ok(FreeSlot {
+            return Ok(Some(FreeSlot {
                 slot: from,
                 seq: freed.seq,
                 last_op: freed.last_op,
                 whole: true,
-            });
+            }));
         }
-        Err(Error::TableFull)
+        Ok(None)
     }
 
     /// The other bucket of each file in `bucket` that may move.
@@ -72,6 +103,7 @@ impl<D: Device> Volume<'_, D> {
         let shape = self.shape();
         let base = bucket * BUCKET_SLOTS;
         let mut first = 0;
+        others.fill(NO_BUCKET);
         while first < BUCKET_SLOTS {
             let slot = base + first;
             let count = self.read_slots(slot, BUCKET_SLOTS - first).await?;

@@ -339,12 +339,12 @@ fn how_many_files_fit_is_no_promise_that_is_broken() {
     let report = json(&["format", &disk, "--size", "64M", "--json"]);
     assert_eq!(
         (&report["slots"], &report["slots_before_refusal"]),
-        (&1024.into(), &918.into())
+        (&1024.into(), &969.into())
     );
     let text = stdout(&run(&["format", &disk, "--force", "--slots", "8"]));
     assert!(text.contains("in 8 files"), "{text}");
     let text = stdout(&run(&["format", &disk, "--force"]));
-    assert!(text.contains("up to 1024 files (above about 918"), "{text}");
+    assert!(text.contains("up to 1024 files (above about 969"), "{text}");
 }
 
 /// A volume of 4 KiB blocks with a file, whose first block then gets another owner: the second

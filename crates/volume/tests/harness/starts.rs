@@ -111,44 +111,66 @@ pub fn fragmented_with(
 /// which has three free slots. So `a0` and `b1`, which belong only to the first one, take a slot
 /// only if another file moves.
 pub fn crowded() -> Start {
-    let medium = empty(16, 512, 40);
+    full_buckets("a full bucket", 16, &[(1, 1), (0, 1)])
+}
+
+/// A volume with 32 slots: both buckets of `a0` are full of files whose other bucket is full too,
+/// of files that may also be in the fourth one, which has three free slots. So `a0` takes a slot
+/// only if two other files move.
+pub fn crowded_twice() -> Start {
+    let hash = crc32c(NAMES[0][0].as_bytes());
+    let (one, two) = (hash & 3, hash >> 16 & 3);
+    let mut rest = (0..4).filter(|bucket| ![one, two].contains(bucket));
+    let (next, last) = (rest.next().unwrap(), rest.next().unwrap());
+    let mut fills = vec![(last, last), (next, last), (one, next)];
+    if two != one {
+        fills.push((two, next));
+    }
+    // A name that another operation uses may find room at once.
+    full_buckets("buckets full of files whose other one is full", 32, &fills)
+}
+
+/// Eight files for each of these pairs of buckets, the second of which is full already; then three
+/// of the first eight are removed.
+fn full_buckets(name: &'static str, slots: u32, fills: &[(u32, u32)]) -> Start {
+    let medium = empty(slots, 512, 60);
     let disk = medium.open(Config::default());
     let mut files: [OpenFile; 2] = Default::default();
     let volume = mount(disk.clone(), NODE, &mut files, Mutation::None).unwrap();
-    let of_buckets = |first, second| {
+    let mask = slots / 8 - 1;
+    let of_buckets = |buckets: (u32, u32)| {
         let names = (0..).map(|number| format!("{FILLER} {number}"));
         names.filter(move |name| {
             let hash = crc32c(name.as_bytes());
-            (hash & 1, hash >> 16 & 1) == (first, second)
+            (hash & mask, hash >> 16 & mask) == buckets
         })
     };
-    let second: Vec<String> = of_buckets(1, 1).take(8).collect();
-    for (name, tag) in second
+    let names: Vec<String> = fills
         .iter()
-        .cloned()
-        .chain(of_buckets(0, 1).take(8))
-        .zip(0..)
-    {
+        .flat_map(|buckets| of_buckets(*buckets).take(8))
+        .collect();
+    for (name, tag) in names.iter().zip(0..) {
         let app_tag = u64::MAX - tag;
         let options = CreateOptions {
             app_tag,
             ..CreateOptions::default()
         };
-        let file = blocking::run(&volume, volume.create(&name, &options)).unwrap();
+        let file = blocking::run(&volume, volume.create(name, &options)).unwrap();
         append(&volume, file, &bytes(app_tag, 0, 512));
         blocking::run(&volume, volume.close(file)).unwrap();
     }
-    for name in second.iter().take(3) {
+    for name in names.iter().take(3) {
         blocking::run(&volume, volume.remove(name)).unwrap();
     }
+    assert_eq!(volume.moves(), 0);
     let unmounted = volume.unmount();
     unmounted.result.unwrap();
     unmounted.memory.into_iter().flatten().for_each(free);
     Start {
-        name: "a full bucket",
+        name,
         medium: disk.current(),
         oracle: Oracle {
-            fillers: 13,
+            fillers: names.len() - 3,
             ..Oracle::default()
         },
         prefix: Vec::new(),

@@ -80,7 +80,7 @@ fn whole(volume: &Mounted<'_>, number: usize) {
 }
 
 #[test]
-fn a_table_of_1024_slots_takes_more_than_nine_tenths() {
+fn a_table_of_1024_slots_takes_nineteen_of_twenty_files_and_more() {
     with_volume(SLOTS, |volume| {
         let mut first_move = None;
         let refused = (0..SLOTS as usize).find(|number| {
@@ -93,7 +93,7 @@ fn a_table_of_1024_slots_takes_more_than_nine_tenths() {
         let made = refused.unwrap_or(SLOTS as usize);
         let moves = volume.moves();
         println!("{made} of {SLOTS} slots; {moves} files moved, first for name {first_move:?}");
-        assert!(made >= 950 && first_move < Some(900), "{made} files");
+        assert!(made >= 1000 && first_move < Some(900), "{made} files");
         assert_eq!(create(volume, made), Err(Error::TableFull));
         (0..made).for_each(|number| whole(volume, number));
         let mut seen = vec![0; made];
@@ -128,7 +128,7 @@ fn batches_fill_a_table_as_far() {
             }
         };
         assert_eq!(refused, Error::TableFull);
-        assert!(made >= 950, "{made} files");
+        assert!(made >= 1000, "{made} files");
         (0..made).for_each(|number| whole(volume, number));
     });
 }
