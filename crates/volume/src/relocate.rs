@@ -19,9 +19,9 @@ use crate::{Error, Volume, error::Node};
 const NO_BUCKET: u32 = u32::MAX;
 
 impl<D: Device> Volume<'_, D> {
-    /// A free slot for `name`, both of whose buckets are full: one of their files moves to its other
-    /// bucket. If all of these are full too, a file in one of them moves to its own other bucket
-    /// before that. A file that is open stays, as does the one in slot `kept`.
+    /// A free slot for `name`, both of whose buckets are full: one of their files moves to its
+    /// other bucket. If all of these are full too, a file in one of them moves to its own other
+    /// bucket before that. A file that is open stays, as does the one in slot `kept`.
     ///
     /// # Errors
     /// [`Error::TableFull`] if none can move, [`Error::Corrupt`], a device's error.
