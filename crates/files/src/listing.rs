@@ -25,16 +25,16 @@ pub fn refuse_unfinished(entry: &Entry) -> Result<()> {
     FileEntry::new(entry).refuse_unfinished()
 }
 
-/// The failure of a file that an interrupted `put` left.
+/// The failure of a file that an interrupted `put` or `cp` left.
 fn unfinished(name: &str, size_bytes: u64) -> devices::Error {
     let what = format!(
-        "`{}` is not whole: a put that was killed, or a power cut, left {size_bytes} bytes of it",
+        "`{}` is not whole: a put or cp that was killed, or a power cut, left {size_bytes} bytes of it",
         shown(name)
     );
     devices::Error::other(what).hint(words![
         "straightway put ",
         Part::Option(Setting::Force),
-        " stores it again; get ",
+        " stores it again, or straightway rm removes it; get ",
         Part::Option(Setting::Length),
         format!(" {size_bytes} fetches what there is")
     ])

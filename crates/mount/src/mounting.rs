@@ -90,7 +90,7 @@ impl MountSettings {
         }
         for file in listing.files.iter().filter(|file| file.unfinished) {
             context.say(format_args!(
-                "not whole: `{}`, which an interrupted put left",
+                "not whole: `{}`, which an interrupted put or cp left",
                 shown(&file.name)
             ));
         }

@@ -319,7 +319,7 @@ impl Checked {
                 "a part of a new file, which an interrupted put --force left; straightway rm removes it"
             }
             (true, false) => {
-                "the beginning of a file, which an interrupted put left; straightway put --force stores it again, \
+                "the beginning of a file, which an interrupted put or cp left; straightway put --force stores it again, \
                  straightway rm removes it"
             }
             (false, true) => {

@@ -12,7 +12,7 @@ use devices::{Bar, SCHEMA_VERSION};
 use files::drain::{Part, drain};
 use files::fill::fill;
 use files::flow::Sums;
-use files::listing::refuse_unfinished;
+use files::listing::{UNFINISHED_TAG, refuse_unfinished};
 use files::names::check_name;
 use files::{Mounted, Store, failed, pace, route, shown, warn_of_misfit};
 use std::time::Instant;
@@ -83,11 +83,18 @@ impl Cp {
         let options = CreateOptions {
             reserve_bytes: entry.size_bytes,
             checksums: entry.checksums,
-            app_tag: entry.app_tag,
+            // Until it is whole: a kill or a power cut leaves it so.
+            app_tag: UNFINISHED_TAG,
         };
         let create = volume.with_space(|| volume.create(&self.copy, &options));
         let file = mounted.run(doing(), create)?;
-        let moved = self.parts(context, mounted, &entry, file, pace);
+        let moved = self
+            .parts(context, mounted, &entry, file, pace)
+            .and_then(|requests| {
+                let marked = volume.set_app_tag(file, entry.app_tag);
+                marked.map_err(|error| failed(doing(), error))?;
+                Ok(requests)
+            });
         let closed = mounted.run(doing(), volume.close(file));
         let requests = match (moved, closed) {
             (Ok(requests), Ok(())) => requests,

@@ -14,6 +14,7 @@ use files::tree::{choose, is_pattern};
 use files::{Access, Mounted, Store, failed, route, shown};
 use schemars::JsonSchema;
 use serde::Serialize;
+use units::counted;
 use volume::{Error, blocking};
 
 /// Remove files from a volume.
@@ -95,7 +96,11 @@ impl Rm {
         }
         let names = removed.missing.iter();
         let names: Vec<String> = names.map(|name| format!("`{}`", shown(name))).collect();
-        let failure = failed(names.join(", "), Error::NotFound);
+        let mut failure = failed(names.join(", "), Error::NotFound);
+        if !removed.removed.is_empty() {
+            let others = counted(removed.removed.len() as u64, "file");
+            failure = failure.and(format!("removed: {others}"));
+        }
         Some(failure.hint(format!("straightway ls {}", self.device)))
     }
 

@@ -2,7 +2,8 @@
 //! Writers of a volume that conflict with another, are interrupted, or are killed.
 
 use crate::support::{
-    Folder, code, command, free_bytes, get, json, names, noise, ok, refused, run, stderr, volume,
+    Folder, code, command, free_bytes, get, json, names, noise, ok, refused, run, stderr, stdout,
+    volume,
 };
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::OwnedFd;
@@ -369,6 +370,49 @@ fn the_beginning_that_a_killed_put_left_is_refused_and_named() {
         false
     );
     assert!(ok(&["check", &disk]).contains("0 harmless findings"));
+}
+
+/// What a killed cp leaves is not taken for a copy.
+#[test]
+fn the_beginning_that_a_killed_cp_left_is_refused_and_named() {
+    let folder = Folder::new();
+    let disk = volume(&folder, "disk", &[]);
+    ok(&["put", &disk, &folder.file("source", 12 << 20), "source"]);
+    let has_copy = || {
+        let mut tables = vec![0; 2 << 20];
+        let mut image = std::fs::File::open(&disk).unwrap();
+        image.read_exact(&mut tables).unwrap();
+        tables.windows(8).any(|bytes| bytes == b"the-copy")
+    };
+    // On a slow drive, and a slower one if this machine was too busy to kill it in time.
+    for latency_ms in [100, 400, 1600, 6400] {
+        let slow = format!("model:32M,file={disk},latency={latency_ms}ms");
+        let mut child = command(&["cp", &slow, "source", "the-copy"])
+            .spawn()
+            .unwrap();
+        while !has_copy() && child.try_wait().unwrap().is_none() {
+            std::thread::yield_now();
+        }
+        let is_late = child.try_wait().unwrap().is_some();
+        let _ = child.kill();
+        child.wait().unwrap();
+        if is_late {
+            ok(&["rm", &disk, "the-copy"]);
+            continue;
+        }
+        refused(
+            &["get", &disk, "the-copy", &folder.path("got")],
+            1,
+            "is not whole: a put or cp that was killed",
+        );
+        let output = run(&["check", &disk]);
+        assert!(stderr(&output).contains("put or cp") || stdout(&output).contains("put or cp"));
+        ok(&["rm", &disk, "the-copy"]);
+        ok(&["cp", &disk, "source", "the-copy"]);
+        ok(&["get", &disk, "the-copy", &folder.path("got")]);
+        return;
+    }
+    panic!("cp was not killed in time, four times");
 }
 
 /// A replacement that is killed leaves NAME.new~ with its reservation; --force starts again.

@@ -144,7 +144,7 @@ fn a_folder_s_name_is_answered_with_what_is_in_it() {
         10,
         &format!("hint: straightway ls {device}"),
     );
-    ok(&["rm", &device, "docs/*"]);
+    refused(&["rm", &device, "docs/*", "doc"], 10, "removed: 1 file\n");
 }
 
 #[test]

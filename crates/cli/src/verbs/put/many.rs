@@ -146,7 +146,7 @@ impl ManyReport {
 /// A file that exists and cannot be the one to be stored, which `--skip-existing` leaves as it is.
 pub(super) fn unlike(name: &str, is_bytes: u64, wanted_bytes: u64) -> Error {
     let what = format!(
-        "`{}` has {is_bytes} bytes on the volume and is to have {wanted_bytes}: an interrupted put left it, or the file has changed",
+        "`{}` has {is_bytes} bytes on the volume and is to have {wanted_bytes}: an interrupted put or cp left it, or the file has changed",
         shown(name)
     );
     Error::new(ErrorKind::Exists, what).hint("--force replaces it")
