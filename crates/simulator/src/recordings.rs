@@ -10,6 +10,7 @@ use crate::machine::Machine;
 use crate::script::{Step, Verb};
 use crate::trace::What;
 use crate::world::World;
+use ::files::listing::FileEntry;
 use ::files::{Checksums, Mounted};
 use block::Buffer;
 use devices::Progress;
@@ -17,7 +18,9 @@ use recorder::chain::{Chain, Segments, Target};
 use recorder::exchange::{Exchange, Turned};
 use recorder::producer::Message;
 use recorder::record::{Policy, RecordSettings};
-use recorder::segments::files::{Files, GAPS, Making};
+use recorder::segments::files::{Files, GAPS, Making, gaps_name};
+use recorder::segments::places::Places;
+use recorder::segments::tag::has_gaps;
 use recorder::segments::template::Template;
 use recorder::segments::{Limit, Segmentation};
 use std::collections::{BTreeMap, VecDeque};
@@ -280,15 +283,22 @@ impl Recordings {
             let own = own.filter(|(file, _)| recording_of(file) == Some(name));
             let mut place = Progressed::default();
             let mut listed_bytes = 0;
+            let mut places = Places::default();
             for (file, size) in own {
                 let data = read(mounted, file, *size)?;
                 if file.ends_with(GAPS) {
-                    let lines = data.chunks_exact(stream::GAP_LINE_BYTES);
-                    let gaps = lines.filter_map(stream::parse_gap);
-                    listed_bytes += gaps.map(|gap| gap.lost_bytes).sum::<u64>();
+                    listed_bytes += lost_bytes(&data);
                 } else if let Err(what) = place.walk(&data, tapes) {
                     return Ok(Err(format!("`{file}`: {what}")));
+                } else {
+                    let lost = add_place(mounted, files, file, &mut places)?;
+                    if let Err(what) = lost {
+                        return Ok(Err(what));
+                    }
                 }
+            }
+            if let Some(found) = places.end().0.first() {
+                return Ok(Err(found.text()));
             }
             let last = tapes.len().saturating_sub(1);
             for (index, tape) in tapes.iter_mut().enumerate() {
@@ -324,6 +334,34 @@ impl Recordings {
         }
         Ok(Ok(()))
     }
+}
+
+/// Bytes that a list of gaps says are missing.
+fn lost_bytes(list: &[u8]) -> u64 {
+    let lines = list.chunks_exact(stream::GAP_LINE_BYTES);
+    let gaps = lines.filter_map(stream::parse_gap);
+    gaps.map(|gap| gap.lost_bytes).sum()
+}
+
+/// Has a segment compared with its neighbours by what each keeps of its place.
+///
+/// # Errors
+/// A failure of the volume; in the inner result, something was lost in it, and it has no list.
+fn add_place(
+    mounted: &Mounted<'_, '_>,
+    files: &BTreeMap<String, u64>,
+    file: &str,
+    places: &mut Places,
+) -> Result<Result<(), String>, Error> {
+    let entry = volume::blocking::run(mounted.volume, mounted.volume.find(file))?;
+    let list = gaps_name(file);
+    let lost = match files.get(&list) {
+        Some(size) => lost_bytes(&read(mounted, &list, *size)?),
+        None if has_gaps(entry.app_tag) => return Ok(Err(format!("`{list}` is missing"))),
+        None => 0,
+    };
+    places.add(&FileEntry::new(&entry), lost);
+    Ok(Ok(()))
 }
 
 /// Runs the product's recorders until they end.

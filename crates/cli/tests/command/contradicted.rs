@@ -221,7 +221,7 @@ fn a_list_of_gaps_that_is_missing_or_cut_off_is_named() {
         let what = format!("`{list}`: was put, and may not be");
         assert!(said_by_all(&folder, &device, 7).contains(&what));
         put(&device, &list, b"");
-        let what = format!("`{list}`: lists nothing");
+        let what = format!("`{list}`: was put, and may not be");
         assert!(said_by_all(&folder, &device, 7).contains(&what));
         ok(&["rm", &device, &list]);
         let what = format!("`{list}`: is missing: something was lost in `{name}`");

@@ -3,10 +3,10 @@
 //! without what only describes them, and with what is missing among them.
 
 use super::lists::{Listed, gaps_of};
-use super::places::{Contradiction, Places};
 use super::segments::{MissingSegments, StoredNames, missing_among, sort};
 use crate::segments::files::GAPS;
 use crate::segments::numbered::Numbered;
+use crate::segments::places::{Contradiction, Places};
 use devices::error::{Error, ErrorKind, Result};
 use files::listing::FileEntry;
 use files::shown;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The lists of gaps of recordings, and whether each is that of its file.
 
-use super::places::Contradiction;
 use super::recording::companion_of;
 use crate::segments::files::gaps_name;
 use crate::segments::numbered::Numbered;
+use crate::segments::places::Contradiction;
 use crate::segments::tag;
 use devices::error::{Error, Result};
 use files::listing::FileEntry;
@@ -113,12 +113,10 @@ pub fn gaps_of(origin: &Origin<'_, '_>, entry: &FileEntry) -> Result<Listed> {
         }
     };
     let is_cut = lines.len() % GAP_LINE_BYTES != 0;
-    let is_empty = tag::has_gaps(own) && gaps::lost_bytes(&gaps) == 0;
     let contradiction = if is_cut {
         Some(said("ends within a line, so gaps may be missing in"))
-    } else if is_empty {
-        Some(said("lists nothing, and something was lost in"))
     } else if !is_own && tag::has_gaps(own) {
+        // A power cut may leave one of its own without a line: of a loss behind what is durable.
         // Otherwise it is that of an older version, or the next segment contradicts it.
         Some(said("was put, and may not be what was recorded of"))
     } else {

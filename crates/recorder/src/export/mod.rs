@@ -5,7 +5,6 @@
 //! | --- | --- |
 //! | `recording` | the segments, and what is missing within and between them |
 //! | `segments` | the numbers in the names of segments |
-//! | `places` | whether segments are what was recorded |
 //! | `lists` | lists of gaps, and whether they are their files' |
 //! | `chosen` | the files that a pattern chooses, as one stream |
 //! | `description` | what describes the samples |
@@ -19,7 +18,6 @@ mod description;
 mod lists;
 mod messages;
 mod packets;
-mod places;
 mod recording;
 mod report;
 mod segments;
@@ -53,9 +51,9 @@ use targets::Targets;
 use units::micros;
 use volume::Error;
 
+pub use crate::segments::places::Contradiction;
 pub use chosen::{Missing, contradictions, in_order};
 pub use packets::PacketsExported;
-pub use places::Contradiction;
 pub use report::{Exported, SigmfExported};
 pub use segments::{MissingReason, MissingSegments};
 

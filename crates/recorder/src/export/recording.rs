@@ -2,8 +2,8 @@
 //! The recording that is exported: its segments, and what is missing within and between them.
 
 use super::lists::{Listed, gaps_of};
-use super::places::{Contradiction, Places};
 use super::segments::{MissingSegments, StoredNames, before_first, behind_last, between};
+use crate::segments::places::{Contradiction, Places};
 use devices::Bar;
 use devices::error::Result;
 use files::listing::FileEntry;

@@ -2,9 +2,9 @@
 //! What an export reports.
 
 use super::packets::PacketsExported;
-use super::places::Contradiction;
 use super::recording::Recording;
 use super::segments::MissingSegments;
+use crate::segments::places::Contradiction;
 use devices::SCHEMA_VERSION;
 use devices::error::ErrorKind;
 use files::shown;

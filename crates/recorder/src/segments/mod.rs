@@ -12,6 +12,7 @@
 //! | `removal` | removing files while data flows |
 //! | `ring` | which files are removed for the next one |
 //! | `numbered` | the number in a name, without its template |
+//! | `places` | whether segments are what was recorded |
 //! | `segment` | what is known of one that has ended |
 //! | `tag` | where a segment is in its recording |
 
@@ -20,6 +21,7 @@ pub mod files;
 mod found;
 pub mod numbered;
 mod oldest;
+pub mod places;
 mod removal;
 pub mod ring;
 pub mod segment;

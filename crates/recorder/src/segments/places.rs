@@ -6,16 +6,18 @@
 //! right if the next one begins where it ends. Where two segments contradict one another, what was
 //! recorded is not there any more, although every file can be read.
 
-use super::segments::tag_of;
-use crate::segments::numbered::Numbered;
-use crate::segments::tag::{Tag, has_no_place, is_made};
+use super::numbered::Numbered;
+use super::tag::{Tag, has_no_place, is_made};
 use files::listing::FileEntry;
 use files::shown;
+#[cfg(feature = "reports")]
 use schemars::JsonSchema;
+#[cfg(feature = "reports")]
 use serde::Serialize;
 
 /// A file that is not what was recorded.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "reports", derive(Serialize, JsonSchema))]
 pub struct Contradiction {
     /// The file's name.
     pub name: String,
@@ -31,6 +33,7 @@ impl Contradiction {
 }
 
 /// A segment, as far as the next one is compared with it.
+#[derive(Debug)]
 struct Place {
     name: String,
     numbered: Numbered,
@@ -49,7 +52,7 @@ struct Place {
 }
 
 /// Compares segments that are named in the order of their numbers.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub struct Places {
     last: Option<Place>,
     found: Vec<Contradiction>,
@@ -64,7 +67,8 @@ impl Places {
             return self.pass(before);
         };
         let number = numbered.number;
-        let (own, tag) = (entry.app_tag.unwrap_or(0), tag_of(entry, number));
+        let own = entry.app_tag.unwrap_or(0);
+        let tag = Tag::of(own, number);
         if tag.is_none() && is_made(own) && !has_no_place(own) {
             let what = "has a number before that of its recording's first segment";
             self.say(&entry.name, what.to_owned());
