@@ -257,7 +257,7 @@ impl RecordedFile {
         let lost = self.has_lost();
         let has_times = !self.counted.latencies.is_empty();
         let failed = self.ended_by == "failed";
-        if self.nothing_came && !failed {
+        if self.nothing_came {
             return;
         }
         self.counted

@@ -48,7 +48,7 @@ said at once, others at most once a minute.
 
 In NAME, %Y %m %d %H %M %S are the time (UTC) and %% is a %. With --segment the recording goes on in
 another file, without a pause, each time one has this size or took this time. %n is the file's
-number; without it, .%n is added: NAME.000001. Numbers continue those of the files that the volume
+number, and has no digit but 0 before it; without it, .%n is added: NAME.000001. Numbers continue those of the files that the volume
 has. Each file has its own NAME.gaps. With --keep the oldest files of this form, those of earlier
 recordings too, are removed so that all of them have at most this size, or when the volume is full:
 a ring. The next file is made before the current one is full, so what is whole is down to --keep less one file.

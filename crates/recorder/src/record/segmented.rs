@@ -61,7 +61,17 @@ impl RecordSettings {
             keep_bytes: self.segments.keep.map(|keep| keep.0),
             format: self.format,
         };
+        let is_ambiguous = making.template.is_ambiguous();
         let mut files = Files::new(context.progress.clone(), host, making)?;
+        // One of an older version goes on.
+        if is_ambiguous && !files.has_earlier() {
+            let what = format!(
+                "`{}`: digits before %n are read as digits of the number; nothing was recorded",
+                self.name
+            );
+            let hint = format!("a letter between them: {}", self.name.replace("%n", ".%n"));
+            return Err(Error::usage(what).hint(hint));
+        }
         let ring_bytes = files.ring_bytes()?;
         let feed = feed.open(self, context, mounted)?;
         let total_bytes = feed.total_bytes(self);

@@ -76,6 +76,23 @@ impl Template {
         self.0.contains(&Part::Number)
     }
 
+    /// Whether other digits come right before the number: a name of this form is one of another form,
+    /// too, with a larger number (`cam1%n` of `cam%n`).
+    pub fn is_ambiguous(&self) -> bool {
+        let pairs = self.0.iter().zip(self.0.iter().skip(1));
+        let mut before = pairs.filter_map(|(one, next)| (*next == Part::Number).then_some(one));
+        before.any(|part| match part {
+            Part::Time(..) => true,
+            Part::Text(text) => {
+                let begin = text.trim_end_matches(|letter: char| letter.is_ascii_digit());
+                // Zeros alone make no number that `name` writes.
+                text.get(begin.len()..)
+                    .is_some_and(|digits| digits.bytes().any(|digit| digit != b'0'))
+            }
+            Part::Number => true,
+        })
+    }
+
     /// The name at a time, counted from 1970.
     pub fn name(&self, since_1970: Duration, number: u64) -> String {
         // The year 9999 is the last that it can write.
@@ -100,12 +117,9 @@ impl Template {
         for (index, part) in self.0.iter().enumerate() {
             match part {
                 Part::Text(text) => rest = rest.strip_prefix(text.as_str())?,
-                Part::Time(_, digits) => {
+                Part::Time(letter, digits) => {
                     let (field, after) = rest.split_at_checked(*digits)?;
-                    field
-                        .bytes()
-                        .all(|byte| byte.is_ascii_digit())
-                        .then_some(())?;
+                    is_field(*letter, field).then_some(())?;
                     rest = after;
                 }
                 Part::Number => {
@@ -142,6 +156,23 @@ impl Part {
 /// A segment's number, as names have it.
 fn written(number: u64) -> String {
     format!("{number:0NUMBER_DIGITS$}")
+}
+
+/// Whether these digits can be a field of a time that a recording writes.
+fn is_field(letter: char, digits: &str) -> bool {
+    let range = match letter {
+        'Y' => 1970..=9999,
+        'm' => 1..=12,
+        'd' => 1..=31,
+        'H' => 0..=23,
+        'M' => 0..=59,
+        _ => 0..=60,
+    };
+    let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
+    is_number
+        && digits
+            .parse::<u32>()
+            .is_ok_and(|value| range.contains(&value))
 }
 
 /// A field of a time that is written as RFC 3339 does.
@@ -219,5 +250,31 @@ mod tests {
         assert_eq!(template("%n%H").number_of("00000512"), Some(5));
         assert_eq!(template("a%Y").number_of("a20é"), None);
         assert_eq!(template("a%Y").number_of("a2026"), Some(0));
+        // What no clock shows is of another form.
+        let timed = template("c%m%d-%H%M%S.%n");
+        for (name, number) in [
+            ("c1231-235960.000001", Some(1)),
+            ("c1301-000000.000001", None),
+            ("c0001-000000.000001", None),
+            ("c0132-000000.000001", None),
+            ("c0101-240000.000001", None),
+            ("c0101-006000.000001", None),
+            ("c0101-000061.000001", None),
+        ] {
+            assert_eq!(timed.number_of(name), number, "{name}");
+        }
+        assert_eq!(template("a%Y").number_of("a1234"), None);
+        for (text, is_ambiguous) in [
+            ("cam1%n", true),
+            ("cam10%n", true),
+            ("%H%n", true),
+            ("%n%n", true),
+            ("cam.00%n", false),
+            ("cam1.%n", false),
+            ("%n-%H", false),
+            ("cam", false),
+        ] {
+            assert_eq!(template(text).is_ambiguous(), is_ambiguous, "{text}");
+        }
     }
 }
