@@ -140,6 +140,7 @@ impl Recording {
         }
         let mut vacant: Vec<Place> = ring.iter().map(|_| Place::vacant()).collect();
         let (turn, file, gaps, options) = target.begin(mounted, &self.options)?;
+        let has_list = gaps.is_some();
         let door = Door::open(mounted.drive, &context.progress);
         let bar = context.stream_bar(self.options.total_bytes);
         let began = Instant::now();
@@ -154,7 +155,8 @@ impl Recording {
                 Err(error) => return Ok(Err(not_begun("recording", error))),
             };
             let mut chain = Chain::new(mounted, clock, &first, &second, turn);
-            if tag::with_gaps(self.app_tag) != self.app_tag {
+            // Without a list the recording ends at a loss.
+            if has_list && tag::with_gaps(self.app_tag) != self.app_tag {
                 chain.keep_losses_of(file, tag::with_gaps(self.app_tag));
             }
             let host = Host::new(mounted)?;

@@ -244,7 +244,8 @@ impl<'s, 'a> Files<'s, 'a> {
             first: self.first_number,
             offset_bytes,
             is_followed,
-            has_gaps,
+            // Without a list the recording ends at a loss.
+            has_gaps: has_gaps && self.making.has_gaps,
         };
         tag.to_number()
     }

@@ -195,3 +195,115 @@ impl Place {
             && self.numbered.number.checked_add(1) == Some(next.numbered.number)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::segments::tag::MADE;
+    use formats::Format;
+
+    /// A segment's number, length, bytes lost in it, and number for applications.
+    type Row = (u64, u64, u64, u64);
+
+    fn tag(first: u64, offset_bytes: u64, is_followed: bool) -> u64 {
+        let tag = Tag {
+            format: Format::Raw,
+            is_ring: false,
+            first,
+            offset_bytes,
+            is_followed,
+            has_gaps: false,
+        };
+        tag.to_number()
+    }
+
+    /// What is said of segments: contradictions, and notes.
+    fn said(rows: &[Row], is_final: bool) -> (Vec<String>, Vec<String>) {
+        let mut places = Places::default();
+        for (number, size_bytes, lost_bytes, app_tag) in rows {
+            let entry = FileEntry {
+                name: format!("run.{number:06}"),
+                size_bytes: *size_bytes,
+                allocated_bytes: None,
+                modified_ns: 0,
+                checksums: None,
+                slot: 0,
+                app_tag: Some(*app_tag),
+                is_final,
+                unfinished: false,
+            };
+            places.add(&entry, *lost_bytes);
+        }
+        let (found, notes) = places.end();
+        (found.iter().map(Contradiction::text).collect(), notes)
+    }
+
+    #[test]
+    fn where_a_segment_ends_the_next_one_begins() {
+        let whole = [
+            (1, 100, 0, tag(1, 0, true)),
+            (2, 90, 10, tag(1, 100, true)),
+            (3, 50, 0, tag(1, 200, true)),
+            // It was made, and the power failed; another recording began behind it.
+            (4, 0, 0, MADE),
+            (5, 70, 0, tag(5, 0, false)),
+        ];
+        assert_eq!(said(&whole, true), (vec![], vec![]));
+        let with = |at: usize, row: Row| {
+            let mut rows = whole;
+            rows[at] = row;
+            said(&rows, true).0
+        };
+        let (put, what) = (0, "`run.000002`: ends at byte 199 of its recording");
+        for row in [
+            (2, 89, 10, tag(1, 100, true)),
+            (2, 90, 9, tag(1, 100, true)),
+            (2, 99, 0, put),
+        ] {
+            assert!(with(1, row)[0].starts_with(what), "{row:?}");
+        }
+        // One that still grows is not whole yet.
+        let grows = [(1, 40, 0, tag(1, 0, false)), (2, 0, 0, tag(1, 100, false))];
+        assert_eq!(said(&grows, false).0, [""; 0]);
+        assert_eq!(said(&grows, true).0.len(), 1);
+        let moved = with(0, (1, 100, 0, tag(1, 7, true)));
+        assert!(moved[0].contains("is from byte 7 of it"), "{moved:?}");
+        let earlier = with(4, (5, 70, 0, tag(6, 0, false)));
+        assert!(
+            earlier[0].contains("has a number before that of"),
+            "{earlier:?}"
+        );
+        let other = with(1, (2, 100, 0, tag(2, 0, true)));
+        assert!(
+            other[0].contains("is of another recording than"),
+            "{other:?}"
+        );
+    }
+
+    #[test]
+    fn what_was_put_is_believed_if_its_length_is_right() {
+        let put = 0;
+        let mut rows = vec![
+            (1, 100, 0, put),
+            (2, 100, 0, tag(1, 100, true)),
+            (3, 100, 0, put),
+            (4, 100, 0, tag(1, 300, true)),
+        ];
+        let (found, notes) = said(&rows, true);
+        assert_eq!((found, notes.len()), (vec![], 2));
+        // Nothing is behind it, or what is behind it is of another recording.
+        rows.push((5, 100, 0, put));
+        assert_eq!(said(&rows, true).0.len(), 1);
+        rows.push((6, 100, 0, tag(6, 0, false)));
+        assert_eq!(said(&rows, true).0.len(), 1);
+        // Files that no recording made, and those of older versions, say nothing.
+        let shots: Vec<Row> = (1..5).map(|number| (number, 7, 0, put)).collect();
+        assert_eq!(said(&shots, true), (vec![], vec![]));
+        let older = [
+            (1, 100, 0, tag(1, 0, false)),
+            (2, 100, 0, tag(1, 100, false)),
+            (3, 9, 0, put),
+        ];
+        assert_eq!(said(&older, true), (vec![], vec![]));
+    }
+}
