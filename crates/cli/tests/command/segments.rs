@@ -324,7 +324,7 @@ fn bad_input_is_refused_and_records_nothing() {
         (
             "a1%n",
             &["--segment", "4M"],
-            "hint: a letter between them: a1.%n",
+            "a letter between them: a1.%n",
         ),
         (&"x".repeat(249), &["--segment", "4M"], "1 to 255 bytes"),
         (

@@ -76,8 +76,8 @@ impl Template {
         self.0.contains(&Part::Number)
     }
 
-    /// Whether other digits come right before the number: a name of this form is one of another form,
-    /// too, with a larger number (`cam1%n` of `cam%n`).
+    /// Whether other digits come right before the number: a name of this form is one of another
+    /// form, too, with a larger number (`cam1%n` of `cam%n`).
     pub fn is_ambiguous(&self) -> bool {
         let pairs = self.0.iter().zip(self.0.iter().skip(1));
         let mut before = pairs.filter_map(|(one, next)| (*next == Part::Number).then_some(one));
