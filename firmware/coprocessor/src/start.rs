@@ -13,11 +13,11 @@ pub const STACK_BYTES: usize = match (
     cfg!(feature = "files"),
 ) {
     _ if cfg!(feature = "mapped") => 32 << 10,
-    (32, true, _) => 87 << 9,
+    (32, true, _) => 91 << 9,
     (32, false, true) if cfg!(feature = "check") => 29 << 10,
     (32, false, true) => 28 << 10,
     (32, false, false) => 13 << 10,
-    (_, true, _) => 99 << 9,
+    (_, true, _) => 104 << 9,
     (_, false, true) => 30 << 10,
     (_, false, false) => 29 << 9,
 };
