@@ -26,7 +26,7 @@ def test_commands_on_a_volume_that_is_refused_end(program, tmp_path):
     script.rename("from-here", "to-there")
     script.get("name", 0, 512)
     script.unmount()
-    assert [result.status for result in script.run(timeout_s=60)] == [hw.NOT_A_VOLUME, *[hw.NOT_MOUNTED] * 6]
+    assert [result.status for result in script.run()] == [hw.NOT_A_VOLUME, *[hw.NOT_MOUNTED] * 6]
 
 
 def test_a_core_that_does_not_answer_ends_the_simulation(program, tmp_path):
@@ -35,4 +35,4 @@ def test_a_core_that_does_not_answer_ends_the_simulation(program, tmp_path):
     script.silent(500)
     script.mount()  # reads more than 64 slots
     with pytest.raises(AssertionError, match=r"FAILED: command 0 is not answered: nothing moved for 501 cycles, \d+ after its offer"):
-        script.run(timeout_s=60)
+        script.run()
