@@ -343,7 +343,7 @@ impl Checked {
     ) -> Result<()> {
         let files: Vec<&FileEntry> = listing.files.iter().collect();
         let origin = Origin::here(context, io, mounted);
-        self.contradictions = contradictions(&origin, &files)?;
+        self.contradictions = contradictions(&origin, &listing.files, &files)?;
         Ok(())
     }
 

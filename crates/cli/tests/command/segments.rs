@@ -321,11 +321,7 @@ fn bad_input_is_refused_and_records_nothing() {
         ("a%n", &[], "--segment"),
         ("a%q", &[], "%%"),
         ("%Y%", &["--segment", "4M"], "%%"),
-        (
-            "a1%n",
-            &["--segment", "4M"],
-            "a letter between them: a1.%n",
-        ),
+        ("a1%n", &["--segment", "4M"], "a letter between them: a1.%n"),
         (&"x".repeat(249), &["--segment", "4M"], "1 to 255 bytes"),
         (
             &"x".repeat(244),

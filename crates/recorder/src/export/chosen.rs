@@ -4,9 +4,10 @@
 
 use super::lists::{Listed, gaps_of};
 use super::segments::{MissingSegments, StoredNames, missing_among, sort};
-use crate::segments::files::GAPS;
+use crate::segments::files::{GAPS, gaps_name};
 use crate::segments::numbered::Numbered;
 use crate::segments::places::{Contradiction, Places};
+use crate::segments::tag::{has_gaps, is_recorded};
 use devices::error::{Error, ErrorKind, Result};
 use files::listing::FileEntry;
 use files::shown;
@@ -14,7 +15,7 @@ use formats::gaps;
 use formats::sigmf::META;
 use live::origin::Origin;
 use remedy::{Words, words};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Splits the names that a pattern chose into those of data, segments in the order of their
 /// numbers, and companions (`.gaps`, `.sigmf-meta`), which belong into no stream. What has the
@@ -47,7 +48,7 @@ impl Missing {
     ) -> Result<Self> {
         let stored = StoredNames::of(all.iter());
         let missing = missing_among(&stored, chosen);
-        Ok(Self(missing, contradictions(origin, chosen)?))
+        Ok(Self(missing, contradictions(origin, all, chosen)?))
     }
 
     /// For messages; none if nothing is missing.
@@ -82,14 +83,23 @@ impl Missing {
     }
 }
 
-/// Which of these files of a volume are not what was recorded.
+/// Which of these files are not what was recorded; `all` are the volume's.
 ///
 /// # Errors
 /// The volume failed.
 pub fn contradictions(
     origin: &Origin<'_, '_>,
+    all: &[FileEntry],
     chosen: &[&FileEntry],
 ) -> Result<Vec<Contradiction>> {
+    // A volume without a recording is not searched.
+    if !all
+        .iter()
+        .any(|file| is_recorded(file.app_tag.unwrap_or(0)))
+    {
+        return Ok(Vec::new());
+    }
+    let stored: BTreeSet<&str> = all.iter().map(|file| file.name.as_str()).collect();
     let mut names: Vec<String> = chosen.iter().map(|file| file.name.clone()).collect();
     sort(&mut names);
     let files: BTreeMap<&str, &FileEntry> = chosen
@@ -101,6 +111,11 @@ pub fn contradictions(
     for file in names.iter().filter_map(|name| files.get(name.as_str())) {
         // What no recording made contradicts nothing by itself.
         if file.app_tag.unwrap_or(0) == 0 && Numbered::of(&file.name).is_none() {
+            continue;
+        }
+        let has_list = stored.contains(gaps_name(&file.name).as_str());
+        if !has_list && !has_gaps(file.app_tag.unwrap_or(0)) {
+            places.add(file, 0);
             continue;
         }
         let Listed {

@@ -61,6 +61,11 @@ pub const fn is_made(app_tag: u64) -> bool {
     app_tag >> 60 >= MARK
 }
 
+/// Whether a recording made the file with this number.
+pub const fn is_recorded(app_tag: u64) -> bool {
+    app_tag >> 60 >= ONE_FILE
+}
+
 /// Whether a recording made the file with this number, and it keeps no place.
 pub const fn has_no_place(app_tag: u64) -> bool {
     app_tag >> 60 == PLACELESS
