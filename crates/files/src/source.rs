@@ -46,6 +46,8 @@ pub struct Source<'a> {
     pub len_bytes: Option<u64>,
     /// When it was last modified, in nanoseconds since 1970, if the new file shall keep that.
     pub modified_ns: Option<u64>,
+    /// Bytes that were read.
+    taken_bytes: u64,
 }
 
 enum Data<'a> {
@@ -69,6 +71,7 @@ impl<'a> Source<'a> {
             name,
             len_bytes: Some(len_bytes),
             modified_ns: Some(modified_ns),
+            taken_bytes: 0,
         }
     }
 
@@ -79,6 +82,7 @@ impl<'a> Source<'a> {
             data: Data::Memory(std::io::Cursor::new(bytes)),
             name,
             modified_ns,
+            taken_bytes: 0,
         }
     }
 
@@ -120,6 +124,7 @@ impl<'a> Source<'a> {
             name,
             len_bytes,
             modified_ns: len_bytes.and(data.modified().ok()).map(ns_of),
+            taken_bytes: 0,
         })
     }
 
@@ -182,7 +187,11 @@ impl<'a> Source<'a> {
                 Ok(0) if self.len_bytes.is_none() && stop.load(Ordering::Relaxed) => {
                     return Err(Error::interrupted("interrupted"));
                 }
-                Ok(0) => break,
+                Ok(0) => {
+                    let has = self.taken_bytes + filled as u64;
+                    refuse_shortened(file, &self.name, self.len_bytes, has)?;
+                    break;
+                }
                 Ok(more) => filled += more,
                 // Another reader of the stream was faster.
                 Err(error)
@@ -190,8 +199,28 @@ impl<'a> Source<'a> {
                 Err(error) => return Err(Error::io("reading", &self.name, &error)),
             }
         }
+        self.taken_bytes += filled as u64;
         Ok(filled)
     }
+}
+
+/// Refuses a plain file that ends earlier than it did when it was opened. Files of the kernel can
+/// have less than they say, but keep saying so.
+fn refuse_shortened(file: &File, name: &Path, len_bytes: Option<u64>, has: u64) -> Result<()> {
+    let Some(had) = len_bytes.filter(|had| has < *had) else {
+        return Ok(());
+    };
+    let now = file
+        .metadata()
+        .map_err(|error| Error::io("reading", name, &error))?;
+    if now.len() < had {
+        let what = format!(
+            "{} got shorter while it was read: it had {had} bytes, and {has} were there",
+            name.display()
+        );
+        return Err(Error::other(what).hint("store it again when nothing changes it"));
+    }
+    Ok(())
 }
 
 /// Whether a read would not wait. A stream can be silent indefinitely.
@@ -204,5 +233,55 @@ fn is_ready(file: &File, name: &Path, stop: &AtomicBool) -> Result<bool> {
         Ok(count) => Ok(count > 0),
         Err(rustix::io::Errno::INTR) => Ok(false),
         Err(error) => Err(Error::io("reading", name, &error.into())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scratch::Folder;
+
+    #[test]
+    fn a_file_that_gets_shorter_while_it_is_read_is_refused() {
+        let folder = Folder::new();
+        let path = folder.0.join("file");
+        let stop = AtomicBool::new(false);
+        for (left, is_refused) in [
+            (0, true),
+            (150, true),
+            (250, true),
+            (300, false),
+            (999, false),
+        ] {
+            std::fs::write(&path, [7; 300]).unwrap();
+            let mut source = Source::open(&path).unwrap();
+            let mut data = [0; 100];
+            assert_eq!(source.fill(&mut data, &stop).unwrap(), 100);
+            let file = File::options().write(true).open(&path).unwrap();
+            file.set_len(left).unwrap();
+            let mut rest = vec![0; 2000];
+            let filled = source.fill(&mut rest, &stop);
+            match filled {
+                Ok(bytes) => assert_eq!((bytes as u64, is_refused), (left - 100, false)),
+                Err(error) => {
+                    assert!(
+                        is_refused && error.to_string().contains("got shorter"),
+                        "{error}"
+                    )
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_of_the_kernel_that_has_less_than_it_says_is_whole() {
+        let path = Path::new("/sys/kernel/mm/transparent_hugepage/enabled");
+        let Ok(mut source) = Source::open(path) else {
+            println!("SKIPPED: {} is not here", path.display());
+            return;
+        };
+        let mut data = [0; 8192];
+        let filled = source.fill(&mut data, &AtomicBool::new(false)).unwrap();
+        assert!((filled as u64) < source.len_bytes.unwrap());
     }
 }

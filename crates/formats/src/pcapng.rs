@@ -351,6 +351,40 @@ pub struct Moment {
     pub clock_step_ns: i64,
 }
 
+/// The length of the block that the bytes begin with; none if they have only a part of it.
+///
+/// # Errors
+/// No block is that long, or its two lengths differ.
+pub fn first_block(bytes: &[u8]) -> Result<Option<usize>, Bad> {
+    let Some(len) = word(bytes, 4) else {
+        return Ok(None);
+    };
+    let len = len as usize;
+    if !(FRAME_BYTES..=MOST_BYTES).contains(&len) || len % 4 != 0 {
+        return Err(Bad("a block has an invalid length, or bytes are swapped"));
+    }
+    match word(bytes, len - 4) {
+        None => Ok(None),
+        Some(end) if end as usize == len => Ok(Some(len)),
+        Some(_) => Err(Bad("the two lengths of a block differ")),
+    }
+}
+
+/// The bytes at a section's begin that [`next_section`] has to see.
+pub const SECTION_MARK_BYTES: usize = 12;
+
+/// Where a section begins.
+pub fn next_section(bytes: &[u8]) -> Option<usize> {
+    let is_section =
+        |mark: &[u8]| word(mark, 0) == Some(SECTION) && word(mark, 8) == Some(BYTE_ORDER);
+    bytes.windows(SECTION_MARK_BYTES).position(is_section)
+}
+
+/// Whether a section's bytes are in the other order.
+pub fn is_swapped(section: &[u8]) -> bool {
+    word(section, 0) == Some(SECTION) && word(section, 8) == Some(BYTE_ORDER.swap_bytes())
+}
+
 /// Gets the moment and the data of a datagram.
 type Each<'e, E> = dyn FnMut(Moment, &[u8]) -> Result<(), E> + 'e;
 
@@ -379,22 +413,17 @@ impl Unpacker {
         let held = std::mem::take(&mut self.held);
         let mut rest = held.as_slice();
         loop {
-            let len = match (word(rest, 0), word(rest, 4)) {
-                (Some(kind), _) if !self.has_interface && kind != SECTION && kind != INTERFACE => {
+            if let Some(kind) = word(rest, 0) {
+                if !self.has_interface && kind != SECTION && kind != INTERFACE {
                     return Ok(Err(Bad(
                         "it does not begin with a section and an interface",
                     )));
                 }
-                (_, Some(len)) => len as usize,
-                _ => break,
-            };
-            if !(FRAME_BYTES..=MOST_BYTES).contains(&len) || len % 4 != 0 {
-                return Ok(Err(Bad(
-                    "a block has an invalid length, or bytes are swapped",
-                )));
             }
-            let Some((block, after)) = rest.split_at_checked(len) else {
-                break;
+            let (block, after) = match first_block(rest) {
+                Ok(Some(len)) => rest.split_at(len),
+                Ok(None) => break,
+                Err(bad) => return Ok(Err(bad)),
             };
             match self.block(block) {
                 Ok(Some((moment, data))) => each(moment, data)?,

@@ -46,7 +46,7 @@ capture, and MCAP the messages of the next stream; a channel whose number is ano
 number.
 
 The exit status is 6 if records of MCAP were left out because they are damaged or of no use, if its statistics
-count messages that were not found, or if samples do not match the core:sha512 they were stored with; 7 if
+count messages that were not found, or if samples do not match the core:sha512 they were stored with, or if packets are damaged; 7 if
 segments are missing on the volume (but not those that a ring has removed), if the segments or lists of gaps are
 not what was recorded, or if bytes beside a gap or behind the end of MCAP were left out; --json counts all of it.
 
@@ -54,7 +54,8 @@ Each segment keeps where it begins and whether something was lost in it. So a se
 renamed, and a list of gaps that is missing, cut off or of an earlier file of that name, is named; a list of another
 recording is left out.
 
-Of packets, it counts those that were cut off or lost when they were recorded, as the file itself shows them.
+Of packets, it counts those that were cut off or lost when they were recorded, as the file itself shows them. Bytes
+that are damaged are left out up to the next block of the file, behind which readers would find nothing more.
 
 raw and pcapng write FILE, the bytes, and FILE.gaps.json if the recording has gaps or lacks segments.
 

@@ -373,6 +373,21 @@ impl Put {
         }
         let (filled, sums) = self.store(context, mounted, stored, source, checksums, pace, left)?;
         let mut elapsed = began.elapsed();
+        // What a command before | that failed gives.
+        if filled.bytes == 0 && source.len_bytes.is_none() && !source.is_device() {
+            let what = format!("nothing came from {}", source.name.display());
+            if replaces {
+                mounted.remove(stored)?;
+                *left = None;
+                let kept = format!("{what}; `{}` was left as it was", shown(name));
+                return Err(devices::Error::other(kept).hint(words![
+                    "did the command before | fail? An empty file: straightway put ",
+                    remedy::Device,
+                    format!(" /dev/null '{}' --force", shown(name))
+                ]));
+            }
+            context.say(format_args!("warning: {what}: the file is empty"));
+        }
         if self.verify {
             self.verify(context, mounted, stored, filled.bytes, sums, pace)?;
         }

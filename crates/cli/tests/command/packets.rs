@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Datagrams recorded with their arrival times, opened by tcpdump, and sent again.
 
-use crate::support::{Folder, code, command, json, ok, refused, stderr, stdout, volume};
+use crate::support::{Folder, code, command, json, ok, refused, run, stderr, stdout, volume};
 use rustix::process::Signal;
 use std::net::UdpSocket;
 use std::process::{Child, Command, Stdio};
@@ -109,6 +109,35 @@ fn datagrams_are_recorded_as_packets_and_replayed() {
             let wanted = format!("> 127.0.0.1.{port}: UDP, length {}", received[0].len());
             assert!(lines.lines().next().unwrap().ends_with(&wanted), "{lines}");
         }
+    }
+    damage_costs_the_packets_of_its_block(&folder, &device, &file, received.len());
+}
+
+/// Readers of pcapng stop at a wrong length, so an export leaves out what is damaged.
+fn damage_costs_the_packets_of_its_block(folder: &Folder, device: &str, file: &str, all: usize) {
+    let mut bytes = std::fs::read(file).unwrap();
+    // Packets of the fourth block of 4 KiB.
+    bytes[3 * 4096 + 256..3 * 4096 + 2048].fill(0);
+    let rotten = folder.path("rotten");
+    std::fs::write(&rotten, bytes).unwrap();
+    ok(&["put", device, &rotten]);
+    let mended = folder.path("mended.pcapng");
+    let output = run(&["export", device, "rotten", &mended, "--json"]);
+    assert_eq!(output.status.code(), Some(6), "{}", stderr(&output));
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let packets = report["pcapng"]["packets"].as_u64().unwrap() as usize;
+    let skipped_bytes = report["pcapng"]["skipped_bytes"].as_u64().unwrap();
+    assert!((1024..4096).contains(&skipped_bytes), "{skipped_bytes}");
+    assert!(
+        packets < all && packets * 10 > all * 9,
+        "{packets} of {all}"
+    );
+    match Command::new("tcpdump")
+        .args(["-nn", "-r", &mended])
+        .output()
+    {
+        Err(_) => println!("SKIPPED: no tcpdump; apt install tcpdump"),
+        Ok(output) => assert_eq!(stdout(&output).lines().count(), packets),
     }
 }
 
@@ -240,7 +269,7 @@ fn times_destinations_and_losses_are_those_of_the_kernel() {
     let (packets, [arrived, by_kernel, delivered]) = read_file(&file);
     assert_eq!(
         exported["pcapng"],
-        serde_json::json!({"packets": packets.len(), "cut_packets": 1, "lost_packets": dropped})
+        serde_json::json!({"packets": packets.len(), "cut_packets": 1, "lost_packets": dropped, "skipped_bytes": 0})
     );
     assert_eq!(by_kernel, dropped);
     assert_eq!((arrived, delivered), (12_007, packets.len() as u64));

@@ -348,13 +348,19 @@ impl ExportSettings {
         let size_bytes = recording.size_bytes;
         let mut files = targets.open(&context.cancel)?;
         let mut packets = (exported.format == Format::Pcapng.name()).then(Packets::default);
-        self.read_all(context, origin, recording, size_bytes, &mut |data| {
-            if let Some(packets) = &mut packets {
-                packets.take(data);
-            }
-            files.data.take(data)
-        })?;
-        exported.pcapng = packets.and_then(Packets::counts);
+        self.read_all(
+            context,
+            origin,
+            recording,
+            size_bytes,
+            &mut |data| match &mut packets {
+                Some(packets) => packets.take(data, &mut |kept| files.data.take(kept)),
+                None => files.data.take(data),
+            },
+        )?;
+        if let Some(packets) = packets {
+            exported.pcapng = packets.end(&mut |kept| files.data.take(kept))?;
+        }
         let gaps = RawGaps::of(recording, &exported.missing_segments);
         let described = gaps.map(|gaps| serde_json::to_vec_pretty(&gaps).unwrap_or_default());
         exported.files = files.finish(described.as_deref())?;

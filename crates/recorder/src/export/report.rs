@@ -137,7 +137,11 @@ impl Exported {
             .as_ref()
             .is_some_and(|sigmf| sigmf.differs_from_digest);
         let is_lost = |missing: &MissingSegments| missing.reason.is_loss();
-        if differs || mcap.is_some_and(Rebuilt::has_damage) {
+        let is_damaged = |packets: &PacketsExported| packets.skipped_bytes > 0;
+        if differs
+            || mcap.is_some_and(Rebuilt::has_damage)
+            || self.pcapng.as_ref().is_some_and(is_damaged)
+        {
             Some(ErrorKind::Rot)
         } else if mcap.is_some_and(Rebuilt::has_loss)
             || self.missing_segments.iter().any(is_lost)
@@ -241,6 +245,12 @@ impl Exported {
                 line(format!(
                     "{} LOST before they could be recorded",
                     counted(packets.lost_packets, "packet")
+                ));
+            }
+            if packets.skipped_bytes > 0 {
+                line(format!(
+                    "{} LEFT OUT: damaged, or of a block that is not whole",
+                    counted(packets.skipped_bytes, "byte")
                 ));
             }
         }
