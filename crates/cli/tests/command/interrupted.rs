@@ -2,8 +2,8 @@
 //! Writers of a volume that conflict with another, are interrupted, or are killed.
 
 use crate::support::{
-    Folder, code, command, free_bytes, get, json, names, noise, ok, refused, run, run_with_input,
-    stderr, stdout, volume,
+    Folder, code, command, free_bytes, get, json, names, noise, ok, refused, run, stderr, stdout,
+    volume,
 };
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::OwnedFd;
@@ -370,28 +370,6 @@ fn the_beginning_that_a_killed_put_left_is_refused_and_named() {
         false
     );
     assert!(ok(&["check", &disk]).contains("0 harmless findings"));
-}
-
-/// A pipe whose writer failed is empty.
-#[test]
-fn an_empty_pipe_replaces_nothing_and_an_empty_file_is_warned_of() {
-    let folder = Folder::new();
-    let disk = volume(&folder, "disk", &[]);
-    ok(&["put", &disk, &folder.file("source", 1000), "name"]);
-    let output = run_with_input(&["put", &disk, "-", "name", "--force"], b"");
-    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
-    let said = stderr(&output);
-    assert!(
-        said.contains("`name` was left as it was") && said.contains("hint: "),
-        "{said}"
-    );
-    assert_eq!(get(&disk, "name", &[]).len(), 1000);
-    assert_eq!(names(&disk), ["name"]);
-    let output = run_with_input(&["put", &disk, "-", "other"], b"");
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    assert!(stderr(&output).contains("warning: nothing came from standard input"));
-    ok(&["put", &disk, "/dev/null", "name", "--force"]);
-    assert_eq!(get(&disk, "name", &[]).len(), 0);
 }
 
 /// What a killed cp leaves is not taken for a copy.

@@ -33,6 +33,7 @@ mod serve;
 mod signatures;
 mod silent;
 mod slow;
+mod sources;
 mod space;
 mod streams;
 mod support;
