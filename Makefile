@@ -154,6 +154,7 @@ soak:
 	@tools/setup base tests sources
 	cargo run --release --locked -p straightway-volume --example soak -- $(STATES) $(SEED)
 	cargo run --release --locked -p straightway-simulator -- --seed $(or $(SEED),$$(date +%s)) --seconds $(or $(SECONDS),600) --report out/simulator
+	crates/simulator/mutate
 	@tools/setup rtl
 	build/venv/bin/python rtl/sata_soak.py $(or $(LIVES),1000) $(SEED)
 	@if [ "$$(id -u)" = 0 ]; then \
