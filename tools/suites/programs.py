@@ -7,6 +7,8 @@ dependencies of a package's tests count too. So the programs are built as by `ma
 
 PACKAGES = ("straightway-cli", "straightway-preload", "straightway-c")
 SIMULATOR = ("straightway-simulator",)
+# The kinds of worlds (crates/simulator/src/setup.rs).
+WORLDS = ("volume", "arrays", "recorder", "ring", "mirror", "stripe", "network", "split", "remote")
 WITH_EXAMPLES = ("straightway-figures", "straightway-map")
 
 

@@ -7,7 +7,7 @@ use crate::run::{Next, Steps};
 use crate::script::{Step, Verb};
 use crate::setup::Stack;
 use crate::trace::What;
-use block::{Buffer, Device, Error, Operation, Request};
+use block::{Buffer, Completion, Device, Error, Operation, Request};
 
 /// Blocks that are used.
 const BLOCKS: u64 = 96;
@@ -50,8 +50,11 @@ impl<'m, D: Device> Session<'m, D> {
                 // The process ends with requests in flight.
                 Verb::Kill => return Ok(Next::Again),
                 Verb::Wait => self.wait_for(0)?,
+                Verb::Stall => self.machine.stall(&step),
                 Verb::Idle => {
-                    let end = self.machine.world.now_us() + 10_000 * u64::from(step.numbers[0]);
+                    let idle_us = 10_000 * u64::from(step.numbers[0]);
+                    let end =
+                        self.machine.world.now_us() + idle_us.min(self.machine.most_idle_us());
                     while self.machine.world.now_us() < end {
                         self.take()?;
                         let left = end - self.machine.world.now_us().min(end);
@@ -64,11 +67,15 @@ impl<'m, D: Device> Session<'m, D> {
                     }
                 }
             }
-            if self.failed && self.machine.power.is_off() || self.is_gone {
+            if self.failed && self.machine.power.is_off() || self.is_gone || self.machine.is_dark()
+            {
                 break;
             }
         }
         self.wait_for(0)?;
+        if self.machine.is_dark() {
+            self.machine.kill(true);
+        }
         Ok(Next::Again)
     }
 
@@ -123,6 +130,7 @@ impl<'m, D: Device> Session<'m, D> {
         loop {
             match self.device.submit(request) {
                 Ok(()) => break,
+                Err(_) if self.machine.is_dark() => return Ok(()),
                 Err(refused) if refused.error == Error::QueueFull => {
                     request = refused.request;
                     let most = self.outstanding.saturating_sub(1);
@@ -145,7 +153,7 @@ impl<'m, D: Device> Session<'m, D> {
     /// Takes what has completed.
     fn take(&mut self) -> Result<(), String> {
         self.machine.world.work(1);
-        while let Some(completion) = self.device.poll() {
+        while let Some(completion) = self.poll() {
             self.outstanding -= 1;
             if let Some(buffer) = completion.buffer {
                 let _ = self.machine.memory.give_back(buffer);
@@ -154,14 +162,21 @@ impl<'m, D: Device> Session<'m, D> {
                 self.has_failed(error)?;
             }
         }
-        let violation = self.machine.testimony.violation();
+        let violation = self.machine.violation();
         violation.map_or(Ok(()), Err)
+    }
+
+    fn poll(&mut self) -> Option<Completion> {
+        if self.machine.is_dark() {
+            return None;
+        }
+        self.device.poll()
     }
 
     fn wait_for(&mut self, most: usize) -> Result<(), String> {
         loop {
             self.take()?;
-            if self.outstanding <= most {
+            if self.outstanding <= most || self.machine.is_dark() {
                 return Ok(());
             }
             self.sleep(100_000);

@@ -27,6 +27,9 @@ pub struct Power(Rc<PowerState>);
 #[derive(Debug, Default)]
 struct PowerState {
     is_off: Cell<bool>,
+    /// The host has lost it, too: it gets no answer.
+    is_shared: Cell<bool>,
+    is_spared: Cell<bool>,
     /// Changes until it is cut.
     left: Cell<Option<u64>>,
 }
@@ -35,6 +38,21 @@ impl Power {
     /// Cuts it at the change that comes after so many others.
     pub fn cut_after(&self, changes: u64) {
         self.0.left.set(Some(changes));
+    }
+
+    /// Whether it is not cut for now.
+    pub fn spare(&self, is_spared: bool) {
+        self.0.is_spared.set(is_spared);
+    }
+
+    /// The host loses it together with the drives.
+    pub fn share(&self) {
+        self.0.is_shared.set(true);
+    }
+
+    /// Whether the host loses it, too.
+    pub fn is_shared(&self) -> bool {
+        self.0.is_shared.get()
     }
 
     /// Cuts it now.
@@ -61,6 +79,7 @@ impl Power {
     /// A change is submitted.
     fn count(&self) {
         match self.0.left.get() {
+            Some(0) if self.0.is_spared.get() => {}
             Some(0) => self.cut(),
             Some(left) => self.0.left.set(Some(left - 1)),
             None => {}
@@ -490,6 +509,9 @@ impl Device for Drive {
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
         let now = state.world.now_us();
+        if state.power.is_off() && state.power.is_shared() {
+            return None;
+        }
         let is_dead = state.is_dead();
         let due = state.flights.iter().enumerate();
         let due = due.filter(|(_, flight)| is_dead || flight.due <= now);

@@ -6,7 +6,6 @@ use crate::machine::Machine;
 use crate::recordings::{self, Recordings, recording_of};
 use crate::run::{Steps, not_opened};
 use crate::script::{Step, Verb};
-use crate::setup::Only;
 use crate::world::wall_ns;
 use ::files::{Access, Mount, MountPoint, Mounted};
 use block::Device;
@@ -94,7 +93,7 @@ pub fn go(machine: &mut Machine, steps: &mut Steps<'_>) -> Result<(), String> {
 
 fn check(machine: &Machine) -> Result<(), String> {
     machine.testimony.check_bounds();
-    machine.testimony.violation().map_or(Ok(()), Err)
+    machine.violation().map_or(Ok(()), Err)
 }
 
 /// From opening the device to closing it, or until something fails.
@@ -116,11 +115,7 @@ fn session(
         let options = FormatOptions {
             volume_bytes: Some(volume_bytes),
             unit_bytes: Some(machine.setup.unit_bytes),
-            slots: Some(if machine.setup.only == Only::Recorder {
-                512
-            } else {
-                64
-            }),
+            slots: Some(machine.setup.slots()),
             checksums: machine.setup.checksums,
             uuid: [7; 16],
             ..FormatOptions::default()
@@ -188,13 +183,14 @@ fn used(
         match step.verb {
             Verb::Reopen => return Ok(true),
             Verb::Kill => return Ok(false),
+            Verb::Stall => machine.stall(&step),
             Verb::Idle => machine.world.work(10_000 * u64::from(step.numbers[0])),
             _ => {
                 machine.world.work(10);
                 expected.step(&mounted, &step, machine)?;
             }
         }
-        let violation = machine.testimony.violation();
+        let violation = machine.violation();
         violation.map_or(Ok(()), broken)?;
         machine.calm();
     }
@@ -355,6 +351,12 @@ impl Expected {
             Verb::Record | Verb::Ring | Verb::Long => {
                 let seed = self.seed();
                 match self.recordings.record(mounted, step, machine, seed) {
+                    // The others are compared later.
+                    recordings::Ended::Well | recordings::Ended::Early
+                        if step.salt % 4 != 0 && !self.recordings.is_due() =>
+                    {
+                        Ok(())
+                    }
                     recordings::Ended::Well | recordings::Ended::Early => self.compare(mounted),
                     recordings::Ended::Failed(why) => Err(Ended::Stopped(why)),
                     recordings::Ended::Broken(what) => broken(what),
@@ -364,7 +366,8 @@ impl Expected {
             _ => Ok(()),
         };
         match result {
-            Err(Ended::Failed(error)) if is_refusal(error) => {
+            // Without power nothing has been taken back.
+            Err(Ended::Failed(error)) if is_refusal(error) && !machine.power.is_off() => {
                 self.done(before);
                 self.refused(mounted, error, step)
             }

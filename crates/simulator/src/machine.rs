@@ -2,13 +2,13 @@
 //! A machine: its drives, the devices that the product makes of them, and its faults.
 
 use crate::drive::{Drive, DriveFault, DriveShape, Power};
-use crate::network::{Dialer, Direction, Network, TargetShape};
+use crate::network::{Dialer, Direction, Network, Silence, TargetShape};
 use crate::script::{Group, Step, Verb};
 use crate::setup::{Setup, Stack};
 use crate::trace::What;
 use crate::witness::{Testimony, Witness};
 use crate::world::World;
-use block::{Device, Geometry};
+use block::{Clock, Device, Geometry};
 use fabric::{Name, Remote, RemoteOptions};
 use linux::HostMemory;
 use std::cell::Cell;
@@ -26,6 +26,10 @@ const COPY_BYTES: usize = 16 << 10;
 const STRIPE_BLOCKS: u32 = 16;
 /// Each request ends within this time, whatever happens.
 const BOUND_US: u64 = 120_000_000;
+/// Without a fault of the network for this long, what the last one did is over.
+const CALM_US: u64 = 60_000_000;
+/// How much earlier than it must be trouble is over that is not to be noticed.
+const MARGIN_US: u64 = 2_000_000;
 /// Requests in flight on a connection to a target.
 const REMOTE_DEPTH: usize = 8;
 const ARRAY: [u8; 16] = *b"simulated array.";
@@ -71,17 +75,39 @@ impl Watch for Watcher {
 type AnyMirror = Mirror<AnyDevice, Vec<Option<AnyDevice>>, Watcher, DEPTH>;
 
 /// A mirror that stores that its members are equal when it is dropped, unless its process dies.
-struct Closing(AnyMirror, Rc<Cell<bool>>);
+struct Closing(AnyMirror, Rc<Cell<bool>>, Power);
 
 impl Drop for Closing {
     fn drop(&mut self) {
         if self.1.get() {
+            // Without power it would not end.
+            self.2.spare(self.2.is_shared());
             let _ = self.0.close();
+            self.2.spare(false);
         }
     }
 }
 
 block::forward_device!(Closing, 0);
+
+/// The clock of a process. Of one that has died all waits are over: it does not wait for the end of
+/// what it has left at a target.
+#[derive(Clone)]
+struct HostClock(World, Rc<Cell<bool>>);
+
+impl Clock for HostClock {
+    fn ticks(&self) -> u64 {
+        if self.1.get() {
+            self.0.ticks()
+        } else {
+            u64::MAX
+        }
+    }
+
+    fn ticks_per_second(&self) -> u64 {
+        self.0.ticks_per_second()
+    }
+}
 
 /// A machine.
 pub struct Machine {
@@ -117,6 +143,7 @@ impl Machine {
         let count = match setup.stack {
             Stack::Drive | Stack::Remote => 1,
             Stack::Mirror(members) | Stack::Stripe(members) => members,
+            Stack::Split => 2,
         };
         let shape = DriveShape {
             block_count: setup.block_count,
@@ -129,7 +156,9 @@ impl Machine {
         let memory = HostMemory::new(MEMORY_BYTES).map_err(|error| error.to_string())?;
         let has_cache = setup.features.volatile_write_cache;
         let network = match (setup.stack, drives.first()) {
-            (Stack::Remote, Some(drive)) => Some(Network::new(world, drive, target_of(setup))),
+            (Stack::Remote | Stack::Split, Some(drive)) => {
+                Some(Network::new(world, drive, target_of(setup)))
+            }
             _ => None,
         };
         let machine = Self {
@@ -139,12 +168,15 @@ impl Machine {
             power,
             drives,
             memory,
-            testimony: Testimony::new(world, u64::MAX, BOUND_US, has_cache),
+            testimony: Testimony::new(world, u64::MAX, BOUND_US, has_cache, setup.stack),
             reports: Reports::default(),
             has_lost_cache: false,
             is_alive: Rc::default(),
             was_disturbed: false,
         };
+        if setup.stack == Stack::Split {
+            machine.power.share();
+        }
         if let Some(kind) = machine.kind() {
             let mut members = machine.drives.clone();
             let buffer = machine.buffer(LABEL_BYTES)?;
@@ -155,7 +187,7 @@ impl Machine {
 
     fn kind(&self) -> Option<ArrayKind> {
         match self.setup.stack {
-            Stack::Mirror(_) => Some(ArrayKind::Mirror),
+            Stack::Mirror(_) | Stack::Split => Some(ArrayKind::Mirror),
             Stack::Stripe(_) => Some(ArrayKind::Striped {
                 stripe_blocks: STRIPE_BLOCKS,
             }),
@@ -179,9 +211,20 @@ impl Machine {
         let was_alive = std::mem::take(&mut self.is_alive).get();
         self.is_alive.set(true);
         self.memory = HostMemory::new(MEMORY_BYTES).map_err(|error| error.to_string())?;
+        // A path that is in trouble now may keep it from being opened.
+        self.was_disturbed |=
+            !self.has_mirror() && self.network.as_ref().is_some_and(Network::is_faulty);
         let device = match self.setup.stack {
             Stack::Drive => AnyDevice(Box::new(self.drives[0].clone())),
-            Stack::Mirror(_) | Stack::Stripe(_) => self.open_array()?,
+            Stack::Mirror(_) | Stack::Stripe(_) => self.open_array(was_alive)?,
+            Stack::Split => {
+                let opened = self.open_array(was_alive);
+                // The member that has the newest data may be out of reach.
+                let is_needed = opened.is_err() || !self.is_equal();
+                let network = self.network.as_ref();
+                self.was_disturbed |= is_needed && network.is_some_and(Network::is_faulty);
+                opened?
+            }
             Stack::Remote => self.connect(was_alive)?,
         };
         Ok(Witness::new(device, &self.testimony))
@@ -202,24 +245,41 @@ impl Machine {
         let failed = |error: fabric::FabricError| format!("connecting: {error}");
         let options = options_of(&self.setup).map_err(failed)?;
         let (dialer, page) = (Dialer::new(network), self.buffer(LABEL_BYTES)?);
+        let clock = HostClock(self.world.clone(), Rc::clone(&self.is_alive));
         let remote: Remote<_, _, REMOTE_DEPTH, 2> =
-            Remote::connect(dialer, self.world.clone(), options, page).map_err(failed)?;
+            Remote::connect(dialer, clock, options, page).map_err(failed)?;
         Ok(AnyDevice(Box::new(remote)))
     }
 
-    fn open_array(&mut self) -> Result<AnyDevice, String> {
+    /// A member: a drive of the machine, or of the target if that can be reached.
+    fn member(&self, index: usize, was_alive: bool) -> Option<AnyDevice> {
+        if index == 0 && self.network.is_some() {
+            return self.connect(was_alive).ok();
+        }
+        let drive = self.drives.get(index).filter(|drive| !drive.is_removed())?;
+        Some(AnyDevice(Box::new(drive.clone())))
+    }
+
+    fn open_array(&mut self, was_alive: bool) -> Result<AnyDevice, String> {
         let mut members = Vec::new();
         let mut labels = Vec::new();
-        for drive in &self.drives {
-            if drive.is_removed() {
+        for index in 0..self.drives.len() {
+            let Some(mut drive) = self.member(index, was_alive) else {
                 members.push(None);
                 labels.push(None);
                 continue;
-            }
-            let mut drive = AnyDevice(Box::new(drive.clone()));
+            };
             let (buffer, label) = read_label(&mut drive, self.buffer(LABEL_BYTES)?);
             let _ = self.memory.give_back(buffer);
-            labels.push(label.map_err(|error| format!("reading a label: {error}"))?);
+            let label = match label {
+                Err(_) if index == 0 && self.network.is_some() => {
+                    members.push(None);
+                    labels.push(None);
+                    continue;
+                }
+                label => label.map_err(|error| format!("reading a label: {error}"))?,
+            };
+            labels.push(label);
             members.push(Some(drive));
         }
         let failed = |error: stripe::SetError| format!("opening the array: {error}");
@@ -237,6 +297,7 @@ impl Machine {
             return Ok(AnyDevice(Box::new(Closing(
                 mirror,
                 Rc::clone(&self.is_alive),
+                self.power.clone(),
             ))));
         };
         let found: Vec<(Geometry, _)> = members
@@ -257,7 +318,7 @@ impl Machine {
 
     /// Whether the device is a mirror.
     pub const fn has_mirror(&self) -> bool {
-        matches!(self.setup.stack, Stack::Mirror(_))
+        matches!(self.setup.stack, Stack::Mirror(_) | Stack::Split)
     }
 
     /// Whether a mirror has made its members equal.
@@ -267,9 +328,9 @@ impl Machine {
 
     /// Whether a member may fail: none other is missing or stale.
     fn may_lose(&self, drive: usize) -> bool {
-        let Stack::Mirror(_) = self.setup.stack else {
+        if !self.has_mirror() {
             return true;
-        };
+        }
         let others = self.drives.iter().enumerate();
         let mut others = others.filter(|(index, _)| *index != drive);
         let all_there = others.all(|(_, other)| !other.is_faulty() && !other.has_failed());
@@ -278,9 +339,17 @@ impl Machine {
             && (self.is_equal() || self.reports.stale.get() != 0)
     }
 
-    /// The process that uses the device ends at once.
-    pub fn kill(&self) {
+    /// The process that uses the device ends at once; `is_silent`: with the power of its machine.
+    pub fn kill(&self, is_silent: bool) {
         self.is_alive.set(false);
+        if let Some(network) = self.network.as_ref().filter(|_| is_silent) {
+            network.host_lost_power();
+        }
+    }
+
+    /// Whether the machine has lost its power with all that runs on it, and not only its drives.
+    pub fn is_dark(&self) -> bool {
+        self.setup.stack == Stack::Split && self.power.is_off()
     }
 
     /// Lets a fault happen.
@@ -289,15 +358,20 @@ impl Machine {
         let drive = (a as usize) % self.drives.len();
         match step.verb {
             // Half of them soon: before something that comes later makes durable what was not.
-            Verb::Cut if c % 2 == 1 => self.power.cut_after(u64::from(b % 4)),
+            Verb::Cut if c % 4 == 1 => self.power.cut_after(u64::from(b % 4)),
+            Verb::Cut if c % 4 == 3 => self.power.cut_after(u64::from(b % 24)),
             Verb::Cut => self.power.cut_after(u64::from(b)),
             Verb::Slow => {
                 let latency_us = 1_000 << (b % 11);
                 self.drives[drive].slow(latency_us, u64::from(c) * 10_000);
                 return;
             }
+            // Its other member may fail.
+            Verb::Unplug | Verb::Fail if self.setup.stack == Stack::Split => return,
             Verb::Unplug if self.may_lose(drive) => {
                 self.drives[drive].remove_after(u64::from(b % 256));
+                self.was_disturbed |= !self.has_mirror();
+                return;
             }
             Verb::Fail if self.may_lose(drive) => {
                 let fault = [
@@ -307,6 +381,14 @@ impl Machine {
                     DriveFault::Flushes,
                 ][(b % 4) as usize];
                 self.drives[drive].fail(fault, u64::from(1 + c % 8));
+                // The other members have what a user wants.
+                self.was_disturbed |= !self.has_mirror();
+                return;
+            }
+            // The last good member fails a write: its user is told.
+            Verb::Fail if c % 8 == 0 && self.has_mirror() => {
+                let fault = [DriveFault::Writes, DriveFault::WritesDone][(b % 2) as usize];
+                self.drives[drive].fail(fault, 1);
             }
             Verb::Plug => {
                 self.has_lost_cache |= self.drives[drive].give_back();
@@ -325,15 +407,25 @@ impl Machine {
                     .set_wall(seconds * 1_000_000_000 * i64::from(c % 64));
                 return;
             }
-            _ if step.verb.group() == Group::Network => self.disturb_network(step),
+            _ if step.verb.group() == Group::Network => {
+                // Unless it is the only one that has all, another member has what a user wants.
+                self.was_disturbed |= self.disturb_network(step) && !self.is_equal();
+                return;
+            }
             _ => return,
         }
         self.was_disturbed = true;
     }
 
-    fn disturb_network(&self, step: &Step) {
+    /// A fault of the network or the target. Whether a user may notice: one that is over in time
+    /// is not noticed.
+    fn disturb_network(&self, step: &Step) -> bool {
         let [a, b, c] = step.numbers;
-        let Some(network) = &self.network else { return };
+        let Some(network) = &self.network else {
+            return false;
+        };
+        let is_masked = network.calm_us().is_none_or(|calm_us| calm_us > CALM_US);
+        let is_masked = is_masked && masks_a_loss(&self.setup);
         let both = [Direction::ToTarget, Direction::ToHost];
         let count = 1 + (b % 3) as usize;
         match step.verb {
@@ -341,13 +433,40 @@ impl Machine {
                 let directions = [&both[..], &both[..1], &both[1..]][(a % 3) as usize];
                 network.hold(directions, 10_000 << (b % 13), c % 4 == 0);
             }
+            Verb::Silence => network.silence(match a % 4 {
+                0 => Silence::All,
+                1 => Silence::Newest,
+                _ => Silence::Oldest,
+            }),
             Verb::Delay => network.delay(1_000 << (b % 12), u64::from(c) * 10_000),
-            Verb::Reset if is_proxied(&self.setup) => network.reset(count),
-            Verb::Reset => network.close(count),
-            Verb::Restart => network.restart(1_000 << (b % 15)),
-            Verb::Ana => network.set_ana([2, 3, 4, 15][(b % 4) as usize], 10_000 << (c % 12)),
+            Verb::Reset if is_proxied(&self.setup) => {
+                network.reset(count);
+                return !is_masked;
+            }
+            Verb::Reset => {
+                network.close(count, u64::from(c % 4));
+                return !(is_masked && c % 4 == 0);
+            }
+            Verb::Restart => network.restart(1_000 << (b % 15), u64::from(c % 3)),
+            // The session's part.
+            Verb::Stall => return true,
+            Verb::Ana => {
+                let for_us = 10_000 << (c % 12);
+                let trouble_us = network.set_ana([2, 3, 4, 15][(b % 4) as usize], for_us);
+                let Ok(options) = options_of(&self.setup) else {
+                    return true;
+                };
+                return trouble_us + MARGIN_US > options.reconnect_us;
+            }
             _ => {}
         }
+        true
+    }
+
+    /// A promise that was broken, of those that are watched all the time.
+    pub fn violation(&self) -> Option<String> {
+        let network = self.network.as_ref().and_then(Network::violation);
+        self.testimony.violation().or(network)
     }
 
     /// Whether a request may fail now.
@@ -368,8 +487,38 @@ impl Machine {
         self.was_disturbed = false;
     }
 
-    /// Faults that are over are no excuse any more.
+    /// The process stops: nothing that it should do happens until it goes on.
+    pub fn stall(&mut self, step: &Step) {
+        let keep_alive_ms = options_of(&self.setup).map_or(0, |options| options.keep_alive_ms);
+        let us = u64::from(keep_alive_ms) * 1000 * u64::from(8 + step.numbers[1] % 24) / 16;
+        if let Some(network) = &self.network {
+            network.stall(us);
+        }
+        let end = self.world.now_us() + us;
+        while self.world.now_us() < end {
+            self.world.sleep(end - self.world.now_us());
+        }
+        self.was_disturbed |= !self.is_equal();
+    }
+
+    /// The longest that it is worth to be idle: what a target may still do is over then.
+    pub fn most_idle_us(&self) -> u64 {
+        let keep_alive_ms = options_of(&self.setup).map_or(0, |options| options.keep_alive_ms);
+        match self.network {
+            Some(_) => 4000 * u64::from(keep_alive_ms) + 1_200_000,
+            None => u64::MAX,
+        }
+    }
+
+    /// Faults that are over are no excuse any more; but what a network has lost is made good only
+    /// when the device is opened again.
     pub fn calm(&mut self) {
+        if self.network.is_none() {
+            self.forget_faults();
+        }
+    }
+
+    fn forget_faults(&mut self) {
         let is_faulty = self.drives.iter().any(Drive::is_faulty)
             || self.network.as_ref().is_some_and(Network::is_faulty);
         self.was_disturbed = is_faulty || self.power.is_doomed();
@@ -385,7 +534,7 @@ impl Machine {
             self.world.note(What::PowerOn, 0, 0);
         }
         self.power.on();
-        self.calm();
+        self.forget_faults();
     }
 }
 
@@ -394,9 +543,19 @@ fn members_of(mirror: &AnyMirror) -> u32 {
 }
 
 /// The choices of a network's world.
-fn choices(setup: &Setup) -> [u64; 8] {
+fn choices(setup: &Setup) -> [u64; 9] {
     let mut random = fastrand::Rng::with_seed(setup.seed ^ 0x6e65_7477_6f72_6b21);
-    [(); 8].map(|()| random.u64(..))
+    [(); 9].map(|()| random.u64(..))
+}
+
+/// Whether a lost association is made again, and what was in doubt is sent again, before the
+/// requests of a user may end.
+fn masks_a_loss(setup: &Setup) -> bool {
+    let Ok(options) = options_of(setup) else {
+        return false;
+    };
+    let fence_us = (3 * u64::from(options.keep_alive_ms) + 1000) * 1000;
+    options.reconnect_us > fence_us + options.command_timeout_us + 2 * MARGIN_US
 }
 
 /// Whether somebody between host and target ends connections, and not the target.
@@ -405,7 +564,17 @@ fn is_proxied(setup: &Setup) -> bool {
 }
 
 fn target_of(setup: &Setup) -> TargetShape {
-    let [_, traffic, quiesce, reported, capsule, data, success, _] = choices(setup);
+    let [
+        _,
+        traffic,
+        quiesce,
+        reported,
+        capsule,
+        data,
+        success,
+        _,
+        drops,
+    ] = choices(setup);
     TargetShape {
         block_count: setup.block_count,
         has_cache: setup.features.volatile_write_cache,
@@ -415,11 +584,12 @@ fn target_of(setup: &Setup) -> TargetShape {
         capsule_bytes: [0, 8192, 32_768][(capsule % 3) as usize],
         data_bytes: [4096, 8192][(data % 2) as usize],
         has_success_flag: success % 2 == 0,
+        drops_one: drops % 2 == 0,
     }
 }
 
 fn options_of(setup: &Setup) -> Result<RemoteOptions, fabric::FabricError> {
-    let [.., times] = choices(setup);
+    let [.., times, _] = choices(setup);
     Ok(RemoteOptions {
         subsystem_nqn: Name::new("nqn.simulated:target")?,
         host_nqn: Name::new("nqn.simulated:host")?,

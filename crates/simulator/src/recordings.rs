@@ -8,6 +8,7 @@
 use crate::content::{self, PIECE_BYTES};
 use crate::machine::Machine;
 use crate::script::{Step, Verb};
+use crate::setup::Only;
 use crate::trace::What;
 use crate::world::World;
 use ::files::listing::FileEntry;
@@ -31,6 +32,8 @@ use units::Size;
 use volume::Error;
 
 const BLOCK_BYTES: u64 = 4096;
+/// A recorder that has nothing to do sleeps, and is not called more often than this.
+const MOST_CALLS: u64 = 200_000;
 /// A recording ends this long after its source, whatever its drive does.
 const END_US: u64 = 60_000_000;
 /// The names of rings begin so.
@@ -47,6 +50,25 @@ struct Tape {
     /// It ended without a failure, and has whatever it reported.
     is_whole: bool,
     lists_gaps: bool,
+    /// What a ring must have kept, until something else has changed it.
+    keeps: Option<Keeps>,
+}
+
+/// A ring that has lost nothing.
+#[derive(Clone, Copy, Debug)]
+struct Keeps {
+    keep_bytes: u64,
+    segment_bytes: u64,
+}
+
+impl Keeps {
+    /// Whether a ring that has removed something of itself has kept too little: besides its files
+    /// it has room for the next one, and what was removed for that may have had two segments'
+    /// length. Where the volume is full, it may have removed more.
+    const fn is_broken(&self, kept_bytes: u64, free_bytes: u64) -> bool {
+        let is_full = free_bytes < 4 * self.segment_bytes + (128 << 10);
+        !is_full && kept_bytes + 4 * self.segment_bytes < self.keep_bytes
+    }
 }
 
 impl Tape {
@@ -245,10 +267,12 @@ impl Recordings {
                 number => [20, 200, 2_000, 100_000][number as usize],
             },
             next_us: world.now_us() + 1_000,
-            left: match u64::from(b) {
-                b if is_long => b,
-                b if fills => 4 * (b % 400),
-                b => b % 400,
+            left: match (u64::from(b), machine.setup.only) {
+                (b, _) if is_long => b,
+                (b, Only::Ring) if fills => 4 * (b % 100),
+                (b, Only::Ring) => b % 100,
+                (b, _) if fills => 4 * (b % 400),
+                (b, _) => b % 400,
             },
             last_bytes: 1 + u64::from(b) * 97 % BLOCK_BYTES,
             offset: 0,
@@ -259,13 +283,29 @@ impl Recordings {
                 durable_bytes: 0,
                 is_whole: false,
                 lists_gaps: settings.policy == Policy::Drop,
+                keeps: None,
             },
             has_ended: false,
         };
         let ended = run(mounted, &settings, &mut source, machine);
         source.tape.is_whole = matches!(ended, Ended::Well);
+        // What is lost makes a segment shorter.
+        let is_steady = source.interval_us >= 2_000 && source.tape.lost_bytes == 0;
+        let is_steady = is_steady && !machine.tolerates_failures();
+        if is_ring && is_steady && source.tape.is_whole {
+            source.tape.keeps = Some(Keeps {
+                keep_bytes,
+                segment_bytes,
+            });
+        }
         self.tapes.entry(name).or_default().push(source.tape);
         ended
+    }
+
+    /// Whether there is something to check before anything else happens.
+    pub fn is_due(&self) -> bool {
+        let mut newest = self.tapes.values().filter_map(|tapes| tapes.last());
+        newest.any(|tape| tape.keeps.is_some())
     }
 
     /// Compares what the volume has of the recordings; `files` are their names and sizes, in order.
@@ -277,6 +317,10 @@ impl Recordings {
         mounted: &Mounted<'_, '_>,
         files: &BTreeMap<String, u64>,
     ) -> Result<Result<(), String>, Error> {
+        let volume = mounted.volume;
+        let free_units = volume::blocking::run(volume, volume.free_units())?;
+        let free_bytes = free_units * volume.status().shape.unit_bytes();
+        let slots = volume.status().shape.slot_count();
         for (name, tapes) in &mut self.tapes {
             let is_ring = name == RING;
             let own = files.iter();
@@ -312,6 +356,18 @@ impl Recordings {
                     )));
                 }
                 let first = place.firsts.get(&index).copied().unwrap_or_default();
+                if let Some(keeps) = tape.keeps.take().filter(|_| first > 0) {
+                    let before: u64 = tape.blocks[..first].iter().map(|(_, len)| len).sum();
+                    let kept_bytes = ended.saturating_sub(before);
+                    // Without a free slot it removes a segment for the next one's.
+                    let has_slots = files.len() as u32 + 20 < slots;
+                    if has_slots && keeps.is_broken(kept_bytes, free_bytes) {
+                        return Ok(Err(format!(
+                            "a ring of {} bytes has kept {kept_bytes}, with {free_bytes} free",
+                            keeps.keep_bytes
+                        )));
+                    }
+                }
                 if first > 0 && !is_ring {
                     return Ok(Err(format!("`{name}`: its beginning is missing")));
                 }
@@ -443,7 +499,17 @@ fn run(
         };
         let mut is_ended = false;
         let mut end_us = u64::MAX;
+        // How often the recorder has been called since anything happened.
+        let (mut calls, mut steps) = (0, 0);
         let result = loop {
+            calls += 1;
+            let now_steps = world.trace(|trace| trace.steps());
+            if now_steps != steps {
+                (calls, steps) = (0, now_steps);
+            }
+            if calls > MOST_CALLS {
+                break Err("the recorder is busy, and does nothing".to_owned());
+            }
             mounted.volume.set_time((mounted.wall_ns)());
             let step = chain.step(&mut |_| {});
             let durable = chain.durable_bytes();
@@ -454,7 +520,7 @@ fn run(
             if let Poll::Ready(result) = step {
                 break Ok(result);
             }
-            if let Some(what) = machine.testimony.violation() {
+            if let Some(what) = machine.violation() {
                 break Err(what);
             }
             chain.exchange(source, turned, &mut is_ended);

@@ -54,9 +54,9 @@ impl Steps<'_> {
             self.coverage.step(step.verb);
             machine.disturb(step);
             if step.verb == Verb::Kill {
-                machine.kill();
+                machine.kill(step.numbers[2] % 2 == 1);
             }
-            let is_users = !step.verb.is_fault() || step.verb == Verb::Kill;
+            let is_users = !step.verb.is_fault() || matches!(step.verb, Verb::Kill | Verb::Stall);
             if is_users && !matches!(step.verb, Verb::Plug | Verb::Heal) {
                 return Some(*step);
             }
@@ -87,7 +87,7 @@ pub fn run(script: &Script) -> Outcome {
     let result = Machine::new(&world, &script.setup).and_then(|mut machine| {
         let result = go(&mut machine, &mut steps);
         slowest_us = machine.testimony.slowest_us();
-        let violation = machine.testimony.violation();
+        let violation = machine.violation();
         violation.map_or(result, Err)
     });
     world.trace(|trace| Outcome {

@@ -48,7 +48,7 @@ verbs! {
     Append "append" Volume 8,
     Batch "batch" Volume 5,
     Resize "resize" Volume 3,
-    Trim "trim" Volume 2,
+    Trim "trim" Volume 4,
     Label "label" Volume 1,
     Check "check" Volume 2,
     Record "record" Record 14,
@@ -70,10 +70,12 @@ verbs! {
     Unplug "unplug" Drive 3,
     Plug "plug" Drive 3,
     Heal "heal" Any 4,
-    Hold "hold" Network 6,
+    Hold "hold" Network 4,
+    Silence "silence" Network 6,
     Delay "delay" Network 3,
     Reset "reset" Network 4,
     Restart "restart" Network 3,
+    Stall "stall" Network 2,
     Ana "ana" Network 3,
 }
 
@@ -135,7 +137,8 @@ impl Script {
         let faults_in_four = random.u64(0..4);
         let weight = |verb: Verb, weight: u64| {
             let share = if verb.is_fault() { faults_in_four } else { 2 };
-            weight * share
+            let is_rare = setup.only == Only::Ring && verb.group() == Group::Volume;
+            weight * share * if is_rare { 1 } else { 3 }
         };
         let total: u64 = verbs
             .iter()
@@ -165,7 +168,8 @@ impl Script {
             }
         });
         let steps: Vec<Step> = steps.collect();
-        let steps = steps.into_iter().flat_map(overtaken).collect();
+        let steps = steps.into_iter().flat_map(followed);
+        let steps = steps.filter(|step| setup.has(step.verb.group())).collect();
         Self { setup, steps }
     }
 
@@ -215,29 +219,86 @@ impl Script {
     }
 }
 
-/// What a network holds is followed by what may overtake it: a write, and another one of the same
-/// blocks once the first has ended, and time for the first to arrive late. Left to chance that is
-/// too rare.
-fn overtaken(step: Step) -> Vec<Step> {
+/// A fault is followed by what may meet it: writes of the same blocks, one after another or at
+/// once, what is read between them, and time for the first to take effect late. Left to chance that
+/// is too rare.
+fn followed(step: Step) -> Vec<Step> {
     let [a, b, c] = step.numbers;
-    let mut steps = vec![step];
-    if step.verb == Verb::Hold {
-        let follow = |(index, (verb, numbers)): (u32, (Verb, [u32; 3]))| Step {
-            verb,
-            numbers,
-            salt: step.salt ^ (index + 1),
-        };
-        let last = if c % 8 == 1 { Verb::Reopen } else { Verb::Wait };
-        let more = [
-            (Verb::Write, [a, b % 4, 1]),
-            (last, [0; 3]),
-            (Verb::Write, [a, b % 4, 1]),
-            (Verb::Wait, [0; 3]),
-            (Verb::Idle, [(1 << (b % 13)).min(1000), 0, 0]),
-        ];
-        steps.extend((0..).zip(more).map(follow));
-    }
-    steps
+    // Unlike the numbers, of which small ones are frequent.
+    let pick = |shift: u32, many: u32| (step.salt >> shift) % many;
+    let verb = |verb: Verb| (verb, [0; 3]);
+    let write = (Verb::Write, [a, b % 4, 1]);
+    let read = (Verb::Read, [a, 0, 0]);
+    let (wait, reopen) = (verb(Verb::Wait), verb(Verb::Reopen));
+    // Up to 20 s.
+    let idle = (
+        Verb::Idle,
+        [[50, 200, 600, 2000][pick(4, 4) as usize], 0, 0],
+    );
+    // Shorter than a keep-alive timeout.
+    let moment = (Verb::Idle, [[5, 20, 60, 90][pick(8, 4) as usize], 0, 0]);
+    let cut = (Verb::Cut, [0, pick(12, 12), 3]);
+    let itself = (step.verb, step.numbers);
+    let steps = match (step.verb, c % 8) {
+        (Verb::Hold | Verb::Silence, 0) => {
+            vec![itself, write, write, wait, read, wait, idle, read]
+        }
+        (Verb::Hold | Verb::Silence, 1) => vec![itself, write, reopen, write, wait, idle, read],
+        (Verb::Hold | Verb::Silence, 2) => vec![itself, write, wait, read, wait, idle, read],
+        (Verb::Hold, 3) => vec![
+            itself, write, read, moment, read, moment, read, wait, write, wait, idle, read,
+        ],
+        (Verb::Silence, 3 | 6) => {
+            let stall = (Verb::Stall, [0, pick(16, 24), 0]);
+            vec![
+                itself, moment, stall, write, write, wait, write, wait, idle, read,
+            ]
+        }
+        (Verb::Silence, 4) => {
+            let close = (Verb::Reset, [0, 0, 1 + pick(16, 2)]);
+            vec![itself, close, write, write, wait, write, wait, idle, read]
+        }
+        (Verb::Silence, 5) => {
+            let reset = (Verb::Reset, [0, 2, 0]);
+            vec![
+                itself, write, moment, reset, wait, moment, reset, write, wait, idle, read,
+            ]
+        }
+        (Verb::Hold | Verb::Silence, _) => vec![itself, write, wait, write, wait, idle, read],
+        (Verb::Reset | Verb::Restart, 1..4) => vec![itself, write, wait, write, wait, idle, read],
+        // Two members fail the same write.
+        (Verb::Fail, 0) => {
+            let other = (Verb::Fail, [a + 1, b, 0]);
+            vec![
+                write, wait, itself, other, write, wait, reopen, read, wait, read,
+            ]
+        }
+        (Verb::Fail | Verb::Unplug, 1) => vec![itself, cut, write, wait, read, wait, read],
+        // What a rebuild has copied is lost again.
+        (Verb::Unplug, 2..4) => {
+            let plug = (Verb::Plug, [a, 0, 0]);
+            vec![
+                itself, write, wait, plug, reopen, cut, read, moment, write, wait, read, wait, read,
+            ]
+        }
+        // The member that others are rebuilt from fails a write.
+        (Verb::Unplug, 4..6) => {
+            let plug = (Verb::Plug, [a, 0, 0]);
+            let fail = (Verb::Fail, [a + 1, pick(12, 2), 0]);
+            let mut steps = vec![itself, write, wait, plug, reopen, write, wait];
+            steps.extend([read, wait].repeat(pick(16, 8) as usize));
+            steps.extend([fail, write, wait, moment, read, wait, read]);
+            steps
+        }
+        (Verb::Reopen, 0..4) => vec![itself, cut, write, wait, read, wait, read],
+        _ => vec![itself],
+    };
+    let follow = |(index, (verb, numbers)): (u32, (Verb, [u32; 3]))| Step {
+        verb,
+        numbers,
+        salt: step.salt ^ index,
+    };
+    (0..).zip(steps).map(follow).collect()
 }
 
 impl fmt::Display for Script {

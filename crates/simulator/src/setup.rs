@@ -28,9 +28,22 @@ kinds! {
     Volume "volume" "Files on a volume on a drive.",
     Arrays "arrays" "Files on a volume on a mirror or stripes.",
     Recorder "recorder" "Files and recordings on a volume on a drive.",
+    Ring "ring" "Recordings on a small volume, which is often full.",
     Mirror "mirror" "Blocks of a mirror.",
     Stripe "stripe" "Blocks of stripes.",
     Network "network" "Blocks of a namespace of an NVMe/TCP target.",
+    Split "split" "Blocks of a mirror of a drive and a namespace of an NVMe/TCP target.",
+    Remote "remote" "Files on a volume on a namespace of an NVMe/TCP target.",
+}
+
+impl Only {
+    /// Whether the user is a volume.
+    const fn has_volume(self) -> bool {
+        !matches!(
+            self,
+            Self::Mirror | Self::Stripe | Self::Network | Self::Split
+        )
+    }
 }
 
 impl fmt::Display for Only {
@@ -68,6 +81,8 @@ pub enum Stack {
     Stripe(u64),
     /// A drive of an NVMe/TCP target.
     Remote,
+    /// Copies on a drive of an NVMe/TCP target and on one of the machine.
+    Split,
 }
 
 /// A world.
@@ -99,19 +114,20 @@ impl Setup {
         let only = only.unwrap_or(chosen);
         let (odd, members) = (random.bool(), 2 + random.u64(0..2));
         let stack = match only {
-            Only::Volume | Only::Recorder => Stack::Drive,
+            Only::Volume | Only::Recorder | Only::Ring => Stack::Drive,
             Only::Mirror => Stack::Mirror(members),
             Only::Stripe => Stack::Stripe(members),
-            Only::Network => Stack::Remote,
+            Only::Network | Only::Remote => Stack::Remote,
+            Only::Split => Stack::Split,
             Only::Arrays if odd => Stack::Stripe(members),
             Only::Arrays => Stack::Mirror(members),
         };
-        let has_blocks = matches!(only, Only::Mirror | Only::Stripe | Only::Network);
+        let has_blocks = !only.has_volume();
         // A mirror is rebuilt in a short time, and a volume is soon full.
-        let block_count = if has_blocks {
-            256 + random.u64(0..512)
-        } else {
-            4096 + random.u64(0..8192)
+        let block_count = match only {
+            _ if has_blocks => 256 + random.u64(0..512),
+            Only::Ring => 1536 + random.u64(0..2048),
+            _ => 4096 + random.u64(0..8192),
         };
         Self {
             only,
@@ -133,18 +149,32 @@ impl Setup {
 
     /// Whether the user is a volume.
     pub const fn has_volume(&self) -> bool {
-        !matches!(self.only, Only::Mirror | Only::Stripe | Only::Network)
+        self.only.has_volume()
+    }
+
+    /// Whether recordings are made.
+    pub const fn has_recordings(&self) -> bool {
+        matches!(self.only, Only::Recorder | Only::Ring)
+    }
+
+    /// Slots of a volume.
+    pub const fn slots(&self) -> u32 {
+        match self.only {
+            Only::Recorder => 512,
+            Only::Ring => 48,
+            _ => 64,
+        }
     }
 
     /// Whether a step makes sense.
     pub fn has(&self, group: Group) -> bool {
         match group {
             Group::Volume => self.has_volume(),
-            Group::Record => self.only == Only::Recorder,
+            Group::Record => self.has_recordings(),
             Group::Blocks => !self.has_volume(),
             Group::Any => true,
             Group::Drive => self.stack != Stack::Remote,
-            Group::Network => self.stack == Stack::Remote,
+            Group::Network => matches!(self.stack, Stack::Remote | Stack::Split),
         }
     }
 }

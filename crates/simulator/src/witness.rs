@@ -5,9 +5,11 @@
 //!
 //! It keeps a hash of each version of a block that may still be read, now or after a power cut. A
 //! write that failed may have taken effect, with any of its blocks; what is read once then stays,
-//! unless the write's outcome is unknown.
+//! unless the write's outcome is unknown. One that a lost association has never sent, by its error,
+//! has no effect.
 
 use crate::content::{ZEROES, hash};
+use crate::setup::Stack;
 use crate::trace::{What, mix};
 use crate::world::World;
 use block::{Completion, Device, Error, Geometry, Operation, Refused, Request, Tag};
@@ -80,6 +82,8 @@ struct State {
     end: u64,
     bound_us: u64,
     has_cache: bool,
+    /// A write whose outcome is known to be a failure was not executed.
+    is_certain: bool,
     order: u64,
     blocks: NumberMap<Vec<Version>>,
     /// Blocks with more than one version.
@@ -97,12 +101,13 @@ pub struct Testimony(Rc<RefCell<State>>);
 impl Testimony {
     /// Of a device whose blocks are zeroes, of which its user may write those before `end`; each
     /// request ends within `bound_us`.
-    pub fn new(world: &World, end: u64, bound_us: u64, has_cache: bool) -> Self {
+    pub fn new(world: &World, end: u64, bound_us: u64, has_cache: bool, stack: Stack) -> Self {
         Self(Rc::new(RefCell::new(State {
             world: world.clone(),
             end,
             bound_us,
             has_cache,
+            is_certain: stack == Stack::Remote,
             order: 1,
             blocks: NumberMap::default(),
             unsettled: BTreeSet::new(),
@@ -323,6 +328,9 @@ impl State {
     fn wrote(&mut self, flight: &Flight, fua: bool, result: Result<(), Error>) {
         let (order, begun) = (self.order, flight.order);
         let is_durable = fua || !self.has_cache;
+        if self.is_certain && matches!(result, Err(Error::TimedOut | Error::Gone)) {
+            return self.forget_write(flight);
+        }
         let read = self.oldest_read();
         for lba in flight.lba..flight.lba + flight.hashes.len() as u64 {
             let versions = self.versions(lba);
@@ -455,6 +463,11 @@ impl State {
         };
         let flight = self.flights.remove(index);
         request.tag = flight.given;
+        self.forget_write(&flight);
+    }
+
+    /// A write that was not executed.
+    fn forget_write(&mut self, flight: &Flight) {
         for lba in flight.lba..flight.lba + flight.hashes.len() as u64 {
             self.versions(lba)
                 .retain(|version| version.begun != flight.order);

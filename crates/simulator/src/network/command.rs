@@ -60,6 +60,11 @@ impl Command {
         bits & 3 == 1 && self.len > 0
     }
 
+    /// Whether a command of a queue for requests changes blocks.
+    pub const fn changes(&self) -> bool {
+        matches!(self.opcode, 0x01 | 0x08 | 0x09)
+    }
+
     pub const fn is_keep_alive(&self) -> bool {
         self.opcode == 0x18
     }

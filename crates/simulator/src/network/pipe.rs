@@ -52,6 +52,14 @@ impl Pipe {
         self.last_at
     }
 
+    /// What is under way arrives at `at`, unless it does so before.
+    pub fn release(&mut self, at: u64) {
+        self.last_at = self.last_at.min(at);
+        for (due, _) in &mut self.segments {
+            *due = at.min(*due);
+        }
+    }
+
     /// Takes what has arrived by `now`. Whether that is all, because the connection has ended.
     pub fn receive(&mut self, now: u64) -> bool {
         while self.segments.front().is_some_and(|(at, _)| *at <= now) && !self.is_over {

@@ -5,7 +5,7 @@
 //! Written from NVMe base specification 2.1 ("3.9 Keep Alive", "9.6 Communication Loss Handling")
 //! and the NVMe/TCP transport specification 1.1, as badly as they allow: each command that a
 //! controller has when it loses its host may still be executed, until the Command Quiesce Time has
-//! passed.
+//! passed. A target may end one connection for requests and keep the controller, as Linux's does.
 
 use super::command::{Command, le};
 use super::pipe::Arrived;
@@ -34,6 +34,8 @@ pub struct TargetShape {
     pub data_bytes: usize,
     /// The last data of a read says that it is successful.
     pub has_success_flag: bool,
+    /// A connection that it gives up takes only its own queue along.
+    pub drops_one: bool,
 }
 
 /// A write whose data has not all come.
@@ -99,25 +101,10 @@ impl Target {
         2 * keep_alive_us + u64::from(self.shape.quiesce_ms) * 1000
     }
 
-    /// All controllers are lost.
-    pub fn restart(&mut self, now: u64) {
-        for index in 0..self.controllers.len() {
-            self.lose(index);
-        }
-        self.quiesce(now, |_| true);
-    }
-
     fn lose(&mut self, controller: usize) {
         if let Some(one) = self.controllers.get_mut(controller) {
             one.is_lost = true;
         }
-    }
-
-    /// What would be executed after the Command Quiesce Time is not.
-    fn quiesce(&mut self, now: u64, is_its: impl Fn(usize) -> bool) {
-        let end = now + u64::from(self.shape.quiesce_ms) * 1000;
-        let running = &mut self.running;
-        running.retain(|_, one| one.due <= end || !is_its(one.index));
     }
 
     fn is_lost(&self, controller: Option<usize>) -> bool {
@@ -145,6 +132,52 @@ impl State {
         connection.is_target_open.then_some(&mut connection.wire)
     }
 
+    /// All controllers are lost.
+    pub fn restart(&mut self) {
+        for index in 0..self.target.controllers.len() {
+            self.target.lose(index);
+        }
+        self.quiesce(|_| true);
+    }
+
+    /// Nothing is executed after the Command Quiesce Time, and some of what is being executed just
+    /// before that.
+    fn quiesce(&mut self, is_its: impl Fn(usize) -> bool) {
+        let now = self.world.now_us();
+        let end = now + u64::from(self.target.shape.quiesce_ms) * 1000;
+        let running = &mut self.target.running;
+        running.retain(|_, one| one.due <= end || !is_its(one.index));
+        let mut late = Vec::new();
+        for (number, one) in running.iter_mut() {
+            if is_its(one.index) && self.world.one_in(2) {
+                one.due = one.due.max(end - self.world.below(2_000).min(end - now));
+                late.push((*number, one.due));
+            }
+        }
+        for (number, due) in late {
+            self.plan_execution(number, due - now);
+        }
+    }
+
+    fn plan_execution(&self, number: u64, in_us: u64) {
+        let this = self.this.clone();
+        self.world.plan(in_us, move || {
+            if let Some(this) = this.upgrade() {
+                this.borrow_mut().execute(number);
+            }
+        });
+    }
+
+    /// The target gives up a connection.
+    pub fn drop_connection(&mut self, index: usize) {
+        let is_one = self.wire(index).is_some_and(|wire| wire.queue != 0);
+        if !(is_one && self.target.shape.drops_one) {
+            return self.connection_lost(index);
+        }
+        self.close_by_target(index);
+        self.quiesce(|other| other == index);
+    }
+
     /// The host's end has arrived, or the controller gives it up: a controller without one of its
     /// connections has lost its host (transport specification, "Transport connection loss").
     pub fn connection_lost(&mut self, index: usize) {
@@ -156,16 +189,16 @@ impl State {
     }
 
     fn controller_lost(&mut self, controller: usize) {
-        let now = self.world.now_us();
         self.target.lose(controller);
         let is_its: Vec<bool> = self
             .connections
             .iter()
             .map(|one| one.wire.controller == Some(controller))
             .collect();
-        self.target.quiesce(now, |index| is_its[index]);
+        self.quiesce(|index| is_its[index]);
         for (index, _) in is_its.iter().enumerate().filter(|(_, is_its)| **is_its) {
             self.close_by_target(index);
+            self.release(index);
         }
     }
 
@@ -200,6 +233,15 @@ impl State {
             return self.look_at_timer(controller, in_us);
         }
         self.world.note(What::Expire, controller as u64, 0);
+        // What the network has held until now is executed, as it has come in time.
+        for index in 0..self.connections.len() {
+            let is_its = self
+                .wire(index)
+                .is_some_and(|wire| wire.controller == Some(controller));
+            if is_its && self.is_held(index) {
+                self.deliver(index);
+            }
+        }
         self.controller_lost(controller);
     }
 
@@ -323,6 +365,7 @@ impl State {
         };
         let is_io = self.wire(index).is_some_and(|wire| wire.queue != 0);
         let latency = if is_io { latency } else { 10 };
+        let is_change = is_io && command.changes();
         self.target.count += 1;
         let number = self.target.count;
         let due = now + latency;
@@ -335,16 +378,18 @@ impl State {
                 data,
             },
         );
-        let this = self.this.clone();
-        self.world.plan(latency, move || {
-            if let Some(this) = this.upgrade() {
-                this.borrow_mut().execute(number);
-            }
-        });
+        self.plan_execution(number, latency);
+        if is_change {
+            self.has_begun_change();
+        }
     }
 
     fn execute(&mut self, number: u64) {
-        let Some(one) = self.target.running.remove(&number) else {
+        let now = self.world.now_us();
+        let running = &mut self.target.running;
+        // It may have been put off.
+        let is_due = running.get(&number).is_some_and(|one| one.due <= now);
+        let Some(one) = is_due.then(|| running.remove(&number)).flatten() else {
             return;
         };
         let Running {
