@@ -31,6 +31,7 @@ import test_volumes
 from pool import image
 from scripted import ARM64, DRIVE, ROOT, guest, own_guest
 from suites import arm64 as suite
+from suites import programs as programs_of
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -164,6 +165,18 @@ def test_no_outcome_that_the_barriers_forbid_is_seen_on_two_processors():
     assert not any(seen for seen, _ in found.values()), found
     if not any(without for _, without in found.values()):
         print("SKIPPED: this emulator on this machine did not reorder in these rounds")
+
+
+def test_simulated_worlds_run_the_same_steps_as_on_x86():
+    """A few seeds of each kind of world: the hash is of all that happened in them."""
+    program = ROOT / "target/release/straightway-simulator"
+    subprocess.run(["cargo", "build", "--release", "--locked", "--quiet", *programs_of.selection(programs_of.SIMULATOR)], cwd=ROOT, check=True)
+    there = ROOT / "target/aarch64-unknown-linux-gnu/debug/straightway-simulator"
+    runs = [["--seed", "1", "--steps", "3000", "--only", kind] for kind in programs_of.WORLDS]
+    here = [subprocess.run([program, *words], check=True, capture_output=True, text=True).stdout for words in runs]
+    said = guest("uname -m; " + "; ".join(f"rc 0 {there} {' '.join(words)}; tail -n 1 /tmp/out" for words in runs), "--drive", DRIVE)
+    hashes = [output.splitlines()[-1] for output in here]
+    assert said.splitlines() == ["aarch64", *hashes] and all(re.fullmatch("hash [0-9a-f]{16}", line) for line in hashes), said
 
 
 @pytest.mark.cells("arm64")

@@ -8,7 +8,7 @@ from .result import ROOT
 
 # Built together: cargo compiles a dependency again for each set of packages that needs other features of it. Unoptimised: that is a
 # third of the time.
-PACKAGES = ("straightway-cli", "straightway-preload", "straightway-map", "straightway-c", "straightway-block")
+PACKAGES = ("straightway-cli", "straightway-preload", "straightway-map", "straightway-c", "straightway-block", "straightway-simulator")
 BUILD = ["tools/cross", "cargo", "build", "--profile", "test", "--locked", "--quiet",
          *(word for name in PACKAGES for word in ("-p", name)), "--lib", "--bins", "--example", "map", "--example", "litmus"]  # fmt: skip
 # Part of every run, and with STRAIGHTWAY_ARCH=aarch64 whole files: not those with programs of this machine's own, with Serial ATA
