@@ -341,7 +341,7 @@ impl Recordings {
                     }
                 }
             }
-            if let Some(found) = places.end().0.first() {
+            if let Some(found) = places.end().first() {
                 return Ok(Err(found.text()));
             }
             let last = tapes.len().saturating_sub(1);

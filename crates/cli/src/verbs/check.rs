@@ -15,7 +15,7 @@ use files::listing::{FileEntry, Listing};
 use files::names::UNFINISHED;
 use files::{Access, Mounted, Store, failed, findings, pace, route, shown};
 use live::origin::Origin;
-use recorder::export::{Contradiction, contradictions};
+use recorder::export::{Contradiction, said_of};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt::Write;
@@ -48,8 +48,9 @@ files. It never changes data, nor a file that cannot be read. A removed file tha
 back, and whose space another file has, is removed again.
 
 Exit status: 0 sound, or repaired; 1 something is wrong; 6 only data is: it no longer has its
-checksum; 7 the volume is sound, but the files of a recording are not what was recorded: a segment was replaced or
-continued, or its list of gaps was.")]
+checksum; 7 the volume is sound, but the files of a recording are not what was recorded: a segment is missing
+(not if a ring has removed it), was replaced or continued, or its list of gaps was. Lists of gaps and descriptions
+that an earlier recording of a name has left are named too.")]
 pub struct Check {
     /// The device with the volume
     pub device: String,
@@ -341,9 +342,11 @@ impl Checked {
         mounted: &Mounted<'_, '_>,
         listing: &Listing,
     ) -> Result<()> {
-        let files: Vec<&FileEntry> = listing.files.iter().collect();
         let origin = Origin::here(context, io, mounted);
-        self.contradictions = contradictions(&origin, &listing.files, &files)?;
+        let said = said_of(&origin, &listing.files)?;
+        self.contradictions = said.contradictions;
+        self.harmless += said.notes.len() as u64;
+        self.findings.extend(said.notes);
         Ok(())
     }
 

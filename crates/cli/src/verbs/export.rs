@@ -36,7 +36,8 @@ record that is found, by its lengths and its checksum. Messages behind the end o
 several compressed frames, of which some readers see one, is packed again. Channels that were in a missing part
 are taken from elsewhere in the recording, as from the end of the stream, which usually repeats them.
 
-Several NAMEs, or a pattern, are the segments of one recording in their order: they become one export. The
+Several NAMEs, or a pattern, are the segments of one recording: they become one export, in the order of their
+numbers. Those of several recordings are refused; cat prints them one after the other. The
 companions .gaps and .sigmf-meta of what a pattern fits are no segments. NAME.sigmf-meta describes NAME.000001
 and those behind it, up to one that has its own; so a segment alone is an export too, with the index and the
 time of its first sample and with the captures and annotations of its samples, or with the messages that are
@@ -52,7 +53,7 @@ not what was recorded, or if bytes beside a gap or behind the end of MCAP were l
 
 Each segment keeps where it begins and whether something was lost in it. So a segment that was replaced, continued or
 renamed, and a list of gaps that is missing, cut off or of an earlier file of that name, is named; a list of another
-recording is left out.
+recording is left out, and so is NAME.sigmf-meta that another recording wrote. What the user has put there is believed.
 
 Of packets, it counts those that were cut off or lost when they were recorded, as the file itself shows them. Bytes
 that are damaged are left out up to the next block of the file, behind which readers would find nothing more.

@@ -45,8 +45,8 @@ a pattern fits: * means any letters, / too, ? one, [a-c] one of these. Quote pat
 a folder. A pattern and --all leave out, and name, what a recording is writing. Nothing is fetched if a word fits no file, or a local file exists and neither --force nor
 --skip-existing is given, or what has a file's name there, or that of its folder, is a link, a FIFO or a device. A file that cannot be fetched, because its data has rotted or no local file can
 have its name, does not keep the others from being fetched: it is named, and the exit status says why.
-If segments of a recording that a pattern should fit are missing on the volume, those that it has are fetched, the
-others named, and the exit status is 7; --all names them. What a ring has removed is not missing.
+If segments of a recording that a pattern should fit, or of any with --all, are missing on the volume, those that it
+has are fetched, the others named, and the exit status is 7. What a ring has removed is not missing.
 With --tar they become one archive, with their sizes and times; the last word is its file, or -. From the
 first byte on that cannot be read, a file is zeroes there, and it is named.
 

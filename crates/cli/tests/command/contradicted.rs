@@ -115,16 +115,11 @@ fn a_segment_that_was_replaced_is_named() {
         if at == 3 {
             continue;
         }
-        // With its length it may be what was recorded: that is said, and nothing else.
+        // Its length says nothing of its bytes.
         put(&device, name, &own);
-        let out = folder.path("out");
-        let again = run(&["export", &device, "take.0*", &out, "--force"]);
-        let said = stderr(&again);
-        assert_eq!(again.status.code(), Some(0), "{said}");
-        assert!(
-            said.contains("was put where a segment was, and has its length"),
-            "{said}"
-        );
+        let said = said_by_all(&folder, &device, 7);
+        let what = format!("`{name}`: was put where a segment was: its length is right");
+        assert_eq!(said.matches(&what).count(), 5, "{said}");
     }
 }
 
@@ -208,10 +203,9 @@ fn lossy(folder: &Folder, name: &str, more: &[&str]) {
 fn a_list_of_gaps_that_is_missing_or_cut_off_is_named() {
     let folder = Folder::new();
     let device = volume(&folder, "disk", &[]);
-    lossy(&folder, "take.000001", &[]);
-    lossy(&folder, "take.000002", &["--append"]);
-    said_by_all(&folder, &device, 0);
-    for name in ["take.000001", "take.000002"] {
+    for (name, more) in [("take.000001", &[][..]), ("take.000002", &["--append"])] {
+        lossy(&folder, name, more);
+        said_by_all(&folder, &device, 0);
         let list = format!("{name}.gaps");
         let lines = get(&device, &list, &[]);
         put(&device, &list, &lines[..lines.len() - 1]);
@@ -220,7 +214,9 @@ fn a_list_of_gaps_that_is_missing_or_cut_off_is_named() {
         put(&device, &list, &lines);
         let what = format!("`{list}`: was put, and may not be");
         assert!(said_by_all(&folder, &device, 7).contains(&what));
-        put(&device, &list, b"");
+        let empty = folder.path("empty");
+        std::fs::write(&empty, b"").unwrap();
+        ok(&["put", &device, &empty, &list, "--force"]);
         let what = format!("`{list}`: was put, and may not be");
         assert!(said_by_all(&folder, &device, 7).contains(&what));
         ok(&["rm", &device, &list]);
@@ -258,6 +254,13 @@ fn a_list_of_gaps_of_an_earlier_file_is_left_out() {
         "{said}"
     );
     assert!(!std::fs::exists(&gaps).unwrap());
+    let check = run(&["check", &device]);
+    assert_eq!(check.status.code(), Some(0));
+    let said = String::from_utf8_lossy(&check.stdout).into_owned();
+    assert!(
+        said.contains("`take.gaps` is not of this recording"),
+        "{said}"
+    );
     // It is not added to either.
     let append = ["record", &device, "take", "--append", "--policy", "drop"];
     let before = get(&device, "take.gaps", &[]);
@@ -279,6 +282,9 @@ fn a_list_of_gaps_of_an_earlier_file_is_left_out() {
         said.contains("`take.gaps`: is left out: another recording"),
         "{said}"
     );
+    let check = run(&["check", &device]);
+    assert_eq!(check.status.code(), Some(7));
+    assert!(String::from_utf8_lossy(&check.stdout).contains("`take.gaps`: is left out"));
     // With its own list it is a recording again, under any name.
     ok(&["rm", &device, "take*"]);
     lossy(&folder, "take", &[]);
@@ -324,4 +330,211 @@ fn segments_of_different_formats_are_not_one_export() {
     ok(&[&export[..], &["--format", "raw"]].concat());
     assert!(std::fs::read(&out).unwrap() == [bytes, messages].concat());
     ok(&["export", &device, "take.000002", &folder.path("out.mcap")]);
+}
+
+/// Records these bytes as samples with a frequency.
+fn samples(device: &str, name: &str, bytes: &[u8], more: &[&str]) {
+    let words = [
+        "record",
+        device,
+        name,
+        "--format",
+        "sigmf",
+        "--sigmf-datatype",
+        "ci16_le",
+        "--sample-rate",
+        "1M",
+        "--frequency",
+        "100M",
+    ];
+    let output = run_with_input(&[&words[..], more].concat(), bytes);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+}
+
+#[test]
+fn several_recordings_are_not_one_export() {
+    let folder = Folder::new();
+    let device = volume(&folder, "disk", &[]);
+    let all = segments(&device, &[]);
+    let record = ["record", &device, "take.left", "--segment", "1M"];
+    assert_eq!(
+        run_with_input(&record, &noise(4, 400 << 10)).status.code(),
+        Some(0)
+    );
+    let whole = ["record", &device, "take"];
+    assert_eq!(run_with_input(&whole, &[7; 8192]).status.code(), Some(0));
+    let out = folder.path("out");
+    for (word, others, count) in [
+        ("take.*", "`take.left.000001`", 2),
+        ("take*", "`take`", 3),
+        ("*", "`take`", 3),
+    ] {
+        let output = run(&["export", &device, word, &out]);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{word}: {said}");
+        let what = format!("these are of {count} recordings: ");
+        assert!(said.contains(&what) && said.contains(others), "{said}");
+        assert!(
+            said.contains("'take.0*' FILE") || word != "take.*",
+            "{said}"
+        );
+        assert!(!std::fs::exists(&out).unwrap());
+    }
+    // Each of them is looked at to its end.
+    ok(&["rm", &device, all.last().unwrap()]);
+    let missing = format!("segment {}, and any behind it, is missing", all.len());
+    for (words, to) in [("cat", None), ("get", Some(folder.path("got")))] {
+        let mut words = vec![words, &device, "take.*"];
+        words.extend(to.as_deref());
+        let output = run(&words);
+        assert_eq!(output.status.code(), Some(7), "{words:?}");
+        assert!(stderr(&output).contains(&missing), "{}", stderr(&output));
+    }
+    let fetch = run(&["get", &device, "--all", &folder.path("every")]);
+    assert_eq!(fetch.status.code(), Some(7), "{}", stderr(&fetch));
+    assert!(stderr(&fetch).contains(&missing), "{}", stderr(&fetch));
+    let check = run(&["check", &device]);
+    assert_eq!(check.status.code(), Some(7));
+    let said = String::from_utf8_lossy(&check.stdout).into_owned();
+    assert!(said.contains(&missing), "{said}");
+}
+
+#[test]
+fn segments_are_exported_in_the_order_of_their_numbers_and_once() {
+    let folder = Folder::new();
+    let device = volume(&folder, "disk", &[]);
+    let all = segments(&device, &[]);
+    let out = folder.path("out");
+    let mut words = vec!["export", &device];
+    let mixed = [2, 0, 1, 1, 3].map(|at: usize| all[at].as_str());
+    words.extend(mixed);
+    words.extend(all[4..].iter().map(String::as_str));
+    words.push(&out);
+    let output = run(&words);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(std::fs::read(&out).unwrap() == noise(3, 1 << 20));
+}
+
+#[test]
+fn a_description_of_an_earlier_recording_is_left_out() {
+    let folder = Folder::new();
+    let device = volume(&folder, "disk", &[]);
+    let out = folder.path("out");
+    let described = folder.path("out.sigmf-meta");
+    let left = "`band.sigmf-meta` does not describe `band`";
+    let export = ["export", &device, "band", &out, "--force"];
+    let bytes = noise(6, 8192);
+    samples(&device, "band", &bytes, &[]);
+    ok(&export);
+    std::fs::remove_file(&described).unwrap();
+    ok(&["rm", &device, "band"]);
+    let output = run_with_input(&["record", &device, "band"], &bytes);
+    let said = stderr(&output);
+    assert!(
+        said.contains("`band.sigmf-meta` is of an earlier recording"),
+        "{said}"
+    );
+    let said_by_check = || String::from_utf8_lossy(&run(&["check", &device]).stdout).into_owned();
+    for file in ["recorded", "put"] {
+        let output = run(&export);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        assert!(
+            stderr(&output).contains(left),
+            "{file}: {}",
+            stderr(&output)
+        );
+        assert!(!std::fs::exists(&described).unwrap(), "{file}");
+        assert!(std::fs::read(&out).unwrap() == bytes);
+        assert!(said_by_check().contains(left), "{file}");
+        put(&device, "band", &bytes);
+    }
+    let asked = run(&[&export[..], &["--format", "sigmf"]].concat());
+    assert_eq!(asked.status.code(), Some(2));
+    assert!(stderr(&asked).contains(left), "{}", stderr(&asked));
+    // What the user puts is the user's word.
+    let meta = get(&device, "band.sigmf-meta", &[]);
+    put(&device, "band.sigmf-meta", &meta);
+    ok(&export);
+    assert!(std::fs::exists(&described).unwrap());
+    // Renamed with its description, and continued, it stays one recording.
+    ok(&["rm", &device, "band*"]);
+    samples(&device, "band", &bytes, &[]);
+    ok(&["mv", &device, "band", "bond"]);
+    ok(&["mv", &device, "band.sigmf-meta", "bond.sigmf-meta"]);
+    let append = ["record", &device, "bond", "--append"];
+    assert_eq!(run_with_input(&append, &bytes).status.code(), Some(0));
+    let output = run(&["export", &device, "bond", &out, "--force"]);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(said.contains("4096 samples in 2 captures"), "{said}");
+}
+
+#[test]
+fn a_description_is_not_that_of_segments_that_are_no_samples() {
+    let folder = Folder::new();
+    let device = volume(&folder, "disk", &[]);
+    let out = folder.path("out");
+    let raw = ["record", &device, "take", "--segment", "1M"];
+    // In one file before.
+    samples(&device, "take", &[1; 8192], &[]);
+    ok(&["rm", &device, "take"]);
+    let meta = get(&device, "take.sigmf-meta", &[]);
+    let more = [
+        "--format",
+        "sigmf",
+        "--sigmf-datatype",
+        "ru8",
+        "--sample-rate",
+        "1M",
+    ];
+    let refused = run_with_input(&[&raw[..], &more].concat(), &[2; 8192]);
+    assert_eq!(refused.status.code(), Some(9), "{}", stderr(&refused));
+    assert_eq!(get(&device, "take.sigmf-meta", &[]), meta);
+    assert_eq!(run_with_input(&raw, &[2; 8192]).status.code(), Some(0));
+    let export = ["export", &device, "take.0*", &out, "--force"];
+    let said = stderr(&run(&export));
+    assert!(said.contains("does not describe `take.000001`"), "{said}");
+    assert_eq!(std::fs::read(&out).unwrap(), [2; 8192]);
+    ok(&["rm", &device, "take*"]);
+    // In segments, with raw ones behind them.
+    samples(&device, "take", &[1; 8192], &["--segment", "1M"]);
+    let said = stderr(&run_with_input(&raw, &[2; 8192]));
+    assert!(
+        said.contains("`take.000001` was recorded as sigmf, this is raw"),
+        "{said}"
+    );
+    let mixed = run(&export);
+    assert_eq!(mixed.status.code(), Some(2));
+    assert!(stderr(&mixed).contains("as sigmf, and `take.000002` as raw"));
+    // The samples removed, with numbers again from the beginning.
+    ok(&["rm", &device, "take.0*"]);
+    assert_eq!(run_with_input(&raw, &[3; 8192]).status.code(), Some(0));
+    let output = run(&export);
+    assert!(stderr(&output).contains("`take.sigmf-meta` does not describe"));
+    assert_eq!(std::fs::read(&out).unwrap(), [3; 8192]);
+}
+
+#[test]
+fn a_recording_whose_list_of_gaps_is_gone_gets_no_new_one() {
+    let folder = Folder::new();
+    let device = volume(&folder, "disk", &[]);
+    lossy(&folder, "take", &[]);
+    let list = get(&device, "take.gaps", &[]);
+    ok(&["rm", &device, "take.gaps"]);
+    let append = ["record", &device, "take", "--append", "--policy", "drop"];
+    let output = run_with_input(&append, &[3; 8192]);
+    assert_eq!(output.status.code(), Some(7), "{}", stderr(&output));
+    let said = stderr(&output);
+    assert!(
+        said.contains("`take.gaps` is missing: something was lost in `take`"),
+        "{said}"
+    );
+    assert!(said.contains("nothing was recorded\nhint: "), "{said}");
+    let names = names(&device);
+    assert!(!names.contains(&"take.gaps".to_owned()), "{names:?}");
+    assert!(!list.is_empty());
+    // What loses nothing can go on; what was lost before stays named.
+    let append = ["record", &device, "take", "--append"];
+    assert_eq!(run_with_input(&append, &[3; 8192]).status.code(), Some(0));
+    let export = run(&["export", &device, "take", &folder.path("out")]);
+    assert_eq!(export.status.code(), Some(7));
 }

@@ -3,7 +3,7 @@
 
 use crate::live::Take;
 use crate::support::{
-    Folder, code, json, noise, ok, run, run_with_input, schema_names_all_keys, stderr, stdout,
+    Folder, code, get, json, noise, ok, run, run_with_input, schema_names_all_keys, stderr, stdout,
     volume,
 };
 use serde_json::{Value, json};
@@ -546,9 +546,11 @@ fn a_recording_of_samples_goes_on_with_another_capture() {
     let words = [&SAMPLES[..], &["--frequency", "100M"]].concat();
     assert!(record(&device, "a", &words, first).status.success());
     // As an older version recorded them: neither keeps that it belongs to the other.
-    ok(&["rm", &device, "a"]);
+    let meta = get(&device, "a.sigmf-meta", &[]);
+    ok(&["rm", &device, "a", "a.sigmf-meta"]);
     put(&device, "a", first);
     put(&device, "a.gaps", gaps.as_bytes());
+    put(&device, "a.sigmf-meta", &meta);
     for (options, why) in [
         (
             &["--append", "--format", "sigmf", "--sigmf-datatype", "cu8"][..],

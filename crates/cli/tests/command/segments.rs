@@ -472,9 +472,9 @@ fn a_pattern_names_the_segments_that_are_missing_and_prints_no_lists() {
         said.contains("segment 3 is missing on the volume; "),
         "{said}"
     );
-    // Every file, whatever there is; and one by its name, which is whole.
+    // Every file, whatever there is, ends in the same way; one by its name is whole.
     let all = run(&["get", &device, "--all", &folder.path("all")]);
-    assert_eq!(all.status.code(), Some(0));
+    assert_eq!(all.status.code(), Some(7));
     assert!(
         stderr(&all).contains("segment 3 is missing"),
         "{}",

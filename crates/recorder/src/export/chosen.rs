@@ -2,12 +2,13 @@
 //! The files that a pattern chooses, where they are the segments of a recording: in their order,
 //! without what only describes them, and with what is missing among them.
 
+use super::description::left_out;
 use super::lists::{Listed, gaps_of};
 use super::segments::{MissingSegments, StoredNames, missing_among, sort};
 use crate::segments::files::{GAPS, gaps_name};
 use crate::segments::numbered::Numbered;
 use crate::segments::places::{Contradiction, Places};
-use crate::segments::tag::{has_gaps, is_recorded};
+use crate::segments::tag::{describes, has_gaps, is_recorded};
 use devices::error::{Error, ErrorKind, Result};
 use files::listing::FileEntry;
 use files::shown;
@@ -48,7 +49,7 @@ impl Missing {
     ) -> Result<Self> {
         let stored = StoredNames::of(all.iter());
         let missing = missing_among(&stored, chosen);
-        Ok(Self(missing, contradictions(origin, all, chosen)?))
+        Ok(Self(missing, compared(origin, all, chosen)?.contradictions))
     }
 
     /// For messages; none if nothing is missing.
@@ -83,21 +84,52 @@ impl Missing {
     }
 }
 
-/// Which of these files are not what was recorded; `all` are the volume's.
+/// What is said of a volume's recordings.
+#[derive(Debug, Default)]
+pub struct Said {
+    /// Files that are not what was recorded, or are missing.
+    pub contradictions: Vec<Contradiction>,
+    /// Files that only look as if they were of a recording.
+    pub notes: Vec<String>,
+}
+
+/// What is said of the recordings among a volume's files: of what is missing, is not what was
+/// recorded, or was left by an earlier recording.
 ///
 /// # Errors
 /// The volume failed.
-pub fn contradictions(
-    origin: &Origin<'_, '_>,
-    all: &[FileEntry],
-    chosen: &[&FileEntry],
-) -> Result<Vec<Contradiction>> {
-    // A volume without a recording is not searched.
-    if !all
-        .iter()
+pub fn said_of(origin: &Origin<'_, '_>, all: &[FileEntry]) -> Result<Said> {
+    if !is_any_recorded(all) {
+        return Ok(Said::default());
+    }
+    let stored = StoredNames::of(all.iter());
+    let every: Vec<&FileEntry> = all.iter().collect();
+    let mut said = compared(origin, all, &every)?;
+    let missing = missing_among(&stored, &every).into_iter();
+    said.contradictions
+        .extend(missing.map(|(name, missing)| Contradiction {
+            name,
+            what: missing.text().to_string(),
+        }));
+    for meta in stored.names().filter(|name| name.ends_with(META)) {
+        let name = meta.strip_suffix(META).unwrap_or(meta);
+        if stored.has(name) && !describes(stored.app_tag(meta), stored.app_tag(name)) {
+            said.notes.push(left_out(meta, name));
+        }
+    }
+    Ok(said)
+}
+
+/// Whether a recording made one of the files; a volume without one is not searched.
+fn is_any_recorded(all: &[FileEntry]) -> bool {
+    all.iter()
         .any(|file| is_recorded(file.app_tag.unwrap_or(0)))
-    {
-        return Ok(Vec::new());
+}
+
+/// Which of these files are not what was recorded; `all` are the volume's.
+fn compared(origin: &Origin<'_, '_>, all: &[FileEntry], chosen: &[&FileEntry]) -> Result<Said> {
+    if !is_any_recorded(all) {
+        return Ok(Said::default());
     }
     let stored: BTreeSet<&str> = all.iter().map(|file| file.name.as_str()).collect();
     let mut names: Vec<String> = chosen.iter().map(|file| file.name.clone()).collect();
@@ -106,14 +138,15 @@ pub fn contradictions(
         .iter()
         .map(|file| (file.name.as_str(), *file))
         .collect();
-    let mut found = Vec::new();
+    let mut said = Said::default();
     let mut places = Places::default();
     for file in names.iter().filter_map(|name| files.get(name.as_str())) {
+        let has_list = stored.contains(gaps_name(&file.name).as_str());
         // What no recording made contradicts nothing by itself.
-        if file.app_tag.unwrap_or(0) == 0 && Numbered::of(&file.name).is_none() {
+        let is_other = file.app_tag.unwrap_or(0) == 0 && Numbered::of(&file.name).is_none();
+        if is_other && !has_list {
             continue;
         }
-        let has_list = stored.contains(gaps_name(&file.name).as_str());
         if !has_list && !has_gaps(file.app_tag.unwrap_or(0)) {
             places.add(file, 0);
             continue;
@@ -121,13 +154,15 @@ pub fn contradictions(
         let Listed {
             gaps,
             contradiction,
+            note,
             ..
         } = gaps_of(origin, file)?;
-        found.extend(contradiction);
+        said.contradictions.extend(contradiction);
+        said.notes.extend(note);
         places.add(file, gaps::lost_bytes(&gaps));
     }
-    found.extend(places.end().0);
-    Ok(found)
+    said.contradictions.extend(places.end());
+    Ok(said)
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use super::segments::{MissingReason, MissingSegments, StoredNames, tag_of};
 use crate::format_failed;
 use crate::segments::files::gaps_name;
 use crate::segments::numbered::Numbered;
+use crate::segments::tag::describes;
 use devices::error::{Error, Result};
 use files::listing::FileEntry;
 use files::names::unfinished_name;
@@ -33,18 +34,30 @@ pub struct Description {
 }
 
 /// The name of the file that describes a file's samples, if there is one; while `record --append`
-/// replaces it, its replacement.
+/// replaces it, its replacement. One that another recording made does not describe those of
+/// `entry`, and is noted.
 fn described_by(
     origin: &Origin<'_, '_>,
     stored: &StoredNames,
-    name: &str,
+    (name, entry): (&str, &FileEntry),
+    notes: &mut Vec<String>,
 ) -> Result<Option<String>> {
+    let own = entry.app_tag.unwrap_or(0);
+    let mut is_own = |meta: &str| {
+        let is_own = describes(stored.app_tag(meta), own);
+        let note = left_out(meta, &entry.name);
+        if !is_own && !notes.contains(&note) {
+            notes.push(note);
+        }
+        is_own
+    };
     let mut metas = vec![meta_name(name), segment_meta_name(name)];
     metas.extend(name.strip_suffix(DATA).map(meta_name));
     let metas = metas
         .iter()
         .flat_map(|meta| [meta.clone(), unfinished_name(meta)]);
-    if let Some(meta) = metas.into_iter().find(|meta| stored.has(meta)) {
+    let mut metas = metas.into_iter().filter(|meta| stored.has(meta));
+    if let Some(meta) = metas.find(|meta| is_own(meta)) {
         return Ok(Some(meta));
     }
     // A non-conforming dataset, whose metadata names it.
@@ -53,12 +66,22 @@ fn described_by(
     }
     let stem = Path::new(name).with_extension("");
     let meta = stem.to_str().map(meta_name).filter(|meta| stored.has(meta));
-    let Some(meta) = meta.filter(|_| !name.ends_with(META)) else {
+    let meta = meta.filter(|meta| !name.ends_with(META) && describes(stored.app_tag(meta), own));
+    let Some(meta) = meta else {
         return Ok(None);
     };
     let dataset = dataset_of(origin, &meta)?;
     let file = Path::new(name).file_name().and_then(|name| name.to_str());
     Ok((file.is_some() && dataset.as_deref() == file).then_some(meta))
+}
+
+/// What is said of a description that is not that of its file.
+pub(super) fn left_out(meta: &str, name: &str) -> String {
+    format!(
+        "`{}` does not describe `{}`, which is of another recording: left out",
+        shown(meta),
+        shown(name)
+    )
 }
 
 fn read(origin: &Origin<'_, '_>, meta: &str) -> Result<Metadata> {
@@ -82,7 +105,7 @@ pub fn dataset_of(origin: &Origin<'_, '_>, meta: &str) -> Result<Option<String>>
 }
 
 /// What describes the first segment, if anything does: its own description, or that of an earlier
-/// segment.
+/// segment. What is left out is noted.
 ///
 /// # Errors
 /// The volume failed, or the description is not SigMF.
@@ -90,11 +113,12 @@ pub fn describe(
     origin: &Origin<'_, '_>,
     stored: &StoredNames,
     recording: &Recording,
+    notes: &mut Vec<String>,
 ) -> Result<Option<Description>> {
     let Some(first) = recording.segments.first() else {
         return Ok(None);
     };
-    if let Some(meta) = described_by(origin, stored, &first.name)? {
+    if let Some(meta) = described_by(origin, stored, (&first.name, first), notes)? {
         let metadata = read(origin, &meta)?;
         return Ok(Some(Description {
             metadata,
@@ -106,7 +130,7 @@ pub fn describe(
         return Ok(None);
     };
     let from = tag_of(first, numbered.number).map_or(1, |tag| tag.first);
-    let found = earlier(origin, stored, &numbered, from)?;
+    let found = earlier(origin, stored, (&numbered, first), from, notes)?;
     let Some((number, metadata)) = found else {
         return Ok(None);
     };
@@ -129,15 +153,18 @@ pub fn describe(
     }))
 }
 
-/// The last description of a segment from number `from` on and before this one.
+/// The last description of a segment from number `from` on and before this one, which describes it
+/// too.
 fn earlier(
     origin: &Origin<'_, '_>,
     stored: &StoredNames,
-    before: &Numbered,
+    (before, entry): (&Numbered, &FileEntry),
     from: u64,
+    notes: &mut Vec<String>,
 ) -> Result<Option<(u64, Metadata)>> {
     for number in (from..before.number).rev() {
-        if let Some(meta) = described_by(origin, stored, &before.name_of(number))? {
+        let name = before.name_of(number);
+        if let Some(meta) = described_by(origin, stored, (&name, entry), notes)? {
             return Ok(Some((number, read(origin, &meta)?)));
         }
     }
@@ -279,6 +306,7 @@ impl Samples {
         stored: &StoredNames,
         recording: &Recording,
         described: Description,
+        notes: &mut Vec<String>,
     ) -> Result<Self> {
         let other_bytes = described.metadata.other_bytes();
         let is_one = recording.segments.len() == 1 && recording.gaps.is_empty();
@@ -303,7 +331,7 @@ impl Samples {
             let mut skipped_bytes = if at == 0 { described.skipped_bytes } else { 0 };
             let other = match at {
                 0 => None,
-                _ => samples.another(origin, stored, recording, (entry, at_bytes))?,
+                _ => samples.another((origin, stored, recording), (entry, at_bytes), notes)?,
             };
             if let Some((other, skipped)) = other {
                 let part = own_bytes % sample_bytes;
@@ -345,12 +373,11 @@ impl Samples {
     /// on without their samples.
     fn another(
         &mut self,
-        origin: &Origin<'_, '_>,
-        stored: &StoredNames,
-        recording: &Recording,
+        (origin, stored, recording): (&Origin<'_, '_>, &StoredNames, &Recording),
         (entry, at_bytes): (&FileEntry, u64),
+        notes: &mut Vec<String>,
     ) -> Result<Option<(Metadata, u64)>> {
-        if let Some(meta) = described_by(origin, stored, &entry.name)? {
+        if let Some(meta) = described_by(origin, stored, (&entry.name, entry), notes)? {
             return Ok(Some((read(origin, &meta)?, 0)));
         }
         let Some(numbered) = Numbered::of(&entry.name) else {
@@ -369,7 +396,7 @@ impl Samples {
             self.metadata.leave_out(at, count);
             return Ok(None);
         }
-        match earlier(origin, stored, &numbered, missing.first)? {
+        match earlier(origin, stored, (&numbered, entry), missing.first, notes)? {
             Some((number, metadata)) => {
                 placed(origin, stored, &metadata, (number, entry, &numbered)).map(Some)
             }

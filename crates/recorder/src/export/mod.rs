@@ -31,7 +31,7 @@ use devices::transfer::IoOptions;
 use devices::{Context, SCHEMA_VERSION};
 use files::listing::FileEntry;
 use files::names::check_name;
-use files::tree::{choose, is_pattern, none_of};
+use files::tree::{choose, is_pattern, none_of, some};
 use files::{failed, route, shown};
 use formats::Format;
 use formats::gaps;
@@ -43,8 +43,9 @@ use packets::Packets;
 use recording::Recording;
 use remedy::{Setting, words};
 use report::RawGaps;
-use segments::{StoredNames, tag_of};
+use segments::{Same, StoredNames, tag_of};
 use sha2::{Digest, Sha512};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Instant;
 use targets::Targets;
@@ -52,7 +53,7 @@ use units::micros;
 use volume::Error;
 
 pub use crate::segments::places::Contradiction;
-pub use chosen::{Missing, contradictions, in_order};
+pub use chosen::{Missing, Said, in_order, said_of};
 pub use packets::PacketsExported;
 pub use report::{Exported, SigmfExported};
 pub use segments::{MissingReason, MissingSegments};
@@ -95,7 +96,10 @@ impl ExportSettings {
             context.say(format_args!("path: {}", origin.path()));
             let began = Instant::now();
             let stored = StoredNames::of(origin.files()?.iter());
-            let names = self.segments(origin, &stored)?;
+            let mut names = self.segments(origin, &stored)?;
+            self.refuse_several(&stored, &names)?;
+            segments::sort(&mut names);
+            names.dedup();
             let mut exported = self.export_from(context, origin, &stored, &names)?;
             exported.elapsed_us = micros(began.elapsed());
             Ok(exported)
@@ -126,6 +130,42 @@ impl ExportSettings {
         Ok(found)
     }
 
+    /// Refuses the files of several recordings: one behind the other they are none.
+    fn refuse_several(&self, stored: &StoredNames, names: &[String]) -> Result<()> {
+        let mut all: BTreeMap<Same, Vec<&str>> = BTreeMap::new();
+        for name in names {
+            all.entry(stored.recording_of(name)).or_default().push(name);
+        }
+        if all.len() < 2 {
+            return Ok(());
+        }
+        let is_chosen = |pattern: &String| {
+            let every: Vec<&str> = names.iter().map(String::as_str).collect();
+            let (chosen, _) = choose(std::slice::from_ref(pattern), &every).ok()?;
+            Some(chosen.len())
+        };
+        let one = all.values().find_map(|own| {
+            let numbered = Numbered::of(own.first()?)?;
+            let pattern = numbered.pattern();
+            (is_chosen(&pattern) == Some(own.len())).then_some(pattern)
+        });
+        let word = one.or_else(|| Some((*all.values().next()?.first()?).to_owned()));
+        let firsts: Vec<&str> = all
+            .values()
+            .filter_map(|own| own.first().copied())
+            .collect();
+        let what = format!(
+            "these are of {} recordings: {}; nothing was exported",
+            all.len(),
+            some(firsts.into_iter())
+        );
+        Err(devices::Error::usage(what).hint(words![format!(
+            "one at a time: straightway export {} '{}' FILE; straightway cat prints all",
+            self.device,
+            word.unwrap_or_default()
+        )]))
+    }
+
     fn export_from(
         &self,
         context: &Context,
@@ -133,10 +173,11 @@ impl ExportSettings {
         stored: &StoredNames,
         names: &[String],
     ) -> Result<Exported> {
-        let recording = Recording::find(origin, stored, names)?;
+        let mut recording = Recording::find(origin, stored, names)?;
+        let mut notes = std::mem::take(&mut recording.notes);
         let asked = self.format;
         let description = match asked {
-            None | Some(Format::Sigmf) => describe(origin, stored, &recording)?,
+            None | Some(Format::Sigmf) => describe(origin, stored, &recording, &mut notes)?,
             Some(_) => None,
         };
         let format = match asked {
@@ -166,14 +207,15 @@ impl ExportSettings {
                 self.raw(context, origin, &recording, targets, &mut exported)?;
             }
             Format::Sigmf => {
-                self.sigmf(context, origin, all, description, targets, &mut exported)?
+                let described = (description, &mut notes);
+                self.sigmf(context, origin, all, described, targets, &mut exported)?
             }
             Format::Mcap => self.mcap(context, origin, all, targets, &mut exported)?,
         }
         for contradiction in &exported.contradictions {
             context.say(contradiction.text());
         }
-        for note in &recording.notes {
+        for note in &notes {
             context.say(note);
         }
         for missing in &exported.missing_segments {
@@ -372,7 +414,7 @@ impl ExportSettings {
         context: &Context,
         origin: &Origin<'_, '_>,
         (stored, recording): (&StoredNames, &Recording),
-        description: Option<Description>,
+        (description, notes): (Option<Description>, &mut Vec<String>),
         targets: Targets,
         exported: &mut Exported,
     ) -> Result<()> {
@@ -380,7 +422,10 @@ impl ExportSettings {
         let Some(description) = description else {
             let meta = meta_name(name);
             check_name(&meta)?;
-            let why = failed(format_args!("opening `{}`", shown(&meta)), Error::NotFound);
+            let why = match notes.first() {
+                Some(note) => devices::Error::usage(format!("{note}; nothing was exported")),
+                None => failed(format_args!("opening `{}`", shown(&meta)), Error::NotFound),
+            };
             return Err(why.hint(words![
                 format!(
                     "describe the samples: straightway put {} FILE '{meta}', or ",
@@ -389,7 +434,7 @@ impl ExportSettings {
                 Setting::Format.to("raw")
             ]));
         };
-        let samples = Samples::of(origin, stored, recording, description)?;
+        let samples = Samples::of(origin, stored, recording, description, notes)?;
         if samples.count == 0 {
             // Readers map the file of the samples, which must not be empty.
             let what = format!("`{}` has no whole sample yet", shown(name));

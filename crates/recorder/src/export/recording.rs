@@ -85,9 +85,7 @@ impl Recording {
             recording.size_bytes += entry.size_bytes;
             recording.segments.push(entry);
         }
-        let (contradictions, notes) = places.end();
-        recording.contradictions.extend(contradictions);
-        recording.notes.extend(notes);
+        recording.contradictions.extend(places.end());
         let last = recording.segments.last();
         recording.missing_behind =
             last.and_then(|last| behind_last(stored, last, recording.size_bytes));

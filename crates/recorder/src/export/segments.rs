@@ -3,12 +3,12 @@
 //! names and by what each keeps of its place in the recording.
 
 use crate::segments::numbered::Numbered;
-use crate::segments::tag::Tag;
+use crate::segments::tag::{Tag, is_one_file};
 use files::listing::FileEntry;
 use remedy::{Setting, Words, words};
 use schemars::JsonSchema;
 use serde::Serialize;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Why segments are missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -86,7 +86,8 @@ impl MissingSegments {
 /// The names that a volume has.
 #[derive(Debug, Default)]
 pub struct StoredNames {
-    names: BTreeSet<String>,
+    /// With their numbers for applications.
+    names: BTreeMap<String, u64>,
     numbers: BTreeMap<String, BTreeMap<u64, (String, Option<Tag>)>>,
 }
 
@@ -100,19 +101,42 @@ impl StoredNames {
                 let numbers = all.numbers.entry(numbered.shape()).or_default();
                 numbers.insert(number, (file.name.clone(), tag_of(file, number)));
             }
-            all.names.insert(file.name.clone());
+            let app_tag = file.app_tag.unwrap_or(0);
+            all.names.insert(file.name.clone(), app_tag);
         }
         all
     }
 
     /// Whether the volume has a file of this name.
     pub fn has(&self, name: &str) -> bool {
-        self.names.contains(name)
+        self.names.contains_key(name)
     }
 
     /// All of them, sorted.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.names.iter().map(String::as_str)
+        self.names.keys().map(String::as_str)
+    }
+
+    /// The number for applications of the file of this name; 0 if there is none.
+    pub fn app_tag(&self, name: &str) -> u64 {
+        self.names.get(name).copied().unwrap_or(0)
+    }
+
+    /// What the names of a recording's files have in common. A recording in one file has its own
+    /// name, whatever number that has.
+    pub fn recording_of(&self, name: &str) -> Same {
+        match Numbered::of(name) {
+            Some(numbered) if !is_one_file(self.app_tag(name)) => Same::Shape(numbered.shape()),
+            _ => Same::Name(name.to_owned()),
+        }
+    }
+
+    /// Whether a ring has segments of this one's form behind that number: it removed the oldest
+    /// ones of the form, whichever recording made them.
+    fn has_ring_behind(&self, of: &Numbered, number: u64) -> bool {
+        let all = self.numbers.get(&of.shape()).into_iter();
+        let mut behind = all.flat_map(|all| all.range(number..));
+        behind.any(|(_, (_, tag))| tag.is_some_and(|tag| tag.is_ring))
     }
 
     /// The stored segments of this one's recording with these numbers.
@@ -143,6 +167,15 @@ impl StoredNames {
     }
 }
 
+/// What the names of a recording's files have in common.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Same {
+    /// It is one file.
+    Name(String),
+    /// The form of the names of its segments.
+    Shape(String),
+}
+
 /// The place of a segment in its recording, if it keeps one.
 pub fn tag_of(entry: &FileEntry, number: u64) -> Option<Tag> {
     Tag::of(entry.app_tag.unwrap_or(0), number)
@@ -159,7 +192,9 @@ pub fn before_first(stored: &StoredNames, first: &FileEntry) -> Option<MissingSe
         offset_bytes: 0,
         missing_bytes: Some(tag.offset_bytes),
         reason: match stored.reason(&numbered, tag.first, last) {
-            MissingReason::NotStored if tag.is_ring => MissingReason::RingRemoved,
+            MissingReason::NotStored if tag.is_ring || stored.has_ring_behind(&numbered, last) => {
+                MissingReason::RingRemoved
+            }
             reason => reason,
         },
         and_later: false,
@@ -197,12 +232,19 @@ pub fn between(
         .zip(end_bytes)
         .and_then(|(tag, end)| tag.offset_bytes.checked_sub(end));
     let (first, last) = (before.number + 1, after.number - 1);
+    // A ring keeps what no recording in segments made, and removes what is behind it.
+    let is_kept_by_ring = tag_of(one, before.number).is_none()
+        && is_restart
+        && stored.has_ring_behind(&before, after.number);
     Some(MissingSegments {
         first,
         last,
         offset_bytes,
         missing_bytes,
-        reason: stored.reason(&before, first, last),
+        reason: match stored.reason(&before, first, last) {
+            MissingReason::NotStored if is_kept_by_ring => MissingReason::RingRemoved,
+            reason => reason,
+        },
         and_later: false,
         is_restart,
     })
@@ -377,6 +419,39 @@ mod tests {
                 "{name}"
             );
         }
+    }
+
+    #[test]
+    fn what_a_ring_has_removed_is_not_missing() {
+        let ring = |number: u64, first, offset_bytes| {
+            let tag = Tag {
+                format: Format::Raw,
+                is_ring: true,
+                first,
+                offset_bytes,
+                is_followed: false,
+                has_gaps: false,
+            };
+            FileEntry {
+                app_tag: Some(tag.to_number()),
+                ..entry(&format!("cam.{number:06}"), 100, None)
+            }
+        };
+        // Behind a file that the ring keeps, which is none of its own.
+        let (kept, oldest) = (entry("cam.000002", 9, None), ring(9, 3, 600));
+        let stored = StoredNames::of([&kept, &oldest].into_iter());
+        let found = between(&stored, (&kept, 0), &oldest, 9).unwrap();
+        assert_eq!(found.reason, MissingReason::RingRemoved);
+        // Of a recording without a ring, before the one that removed it.
+        let (left, next) = (entry("cam.000005", 9, Some((1, 90))), ring(6, 6, 0));
+        let stored = StoredNames::of([&left, &next].into_iter());
+        let found = before_first(&stored, &left).unwrap();
+        assert_eq!(found.reason, MissingReason::RingRemoved);
+        // In the middle of a ring it is.
+        let (one, other) = (ring(6, 6, 0), ring(8, 6, 200));
+        let stored = StoredNames::of([&one, &other].into_iter());
+        let found = between(&stored, (&one, 0), &other, 9).unwrap();
+        assert_eq!(found.reason, MissingReason::NotStored);
     }
 
     #[test]

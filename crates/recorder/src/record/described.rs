@@ -11,14 +11,14 @@ use crate::format_failed;
 use crate::place::Place;
 use crate::recording::gap_file_at_its_end;
 use crate::report::RecordedFile;
-use crate::segments::files::gaps_name;
+use crate::segments::files::{GAPS, gaps_name};
 use crate::segments::numbered::Numbered;
-use crate::segments::tag::{MADE, belongs, of_list};
+use crate::segments::tag::{belongs, describes, has_gaps, of_list};
 use crate::source::{Source, Stream};
 use crate::volume_host::VolumeHost;
 use devices::Bar;
 use devices::Context;
-use devices::error::{Error, Result};
+use devices::error::{Error, ErrorKind as ErrorKindOf, Result};
 use devices::transfer::Span;
 use files::drain::{Part, drain};
 use files::flow::Sums;
@@ -132,7 +132,7 @@ impl RecordSettings {
     ) -> Result<Self> {
         let meta = meta_name(&self.name);
         let stored = match check_name(&meta) {
-            Ok(()) if self.given_block.is_none() => stored_description(host, &meta)?,
+            Ok(()) if self.given_block.is_none() => stored_description(host, &self.name, &meta)?,
             _ => None,
         };
         let metadata = match stored {
@@ -155,7 +155,8 @@ impl RecordSettings {
     ) -> Result<Self> {
         let size_bytes = host.find(&self.name)?.map_or(0, |entry| entry.size_bytes);
         let meta = meta_name(&self.name);
-        let is_described = check_name(&meta).is_ok() && stored_description(host, &meta)?.is_some();
+        let is_described =
+            check_name(&meta).is_ok() && stored_description(host, &self.name, &meta)?.is_some();
         if size_bytes == 0 || is_described {
             return Ok(self);
         }
@@ -258,6 +259,32 @@ impl RecordSettings {
         }
     }
 
+    const fn adds_to_list(&self) -> bool {
+        matches!(self.policy, Policy::Drop) || matches!(self.format, Format::Mcap)
+    }
+
+    /// Says of what an earlier file of that name has left that it is not this recording's.
+    pub(super) fn tell_left(&self, context: &Context, host: &mut &Mounted<'_, '_>) -> Result<()> {
+        let metas = [meta_name(&self.name), gaps_name(&self.name)];
+        for left in metas.iter().filter(|left| check_name(left).is_ok()) {
+            let Some(found) = host.find(left)? else {
+                continue;
+            };
+            // What the user has put describes what comes.
+            if found.app_tag != 0 || left.ends_with(GAPS) {
+                context.say(words![
+                    format!(
+                        "`{}` is of an earlier recording, not of this one (hint: straightway rm ",
+                        shown(left)
+                    ),
+                    remedy::Device,
+                    format!(" '{left}' removes it)")
+                ]);
+            }
+        }
+        Ok(())
+    }
+
     /// Refuses to go on in a list of gaps that is not this file's, where the recording adds to it.
     /// Whether there is one.
     pub(super) fn refuse_other_list(
@@ -267,9 +294,17 @@ impl RecordSettings {
         (begin_bytes, app_tag): (u64, u64),
     ) -> Result<bool> {
         match own_list(context, host, &self.name, (begin_bytes, app_tag))? {
+            Own::None if has_gaps(app_tag) && self.adds_to_list() => {
+                let what = format!(
+                    "`{}` is missing: something was lost in `{}`, and a new list would hide that",
+                    shown(&gaps_name(&self.name)),
+                    shown(&self.name)
+                );
+                Err(Error::new(ErrorKindOf::Late, what).hint("record under another NAME"))
+            }
             Own::None => Ok(false),
             Own::Lines(_) => Ok(true),
-            Own::Other if self.policy != Policy::Drop && self.format != Format::Mcap => Ok(false),
+            Own::Other if !self.adds_to_list() => Ok(false),
             Own::Other => {
                 let companion = gaps_name(&self.name);
                 let what = format!(
@@ -277,13 +312,11 @@ impl RecordSettings {
                     shown(&companion),
                     shown(&self.name)
                 );
-                Err(
-                    Error::new(devices::error::ErrorKind::Exists, what).hint(words![
-                        "straightway mv ",
-                        remedy::Device,
-                        format!(" '{companion}' OTHER")
-                    ]),
-                )
+                Err(Error::new(ErrorKindOf::Exists, what).hint(words![
+                    "straightway mv ",
+                    remedy::Device,
+                    format!(" '{companion}' OTHER")
+                ]))
             }
         }
     }
@@ -298,7 +331,7 @@ impl RecordSettings {
     ) -> Result<()> {
         let meta = meta_name(&self.name);
         let described = match check_name(&meta) {
-            Ok(()) => stored_description(host, &meta)?,
+            Ok(()) => stored_description(host, &self.name, &meta)?,
             Err(_) => None,
         };
         match (self.format, described) {
@@ -306,7 +339,7 @@ impl RecordSettings {
                 self.go_on_with_samples(context, host, begin_bytes, &meta, &stored)
             }
             (Format::Sigmf, None) => Err(Error::usage(format!(
-                "`{}` has no `{}`, so nothing says what its samples are",
+                "`{}` has no `{}` of its own, so nothing says what its samples are",
                 shown(&self.name),
                 shown(&meta)
             ))
@@ -362,7 +395,7 @@ impl RecordSettings {
             let renaming = format!("renaming `{}`", shown(stored));
             host.run(renaming, host.volume.rename(stored, meta))?;
         }
-        host.store(&new, &metadata.to_bytes(), MADE)?;
+        host.store(&new, &metadata.to_bytes(), of_list(app_tag))?;
         replace(host, &new, meta)
     }
 
@@ -404,20 +437,25 @@ impl RecordSettings {
         }
     }
 
-    /// Stores what describes the recording, durably, before its first byte. The description.
+    /// Stores what describes the recording, durably, before its first byte, with this number of an
+    /// application's. The description.
     pub(super) fn describe(
         &self,
         host: &mut impl VolumeHost,
         meta: &str,
+        app_tag: u64,
     ) -> Result<Option<Metadata>> {
         if self.format != Format::Sigmf {
             return Ok(None);
         }
         let metadata = Metadata::new(&self.sigmf, now_ns()).map_err(format_failed)?;
         self.check_samples(&metadata)?;
-        let stored = host.store(meta, &metadata.to_bytes(), MADE);
+        let stored = host.store(meta, &metadata.to_bytes(), app_tag);
         stored.map_err(|failure| {
-            self.remove_description(host, meta);
+            // One that was there is of another recording.
+            if failure.kind() != ErrorKindOf::Exists {
+                self.remove_description(host, meta);
+            }
             failure.and("nothing was recorded")
         })?;
         Ok(Some(metadata))
@@ -468,10 +506,12 @@ fn refuse_samples(sigmf: &SigmfOptions) -> Result<()> {
     }
 }
 
-/// The file that has the description: while it is replaced, the replacement.
-fn stored_description(host: &mut &Mounted<'_, '_>, meta: &str) -> Result<Option<String>> {
+/// The file that has the description of this one: while it is replaced, the replacement.
+fn stored_description(host: &mut &Mounted<'_, '_>, of: &str, meta: &str) -> Result<Option<String>> {
+    let own = host.find(of)?.map_or(0, |entry| entry.app_tag);
     for name in [meta.to_owned(), unfinished_name(meta)] {
-        if host.exists(&name)? {
+        let found = host.find(&name)?;
+        if found.is_some_and(|found| describes(found.app_tag, own)) {
             return Ok(Some(name));
         }
     }

@@ -48,7 +48,7 @@ impl RecordSettings {
         self.check_new(host)?;
         let source = self.open_source(context, host)?;
         let total_bytes = self.total_bytes(&source);
-        let files = self.new_files(host, total_bytes, false)?;
+        let files = self.new_files(host, total_bytes, of_one_file(now_ns()), false)?;
         self.record_into(
             host,
             path,
@@ -70,8 +70,10 @@ impl RecordSettings {
         let feed = feed.open(self, context, host)?;
         let total_bytes = feed.total_bytes(self);
         let meta = meta_name(&self.name);
-        self.describe(host, &meta)?;
-        let files = match self.new_files(host, total_bytes, feed.is_program()) {
+        self.tell_left(context, host)?;
+        let app_tag = of_one_file(now_ns());
+        self.describe(host, &meta, of_list(app_tag))?;
+        let files = match self.new_files(host, total_bytes, app_tag, feed.is_program()) {
             Ok(files) => files,
             Err(failure) => {
                 self.remove_description(host, &meta);
@@ -246,9 +248,9 @@ impl RecordSettings {
         &self,
         host: &mut H,
         total_bytes: u64,
+        app_tag: u64,
         keeps_nothing: bool,
     ) -> Result<Opened<H::File>> {
-        let app_tag = of_one_file(now_ns());
         let file = host.create(&self.name, total_bytes, self.checksums, app_tag)?;
         let gap_file = match self.policy {
             Policy::Stop | Policy::Wait => None,

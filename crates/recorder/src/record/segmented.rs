@@ -154,7 +154,7 @@ impl RecordSettings {
             host.store(&gaps, &stream::restart_line(0), MADE)?;
         }
         let mut descriptions = self.earlier_descriptions(context, host, files)?;
-        if let Some(metadata) = self.describe(host, &meta)? {
+        if let Some(metadata) = self.describe(host, &meta, MADE)? {
             descriptions.add(&first, metadata);
         }
         files.describe(descriptions);

@@ -191,6 +191,17 @@ impl<'s, 'a> Files<'s, 'a> {
             ]));
         }
         let has_earlier = !segments.is_empty();
+        let earlier = segments.last();
+        let earlier =
+            earlier.and_then(|found| Some((found, Tag::of(found.app_tag, found.number)?)));
+        if let Some((found, tag)) = earlier.filter(|(_, tag)| tag.format != making.format) {
+            progress.say(format_args!(
+                "`{}` was recorded as {}, this is {}: export them one after the other",
+                shown(&found.segment.name),
+                tag.format.name(),
+                making.format.name()
+            ));
+        }
         if making.keep_bytes.is_some() {
             keep_those_of_others(&mut segments, &progress);
         }

@@ -42,6 +42,11 @@ impl Numbered {
         format!("{}{number:0NUMBER_DIGITS$}{}", self.before, self.after)
     }
 
+    /// A pattern for the names of the segments up to number 99999.
+    pub fn pattern(&self) -> String {
+        format!("{}0*{}", self.before, self.after)
+    }
+
     /// Whether two names differ by their numbers, and by times.
     pub fn is_of_one_form(&self, other: &Self) -> bool {
         self.shape() == other.shape()

@@ -3,8 +3,9 @@
 //! one ends, the next one begins.
 //!
 //! A segment that was stored again under its name (`put`) keeps no place. Its length is known to be
-//! right if the next one begins where it ends. Where two segments contradict one another, what was
-//! recorded is not there any more, although every file can be read.
+//! right if the next one begins where it ends, its bytes are not: it is named. Where two segments
+//! contradict one another, what was recorded is not there any more, although every file can be
+//! read.
 
 use super::numbered::Numbered;
 use super::tag::{Tag, has_no_place, is_made};
@@ -56,7 +57,6 @@ struct Place {
 pub struct Places {
     last: Option<Place>,
     found: Vec<Contradiction>,
-    notes: Vec<String>,
 }
 
 impl Places {
@@ -113,11 +113,11 @@ impl Places {
         self.last = Some(place);
     }
 
-    /// What contradicts what, and what else is said for people.
-    pub fn end(mut self) -> (Vec<Contradiction>, Vec<String>) {
+    /// What contradicts what.
+    pub fn end(mut self) -> Vec<Contradiction> {
         let last = self.last.take();
         self.pass(last);
-        (self.found, self.notes)
+        self.found
     }
 
     /// Compares the end of a segment with the beginning of the next one of the same recording.
@@ -147,10 +147,11 @@ impl Places {
                 );
                 self.say(&before.name, what);
             }
-            Some(_) if follows && is_put => self.notes.push(format!(
-                "`{}` was put where a segment was, and has its length",
-                shown(&before.name)
-            )),
+            Some(_) if follows && is_put => {
+                let what = "was put where a segment was: its length is right, and nothing shows \
+                            that its bytes are";
+                self.say(&before.name, what.to_owned());
+            }
             Some(_) if !is_put => {}
             None if before.is_made || !follows => {}
             _ => self.doubt(before),
@@ -217,8 +218,8 @@ mod tests {
         tag.to_number()
     }
 
-    /// What is said of segments: contradictions, and notes.
-    fn said(rows: &[Row], is_final: bool) -> (Vec<String>, Vec<String>) {
+    /// What is said of segments.
+    fn said(rows: &[Row], is_final: bool) -> Vec<String> {
         let mut places = Places::default();
         for (number, size_bytes, lost_bytes, app_tag) in rows {
             let entry = FileEntry {
@@ -234,8 +235,7 @@ mod tests {
             };
             places.add(&entry, *lost_bytes);
         }
-        let (found, notes) = places.end();
-        (found.iter().map(Contradiction::text).collect(), notes)
+        places.end().iter().map(Contradiction::text).collect()
     }
 
     #[test]
@@ -248,11 +248,11 @@ mod tests {
             (4, 0, 0, MADE),
             (5, 70, 0, tag(5, 0, false)),
         ];
-        assert_eq!(said(&whole, true), (vec![], vec![]));
+        assert_eq!(said(&whole, true), [""; 0]);
         let with = |at: usize, row: Row| {
             let mut rows = whole;
             rows[at] = row;
-            said(&rows, true).0
+            said(&rows, true)
         };
         let (put, what) = (0, "`run.000002`: ends at byte 199 of its recording");
         for row in [
@@ -264,8 +264,8 @@ mod tests {
         }
         // One that still grows is not whole yet.
         let grows = [(1, 40, 0, tag(1, 0, false)), (2, 0, 0, tag(1, 100, false))];
-        assert_eq!(said(&grows, false).0, [""; 0]);
-        assert_eq!(said(&grows, true).0.len(), 1);
+        assert_eq!(said(&grows, false), [""; 0]);
+        assert_eq!(said(&grows, true).len(), 1);
         let moved = with(0, (1, 100, 0, tag(1, 7, true)));
         assert!(moved[0].contains("is from byte 7 of it"), "{moved:?}");
         let earlier = with(4, (5, 70, 0, tag(6, 0, false)));
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_put_is_believed_if_its_length_is_right() {
+    fn what_was_put_is_named_whatever_its_length() {
         let put = 0;
         let mut rows = vec![
             (1, 100, 0, put),
@@ -289,21 +289,22 @@ mod tests {
             (3, 100, 0, put),
             (4, 100, 0, tag(1, 300, true)),
         ];
-        let (found, notes) = said(&rows, true);
-        assert_eq!((found, notes.len()), (vec![], 2));
+        let found = said(&rows, true);
+        assert_eq!(found.len(), 2);
+        assert!(found[1].contains("its length is right"), "{found:?}");
         // Nothing is behind it, or what is behind it is of another recording.
         rows.push((5, 100, 0, put));
-        assert_eq!(said(&rows, true).0.len(), 1);
+        assert_eq!(said(&rows, true).len(), 3);
         rows.push((6, 100, 0, tag(6, 0, false)));
-        assert_eq!(said(&rows, true).0.len(), 1);
+        assert_eq!(said(&rows, true).len(), 3);
         // Files that no recording made, and those of older versions, say nothing.
         let shots: Vec<Row> = (1..5).map(|number| (number, 7, 0, put)).collect();
-        assert_eq!(said(&shots, true), (vec![], vec![]));
+        assert_eq!(said(&shots, true), [""; 0]);
         let older = [
             (1, 100, 0, tag(1, 0, false)),
             (2, 100, 0, tag(1, 100, false)),
             (3, 9, 0, put),
         ];
-        assert_eq!(said(&older, true), (vec![], vec![]));
+        assert_eq!(said(&older, true), [""; 0]);
     }
 }

@@ -11,15 +11,15 @@
 //!
 //! | bits | contents |
 //! | --- | --- |
-//! | 60 to 63 | 0xb: this is a tag; 0xc: a tag, and another segment follows; 0xe and 0xf: the same two, and something was lost in the segment; 0xd: a file that a recording made, without a place: a companion, a segment without a byte, or one behind 256 TiB; 0xa: a recording in one file, or its list of gaps |
+//! | 60 to 63 | 0xb: this is a tag; 0xc: a tag, and another segment follows; 0xe and 0xf: the same two, and something was lost in the segment; 0xd: a file that a recording made, without a place: a companion, a segment without a byte, or one behind 256 TiB; 0xa: a recording in one file, its list of gaps, or its description |
 //! | 59 | the oldest segments are removed while it is recorded (`--keep`) |
 //! | 57 and 58 | the format |
 //! | 48 to 56 | the number of the recording's first segment, modulo 512 |
 //! | 0 to 47 | bytes of the recording before the segment, those counted that were lost |
 //!
 //! Of 0xa, bit 59 says that something was lost, and bits 0 to 58 are when the recording began, in
-//! microseconds since 1970: its list of gaps has the same, and so is not that of another file which
-//! had its name before.
+//! microseconds since 1970: its list of gaps and its description have the same, and so are not
+//! those of another file which had its name before.
 
 use formats::Format;
 
@@ -33,6 +33,8 @@ const LOST_IN_ONE: u64 = 1 << 59;
 /// The number of a file that a recording made and that has no place in it.
 pub const MADE: u64 = PLACELESS << 60;
 const FORMATS: [Format; 4] = [Format::Raw, Format::Sigmf, Format::Mcap, Format::Pcapng];
+/// The place of SigMF in `FORMATS`.
+const SIGMF: u64 = 1;
 const FIRST: u64 = 512;
 const OFFSET_BITS: u32 = 48;
 
@@ -123,6 +125,25 @@ pub const fn belongs(list: u64, file: u64, is_segment: bool) -> bool {
     }
 }
 
+/// Whether the file with this number is a recording in one file.
+pub const fn is_one_file(app_tag: u64) -> bool {
+    app_tag >> 60 == ONE_FILE
+}
+
+/// Whether a description with number `description` may be that of the file with number `file`. What
+/// the user has put describes what the user says. A recording's description has the number of its
+/// list of gaps, and segments have one only if they were recorded as SigMF. Neither file of an
+/// older version's recording in one file says so.
+pub const fn describes(description: u64, file: u64) -> bool {
+    match (description >> 60, file >> 60) {
+        (ONE_FILE, ONE_FILE) => of_list(file) == of_list(description),
+        (ONE_FILE, _) | (PLACELESS, ONE_FILE) => false,
+        (PLACELESS, PLACELESS) => true,
+        (PLACELESS, MARK..) => file >> 57 & 3 == SIGMF,
+        _ => true,
+    }
+}
+
 impl Tag {
     /// As the volume keeps it; without a place for a recording of 256 TiB and more.
     pub fn to_number(self) -> u64 {
@@ -206,6 +227,48 @@ mod tests {
             ..long
         };
         assert_eq!(Tag::of(moved.to_number(), 3), None);
+    }
+
+    #[test]
+    fn a_description_is_that_of_the_recording_that_it_was_made_with() {
+        let segment = |format| {
+            let tag = Tag {
+                format,
+                is_ring: false,
+                first: 1,
+                offset_bytes: 0,
+                is_followed: true,
+                has_gaps: true,
+            };
+            tag.to_number()
+        };
+        let one = of_one_file(1_796_000_000_123_456_789);
+        let other = of_one_file(1_796_000_000_123_457_789);
+        for (description, file, expected) in [
+            (one, one, true),
+            (one, with_gaps(one), true),
+            (other, one, false),
+            // The file was put since, or has become one in segments.
+            (one, 0, false),
+            (one, segment(Format::Sigmf), false),
+            (MADE, one, false),
+            (MADE, segment(Format::Sigmf), true),
+            (MADE, segment(Format::Raw), false),
+            (MADE, segment(Format::Mcap), false),
+            (MADE, MADE, true),
+            // Of an older version, or put.
+            (MADE, 0, true),
+            (0, 0, true),
+            (0, one, true),
+            (0, segment(Format::Raw), true),
+        ] {
+            assert_eq!(
+                describes(description, file),
+                expected,
+                "{description:x} {file:x}"
+            );
+        }
+        assert!(is_one_file(with_gaps(one)) && !is_one_file(segment(Format::Raw)));
     }
 
     #[test]

@@ -61,19 +61,7 @@ impl Get {
             self.get_many(context, origin, wanted)
         })?;
         let exit = Reported::Many(report).tell(context, self.json, "fetched", "")?;
-        self.tell_missing(context, &missing).map_or(Ok(exit), Err)
-    }
-
-    /// Names the segments that patterns should have chosen and the volume does not have: a failure,
-    /// unless every file was to be fetched, whatever there is.
-    pub(super) fn tell_missing(&self, context: &Context, missing: &Missing) -> Option<Error> {
-        if !self.all {
-            return missing.failure("fetched");
-        }
-        if let Some(text) = missing.text() {
-            context.say(text);
-        }
-        None
+        missing.failure("fetched").map_or(Ok(exit), Err)
     }
 
     /// Refuses what one file can do and several cannot.

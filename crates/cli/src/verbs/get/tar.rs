@@ -55,7 +55,7 @@ impl Get {
             self.get_archive(context, origin, words, output)
         })?;
         let exit = Reported::Many(report).tell(context, self.json, "fetched", "")?;
-        self.tell_missing(context, &missing).map_or(Ok(exit), Err)
+        missing.failure("fetched").map_or(Ok(exit), Err)
     }
 
     fn get_archive(
