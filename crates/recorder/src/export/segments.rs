@@ -447,11 +447,13 @@ mod tests {
         let stored = StoredNames::of([&left, &next].into_iter());
         let found = before_first(&stored, &left).unwrap();
         assert_eq!(found.reason, MissingReason::RingRemoved);
-        // In the middle of a ring it is.
-        let (one, other) = (ring(6, 6, 0), ring(8, 6, 200));
-        let stored = StoredNames::of([&one, &other].into_iter());
-        let found = between(&stored, (&one, 0), &other, 9).unwrap();
-        assert_eq!(found.reason, MissingReason::NotStored);
+        // In the middle of a ring it is, also behind one that was put there.
+        for one in [ring(6, 6, 0), entry("cam.000006", 9, None)] {
+            let other = ring(8, 6, 200);
+            let stored = StoredNames::of([&one, &other].into_iter());
+            let found = between(&stored, (&one, 0), &other, 9).unwrap();
+            assert_eq!(found.reason, MissingReason::NotStored);
+        }
     }
 
     #[test]
