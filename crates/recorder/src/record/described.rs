@@ -264,9 +264,12 @@ impl RecordSettings {
     }
 
     /// Says of what an earlier file of that name has left that it is not this recording's.
-    pub(super) fn tell_left(&self, context: &Context, host: &mut &Mounted<'_, '_>) -> Result<()> {
-        let metas = [meta_name(&self.name), gaps_name(&self.name)];
-        for left in metas.iter().filter(|left| check_name(left).is_ok()) {
+    pub(super) fn tell_left(
+        context: &Context,
+        host: &mut &Mounted<'_, '_>,
+        names: &[String],
+    ) -> Result<()> {
+        for left in names.iter().filter(|left| check_name(left).is_ok()) {
             let Some(found) = host.find(left)? else {
                 continue;
             };

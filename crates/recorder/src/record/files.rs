@@ -70,7 +70,7 @@ impl RecordSettings {
         let feed = feed.open(self, context, host)?;
         let total_bytes = feed.total_bytes(self);
         let meta = meta_name(&self.name);
-        self.tell_left(context, host)?;
+        Self::tell_left(context, host, &[meta.clone(), gaps_name(&self.name)])?;
         let app_tag = of_one_file(now_ns());
         self.describe(host, &meta, of_list(app_tag))?;
         let files = match self.new_files(host, total_bytes, app_tag, feed.is_program()) {

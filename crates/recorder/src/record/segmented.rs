@@ -128,6 +128,8 @@ impl RecordSettings {
         if matches!(self.format, Format::Raw | Format::Pcapng) {
             let earlier = self.earlier_descriptions(context, host, files)?;
             files.describe(earlier);
+            let meta = segment_meta_name(&files.first_name());
+            Self::tell_left(context, host, &[meta])?;
             return Ok(String::new());
         }
         if self.name.contains('%') {
