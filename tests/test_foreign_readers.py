@@ -148,7 +148,7 @@ def test_gopacket_reads_recorded_packets():
         assert recorder.returncode == 7 and b"1 DATAGRAM CUT" in errors, errors
         ended = time.time()
         report = export(device, "run", target, 0)
-        assert report["pcapng"] == {"packets": 60, "cut_packets": 1, "lost_packets": 0}
+        assert report["pcapng"] == {"packets": 60, "cut_packets": 1, "lost_packets": 0, "skipped_bytes": 0}
         done = subprocess.run([READERS / "pcapng", target], capture_output=True, text=True, timeout=60)
         assert done.returncode == 0, done.stderr
         *packets, statistics = map(json.loads, done.stdout.splitlines())
