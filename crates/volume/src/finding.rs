@@ -13,7 +13,7 @@ pub enum Finding {
     /// the copy.
     OneCopy(Node),
     /// The block of the superblock at this address holds something of another owner: the device was
-    /// given to it, and nothing of the volume may be changed ([`Error::Overwritten`]).
+    /// given to it, and nothing of the volume may be changed ([`crate::Error::Overwritten`]).
     Overwritten {
         /// The address in bytes.
         address: u64,
@@ -74,7 +74,7 @@ pub enum Finding {
         found: Usage,
     },
     /// A writer reserved these units past the end of a file's data and never closed the file.
-    /// [`Volume::reclaim`] gives them back.
+    /// [`crate::Volume::reclaim`] gives them back.
     Reserved {
         /// The file's slot.
         slot: u32,
