@@ -142,13 +142,19 @@ module blastn
     .valid_o(hit_waits), .ready_i(accept & (write_word == RegNext)), .data_o(head)
   );
 
+  // A hit shows three cycles after it came into its queue. Until then the core is busy: between the two, whoever reads the
+  // status would take the scan for ended, and leave the last hit there.
+  logic [1:0] shown_q;
+
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       busy_q  <= 1'b0;
       clear_q <= 1'b1;
+      shown_q <= '0;
     end else begin
-      busy_q  <= start | (busy_q & (lookup_busy | verify_busy | pairs_busy) & ~clear_q);
+      busy_q  <= start | (busy_q & (lookup_busy | verify_busy | pairs_busy | (shown_q != '0)) & ~clear_q);
       clear_q <= clear;
+      shown_q <= {shown_q[0], found & room};
     end
   end
   always_ff @(posedge clk_i) begin

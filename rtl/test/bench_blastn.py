@@ -127,14 +127,16 @@ class Core:
             if await self.registers.write(MASK, self.mask.pop(0)) != OKAY:
                 return  # the stream has ended
 
-    async def run(self, stream, pause_percent=0, most=5000, ahead=1000, entries=1000):
+    async def run(self, stream, pause_percent=0, most=5000, ahead=1000, entries=1000, late=0):
         """Sends a stream; returns its hits and the cycles of sending. The processor writes `ahead` entries of the mask before the first
-        word, and up to `entries` after each hit that it takes."""
+        word, and up to `entries` after each hit that it takes; it looks `late` cycles after the first word."""
         assert await self.registers.write(CONTROL, START) == OKAY
         await self.feed(ahead)
         for _ in range(4):  # from a write until the entry is at work
             await RisingEdge(self.dut.clk_i)
         sending, hits = cocotb.start_soon(self.send(stream, pause_percent)), []
+        for _ in range(late):
+            await RisingEdge(self.dut.clk_i)
         while (status := await self.registers.read(STATUS)) and len(hits) <= most:
             if status & WAITS:
                 hits.append(await self.take())
@@ -181,6 +183,18 @@ async def finds_what_the_model_finds_in_the_same_order(dut):
         assert await core.registers.read(HITS) == len(expected)
         assert await core.registers.read(WORDS) == -(-len(stream) // 4)
         counts["found"] += len(expected)
+
+
+@cocotb.test()
+async def is_busy_until_its_last_hit_waits(dut):
+    """A processor that looks in any cycle: it stops when the core neither is busy nor has a hit."""
+    core = await Core(dut).begin()
+    stream = packed(core.random, 3, 4)
+    expected = await core.load([letters_of(stream, 0, 11) + "N"], stream)
+    assert len(expected) == 1
+    for late in range(40):
+        hits, _ = await core.run(stream, late=late)
+        assert core.meaning(hits) == expected, f"{late} cycles after the first word"
 
 
 def ranges(random_, bases, most_bases, apart):

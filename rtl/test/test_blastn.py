@@ -34,7 +34,7 @@ def environment(folder):
 def test_the_seed_scan(monkeypatch, tmp_path):
     ran = cocotb_bench.run(monkeypatch, "blastn_sim", "blastn", "bench_blastn", {"EntriesLog2": 8, "BucketLog2": 7, "HitsLog2": 4, "MaskLog2": 3, "DiagonalsLog2": 5},
                            environment=environment(tmp_path), core="blastn_sim")
-    assert ran == 5
+    assert ran == 6
 
 
 def database(folder, bases, pick, apart=0):
