@@ -36,7 +36,7 @@ module hwfs_store
   output logic                 data_ready_o,
   input  logic [DataWidth-1:0] data_i,
 
-  output logic                 ram_read_o,  // nobody else may read in this cycle
+  output logic                 ram_read_o,  // no other reader may read in this cycle
   output logic [AddressBits-1:RowLog2] ram_row_o,
   input  logic [RowBits-1:0]   ram_data_i,
 

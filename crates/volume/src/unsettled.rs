@@ -26,7 +26,7 @@ pub(crate) struct Unsettled {
 }
 
 impl Unsettled {
-    /// Whether recovery sets the bit of a unit of the file in `slot`: the record is that of the
+    /// Whether recovery sets the bit of a unit of the file in `slot`: the record belongs to the
     /// last operation on it, or of a release that has not happened.
     pub(crate) fn is_of(&self, unit: u64, slot: u32, last_op: u64) -> bool {
         (self.released == Some(slot) || last_op == self.seq) && self.has(unit)

@@ -293,7 +293,7 @@ impl Get {
         Err(failure.hint(hint))
     }
 
-    /// Whether a name is that of a folder.
+    /// Whether a folder has this name.
     fn has_folder(mounted: &Mounted<'_, '_>, name: &str) -> Result<bool> {
         let files = Listing::read(mounted)?.files;
         Ok(is_folder(name, files.iter().map(|file| file.name.as_str())))

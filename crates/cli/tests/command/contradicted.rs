@@ -2,6 +2,7 @@
 //! Files of a recording that are not what was recorded: replaced, renamed, continued, cut off, or
 //! hidden by a later recording. No command that reads the recording ends with 0 then.
 
+use crate::formats::SAMPLES;
 use crate::formats::mcap;
 use crate::live::Take;
 use crate::support::{Folder, get, names, noise, ok, run, run_with_input, stderr, volume};
@@ -334,20 +335,8 @@ fn segments_of_different_formats_are_not_one_export() {
 
 /// Records these bytes as samples with a frequency.
 fn samples(device: &str, name: &str, bytes: &[u8], more: &[&str]) {
-    let words = [
-        "record",
-        device,
-        name,
-        "--format",
-        "sigmf",
-        "--sigmf-datatype",
-        "ci16_le",
-        "--sample-rate",
-        "1M",
-        "--frequency",
-        "100M",
-    ];
-    let output = run_with_input(&[&words[..], more].concat(), bytes);
+    let words = ["record", device, name, "--frequency", "100M"];
+    let output = run_with_input(&[&words[..], &SAMPLES, more].concat(), bytes);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
 }
 

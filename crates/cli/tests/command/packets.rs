@@ -121,8 +121,8 @@ fn damage_costs_the_packets_of_its_block(folder: &Folder, device: &str, file: &s
     let rotten = folder.path("rotten");
     std::fs::write(&rotten, bytes).unwrap();
     ok(&["put", device, &rotten]);
-    let mended = folder.path("mended.pcapng");
-    let output = run(&["export", device, "rotten", &mended, "--json"]);
+    let readable = folder.path("readable.pcapng");
+    let output = run(&["export", device, "rotten", &readable, "--json"]);
     assert_eq!(output.status.code(), Some(6), "{}", stderr(&output));
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let packets = report["pcapng"]["packets"].as_u64().unwrap() as usize;
@@ -133,7 +133,7 @@ fn damage_costs_the_packets_of_its_block(folder: &Folder, device: &str, file: &s
         "{packets} of {all}"
     );
     match Command::new("tcpdump")
-        .args(["-nn", "-r", &mended])
+        .args(["-nn", "-r", &readable])
         .output()
     {
         Err(_) => println!("SKIPPED: no tcpdump; apt install tcpdump"),

@@ -209,7 +209,7 @@ impl Output {
 }
 
 /// Refuses what would turn one of several files elsewhere: a link, a FIFO or a device below
-/// `folder` that has the file's name, or that of a folder on the way to it.
+/// `folder` that has the file's name, or the name of a folder on the way to it.
 ///
 /// # Errors
 /// There is one.

@@ -105,13 +105,13 @@ pub const fn has_gaps(app_tag: u64) -> bool {
     }
 }
 
-/// Whether nothing was lost in the file with this number: that of a recording in one file, which
-/// says so otherwise.
+/// Whether this is the number of a recording in one file that lost nothing: the number of one that
+/// did says so.
 pub const fn is_sure_of_no_gaps(app_tag: u64) -> bool {
     app_tag >> 60 == ONE_FILE && !has_gaps(app_tag)
 }
 
-/// Whether a list of gaps with number `list` is that of the file with number `file`. Neither of an
+/// Whether a list of gaps with number `list` belongs to the file with number `file`. Neither of an
 /// older version's recording in one file has a number; only MCAP's list had one there, so that it
 /// belongs to a file which `is_segment` does not say otherwise of.
 pub const fn belongs(list: u64, file: u64, is_segment: bool) -> bool {
@@ -130,7 +130,7 @@ pub const fn is_one_file(app_tag: u64) -> bool {
     app_tag >> 60 == ONE_FILE
 }
 
-/// Whether a description with number `description` may be that of the file with number `file`. What
+/// Whether a description with number `description` may belong to the file with number `file`. What
 /// the user has put describes what the user says. A recording's description has the number of its
 /// list of gaps, and segments have one only if they were recorded as SigMF. Neither file of an
 /// older version's recording in one file says so.

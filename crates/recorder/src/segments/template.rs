@@ -233,7 +233,7 @@ mod tests {
             ("take.000001", Some(1)),
             ("take.1234567", Some(1_234_567)),
             ("take.00001", None),
-            // Of `take.00%n`, and of nobody.
+            // Of `take.00%n`, which no recording is called here.
             ("take.00000001", None),
             ("take.0123456", None),
             ("take.000001.gaps", None),

@@ -190,7 +190,7 @@ struct Freed {
 fn prepared(case: &Case, checksums: bool, software: Mutation) -> Freed {
     let disk = on_as(disk_of(BYTES, checksums), software, |volume| {
         put(volume, "stays", &pattern(30_000, 5));
-        // It has a slot before that of the other file is free.
+        // It has a slot before the other file's is free.
         put(volume, "new", b"");
         (case.make)(volume);
     });
