@@ -53,6 +53,10 @@ class Crashed(GuestFailed):
     """QEMU itself was ended by a signal."""
 
 
+class ClockStands(Crashed):
+    """QEMU no longer counts the guest's timers down, so that nothing in the guest is due again."""
+
+
 class Refused(Exception):
     """QEMU did not take its command line."""
 

@@ -30,6 +30,8 @@ LIMIT_S = 120
 ASK_AGAIN_S = 15
 # A guest none of whose threads ran for that long has missed an interrupt that QEMU owes it: even an idle one has timers.
 STILL_S = 10
+# An armed timer that is counted down in no such time belongs to a guest whose clock QEMU has stopped.
+CLOCK_S = 0.5
 # How long before its time limit a command that has not ended is inspected.
 LATE_S = 5
 # A busy guest prints its own report that much later, and again after a non-maskable interrupt.
@@ -141,6 +143,7 @@ class Resident(Guest):
         A processor that waits for an interrupt that QEMU has lost is woken by a non-maskable one; the last line says whether
         that helped."""
         lines = self.whereabouts()
+        lines.append(f"lab: the guest's clock {'stands' if self.clock_stands() else 'goes on'}; woken {self.woken} times")
         if not self._has_reported(size):
             self._control.ask({"execute": "inject-nmi"})
             helped = "it reported" if self._has_reported(size) else "still nothing"
@@ -161,11 +164,29 @@ class Resident(Guest):
         lines = [f"qemu: {line}" for line in self.threads()]
         for command in ("info registers -a", *(f"info lapic {cpu}" for cpu in range(self._machine.cpus))):
             try:
-                text = self._control.ask({"execute": "human-monitor-command", "arguments": {"command-line": command}})
+                text = self._monitor(command)
             except (GuestFailed, OSError) as error:
                 return [*lines, f"qemu: no answer to {command}: {error}"]
             lines += [f"qemu: {line.strip()}" for line in text.splitlines() if re.search(r"^CPU#|HLT=|LVTT\t|ISR|IRR|count", line)]
         return lines
+
+    def clock_stands(self) -> bool:
+        """Whether some processor's timer is armed and is not counted down: then nothing in the guest is ever due again.
+
+        False where that cannot be told: without an armed timer, or another architecture's."""
+        if self._machine.arch != "x86_64":
+            return False
+        before = self._timers()
+        time.sleep(CLOCK_S)
+        return any(before) and before == self._timers()
+
+    def _timers(self) -> list[str]:
+        """What is left of each processor's timer, where it is armed."""
+        texts = [self._monitor(f"info lapic {cpu}") for cpu in range(self._machine.cpus)]
+        return [left for text in texts for left in re.findall(r"current_count = ([1-9][0-9]*)", text)]
+
+    def _monitor(self, command: str) -> str:
+        return str(self._control.ask({"execute": "human-monitor-command", "arguments": {"command-line": command}}))
 
     def stop(self) -> None:
         self._stop()
@@ -201,12 +222,12 @@ class Resident(Guest):
         return Done(status, outputs["stdout"].text, outputs["stderr"].text)
 
     def _wake_if_still(self, ran_before_ns: int) -> int:
-        """Stops and continues the guest if QEMU has not run since; returns how long it has run by now.
+        """Stops and continues the guest if QEMU has not run since, or its clock stands; returns how long it has run by now.
 
         QEMU 7.2 can lose the wake-up between one of its threads and another: expired timers and pending interrupts then
-        wait for whatever next wakes the thread. Both commands wake all of them."""
+        wait for whatever next wakes the thread. Both commands wake all of them, and start the clock."""
         ran_ns = self.ran_ns()
-        if ran_ns == ran_before_ns and self._control:
+        if self._control and (ran_ns == ran_before_ns or self.clock_stands()):
             self._control.ask({"execute": "stop"})
             self._control.ask({"execute": "cont"})
             self.woken += 1

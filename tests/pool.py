@@ -3,8 +3,8 @@
 
 After each test its guest is cleaned and looked at (lab/resident.py). One that crashed, hung, warned or is dirty is
 replaced, and the test that did it is named at the end of the run. Only what QEMU
-did is ever repeated, once, and named: a boot that does not reach its shell, a command during which QEMU itself crashed,
-and a test whose unplugged drive QEMU keeps (hotplug.py). A QEMU that sleeps although interrupts are due is woken, and named.
+did is ever repeated, once, and named: a boot that does not reach its shell, a command during which QEMU itself crashed or
+stopped the guest's clock, and a test whose unplugged drive QEMU keeps (hotplug.py). A QEMU that sleeps although interrupts are due is woken, and named.
 """
 
 import atexit
@@ -86,6 +86,8 @@ class Pool:
         one = kept.guest
         console = one.console_size()
         is_clean = False
+        # Otherwise the command has changed the drive's own file.
+        may_repeat = not is_last and not any(drive.file or drive.nbd for drive in drives)
         try:
             one.plug(drives)
             done = one.execute(command, timeout)
@@ -93,10 +95,11 @@ class Pool:
                 is_clean = self._is_clean(one)
             return done, one.console_since(console)
         except guests.TimedOut:
+            if one.clock_stands() and may_repeat:
+                raise guests.ClockStands(f"QEMU's clock stood still for {timeout:g} s") from None
             raise TestBroke(f"timed out: no end within {timeout:g} s", one.explain_silence(console)) from None
         except guests.GuestFailed as error:
-            # The command has changed the drive's own file.
-            if isinstance(error, guests.Crashed) and not is_last and not any(drive.file or drive.nbd for drive in drives):
+            if isinstance(error, guests.Crashed) and may_repeat:
                 raise
             raise TestBroke(str(error), one.console_since(console)) from None
         finally:

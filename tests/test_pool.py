@@ -5,6 +5,7 @@ are replaced.
 Own guests: they hang, panic and are left dirty on purpose.
 """
 
+import itertools
 import json
 import os
 import shutil
@@ -93,6 +94,17 @@ def test_a_qemu_that_sleeps_is_woken(one, monkeypatch):
     assert resident.woken >= 1
 
 
+def test_a_clock_that_stands_is_seen_while_something_else_of_qemu_runs(one, monkeypatch):
+    resident, _ = one
+    assert not resident.clock_stands()
+    resident._control.ask({"execute": "stop"})
+    assert resident.clock_stands()
+    monkeypatch.setattr(residents, "STILL_S", 0.5)
+    monkeypatch.setattr(resident, "ran_ns", itertools.count().__next__)
+    assert resident.execute(["echo", "awake"], 120).stdout == "awake\n"
+    assert resident.woken >= 1 and not resident.clock_stands()
+
+
 def test_a_command_that_hangs_is_given_up(one, monkeypatch):
     resident, _ = one
     console = resident.console_size()
@@ -129,7 +141,7 @@ def test_a_qemu_that_crashes_before_the_command_is_started_once_more_and_a_panic
 class Fake:
     """A fake guest whose behaviour is set by the test."""
 
-    boots, ends, left = [], [], []
+    boots, ends, left, stands = [], [], [], []
 
     def __init__(self, *_):
         self.is_up = True
@@ -163,6 +175,9 @@ class Fake:
 
     def explain_silence(self, _):
         return ["silent"]
+
+    def clock_stands(self):
+        return self.stands.pop() if self.stands else False
 
 
 @pytest.fixture
@@ -277,3 +292,13 @@ def test_a_guest_that_does_not_give_a_device_back_is_asked_again(monkeypatch):
     assert asked == ["qmp_capabilities", "device_del", "device_del"]
     control.close()
     thread.join()
+
+
+def test_a_command_whose_guest_s_clock_stands_is_run_once_more_and_named(fake, tmp_path):
+    Fake.stands = [True]
+    assert run(fake, [None, None], [guests.TimedOut(), 0], [[]]).status == 0
+    assert "clock stood still" in json.loads((tmp_path / "befell").read_text())["why"]
+    fake.close()
+    Fake.stands = [True, True]
+    with pytest.raises(TestBroke, match="timed out"):
+        run(fake, [None, None], [guests.TimedOut(), guests.TimedOut()], [])
