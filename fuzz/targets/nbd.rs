@@ -5,7 +5,7 @@
 use libfuzzer_sys::fuzz_target;
 use std::cell::RefCell;
 use straightway_nbd::block::{Buffer, Device, RamDisk};
-use straightway_nbd::{Engine, Event, Export, Limits, Session, Started, put_head};
+use straightway_nbd::{Engine, Export, Limits, Session, SessionEvent, Started, put_head};
 
 const DISK_BYTES: usize = 64 << 10;
 const PIECE_BYTES: usize = 1024;
@@ -47,9 +47,9 @@ fuzz_target!(|data: &[u8]| {
             assert!(taken <= end - at);
             at += taken;
             match event {
-                Event::More => break,
-                Event::Closed(_) => break 'pieces,
-                Event::Payload => {
+                SessionEvent::More => break,
+                SessionEvent::Closed(_) => break 'pieces,
+                SessionEvent::Payload => {
                     let key = write.expect("a payload belongs to a request");
                     let space = engine.space(key);
                     let len = (session.payload_bytes() as usize)
@@ -63,7 +63,7 @@ fuzz_target!(|data: &[u8]| {
                     session.take_payload(len as u32);
                     at += len;
                 }
-                Event::Request(request) => match engine.begin(0, request) {
+                SessionEvent::Request(request) => match engine.begin(0, request) {
                     Started::Accepted(key) => write = Some(key),
                     _ => break 'pieces,
                 },

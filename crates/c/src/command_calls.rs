@@ -11,7 +11,7 @@ use crate::error::{Status, finish, usage};
 use crate::handles;
 use crate::session::Session;
 use crate::volume_calls::check_memory;
-use api::Command;
+use api::DeviceCommand;
 use std::ffi::{c_char, c_void};
 
 /// A generic or vendor specific command (NVMe Base Specification, "Submission Queue Entry").
@@ -64,7 +64,7 @@ pub unsafe extern "C" fn straightway_send_command(
                 unsafe { std::slice::from_raw_parts_mut(given.data.cast::<u8>(), bytes) }
             }
         };
-        let command = Command {
+        let command = DeviceCommand {
             is_io: given.is_io != 0,
             opcode,
             namespace: (given.namespace_id != 0).then_some(given.namespace_id),

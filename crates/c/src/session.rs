@@ -3,7 +3,7 @@
 
 use crate::error::{Fault, usage};
 use crate::memory::Memory;
-use api::{Command, Device, DeviceOptions, Error};
+use api::{Device, DeviceCommand, DeviceOptions, Error};
 use block::{Completion, Geometry, Operation, Request};
 use std::collections::VecDeque;
 
@@ -434,7 +434,7 @@ impl Session {
     /// As [`Device::command`].
     pub fn command(
         &mut self,
-        command: &Command<'_>,
+        command: &DeviceCommand<'_>,
         bytes: &mut [u8],
     ) -> Result<Option<u32>, Fault> {
         Ok(self.device.command(command, bytes)?)

@@ -10,7 +10,7 @@ use crate::calls::{check_size, null, open, options_of, straightway_options, stri
 use crate::error::{Fault, Status, finish, usage};
 use crate::handles::{self, Open};
 use crate::mounted::Mounted;
-use api::{CreateOptions, DeviceOptions, Entry, FormatOptions, NewFile, VolumeFile};
+use api::{CreateOptions, DeviceOptions, FormatOptions, NewFile, StoredFile, VolumeFile};
 use std::ffi::{c_char, c_void};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -566,7 +566,7 @@ unsafe fn format_options_of(
 ///
 /// # Safety
 /// `place` is null or has as many bytes as its `size` says.
-unsafe fn fill_entry(place: *mut straightway_entry, found: &Entry) -> Result<(), Fault> {
+unsafe fn fill_entry(place: *mut straightway_entry, found: &StoredFile) -> Result<(), Fault> {
     /// Before names of more than 64 bytes.
     const FIRST_SIZE: usize = std::mem::offset_of!(straightway_entry, whole_name)
         .next_multiple_of(align_of::<straightway_entry>());

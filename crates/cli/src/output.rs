@@ -10,7 +10,7 @@ use devices::error::{Error, ErrorKind, Result};
 use devices::guard::OutputFolder;
 use linux::Roots;
 use measure::run_info::{RUN_SCHEMA_VERSION, RunInfo};
-use reports::Report;
+use reports::Reportable;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -92,7 +92,7 @@ impl Saving {
     /// # Errors
     /// The report cannot be made, standard output was closed, or the folder cannot be written. If
     /// the user interrupted the run, that is reported after everything has been written.
-    pub fn leave<R: Report + serde::Serialize + schemars::JsonSchema>(
+    pub fn leave<R: Reportable + serde::Serialize + schemars::JsonSchema>(
         &self,
         context: &Context,
         run: &R,

@@ -6,7 +6,7 @@
 
 use block::{Clock, barrier};
 
-use crate::command::{Answer, Command, PHASE};
+use crate::command::{Answer, PHASE, RingCommand};
 use crate::header::{Access, Header, HeaderError, State};
 use crate::layout::{CLIENTS, RING_ENTRIES, client, client_offset, header};
 use crate::memory::{Ring, Window};
@@ -234,7 +234,7 @@ impl<C: Clock> Client<C> {
 
     /// Writes a command to the ring. False: no credit is available.
     #[inline(always)]
-    pub fn submit(&mut self, command: &Command) -> bool {
+    pub fn submit(&mut self, command: &RingCommand) -> bool {
         if !self.has_credit() {
             return false;
         }

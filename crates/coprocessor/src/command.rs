@@ -101,7 +101,7 @@ pub const FLAG_CHECKSUMS: u8 = 4;
 
 /// A command. The opcode defines the meaning of `argument`, `extra` and `data_bytes`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Command {
+pub struct RingCommand {
     /// The opcode.
     pub opcode: Opcode,
     /// `FLAG_...`.
@@ -120,7 +120,7 @@ pub struct Command {
     pub extra: u64,
 }
 
-impl Command {
+impl RingCommand {
     /// A command that needs nothing but its opcode.
     pub const fn new(opcode: Opcode) -> Self {
         Self {
@@ -234,7 +234,7 @@ mod tests {
     #[test]
     fn commands_survive_the_ring() {
         for &opcode in Opcode::ALL {
-            let command = Command {
+            let command = RingCommand {
                 flags: opcode.flags(),
                 id: 0xabcd,
                 deadline_ms: 77,
@@ -242,24 +242,24 @@ mod tests {
                 data_bytes: 0x9abc_def0,
                 argument: u64::MAX - 3,
                 extra: 1 << 63,
-                ..Command::new(opcode)
+                ..RingCommand::new(opcode)
             };
-            assert_eq!(Command::decode(command.encode()), Ok(command));
+            assert_eq!(RingCommand::decode(command.encode()), Ok(command));
         }
     }
 
     #[test]
     fn unknown_opcodes_and_flags_are_refused_with_their_name() {
-        let mut entry = Command {
+        let mut entry = RingCommand {
             id: 9,
-            ..Command::new(Opcode::Flush)
+            ..RingCommand::new(Opcode::Flush)
         }
         .encode();
         entry[0] |= 0x100;
-        assert_eq!(Command::decode(entry), Err((9, Code::BadField)));
+        assert_eq!(RingCommand::decode(entry), Err((9, Code::BadField)));
         entry[0] = 9 << 16 | 0xff;
-        assert_eq!(Command::decode(entry), Err((9, Code::BadOpcode)));
-        assert_eq!(Command::decode([0; 4]), Err((0, Code::BadOpcode)));
+        assert_eq!(RingCommand::decode(entry), Err((9, Code::BadOpcode)));
+        assert_eq!(RingCommand::decode([0; 4]), Err((0, Code::BadOpcode)));
     }
 
     #[test]

@@ -6,10 +6,10 @@
 use block::{Buffer, Clock, Completion, Device, Error, Geometry, Operation, Refused, Request, Tag};
 
 use crate::client::Client;
-use crate::command::{Answer, Command, FLAG_FUA, Opcode};
+use crate::command::{Answer, FLAG_FUA, Opcode, RingCommand};
 use crate::header::Access;
 use crate::layout::RING_ENTRIES;
-use crate::status::{self, Code, Status};
+use crate::status::{self, Code, CompletionStatus};
 
 /// A command in flight.
 #[derive(Debug)]
@@ -93,7 +93,7 @@ impl<C: Clock> CoprocessorDisk<C> {
     }
 
     #[inline(always)]
-    fn command(&self, operation: &Operation) -> Result<Command, Error> {
+    fn command(&self, operation: &Operation) -> Result<RingCommand, Error> {
         let at = |buffer: &Buffer| {
             let offset = buffer.address().wrapping_sub(self.data.0);
             let is_inside = offset <= self.data.1 && buffer.len() <= self.data.1 - offset;
@@ -107,38 +107,38 @@ impl<C: Clock> CoprocessorDisk<C> {
         Ok(match operation {
             Operation::Read { lba, buffer } => {
                 let (data_offset, data_bytes) = at(buffer)?;
-                Command {
+                RingCommand {
                     data_offset,
                     data_bytes,
                     argument: *lba,
-                    ..Command::new(Opcode::Read)
+                    ..RingCommand::new(Opcode::Read)
                 }
             }
             Operation::Write { lba, buffer, fua } => {
                 let (data_offset, data_bytes) = at(buffer)?;
-                Command {
+                RingCommand {
                     data_offset,
                     data_bytes,
                     argument: *lba,
                     flags: flags(*fua),
-                    ..Command::new(Opcode::Write)
+                    ..RingCommand::new(Opcode::Write)
                 }
             }
-            Operation::Flush => Command::new(Opcode::Flush),
-            Operation::Discard { lba, block_count } => Command {
+            Operation::Flush => RingCommand::new(Opcode::Flush),
+            Operation::Discard { lba, block_count } => RingCommand {
                 data_bytes: *block_count,
                 argument: *lba,
-                ..Command::new(Opcode::Discard)
+                ..RingCommand::new(Opcode::Discard)
             },
             Operation::WriteZeroes {
                 lba,
                 block_count,
                 fua,
-            } => Command {
+            } => RingCommand {
                 data_bytes: *block_count,
                 argument: *lba,
                 flags: flags(*fua),
-                ..Command::new(Opcode::WriteZeroes)
+                ..RingCommand::new(Opcode::WriteZeroes)
             },
         })
     }
@@ -205,7 +205,7 @@ impl<C: Clock> CoprocessorDisk<C> {
             self.take_shape(buffer.len());
         }
         let id = index as u16;
-        self.client.push(Command { id, ..command }.encode());
+        self.client.push(RingCommand { id, ..command }.encode());
         self.outstanding += 1;
         if let Some(place) = self.pending.get_mut(index) {
             *place = Some(Pending {
@@ -272,7 +272,7 @@ impl<C: Clock> CoprocessorDisk<C> {
 /// The block device's error for a status other than done, or for a late completion.
 #[cold]
 fn failed(answer: &Answer) -> Result<(), Error> {
-    let status = Status {
+    let status = CompletionStatus {
         code: answer.code & !crate::command::LATE,
         detail: answer.detail,
     };

@@ -9,9 +9,9 @@ use block::{Buffer, Clock};
 use volume::NAME_BYTES;
 
 use crate::client::Client;
-use crate::command::{Answer, Command, FLAG_CHECKSUMS, FLAG_WRITE, LATE, Opcode};
+use crate::command::{Answer, FLAG_CHECKSUMS, FLAG_WRITE, LATE, Opcode, RingCommand};
 use crate::layout::{ENTRY_BYTES, RING_ENTRIES};
-use crate::status::{Error, Status};
+use crate::status::{CompletionStatus, Error};
 
 mod entry;
 #[cfg(feature = "stream")]
@@ -19,7 +19,7 @@ mod stream_blocks;
 
 use block::fields::u64_at;
 use entry::entry;
-pub use entry::{Entry, FileSizes};
+pub use entry::{FileSizes, ListedFile};
 #[cfg(feature = "stream")]
 pub(crate) use stream_blocks::BlockAnswer;
 
@@ -122,7 +122,7 @@ impl<C: Clock> FilesClient<C> {
     }
 
     /// Puts a command into the ring, after waiting for a credit.
-    fn send(&mut self, command: Command, pending: Pending) -> Result<(), (Error, Pending)> {
+    fn send(&mut self, command: RingCommand, pending: Pending) -> Result<(), (Error, Pending)> {
         // Each append or read needs an entry for its completion, which the caller may take late.
         if matches!(pending, Pending::Data { .. }) && self.outstanding() >= PLACES - 1 {
             return Err((Error::Block(block::Error::QueueFull), pending));
@@ -140,7 +140,7 @@ impl<C: Clock> FilesClient<C> {
                     Pending::Block { .. } => 0,
                     _ => self.deadline_ms,
                 };
-                self.client.submit(&Command {
+                self.client.submit(&RingCommand {
                     id,
                     deadline_ms,
                     ..command
@@ -205,7 +205,7 @@ impl<C: Clock> FilesClient<C> {
         }
     }
 
-    fn call(&mut self, command: Command) -> Result<u64, Error> {
+    fn call(&mut self, command: RingCommand) -> Result<u64, Error> {
         self.answer = None;
         self.send(command, Pending::Call)
             .map_err(|(failure, _)| failure)?;
@@ -220,7 +220,7 @@ impl<C: Clock> FilesClient<C> {
         }
     }
 
-    fn named(&mut self, command: Command, name: &str) -> Result<u64, Error> {
+    fn named(&mut self, command: RingCommand, name: &str) -> Result<u64, Error> {
         let name = name.as_bytes();
         if name.len() > NAME_BYTES {
             return Err(Error::Volume(volume::Error::BadName));
@@ -229,7 +229,7 @@ impl<C: Clock> FilesClient<C> {
             place.copy_from_slice(name);
         }
         let data_offset = self.offset_of(&self.scratch).unwrap_or(u32::MAX);
-        self.call(Command {
+        self.call(RingCommand {
             data_offset,
             data_bytes: name.len() as u32,
             ..command
@@ -237,10 +237,10 @@ impl<C: Clock> FilesClient<C> {
     }
 
     fn on(&mut self, opcode: Opcode, file: FileNumber, argument: u64) -> Result<u64, Error> {
-        self.call(Command {
+        self.call(RingCommand {
             argument,
             extra: u64::from(file.0),
-            ..Command::new(opcode)
+            ..RingCommand::new(opcode)
         })
     }
 
@@ -254,10 +254,10 @@ impl<C: Clock> FilesClient<C> {
         reserve_bytes: u64,
         checksums: bool,
     ) -> Result<FileNumber, Error> {
-        let command = Command {
+        let command = RingCommand {
             argument: reserve_bytes,
             flags: if checksums { FLAG_CHECKSUMS } else { 0 },
-            ..Command::new(Opcode::Create)
+            ..RingCommand::new(Opcode::Create)
         };
         self.named(command, name)
             .map(|number| FileNumber(number as u32))
@@ -268,9 +268,9 @@ impl<C: Clock> FilesClient<C> {
     /// # Errors
     /// Those of the volume's `open`, or of the session.
     pub fn open(&mut self, name: &str, write: bool) -> Result<FileNumber, Error> {
-        let command = Command {
+        let command = RingCommand {
             flags: if write { FLAG_WRITE } else { 0 },
-            ..Command::new(Opcode::Open)
+            ..RingCommand::new(Opcode::Open)
         };
         self.named(command, name)
             .map(|number| FileNumber(number as u32))
@@ -313,20 +313,21 @@ impl<C: Clock> FilesClient<C> {
     /// # Errors
     /// Those of [`reserve`](Self::reserve).
     pub fn delete(&mut self, name: &str) -> Result<(), Error> {
-        self.named(Command::new(Opcode::Delete), name).map(|_| ())
+        self.named(RingCommand::new(Opcode::Delete), name)
+            .map(|_| ())
     }
 
     /// The first file in slot `from` or later.
     ///
     /// # Errors
     /// Those of [`reserve`](Self::reserve).
-    pub fn list(&mut self, from: u32) -> Result<Option<Entry>, Error> {
+    pub fn list(&mut self, from: u32) -> Result<Option<ListedFile>, Error> {
         let data_offset = self.offset_of(&self.scratch).unwrap_or(u32::MAX);
-        let next = self.call(Command {
+        let next = self.call(RingCommand {
             data_offset,
             data_bytes: ENTRY_BYTES as u32,
             argument: u64::from(from),
-            ..Command::new(Opcode::List)
+            ..RingCommand::new(Opcode::List)
         })?;
         if next == 0 {
             return Ok(None);
@@ -345,11 +346,11 @@ impl<C: Clock> FilesClient<C> {
     /// Those of [`reserve`](Self::reserve).
     pub fn sizes(&mut self, file: FileNumber) -> Result<FileSizes, Error> {
         let data_offset = self.offset_of(&self.scratch).unwrap_or(u32::MAX);
-        self.call(Command {
+        self.call(RingCommand {
             data_offset,
             data_bytes: 32,
             extra: u64::from(file.0),
-            ..Command::new(Opcode::Status)
+            ..RingCommand::new(Opcode::Status)
         })?;
         let word = |at: usize| u64_at(&self.scratch, 8 * at);
         Ok(FileSizes {
@@ -404,12 +405,12 @@ impl<C: Clock> FilesClient<C> {
         let Some(data_offset) = offset else {
             return Err((Error::Block(block::Error::BufferUnreachable), buffer));
         };
-        let command = Command {
+        let command = RingCommand {
             data_offset,
             data_bytes: len_bytes as u32,
             argument,
             extra: u64::from(file.0),
-            ..Command::new(opcode)
+            ..RingCommand::new(opcode)
         };
         let sent = self.send(command, Pending::Data { file, tag, buffer });
         sent.map_err(|(failure, pending)| match pending {
@@ -473,7 +474,7 @@ impl<C: Clock> FilesClient<C> {
 }
 
 fn outcome(answer: &Answer) -> Result<u64, Error> {
-    let status = Status {
+    let status = CompletionStatus {
         code: answer.code & !LATE,
         detail: answer.detail,
     };

@@ -48,11 +48,11 @@ mod testing;
 
 #[cfg(feature = "client")]
 pub use client::{AttachFailed, Client, ClientOptions};
-pub use command::{Answer, Command, FLAG_CHECKSUMS, FLAG_FUA, FLAG_WRITE, LATE, Opcode};
+pub use command::{Answer, FLAG_CHECKSUMS, FLAG_FUA, FLAG_WRITE, LATE, Opcode, RingCommand};
 #[cfg(feature = "client")]
 pub use device::CoprocessorDisk;
 #[cfg(all(feature = "client", feature = "files"))]
-pub use files::{Entry, FileNumber, FileSizes, FilesClient, Moved};
+pub use files::{FileNumber, FileSizes, FilesClient, ListedFile, Moved};
 pub use header::{Access, Drive, Grant, Header, HeaderError, State};
 pub use memory::Window;
 #[cfg(feature = "stream")]
@@ -65,7 +65,7 @@ pub use record::{Recording, RecordingOptions, Written};
 #[cfg(feature = "service")]
 pub use service::files::Files;
 #[cfg(feature = "service")]
-pub use service::{Event, Service, Want};
+pub use service::{ClientEvent, Service, Want};
 #[cfg(feature = "stream")]
 pub use status::StreamEnd;
-pub use status::{Code, Error, Status};
+pub use status::{Code, CompletionStatus, Error};

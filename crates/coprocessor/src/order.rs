@@ -8,7 +8,7 @@
 use stream::{BUCKETS, Error, Gap, Histogram, PlayReport, RecordReport};
 
 use crate::layout::{ORDER_BYTES, REPORT_BYTES};
-use crate::status::{Code, Status, StreamEnd};
+use crate::status::{Code, CompletionStatus, StreamEnd};
 
 /// Lost blocks are dropped, and the gap is named in a companion file.
 pub const ORDER_GAPS: u32 = 1;
@@ -169,7 +169,7 @@ fn report_parts(bytes: &[u8; REPORT_BYTES]) -> (Result<(), Error>, [u64; COUNTS 
     );
     let [status, offset_bytes, at_us] = end;
     let end = StreamEnd {
-        status: Status {
+        status: CompletionStatus {
             code: status as u16,
             detail: (status >> 32) as u32,
         },

@@ -125,7 +125,7 @@ impl Code {
 
 /// A code and its detail, as a completion has them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Status {
+pub struct CompletionStatus {
     /// The code.
     pub code: u16,
     /// Its detail.
@@ -143,7 +143,7 @@ pub enum Error {
     /// An error of the interface.
     Interface(Code),
     /// A code that this side does not know.
-    Unknown(Status),
+    Unknown(CompletionStatus),
 }
 
 impl core::fmt::Display for Error {
@@ -170,18 +170,18 @@ impl From<Block> for Error {
     }
 }
 
-impl From<Code> for Status {
+impl From<Code> for CompletionStatus {
     fn from(code: Code) -> Self {
-        Status {
+        CompletionStatus {
             code: code as u16,
             detail: 0,
         }
     }
 }
 
-impl Status {
+impl CompletionStatus {
     /// Done.
-    pub const OK: Status = Status { code: 0, detail: 0 };
+    pub const OK: CompletionStatus = CompletionStatus { code: 0, detail: 0 };
 
     const fn with(code: u16, detail: u32) -> Self {
         Self { code, detail }
@@ -206,29 +206,29 @@ impl Status {
     }
 }
 
-impl From<Block> for Status {
+impl From<Block> for CompletionStatus {
     fn from(error: Block) -> Self {
         match error {
-            Block::QueueFull => Status::with(1, 0),
-            Block::Unaligned => Status::with(2, 0),
-            Block::TooLarge => Status::with(3, 0),
-            Block::OutOfRange => Status::with(4, 0),
-            Block::BufferUnreachable => Status::with(5, 0),
-            Block::Unsupported => Status::with(6, 0),
-            Block::ReadOnly => Status::with(7, 0),
-            Block::Busy => Status::with(8, 0),
-            Block::Nvme { status } => Status::with(9, status as u32),
-            Block::Os { errno } => Status::with(10, errno as u32),
-            Block::TimedOut => Status::with(11, 0),
-            Block::Aborted => Status::with(12, 0),
-            Block::ShortTransfer { done_bytes } => Status::with(13, done_bytes),
+            Block::QueueFull => CompletionStatus::with(1, 0),
+            Block::Unaligned => CompletionStatus::with(2, 0),
+            Block::TooLarge => CompletionStatus::with(3, 0),
+            Block::OutOfRange => CompletionStatus::with(4, 0),
+            Block::BufferUnreachable => CompletionStatus::with(5, 0),
+            Block::Unsupported => CompletionStatus::with(6, 0),
+            Block::ReadOnly => CompletionStatus::with(7, 0),
+            Block::Busy => CompletionStatus::with(8, 0),
+            Block::Nvme { status } => CompletionStatus::with(9, status as u32),
+            Block::Os { errno } => CompletionStatus::with(10, errno as u32),
+            Block::TimedOut => CompletionStatus::with(11, 0),
+            Block::Aborted => CompletionStatus::with(12, 0),
+            Block::ShortTransfer { done_bytes } => CompletionStatus::with(13, done_bytes),
             // Gone, and what later versions of `block` add: nothing that a client could fix.
-            _ => Status::with(14, 0),
+            _ => CompletionStatus::with(14, 0),
         }
     }
 }
 
-fn block_error(status: Status) -> Option<Block> {
+fn block_error(status: CompletionStatus) -> Option<Block> {
     let detail = status.detail;
     Some(match status.code {
         1 => Block::QueueFull,
@@ -255,7 +255,7 @@ fn block_error(status: Status) -> Option<Block> {
 
 #[cfg(feature = "files")]
 mod files {
-    use super::Status;
+    use super::CompletionStatus;
     use volume::{Error, Node};
 
     /// Errors without a detail, each at its number; a number is never used for another.
@@ -301,30 +301,30 @@ mod files {
     /// An error of a later version of `volume`.
     const OTHER: u16 = 0x7f;
 
-    impl From<Error> for Status {
+    impl From<Error> for CompletionStatus {
         fn from(error: Error) -> Self {
             match error {
                 Error::Device(error) => error.error().into(),
-                Error::NewerVersion { major } => Status::with(NEWER, major),
-                Error::UnknownFeatures { bits } => Status::with(FEATURES, bits),
-                Error::Truncated { missing_kib } => Status::with(TRUNCATED, missing_kib),
-                Error::Split { at_bytes } => Status::with(SPLIT, at_bytes),
-                Error::Rot { chunk } => Status::with(ROT, chunk),
+                Error::NewerVersion { major } => CompletionStatus::with(NEWER, major),
+                Error::UnknownFeatures { bits } => CompletionStatus::with(FEATURES, bits),
+                Error::Truncated { missing_kib } => CompletionStatus::with(TRUNCATED, missing_kib),
+                Error::Split { at_bytes } => CompletionStatus::with(SPLIT, at_bytes),
+                Error::Rot { chunk } => CompletionStatus::with(ROT, chunk),
                 Error::Corrupt(damage) => match damage.node() {
-                    Node::Superblock => Status::with(BAD_SUPERBLOCK, 0),
-                    Node::Slot(number) => Status::with(BAD_SLOT, number),
-                    Node::Bitmap(number) => Status::with(BAD_BITMAP, number),
-                    Node::Map(number) => Status::with(BAD_MAP, number),
+                    Node::Superblock => CompletionStatus::with(BAD_SUPERBLOCK, 0),
+                    Node::Slot(number) => CompletionStatus::with(BAD_SLOT, number),
+                    Node::Bitmap(number) => CompletionStatus::with(BAD_BITMAP, number),
+                    Node::Map(number) => CompletionStatus::with(BAD_MAP, number),
                 },
                 plain => {
                     let found = PLAIN.iter().find(|(_, one)| *one == plain);
-                    Status::with(found.map_or(OTHER, |(code, _)| *code), 0)
+                    CompletionStatus::with(found.map_or(OTHER, |(code, _)| *code), 0)
                 }
             }
         }
     }
 
-    pub(super) fn volume_error(status: Status) -> Option<Error> {
+    pub(super) fn volume_error(status: CompletionStatus) -> Option<Error> {
         let detail = status.detail;
         Some(match status.code {
             NEWER => Error::NewerVersion { major: detail },
@@ -344,7 +344,7 @@ mod files {
 
     #[cfg(test)]
     mod tests {
-        use super::super::{Code, Error as Failure, Status};
+        use super::super::{Code, CompletionStatus, Error as Failure};
         use super::{Error, Node, PLAIN};
 
         #[test]
@@ -362,7 +362,7 @@ mod files {
             ];
             let plain = PLAIN.iter().map(|(_, error)| *error);
             for error in plain.chain(with_detail) {
-                let status = Status::from(error);
+                let status = CompletionStatus::from(error);
                 assert_eq!(status.result(), Err(Failure::Volume(error)));
                 assert!(Code::from_number(status.code).is_none(), "{error:?}");
             }
@@ -375,14 +375,14 @@ pub use streams::StreamEnd;
 
 #[cfg(feature = "stream")]
 mod streams {
-    use super::{Code, Status};
+    use super::{Code, CompletionStatus};
     use stream::Error;
 
     /// How a stream ended, as numbers.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct StreamEnd {
         /// Why.
-        pub status: Status,
+        pub status: CompletionStatus,
         /// The offset in the file.
         pub offset_bytes: u64,
         /// The time of an overrun, counted from the first block's arrival.
@@ -390,12 +390,12 @@ mod streams {
     }
 
     /// An error of a later version of `stream`.
-    const OTHER: Status = Status::with(0x7e, 0);
+    const OTHER: CompletionStatus = CompletionStatus::with(0x7e, 0);
 
     impl From<Result<(), Error>> for StreamEnd {
         fn from(result: Result<(), Error>) -> Self {
             let (status, offset_bytes, at_us) = match result {
-                Ok(()) => (Status::OK, 0, 0),
+                Ok(()) => (CompletionStatus::OK, 0, 0),
                 Err(Error::Overrun {
                     offset_bytes,
                     at_us,
@@ -504,18 +504,18 @@ mod tests {
             Block::Gone,
         ];
         for error in all {
-            let status = Status::from(error);
+            let status = CompletionStatus::from(error);
             assert_eq!(status.result(), Err(super::Error::Block(error)));
             assert!(Code::from_number(status.code).is_none());
         }
-        assert_eq!(Status::OK.result(), Ok(()));
+        assert_eq!(CompletionStatus::OK.result(), Ok(()));
         for &code in Code::ALL.iter().skip(1) {
             assert_eq!(
-                Status::from(code).result(),
+                CompletionStatus::from(code).result(),
                 Err(super::Error::Interface(code))
             );
         }
-        let unknown = Status {
+        let unknown = CompletionStatus {
             code: 0x3ff,
             detail: 1,
         };

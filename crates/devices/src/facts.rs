@@ -16,7 +16,7 @@ use linux::coprocessor::CoprocessorOptions;
 use linux::disk::Disk;
 use nvme::{
     ControllerInfo, ErrorEntry, FirmwareSlots, NamespaceInfo, PciId, PowerState, PowerStates,
-    Quirks, Smart, Status, Transitions,
+    Quirks, Smart, StatusField, Transitions,
 };
 #[cfg(feature = "reports")]
 use schemars::JsonSchema;
@@ -301,7 +301,7 @@ impl From<ErrorEntry> for ErrorFacts {
             submission_queue: entry.submission_queue,
             command_id: entry.command_id,
             status: entry.status,
-            meaning: Status(entry.status).to_string(),
+            meaning: StatusField(entry.status).to_string(),
             lba: entry.lba,
             namespace: entry.nsid,
         }

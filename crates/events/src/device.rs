@@ -2,7 +2,7 @@
 //! The profiling timer `rtl/timer`: its registers, and events through them.
 
 use crate::Recorder;
-use crate::lane::{Anchor, Event, Lane};
+use crate::lane::{Anchor, Lane, LaneEvent};
 use crate::memory::{Page, monotonic_ns};
 use std::fs::File;
 use std::io;
@@ -114,7 +114,7 @@ pub struct Shape {
 
 /// A timer's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Status {
+pub struct TimerStatus {
     /// It records.
     pub records: bool,
     /// It waits for the trigger.
@@ -177,9 +177,9 @@ impl<R: Registers> Device<R> {
     ///
     /// # Errors
     /// The device cannot be reached.
-    pub fn status(&mut self) -> io::Result<Status> {
+    pub fn status(&mut self) -> io::Result<TimerStatus> {
         let status = self.registers.read(register::STATUS)?;
-        Ok(Status {
+        Ok(TimerStatus {
             records: status & RECORDS != 0,
             armed: status & ARMED != 0,
             stream_failed: status & FAILED != 0,
@@ -292,7 +292,7 @@ impl<R: Registers> Device<R> {
             }
             let low = self.registers.read(register::AT_LOW)?;
             let high = self.registers.read(register::AT_HIGH)?;
-            lane.events.push(Event {
+            lane.events.push(LaneEvent {
                 at: u64::from(high) << 32 | u64::from(low),
                 tag: self.registers.read(register::TAG)?,
                 is_line: self.registers.read(register::SOURCE)? & 1 != 0,

@@ -35,7 +35,7 @@ pub(crate) mod offset {
 
 /// An event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Event {
+pub struct LaneEvent {
     /// The lane's counter.
     pub at: u64,
     /// What happened; of a line its number.
@@ -67,7 +67,7 @@ pub struct Lane {
     /// When it ended; zero if it has not.
     pub end: Anchor,
     /// The events, by their time.
-    pub events: Vec<Event>,
+    pub events: Vec<LaneEvent>,
 }
 
 /// The header of a lane.
@@ -177,16 +177,16 @@ fn quad(bytes: &[u8], at: usize) -> Option<u64> {
 }
 
 /// The events of records as `rtl/timer` streams them: 16 bytes each. Empty ones are skipped.
-pub fn records(bytes: &[u8]) -> Vec<Event> {
+pub fn records(bytes: &[u8]) -> Vec<LaneEvent> {
     let record = |part: &[u8]| {
         let source = word(part, 12)?;
-        (source & IS_VALID != 0).then_some(Event {
+        (source & IS_VALID != 0).then_some(LaneEvent {
             at: quad(part, 0)?,
             tag: word(part, 8)?,
             is_line: source & IS_LINE != 0,
         })
     };
-    let mut events: Vec<Event> = bytes
+    let mut events: Vec<LaneEvent> = bytes
         .chunks_exact(RECORD_BYTES)
         .filter_map(record)
         .collect();
@@ -277,7 +277,7 @@ pub struct Stamp {
     /// The index of its lane.
     pub lane: usize,
     /// The event.
-    pub event: Event,
+    pub event: LaneEvent,
 }
 
 /// The events of all lanes in the order of their time.
@@ -299,7 +299,7 @@ mod tests {
     use super::*;
 
     fn lane(name: &str, hz: u64, at: &[u64]) -> Lane {
-        let event = |&at| Event {
+        let event = |&at| LaneEvent {
             at,
             tag: at as u32,
             is_line: at % 2 == 1,

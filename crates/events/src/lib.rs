@@ -10,9 +10,9 @@ mod ring;
 mod simulation;
 mod tags;
 
-pub use device::{Device, Registers, Shape, Status, Window, register};
+pub use device::{Device, Registers, Shape, TimerStatus, Window, register};
 pub use lane::{
-    Anchor, BadDump, Event, HEADER_BYTES, Lane, RECORD_BYTES, Stamp, parse, records, timeline,
+    Anchor, BadDump, HEADER_BYTES, Lane, LaneEvent, RECORD_BYTES, Stamp, parse, records, timeline,
 };
 pub use memory::counter;
 pub use node::Node;

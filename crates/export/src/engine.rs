@@ -10,7 +10,7 @@
 //! of a client that is gone waits for its end, and what such a client had not begun is not begun.
 
 use crate::job::{Answer, Job, Key, Piece, Stage};
-use crate::{Command, Request};
+use crate::{ExportCommand, Request};
 use block::{Buffer, Completion, Device, Error, Geometry, Refused, Tag};
 use std::collections::VecDeque;
 
@@ -103,7 +103,7 @@ impl Engine {
     pub fn begin(&mut self, client: usize, request: Request) -> Started {
         let block_bytes = self.geometry.block_size_bytes() as u64;
         let count = match request.command {
-            Command::Read | Command::Write => {
+            ExportCommand::Read | ExportCommand::Write => {
                 let (_, bytes) = Job::span(&request, block_bytes);
                 bytes.div_ceil(self.limits.piece_bytes as u64) as usize
             }
@@ -122,7 +122,7 @@ impl Engine {
         let taken = self.free.drain(self.free.len() - count..);
         pieces.extend(taken.map(Piece::Here));
         let mut job = Job::new(client, request, block_bytes, pieces);
-        let is_native = self.geometry.features.fua && request.command != Command::Trim;
+        let is_native = self.geometry.features.fua && request.command != ExportCommand::Trim;
         job.flushes = request.fua && !is_native;
         let is_ready = job.stage != Stage::Filling;
         let index = self.jobs.iter().position(Option::is_none);

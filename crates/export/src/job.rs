@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A request under way: its buffers, the commands that it consists of, and its answer.
 
-use crate::{Command, Request};
+use crate::{ExportCommand, Request};
 use block::{Buffer, Error, Lent, Operation};
 
 /// The most blocks that one command zeroes or discards: what a drive's 16 bits hold, rounded to a
@@ -73,7 +73,10 @@ impl Job {
 
     /// Whether it changes blocks.
     pub const fn changes(&self) -> bool {
-        !matches!(self.request.command, Command::Read | Command::Flush)
+        !matches!(
+            self.request.command,
+            ExportCommand::Read | ExportCommand::Flush
+        )
     }
 
     /// Whether two requests have a block in common.
@@ -84,15 +87,15 @@ impl Job {
 
     pub fn new(client: usize, request: Request, block_bytes: u64, pieces: Vec<Piece>) -> Self {
         let (start_bytes, span_bytes) = match request.command {
-            Command::Flush => (0, 0),
+            ExportCommand::Flush => (0, 0),
             _ => Self::span(&request, block_bytes),
         };
         Self {
             client,
             request,
             stage: match request.command {
-                Command::Write => Stage::Filling,
-                Command::Flush => Stage::Flushing,
+                ExportCommand::Write => Stage::Filling,
+                ExportCommand::Flush => Stage::Flushing,
                 _ => Stage::Running,
             },
             pieces,
@@ -154,11 +157,11 @@ impl Job {
         let blocks = (left >> block_size_log2).min(RANGE_BLOCKS);
         let block_count = blocks as u32;
         match self.request.command {
-            Command::Trim => {
+            ExportCommand::Trim => {
                 self.submitted_bytes += blocks << block_size_log2;
                 return Some((0, Operation::Discard { lba, block_count }));
             }
-            Command::WriteZeroes => {
+            ExportCommand::WriteZeroes => {
                 self.submitted_bytes += blocks << block_size_log2;
                 let operation = Operation::WriteZeroes {
                     lba,
@@ -179,7 +182,7 @@ impl Job {
         self.submitted_bytes += buffer.len() as u64;
         *piece = Piece::Lent(lent);
         let operation = match self.request.command {
-            Command::Read => Operation::Read { lba, buffer },
+            ExportCommand::Read => Operation::Read { lba, buffer },
             _ => Operation::Write { lba, buffer, fua },
         };
         Some((index, operation))
@@ -246,7 +249,7 @@ impl Answer {
     /// Bytes of data that a read returns.
     pub fn data_bytes(&self) -> usize {
         match (self.request.command, self.error) {
-            (Command::Read, None) => self.request.len_bytes as usize,
+            (ExportCommand::Read, None) => self.request.len_bytes as usize,
             _ => 0,
         }
     }

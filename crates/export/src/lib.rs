@@ -21,7 +21,7 @@ mod request;
 
 pub use engine::{Engine, Limits, Started};
 pub use job::{Answer, Key};
-pub use request::{Command, Request};
+pub use request::{ExportCommand, Request};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -3,7 +3,7 @@
 
 /// What a request does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Command {
+pub enum ExportCommand {
     /// Return bytes.
     Read,
     /// Store the bytes that follow.
@@ -22,7 +22,7 @@ pub struct Request {
     /// The client's name for it, which comes back in the answer.
     pub cookie: u64,
     /// What it does.
-    pub command: Command,
+    pub command: ExportCommand,
     /// First byte.
     pub offset_bytes: u64,
     /// Number of bytes; 0 only for a flush.

@@ -35,9 +35,9 @@ pub mod io {
 
 /// A submission queue entry without its identifier and its data pointer, which the queue adds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Command(pub [u8; 64]);
+pub struct QueueEntry(pub [u8; 64]);
 
-impl Command {
+impl QueueEntry {
     /// A command with this opcode, namespace and dwords 10 to 15.
     pub fn new(opcode: u8, nsid: u32, dwords: &[u32]) -> Self {
         let mut entry = [0; 64];
@@ -103,7 +103,7 @@ impl Connecting<'_> {
     ///
     /// # Errors
     /// [`FabricError::Name`] or [`FabricError::Memory`].
-    pub fn write(&self, data: &mut [u8]) -> Result<Command, FabricError> {
+    pub fn write(&self, data: &mut [u8]) -> Result<QueueEntry, FabricError> {
         let names = [self.subsystem_nqn, self.host_nqn];
         if names
             .iter()
@@ -125,6 +125,6 @@ impl Connecting<'_> {
             &(self.entries.saturating_sub(1)).to_le_bytes(),
         );
         put(&mut bytes, 8, &self.keep_alive_ms.to_le_bytes());
-        Ok(Command::fabric(1, &bytes))
+        Ok(QueueEntry::fabric(1, &bytes))
     }
 }

@@ -16,7 +16,7 @@ const MOST_ENTRIES: u64 = 4096;
 
 /// An entry of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry<'p> {
+pub struct DiscoveryEntry<'p> {
     /// Whether it is reached by NVMe/TCP.
     pub is_tcp: bool,
     /// Whether it is another discovery service.
@@ -46,7 +46,7 @@ pub fn discover<C: Connect, K: Clock>(
     clock: &K,
     options: &RemoteOptions,
     page: Buffer,
-    mut each: impl FnMut(Entry<'_>),
+    mut each: impl FnMut(DiscoveryEntry<'_>),
 ) -> Result<(), FabricError> {
     let mut page = Some(page).filter(|page| page.len() >= 4096);
     let options = RemoteOptions {
@@ -85,7 +85,7 @@ pub fn discover<C: Connect, K: Clock>(
                 return Ok(());
             }
             let entry = bytes.get(index * ENTRY_BYTES..).unwrap_or_default();
-            each(Entry {
+            each(DiscoveryEntry {
                 is_tcp: entry.first() == Some(&TCP),
                 is_discovery: entry.get(2).is_some_and(|kind| *kind != 2),
                 port: text(entry, 32, 32),

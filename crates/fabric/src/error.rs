@@ -3,7 +3,7 @@
 
 use crate::StreamError;
 use core::fmt;
-use nvme::Status;
+use nvme::StatusField;
 
 /// Why a connection or an association failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,7 +151,7 @@ impl fmt::Display for FabricError {
                 "{what} failed with NVMe status {:x}/{:02x} ({})",
                 (status >> 8) & 7,
                 status & 0xff,
-                Status(status).name()
+                StatusField(status).name()
             ),
             Self::Unusable(error) => error.fmt(f),
             Self::Fatal => f.write_str("the controller reports a fatal error"),

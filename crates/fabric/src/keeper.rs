@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The administration connection of an association, on which the host must not fall silent.
 
-use crate::command::{Command, opcode};
+use crate::command::{QueueEntry, opcode};
 use crate::queue::{Payload, Queue};
 use crate::remote::ADMIN_DEPTH;
 use crate::{ByteStream, FabricError};
@@ -63,7 +63,7 @@ impl<S: ByteStream> KeepAlive<S> {
             self.failure = Some(FabricError::TimedOut("a Keep Alive"));
         } else if now >= self.next {
             if self.queue.outstanding() == 0 {
-                let command = Command::new(opcode::KEEP_ALIVE, 0, &[]);
+                let command = QueueEntry::new(opcode::KEEP_ALIVE, 0, &[]);
                 let _ = self.queue.submit(0, command, Payload::None, now);
             }
             self.next = now.saturating_add(self.interval);

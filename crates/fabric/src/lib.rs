@@ -32,7 +32,7 @@ mod receive;
 mod remote;
 mod stream;
 
-pub use command::{Command, Connecting};
+pub use command::{Connecting, QueueEntry};
 pub use error::{FabricError, Identifier};
 pub use fence::Timing;
 pub use keeper::{KeepAlive, Keeper};

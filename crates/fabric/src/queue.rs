@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One connection of NVMe/TCP: commands out, data both ways, responses in.
 
-use crate::command::Command;
+use crate::command::QueueEntry;
 use crate::pdu::{self, COMMAND_BYTES, DATA_BYTES, DIGEST_BYTES, Header, IC_BYTES, flag, kind};
 use crate::receive::{Received, Receiver};
 use crate::{ByteStream, FabricError};
@@ -68,7 +68,7 @@ enum Next {
 #[derive(Debug)]
 pub(crate) struct Slot {
     pub tag: u32,
-    entry: Command,
+    entry: QueueEntry,
     pub buffer: Option<Buffer>,
     /// Data that needs no buffer of the caller: a range to discard.
     short: [u8; 16],
@@ -308,7 +308,7 @@ impl<S: ByteStream, const DEPTH: usize> Queue<S, DEPTH> {
     pub(crate) fn submit(
         &mut self,
         tag: u32,
-        entry: Command,
+        entry: QueueEntry,
         data: Payload,
         since: u64,
     ) -> Result<(), Option<Buffer>> {
@@ -358,7 +358,7 @@ impl<S: ByteStream, const DEPTH: usize> Queue<S, DEPTH> {
 
     /// Ends every command: for each, its tag, buffer and what is needed to submit it again, and
     /// whether it had been sent.
-    pub(crate) fn drain(&mut self, mut each: impl FnMut(u32, Command, Payload, bool)) {
+    pub(crate) fn drain(&mut self, mut each: impl FnMut(u32, QueueEntry, Payload, bool)) {
         for place in &mut self.slots {
             if let Some(slot) = place.take() {
                 let data = match (slot.direction, slot.buffer) {

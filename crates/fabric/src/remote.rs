@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! An association with a remote controller, and one of its namespaces as a device.
 
-use crate::command::Command;
+use crate::command::QueueEntry;
 use crate::fence::Timing;
 use crate::queue::{Payload, Queue};
 use crate::{Ana, Connect, FabricError, KeepAlive, RemoteOptions};
@@ -31,7 +31,7 @@ enum Parked {
 #[derive(Debug)]
 struct Waiting {
     tag: u32,
-    entry: Command,
+    entry: QueueEntry,
     data: Payload,
     /// When it ends without having been executed, in ticks.
     deadline: u64,

@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use volume::layout::CHUNK_BYTES;
-use volume::{Direction, Error, Event, File, Need, Progress, Transfer};
+use volume::{DataEvent, Direction, Error, File, Need, Progress, Transfer};
 
 /// Number of checksums read together: as many as a block of 4 KiB holds.
 const SUMS: usize = 1024;
@@ -135,7 +135,7 @@ impl<'v, 'a> Flow<'v, 'a> {
         })
     }
 
-    fn take_back(&mut self, event: Event) {
+    fn take_back(&mut self, event: DataEvent) {
         let mut flight = self.flight.iter_mut();
         let transfer = flight.find(|transfer| transfer.tag() == event.tag);
         if let Some(transfer) = transfer {

@@ -7,7 +7,7 @@
 use crate::chunks::Chunks;
 use crate::source::Source;
 use crate::{Access, shown};
-use ::hwfs::{Board, Error, Front, Shape, Simulation, Status};
+use ::hwfs::{Board, CoreStatus, Error, Front, Shape, Simulation};
 use devices::Bar;
 use devices::cancel::Cancel;
 use devices::error::{ErrorKind, Result};
@@ -137,10 +137,10 @@ impl Files<'_> {
     ///
     /// # Errors
     /// The hardware failed, or the file does not exist.
-    pub fn find(&mut self, name: &str) -> Result<::hwfs::Entry> {
+    pub fn find(&mut self, name: &str) -> Result<::hwfs::CoreFile> {
         let found = self.list()?.into_iter().find(|entry| entry.name == name);
         found.ok_or_else(|| {
-            let missing = Error::Status(Status::NOT_FOUND, 0);
+            let missing = Error::Status(CoreStatus::NOT_FOUND, 0);
             failed(format_args!("querying `{}`", shown(name)), missing)
         })
     }
@@ -149,7 +149,7 @@ impl Files<'_> {
     ///
     /// # Errors
     /// The hardware failed.
-    pub fn list(&mut self) -> Result<Vec<::hwfs::Entry>> {
+    pub fn list(&mut self) -> Result<Vec<::hwfs::CoreFile>> {
         let listed = self.front.list();
         listed.map_err(|error| failed(format_args!("listing {}", self.device), error))
     }
@@ -161,7 +161,7 @@ impl Files<'_> {
     pub fn remove(&mut self, name: &str) -> Result<bool> {
         match self.front.delete(name) {
             Ok(()) => Ok(true),
-            Err(Error::Status(Status::NOT_FOUND, _)) => Ok(false),
+            Err(Error::Status(CoreStatus::NOT_FOUND, _)) => Ok(false),
             Err(error) => Err(failed(format_args!("removing `{}`", shown(name)), error)),
         }
     }
@@ -249,7 +249,7 @@ impl Files<'_> {
     pub fn size_of(&mut self, name: &str) -> Result<Option<u64>> {
         match self.front.size(name) {
             Ok(size) => Ok(Some(size)),
-            Err(Error::Status(Status::NOT_FOUND, _)) => Ok(None),
+            Err(Error::Status(CoreStatus::NOT_FOUND, _)) => Ok(None),
             Err(error) => Err(failed(format_args!("opening `{}`", shown(name)), error)),
         }
     }
@@ -423,18 +423,19 @@ fn failed(doing: impl Display, error: Error) -> devices::Error {
     let what = format!("{doing}: {error}");
     match error {
         Error::Status(status, _) => match status {
-            Status::NOT_FOUND => devices::Error::new(ErrorKind::NotFound, what)
+            CoreStatus::NOT_FOUND => devices::Error::new(ErrorKind::NotFound, what)
                 .hint(words!["straightway ls ", remedy::Device]),
-            Status::EXISTS => devices::Error::new(ErrorKind::Exists, what)
+            CoreStatus::EXISTS => devices::Error::new(ErrorKind::Exists, what)
                 .hint("another name, or straightway rm removes that file"),
-            Status::NO_SPACE | Status::TABLE_FULL | Status::MAP_FULL => {
+            CoreStatus::NO_SPACE | CoreStatus::TABLE_FULL | CoreStatus::MAP_FULL => {
                 devices::Error::new(ErrorKind::Full, what).hint("remove files with straightway rm")
             }
-            Status::BAD_NAME => devices::Error::usage(what),
-            Status::GONE | Status::NOT_A_VOLUME | Status::READ_ONLY | Status::IN_USE => {
-                devices::Error::missing(what)
-            }
-            Status::NEWER_VERSION | Status::UNSUITABLE | Status::UNSUPPORTED => {
+            CoreStatus::BAD_NAME => devices::Error::usage(what),
+            CoreStatus::GONE
+            | CoreStatus::NOT_A_VOLUME
+            | CoreStatus::READ_ONLY
+            | CoreStatus::IN_USE => devices::Error::missing(what),
+            CoreStatus::NEWER_VERSION | CoreStatus::UNSUITABLE | CoreStatus::UNSUPPORTED => {
                 devices::Error::unsupported(what)
             }
             _ => devices::Error::other(what),

@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, UNIX_EPOCH};
 use units::rounded;
-use volume::{Entry, Error, Node};
+use volume::{Error, Node, StoredFile};
 
 /// The application's number of a file that `put` stores, until it is whole: what a kill or a power
 /// cut leaves has it.
@@ -21,7 +21,7 @@ pub const UNFINISHED_TAG: u64 = u64::from_le_bytes(*b"put new~");
 ///
 /// # Errors
 /// The file is not whole.
-pub fn refuse_unfinished(entry: &Entry) -> Result<()> {
+pub fn refuse_unfinished(entry: &StoredFile) -> Result<()> {
     FileEntry::new(entry).refuse_unfinished()
 }
 
@@ -89,7 +89,7 @@ const fn is_usual() -> bool {
 
 impl FileEntry {
     /// Converts a volume's file entry. Unless it is open to write, it is final.
-    pub fn new(entry: &Entry) -> Self {
+    pub fn new(entry: &StoredFile) -> Self {
         Self {
             name: entry.name.as_str().to_owned(),
             size_bytes: entry.size_bytes,
@@ -105,7 +105,7 @@ impl FileEntry {
 
     #[cfg(feature = "drives")]
     /// Converts an entry from a file system in hardware.
-    pub fn of_hardware(entry: ::hwfs::Entry) -> Self {
+    pub fn of_hardware(entry: ::hwfs::CoreFile) -> Self {
         Self {
             name: entry.name,
             size_bytes: entry.bytes,

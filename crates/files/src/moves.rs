@@ -8,7 +8,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::ops::Range;
 use volume::layout::CHUNK_BYTES;
-use volume::{Direction, Error, Event, File, Need, Progress, Transfer};
+use volume::{DataEvent, Direction, Error, File, Need, Progress, Transfer};
 
 /// What a buffer of [`Moves::read`] must have beyond the bytes to read: the rest of the first and
 /// of the last chunk.
@@ -18,7 +18,7 @@ pub const WHOLE_CHUNKS_BYTES: usize = 2 * CHUNK_BYTES as usize;
 pub struct Moves<'v, 'a> {
     volume: &'v AnyVolume<'a>,
     /// Completions that their transfer has not taken, by tag.
-    events: RefCell<HashMap<u16, Vec<Event>>>,
+    events: RefCell<HashMap<u16, Vec<DataEvent>>>,
     last_tag: Cell<u16>,
 }
 
@@ -33,7 +33,7 @@ impl<'v, 'a> Moves<'v, 'a> {
     }
 
     /// Keeps a completion for its transfer.
-    pub fn take_back(&self, event: Event) {
+    pub fn take_back(&self, event: DataEvent) {
         let mut events = self.events.borrow_mut();
         events.entry(event.tag).or_default().push(event);
     }

@@ -129,7 +129,7 @@ impl VolumeReport {
 impl FileReport {
     #[cfg(feature = "drives")]
     /// What a file system in hardware tells of a file.
-    pub fn of_hardware(entry: ::hwfs::Entry) -> Self {
+    pub fn of_hardware(entry: ::hwfs::CoreFile) -> Self {
         Self {
             entry: FileEntry::of_hardware(entry),
             extents: None,

@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::task::{Context, Waker};
 use std::time::Duration;
-use volume::Event;
+use volume::DataEvent;
 
 /// How long the device may sleep while operations are under way; then the threads' are seen.
 const WAIT_US: u32 = 50;
@@ -25,7 +25,7 @@ pub fn serve<'f, L>(
     letters: &Receiver<L>,
     must_end: &dyn Fn() -> bool,
     begin: &dyn Fn(L) -> Job<'f>,
-    take_back: &dyn Fn(Event),
+    take_back: &dyn Fn(DataEvent),
 ) {
     let mut jobs: Vec<Job<'f>> = Vec::new();
     let mut context = Context::from_waker(Waker::noop());

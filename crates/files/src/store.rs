@@ -21,7 +21,7 @@ use devices::path::handle::Recall;
 use devices::path::memory::Memory;
 use devices::path::{self, OpenOptions, Opened};
 use std::fmt;
-use volume::{Entry, Error, MountOptions, OpenFile, Volume, blocking};
+use volume::{Error, MountOptions, OpenFile, StoredFile, Volume, blocking};
 
 /// Files that may be open at the same time: as many as a volume has tokens for.
 pub const OPEN_FILES: usize = 128;
@@ -359,7 +359,7 @@ impl Mounted<'_, '_> {
     ///
     /// # Errors
     /// The volume failed.
-    pub fn find(&self, name: &str) -> Result<Option<Entry>> {
+    pub fn find(&self, name: &str) -> Result<Option<StoredFile>> {
         match blocking::run(self.volume, self.volume.find(name)) {
             Ok(entry) => Ok(Some(entry)),
             Err(Error::NotFound) => Ok(None),

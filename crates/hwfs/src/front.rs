@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 use std::io::{self, Read, Write};
 
-use crate::{Board, Error, Status};
+use crate::{Board, CoreStatus, Error};
 
 /// The longest name, in bytes.
 pub const NAME_MAX: usize = 64;
@@ -54,7 +54,7 @@ enum Operation {
 
 /// A file of the volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct CoreFile {
     /// Its name.
     pub name: String,
     /// Its size in bytes.
@@ -177,7 +177,7 @@ impl<B: Board> Front<B> {
     }
 
     /// All files, in the order of the volume's table.
-    pub fn list(&mut self) -> Result<Vec<Entry>, Error> {
+    pub fn list(&mut self) -> Result<Vec<CoreFile>, Error> {
         let mut found = Vec::new();
         let mut slot = 0;
         loop {
@@ -189,14 +189,14 @@ impl<B: Board> Front<B> {
                 },
             ) {
                 Ok(next) => slot = next,
-                Err(Error::Status(Status::NOT_FOUND, _)) => return Ok(found),
+                Err(Error::Status(CoreStatus::NOT_FOUND, _)) => return Ok(found),
                 Err(error) => return Err(error),
             }
             let mut entry = [0; ENTRY_BYTES];
             self.board.load(&mut entry)?;
             let (size, rest) = entry.split_at(8);
             let length = usize::from(rest[4]).min(NAME_MAX);
-            found.push(Entry {
+            found.push(CoreFile {
                 name: String::from_utf8_lossy(&rest[8..8 + length]).into_owned(),
                 bytes: little_endian(size),
                 slot: little_endian(&rest[..4]) as u32,
@@ -228,7 +228,7 @@ impl<B: Board> Front<B> {
     ) -> Result<(), Error> {
         self.opened(name, |front, size| match offset.checked_add(length) {
             Some(end) if end <= size => front.copy_out(offset, end, sink),
-            _ => Err(Error::Status(Status::PAST_END, 0)),
+            _ => Err(Error::Status(CoreStatus::PAST_END, 0)),
         })
     }
 
@@ -351,11 +351,11 @@ impl<B: Board> Front<B> {
             };
             match self.run(Operation::Reserve, arguments) {
                 Ok(room) if room >= wanted => return Ok(room),
-                Ok(_) | Err(Error::Status(Status::NO_SPACE, _)) => {}
+                Ok(_) | Err(Error::Status(CoreStatus::NO_SPACE, _)) => {}
                 Err(error) => return Err(error),
             }
         }
-        Err(Error::Status(Status::NO_SPACE, 0))
+        Err(Error::Status(CoreStatus::NO_SPACE, 0))
     }
 
     /// Deletes a file.
@@ -396,7 +396,7 @@ impl<B: Board> Front<B> {
             .zip(arguments.names)
         {
             if name.len() > NAME_MAX {
-                return Err(Error::Status(Status::BAD_NAME, 0));
+                return Err(Error::Status(CoreStatus::BAD_NAME, 0));
             }
             for (register, part) in (first..).step_by(4).zip(name.as_bytes().chunks(4)) {
                 board.write(register, little_endian(part) as u32)?;
@@ -427,8 +427,8 @@ impl<B: Board> Front<B> {
             return Err(Error::OutOfStep(status));
         }
         let value = self.read_pair(register::VALUE)?;
-        match Status((status >> 8 & 63) as u8) {
-            Status::OK => Ok(value),
+        match CoreStatus((status >> 8 & 63) as u8) {
+            CoreStatus::OK => Ok(value),
             failed => Err(Error::Status(failed, value)),
         }
     }

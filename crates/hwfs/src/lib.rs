@@ -7,6 +7,6 @@ mod simulation;
 mod status;
 
 pub use board::Board;
-pub use front::{Entry, Front, NAME_MAX, Shape};
+pub use front::{CoreFile, Front, NAME_MAX, Shape};
 pub use simulation::Simulation;
-pub use status::{Error, Status};
+pub use status::{CoreStatus, Error};

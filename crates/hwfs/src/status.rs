@@ -5,48 +5,48 @@ use std::io;
 /// How a command ended: the numbers of `rtl/hwfs/hwfs_pkg.sv`, and from 48 on those of
 /// `rtl/hwfs_axi/hwfs_axi_pkg.sv`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Status(pub u8);
+pub struct CoreStatus(pub u8);
 
-impl Status {
+impl CoreStatus {
     /// It succeeded.
-    pub const OK: Status = Status(0);
+    pub const OK: CoreStatus = CoreStatus(0);
     /// The drive no longer responds.
-    pub const GONE: Status = Status(9);
+    pub const GONE: CoreStatus = CoreStatus(9);
     /// The volume is not mounted, or has to be mounted again after a change that was interrupted.
-    pub const NOT_MOUNTED: Status = Status(17);
+    pub const NOT_MOUNTED: CoreStatus = CoreStatus(17);
     /// The drive has no volume.
-    pub const NOT_A_VOLUME: Status = Status(18);
+    pub const NOT_A_VOLUME: CoreStatus = CoreStatus(18);
     /// The volume has a newer version of the format, or features that this core does not know.
-    pub const NEWER_VERSION: Status = Status(19);
+    pub const NEWER_VERSION: CoreStatus = CoreStatus(19);
     /// The volume's nodes are longer than this core's buffers, or it has more slots than its index.
-    pub const UNSUITABLE: Status = Status(20);
+    pub const UNSUITABLE: CoreStatus = CoreStatus(20);
     /// The volume is read-only, or mounted so.
-    pub const READ_ONLY: Status = Status(23);
+    pub const READ_ONLY: CoreStatus = CoreStatus(23);
     /// The name is empty, longer than 64 bytes, or not UTF-8 without NUL.
-    pub const BAD_NAME: Status = Status(24);
+    pub const BAD_NAME: CoreStatus = CoreStatus(24);
     /// There is no such file.
-    pub const NOT_FOUND: Status = Status(25);
+    pub const NOT_FOUND: CoreStatus = CoreStatus(25);
     /// A file of that name exists.
-    pub const EXISTS: Status = Status(26);
+    pub const EXISTS: CoreStatus = CoreStatus(26);
     /// No free slot is left for the name.
-    pub const TABLE_FULL: Status = Status(27);
+    pub const TABLE_FULL: CoreStatus = CoreStatus(27);
     /// There is not enough free space.
-    pub const NO_SPACE: Status = Status(28);
+    pub const NO_SPACE: CoreStatus = CoreStatus(28);
     /// The file would have more extents than a map holds.
-    pub const MAP_FULL: Status = Status(29);
+    pub const MAP_FULL: CoreStatus = CoreStatus(29);
     /// The file is open.
-    pub const IN_USE: Status = Status(30);
+    pub const IN_USE: CoreStatus = CoreStatus(30);
     /// The bytes are not all in the file.
-    pub const PAST_END: Status = Status(33);
+    pub const PAST_END: CoreStatus = CoreStatus(33);
     /// The volume uses a feature of the format that this core leaves out.
-    pub const UNSUPPORTED: Status = Status(34);
+    pub const UNSUPPORTED: CoreStatus = CoreStatus(34);
     /// Memory answered with SLVERR.
-    pub const SLAVE_ERROR: Status = Status(48);
+    pub const SLAVE_ERROR: CoreStatus = CoreStatus(48);
     /// Memory answered with DECERR.
-    pub const DECODE_ERROR: Status = Status(49);
+    pub const DECODE_ERROR: CoreStatus = CoreStatus(49);
 }
 
-impl fmt::Display for Status {
+impl fmt::Display for CoreStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = match self.0 {
             0 => "success",
@@ -87,7 +87,7 @@ impl fmt::Display for Status {
 pub enum Error {
     /// The hardware's status, with the command's value; for a drive's error that is the drive's own
     /// code.
-    Status(Status, u64),
+    Status(CoreStatus, u64),
     /// The board, or the source or sink of the data, failed.
     Io(io::Error),
     /// The register ID has this value: there is no front.
@@ -104,7 +104,9 @@ pub enum Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::Status(Status(6), code) => write!(f, "{} (its code is {code:#x})", Status(6)),
+            Error::Status(CoreStatus(6), code) => {
+                write!(f, "{} (its code is {code:#x})", CoreStatus(6))
+            }
             Error::Status(status, _) => status.fmt(f),
             Error::Io(error) => error.fmt(f),
             Error::NoFront(id) => write!(

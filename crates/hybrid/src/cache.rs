@@ -19,12 +19,13 @@ use crate::waiting::range;
 const WAYS: usize = 8;
 /// The length of a line, or a block of the device if that is longer.
 const LINE_LOG2: u32 = 12;
-/// Of [`Entry::line`]: a write to a part of the line is in flight, and no read is answered from it.
+/// Of [`CacheLine::line`]: a write to a part of the line is in flight, and no read is answered from
+/// it.
 const HELD: u64 = 1 << 63;
 
 /// What a line holds. The default is nothing.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Entry {
+pub struct CacheLine {
     /// The number of the line's bytes on the device, in lines, and 1 more: 0 is none. With [`HELD`]
     /// in it.
     line: u64,
@@ -70,7 +71,7 @@ pub struct Cache<M, E, D, const DEPTH: usize> {
     kept: Kept,
 }
 
-impl<M: AsMut<[u8]>, E: AsMut<[Entry]>, D: Device, const DEPTH: usize> Cache<M, E, D, DEPTH> {
+impl<M: AsMut<[u8]>, E: AsMut<[CacheLine]>, D: Device, const DEPTH: usize> Cache<M, E, D, DEPTH> {
     /// A cache in `memory`, with one of `entries` for each line; what one has more than the other
     /// is not used. Reads of more than `most_bytes` pass.
     ///
@@ -84,7 +85,7 @@ impl<M: AsMut<[u8]>, E: AsMut<[Entry]>, D: Device, const DEPTH: usize> Cache<M, 
         if lines < WAYS || device.outstanding() > 0 {
             return Err(device);
         }
-        entries.as_mut().fill(Entry::default());
+        entries.as_mut().fill(CacheLine::default());
         Ok(Self {
             device,
             memory,
@@ -202,7 +203,7 @@ impl<M: AsMut<[u8]>, E: AsMut<[Entry]>, D: Device, const DEPTH: usize> Cache<M, 
             if let (Some(to), Some(from)) = (to, data.get(at..at + line_len)) {
                 to.copy_from_slice(from);
                 if let Some(entry) = self.entries.as_mut().get_mut(place) {
-                    *entry = Entry {
+                    *entry = CacheLine {
                         line: line + 1,
                         used: self.now,
                     };
@@ -237,7 +238,7 @@ impl<M: AsMut<[u8]>, E: AsMut<[Entry]>, D: Device, const DEPTH: usize> Cache<M, 
             let entry = found.and_then(|place| self.entries.as_mut().get_mut(place));
             match entry {
                 Some(entry) if holds && is_part && valid.is_some() => entry.line |= HELD,
-                Some(entry) => *entry = Entry::default(),
+                Some(entry) => *entry = CacheLine::default(),
                 None => {}
             }
         }
@@ -341,7 +342,7 @@ impl<M: AsMut<[u8]>, E: AsMut<[Entry]>, D: Device, const DEPTH: usize> Cache<M, 
 impl<M, E, D, const DEPTH: usize> Device for Cache<M, E, D, DEPTH>
 where
     M: AsMut<[u8]>,
-    E: AsMut<[Entry]>,
+    E: AsMut<[CacheLine]>,
     D: Device,
 {
     fn geometry(&self) -> &Geometry {
@@ -433,13 +434,13 @@ mod tests {
     use std::vec;
     use std::vec::Vec;
 
-    type Tested = Cache<Vec<u8>, Vec<Entry>, RamDisk<Vec<u8>, 8>, 8>;
+    type Tested = Cache<Vec<u8>, Vec<CacheLine>, RamDisk<Vec<u8>, 8>, 8>;
 
     fn cache(lines: usize, most_bytes: usize) -> Tested {
         let content = (0..1 << 20).map(|at: u32| (at >> 9) as u8).collect();
         let disk = RamDisk::new(content, 9).unwrap();
         let memory = vec![0; lines << LINE_LOG2];
-        Cache::new(disk, memory, vec![Entry::default(); lines], most_bytes).unwrap()
+        Cache::new(disk, memory, vec![CacheLine::default(); lines], most_bytes).unwrap()
     }
 
     fn buffer(len: usize) -> Buffer {
@@ -509,7 +510,7 @@ mod tests {
     #[test]
     fn there_is_no_cache_without_room_and_a_full_queue_says_so() {
         let disk = RamDisk::<_, 8>::new(vec![0u8; 1 << 16], 9).unwrap();
-        let few = vec![Entry::default(); WAYS - 1];
+        let few = vec![CacheLine::default(); WAYS - 1];
         let refused = Cache::<_, _, _, 4>::new(disk, vec![0u8; 1 << 20], few, 4096);
         assert!(refused.is_err());
         let mut cache = cache(64, 4096);

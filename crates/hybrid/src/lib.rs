@@ -51,7 +51,7 @@ mod waiting;
 
 pub use border::{Border, Direction};
 pub use bytes::Bytes;
-pub use cache::{Cache, Entry, Kept};
+pub use cache::{Cache, CacheLine, Kept};
 pub use hybrid::{Hybrid, Parts};
 pub use options::{HybridOptions, OpenError, Statistics};
 

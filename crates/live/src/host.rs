@@ -16,7 +16,7 @@ use std::cell::{Cell, RefCell};
 use std::sync::mpsc::{Receiver, channel};
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
-use volume::{Error, Event, File};
+use volume::{DataEvent, Error, File};
 
 /// The buffer for reads.
 pub const BUFFER_BYTES: usize = READ_BYTES + WHOLE_CHUNKS_BYTES;
@@ -182,7 +182,7 @@ impl<'h, 'm, 'a> Answers<'h, 'm, 'a> {
     }
 
     /// Takes a completion of data that is not the recording's.
-    pub fn take_back(&self, event: Event) {
+    pub fn take_back(&self, event: DataEvent) {
         self.host.moves.take_back(event);
     }
 

@@ -8,7 +8,7 @@ use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use volume::layout::CHUNK_BYTES;
-use volume::{Direction, Event, File, Progress, Transfer, Volume, blocking};
+use volume::{DataEvent, Direction, File, Progress, Transfer, Volume, blocking};
 
 /// The longest request; it may take several commands of the drive.
 const MAX_TRANSFER_BYTES: u64 = 2 << 20;
@@ -176,7 +176,7 @@ impl<'v, 'a, D: Device> FileDevice<'v, 'a, D> {
         self.size_bytes
     }
 
-    fn take_back(&mut self, event: Event) {
+    fn take_back(&mut self, event: DataEvent) {
         let found = transfers(&mut self.flight, &mut self.growth)
             .find(|transfer| transfer.tag() == event.tag);
         debug_assert!(found.is_some(), "an event of another user of the volume");

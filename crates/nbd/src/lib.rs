@@ -19,7 +19,7 @@
 //! [Network Block Device protocol]: https://github.com/NetworkBlockDevice/nbd/blob/master/doc/proto.md
 #![forbid(unsafe_code)]
 
-pub use ::export::{Answer, Command, Engine, Key, Limits, Request, Started};
+pub use ::export::{Answer, Engine, ExportCommand, Key, Limits, Request, Started};
 pub use block;
 
 mod export;
@@ -30,7 +30,7 @@ pub mod wire;
 
 pub use export::Export;
 pub use reply::put_head;
-pub use session::{End, Event, Session};
+pub use session::{End, Session, SessionEvent};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -2,13 +2,13 @@
 //! The replies to requests that the device has ended.
 
 use crate::wire::{self, Errno, chunk};
-use ::export::{Answer, Command};
+use ::export::{Answer, ExportCommand};
 
 /// Appends the reply to a request without a read's data, which follows it, to `out`.
 pub fn put_head(answer: &Answer, structured: bool, out: &mut Vec<u8>) {
     let request = answer.request;
     let cookie = request.cookie;
-    let is_chunk = structured && request.command == Command::Read;
+    let is_chunk = structured && request.command == ExportCommand::Read;
     match answer.error {
         Some(error) if is_chunk => {
             wire::put_error_chunk(out, cookie, Errno::of(error), &error.to_string());

@@ -8,7 +8,7 @@
 
 use crate::handshake::{self, Agreed, Next, Tls};
 use crate::wire::{self, Errno, chunk, command, command_flag};
-use crate::{Command, Export, Request};
+use crate::{Export, ExportCommand, Request};
 use block::fields::Fields;
 
 /// The longest data of an option that is kept: two texts of the protocol's limit, and their
@@ -40,7 +40,7 @@ impl End {
 
 /// What a session has found in its input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum SessionEvent {
     /// All input was taken, and more is needed.
     More,
     /// A message was taken; its reply, if it has one, is in `out`.
@@ -154,11 +154,16 @@ impl Session {
     }
 
     /// Takes at most one message from the front of `input`, and appends its reply to `out`. Returns
-    /// the number of bytes taken, which is all of them for [`Event::More`].
-    pub fn advance(&mut self, export: &Export, input: &[u8], out: &mut Vec<u8>) -> (usize, Event) {
+    /// the number of bytes taken, which is all of them for [`SessionEvent::More`].
+    pub fn advance(
+        &mut self,
+        export: &Export,
+        input: &[u8],
+        out: &mut Vec<u8>,
+    ) -> (usize, SessionEvent) {
         match self.state {
-            State::Closed(end) => (0, Event::Closed(end)),
-            State::Payload { .. } => (0, Event::Payload),
+            State::Closed(end) => (0, SessionEvent::Closed(end)),
+            State::Payload { .. } => (0, SessionEvent::Payload),
             State::ClientFlags => self.whole(4, input, |session, data| session.flags(data)),
             State::OptionHead => self.whole(wire::OPTION_BYTES, input, |session, data| {
                 session.option_head(data)
@@ -172,7 +177,7 @@ impl Session {
                 self.state = State::OptionSkip { code, left };
                 match left {
                     0 => (taken, self.go_to(handshake::refuse_long(code, out))),
-                    _ => (taken, Event::More),
+                    _ => (taken, SessionEvent::More),
                 }
             }
             State::Request => self.whole(wire::REQUEST_BYTES, input, |session, data| {
@@ -190,11 +195,11 @@ impl Session {
                     errno,
                 };
                 if left > 0 {
-                    return (taken, Event::More);
+                    return (taken, SessionEvent::More);
                 }
                 self.state = State::Request;
                 wire::put_simple(out, cookie, errno as u32);
-                (taken, Event::Refused)
+                (taken, SessionEvent::Refused)
             }
         }
     }
@@ -204,12 +209,12 @@ impl Session {
         &mut self,
         len: usize,
         input: &[u8],
-        then: impl FnOnce(&mut Self, &[u8]) -> Event,
-    ) -> (usize, Event) {
+        then: impl FnOnce(&mut Self, &[u8]) -> SessionEvent,
+    ) -> (usize, SessionEvent) {
         let missing = len.saturating_sub(self.held.len());
         let Some(rest) = input.get(..missing) else {
             self.held.extend(input);
-            return (input.len(), Event::More);
+            return (input.len(), SessionEvent::More);
         };
         let mut held = std::mem::take(&mut self.held);
         let event = if held.is_empty() {
@@ -221,7 +226,7 @@ impl Session {
         (missing, event)
     }
 
-    fn go_to(&mut self, next: Next) -> Event {
+    fn go_to(&mut self, next: Next) -> SessionEvent {
         self.state = match next {
             Next::Option => State::OptionHead,
             Next::Tls => {
@@ -237,17 +242,17 @@ impl Session {
             Next::Closed(end) => State::Closed(end),
         };
         match next {
-            Next::Closed(end) => Event::Closed(end),
-            Next::Tls => Event::StartTls,
-            _ => Event::Message,
+            Next::Closed(end) => SessionEvent::Closed(end),
+            Next::Tls => SessionEvent::StartTls,
+            _ => SessionEvent::Message,
         }
     }
 
-    fn close(&mut self, end: End) -> Event {
+    fn close(&mut self, end: End) -> SessionEvent {
         self.go_to(Next::Closed(end))
     }
 
-    fn flags(&mut self, data: &[u8]) -> Event {
+    fn flags(&mut self, data: &[u8]) -> SessionEvent {
         let flags = Fields(data).u32_be().unwrap_or(u32::MAX);
         let (fixed, no_zeroes) = (
             u32::from(wire::FLAG_FIXED_NEWSTYLE),
@@ -262,7 +267,7 @@ impl Session {
         self.go_to(Next::Option)
     }
 
-    fn option_head(&mut self, data: &[u8]) -> Event {
+    fn option_head(&mut self, data: &[u8]) -> SessionEvent {
         let mut fields = Fields(data);
         let (magic, code, len) = (fields.u64_be(), fields.u32_be(), fields.u32_be());
         let (Some(wire::OPTION_MAGIC), Some(code), Some(len)) = (magic, code, len) else {
@@ -276,10 +281,10 @@ impl Session {
         } else {
             State::OptionSkip { code, left: len }
         };
-        Event::Message
+        SessionEvent::Message
     }
 
-    fn request(&mut self, export: &Export, data: &[u8], out: &mut Vec<u8>) -> Event {
+    fn request(&mut self, export: &Export, data: &[u8], out: &mut Vec<u8>) -> SessionEvent {
         let Some(raw) = Raw::parse(data) else {
             return self.close(End::NotNbd);
         };
@@ -296,12 +301,12 @@ impl Session {
             _ => raw.check(export, self.agreed).map(Some),
         };
         match checked {
-            Ok(None) => Event::Message,
+            Ok(None) => SessionEvent::Message,
             Ok(Some(request)) => {
-                if request.command == Command::Write {
+                if request.command == ExportCommand::Write {
                     self.state = State::Payload { left: raw.len };
                 }
-                Event::Request(request)
+                SessionEvent::Request(request)
             }
             // A write's payload is on its way all the same.
             Err(refusal) if raw.kind == command::WRITE && raw.len > 0 => {
@@ -310,7 +315,7 @@ impl Session {
                     cookie: raw.cookie,
                     errno: refusal.0,
                 };
-                Event::Message
+                SessionEvent::Message
             }
             Err(Refusal(errno, why)) => {
                 let needs_chunk = matches!(raw.kind, command::READ | command::BLOCK_STATUS);
@@ -319,7 +324,7 @@ impl Session {
                 } else {
                     wire::put_simple(out, raw.cookie, errno as u32)
                 }
-                Event::Refused
+                SessionEvent::Refused
             }
         }
     }
@@ -370,16 +375,16 @@ impl Raw {
             0
         };
         let (command, flags) = match self.kind {
-            command::READ => (Command::Read, fua | df),
-            command::WRITE => (Command::Write, fua),
-            command::FLUSH => (Command::Flush, fua),
-            command::TRIM => (Command::Trim, fua),
-            command::WRITE_ZEROES => (Command::WriteZeroes, fua | command_flag::NO_HOLE),
+            command::READ => (ExportCommand::Read, fua | df),
+            command::WRITE => (ExportCommand::Write, fua),
+            command::FLUSH => (ExportCommand::Flush, fua),
+            command::TRIM => (ExportCommand::Trim, fua),
+            command::WRITE_ZEROES => (ExportCommand::WriteZeroes, fua | command_flag::NO_HOLE),
             _ => return Err(Refusal(Errno::Invalid, "unknown request")),
         };
         let changes = matches!(
             command,
-            Command::Write | Command::Trim | Command::WriteZeroes
+            ExportCommand::Write | ExportCommand::Trim | ExportCommand::WriteZeroes
         );
         if changes && export.read_only {
             return Err(Refusal(Errno::NotPermitted, "the export is read-only"));
@@ -387,8 +392,8 @@ impl Raw {
         if self.flags & !flags != 0 {
             return Err(Refusal(Errno::Invalid, "unknown flag of the request"));
         }
-        if (command == Command::Trim && !export.trim)
-            || (command == Command::WriteZeroes && !export.write_zeroes)
+        if (command == ExportCommand::Trim && !export.trim)
+            || (command == ExportCommand::WriteZeroes && !export.write_zeroes)
         {
             return Err(Refusal(
                 Errno::NotSupported,
@@ -396,13 +401,13 @@ impl Raw {
             ));
         }
         match command {
-            Command::Flush if (self.offset, self.len) != (0, 0) => {
+            ExportCommand::Flush if (self.offset, self.len) != (0, 0) => {
                 return Err(Refusal(Errno::Invalid, "a flush has no range"));
             }
-            Command::Flush => {}
+            ExportCommand::Flush => {}
             _ => self.check_range(export, changes)?,
         }
-        let moves = matches!(command, Command::Read | Command::Write);
+        let moves = matches!(command, ExportCommand::Read | ExportCommand::Write);
         if moves && self.len > export.max_payload_bytes {
             return Err(Refusal(Errno::Invalid, "longer than the largest payload"));
         }

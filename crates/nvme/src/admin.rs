@@ -5,11 +5,11 @@ use crate::command::{Command, admin};
 use crate::deadline::Deadline;
 use crate::error::Error;
 use crate::layout::{ADMIN_ENTRIES, COMPLETION_ENTRY_BYTES, SUBMISSION_ENTRY_BYTES};
-use crate::log::Event;
+use crate::log::DriveEvent;
 use crate::memory::{CompletionRing, Part, Shared, SubmissionRing};
 use crate::platform::{Dma, Platform};
 use crate::registers::{Capabilities, ControllerStatus};
-use crate::status::Status;
+use crate::status::StatusField;
 
 /// Command identifiers from here on belong to event requests, those below to commands.
 const EVENT_IDS: u16 = 0x7000;
@@ -32,7 +32,7 @@ pub(crate) struct Admin {
     pub(crate) shadow: (Part, Part),
     pub(crate) shadow_active: bool,
     next_id: u16,
-    events: [Option<Event>; EVENT_ROOM],
+    events: [Option<DriveEvent>; EVENT_ROOM],
     pub(crate) events_lost: u32,
     /// A bit for each event request that has completed and has not been sent again.
     events_to_arm: u16,
@@ -164,7 +164,7 @@ impl Admin {
         &mut self,
         platform: &P,
         caps: &Capabilities,
-    ) -> Option<(u16, u32, Status)> {
+    ) -> Option<(u16, u32, StatusField)> {
         self.completion.peek(platform)?;
         let dword = self.completion.specific(platform);
         let cqe3 = self.completion.take(platform)?;
@@ -174,13 +174,13 @@ impl Admin {
     }
 
     #[inline(never)]
-    fn note_event(&mut self, id: u16, dword: u32, status: Status) {
+    fn note_event(&mut self, id: u16, dword: u32, status: StatusField) {
         if !(EVENT_IDS..EVENT_IDS + EVENT_REQUESTS).contains(&id) || !status.is_success() {
             return;
         }
         self.events_to_arm |= 1 << (id - EVENT_IDS);
         match self.events.iter_mut().find(|place| place.is_none()) {
-            Some(place) => *place = Some(Event::from_dword(dword)),
+            Some(place) => *place = Some(DriveEvent::from_dword(dword)),
             None => self.events_lost += 1,
         }
     }
@@ -210,7 +210,7 @@ impl Admin {
         &mut self,
         platform: &P,
         caps: &Capabilities,
-    ) -> Option<Event> {
+    ) -> Option<DriveEvent> {
         // At most one ring's worth: the controller cannot keep this loop running.
         for _ in 0..ADMIN_ENTRIES {
             match self.take(platform, caps) {

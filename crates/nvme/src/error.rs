@@ -3,7 +3,7 @@
 
 use core::fmt;
 
-use crate::status::Status;
+use crate::status::StatusField;
 
 /// Why the controller could not be set up or an admin command failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub enum Error {
         /// The command's opcode.
         opcode: u8,
         /// Its status.
-        status: Status,
+        status: StatusField,
     },
     /// The controller lacks something that the driver needs.
     Unsupported(Unsupported),

@@ -10,10 +10,10 @@ use crate::identify::{
     Descriptor, NAMESPACE_HEAD_BYTES, NamespaceInfo, PAGE_BYTES, active_namespaces,
     check_command_set, cns, descriptors,
 };
-use crate::log::{self, ErrorEntry, Event, FirmwareSlots, Smart};
+use crate::log::{self, DriveEvent, ErrorEntry, FirmwareSlots, Smart};
 use crate::platform::Platform;
 use crate::quirks::Quirks;
-use crate::status::Status;
+use crate::status::StatusField;
 
 /// The first version (VS) with descriptor lists.
 const NVME_1_3: u32 = 0x0001_0300;
@@ -130,7 +130,7 @@ impl<P: Platform> Controller<P> {
         match self.identify(cns::NAMESPACE, nsid, &mut page) {
             // The controller never executed the command.
             Err(Error::Status { status, .. })
-                if status.code() == Status::INVALID_NAMESPACE_OR_FORMAT =>
+                if status.code() == StatusField::INVALID_NAMESPACE_OR_FORMAT =>
             {
                 Err(Error::NoNamespace { nsid })
             }
@@ -288,7 +288,7 @@ impl<P: Platform> Controller<P> {
     }
 
     /// The next asynchronous event, if any; never waits.
-    pub fn next_event(&self) -> Option<Event> {
+    pub fn next_event(&self) -> Option<DriveEvent> {
         if self.gate.is_dead() {
             return None;
         }

@@ -92,7 +92,8 @@ pub use layout::{
     controller_memory_bytes, controller_memory_bytes_without_shadows, queue_memory_bytes,
 };
 pub use log::{
-    ERROR_ENTRY_BYTES, ErrorEntry, Event, FIRMWARE_BYTES, FirmwareSlots, SMART_BYTES, Smart, lid,
+    DriveEvent, ERROR_ENTRY_BYTES, ErrorEntry, FIRMWARE_BYTES, FirmwareSlots, SMART_BYTES, Smart,
+    lid,
 };
 pub use open::Allocate;
 pub use platform::{BusRun, Dma, InterruptRefused, LinearDma, PagedDma, Platform, Registers};
@@ -101,7 +102,7 @@ pub use queue::{CreateFailed, QueuePair};
 pub use quirks::{PciId, QUIRKS, QuirkFacts, Quirks};
 pub use registers::{Capabilities, ControllerStatus};
 pub use service::Statistics;
-pub use status::Status;
+pub use status::StatusField;
 pub use wait::CompletionMode;
 
 #[cfg(doctest)]

@@ -133,7 +133,7 @@ impl FirmwareSlots {
 
 /// An asynchronous event (completion dword 0 of an Asynchronous Event Request).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Event {
+pub struct DriveEvent {
     /// 0 error, 1 SMART, 2 notice, 6 I/O command set, 7 vendor.
     pub kind: u8,
     /// Event information, as the kind defines it.
@@ -142,7 +142,7 @@ pub struct Event {
     pub log_page: u8,
 }
 
-impl Event {
+impl DriveEvent {
     pub(crate) const fn from_dword(dword: u32) -> Self {
         Self {
             kind: (dword & 7) as u8,

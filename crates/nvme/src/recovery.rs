@@ -16,7 +16,7 @@ use crate::platform::Platform;
 use crate::quirks::{Quirks, READY_DELAY_US};
 use crate::registers::ControllerStatus;
 use crate::service::State;
-use crate::status::Status;
+use crate::status::StatusField;
 
 /// The bus addresses of an I/O queue pair's memory.
 #[derive(Clone, Copy, Debug)]
@@ -156,7 +156,9 @@ impl<P: Platform> Controller<P> {
         };
         match self.setup().execute(admin, &command) {
             // A queue that does not exist is as good as deleted.
-            Err(Error::Status { status, .. }) if status.code() == Status::INVALID_QUEUE => Ok(()),
+            Err(Error::Status { status, .. }) if status.code() == StatusField::INVALID_QUEUE => {
+                Ok(())
+            }
             result => result.map(|_| ()),
         }
     }

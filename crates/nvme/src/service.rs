@@ -11,7 +11,7 @@ use crate::error::Error as SetupError;
 use crate::platform::Platform;
 use crate::queue::QueuePair;
 use crate::quirks::Quirks;
-use crate::status::{Cqe3, Status};
+use crate::status::{Cqe3, StatusField};
 
 /// The state of a queue pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -274,7 +274,7 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
     /// The error for a status other than success.
     fn classify(&self, cqe3: Cqe3) -> Error {
         match cqe3.status().code() {
-            Status::ABORT_REQUESTED | Status::ABORTED_QUEUE_DELETED => {
+            StatusField::ABORT_REQUESTED | StatusField::ABORTED_QUEUE_DELETED => {
                 if self.watch.is_overdue(cqe3.cid()) {
                     Error::TimedOut
                 } else {

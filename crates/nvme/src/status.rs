@@ -6,9 +6,9 @@ use core::fmt;
 /// A completion's status field without the phase tag: SC in bits 7:0, SCT in 10:8, CRD in 12:11,
 /// More in 13, Do Not Retry in 14.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Status(pub u16);
+pub struct StatusField(pub u16);
 
-impl Status {
+impl StatusField {
     pub(crate) const ABORT_REQUESTED: u16 = 0x07;
     pub(crate) const ABORTED_QUEUE_DELETED: u16 = 0x08;
     pub(crate) const INVALID_NAMESPACE_OR_FORMAT: u16 = 0x0b;
@@ -62,7 +62,7 @@ impl Status {
             0x101 => "Invalid Queue Identifier",
             0x102 => "Invalid Queue Size",
             0x103 => "Abort Command Limit Exceeded",
-            0x105 => "Asynchronous Event Request Limit Exceeded",
+            0x105 => "Asynchronous DriveEvent Request Limit Exceeded",
             0x108 => "Invalid Interrupt Vector",
             0x109 => "Invalid Log Page",
             0x10c => "Invalid Queue Deletion",
@@ -124,18 +124,18 @@ impl Cqe3 {
     }
 
     #[inline(always)]
-    pub(crate) const fn status(self) -> Status {
-        Status((self.0 >> 17) as u16)
+    pub(crate) const fn status(self) -> StatusField {
+        StatusField((self.0 >> 17) as u16)
     }
 }
 
-impl fmt::Debug for Status {
+impl fmt::Debug for StatusField {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
 }
 
-impl fmt::Display for Status {
+impl fmt::Display for StatusField {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let code = self.code();
         write!(f, "{} ({:x}/{:02x})", self.name(), code >> 8, code & 0xff)?;
@@ -155,7 +155,7 @@ mod tests {
         let word = 0x1234 | 0x4281 << 17;
         for (word, phase) in [(word, 0), (word | 1 << 16, 1 << 16)] {
             let cqe3 = Cqe3::new(word, phase).unwrap();
-            assert_eq!((cqe3.cid(), cqe3.status()), (0x1234, Status(0x4281)));
+            assert_eq!((cqe3.cid(), cqe3.status()), (0x1234, StatusField(0x4281)));
             assert!(!cqe3.status().is_success() && cqe3.status().do_not_retry());
             assert_eq!(Cqe3::new(word, phase ^ 1 << 16), None);
         }

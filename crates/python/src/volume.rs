@@ -4,7 +4,7 @@
 use crate::error::exception;
 use crate::memory::Borrowed;
 use crate::{Given, detached};
-use api::{CreateOptions, Entry, Error, FormatOptions, NewFile};
+use api::{CreateOptions, Error, FormatOptions, NewFile, StoredFile};
 use library::handles::{self, Open};
 use library::mounted::Mounted;
 use pyo3::prelude::*;
@@ -23,7 +23,7 @@ type Listed = (String, u64, u64, u64, u64, bool, u32);
 /// Capacity, free bytes, unit, slots, checksums, read-only, identity, label.
 type State = (u64, u64, u64, u32, bool, bool, [u8; 16], String);
 
-fn listed(entry: &Entry) -> Listed {
+fn listed(entry: &StoredFile) -> Listed {
     (
         entry.name.as_str().to_owned(),
         entry.size_bytes,

@@ -15,7 +15,7 @@ use std::task::Poll;
 use std::time::Duration;
 use stream::{Error, GapFile, RecordReport, Recorder};
 use units::micros;
-use volume::{Event, File};
+use volume::{DataEvent, File};
 
 /// How long before the end of a segment the next one is made.
 const AHEAD_US: u64 = 1_000_000;
@@ -327,7 +327,7 @@ impl<'c, 'r, 's, 'a, C: Clock> Chain<'c, 'r, 's, 'a, C> {
     }
 
     /// Makes progress, like [`Recorder::step`]; `others` gets the events of other files.
-    pub fn step(&mut self, others: &mut dyn FnMut(Event)) -> Poll<Result<()>> {
+    pub fn step(&mut self, others: &mut dyn FnMut(DataEvent)) -> Poll<Result<()>> {
         let (now, before) = (self.now(), self.before());
         let is_two = self.upkeeps[1 - self.now].is_some();
         while let Some(event) = self.mounted.volume.poll() {

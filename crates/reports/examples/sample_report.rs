@@ -15,7 +15,7 @@ use std::error::Error;
 use std::time::Duration;
 use straightway_measure::run_info::Request;
 use straightway_measure::{DeviceInfo, Environment, Missing, Operation, Path, Settings};
-use straightway_reports::Report;
+use straightway_reports::Reportable;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let folder = std::env::args().nth(1).unwrap_or_else(|| ".".to_owned());

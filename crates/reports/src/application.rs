@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What an application would see.
 
-use crate::{Page, Report, Section};
+use crate::{Page, Reportable, Section};
 use measure::format::{count, duration, figure, size};
 use workload::{OpResult, Worked};
 
-impl Report for Worked {
+impl Reportable for Worked {
     fn page(&self) -> Page<'_> {
         let how = if self.direct {
             "bypassing the page cache"

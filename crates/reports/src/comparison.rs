@@ -4,7 +4,7 @@
 
 use crate::chart::{Axis, Chart, Curve, Point, Unit, legend_key, styles};
 use crate::table::heading;
-use crate::{Card, Page, Report, Section, Table};
+use crate::{Card, Page, Reportable, Section, Table};
 use measure::access::{Access, Operation, Pattern};
 use measure::advice::{self, Advice, advise};
 use measure::fewest::{self, whole};
@@ -16,7 +16,7 @@ use measure::schema::{Ci95, Comparison, PathResult};
 /// A figure with its interval; none where it was not measured.
 type Value = fn(&PathResult) -> Option<(f64, Ci95)>;
 
-impl Report for Comparison {
+impl Reportable for Comparison {
     fn page(&self) -> Page<'_> {
         let title = format!("Which path to the {}?", drive(&self.run));
         let mut page = Page::new(&self.run, title, lede(self));

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What limits each path.
 
-use crate::{Page, Report, Section, Table};
+use crate::{Page, Reportable, Section, Table};
 use measure::explain::{Explained, Explanation, Limit};
 use measure::format::{figure, yes};
 
-impl Report for Explained {
+impl Reportable for Explained {
     fn page(&self) -> Page<'_> {
         let mut page = Page::new(&self.run, "What limits each path", lede(self));
         page.sections = self.explanations.iter().map(section).collect();

@@ -36,7 +36,7 @@ pub use table::table;
 pub struct ReportError(#[from] askama::Error);
 
 /// A run that can be reported.
-pub trait Report {
+pub trait Reportable {
     /// Makes its report, to be rendered as a page or as text.
     fn page(&self) -> Page<'_>;
 }

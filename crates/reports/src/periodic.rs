@@ -2,13 +2,13 @@
 //! A task that transfers a block every period.
 
 use crate::chart::{BoxRow, boxes, swatch};
-use crate::{Page, Report, Section};
+use crate::{Page, Reportable, Section};
 use measure::access::Operation;
 use measure::distribution::Band;
 use measure::format::{count, duration, size};
 use measure::periodic::{Periodic, PeriodicCell, Priority};
 
-impl Report for Periodic {
+impl Reportable for Periodic {
     fn page(&self) -> Page<'_> {
         let bytes = size(self.block_size_bytes);
         let title = format!("A task that transfers {bytes} every period");

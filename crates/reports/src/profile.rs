@@ -3,7 +3,7 @@
 
 use crate::chart::swatch;
 use crate::flame;
-use crate::{Page, Report, Section, Table};
+use crate::{Page, Reportable, Section, Table};
 use measure::format::{capital, count, figure};
 use measure::profile::{FEWEST_SAMPLES, Node, Profiled};
 
@@ -14,7 +14,7 @@ const OTHERS: f64 = 0.1;
 /// Lines of the call tree.
 const LINES: usize = 60;
 
-impl Report for Profiled {
+impl Reportable for Profiled {
     fn page(&self) -> Page<'_> {
         let title = format!("Where the processor's time goes on {}", self.path);
         let mut page = Page::new(&self.run, title, lede(self));

@@ -2,7 +2,7 @@
 //! How each path depends on the processor's speed: rates over speeds, and the split of times.
 
 use crate::chart::{Axis, Chart, Curve, Unit, legend_key};
-use crate::{Page, Report, Section};
+use crate::{Page, Reportable, Section};
 use measure::access::Access;
 use measure::format::{distinct, duration, with_half};
 use measure::speed::{Scaling, Speed};
@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 /// Above this the two parts do not describe the path.
 const MISFIT: f64 = 0.1;
 
-impl Report for Speed {
+impl Reportable for Speed {
     fn page(&self) -> Page<'_> {
         let title = "The effect of the processor's speed";
         let mut page = Page::new(&self.run, title, lede(self));

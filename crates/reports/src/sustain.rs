@@ -2,7 +2,7 @@
 //! Whether a path keeps up with a rate.
 
 use crate::chart::{Axis, Chart, Curve, Unit, legend_key};
-use crate::{Page, Report, Section, Table, within};
+use crate::{Page, Reportable, Section, Table, within};
 use measure::format::{capital, count, duration, figure, share, size, yes};
 use measure::sustain::{Stretch, Sustained, Times, Verdict};
 
@@ -10,7 +10,7 @@ use measure::sustain::{Stretch, Sustained, Times, Verdict};
 const RESPONSE: usize = 0;
 const SERVICE: usize = 1;
 
-impl Report for Sustained {
+impl Reportable for Sustained {
     fn page(&self) -> Page<'_> {
         let drive = &self.run.device.name;
         let title = format!("{} of {drive} {}", self.path, asked(self));

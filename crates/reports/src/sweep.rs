@@ -2,7 +2,7 @@
 //! The report of a sweep: the paths ranked, how each scales, and fio beside them.
 
 use crate::comparison::{Paths, drive, in_flight, leaders, sure};
-use crate::{Page, Report, Section};
+use crate::{Page, Reportable, Section};
 use measure::advice;
 use measure::findings::Merit;
 use measure::fio::Agreement;
@@ -10,7 +10,7 @@ use measure::format::{distinct, figure, size, with_half};
 use measure::schema::PathResult;
 use measure::sweep::Sweep;
 
-impl Report for Sweep {
+impl Reportable for Sweep {
     fn page(&self) -> Page<'_> {
         let drive = drive(&self.run);
         let title = format!("The paths to {drive}, from small blocks to large");

@@ -2,12 +2,12 @@
 //! Where a request's time goes.
 
 use crate::chart::{Axis, Chart, Curve, Unit, legend_key, stacks, swatch};
-use crate::{Page, Report, Section};
+use crate::{Page, Reportable, Section};
 use measure::format::{count, duration, figure, size};
 use measure::trace::Traced;
 use measure::trace::parts::PARTS;
 
-impl Report for Traced {
+impl Reportable for Traced {
     fn page(&self) -> Page<'_> {
         let title = format!(
             "Where the time of a {} of {} by {} goes",

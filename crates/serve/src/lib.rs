@@ -21,7 +21,7 @@ use devices::Context;
 use devices::error::{Error, Result};
 use devices::path::handle::Recall;
 use devices::path::memory::Memory;
-use export::{Answer, Command, Engine, Limits};
+use export::{Answer, Engine, ExportCommand, Limits};
 use remedy::{Remedy, Setting};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::time::{Duration, Instant};
@@ -66,16 +66,16 @@ impl ServeCounts {
         let len_bytes = u64::from(request.len_bytes);
         match (answer.error, request.command) {
             (Some(_), _) => self.failed += 1,
-            (None, Command::Read) => self.read_bytes += len_bytes,
-            (None, Command::Write) => self.written_bytes += len_bytes,
+            (None, ExportCommand::Read) => self.read_bytes += len_bytes,
+            (None, ExportCommand::Write) => self.written_bytes += len_bytes,
             _ => {}
         }
         match request.command {
-            Command::Read => self.reads += 1,
-            Command::Write => self.writes += 1,
-            Command::Flush => self.flushes += 1,
-            Command::Trim => self.trims += 1,
-            Command::WriteZeroes => self.zeroes += 1,
+            ExportCommand::Read => self.reads += 1,
+            ExportCommand::Write => self.writes += 1,
+            ExportCommand::Flush => self.flushes += 1,
+            ExportCommand::Trim => self.trims += 1,
+            ExportCommand::WriteZeroes => self.zeroes += 1,
         }
     }
 }

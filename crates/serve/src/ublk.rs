@@ -6,7 +6,7 @@ use super::{Front, ServeCounts};
 use devices::Context;
 use devices::error::ErrorKind;
 use devices::error::{Error, Result};
-use export::{Answer, Command, Engine, Key, Request, Started};
+use export::{Answer, Engine, ExportCommand, Key, Request, Started};
 use linux::ublk::{Disk, RequestKind, Ublk};
 use remedy::{Part, Setting, words};
 use rustix::event::{PollFd, PollFlags};
@@ -108,7 +108,7 @@ impl Node<'_> {
             Started::Later => return false,
             Started::Accepted(key) => key,
         };
-        if request.command == Command::Write && !self.fill(request, key, engine) {
+        if request.command == ExportCommand::Write && !self.fill(request, key, engine) {
             // The kernel has taken the request back.
             engine.cancel(key);
             self.end_one(request.cookie as u16, Err(EIO));
@@ -144,11 +144,11 @@ impl Node<'_> {
     /// A request for the engine; none: it was answered.
     fn checked(&mut self, one: linux::ublk::Request, counts: &mut ServeCounts) -> Option<Request> {
         let command = match one.kind {
-            RequestKind::Read => Some(Command::Read),
-            RequestKind::Flush => Some(Command::Flush),
-            RequestKind::Write if !self.read_only => Some(Command::Write),
-            RequestKind::Discard if !self.read_only => Some(Command::Trim),
-            RequestKind::WriteZeroes if !self.read_only => Some(Command::WriteZeroes),
+            RequestKind::Read => Some(ExportCommand::Read),
+            RequestKind::Flush => Some(ExportCommand::Flush),
+            RequestKind::Write if !self.read_only => Some(ExportCommand::Write),
+            RequestKind::Discard if !self.read_only => Some(ExportCommand::Trim),
+            RequestKind::WriteZeroes if !self.read_only => Some(ExportCommand::WriteZeroes),
             _ => None,
         };
         let len_bytes = u32::try_from(one.len_bytes).ok();
@@ -157,13 +157,13 @@ impl Node<'_> {
             self.end_one(one.tag, Err(ENOTSUP));
             return None;
         };
-        let has_range = command != Command::Flush;
+        let has_range = command != ExportCommand::Flush;
         Some(Request {
             cookie: one.tag.into(),
             command,
             offset_bytes: if has_range { one.offset_bytes } else { 0 },
             len_bytes: if has_range { len_bytes } else { 0 },
-            fua: one.fua && has_range && command != Command::Read,
+            fua: one.fua && has_range && command != ExportCommand::Read,
         })
     }
 }

@@ -14,7 +14,7 @@ use linux::HostMemory;
 use std::cell::Cell;
 use std::rc::Rc;
 use stripe::{
-    ArrayKind, Event, LABEL_BYTES, MOST_MEMBERS, Mirror, MirrorMemory, Striped, Watch, check,
+    ArrayEvent, ArrayKind, LABEL_BYTES, MOST_MEMBERS, Mirror, MirrorMemory, Striped, Watch, check,
     create, read_label,
 };
 
@@ -53,19 +53,19 @@ struct Reports {
 struct Watcher(Reports, World);
 
 impl Watch for Watcher {
-    fn event(&mut self, event: Event) {
+    fn event(&mut self, event: ArrayEvent) {
         let (kind, member) = match event {
-            Event::Failed { member, .. } => (1, member),
-            Event::Stale { member } => {
+            ArrayEvent::Failed { member, .. } => (1, member),
+            ArrayEvent::Stale { member } => {
                 self.0.stale.set(self.0.stale.get() | 1 << member);
                 (2, member)
             }
-            Event::Equal => {
+            ArrayEvent::Equal => {
                 self.0.stale.set(0);
                 self.0.is_equal.set(true);
                 (3, 0)
             }
-            Event::LabelFailed { member, .. } => (4, member),
+            ArrayEvent::LabelFailed { member, .. } => (4, member),
             _ => return,
         };
         self.1.note(What::Mirror, kind, member as u64);

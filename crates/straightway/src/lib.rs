@@ -35,7 +35,7 @@ pub use ::remedy::{
 pub use ::stream::RecordReport;
 #[cfg(feature = "recorder")]
 pub use ::units::{Size, Time};
-pub use ::volume::{CreateOptions, Entry, NewFile, OpenFile, VolumeStatus};
+pub use ::volume::{CreateOptions, NewFile, OpenFile, StoredFile, VolumeStatus};
 pub use file::VolumeFile;
 #[cfg(feature = "map")]
 pub use map::{Map, MapFailure, MapOptions};
@@ -92,7 +92,7 @@ impl Default for DeviceOptions<'_> {
 #[cfg(feature = "drives")]
 /// A command for [`Device::command`].
 #[derive(Clone, Copy, Debug)]
-pub struct Command<'a> {
+pub struct DeviceCommand<'a> {
     /// Whether it goes to an I/O queue, and not to the admin queue.
     pub is_io: bool,
     /// The opcode.
@@ -230,7 +230,7 @@ impl Device {
     /// drive and this was not opened to write, the length does not fit, or the command failed.
     pub fn command(
         &mut self,
-        command: &Command<'_>,
+        command: &DeviceCommand<'_>,
         bytes: &mut [u8],
     ) -> Result<Option<u32>, Error> {
         let sent = DriveCommand {

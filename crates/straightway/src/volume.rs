@@ -3,7 +3,7 @@
 
 use super::{DeviceOptions, Error, VolumeFile, open_options};
 use ::volume::layout::RECORD_SLOTS;
-use ::volume::{CreateOptions, Entry, NewFile, OpenFile, VolumeStatus};
+use ::volume::{CreateOptions, NewFile, OpenFile, StoredFile, VolumeStatus};
 use devices::Context;
 use devices::path::{OpenOptions, PathChoice};
 use devices::transfer::Route;
@@ -173,7 +173,7 @@ impl Volume<'_> {
     ///
     /// # Errors
     /// A slot is damaged, or the device failed.
-    pub fn next_file(&self, from: u32) -> Result<Option<Entry>, Error> {
+    pub fn next_file(&self, from: u32) -> Result<Option<StoredFile>, Error> {
         let mounted = self.mount.mounted();
         mounted.run("listing files", mounted.volume.next_file(from))
     }
@@ -182,7 +182,7 @@ impl Volume<'_> {
     ///
     /// # Errors
     /// There is none, or the volume failed.
-    pub fn find(&self, name: &str) -> Result<Entry, Error> {
+    pub fn find(&self, name: &str) -> Result<StoredFile, Error> {
         let mounted = self.mount.mounted();
         let doing = format_args!("looking for `{}`", shown(name));
         mounted.run(doing, mounted.volume.find(name))

@@ -8,7 +8,7 @@ use core::task::{Context, Poll, Waker};
 
 use block::{Buffer, Clock, Device};
 use volume::layout::CHUNK_BYTES;
-use volume::{Event, File, Need, Volume};
+use volume::{DataEvent, File, Need, Volume};
 
 use crate::pace::us_from_ticks;
 use crate::place::{self, Place};
@@ -237,7 +237,7 @@ impl<'r, 'v, D: Device, C: Clock> Player<'r, 'v, D, C> {
     pub fn step<F: Future<Output = Result<(), Error>>>(
         &self,
         upkeep: Pin<&mut F>,
-        others: &mut dyn FnMut(Event),
+        others: &mut dyn FnMut(DataEvent),
     ) -> Poll<Result<(), Error>> {
         while let Some(event) = self.volume.poll() {
             if let Some(event) = self.accept(event) {
@@ -263,7 +263,7 @@ impl<'r, 'v, D: Device, C: Clock> Player<'r, 'v, D, C> {
 
     /// Processes an event of this playback, where several streams share a volume; returns other
     /// events.
-    pub fn accept(&self, event: Event) -> Option<Event> {
+    pub fn accept(&self, event: DataEvent) -> Option<DataEvent> {
         if event.file != self.file {
             return Some(event);
         }

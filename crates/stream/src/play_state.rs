@@ -5,7 +5,7 @@
 //! place n modulo the ring's length.
 
 use block::Device;
-use volume::{Event, File, Transfer, Volume};
+use volume::{DataEvent, File, Transfer, Volume};
 
 use crate::place::Place;
 use crate::ring::Ring;
@@ -105,7 +105,7 @@ impl PlayState<'_> {
     }
 
     /// Processes a completed read of the file.
-    pub(crate) fn finished(&mut self, event: Event) {
+    pub(crate) fn finished(&mut self, event: DataEvent) {
         self.ring.in_flight = self.ring.in_flight.saturating_sub(1);
         let Some(place) = self.ring.places.get_mut(usize::from(event.tag)) else {
             return;

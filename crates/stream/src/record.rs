@@ -7,7 +7,7 @@ use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 
 use block::{Buffer, Clock, Device};
-use volume::{Event, File, FileStatus, Transfer, Volume};
+use volume::{DataEvent, File, FileStatus, Transfer, Volume};
 
 use crate::gaps::{GAP_LINE_BYTES, GapFile, Gaps};
 use crate::place::{self, Place};
@@ -302,7 +302,7 @@ impl<'r, 'v, D: Device, C: Clock> Recorder<'r, 'v, D, C> {
     pub fn step<F: Future<Output = Result<(), Error>> + ?Sized>(
         &self,
         upkeep: Pin<&mut F>,
-        others: &mut dyn FnMut(Event),
+        others: &mut dyn FnMut(DataEvent),
     ) -> Poll<Result<(), Error>> {
         while let Some(event) = self.volume.poll() {
             if let Some(event) = self.accept(event) {
@@ -324,7 +324,7 @@ impl<'r, 'v, D: Device, C: Clock> Recorder<'r, 'v, D, C> {
 
     /// Processes an event of this recording, where several streams share a volume; returns other
     /// events.
-    pub fn accept(&self, event: Event) -> Option<Event> {
+    pub fn accept(&self, event: DataEvent) -> Option<DataEvent> {
         let mut state = self.state();
         if event.file == self.file() {
             let now = self.clock.ticks();

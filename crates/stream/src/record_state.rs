@@ -5,7 +5,7 @@
 //! it: `taken >= handed >= submitted >= done`, and block n is in place n modulo the ring's length.
 
 use block::Device;
-use volume::{Event, File, Volume};
+use volume::{DataEvent, File, Volume};
 
 use crate::gaps::Gaps;
 use crate::pace::us_from_ticks;
@@ -195,7 +195,7 @@ impl<'r> RecordState<'r> {
     }
 
     /// Processes a completed append of the file.
-    pub(crate) fn finished(&mut self, event: Event, now: u64, limits: &Limits) {
+    pub(crate) fn finished(&mut self, event: DataEvent, now: u64, limits: &Limits) {
         self.ring.in_flight = self.ring.in_flight.saturating_sub(1);
         let offset_bytes = event.offset.unwrap_or(0);
         let Some(buffer) = event.buffer else {

@@ -41,7 +41,7 @@ pub use layout::{Layout, Place};
 pub use mirror::{Mirror, MirrorMemory};
 pub use set::{LabelError, SetError, check, create, data_blocks, read_label};
 pub use striped::Striped;
-pub use watch::{Event, Watch};
+pub use watch::{ArrayEvent, Watch};
 
 /// The most members of an array, as in hardware.
 pub const MOST_MEMBERS: usize = 8;

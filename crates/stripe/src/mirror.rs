@@ -5,7 +5,7 @@ use crate::label::{ArrayKind, Label, MirrorState};
 use crate::set::{SetError, check, label_blocks, label_bytes};
 use crate::striped::{Action, admit, joint_geometry, take_apart, wait_for_any, with_range};
 use crate::table::{self, Ring, Table};
-use crate::watch::{Event, Watch};
+use crate::watch::{ArrayEvent, Watch};
 use crate::{MOST_MEMBERS, alias};
 use block::{Buffer, Completion, Device, Error, Geometry, Operation, Refused, Request, Tag};
 use core::marker::PhantomData;
@@ -304,7 +304,7 @@ where
         self.targets &= !bit;
         self.resync &= !bit;
         self.labels.request();
-        self.watch.event(Event::Stale { member });
+        self.watch.event(ArrayEvent::Stale { member });
         true
     }
 
@@ -369,7 +369,7 @@ where
                 Some(error) => {
                     parent.failed |= 1 << member;
                     parent.error = parent.error.or(Some(error));
-                    self.watch.event(Event::Failed { member, error });
+                    self.watch.event(ArrayEvent::Failed { member, error });
                 }
                 None => parent.outstanding += 1,
             }
@@ -418,7 +418,7 @@ where
             let error = refused.error;
             parent.failed |= 1 << member;
             parent.error = Some(error);
-            self.watch.event(Event::Failed { member, error });
+            self.watch.event(ArrayEvent::Failed { member, error });
         }
     }
 
@@ -474,7 +474,7 @@ where
         }
         let index = completion.tag as usize;
         if let Err(error) = completion.result {
-            self.watch.event(Event::Failed { member, error });
+            self.watch.event(ArrayEvent::Failed { member, error });
         }
         let Some(parent) = self.table.get_mut(index) else {
             debug_assert!(false, "a member completed what was not submitted");

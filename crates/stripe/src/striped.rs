@@ -3,7 +3,7 @@
 
 use crate::layout::Layout;
 use crate::table::{self, Ring, Table};
-use crate::watch::{Event, Watch};
+use crate::watch::{ArrayEvent, Watch};
 use block::{
     Buffer, Completion, Device, Error, Features, Geometry, Lent, Operation, Refused, Request, Tag,
 };
@@ -259,7 +259,7 @@ where
                     }
                     let error = refused.error;
                     parent.error = Some(error);
-                    self.watch.event(Event::Failed { member, error });
+                    self.watch.event(ArrayEvent::Failed { member, error });
                 }
             }
         }
@@ -297,7 +297,7 @@ where
         }
         if let Err(error) = completion.result {
             parent.error = parent.error.or(Some(error));
-            self.watch.event(Event::Failed { member, error });
+            self.watch.event(ArrayEvent::Failed { member, error });
         }
         parent.outstanding = parent.outstanding.saturating_sub(1);
         if parent.outstanding == 0 && !parent.is_waiting {

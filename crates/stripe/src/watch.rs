@@ -6,7 +6,7 @@ use block::Error;
 /// Something that happened to an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Event {
+pub enum ArrayEvent {
     /// A member refused or failed a part of a request. A stripe's request fails with it; a mirror's
     /// read is tried on another member.
     Failed {
@@ -41,16 +41,16 @@ pub enum Event {
 /// Is told of an array's events, while requests are submitted and polled. It must not block.
 pub trait Watch {
     /// Something happened.
-    fn event(&mut self, event: Event);
+    fn event(&mut self, event: ArrayEvent);
 }
 
 /// Ignores all events.
 impl Watch for () {
-    fn event(&mut self, _: Event) {}
+    fn event(&mut self, _: ArrayEvent) {}
 }
 
-impl<F: FnMut(Event)> Watch for F {
-    fn event(&mut self, event: Event) {
+impl<F: FnMut(ArrayEvent)> Watch for F {
+    fn event(&mut self, event: ArrayEvent) {
         self(event);
     }
 }

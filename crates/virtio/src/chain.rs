@@ -4,7 +4,7 @@
 //! driver's memory once, and then checked.
 
 use crate::disk::{Disk, ID_BYTES, Range, SECTOR_BYTES};
-use export::{Command, Request};
+use export::{ExportCommand, Request};
 use virtio_bindings::virtio_blk::{
     VIRTIO_BLK_S_IOERR, VIRTIO_BLK_S_OK, VIRTIO_BLK_S_UNSUPP, VIRTIO_BLK_T_DISCARD,
     VIRTIO_BLK_T_FLUSH, VIRTIO_BLK_T_GET_ID, VIRTIO_BLK_T_IN, VIRTIO_BLK_T_OUT,
@@ -86,17 +86,17 @@ impl Chain {
         let [a, b, c, d, _, _, _, _, sector @ ..] = head;
         let (kind, sector) = (u32::from_le_bytes([a, b, c, d]), u64::from_le_bytes(sector));
         let asked = match kind {
-            VIRTIO_BLK_T_IN => one.transfer(Command::Read, sector, writable, disk),
-            VIRTIO_BLK_T_OUT => one.transfer(Command::Write, sector, readable, disk),
+            VIRTIO_BLK_T_IN => one.transfer(ExportCommand::Read, sector, writable, disk),
+            VIRTIO_BLK_T_OUT => one.transfer(ExportCommand::Write, sector, readable, disk),
             VIRTIO_BLK_T_FLUSH => Asked::Device(request(
-                Command::Flush,
+                ExportCommand::Flush,
                 Range {
                     offset_bytes: 0,
                     len_bytes: 0,
                 },
             )),
-            VIRTIO_BLK_T_DISCARD => change(Command::Trim, memory, readable, disk),
-            VIRTIO_BLK_T_WRITE_ZEROES => change(Command::WriteZeroes, memory, readable, disk),
+            VIRTIO_BLK_T_DISCARD => change(ExportCommand::Trim, memory, readable, disk),
+            VIRTIO_BLK_T_WRITE_ZEROES => change(ExportCommand::WriteZeroes, memory, readable, disk),
             VIRTIO_BLK_T_GET_ID => {
                 one.data = writable;
                 let written = one.put(memory, 0, &disk.id[..ID_BYTES.min(one.data_bytes())]);
@@ -112,13 +112,13 @@ impl Chain {
 
     fn transfer(
         &mut self,
-        command: Command,
+        command: ExportCommand,
         sector: u64,
         data: Vec<Segment>,
         disk: &Disk,
     ) -> Asked {
         self.data = data;
-        let changes = command == Command::Write;
+        let changes = command == ExportCommand::Write;
         let len_bytes = u32::try_from(self.data_bytes()).unwrap_or(u32::MAX);
         let range = sector.checked_mul(SECTOR_BYTES).map(|offset_bytes| Range {
             offset_bytes,
@@ -196,7 +196,7 @@ const fn refused(status: u8) -> Asked {
     }
 }
 
-const fn request(command: Command, range: Range) -> Request {
+const fn request(command: ExportCommand, range: Range) -> Request {
     Request {
         cookie: 0,
         command,
@@ -209,13 +209,13 @@ const fn request(command: Command, range: Range) -> Request {
 /// A discard or a zeroing of one range: its sector, the number of sectors, and flags, of which bit
 /// 0 lets a zeroing give blocks back.
 fn change(
-    command: Command,
+    command: ExportCommand,
     memory: &GuestMemoryMmap,
     mut data: Vec<Segment>,
     disk: &Disk,
 ) -> Asked {
     let has = match command {
-        Command::Trim => disk.discard,
+        ExportCommand::Trim => disk.discard,
         _ => disk.write_zeroes,
     };
     if !has {
@@ -229,7 +229,7 @@ fn change(
     let [s0, s1, s2, s3, s4, s5, s6, s7, n0, n1, n2, n3, flags @ ..] = range;
     let sector = u64::from_le_bytes([s0, s1, s2, s3, s4, s5, s6, s7]);
     let sectors = u32::from_le_bytes([n0, n1, n2, n3]);
-    let known = u32::from(command == Command::WriteZeroes);
+    let known = u32::from(command == ExportCommand::WriteZeroes);
     if u32::from_le_bytes(flags) & !known != 0 {
         return refused(UNSUPPORTED);
     }

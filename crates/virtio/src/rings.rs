@@ -4,7 +4,7 @@
 use crate::chain::{Asked, Broken, Chain, DONE, FAILED, UNSUPPORTED};
 use crate::disk::Disk;
 use block::Error;
-use export::{Answer, Command, Engine, Request, Started};
+use export::{Answer, Engine, ExportCommand, Request, Started};
 use std::sync::atomic::Ordering;
 use virtio_queue::{Queue, QueueT};
 use vm_memory::{GuestAddress, GuestMemoryMmap};
@@ -276,7 +276,7 @@ impl Rings {
             return Err(Broken::Chain);
         };
         let mut at = 0;
-        while request.command == Command::Write && at < request.len_bytes as usize {
+        while request.command == ExportCommand::Write && at < request.len_bytes as usize {
             let space = engine.space(key);
             let len = space.len();
             if len == 0 || held.chain.get(&self.memory, at, space).is_err() {

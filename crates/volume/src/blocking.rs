@@ -12,7 +12,7 @@ use block::{Buffer, Device};
 
 use crate::file::File;
 use crate::transfer::{Direction, Need, Progress, Transfer};
-use crate::{Error, Event, Volume};
+use crate::{DataEvent, Error, Volume};
 
 /// How long one sleep may last, in microseconds; the loop then polls again.
 const WAIT_US: u32 = 100_000;
@@ -35,7 +35,7 @@ pub fn run<D: Device, T>(
 pub fn run_with<D: Device, T>(
     volume: &Volume<'_, D>,
     future: impl Future<Output = T>,
-    mut on_event: impl FnMut(Event),
+    mut on_event: impl FnMut(DataEvent),
 ) -> T {
     let mut future = pin!(future);
     let mut context = Context::from_waker(Waker::noop());
@@ -96,7 +96,7 @@ pub fn append_merged<D: Device>(
         volume.step(&mut |event| ended = Some(event));
     }
     let (buffer, result) = match ended {
-        Some(Event {
+        Some(DataEvent {
             buffer: Some(buffer),
             result,
             ..
@@ -178,7 +178,7 @@ fn outcome(transfer: Transfer) -> Outcome {
 impl<D: Device> Volume<'_, D> {
     /// One iteration of a loop that waits for a future.
     #[inline(never)]
-    fn step(&self, on_event: &mut dyn FnMut(Event)) {
+    fn step(&self, on_event: &mut dyn FnMut(DataEvent)) {
         match self.poll() {
             Some(event) => on_event(event),
             None => self.wait_if_idle(WAIT_US),

@@ -7,7 +7,7 @@ use crate::doubt::Claim;
 use crate::finding::{Finding, Summary};
 use crate::io::SPARE;
 use crate::layout::{BUCKET_SLOTS, SUPERBLOCK_B};
-use crate::list::{Entry, Usage};
+use crate::list::{StoredFile, Usage};
 use crate::lookup::FoundSlot;
 use crate::name::NameRef;
 use crate::names::{self, Names};
@@ -25,7 +25,7 @@ pub(crate) struct Findings<'r> {
     pub summary: Summary,
     pub report: &'r mut dyn FnMut(Finding),
     /// Takes each file, as `Volume::files` does.
-    pub each: &'r mut dyn FnMut(Entry),
+    pub each: &'r mut dyn FnMut(StoredFile),
     /// What the next writable mount will complete or undo.
     pub unsettled: Unsettled,
     /// Free units according to the bitmaps; `None` if one is damaged.
@@ -100,7 +100,7 @@ impl<D: Device> Volume<'_, D> {
         &self,
         scratch: &mut [u8],
         report: &mut dyn FnMut(Finding),
-        each: &mut dyn FnMut(Entry),
+        each: &mut dyn FnMut(StoredFile),
     ) -> Result<Summary, Error> {
         self.check_and_repair(scratch, report, each, false).await
     }
@@ -109,7 +109,7 @@ impl<D: Device> Volume<'_, D> {
         &self,
         scratch: &mut [u8],
         report: &mut dyn FnMut(Finding),
-        each: &mut dyn FnMut(Entry),
+        each: &mut dyn FnMut(StoredFile),
         repair: bool,
     ) -> Result<Summary, Error> {
         let mut turn = if repair {
@@ -311,7 +311,7 @@ impl<D: Device> Volume<'_, D> {
             let loaded = self.load_found(node.lend(), *place, &mut header)?;
             let entry = {
                 let state = self.state();
-                Entry::new(&header, state.slot(loaded), &state.shape())
+                StoredFile::new(&header, state.slot(loaded), &state.shape())
             };
             // Its name is of use to whoever reads the finding.
             if let Some(entry) = entry {
@@ -375,7 +375,7 @@ impl<D: Device> Volume<'_, D> {
                 findings.summary.data_bytes += header.size_bytes;
                 let state = self.state();
                 let shape = state.shape();
-                if let Some(entry) = Entry::new(&header, state.slot(loaded), &shape) {
+                if let Some(entry) = StoredFile::new(&header, state.slot(loaded), &shape) {
                     (findings.each)(entry);
                 }
                 if let Some(name) = slot::name(state.slot(loaded)) {

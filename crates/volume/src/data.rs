@@ -27,7 +27,7 @@ impl core::error::Error for Refused {}
 
 /// The completion of a data request. Each accepted request has exactly one.
 #[derive(Debug)]
-pub struct Event {
+pub struct DataEvent {
     /// The file.
     pub file: File,
     /// The caller's name for the request.
@@ -187,7 +187,7 @@ impl<D: Device> Volume<'_, D> {
 
     /// The next completed data request, if any. This also drives the metadata futures' device
     /// requests: poll this, then poll them.
-    pub fn poll(&self) -> Option<Event> {
+    pub fn poll(&self) -> Option<DataEvent> {
         self.state().poll()
     }
 
@@ -435,7 +435,7 @@ impl<D: Device> State<'_, D> {
         })
     }
 
-    fn poll(&mut self) -> Option<Event> {
+    fn poll(&mut self) -> Option<DataEvent> {
         loop {
             let completion = self.device.poll()?;
             if completion.tag & METADATA != 0 {
@@ -459,7 +459,7 @@ impl<D: Device> State<'_, D> {
             } else {
                 open.others_in_flight = open.others_in_flight.saturating_sub(1);
             }
-            return Some(Event {
+            return Some(DataEvent {
                 file: File {
                     index,
                     generation: open.generation,

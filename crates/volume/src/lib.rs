@@ -84,14 +84,14 @@ use core::cell::RefCell;
 pub use checksum::Crc32c;
 pub use create::CreateOptions;
 pub use create_many::{Made, NewFile};
-pub use data::{Event, Refused};
+pub use data::{DataEvent, Refused};
 pub use discard::Discarded;
 pub use error::{Damage, Error, Node};
 pub use file::{APPENDS_IN_FLIGHT, File, OpenFile};
 pub use finding::{Finding, Summary};
 pub use format::{FormatOptions, format};
 pub use layout::Shape;
-pub use list::{Entry, FileExtent, FileStatus, Usage, VolumeStatus};
+pub use list::{FileExtent, FileStatus, StoredFile, Usage, VolumeStatus};
 pub use mount::{MountOptions, Unmounted};
 pub use name::{NAME_BYTES, Name};
 #[cfg(feature = "mutations")]

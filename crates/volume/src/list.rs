@@ -16,7 +16,7 @@ use crate::{Error, Node, Volume, bitmap};
 
 /// A file, as its slot describes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct StoredFile {
     /// Its name.
     pub name: Name,
     /// Its slot.
@@ -36,7 +36,7 @@ pub struct Entry {
     pub map_level: u8,
 }
 
-impl Entry {
+impl StoredFile {
     pub(crate) fn new(header: &Slot, bytes: &[u8], shape: &Shape) -> Option<Self> {
         Some(Self {
             name: name(bytes)?.to_name(),
@@ -113,7 +113,7 @@ impl<D: Device> Volume<'_, D> {
     ///
     /// # Errors
     /// Those of [`Volume::files`].
-    pub async fn next_file(&self, from: u32) -> Result<Option<Entry>, Error> {
+    pub async fn next_file(&self, from: u32) -> Result<Option<StoredFile>, Error> {
         let mut next = None;
         self.files(from, |entry| {
             next = Some(entry);
@@ -132,7 +132,11 @@ impl<D: Device> Volume<'_, D> {
     /// # Errors
     /// [`Error::Corrupt`] names a damaged slot: continue with the next one. [`Error::NeedsMount`],
     /// a device's error.
-    pub async fn files(&self, from: u32, mut each: impl FnMut(Entry) -> bool) -> Result<(), Error> {
+    pub async fn files(
+        &self,
+        from: u32,
+        mut each: impl FnMut(StoredFile) -> bool,
+    ) -> Result<(), Error> {
         let shape = self.shape();
         let mut slot = from;
         while slot < shape.slot_count() {
@@ -142,7 +146,8 @@ impl<D: Device> Volume<'_, D> {
             for index in 0..count {
                 let found = self.slot_in_run(slot, index, |found, bytes| {
                     let live = found.state == SlotState::Live;
-                    live.then(|| Entry::new(found, bytes, &shape)).flatten()
+                    live.then(|| StoredFile::new(found, bytes, &shape))
+                        .flatten()
                 })?;
                 match found {
                     None => return Err(Error::from(Node::Slot(slot + index))),
@@ -178,7 +183,7 @@ impl<D: Device> Volume<'_, D> {
     /// # Errors
     /// [`Error::BadName`], [`Error::NotFound`], [`Error::Corrupt`], [`Error::NeedsMount`], a
     /// device's error.
-    pub async fn find(&self, name: &str) -> Result<Entry, Error> {
+    pub async fn find(&self, name: &str) -> Result<StoredFile, Error> {
         let wanted = self.checked_name(name)?;
         let mut turn = self.turn().await?;
         let Search::Found(found) = self.search(wanted, &[]).await? else {
@@ -188,7 +193,7 @@ impl<D: Device> Volume<'_, D> {
         let loaded = self.load_found(turn.slot.lend(), found, &mut header)?;
         let entry = {
             let state = self.state();
-            Entry::new(&header, state.slot(loaded), &state.shape())
+            StoredFile::new(&header, state.slot(loaded), &state.shape())
         };
         turn.done();
         entry.ok_or(Error::NotFound)

@@ -23,7 +23,7 @@ use block::{Buffer, Device, Lent};
 
 use crate::data::Refused;
 use crate::file::File;
-use crate::{Error, Event, Volume};
+use crate::{DataEvent, Error, Volume};
 
 /// What a transfer does with its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -175,7 +175,7 @@ impl Transfer {
     }
 
     /// Takes a finished piece back. The event must be one of this transfer's.
-    pub fn take_back(&mut self, event: Event) {
+    pub fn take_back(&mut self, event: DataEvent) {
         let place = self.give_back(event.buffer);
         if let (Some(0), Some(offset)) = (place, event.offset) {
             self.offset = offset;

@@ -7,10 +7,10 @@ use block::{Buffer, Completion, Device, Geometry, Lent, Refused, Request, blocki
 use drive::Drive;
 use hardware::machine;
 use interface::mapped::{Backing, CONTEXTS, PAGE_BYTES};
-use interface::{Code, Status};
+use interface::{Code, CompletionStatus};
 use volume::{File, Volume};
 
-type Moved = (Buffer, Result<(), Status>);
+type Moved = (Buffer, Result<(), CompletionStatus>);
 
 /// The drive, and the instructions that were spent waiting for it: from the first poll after a
 /// submission to the one that finds the completion.
@@ -115,7 +115,10 @@ impl Backing for Ranges<'_> {
         let shift = self.drive.geometry().block_size_log2;
         let (moved, exists) = in_part(buffer, bytes, page, 1 << shift, |offset, buffer| {
             let outcome = blocking::read(&mut self.drive, (start + offset) >> shift, buffer);
-            (outcome.buffer, outcome.result.map_err(Status::from))
+            (
+                outcome.buffer,
+                outcome.result.map_err(CompletionStatus::from),
+            )
         });
         clear(moved, exists)
     }
@@ -126,12 +129,15 @@ impl Backing for Ranges<'_> {
         let (moved, _) = in_part(buffer, bytes, page, 1 << shift, |offset, buffer| {
             let lba = (start + offset) >> shift;
             let outcome = blocking::write(&mut self.drive, lba, buffer, false);
-            (outcome.buffer, outcome.result.map_err(Status::from))
+            (
+                outcome.buffer,
+                outcome.result.map_err(CompletionStatus::from),
+            )
         });
         moved
     }
 
-    fn flush(&mut self, _: usize) -> Result<(), Status> {
+    fn flush(&mut self, _: usize) -> Result<(), CompletionStatus> {
         Ok(blocking::flush(&mut self.drive)?)
     }
 }
@@ -153,7 +159,10 @@ impl Backing for Files<'_, '_, '_> {
         };
         let (moved, exists) = in_part(buffer, bytes, page, self.block_bytes, |offset, buffer| {
             let outcome = volume::blocking::read(self.volume, file, offset, buffer);
-            (outcome.buffer, outcome.result.map_err(Status::from))
+            (
+                outcome.buffer,
+                outcome.result.map_err(CompletionStatus::from),
+            )
         });
         clear(moved, exists)
     }
@@ -164,12 +173,15 @@ impl Backing for Files<'_, '_, '_> {
         };
         let (moved, _) = in_part(buffer, bytes, page, self.block_bytes, |offset, buffer| {
             let outcome = volume::blocking::overwrite(self.volume, file, offset, buffer);
-            (outcome.buffer, outcome.result.map_err(Status::from))
+            (
+                outcome.buffer,
+                outcome.result.map_err(CompletionStatus::from),
+            )
         });
         moved
     }
 
-    fn flush(&mut self, context: usize) -> Result<(), Status> {
+    fn flush(&mut self, context: usize) -> Result<(), CompletionStatus> {
         match self.files.get(context).copied().flatten() {
             Some((file, _)) => {
                 volume::blocking::run(self.volume, self.volume.sync(file))?;

@@ -9,7 +9,7 @@ use interface::mapped::{
     Ask, Backing, CONTEXTS, Counts, IMAGE, IMAGE_PAGES, Layout, PAGE_BYTES, Reply, Request,
     STACK_TOP, Server, Space, WINDOW, WINDOW_PAGES, build, satp,
 };
-use interface::{Code, Status};
+use interface::{Code, CompletionStatus};
 use volume::{MountOptions, Volume};
 
 use crate::backing::{Files, Metered, Ranges, waited};
@@ -167,7 +167,10 @@ fn on_files(
     let result = on_volume(&volume, orders, block_bytes, frames, seed);
     let unmounted = volume.unmount().result;
     if let Err(error) = unmounted {
-        log!("unmount: status #", u64::from(Status::from(error).code));
+        log!(
+            "unmount: status #",
+            u64::from(CompletionStatus::from(error).code)
+        );
     }
     result
 }
@@ -198,7 +201,10 @@ fn on_volume(
         };
         let status = opened.and_then(|file| Ok((file, volume.file_status(file)?)));
         let (file, status) = status.map_err(|error| {
-            log!("open: status #", u64::from(Status::from(error).code));
+            log!(
+                "open: status #",
+                u64::from(CompletionStatus::from(error).code)
+            );
             Code::BadFile
         })?;
         if status.checksums || status.completed_bytes == 0 {
@@ -217,7 +223,10 @@ fn on_volume(
     let result = serve(&mut backing, orders, lengths, frames, seed);
     for (file, _) in files.iter().flatten() {
         if let Err(error) = volume::blocking::run(volume, volume.close(*file)) {
-            log!("close: status #", u64::from(Status::from(error).code));
+            log!(
+                "close: status #",
+                u64::from(CompletionStatus::from(error).code)
+            );
         }
     }
     result
@@ -343,13 +352,17 @@ fn answer<B: Backing>(server: &mut Server<'_>, backing: &mut B, request: &Reques
         Ask::Done => Ok(()),
     };
     Reply {
-        status: result.err().unwrap_or(Status::OK),
+        status: result.err().unwrap_or(CompletionStatus::OK),
         value: waits,
     }
 }
 
 /// What a context stored is written, whether it ended by itself or not; nobody is left to be told.
-fn end<B: Backing>(server: &mut Server<'_>, backing: &mut B, context: usize) -> Result<(), Status> {
+fn end<B: Backing>(
+    server: &mut Server<'_>,
+    backing: &mut B,
+    context: usize,
+) -> Result<(), CompletionStatus> {
     let result = server.end(backing, context);
     if let Err(status) = result {
         log!(

@@ -10,7 +10,7 @@ use core::mem::offset_of;
 
 use hardware::{machine, second};
 use interface::mapped::{Ask, CONTEXTS, Mailbox, PAGE_BYTES, Reply, Request, WINDOW, WINDOW_PAGES};
-use interface::{Code, Status};
+use interface::{Code, CompletionStatus};
 
 /// This hart.
 pub const HART: usize = 1;
@@ -214,19 +214,19 @@ extern "C" fn second_trap(cause: usize, value: u64) -> usize {
                     registers[A1] = reply.value;
                 }
             }
-            Status::OK
+            CompletionStatus::OK
         }
         FETCH_ACCESS_FAULT | LOAD_ACCESS_FAULT | STORE_ACCESS_FAULT | FETCH_PAGE_FAULT
-        | LOAD_PAGE_FAULT | STORE_PAGE_FAULT => Status {
+        | LOAD_PAGE_FAULT | STORE_PAGE_FAULT => CompletionStatus {
             code: Code::OutsideGrant as u16,
             detail: cause as u32,
         },
-        _ => Status {
+        _ => CompletionStatus {
             code: Code::BadOpcode as u16,
             detail: cause as u32,
         },
     };
-    if status != Status::OK {
+    if status != CompletionStatus::OK {
         if context.handler == 0 {
             ask(Ask::Stop, index, pack(status), value);
             context.is_runnable = false;
@@ -243,7 +243,7 @@ extern "C" fn second_trap(cause: usize, value: u64) -> usize {
 }
 
 /// The code in the lower half, the detail in the upper one.
-const fn pack(status: Status) -> u64 {
+const fn pack(status: CompletionStatus) -> u64 {
     status.code as u64 | (status.detail as u64) << 32
 }
 

@@ -47,7 +47,7 @@ fn blocks(service: &mut Service, drive: &mut Drive<'_>, meter: &mut Meter) {
 }
 
 #[inline(never)]
-fn tell(event: interface::Event) {
+fn tell(event: interface::ClientEvent) {
     log!("client #: #", event.client as u64, event.code.text());
 }
 
@@ -76,7 +76,7 @@ mod files {
     use block::Buffer;
     use hardware::log;
     use hardware::machine::{self, Timer};
-    use interface::{Code, Files, Service, Status};
+    use interface::{Code, CompletionStatus, Files, Service};
     use volume::{MountOptions, OpenFile, Volume};
 
     use super::{Drive, Meter, tell};
@@ -144,7 +144,7 @@ mod files {
     ) -> Result<Volume<'v, &'v mut Drive<'d>>, Option<[Buffer; 3]>> {
         let mounted = Volume::mount(drive, nodes, open_files, &MountOptions::default());
         mounted.map_err(|unmounted| {
-            let why = unmounted.result.err().map(Status::from);
+            let why = unmounted.result.err().map(CompletionStatus::from);
             let why = why.map_or(0, |status| status.code);
             log!("mount: status #", u64::from(why));
             whole(unmounted.memory)
@@ -156,7 +156,10 @@ mod files {
         let unmounted = volume.unmount();
         match unmounted.result {
             Ok(()) => log!("unmounted"),
-            Err(error) => log!("unmount: status #", u64::from(Status::from(error).code)),
+            Err(error) => log!(
+                "unmount: status #",
+                u64::from(CompletionStatus::from(error).code)
+            ),
         }
         whole(unmounted.memory)
     }

@@ -13,7 +13,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::io;
 use std::rc::Rc;
-use volume::{CreateOptions, Direction, Error, Event, File, Need};
+use volume::{CreateOptions, DataEvent, Direction, Error, File, Need};
 use workload::{LONGEST, Use};
 
 type Done<T> = std::result::Result<T, Error>;
@@ -55,7 +55,7 @@ impl<'m, 'v, 'a> Files<'m, 'v, 'a> {
     }
 
     /// Keeps a completion for its transfer.
-    pub fn take_back(&self, event: Event) {
+    pub fn take_back(&self, event: DataEvent) {
         self.moves.take_back(event);
     }
 

@@ -17,7 +17,7 @@ use files::names::check_name;
 use files::{Mounted, Store, failed, pace, route, shown, warn_of_misfit};
 use std::time::Instant;
 use units::micros;
-use volume::{CreateOptions, Entry, Error, File};
+use volume::{CreateOptions, Error, File, StoredFile};
 
 /// Bytes that are read before they are written: one volume does one after the other.
 const PART_BYTES: u64 = 16 << 20;
@@ -124,7 +124,7 @@ impl Cp {
         &self,
         context: &Context,
         mounted: &Mounted<'_, '_>,
-        entry: &Entry,
+        entry: &StoredFile,
         file: File,
         pace: Span,
     ) -> Result<u64> {

@@ -19,7 +19,7 @@ pub struct FileSizes {
 
 /// A file of the volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct ListedFile {
     /// Its name.
     pub name: Name,
     /// Its slot.
@@ -37,10 +37,10 @@ pub struct Entry {
 }
 
 /// A file's entry as the coprocessor wrote it.
-pub(super) fn entry(bytes: &[u8]) -> Option<Entry> {
+pub(super) fn entry(bytes: &[u8]) -> Option<ListedFile> {
     let len = u32_at(bytes, 0x28) as usize;
     let name = bytes.get(0x30..0x30_usize.checked_add(len)?)?;
-    Some(Entry {
+    Some(ListedFile {
         name: Name::new(core::str::from_utf8(name).ok()?).ok()?,
         slot: u32_at(bytes, 0),
         checksums: u32_at(bytes, 4) & 1 != 0,

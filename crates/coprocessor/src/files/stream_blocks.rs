@@ -4,7 +4,7 @@
 use block::{Buffer, Clock};
 
 use super::{FileNumber, FilesClient, PLACES, Pending};
-use crate::command::{Command, Opcode};
+use crate::command::{Opcode, RingCommand};
 use crate::layout::{ORDER_BYTES, REPORT_BYTES};
 use crate::order::Order;
 use crate::status::{Code, Error};
@@ -39,11 +39,11 @@ impl<C: Clock> FilesClient<C> {
         if let Some(place) = self.scratch.get_mut(..ORDER_BYTES) {
             place.copy_from_slice(&table);
         }
-        self.call(Command {
+        self.call(RingCommand {
             data_offset,
             data_bytes: ORDER_BYTES as u32,
             extra: u64::from(file.0),
-            ..Command::new(opcode)
+            ..RingCommand::new(opcode)
         })
     }
 
@@ -61,11 +61,11 @@ impl<C: Clock> FilesClient<C> {
         if blocks.count() + self.blocks.iter().flatten().count() >= PLACES {
             return Err(Error::Block(block::Error::QueueFull));
         }
-        let command = Command {
+        let command = RingCommand {
             data_bytes: len_bytes,
             argument: number,
             extra: u64::from(file.0),
-            ..Command::new(opcode)
+            ..RingCommand::new(opcode)
         };
         let sent = self.send(command, Pending::Block { file, place });
         self.client.kick();
@@ -103,12 +103,12 @@ impl<C: Clock> FilesClient<C> {
         if let Some(place) = self.scratch.get_mut(..8) {
             place.fill(0xff);
         }
-        let answered = self.call(Command {
+        let answered = self.call(RingCommand {
             data_offset,
             data_bytes: REPORT_BYTES as u32,
             argument: count,
             extra: u64::from(file.0),
-            ..Command::new(opcode)
+            ..RingCommand::new(opcode)
         });
         let mut report = [0; REPORT_BYTES];
         if let Some(found) = self.scratch.get(..REPORT_BYTES) {

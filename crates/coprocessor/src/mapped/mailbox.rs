@@ -3,7 +3,7 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use crate::status::Status;
+use crate::status::CompletionStatus;
 
 /// What the application's hart needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +58,7 @@ pub struct Request {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reply {
     /// Done, or why not.
-    pub status: Status,
+    pub status: CompletionStatus,
     /// A number, for [`Ask::Waited`].
     pub value: u64,
 }
@@ -119,7 +119,7 @@ impl Mailbox {
             return None;
         }
         Some(Reply {
-            status: Status {
+            status: CompletionStatus {
                 code: self.code.load(Ordering::Relaxed) as u16,
                 detail: self.detail.load(Ordering::Relaxed),
             },

@@ -19,22 +19,32 @@ use block::{Buffer, Error};
 
 use super::sv39::{ACCESSED, DIRTY, READ, Table, VALID, WRITE, leaf, physical};
 use super::{CONTEXTS, PAGE_BYTES};
-use crate::status::{Code, Status};
+use crate::status::{Code, CompletionStatus};
 
 /// What the pages of the contexts are stored on.
 pub trait Backing {
     /// Fills `buffer` with a page; zeroes where the page is past the end. A buffer that is not
     /// returned whole is lost.
-    fn read(&mut self, context: usize, page: u32, buffer: Buffer) -> (Buffer, Result<(), Status>);
+    fn read(
+        &mut self,
+        context: usize,
+        page: u32,
+        buffer: Buffer,
+    ) -> (Buffer, Result<(), CompletionStatus>);
 
     /// Stores a page, except what is past the end.
-    fn write(&mut self, context: usize, page: u32, buffer: Buffer) -> (Buffer, Result<(), Status>);
+    fn write(
+        &mut self,
+        context: usize,
+        page: u32,
+        buffer: Buffer,
+    ) -> (Buffer, Result<(), CompletionStatus>);
 
     /// Makes what was written durable.
     ///
     /// # Errors
     /// The drive's or the volume's.
-    fn flush(&mut self, context: usize) -> Result<(), Status>;
+    fn flush(&mut self, context: usize) -> Result<(), CompletionStatus>;
 }
 
 /// The window of a context.
@@ -125,9 +135,9 @@ pub struct Server<'m> {
     resident: u64,
     counts: Counts,
     /// Why the last write failed.
-    failure: Status,
+    failure: CompletionStatus,
     /// After a flush failed it is unknown what the drive has lost, so no later sync succeeds.
-    flush_failure: Status,
+    flush_failure: CompletionStatus,
 }
 
 impl<'m> Server<'m> {
@@ -153,7 +163,7 @@ impl<'m> Server<'m> {
             resident: 0,
             counts: Counts::default(),
             failure: Error::Gone.into(),
-            flush_failure: Status::OK,
+            flush_failure: CompletionStatus::OK,
         }
     }
 
@@ -184,7 +194,7 @@ impl<'m> Server<'m> {
         context: usize,
         page: u64,
         is_store: bool,
-    ) -> Result<(), Status> {
+    ) -> Result<(), CompletionStatus> {
         let space = self.spaces.get(context).copied().unwrap_or_default();
         let entry = space.entry(page).ok_or(Code::OutsideGrant)?;
         if is_store && !space.writable {
@@ -222,7 +232,7 @@ impl<'m> Server<'m> {
         page: u32,
         entry: &AtomicU64,
         is_store: bool,
-    ) -> Result<(), Status> {
+    ) -> Result<(), CompletionStatus> {
         let index = self.take_frame(backing)?;
         let frame = self.frames.get_mut(index).ok_or(Error::Gone)?;
         let buffer = frame.buffer.take().ok_or(Error::Gone)?;
@@ -250,7 +260,7 @@ impl<'m> Server<'m> {
 
     /// A free frame: the hand passes each page twice at most, and takes the first that was not
     /// accessed since it passed before. A page that cannot be written keeps its frame.
-    fn take_frame<B: Backing>(&mut self, backing: &mut B) -> Result<usize, Status> {
+    fn take_frame<B: Backing>(&mut self, backing: &mut B) -> Result<usize, CompletionStatus> {
         for _ in 0..2 * self.frames.len() {
             let index = self.hand;
             self.hand = (index + 1) % self.frames.len();
@@ -295,7 +305,7 @@ impl<'m> Server<'m> {
     }
 
     /// Writes a page. It is not writable afterwards, so the next store to it is noticed.
-    fn write<B: Backing>(&mut self, backing: &mut B, index: usize) -> Result<(), Status> {
+    fn write<B: Backing>(&mut self, backing: &mut B, index: usize) -> Result<(), CompletionStatus> {
         let entry = self.entry_of(index).ok_or(Error::Gone)?;
         let frame = self.frames.get_mut(index).ok_or(Error::Gone)?;
         let buffer = frame.buffer.take().ok_or(Error::Gone)?;
@@ -321,7 +331,11 @@ impl<'m> Server<'m> {
     /// # Errors
     /// Of the first page that cannot be written, which stays in memory and is tried again by the
     /// next sync; or that of a flush, now or earlier.
-    pub fn sync<B: Backing>(&mut self, backing: &mut B, context: usize) -> Result<(), Status> {
+    pub fn sync<B: Backing>(
+        &mut self,
+        backing: &mut B,
+        context: usize,
+    ) -> Result<(), CompletionStatus> {
         if !self.spaces.get(context).is_some_and(|space| space.writable) {
             return Ok(());
         }
@@ -334,11 +348,11 @@ impl<'m> Server<'m> {
                 result = result.and(self.write(backing, index));
             }
         }
-        if self.flush_failure == Status::OK {
-            self.flush_failure = backing.flush(context).err().unwrap_or(Status::OK);
+        if self.flush_failure == CompletionStatus::OK {
+            self.flush_failure = backing.flush(context).err().unwrap_or(CompletionStatus::OK);
         }
         match self.flush_failure {
-            Status::OK => result,
+            CompletionStatus::OK => result,
             failure => result.and(Err(failure)),
         }
     }
@@ -347,7 +361,11 @@ impl<'m> Server<'m> {
     ///
     /// # Errors
     /// As of [`sync`](Self::sync); the pages that could not be written are lost.
-    pub fn end<B: Backing>(&mut self, backing: &mut B, context: usize) -> Result<(), Status> {
+    pub fn end<B: Backing>(
+        &mut self,
+        backing: &mut B,
+        context: usize,
+    ) -> Result<(), CompletionStatus> {
         let result = self.sync(backing, context);
         for index in 0..self.frames.len() {
             let has_page = self.frames.get(index).is_some_and(|frame| {

@@ -15,14 +15,14 @@ use super::server::State;
 use super::sv39::*;
 use super::*;
 use crate::memory::Window;
-use crate::status::{Code, Status};
+use crate::status::{Code, CompletionStatus};
 use crate::testing::window;
 
 const FRAMES: usize = 2;
 /// The pages of all contexts: (context, page).
 const PAGES: [(usize, u32); 3] = [(0, 0), (0, 1), (1, 0)];
 const EVENTS: usize = 2 * PAGES.len() + CONTEXTS + 2;
-const FAILED: Status = Status { code: 9, detail: 1 };
+const FAILED: CompletionStatus = CompletionStatus { code: 9, detail: 1 };
 
 fn number(context: usize, page: u32) -> usize {
     let found = PAGES.iter().position(|&one| one == (context, page));
@@ -45,14 +45,19 @@ impl Backing for Disk {
         context: usize,
         page: u32,
         mut buffer: Buffer,
-    ) -> (Buffer, Result<(), Status>) {
+    ) -> (Buffer, Result<(), CompletionStatus>) {
         // What a failed read leaves in the buffer is arbitrary.
         let content = self.stored[number(context, page)];
         buffer.fill(if self.reads_fail { 0xee } else { content });
         (buffer, if self.reads_fail { Err(FAILED) } else { Ok(()) })
     }
 
-    fn write(&mut self, context: usize, page: u32, buffer: Buffer) -> (Buffer, Result<(), Status>) {
+    fn write(
+        &mut self,
+        context: usize,
+        page: u32,
+        buffer: Buffer,
+    ) -> (Buffer, Result<(), CompletionStatus>) {
         if self.writes_fail {
             return (buffer, Err(FAILED));
         }
@@ -61,7 +66,7 @@ impl Backing for Disk {
         (buffer, Ok(()))
     }
 
-    fn flush(&mut self, _: usize) -> Result<(), Status> {
+    fn flush(&mut self, _: usize) -> Result<(), CompletionStatus> {
         self.is_flushed = !self.flushes_fail;
         if self.flushes_fail {
             Err(FAILED)
@@ -186,7 +191,7 @@ impl World {
     }
 
     /// A load or store of a page: its content as seen, or the error.
-    fn access(&mut self, at: usize, is_store: bool) -> Result<u8, Status> {
+    fn access(&mut self, at: usize, is_store: bool) -> Result<u8, CompletionStatus> {
         let (context, page) = PAGES[at];
         for _ in 0..3 {
             if let Some(entry) = self.translate(at, is_store) {
@@ -425,13 +430,18 @@ fn after_a_failed_flush_no_sync_succeeds() {
 fn memory_that_a_device_keeps_is_never_used_again() {
     struct Keeps;
     impl Backing for Keeps {
-        fn read(&mut self, _: usize, _: u32, _: Buffer) -> (Buffer, Result<(), Status>) {
+        fn read(&mut self, _: usize, _: u32, _: Buffer) -> (Buffer, Result<(), CompletionStatus>) {
             (Buffer::from_static(&mut []), Ok(()))
         }
-        fn write(&mut self, _: usize, _: u32, buffer: Buffer) -> (Buffer, Result<(), Status>) {
+        fn write(
+            &mut self,
+            _: usize,
+            _: u32,
+            buffer: Buffer,
+        ) -> (Buffer, Result<(), CompletionStatus>) {
             (buffer, Ok(()))
         }
-        fn flush(&mut self, _: usize) -> Result<(), Status> {
+        fn flush(&mut self, _: usize) -> Result<(), CompletionStatus> {
             Ok(())
         }
     }

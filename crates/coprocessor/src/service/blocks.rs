@@ -5,10 +5,10 @@ use block::{Clock, Completion, Device, Operation, Request};
 
 use super::session::{Phase, Taken};
 use super::{Service, Want};
-use crate::command::{Command, FLAG_FUA, Opcode};
+use crate::command::{FLAG_FUA, Opcode, RingCommand};
 use crate::header::Access;
 use crate::layout::CLIENTS;
-use crate::status::{Code, Status};
+use crate::status::{Code, CompletionStatus};
 
 /// Commands with a deadline that can be in flight.
 const DEADLINES: usize = 15;
@@ -119,9 +119,9 @@ impl Service {
         client: usize,
         taken: &Taken,
         clock: &C,
-    ) -> Result<(), (u16, Status)> {
+    ) -> Result<(), (u16, CompletionStatus)> {
         let command = &taken.command;
-        let failed = |status: Status| (command.id, status);
+        let failed = |status: CompletionStatus| (command.id, status);
         let operation = self
             .operation(client, command)
             .map_err(|code| failed(code.into()))?;
@@ -143,7 +143,7 @@ impl Service {
     }
 
     /// The drive's operation for a command, once each of its numbers is within the client's grant.
-    fn operation(&self, client: usize, command: &Command) -> Result<Operation, Code> {
+    fn operation(&self, client: usize, command: &RingCommand) -> Result<Operation, Code> {
         let session = self.sessions.get(client).ok_or(Code::BadField)?;
         let grant = &session.grant;
         let may_write = session.access == Access::WriteBlocks;
@@ -204,7 +204,7 @@ impl Service {
             is_late = due.is_some_and(|due| is_past(due, clock.ticks() as u32));
         }
         let status = match completion.result {
-            Ok(()) => Status::OK,
+            Ok(()) => CompletionStatus::OK,
             Err(error) => error.into(),
         };
         if let Some(session) = self.sessions.get_mut((tag >> 16 & 0xff) as usize) {

@@ -8,17 +8,17 @@ use super::blocks::is_past;
 use super::files::Files;
 use super::state::TRANSFERS;
 use super::transfer::{Asker, DataCommand, Work};
-use crate::command::{Command, Opcode};
-use crate::status::Status;
+use crate::command::{Opcode, RingCommand};
+use crate::status::CompletionStatus;
 
 impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
     /// Begins a read or an append, or returns why not.
     pub(super) fn begin_transfer(
         &self,
         asker: Asker,
-        command: &Command,
+        command: &RingCommand,
         buffer: Buffer,
-    ) -> Result<(), Status> {
+    ) -> Result<(), CompletionStatus> {
         let (index, handle) = self.state().free_handle(asker.client, command.extra)?;
         let is_append = command.opcode == Opcode::Append;
         let mut len = command.data_bytes as usize;
@@ -125,7 +125,7 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
                 .handle_mut(usize::from(handle))
                 .is_some_and(|handle| handle.has_failed);
             // Appends after a failed one are discarded with it.
-            if is_append && failed_before && status == Status::OK {
+            if is_append && failed_before && status == CompletionStatus::OK {
                 status = Error::AppendFailed.into();
             }
             if is_append && has_failed {

@@ -25,7 +25,7 @@ use crate::command::Opcode;
 use crate::header::Access;
 use crate::layout::{self, CLIENTS};
 use crate::memory::Window;
-use crate::status::{Code, Status};
+use crate::status::{Code, CompletionStatus};
 
 /// The files of a mounted volume, served to the sessions.
 pub struct Files<'s, 'r, 'v, D, C> {
@@ -63,7 +63,7 @@ impl<'s, 'r, 'v, D: Device, C: Clock> Files<'s, 'r, 'v, D, C> {
     }
 
     /// The next event to log; each is returned once.
-    pub fn take_event(&self) -> Option<super::Event> {
+    pub fn take_event(&self) -> Option<super::ClientEvent> {
         self.service().take_event()
     }
 
@@ -162,7 +162,12 @@ impl<'s, 'r, 'v, D: Device, C: Clock> Files<'s, 'r, 'v, D, C> {
     }
 
     /// Begins a command, or returns why not; each of its numbers is checked here.
-    fn begin(&self, service: &mut Service, asker: Asker, taken: &Taken) -> Result<(), Status> {
+    fn begin(
+        &self,
+        service: &mut Service,
+        asker: Asker,
+        taken: &Taken,
+    ) -> Result<(), CompletionStatus> {
         let command = taken.command;
         let session = service.sessions.get_mut(usize::from(asker.client));
         let session = session.ok_or(Code::BadField)?;
@@ -230,7 +235,7 @@ impl<'s, 'r, 'v, D: Device, C: Clock> Files<'s, 'r, 'v, D, C> {
                     handle.has_failed = false;
                 }
                 if let Some(session) = service.sessions.get_mut(usize::from(asker.client)) {
-                    session.answer(asker.id, Status::OK, status.appended_bytes, false);
+                    session.answer(asker.id, CompletionStatus::OK, status.appended_bytes, false);
                 }
                 Ok(())
             }

@@ -10,7 +10,7 @@ use core::pin::pin;
 use core::task::Poll;
 
 use block::{Buffer, Clock, Device};
-use volume::{CreateOptions, Entry, Error, File};
+use volume::{CreateOptions, Error, File, StoredFile};
 
 use super::blocks::is_past;
 use super::files::Files;
@@ -19,7 +19,7 @@ use super::state::{Handle, Job, Task};
 use super::transfer::{Asker, Work};
 use crate::command::{FLAG_CHECKSUMS, FLAG_WRITE, Opcode};
 use crate::layout;
-use crate::status::{Code, Status};
+use crate::status::{Code, CompletionStatus};
 
 impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
     /// Never finishes; pin it once and pass it to each [`step`](Files::step).
@@ -71,7 +71,7 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
                         continue;
                     };
                     let (status, value) = match self.run(&job).await {
-                        Ok(value) => (Status::OK, value),
+                        Ok(value) => (CompletionStatus::OK, value),
                         Err(status) => (status, 0),
                     };
                     self.finish_job(&job, status, value);
@@ -98,13 +98,13 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
         }
     }
 
-    async fn run(&self, job: &Job) -> Result<u64, Status> {
+    async fn run(&self, job: &Job) -> Result<u64, CompletionStatus> {
         let command = &job.command;
         if self.is_too_late(&job.asker) {
             return Err(block::Error::TimedOut.into());
         }
         let file = self.state().file_of(job.handle);
-        let file = || file.ok_or(Status::from(Code::BadFile));
+        let file = || file.ok_or(CompletionStatus::from(Code::BadFile));
         Ok(match command.opcode {
             Opcode::Create | Opcode::Open => {
                 let name = job.name.text()?;
@@ -157,7 +157,7 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
     }
 
     /// Gives an open file its number.
-    async fn adopt(&self, job: &Job, file: File, writable: bool) -> Result<u64, Status> {
+    async fn adopt(&self, job: &Job, file: File, writable: bool) -> Result<u64, CompletionStatus> {
         let checksums = self
             .volume
             .file_status(file)
@@ -215,7 +215,7 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
         Some((buffer, transfer.offset(), transfer.len_bytes()))
     }
 
-    fn finish_job(&self, job: &Job, status: Status, value: u64) {
+    fn finish_job(&self, job: &Job, status: CompletionStatus, value: u64) {
         let late = self.is_too_late(&job.asker);
         let mut state = self.state();
         state.running = None;
@@ -237,7 +237,7 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
 const NAME_AT: usize = 0x30;
 
 /// Encodes a file's entry for a client (`docs/coprocessor.md`, "Entries").
-fn entry_bytes(entry: &Entry) -> [u8; layout::ENTRY_BYTES] {
+fn entry_bytes(entry: &StoredFile) -> [u8; layout::ENTRY_BYTES] {
     let mut bytes = [0; layout::ENTRY_BYTES];
     let name = entry.name.as_str().as_bytes();
     let mut put = |at: usize, value: &[u8]| {

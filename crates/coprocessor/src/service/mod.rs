@@ -40,7 +40,7 @@ const STEPS_A_BEAT: u32 = 64;
 
 /// Something that happened to a client, for the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Event {
+pub struct ClientEvent {
     /// The client.
     pub client: usize,
     /// What happened.
@@ -160,11 +160,11 @@ impl Service {
     }
 
     /// The next event to log; each is returned once.
-    pub fn take_event(&mut self) -> Option<Event> {
+    pub fn take_event(&mut self) -> Option<ClientEvent> {
         let mut sessions = self.sessions.iter_mut().enumerate();
         sessions.find_map(|(client, session)| {
             let code = session.event.take()?;
-            Some(Event { client, code })
+            Some(ClientEvent { client, code })
         })
     }
 

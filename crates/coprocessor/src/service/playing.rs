@@ -14,7 +14,7 @@ use super::files::Files;
 use super::slots::{BlockCommand, Start};
 use crate::layout::STREAM_PLACES;
 use crate::order::{ORDER_VERIFY, encode_play};
-use crate::status::{Code, Status, StreamEnd};
+use crate::status::{Code, CompletionStatus, StreamEnd};
 
 /// The state of the client's consumer.
 struct Consumer {
@@ -60,7 +60,7 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
         };
         let end = StreamEnd::from(result);
         let status = match end.status {
-            Status::OK => Code::StreamEnded.into(),
+            CompletionStatus::OK => Code::StreamEnded.into(),
             status => status,
         };
         while let Some(id) = consumer.next_waiting() {
@@ -98,7 +98,7 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
             let deadline = self.clock().ticks_from_us(start.order.deadline_us);
             let late =
                 start.order.bytes_per_second != 0 && now.saturating_sub(played.due) > deadline;
-            let status = Status {
+            let status = CompletionStatus {
                 code: 0,
                 detail: played.len_bytes as u32,
             };
@@ -117,7 +117,7 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
         player: &Player<'_, '_, D, &C>,
         consumer: &mut Consumer,
         block: &BlockCommand,
-    ) -> Result<(), Status> {
+    ) -> Result<(), CompletionStatus> {
         if !(consumer.returned..=consumer.delivered).contains(&block.number) {
             return Err(Code::NotTaken.into());
         }

@@ -17,7 +17,7 @@ use super::files::Files;
 use super::slots::{BlockCommand, Start};
 use crate::layout::STREAM_PLACES;
 use crate::order::encode_record;
-use crate::status::{Code, Status, StreamEnd};
+use crate::status::{Code, CompletionStatus, StreamEnd};
 
 /// Most blocks that can be lost in a row; a higher number is an error.
 const LOST_MOST: u64 = 1 << 32;
@@ -141,7 +141,7 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
         recorder: &Recorder<'_, '_, D, &C>,
         producer: &mut Producer,
         block: &BlockCommand,
-    ) -> Result<(), Status> {
+    ) -> Result<(), CompletionStatus> {
         let len = block.len_bytes;
         let ahead = block.number.checked_sub(producer.next);
         let is_good = len > 0 && len <= start.order.block_bytes;
@@ -208,12 +208,12 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
         start: &Start,
         recorder: &Recorder<'_, '_, D, &C>,
         producer: &mut Producer,
-        rest: Option<Status>,
+        rest: Option<CompletionStatus>,
     ) {
         let written = recorder.written_blocks();
         while producer.answered < producer.handed_count {
             let status = match (producer.answered < written, rest) {
-                (true, _) => Status {
+                (true, _) => CompletionStatus {
                     code: 0,
                     detail: u32::try_from(recorder.misses()).unwrap_or(u32::MAX),
                 },
@@ -231,9 +231,9 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
 }
 
 /// The status of blocks that were never written.
-fn producer_end(end: &StreamEnd) -> Option<Status> {
+fn producer_end(end: &StreamEnd) -> Option<CompletionStatus> {
     Some(match end.status {
-        Status::OK => Code::StreamEnded.into(),
+        CompletionStatus::OK => Code::StreamEnded.into(),
         status => status,
     })
 }

@@ -4,13 +4,13 @@
 
 use block::Clock;
 
-use crate::command::{Answer, Command, LATE};
+use crate::command::{Answer, LATE, RingCommand};
 use crate::header::{Access, Grant};
 use crate::layout::{
     CLIENTS, CREDITS, MIN_WINDOW_BYTES, PAGE_BYTES, RING_ENTRIES, client, client_offset,
 };
 use crate::memory::{Ring, Window};
-use crate::status::{Code, Status};
+use crate::status::{Code, CompletionStatus};
 
 const MASK: u32 = RING_ENTRIES - 1;
 
@@ -61,7 +61,7 @@ pub(crate) struct Session {
 /// A command and when it was seen.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Taken {
-    pub(crate) command: Command,
+    pub(crate) command: RingCommand,
     pub(crate) seen_at: u32,
 }
 
@@ -212,7 +212,7 @@ impl Session {
         let seen_at = self.seen_at.get(index as usize).copied().unwrap_or(0);
         self.head = self.head.wrapping_add(1);
         self.under_way += 1;
-        Some(Command::decode(entry).map(|command| Taken { command, seen_at }))
+        Some(RingCommand::decode(entry).map(|command| Taken { command, seen_at }))
     }
 
     /// Reads the new tail. An impossible one ends the session.
@@ -256,7 +256,7 @@ impl Session {
 
     /// Ends a command that [`next`](Self::next) returned.
     #[inline]
-    pub(crate) fn answer(&mut self, id: u16, status: Status, value: u64, is_late: bool) {
+    pub(crate) fn answer(&mut self, id: u16, status: CompletionStatus, value: u64, is_late: bool) {
         self.under_way = self.under_way.saturating_sub(1);
         // The rings of an ending session may soon belong to another.
         if self.phase != Phase::Open {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The active streams, and their clients' requests.
 
-use volume::{Event, File};
+use volume::{DataEvent, File};
 
 use super::transfer::Asker;
 use crate::layout::STREAM_PLACES;
@@ -61,7 +61,7 @@ pub(super) struct Slot {
 #[derive(Debug)]
 pub(crate) struct Streams {
     pub(super) slots: [Option<Slot>; STREAMS],
-    pub(super) event: Option<(usize, Event)>,
+    pub(super) event: Option<(usize, DataEvent)>,
 }
 
 impl Streams {
@@ -94,7 +94,7 @@ impl Streams {
     }
 
     /// Keeps an event for its stream; returns events that belong to no stream.
-    pub(crate) fn keep(&mut self, event: Event) -> Option<Event> {
+    pub(crate) fn keep(&mut self, event: DataEvent) -> Option<DataEvent> {
         let is_its = |slot: &Slot| {
             let start = &slot.start;
             slot.has_begun && (start.file == event.file || start.gap_file == Some(event.file))

@@ -6,8 +6,8 @@ use volume::{Error, File, NAME_BYTES};
 #[cfg(feature = "stream")]
 use super::slots::Streams;
 use super::transfer::{Asker, DataCommand, Work};
-use crate::command::{Command, Opcode};
-use crate::status::{Code, Status};
+use crate::command::{Opcode, RingCommand};
+use crate::status::{Code, CompletionStatus};
 
 /// Data commands in flight.
 pub(super) const TRANSFERS: usize = 16;
@@ -79,7 +79,7 @@ impl NameBytes {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Job {
     pub(crate) asker: Asker,
-    pub(crate) command: Command,
+    pub(crate) command: RingCommand,
     pub(crate) name: NameBytes,
     /// Index of the open file; `u8::MAX` if the command has none.
     pub(crate) handle: u8,
@@ -213,11 +213,11 @@ impl State {
     pub(super) fn put_job(
         &mut self,
         asker: Asker,
-        command: Command,
+        command: RingCommand,
         name: NameBytes,
         handle: u8,
         data: usize,
-    ) -> Result<(), Status> {
+    ) -> Result<(), CompletionStatus> {
         let free = self.jobs.iter().position(Option::is_none);
         let free = free.ok_or(block::Error::Busy)?;
         let number = self.next_job;

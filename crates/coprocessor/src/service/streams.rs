@@ -10,7 +10,7 @@ use core::future::poll_fn;
 use core::task::Poll;
 
 use block::{Buffer, Clock, Device};
-use volume::Event;
+use volume::DataEvent;
 
 use super::Service;
 use super::files::Files;
@@ -18,10 +18,10 @@ use super::session::{Phase, Taken};
 use super::slots::{BlockCommand, EndCommand, Slot, Start};
 use super::state::{NO_HANDLE, State};
 use super::transfer::Asker;
-use crate::command::{Command, Opcode};
+use crate::command::{Opcode, RingCommand};
 use crate::layout::{ORDER_BYTES, REPORT_BYTES, STREAM_PLACES};
 use crate::order::{ORDER_GAPS, ORDER_VERIFY, Order};
-use crate::status::{Code, Status, StreamEnd};
+use crate::status::{Code, CompletionStatus, StreamEnd};
 
 impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
     /// Begins a command of a stream, or returns why not.
@@ -30,7 +30,7 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
         service: &mut Service,
         asker: Asker,
         taken: &Taken,
-    ) -> Result<(), Status> {
+    ) -> Result<(), CompletionStatus> {
         let command = &taken.command;
         let is_play = matches!(
             command.opcode,
@@ -98,9 +98,9 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
         &self,
         service: &Service,
         asker: Asker,
-        command: &Command,
+        command: &RingCommand,
         is_play: bool,
-    ) -> Result<Start, Status> {
+    ) -> Result<Start, CompletionStatus> {
         let mut table = [0; ORDER_BYTES];
         let at = data(service, asker.client, command, ORDER_BYTES)?;
         service.window.copy_out(at, &mut table);
@@ -153,7 +153,7 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
         loop {
             let start = poll_fn(|_| self.wanted(index)).await;
             if self.is_too_late(&start.asker) {
-                let late = Err(Status::from(block::Error::TimedOut));
+                let late = Err(CompletionStatus::from(block::Error::TimedOut));
                 self.begun(&start, late);
             } else if start.is_play {
                 self.play(index, &start).await;
@@ -182,9 +182,9 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
     }
 
     /// Answers the command that began a stream.
-    pub(super) fn begun(&self, start: &Start, result: Result<u64, Status>) {
+    pub(super) fn begun(&self, start: &Start, result: Result<u64, CompletionStatus>) {
         let (status, value) = match result {
-            Ok(value) => (Status::OK, value),
+            Ok(value) => (CompletionStatus::OK, value),
             Err(status) => (status, 0),
         };
         let asker = &start.asker;
@@ -192,7 +192,14 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
     }
 
     /// Answers a command of a stream.
-    pub(super) fn tell(&self, start: &Start, id: u16, status: Status, value: u64, late: bool) {
+    pub(super) fn tell(
+        &self,
+        start: &Start,
+        id: u16,
+        status: CompletionStatus,
+        value: u64,
+        late: bool,
+    ) {
         self.state().has_moved = true;
         let mut service = self.service();
         if let Some(session) = service.sessions.get_mut(usize::from(start.asker.client)) {
@@ -201,7 +208,7 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
     }
 
     /// The event that arrived for a stream.
-    pub(super) fn take_stream_event(&self, index: usize) -> Option<Event> {
+    pub(super) fn take_stream_event(&self, index: usize) -> Option<DataEvent> {
         let mut state = self.state();
         let (_, event) = state.streams.event.take_if(|(whose, _)| *whose == index)?;
         Some(event)
@@ -293,7 +300,7 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
         let Some(mut slot) = taken else { return };
         state.lend(&slot.start, false);
         drop(state);
-        let refused = Status::from(Code::NoStream);
+        let refused = CompletionStatus::from(Code::NoStream);
         while slot.count > 0 {
             if let Some(block) = slot.blocks.get(slot.first) {
                 self.tell(&slot.start, block.id, refused, 0, false);
@@ -319,7 +326,7 @@ impl State {
 }
 
 /// The offset of a command's table in the window; its length is fixed.
-fn data(service: &Service, client: u8, command: &Command, bytes: usize) -> Result<usize, Code> {
+fn data(service: &Service, client: u8, command: &RingCommand, bytes: usize) -> Result<usize, Code> {
     if command.data_bytes as usize != bytes {
         return Err(Code::BadField);
     }

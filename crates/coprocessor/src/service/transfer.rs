@@ -5,7 +5,7 @@
 use block::Device;
 use volume::{Direction, Error, Need, Progress, Transfer, Volume};
 
-use crate::status::Status;
+use crate::status::CompletionStatus;
 
 /// The work that a command waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,11 +96,11 @@ impl DataCommand {
     }
 
     /// The answer: for an append its offset, for a read how much was read.
-    pub(crate) fn outcome(&self) -> (Status, u64) {
+    pub(crate) fn outcome(&self) -> (CompletionStatus, u64) {
         match (self.transfer.failure(), self.is_append()) {
             (Some((_, error)), _) => (error.into(), 0),
-            (None, true) => (Status::OK, self.transfer.offset()),
-            (None, false) => (Status::OK, self.transfer.len_bytes() as u64),
+            (None, true) => (CompletionStatus::OK, self.transfer.offset()),
+            (None, false) => (CompletionStatus::OK, self.transfer.len_bytes() as u64),
         }
     }
 }

@@ -6,7 +6,8 @@ use crate::support::{Coprocessor, DISK_BYTES, Raw, WINDOW_BYTES, disk, grants, s
 use block::{Device, Error, Operation, Request, blocking};
 use straightway_coprocessor::layout::{client, data_part};
 use straightway_coprocessor::{
-    Access, AttachFailed, Client, ClientOptions, Code, Command, CoprocessorDisk, Event, Opcode,
+    Access, AttachFailed, Client, ClientEvent, ClientOptions, Code, CoprocessorDisk, Opcode,
+    RingCommand,
 };
 
 fn open(coprocessor: &Coprocessor, number: u32) -> CoprocessorDisk<crate::support::Microseconds> {
@@ -118,7 +119,7 @@ fn numbers_outside_of_the_grant_move_nothing() {
     let coprocessor = Coprocessor::start_with(window(), disk, grants);
     let (_, room) = data_part(WINDOW_BYTES, 0);
     let mut client = coprocessor.attach(0, 1, Access::WriteBlocks).unwrap();
-    let mut answer = |command: Command| {
+    let mut answer = |command: RingCommand| {
         assert!(client.submit(&command));
         client.kick();
         loop {
@@ -128,36 +129,36 @@ fn numbers_outside_of_the_grant_move_nothing() {
             }
         }
     };
-    let good = Command {
+    let good = RingCommand {
         id: 5,
         data_bytes: 512,
-        ..Command::new(Opcode::Write)
+        ..RingCommand::new(Opcode::Write)
     };
     assert_eq!(answer(good), 0);
     let outside = Code::OutsideGrant as u16;
     let bad = [
-        Command {
+        RingCommand {
             argument: 50,
             ..good
         },
-        Command {
+        RingCommand {
             argument: u64::MAX,
             ..good
         },
-        Command {
+        RingCommand {
             argument: 49,
             data_bytes: 1024,
             ..good
         },
-        Command {
+        RingCommand {
             data_offset: room as u32,
             ..good
         },
-        Command {
+        RingCommand {
             data_offset: u32::MAX - 511,
             ..good
         },
-        Command {
+        RingCommand {
             data_bytes: u32::MAX,
             ..good
         },
@@ -165,15 +166,18 @@ fn numbers_outside_of_the_grant_move_nothing() {
     for command in bad {
         assert_eq!(answer(command), outside, "{command:?}");
     }
-    let code = answer(Command {
+    let code = answer(RingCommand {
         data_bytes: 0,
         ..good
     });
     assert_eq!(
         code,
-        straightway_coprocessor::Status::from(Error::Unaligned).code
+        straightway_coprocessor::CompletionStatus::from(Error::Unaligned).code
     );
-    assert_eq!(answer(Command::new(Opcode::Create)), Code::BadOpcode as u16);
+    assert_eq!(
+        answer(RingCommand::new(Opcode::Create)),
+        Code::BadOpcode as u16
+    );
     let no_right = coprocessor.attach(1, 1, Access::WriteBlocks);
     assert_eq!(no_right.unwrap_err(), AttachFailed::Refused(Code::NoRight));
 }
@@ -197,7 +201,7 @@ fn an_impossible_index_ends_the_session_and_is_told_once() {
     let client = coprocessor.attach(2, 3, Access::ReadBlocks).unwrap();
     assert!(!client.is_gone());
     let (_, events) = coprocessor.stop();
-    let event = Event {
+    let event = ClientEvent {
         client: 2,
         code: Code::BadIndex,
     };
@@ -283,7 +287,7 @@ fn a_lease_that_runs_out_ends_the_session() {
     }
     assert_eq!(dead.why(), Some(Code::LeaseOver));
     let (_, events) = coprocessor.stop();
-    let event = Event {
+    let event = ClientEvent {
         client: 0,
         code: Code::LeaseOver,
     };
@@ -366,11 +370,11 @@ fn a_command_past_its_deadline_is_not_begun() {
     }
     // More than the credits: the last ones wait in the ring, where they were seen.
     for id in 0..32u16 {
-        let command = Command {
+        let command = RingCommand {
             id,
             deadline_ms: 1,
             data_bytes: 512,
-            ..Command::new(Opcode::Read)
+            ..RingCommand::new(Opcode::Read)
         };
         raw.submit(command.encode());
     }
@@ -384,7 +388,7 @@ fn a_command_past_its_deadline_is_not_begun() {
     let codes: Vec<u16> = (0..32)
         .map(|entry| (raw.word(client::COMPLETIONS + 16 * entry) >> 16) as u16 & 0x7fff)
         .collect();
-    let timed_out = straightway_coprocessor::Status::from(Error::TimedOut).code;
+    let timed_out = straightway_coprocessor::CompletionStatus::from(Error::TimedOut).code;
     assert_eq!(
         codes.iter().filter(|code| **code == timed_out).count(),
         32,

@@ -6,7 +6,7 @@ use std::cell::Cell;
 use crate::support::{Raw, disk, grants, window};
 use block::{Clock, Device};
 use straightway_coprocessor::layout::client;
-use straightway_coprocessor::{Command, Drive, Opcode, Service};
+use straightway_coprocessor::{Drive, Opcode, RingCommand, Service};
 
 /// Counts how often it is read; a microsecond passes with each.
 #[derive(Default)]
@@ -53,7 +53,7 @@ fn the_clock_is_read_for_what_is_timed_alone() {
     // Read once for all the commands of a doorbell.
     let before = clock.0.get();
     for _ in 0..8 {
-        raw.submit(Command::new(Opcode::Flush).encode());
+        raw.submit(RingCommand::new(Opcode::Flush).encode());
     }
     while service.tally() != (1, 8) {
         service.step(&mut disk, &clock);

@@ -6,7 +6,7 @@ use crate::support::{Coprocessor, Microseconds, Raw, formatted, seed};
 use block::Buffer;
 use straightway_coprocessor::layout::client;
 use straightway_coprocessor::{
-    Access, ClientOptions, Code, Command, Error as Failure, FileNumber, FilesClient, Opcode,
+    Access, ClientOptions, Code, Error as Failure, FileNumber, FilesClient, Opcode, RingCommand,
 };
 use volume::Error;
 
@@ -209,9 +209,9 @@ fn another_client_s_file_is_none_of_ours() {
     let mut client = coprocessor.attach(1, 1, Access::Files).unwrap();
     // Every number that the first file can have.
     for number in [0u64, 1 << 16, 1 << 16 | 1, 2 << 16, u64::MAX, 1 << 32] {
-        let command = Command {
+        let command = RingCommand {
             extra: number,
-            ..Command::new(Opcode::Sync)
+            ..RingCommand::new(Opcode::Sync)
         };
         assert!(client.submit(&command));
         client.kick();
@@ -298,9 +298,9 @@ fn a_name_that_is_no_text_is_refused() {
     coprocessor
         .buffer(0, 0, 4)
         .copy_from_slice(&[0xff, 0xfe, b'a', 0]);
-    let command = Command {
+    let command = RingCommand {
         data_bytes: 4,
-        ..Command::new(Opcode::Create)
+        ..RingCommand::new(Opcode::Create)
     };
     raw.submit(command.encode());
     while raw.word(client::COMPLETIONS) == 0 {
@@ -309,6 +309,6 @@ fn a_name_that_is_no_text_is_refused() {
     let code = (raw.word(client::COMPLETIONS) >> 16) as u16 & 0x7fff;
     assert_eq!(
         code,
-        straightway_coprocessor::Status::from(Error::BadName).code
+        straightway_coprocessor::CompletionStatus::from(Error::BadName).code
     );
 }

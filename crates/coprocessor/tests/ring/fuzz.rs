@@ -13,7 +13,7 @@ use block::{Device, blocking};
 use crash::Budget;
 use straightway_coprocessor::layout::{CLIENTS, PAGE_BYTES, client, client_offset, data_part};
 use straightway_coprocessor::{
-    Access, Command, CoprocessorDisk, FLAG_WRITE, FilesClient, Opcode, Order,
+    Access, CoprocessorDisk, FLAG_WRITE, FilesClient, Opcode, Order, RingCommand,
 };
 
 fn budget() -> Budget {
@@ -92,10 +92,10 @@ fn stream(raw: &mut Raw, random: &mut fastrand::Rng) -> bool {
     let mut files = [0; 2];
     for (index, file) in files.iter_mut().enumerate() {
         let id = 1 + index as u16;
-        let mut named = Command {
+        let mut named = RingCommand {
             id,
             data_bytes: 3 + index as u32,
-            ..Command::new(Opcode::Open)
+            ..RingCommand::new(Opcode::Open)
         };
         if begins == Opcode::Record || random.bool() {
             named.flags = FLAG_WRITE;
@@ -134,14 +134,14 @@ fn stream(raw: &mut Raw, random: &mut fastrand::Rng) -> bool {
         retries: nearly(random, 2),
     };
     raw.window.copy_in(start + 512, &order.encode());
-    let command = |opcode, data_offset, data_bytes, argument| Command {
+    let command = |opcode, data_offset, data_bytes, argument| RingCommand {
         data_offset,
         data_bytes,
         argument,
         extra: files[0],
-        ..Command::new(opcode)
+        ..RingCommand::new(opcode)
     };
-    let begin = Command {
+    let begin = RingCommand {
         id: BEGINS,
         ..command(begins, 512, 96, 0)
     };
@@ -196,7 +196,7 @@ fn mischief(raw: &mut Raw, random: &mut fastrand::Rng, access: Access) {
             if current == 0 || raw.word(client::ENDED) == current {
                 raw.attach(random.u32(1..), access as u32);
             }
-            let command = Command {
+            let command = RingCommand {
                 id: random.u16(..),
                 flags: random.u8(..8),
                 deadline_ms: if random.bool() { 0 } else { random.u32(..100) },
@@ -208,7 +208,7 @@ fn mischief(raw: &mut Raw, random: &mut fastrand::Rng, access: Access) {
                 } else {
                     1 << 16
                 },
-                ..Command::new(Opcode::ALL[random.usize(..Opcode::ALL.len())])
+                ..RingCommand::new(Opcode::ALL[random.usize(..Opcode::ALL.len())])
             };
             raw.submit(command.encode());
             // It takes its completions occasionally, so that commands continue.

@@ -225,7 +225,7 @@ impl Error {
         match error {
             block::Error::Nvme { status } => {
                 #[cfg(feature = "drives")]
-                let status = nvme::Status(status);
+                let status = nvme::StatusField(status);
                 failed(format!("{doing}: the drive answered {status}"))
             }
             // The kernel gives a drive that was removed no length.

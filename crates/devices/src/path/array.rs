@@ -12,8 +12,8 @@ use linux::HostMemory;
 use paths::PathKind;
 use remedy::{Part, Remedy, Setting, Value, words};
 use stripe::{
-    ArrayKind, Event, Label, MOST_MEMBERS, Mirror, MirrorMemory, SetError, Striped, Watch, check,
-    read_label,
+    ArrayEvent, ArrayKind, Label, MOST_MEMBERS, Mirror, MirrorMemory, SetError, Striped, Watch,
+    check, read_label,
 };
 
 /// Requests in flight.
@@ -60,20 +60,20 @@ pub struct Reports {
 }
 
 impl Watch for Reports {
-    fn event(&mut self, event: Event) {
+    fn event(&mut self, event: ArrayEvent) {
         let name = |member: usize| self.names.get(member).map_or("?", String::as_str);
         let console = &self.progress;
         match event {
-            Event::Failed { member, error } if self.has_failed & (1 << member) == 0 => {
+            ArrayEvent::Failed { member, error } if self.has_failed & (1 << member) == 0 => {
                 console.say(format_args!("warning: {}: {error}", name(member)));
                 self.has_failed |= 1 << member;
             }
-            Event::Stale { member } => console.say(words![format!("warning: the mirror goes on without {}, which missed a write; when it is back: straightway array {} ", name(member), self.array), Part::Option(Setting::Rebuild)]),
-            Event::LabelFailed { member, error } => console.say(format_args!(
+            ArrayEvent::Stale { member } => console.say(words![format!("warning: the mirror goes on without {}, which missed a write; when it is back: straightway array {} ", name(member), self.array), Part::Option(Setting::Rebuild)]),
+            ArrayEvent::LabelFailed { member, error } => console.say(format_args!(
                 "warning: storing the label of {}: {error}",
                 name(member)
             )),
-            Event::Equal => console.say("the mirror's members are equal"),
+            ArrayEvent::Equal => console.say("the mirror's members are equal"),
             _ => {}
         }
     }

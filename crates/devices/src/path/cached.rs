@@ -4,7 +4,7 @@
 use crate::error::{Error, Result};
 use crate::path::gathered::{DEPTH, Inner};
 use block::Device;
-use hybrid::{Cache, Entry};
+use hybrid::{Cache, CacheLine};
 use remedy::{Setting, words};
 
 /// The longest read that is kept.
@@ -12,7 +12,7 @@ pub const MOST_BYTES: usize = 64 << 10;
 /// What one line takes.
 const LINE_BYTES: usize = 4096;
 
-type Kept = Cache<Vec<u8>, Vec<Entry>, Inner, DEPTH>;
+type Kept = Cache<Vec<u8>, Vec<CacheLine>, Inner, DEPTH>;
 
 /// `device` with its short reads kept in at most `bytes` of memory.
 ///
@@ -30,7 +30,7 @@ pub fn wrap(device: Box<dyn Device>, bytes: usize) -> Result<Box<dyn Device>> {
         return Err(short("there is not so much memory"));
     }
     memory.resize(bytes, 0);
-    entries.resize(lines, Entry::default());
+    entries.resize(lines, CacheLine::default());
     match Kept::new(Inner(device), memory, entries, MOST_BYTES) {
         Ok(cache) => Ok(Box::new(cache)),
         Err(_) => Err(short("too small")),

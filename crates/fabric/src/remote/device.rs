@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Requests on an association.
 
-use super::{Clock, Command, Completion, Connect, FabricError, Geometry, Payload, Remote};
+use super::{Clock, Completion, Connect, FabricError, Geometry, Payload, QueueEntry, Remote};
 use crate::command::io;
 use crate::keeper::Keeper;
 use crate::queue::Done;
 use block::{Device, Error, Operation, Refused, Request};
-use nvme::Status;
+use nvme::StatusField;
 
 /// Deadlines are checked after this many polls without a completion.
 const POLLS_PER_DEADLINE_CHECK: u32 = 256;
@@ -17,7 +17,7 @@ const MOST_ZEROES: u32 = 1 << 16;
 const FUA: u32 = 1 << 30;
 
 /// The command of an operation, and its data.
-fn encode(nsid: u32, operation: Operation, shift: u8) -> (Command, Payload) {
+fn encode(nsid: u32, operation: Operation, shift: u8) -> (QueueEntry, Payload) {
     let range = |lba: u64, blocks: u32, fua: bool| {
         let flags = if fua { FUA } else { 0 };
         [
@@ -31,7 +31,7 @@ fn encode(nsid: u32, operation: Operation, shift: u8) -> (Command, Payload) {
             let len = buffer.len() as u32;
             let dwords = range(lba, len >> shift, false);
             (
-                Command::new(io::READ, nsid, &dwords),
+                QueueEntry::new(io::READ, nsid, &dwords),
                 Payload::In(buffer, len),
             )
         }
@@ -39,18 +39,21 @@ fn encode(nsid: u32, operation: Operation, shift: u8) -> (Command, Payload) {
             let len = buffer.len() as u32;
             let dwords = range(lba, len >> shift, fua);
             (
-                Command::new(io::WRITE, nsid, &dwords),
+                QueueEntry::new(io::WRITE, nsid, &dwords),
                 Payload::Out(buffer, len),
             )
         }
-        Operation::Flush => (Command::new(io::FLUSH, nsid, &[]), Payload::None),
+        Operation::Flush => (QueueEntry::new(io::FLUSH, nsid, &[]), Payload::None),
         Operation::WriteZeroes {
             lba,
             block_count,
             fua,
         } => {
             let dwords = range(lba, block_count, fua);
-            (Command::new(io::WRITE_ZEROES, nsid, &dwords), Payload::None)
+            (
+                QueueEntry::new(io::WRITE_ZEROES, nsid, &dwords),
+                Payload::None,
+            )
         }
         Operation::Discard { lba, block_count } => {
             let mut bytes = [0; 16];
@@ -58,7 +61,7 @@ fn encode(nsid: u32, operation: Operation, shift: u8) -> (Command, Payload) {
             block::fields::put(&mut bytes, 8, &lba.to_le_bytes());
             // One range; attribute Deallocate.
             (
-                Command::new(io::DATASET_MANAGEMENT, nsid, &[0, 4]),
+                QueueEntry::new(io::DATASET_MANAGEMENT, nsid, &[0, 4]),
                 Payload::Short(bytes),
             )
         }
@@ -126,7 +129,7 @@ impl<C: Connect, K: Clock, const DEPTH: usize, const QUEUES: usize> Remote<C, K,
 
     pub(super) fn complete(&self, done: Done) -> Completion {
         let buffer = done.buffer;
-        let status = Status(done.status);
+        let status = StatusField(done.status);
         let result = if status.is_success() {
             if done.is_short {
                 Err(Error::ShortTransfer {

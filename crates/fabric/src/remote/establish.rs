@@ -2,13 +2,13 @@
 //! Making an association: connections, identities, limits.
 
 use super::{Established, Remote};
-use crate::command::{CAP, CC, CONNECT_BYTES, CSTS, Command, Connecting, opcode};
+use crate::command::{CAP, CC, CONNECT_BYTES, CSTS, Connecting, QueueEntry, opcode};
 use crate::fence::Timing;
 use crate::queue::{Done, Payload, Queue};
 use crate::{Ana, Connect, FabricError, RemoteOptions};
 use block::fields::{u16_at, u32_at};
 use block::{Buffer, Clock, Features, Geometry};
-use nvme::{ControllerInfo, IDENTIFY_BYTES, NamespaceInfo, Status, cns};
+use nvme::{ControllerInfo, IDENTIFY_BYTES, NamespaceInfo, StatusField, cns};
 
 /// The longest transfer, if the controller allows more.
 const MOST_TRANSFER_BYTES: usize = 1 << 20;
@@ -36,7 +36,7 @@ pub(crate) fn run<S: crate::ByteStream, K: Clock, const N: usize>(
     clock: &K,
     timeout_us: u64,
     what: &'static str,
-    command: Command,
+    command: QueueEntry,
     data: Payload,
 ) -> (Option<Buffer>, Result<u64, FabricError>) {
     let deadline = clock
@@ -54,7 +54,7 @@ pub(crate) fn run<S: crate::ByteStream, K: Clock, const N: usize>(
             ..
         }) = queue.poll()
         {
-            let result = if Status(status).is_success() {
+            let result = if StatusField(status).is_success() {
                 Ok(value)
             } else {
                 Err(FabricError::Status { what, status })
@@ -80,7 +80,7 @@ fn run_paged<S: crate::ByteStream, K: Clock, const N: usize>(
     clock: &K,
     timeout_us: u64,
     what: &'static str,
-    command: Command,
+    command: QueueEntry,
     page: &mut Option<Buffer>,
     data: impl FnOnce(Buffer) -> Payload,
 ) -> Result<u64, FabricError> {
@@ -139,17 +139,17 @@ pub(crate) fn open_controller<C: Connect, K: Clock, const N: usize>(
     let (mut admin, id) = open_queue(connect, clock, options, &connecting, page)?;
     let mut property =
         |what, command| run(&mut admin, clock, timeout_us, what, command, Payload::None).1;
-    let capabilities = property("reading CAP", Command::get_property(CAP, true))?;
+    let capabilities = property("reading CAP", QueueEntry::get_property(CAP, true))?;
     // Entries of 64 and 16 bytes, the NVM command set, enabled.
     property(
         "enabling the controller",
-        Command::set_property(CC, 0x0046_0001),
+        QueueEntry::set_property(CC, 0x0046_0001),
     )?;
     // CAP.TO, in units of 500 ms.
     let ready_us = ((capabilities >> 24) & 0xff).max(1) * 500_000;
     let deadline = clock.ticks().saturating_add(clock.ticks_from_us(ready_us));
     loop {
-        let status = property("reading CSTS", Command::get_property(CSTS, false))?;
+        let status = property("reading CSTS", QueueEntry::get_property(CSTS, false))?;
         if status & 2 != 0 {
             return Err(FabricError::Fatal);
         }
@@ -168,7 +168,7 @@ fn read_page<S: crate::ByteStream, K: Clock, const N: usize>(
     clock: &K,
     options: &RemoteOptions,
     what: &'static str,
-    command: Command,
+    command: QueueEntry,
     page: &mut Option<Buffer>,
 ) -> Result<(), FabricError> {
     let timeout_us = options.command_timeout_us;
@@ -186,7 +186,7 @@ impl<C: Connect, K: Clock, const DEPTH: usize, const QUEUES: usize> Remote<C, K,
         page: &mut Option<Buffer>,
     ) -> Result<Established<C::Stream, DEPTH, QUEUES>, FabricError> {
         let (mut admin, id, capabilities) = open_controller(connect, clock, options, page)?;
-        let identify = |nsid, cns| Command::new(opcode::IDENTIFY, nsid, &[cns]);
+        let identify = |nsid, cns| QueueEntry::new(opcode::IDENTIFY, nsid, &[cns]);
         let command = identify(0, cns::CONTROLLER);
         read_page(
             &mut admin,
@@ -255,7 +255,7 @@ impl<C: Connect, K: Clock, const DEPTH: usize, const QUEUES: usize> Remote<C, K,
         };
         let ana = if has_ana {
             let dwords = [ANA_LOG | 1023 << 16];
-            let command = Command::new(opcode::GET_LOG, 0xffff_ffff, &dwords);
+            let command = QueueEntry::new(opcode::GET_LOG, 0xffff_ffff, &dwords);
             read_page(
                 &mut admin,
                 clock,
@@ -270,7 +270,7 @@ impl<C: Connect, K: Clock, const DEPTH: usize, const QUEUES: usize> Remote<C, K,
         };
         let count = options.queues.clamp(1, QUEUES as u16);
         let wanted = u32::from(count - 1);
-        let command = Command::new(
+        let command = QueueEntry::new(
             opcode::SET_FEATURES,
             0,
             &[NUMBER_OF_QUEUES, wanted << 16 | wanted],
@@ -355,7 +355,7 @@ fn keep_alive_ms<S: crate::ByteStream, K: Clock, const N: usize>(
     clock: &K,
     options: &RemoteOptions,
 ) -> Result<u32, FabricError> {
-    let command = Command::new(opcode::GET_FEATURES, 0, &[KEEP_ALIVE_TIMER]);
+    let command = QueueEntry::new(opcode::GET_FEATURES, 0, &[KEEP_ALIVE_TIMER]);
     let what = "reading the Keep Alive Timeout";
     let timeout_us = options.command_timeout_us;
     match run(admin, clock, timeout_us, what, command, Payload::None).1 {
@@ -417,7 +417,7 @@ pub(crate) fn read_log<S: crate::ByteStream, K: Clock, const N: usize>(
     page: &mut Option<Buffer>,
 ) -> Result<(), FabricError> {
     let dwords = [log | 1023 << 16, 0, offset as u32, (offset >> 32) as u32];
-    let command = Command::new(opcode::GET_LOG, 0, &dwords);
+    let command = QueueEntry::new(opcode::GET_LOG, 0, &dwords);
     read_page(
         queue,
         clock,

@@ -43,7 +43,7 @@ impl<C: Connect, K: Clock, const DEPTH: usize, const QUEUES: usize> Remote<C, K,
     }
 
     /// Parks a new command until the fence.
-    pub(super) fn park_new(&mut self, tag: u32, entry: super::Command, data: super::Payload) {
+    pub(super) fn park_new(&mut self, tag: u32, entry: super::QueueEntry, data: super::Payload) {
         let deadline = self.deadline();
         self.park(Parked::Waiting(Waiting {
             tag,

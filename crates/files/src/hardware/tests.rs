@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex};
 #[test]
 fn an_error_has_the_software_s_exit_status() {
     let exit = |status| failed("x", Error::Status(status, 0)).kind();
-    assert_eq!(exit(Status::NOT_FOUND), ErrorKind::NotFound);
-    assert_eq!(exit(Status::EXISTS), ErrorKind::Exists);
-    assert_eq!(exit(Status::TABLE_FULL), ErrorKind::Full);
-    assert_eq!(exit(Status::NOT_A_VOLUME), ErrorKind::Missing);
-    assert_eq!(exit(Status::NEWER_VERSION), ErrorKind::Unsupported);
-    assert_eq!(exit(Status(7)), ErrorKind::Other);
+    assert_eq!(exit(CoreStatus::NOT_FOUND), ErrorKind::NotFound);
+    assert_eq!(exit(CoreStatus::EXISTS), ErrorKind::Exists);
+    assert_eq!(exit(CoreStatus::TABLE_FULL), ErrorKind::Full);
+    assert_eq!(exit(CoreStatus::NOT_A_VOLUME), ErrorKind::Missing);
+    assert_eq!(exit(CoreStatus::NEWER_VERSION), ErrorKind::Unsupported);
+    assert_eq!(exit(CoreStatus(7)), ErrorKind::Other);
     assert_eq!(failed("x", Error::NoFront(0)).kind(), ErrorKind::Missing);
 }
 
@@ -43,7 +43,7 @@ impl Played {
         match number(0x10) & 15 {
             2 => match &*file {
                 Some(data) => return (0, data.len() as u64),
-                None => return (u32::from(Status::NOT_FOUND.0), 0),
+                None => return (u32::from(CoreStatus::NOT_FOUND.0), 0),
             },
             3 => *file = Some(Vec::new()),
             4 => {

@@ -119,7 +119,7 @@ fn a_name_without_room_is_not_asked_for() -> Result<(), Error> {
     let long = "n".repeat(NAME_MAX + 1);
     assert!(matches!(
         Front::new(&mut played)?.delete(&long),
-        Err(Error::Status(Status::BAD_NAME, 0))
+        Err(Error::Status(CoreStatus::BAD_NAME, 0))
     ));
     assert!(played.operations.is_empty());
     Ok(())
@@ -129,7 +129,10 @@ fn a_name_without_room_is_not_asked_for() -> Result<(), Error> {
 fn a_put_that_fails_leaves_no_file() -> Result<(), Error> {
     let mut played = Played::new(&[0, 0, 48]);
     let failed = Front::new(&mut played)?.put("name", 300, &mut [0; 300].as_slice());
-    assert!(matches!(failed, Err(Error::Status(Status::SLAVE_ERROR, _))));
+    assert!(matches!(
+        failed,
+        Err(Error::Status(CoreStatus::SLAVE_ERROR, _))
+    ));
     assert_eq!(played.operations, [3, 5, 5, 9, 10]); // create, two writes, close, delete
     // The source ends early.
     let mut played = Played::new(&[]);
@@ -152,7 +155,7 @@ fn a_part_that_is_not_in_the_file_is_not_read() -> Result<(), Error> {
     assert_eq!(sink, [7]);
     for (offset, length) in [(0x4_0000_0004, 1), (u64::MAX, 1), (1, u64::MAX)] {
         let past = front.get_part("name", offset, length, &mut sink);
-        assert!(matches!(past, Err(Error::Status(Status::PAST_END, 0))));
+        assert!(matches!(past, Err(Error::Status(CoreStatus::PAST_END, 0))));
     }
     assert_eq!(sink, [7]);
     assert_eq!(played.operations, [2, 9, 2, 4, 9, 2, 9, 2, 9, 2, 9]);
@@ -169,7 +172,10 @@ fn a_stream_s_file_gets_space_as_it_grows() -> Result<(), Error> {
     // No space for as much again, and none for the data either.
     let mut played = Played::new(&[0, 28, 28]);
     let failed = Front::new(&mut played)?.put_stream("name", &mut [0; 300].as_slice());
-    assert!(matches!(failed, Err(Error::Status(Status::NO_SPACE, _))));
+    assert!(matches!(
+        failed,
+        Err(Error::Status(CoreStatus::NO_SPACE, _))
+    ));
     assert_eq!(played.operations, [3, 6, 6, 9, 10]);
     Ok(())
 }

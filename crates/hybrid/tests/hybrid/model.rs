@@ -11,7 +11,7 @@ use crash::{Budget, Completions, Config, CrashDisk, Fault, Faulty, Medium, On, R
 use fastrand::Rng;
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
-use straightway_hybrid::{Bytes, Cache, Entry, HybridOptions};
+use straightway_hybrid::{Bytes, Cache, CacheLine, HybridOptions};
 
 const BLOCKS: u64 = 160;
 
@@ -279,7 +279,7 @@ fn cached_storm(seed: u64, depth: usize, fails: bool) -> u64 {
     let mut random = Rng::with_seed(seed);
     let (_, faulty) = disk(&mut random, fails);
     let lines = random.usize(8..24);
-    let (memory, entries) = (vec![0u8; lines << 12], vec![Entry::default(); lines]);
+    let (memory, entries) = (vec![0u8; lines << 12], vec![CacheLine::default(); lines]);
     let most_bytes = random.usize(1..40) * BLOCK;
     let mut device = Cache::<_, _, _, 16>::new(faulty, memory, entries, most_bytes).unwrap();
     let failed = requests(&mut device, &mut Model::new(), &mut random, depth, |_| {});

@@ -2,7 +2,7 @@
 //! The device and its interrupt are played: a plain file, and a socket.
 
 use super::*;
-use hwfs::{Front, Status};
+use hwfs::{CoreStatus, Front};
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -135,7 +135,7 @@ fn play(registers: &Mmio, buffer: &Mmio, mut interrupt: UnixStream, data: &[u8],
             continue;
         }
         registers.write32(0x08, 0);
-        let (mut status, mut value) = (Status::OK.0, 0);
+        let (mut status, mut value) = (CoreStatus::OK.0, 0);
         match registers.read32(0x10) & 15 {
             2 => value = data.len() as u32,
             4 => {
@@ -150,7 +150,7 @@ fn play(registers: &Mmio, buffer: &Mmio, mut interrupt: UnixStream, data: &[u8],
                     buffer.write32(4 * index, u32::from_le_bytes(word));
                 }
             }
-            12 => status = Status::NOT_FOUND.0,
+            12 => status = CoreStatus::NOT_FOUND.0,
             _ => {}
         }
         ended = ended.wrapping_add(1) & 255;

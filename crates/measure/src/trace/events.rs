@@ -30,7 +30,7 @@ pub enum What {
 
 /// One event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Event {
+pub struct TraceEvent {
     /// Time in nanoseconds of `CLOCK_MONOTONIC`.
     pub at_ns: u64,
     /// The kind of event.
@@ -50,13 +50,13 @@ pub struct Whose {
 }
 
 /// Parses the text of `trace`. Other events and lines are ignored.
-pub fn parse(text: &str, whose: &Whose) -> Vec<Event> {
-    let mut events: Vec<Event> = text.lines().filter_map(|line| event(line, whose)).collect();
+pub fn parse(text: &str, whose: &Whose) -> Vec<TraceEvent> {
+    let mut events: Vec<TraceEvent> = text.lines().filter_map(|line| event(line, whose)).collect();
     events.sort_by_key(|event| event.at_ns);
     events
 }
 
-fn event(line: &str, whose: &Whose) -> Option<Event> {
+fn event(line: &str, whose: &Whose) -> Option<TraceEvent> {
     // "TASK-PID [CPU] FLAGS TIME: NAME: FIELDS"; a task's name may have spaces and dashes.
     let (task, rest) = line.split_once(" [")?;
     let pid: u32 = task.trim().rsplit('-').next()?.parse().ok()?;
@@ -102,7 +102,7 @@ fn event(line: &str, whose: &Whose) -> Option<Event> {
         "sched_switch" if is_ours("prev_pid=") => What::Sleep,
         _ => return None,
     };
-    Some(Event { at_ns, what })
+    Some(TraceEvent { at_ns, what })
 }
 
 /// "123.456789" seconds.

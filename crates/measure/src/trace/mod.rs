@@ -22,7 +22,7 @@ use crate::stats;
 use crate::tail;
 use crate::tally::Tally;
 use block::Device;
-use events::Event;
+use events::TraceEvent;
 use parts::{PARTS, Split, Stamps, by_events, by_marks, by_stamps};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -55,7 +55,7 @@ pub enum Mark {
 #[derive(Clone, Debug, Default)]
 pub struct Recorded {
     /// The kernel's events.
-    pub events: Vec<Event>,
+    pub events: Vec<TraceEvent>,
     /// The application's points and their times, if the probe stamps them.
     pub marks: Vec<(u64, Mark)>,
     /// Number of lost events.

@@ -6,7 +6,7 @@
 //! recorded; otherwise the request counts as not covered.
 
 use super::Mark;
-use super::events::{Event, What};
+use super::events::{TraceEvent, What};
 
 /// Names of the parts, in order.
 pub const PARTS: [&str; 6] = [
@@ -101,7 +101,7 @@ pub fn by_stamps(stamps: &Stamps) -> Split {
 
 /// A request by the events during it. `knows_commands` is whether the driver has events for each
 /// command; if not, the device's time is the time that our process sleeps.
-pub fn by_events(stamps: &Stamps, events: &[Event], knows_commands: bool) -> Split {
+pub fn by_events(stamps: &Stamps, events: &[TraceEvent], knows_commands: bool) -> Split {
     let first = events.partition_point(|event| event.at_ns < stamps.begin_ns);
     let mut state = State {
         knows_commands,
@@ -207,8 +207,8 @@ impl State {
 mod tests {
     use super::*;
 
-    fn events(list: &[(u64, What)]) -> Vec<Event> {
-        let event = |&(at_ns, what)| Event { at_ns, what };
+    fn events(list: &[(u64, What)]) -> Vec<TraceEvent> {
+        let event = |&(at_ns, what)| TraceEvent { at_ns, what };
         list.iter().map(event).collect()
     }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Dumps of events as a timeline, and as the parts of requests.
 
-use super::events::{Event, What};
+use super::events::{TraceEvent, What};
 use super::parts::{PARTS, Split, by_events, by_marks, by_stamps};
 use super::{Mark, Recorded};
 use crate::format::{count, duration};
@@ -23,7 +23,7 @@ pub fn recorded(lanes: &[Lane]) -> Recorded {
     };
     for stamp in timeline(lanes) {
         let at_ns = stamp.at_ns;
-        let mut event = |what| recorded.events.push(Event { at_ns, what });
+        let mut event = |what| recorded.events.push(TraceEvent { at_ns, what });
         if stamp.event.is_line {
             event(What::Interrupt);
             continue;
@@ -226,7 +226,7 @@ impl Timeline {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use events::{Anchor, Event as Stamped};
+    use events::{Anchor, LaneEvent as Stamped};
 
     fn lane(name: &str, events: &[(u64, u32)]) -> Lane {
         let event = |&(at, tag)| Stamped {

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use straightway_nbd::block::fields::Fields;
 use straightway_nbd::block::{Buffer, Device, RamDisk};
 use straightway_nbd::wire;
-use straightway_nbd::{Command, End, Engine, Event, Export, Limits, Session, Started};
+use straightway_nbd::{End, Engine, Export, ExportCommand, Limits, Session, SessionEvent, Started};
 
 pub const DISK_BYTES: u64 = 64 << 10;
 pub const PIECE_BYTES: usize = 1024;
@@ -124,15 +124,15 @@ pub fn talk_in(mut session: Session, export: &Export, parts: &[&[u8]]) -> Talk {
             let (taken, event) = session.advance(export, input, &mut out);
             input = &input[taken..];
             match event {
-                Event::More => {
+                SessionEvent::More => {
                     assert!(input.is_empty(), "more is asked for while bytes are left");
                     break;
                 }
-                Event::Message | Event::StartTls => {}
-                Event::Refused => refused += 1,
-                Event::Request(request) => {
+                SessionEvent::Message | SessionEvent::StartTls => {}
+                SessionEvent::Refused => refused += 1,
+                SessionEvent::Request(request) => {
                     assert_eq!(
-                        request.command == Command::Write,
+                        request.command == ExportCommand::Write,
                         session.payload_bytes() > 0
                     );
                     match engine.begin(0, request) {
@@ -140,8 +140,8 @@ pub fn talk_in(mut session: Session, export: &Export, parts: &[&[u8]]) -> Talk {
                         Started::Later => panic!("no room for {request:?}"),
                     }
                 }
-                Event::Payload if input.is_empty() => break,
-                Event::Payload => {
+                SessionEvent::Payload if input.is_empty() => break,
+                SessionEvent::Payload => {
                     let space = engine.space(writing.unwrap());
                     let count = space.len().min(input.len());
                     assert!(count > 0 && count <= session.payload_bytes() as usize);
@@ -150,7 +150,7 @@ pub fn talk_in(mut session: Session, export: &Export, parts: &[&[u8]]) -> Talk {
                     session.take_payload(count as u32);
                     input = &input[count..];
                 }
-                Event::Closed(end) => {
+                SessionEvent::Closed(end) => {
                     ended = Some(end);
                     break;
                 }

@@ -5,9 +5,9 @@ use crate::client::{DISK_BYTES, PIECE_BYTES, disk, engine, limits};
 use straightway_nbd::block::{
     Completion, Device, Error, Geometry, Operation, RamDisk, Refused, Request as BlockRequest,
 };
-use straightway_nbd::{Command, Engine, Request, Started};
+use straightway_nbd::{Engine, ExportCommand, Request, Started};
 
-fn request(command: Command, offset_bytes: u64, len_bytes: u32) -> Request {
+fn request(command: ExportCommand, offset_bytes: u64, len_bytes: u32) -> Request {
     Request {
         cookie: offset_bytes,
         command,
@@ -91,35 +91,43 @@ fn begin(engine: &mut Engine, client: usize, one: Request) -> bool {
 fn a_client_that_takes_no_answer_stops_only_itself() {
     let (mut disk, mut engine) = (disk(), engine(2));
     let most = limits().max_payload_bytes();
-    assert!(begin(&mut engine, 0, request(Command::Read, 1, most)));
-    assert!(!begin(&mut engine, 0, request(Command::Read, 0, most)));
+    assert!(begin(&mut engine, 0, request(ExportCommand::Read, 1, most)));
+    assert!(!begin(
+        &mut engine,
+        0,
+        request(ExportCommand::Read, 0, most)
+    ));
     while engine.turn(&mut disk) {}
     let kept = engine.answer().unwrap();
     assert_eq!(kept.data_bytes(), most as usize);
     // It still holds the buffers.
-    assert!(!begin(&mut engine, 0, request(Command::Read, 0, most)));
-    assert!(begin(&mut engine, 1, request(Command::Read, 0, most)));
+    assert!(!begin(
+        &mut engine,
+        0,
+        request(ExportCommand::Read, 0, most)
+    ));
+    assert!(begin(&mut engine, 1, request(ExportCommand::Read, 0, most)));
     while engine.turn(&mut disk) {}
     let other = engine.answer().unwrap();
     assert_eq!((other.client, other.error), (1, None));
     engine.give_back(other);
     engine.give_back(kept);
-    assert!(begin(&mut engine, 0, request(Command::Read, 0, most)));
+    assert!(begin(&mut engine, 0, request(ExportCommand::Read, 0, most)));
 }
 
 #[test]
 fn requests_without_data_are_limited_too() {
     let mut engine = engine(1);
     for _ in 0..limits().jobs {
-        assert!(begin(&mut engine, 0, request(Command::Flush, 0, 0)));
+        assert!(begin(&mut engine, 0, request(ExportCommand::Flush, 0, 0)));
     }
-    assert!(!begin(&mut engine, 0, request(Command::Flush, 0, 0)));
+    assert!(!begin(&mut engine, 0, request(ExportCommand::Flush, 0, 0)));
 }
 
 #[test]
 fn a_write_whose_client_goes_away_is_not_begun() {
     let (mut device, mut engine) = (Watched::new(true, None), engine(1));
-    let Started::Accepted(key) = engine.begin(0, request(Command::Write, 0, 4096)) else {
+    let Started::Accepted(key) = engine.begin(0, request(ExportCommand::Write, 0, 4096)) else {
         panic!("no room");
     };
     for _ in 0..3 {
@@ -128,7 +136,7 @@ fn a_write_whose_client_goes_away_is_not_begun() {
         engine.filled(key, len);
     }
     // Neither is what was not given to the device.
-    assert!(begin(&mut engine, 0, request(Command::Read, 0, 512)));
+    assert!(begin(&mut engine, 0, request(ExportCommand::Read, 0, 512)));
     engine.abandon(0);
     while engine.turn(&mut device) {}
     assert!(device.log.is_empty(), "{:?}", device.log);
@@ -183,7 +191,8 @@ fn a_write_of_a_client_that_is_gone_never_overwrites_a_newer_one() {
     };
     let mut engine = engine(2);
     let write = |engine: &mut Engine, client, offset, value| {
-        let Started::Accepted(key) = engine.begin(client, request(Command::Write, offset, 512))
+        let Started::Accepted(key) =
+            engine.begin(client, request(ExportCommand::Write, offset, 512))
         else {
             panic!("no room");
         };
@@ -213,7 +222,11 @@ fn a_write_of_a_client_that_is_gone_never_overwrites_a_newer_one() {
         (1, 512, None)
     );
     engine.give_back(newer);
-    assert!(begin(&mut engine, 1, request(Command::Read, 512, 512)));
+    assert!(begin(
+        &mut engine,
+        1,
+        request(ExportCommand::Read, 512, 512)
+    ));
     while engine.turn(&mut device) {}
     let read = engine.answer().unwrap();
     assert_eq!(read.data(0)[0], b'B');
@@ -225,17 +238,17 @@ fn a_write_of_a_client_that_is_gone_never_overwrites_a_newer_one() {
 #[test]
 fn a_write_that_is_cancelled_is_not_begun_and_others_are() {
     let (mut device, mut engine) = (Watched::new(true, None), engine(1));
-    let Started::Accepted(key) = engine.begin(0, request(Command::Write, 0, 4096)) else {
+    let Started::Accepted(key) = engine.begin(0, request(ExportCommand::Write, 0, 4096)) else {
         panic!("no room");
     };
     let len = engine.space(key).len();
     engine.filled(key, len);
-    assert!(begin(&mut engine, 0, request(Command::Read, 0, 512)));
+    assert!(begin(&mut engine, 0, request(ExportCommand::Read, 0, 512)));
     engine.cancel(key);
     while engine.turn(&mut device) {}
     assert_eq!(device.log, ["read"]);
     let answer = engine.answer().unwrap();
-    assert_eq!(answer.request.command, Command::Read);
+    assert_eq!(answer.request.command, ExportCommand::Read);
     engine.give_back(answer);
     assert!(engine.answer().is_none());
     assert_eq!((engine.outstanding(), engine.outstanding_of(0)), (0, 0));
@@ -246,8 +259,12 @@ fn a_write_that_is_cancelled_is_not_begun_and_others_are() {
 fn a_device_that_fails_a_block_fails_its_request_only() {
     let (mut device, mut engine) = (Watched::new(true, Some(4)), engine(1));
     // In pieces of two blocks: blocks 4 and 5 fail.
-    assert!(begin(&mut engine, 0, request(Command::Read, 0, 4096)));
-    assert!(begin(&mut engine, 0, request(Command::Read, 8192, 512)));
+    assert!(begin(&mut engine, 0, request(ExportCommand::Read, 0, 4096)));
+    assert!(begin(
+        &mut engine,
+        0,
+        request(ExportCommand::Read, 8192, 512)
+    ));
     while engine.turn(&mut device) || device.outstanding() > 0 {}
     let mut answers: Vec<_> = std::iter::from_fn(|| engine.answer()).collect();
     answers.sort_by_key(|answer| answer.request.cookie);
@@ -274,7 +291,7 @@ fn a_durable_write_is_fua_where_the_device_has_it_and_a_flush_elsewhere() {
         let mut engine = Engine::new(device.geometry(), limits, 1, buffers);
         let one = Request {
             fua: true,
-            ..request(Command::Write, 0, 2048)
+            ..request(ExportCommand::Write, 0, 2048)
         };
         let Started::Accepted(key) = engine.begin(0, one) else {
             panic!("no room");
@@ -300,7 +317,11 @@ fn every_read_of_a_small_disk_has_its_bytes() {
         (777, 4000),
         (DISK_BYTES - 1, 1),
     ] {
-        assert!(begin(&mut engine, 0, request(Command::Read, offset, len)));
+        assert!(begin(
+            &mut engine,
+            0,
+            request(ExportCommand::Read, offset, len)
+        ));
         while engine.turn(&mut disk) {}
         let answer = engine.answer().unwrap();
         let mut data: Vec<u8> = Vec::new();

@@ -3,7 +3,7 @@
 
 use crate::client::{self, Conversation, Talk, export, talk, talk_in};
 use straightway_nbd::wire::{command, option};
-use straightway_nbd::{End, Event, Session};
+use straightway_nbd::{End, Session, SessionEvent};
 
 fn last_lines(client: &Conversation, count: usize) -> Vec<String> {
     let Talk { out, ended, .. } = talk(&export(true), &[&client.0]);
@@ -257,10 +257,10 @@ fn a_session_keeps_no_more_than_an_option() {
     let block = vec![0; 1 << 20];
     for _ in 0..4095 {
         let (taken, event) = session.advance(&export, &block, &mut out);
-        assert_eq!((taken, event), (block.len(), Event::More));
+        assert_eq!((taken, event), (block.len(), SessionEvent::More));
     }
     assert!(out.is_empty());
     let (taken, event) = session.advance(&export, &block, &mut out);
-    assert_eq!((taken, event), (block.len() - 1, Event::Message));
+    assert_eq!((taken, event), (block.len() - 1, SessionEvent::Message));
     assert!(out.len() < 100);
 }

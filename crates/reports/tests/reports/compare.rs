@@ -10,7 +10,7 @@ use measure::{
 };
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use straightway_reports::{Report, table};
+use straightway_reports::{Reportable, table};
 
 fn request() -> Request {
     Request {

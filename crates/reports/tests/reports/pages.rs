@@ -9,7 +9,7 @@ use measure::run_info::RunInfo;
 use measure::schema::{Comparison, PathResult};
 use measure::sustain::Verdict;
 use measure::sweep::Sweep;
-use straightway_reports::{Report, table};
+use straightway_reports::{Reportable, table};
 
 fn sweep(rows: &[(&str, f64, Option<f64>)]) -> Sweep {
     let comparison = comparison(6);

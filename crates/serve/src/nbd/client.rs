@@ -4,7 +4,9 @@
 use super::tls::Certificates;
 use crate::ServeCounts;
 use crate::address::Socket;
-use nbd::{Answer, Command, Engine, Event, Export, Key, Request, Session, Started, wire};
+use nbd::{
+    Answer, Engine, Export, ExportCommand, Key, Request, Session, SessionEvent, Started, wire,
+};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, Read, Write};
 use std::ops::Range;
@@ -162,7 +164,7 @@ impl Client {
                     Started::Later => return (Life::Open, false),
                     Started::Accepted(key) => {
                         self.pending = None;
-                        self.writing = (request.command == Command::Write).then_some(key);
+                        self.writing = (request.command == ExportCommand::Write).then_some(key);
                     }
                 }
             }
@@ -198,17 +200,17 @@ impl Client {
             self.reply(Reply::Bytes(out));
         }
         match event {
-            Event::More => return self.fill(),
-            Event::Message | Event::Payload => {}
-            Event::Refused => counts.refused += 1,
-            Event::StartTls if !self.held.is_empty() => {
+            SessionEvent::More => return self.fill(),
+            SessionEvent::Message | SessionEvent::Payload => {}
+            SessionEvent::Refused => counts.refused += 1,
+            SessionEvent::StartTls if !self.held.is_empty() => {
                 // It was not encrypted, and may not be the client's.
                 return Err(io::ErrorKind::InvalidData.into());
             }
-            Event::StartTls => self.starts_tls = true,
-            Event::Request(request) => self.pending = Some(request),
-            Event::Closed(end) if end.is_clean() => self.closing = true,
-            Event::Closed(_) => return Err(io::ErrorKind::InvalidData.into()),
+            SessionEvent::StartTls => self.starts_tls = true,
+            SessionEvent::Request(request) => self.pending = Some(request),
+            SessionEvent::Closed(end) if end.is_clean() => self.closing = true,
+            SessionEvent::Closed(_) => return Err(io::ErrorKind::InvalidData.into()),
         }
         Ok(true)
     }

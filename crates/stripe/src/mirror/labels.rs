@@ -4,7 +4,7 @@
 use super::{LABEL_TAG, Mirror, bits, label_lba, label_len};
 use crate::label::{Label, MirrorState};
 use crate::set::SetError;
-use crate::watch::{Event, Watch};
+use crate::watch::{ArrayEvent, Watch};
 use crate::{MOST_MEMBERS, alias};
 use block::{Buffer, Completion, Device, Error, Geometry, Operation};
 
@@ -188,7 +188,7 @@ where
     }
 
     fn label_failed(&mut self, member: usize, error: Error) {
-        self.watch.event(Event::LabelFailed { member, error });
+        self.watch.event(ArrayEvent::LabelFailed { member, error });
         if !self.drop_member(member) {
             self.labels.error = Some(error);
         }

@@ -4,7 +4,7 @@
 use super::{COPY_TAG, Mirror, bits};
 use crate::alias;
 use crate::set::SetError;
-use crate::watch::{Event, Watch};
+use crate::watch::{ArrayEvent, Watch};
 use block::{Buffer, Completion, Device, Error, Geometry, Lent, Operation};
 
 /// The position is stored after each of this many parts of the whole.
@@ -172,7 +172,7 @@ where
                 if refused.error != Error::QueueFull {
                     self.rebuild.tried |= 1 << member;
                     let error = refused.error;
-                    self.watch.event(Event::Failed { member, error });
+                    self.watch.event(ArrayEvent::Failed { member, error });
                 }
             }
         }
@@ -211,7 +211,7 @@ where
                 Err(refused) if refused.error == Error::QueueFull => continue,
                 Err(refused) => {
                     let error = refused.error;
-                    self.watch.event(Event::Failed { member, error });
+                    self.watch.event(ArrayEvent::Failed { member, error });
                     self.drop_member(member);
                 }
             }
@@ -222,7 +222,7 @@ where
 
     pub(super) fn copied(&mut self, member: usize, completion: Completion) {
         if let Err(error) = completion.result {
-            self.watch.event(Event::Failed { member, error });
+            self.watch.event(ArrayEvent::Failed { member, error });
         }
         let rebuild = &mut self.rebuild;
         if rebuild.phase != Phase::Read {
@@ -261,7 +261,7 @@ where
             self.targets = 0;
             self.resync = 0;
             self.labels.request();
-            self.watch.event(Event::Equal);
+            self.watch.event(ArrayEvent::Equal);
         } else if phase == Phase::Checkpoint {
             rebuild.was_flushed();
             self.labels.request();
@@ -276,7 +276,7 @@ where
                     rebuild.phase = Phase::Checkpoint;
                     rebuild.unsent = self.targets;
                 }
-                self.watch.event(Event::Rebuilt {
+                self.watch.event(ArrayEvent::Rebuilt {
                     done_blocks,
                     all_blocks,
                 });

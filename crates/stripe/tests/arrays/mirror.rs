@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use straightway_stripe::{
-    ArrayKind, Event, LABEL_BYTES, Mirror, MirrorMemory, SetError, Watch, create,
+    ArrayEvent, ArrayKind, LABEL_BYTES, Mirror, MirrorMemory, SetError, Watch, create,
 };
 
 const BLOCKS: u64 = 80;
@@ -326,7 +326,7 @@ fn a_member_that_missed_a_write_is_never_read_again_unless_rebuilt() {
         .result
         .unwrap();
     assert_eq!(mirror.live(), 1);
-    assert!(events.borrow().contains(&Event::Stale { member: 1 }));
+    assert!(events.borrow().contains(&ArrayEvent::Stale { member: 1 }));
     drop(mirror);
     let reopen = |disks: &[CrashDisk]| -> Vec<_> {
         disks.iter().map(|disk| open(&disk.current(), 1)).collect()
@@ -465,7 +465,11 @@ fn a_read_error_is_served_by_the_other_member_and_reported() {
         for lba in 0..40 {
             assert_eq!(read(&mut mirror, lba), 0);
         }
-        assert!(events.borrow().contains(&Event::Failed { member, error }));
+        assert!(
+            events
+                .borrow()
+                .contains(&ArrayEvent::Failed { member, error })
+        );
         assert_eq!(mirror.live(), 3);
         // Both fail: the error is the request's.
         other.add(Rule::from(

@@ -6,7 +6,9 @@ use block::{Device, Error, Operation, Request, blocking};
 use crash::{Counting, Fault, Faulty, On, Rule};
 use std::cell::RefCell;
 use std::rc::Rc;
-use straightway_stripe::{ArrayKind, Event, Layout, SetError, Striped, check, create, data_blocks};
+use straightway_stripe::{
+    ArrayEvent, ArrayKind, Layout, SetError, Striped, check, create, data_blocks,
+};
 
 /// A read, a write or another command with its expectation.
 struct Expected {
@@ -177,7 +179,7 @@ fn each_error_of_each_member_is_on_the_request_that_touches_it() {
                 assert!(
                     events
                         .iter()
-                        .all(|event| *event == Event::Failed { member, error })
+                        .all(|event| *event == ArrayEvent::Failed { member, error })
                 );
             }
         }

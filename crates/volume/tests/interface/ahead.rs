@@ -5,7 +5,7 @@ use crate::support::{buffer, files, make, memory, mount};
 use block::{Device, RamDisk};
 use crash::{CommandKind, Fault, Faulty, On, Rule};
 use straightway_volume::blocking::run;
-use straightway_volume::{Error, Event, File, FormatOptions, Volume};
+use straightway_volume::{DataEvent, Error, File, FormatOptions, Volume};
 
 const UNIT: usize = 4096;
 
@@ -19,7 +19,7 @@ fn disk() -> RamDisk<Vec<u8>, 32> {
     disk
 }
 
-fn next<D: Device>(volume: &Volume<'_, D>) -> Event {
+fn next<D: Device>(volume: &Volume<'_, D>) -> DataEvent {
     volume.kick();
     loop {
         if let Some(event) = volume.poll() {

@@ -208,7 +208,7 @@ fn every_name_that_is_there_twice_is_found() {
     let (volume, _) = mounted(disk(), &mut table);
     fill(&volume, 9000);
     let mut slots = vec![None; SLOTS as usize];
-    let each = |entry: straightway_volume::Entry| {
+    let each = |entry: straightway_volume::StoredFile| {
         let name = entry.name.as_str().to_owned();
         slots[entry.slot as usize] = Some(name);
         true

@@ -114,7 +114,7 @@ pub(crate) fn interleave(volume: &Mounted<'_>, names: [&str; 2], extents: usize)
 
 pub(crate) fn names(volume: &Mounted<'_>) -> Vec<String> {
     let mut names = Vec::new();
-    let each = |entry: straightway_volume::Entry| {
+    let each = |entry: straightway_volume::StoredFile| {
         names.push(entry.name.as_str().to_owned());
         true
     };

@@ -152,7 +152,7 @@ fn what_moved_has_two_copies_and_keeps_its_reservation() {
         blocking::run(volume, volume.rename(&name(0), "renamed")).unwrap();
         let reserved = || {
             let mut units = 0;
-            let each = |entry: straightway_volume::Entry| {
+            let each = |entry: straightway_volume::StoredFile| {
                 units += entry.allocated_bytes / 512;
                 true
             };
@@ -178,7 +178,7 @@ fn what_moved_has_two_copies_and_keeps_its_reservation() {
         let mut table = files();
         let volume = mounted(RamDisk::new(bytes, 9).unwrap(), &mut table);
         let mut names = Vec::new();
-        let each = |entry: straightway_volume::Entry| {
+        let each = |entry: straightway_volume::StoredFile| {
             names.push(entry.name.as_str().to_owned());
             true
         };

@@ -8,7 +8,8 @@ use block::{Device, RamDisk};
 use crash::{Config, CrashDisk, Fault, Faulty, Medium, On, Rule};
 use straightway_volume::blocking::{self, run, run_with};
 use straightway_volume::{
-    CreateOptions, Direction, Error, Event, File, FormatOptions, Need, Progress, Transfer, Volume,
+    CreateOptions, DataEvent, Direction, Error, File, FormatOptions, Need, Progress, Transfer,
+    Volume,
 };
 
 const BLOCK: usize = 4096;
@@ -167,7 +168,7 @@ fn shuttle<D: Device>(
     moved
 }
 
-fn take_back(going: &mut VecDeque<(usize, Transfer)>, event: Event) {
+fn take_back(going: &mut VecDeque<(usize, Transfer)>, event: DataEvent) {
     let mut all = going.iter_mut().map(|(_, transfer)| transfer);
     let transfer = all.find(|transfer| transfer.tag() == event.tag).unwrap();
     transfer.take_back(event);

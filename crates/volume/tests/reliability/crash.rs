@@ -115,7 +115,7 @@ fn a_rename_cut_anywhere_leaves_readers_and_writers_one_name() {
     for medium in images.take() {
         let (listed, found) = reading(&medium, |volume, _| {
             let mut listed = Vec::new();
-            let each = |entry: straightway_volume::Entry| {
+            let each = |entry: straightway_volume::StoredFile| {
                 listed.push(entry.name.as_str().to_owned());
                 true
             };

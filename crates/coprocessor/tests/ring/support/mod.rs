@@ -15,7 +15,7 @@ use straightway_coprocessor::layout::{
     CLIENTS, SUBMISSION_BYTES, client, client_offset, data_part,
 };
 use straightway_coprocessor::{
-    Access, Client, ClientOptions, Drive, Event, Files, Grant, Service, Want, Window,
+    Access, Client, ClientEvent, ClientOptions, Drive, Files, Grant, Service, Want, Window,
 };
 use volume::{FormatOptions, MountOptions, OpenFile, Volume};
 
@@ -83,7 +83,7 @@ pub fn serve<D: Device>(
     disk: &mut D,
     grants: [Grant; CLIENTS],
     ended: &dyn Fn() -> bool,
-) -> Vec<Event> {
+) -> Vec<ClientEvent> {
     let clock = Microseconds::new();
     Service::announce(window);
     let geometry = *disk.geometry();
@@ -107,7 +107,7 @@ fn files<D: Device>(
     service: &mut Service,
     disk: &mut D,
     clock: &Microseconds,
-    events: &mut Vec<Event>,
+    events: &mut Vec<ClientEvent>,
     ended: &dyn Fn() -> bool,
 ) {
     let mut table = [const { OpenFile::new() }; 4];
@@ -136,7 +136,7 @@ fn files<D: Device>(
 pub struct Coprocessor<R = Disk> {
     pub window: Window,
     stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<(R, Vec<Event>)>>,
+    thread: Option<JoinHandle<(R, Vec<ClientEvent>)>>,
 }
 
 impl Coprocessor {
@@ -184,7 +184,7 @@ impl<R: Send + 'static> Coprocessor<R> {
     }
 
     /// Stops it: the disk, and what was logged.
-    pub fn stop(mut self) -> (R, Vec<Event>) {
+    pub fn stop(mut self) -> (R, Vec<ClientEvent>) {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.take().unwrap().join().unwrap()
     }
