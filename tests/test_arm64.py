@@ -99,6 +99,11 @@ def test_every_path_is_compared():
 
 
 @pytest.mark.cells("arm64")
+def test_the_processor_s_own_counters_count_instructions_and_rank_the_paths():
+    test_compare.test_instructions_are_counted_and_rank_the_paths_where_times_cannot()
+
+
+@pytest.mark.cells("arm64")
 def test_sustain_gives_verdicts():
     test_sustain.test_verdicts_exit_codes_and_bad_input()
 

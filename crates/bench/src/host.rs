@@ -5,6 +5,7 @@ use super::Bench;
 use super::OrMissing;
 use super::filesystem::Mounted;
 use super::instructions::LabCounter;
+use super::processor::ProcessorCounter;
 use devices::drive::Drive;
 use devices::error::Error;
 use devices::path::held::Ends;
@@ -179,10 +180,7 @@ impl Host for BenchHost {
     fn work_counter(&mut self) -> Result<Box<dyn WorkCounter>, Missing> {
         match &self.counts {
             Some(file) => Ok(Box::new(LabCounter::new(file)?)),
-            None => Err(Missing::new(
-                "instructions are counted in the lab only",
-                "run it in the lab, as make demo does",
-            )),
+            None => Ok(Box::new(ProcessorCounter::new(&self.bench.context.roots)?)),
         }
     }
 

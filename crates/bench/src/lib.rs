@@ -15,6 +15,7 @@ mod host;
 mod instructions;
 mod paths;
 pub mod perf;
+mod processor;
 pub mod timer;
 pub mod tracefs;
 pub mod workload;

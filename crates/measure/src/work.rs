@@ -271,7 +271,7 @@ fn summarised(batches: &[Work], manner: Manner, each: usize) -> Cost {
             each * batches.len(),
         )
     } else {
-        (undisturbed(batches), each)
+        (undisturbed(batches, manner.polls), each)
     };
     let figure = |count: u64| rounded(count as f64 / number.max(1) as f64);
     Cost {
@@ -291,9 +291,10 @@ fn add(one: Work, other: Work) -> Work {
 }
 
 /// A batch that nothing else made longer: the lower quartile. A quick drive may answer before a
-/// path sleeps, a slow one never does: the batches that slept count, if there are any.
-fn undisturbed(batches: &[Work]) -> Work {
-    let slept = batches.iter().filter(|one| one.has_waited);
+/// path sleeps, a slow one never does: the batches that slept count, if there are any. A path that
+/// polls does not sleep: where its program lost the processor, something else had it.
+fn undisturbed(batches: &[Work], polls: bool) -> Work {
+    let slept = batches.iter().filter(|one| one.has_waited && !polls);
     let mut chosen: Vec<Work> = slept.copied().collect();
     if chosen.is_empty() {
         chosen = batches.to_vec();
@@ -375,6 +376,13 @@ mod tests {
             ..one
         });
         assert_eq!(summarised(&quick, MANNER, 2).instructions, 255.0);
+        // A polling path that twice lost the processor.
+        let polling = Manner {
+            polls: true,
+            ..MANNER
+        };
+        let lost = [0, 0, 0, 9_000, 9_500].map(|kernel| work(kernel, kernel > 0));
+        assert_eq!(summarised(&lost, polling, 2).instructions, 5.0);
     }
 
     #[test]
