@@ -87,6 +87,26 @@ def test_a_source_without_a_licence_and_a_crate_from_elsewhere_are_found(tmp_pat
     assert "example.org" in said and "zstd-sys 1.0.0 has no checksum" in said and "zstd-sys 1.0.0 is banned" in said
 
 
+@pytest.mark.skipif(not licences.deny(ROOT), reason="cargo-deny is not installed: tools/setup deny")
+def test_cargo_deny_finds_a_licence_and_a_crate_that_are_not_wanted(tmp_path):
+    shutil.copy(ROOT / "deny.toml", tmp_path)
+    (tmp_path / "build").symlink_to(ROOT / "build")
+    package = '[package]\nname = "{}"\nversion = "1.0.0"\nedition = "2024"\nlicense = "{}"\n'
+    for name, licence in (("a", "MIT"), ("tokio", "MIT"), ("b", "GPL-3.0-only")):
+        (tmp_path / name / "src").mkdir(parents=True)
+        (tmp_path / name / "src/lib.rs").touch()
+        (tmp_path / name / "Cargo.toml").write_text(package.format(name, licence))
+
+    def found(*needs):
+        text = package.format("a", "MIT") + "[dependencies]\n" + "".join(f'{one} = {{ path = "../{one}" }}\n' for one in needs)
+        (tmp_path / "a/Cargo.toml").write_text(text)
+        subprocess.run(["cargo", "generate-lockfile", "--offline", "--quiet"], cwd=tmp_path / "a", check=True)
+        return "\n".join(licences.denied(tmp_path, [tmp_path / "a/Cargo.lock"]))
+
+    assert found() == ""
+    assert "bans FAILED" in found("tokio") and "licenses FAILED" in found("b")
+
+
 @pytest.mark.skipif(not shutil.which("shellcheck"), reason="shellcheck is not installed: tools/setup check")
 def test_lints_find_what_they_are_for(tmp_path):
     if not (ROOT / "build/venv/bin/ruff").exists():

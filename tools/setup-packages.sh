@@ -7,6 +7,8 @@ readonly BASE_PACKAGES=(gcc g++ make pkg-config libc6-dev ca-certificates git)
 readonly TESTS_PACKAGES=(valgrind file)
 # What `make check` runs besides: a lint of shell scripts, and the comparison of the C library's interface.
 readonly CHECK_PACKAGES=(shellcheck abigail-tools)
+# A second look at the licences, bans and sources of crates, built from crates.io.
+readonly DENY_VERSION=0.20.2
 readonly RUST_PACKAGES=(cargo-web rustc-web)
 readonly DEMO_PACKAGES=(qemu-system-x86 busybox-static kmod)
 readonly LAB_PACKAGES=(qemu-system-x86 qemu-utils strace libnbd-bin nbdkit nbd-client busybox-static fio nvme-cli e2fsprogs kmod pciutils

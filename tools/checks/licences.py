@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Licences of dependencies: those of crates, which are linked into what is shipped, and those of Python packages, which only tests run."""
 
+import os
 import re
+import shutil
+import subprocess
 import tomllib
 from importlib.metadata import distributions
 
@@ -110,3 +113,24 @@ def locked(root, files):
         yield "deny.toml: [licenses] allow is not ACCEPTED of tools/checks/licences.py"
     if {one["crate"]: one["reason"] for one in deny["bans"]["deny"]} != BANNED:
         yield "deny.toml: [bans] deny is not BANNED of tools/checks/licences.py"
+
+
+def denied(root, files):
+    """What `cargo deny` finds in each lock file, by deny.toml; without it nothing, which is printed."""
+    if (program := deny(root)) is None:
+        print("SKIPPED: cargo deny is not installed; run: tools/setup deny")
+        return
+    for file in files:
+        if file.name != "Cargo.lock":
+            continue
+        # What it looks at has been fetched to build it; no other machine's crates are fetched for this.
+        command = [program, "--log-level", "error", "--offline", "--locked", "--config", root / "deny.toml",
+                   "--manifest-path", file.with_name("Cargo.toml"), "check", "--hide-inclusion-graph", "licenses", "bans", "sources"]  # fmt: skip
+        done = subprocess.run(command, cwd=root, capture_output=True, text=True)
+        if done.returncode != 0:
+            yield f"{file.relative_to(root)}: cargo deny refuses it:\n{done.stdout}{done.stderr}"
+
+
+def deny(root):
+    """The program, as tools/setup installs it or another one; None without."""
+    return shutil.which("cargo-deny", path=f"{root / 'build/deny/bin'}{os.pathsep}{os.environ.get('PATH', '')}")
