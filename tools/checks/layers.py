@@ -24,7 +24,7 @@ NEVER = {
 # Crates that `formats` may have: it imports no device and no volume.
 OF_FORMATS = {"block", "remedy", "stream", "units"}
 # The modules of the command: one imports only from those below its own.
-MODULES = {"choices": 0, "exit": 0, "console": 1, "examples": 0, "path_options": 1, "recording_options": 1, "working_set": 1, "remedies": 0, "output": 2,
+MODULES = {"choices": 0, "exit": 0, "grave": 0, "console": 1, "examples": 0, "path_options": 1, "recording_options": 1, "working_set": 1, "remedies": 0, "output": 2,
            "measuring": 3, "verbs": 4, "arguments": 5, "advice": 6, "manual": 6, "lib": 7, "main": 8}
 # Arrows upward, with their reasons.
 UPWARD = {("verbs/man.rs", "manual"): "prints the manual", ("verbs/man.rs", "arguments"): "prints the manual of all verbs",

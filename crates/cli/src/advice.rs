@@ -4,7 +4,7 @@
 //! The parser suggests what is spelled alike. Here stand words that mean the same, and what is
 //! never suggested: an option by which data may be lost.
 
-use crate::{arguments, examples};
+use crate::{arguments, examples, grave};
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, Error};
@@ -42,9 +42,6 @@ const OPTIONS: [(&[&str], &[&str]); 4] = [
     (&["queue-depth"], &["iodepth", "qd", "depth", "queue-depth"]),
 ];
 
-/// Options that are given only by who knows what they do.
-const GRAVE: [&str; 3] = ["--force", "--destroy-data", "--repair"];
-
 /// The parser's error for these words, with what to write instead.
 pub fn advise(mut error: Error, words: &[OsString]) -> Error {
     let mut command = arguments::command();
@@ -78,7 +75,7 @@ fn of_argument(error: &mut Error, verb: &mut Command) {
         return;
     };
     let suggested = text(error, ContextKind::SuggestedArg).unwrap_or_default();
-    let is_grave = GRAVE.iter().any(|grave| suggested.starts_with(grave));
+    let is_grave = grave::options(verb).any(|long| suggested.trim_start_matches("--") == long);
     let known = known_option(verb, given.trim_start_matches("--"));
     if known.is_some() || is_grave {
         error.remove(ContextKind::SuggestedArg);
@@ -163,16 +160,26 @@ mod tests {
 
     #[test]
     fn an_option_by_which_data_may_be_lost_is_never_suggested() {
-        for line in [
-            "straightway sustain a.img --forc",
-            "straightway put a.img x --fource",
-            "straightway write nvme0n1 --destroy-dat S",
-            "straightway check a.img --repare",
+        let mut command = arguments::command();
+        command.build();
+        for (line, option) in [
+            ("straightway sustain a.img --forc", "--force"),
+            ("straightway put a.img x --fource", "--force"),
+            (
+                "straightway write nvme0n1 --destroy-dat S",
+                "--destroy-data",
+            ),
+            ("straightway check a.img --repare", "--repair"),
         ] {
             let text = message(line);
-            for grave in GRAVE {
-                let asked = text.lines().skip(1).any(|line| line.contains(grave));
-                assert!(!asked, "{line}: {text}");
+            let asked = text.lines().skip(1).any(|line| line.contains(option));
+            assert!(!asked, "{line}: {text}");
+        }
+        // Wherever it is: a new verb cannot leave the mark out.
+        for verb in command.get_subcommands() {
+            for name in ["force", "destroy-data", "repair"] {
+                let is_marked = grave::options(verb).any(|long| long == name);
+                assert_eq!(has(verb, name), is_marked, "{} --{name}", verb.get_name());
             }
         }
     }

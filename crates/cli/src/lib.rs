@@ -8,6 +8,7 @@
 //! | `verbs` | one file per verb |
 //! | `path_options`, `recording_options`, `choices` | options that several verbs have |
 //! | `measuring`, `output` | what the verbs that measure have in common; the results of a run |
+//! | `grave` | which options may lose data |
 //! | `working_set` | the ranges of a mapped file that a run had in memory |
 //! | `exit` | exit statuses |
 //! | `console`, `remedies` | messages and results; how remedies are worded |
@@ -26,6 +27,7 @@ mod choices;
 mod console;
 mod examples;
 mod exit;
+mod grave;
 mod manual;
 #[cfg(feature = "measuring")]
 mod measuring;

@@ -5,6 +5,7 @@
 //! guard: it is written atomically, and does not replace a file of other origin.
 
 use crate::Context;
+use crate::grave::GRAVE;
 use clap::Args;
 use devices::error::{Error, ErrorKind, Result};
 use devices::guard::OutputFolder;
@@ -22,7 +23,7 @@ pub struct Saving {
     #[arg(long, value_name = "DIR")]
     pub output: Option<PathBuf>,
     /// Replace other files of these names in the --output folder
-    #[arg(long, requires = "output")]
+    #[arg(long, requires = "output", help_heading = GRAVE)]
     pub force: bool,
     /// Print JSON instead of text
     #[arg(long)]

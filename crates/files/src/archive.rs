@@ -6,7 +6,7 @@
 //! position and cannot be read from the thread that fills the buffers.
 
 use super::shown;
-use super::source::Source;
+use super::source::FileSource;
 use devices::error::{Error, Result};
 use remedy::{Part, Remedy, Setting, words};
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ const CHECKSUM: std::ops::Range<usize> = 148..156;
 
 /// An archive and the position in it.
 pub struct Archive<'s> {
-    source: Source<'static>,
+    source: FileSource<'static>,
     stop: &'s AtomicBool,
     /// Bytes before the next header.
     between: u64,
@@ -96,7 +96,7 @@ struct Attributes {
 
 impl<'s> Archive<'s> {
     /// Reads from `source` until `stop` is set.
-    pub fn new(source: Source<'static>, stop: &'s AtomicBool) -> Self {
+    pub fn new(source: FileSource<'static>, stop: &'s AtomicBool) -> Self {
         Self {
             source,
             stop,
@@ -211,10 +211,10 @@ impl<'s> Archive<'s> {
     }
 
     /// The data of the member that was read last. It must be read to its end.
-    pub fn data(&mut self, member: &Member, name: &str) -> Source<'_> {
+    pub fn data(&mut self, member: &Member, name: &str) -> FileSource<'_> {
         self.between = padded(member.len_bytes) - member.len_bytes;
         self.position += member.len_bytes;
-        Source::member(
+        FileSource::member(
             &mut self.source,
             PathBuf::from(name),
             member.len_bytes,

@@ -5,7 +5,7 @@
 //! device; [`Drive::find`](devices::drive::Drive::find) refuses it for all others.
 
 use crate::chunks::Chunks;
-use crate::source::Source;
+use crate::source::FileSource;
 use crate::{Access, shown};
 use ::hwfs::{Board, CoreStatus, Error, Front, Shape, Simulation};
 use devices::Bar;
@@ -184,7 +184,7 @@ impl Files<'_> {
     pub fn put(
         &mut self,
         name: &str,
-        source: &mut Source<'_>,
+        source: &mut FileSource<'_>,
         sums: Option<&mut Chunks>,
         stop: &Stop<'_>,
     ) -> Result<(u64, u64)> {
@@ -343,7 +343,7 @@ impl<'a, T> Moving<'a, T> {
     }
 }
 
-impl Read for Moving<'_, Source<'_>> {
+impl Read for Moving<'_, FileSource<'_>> {
     fn read(&mut self, data: &mut [u8]) -> io::Result<usize> {
         let filled = self.step(|source, stop| {
             let filled = source.fill(data, stop.cancel.flag())?;

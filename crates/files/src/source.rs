@@ -38,7 +38,7 @@ pub fn standard_input() -> std::io::Result<File> {
 }
 
 /// An open source.
-pub struct Source<'a> {
+pub struct FileSource<'a> {
     data: Data<'a>,
     /// Its name.
     pub name: PathBuf,
@@ -55,13 +55,13 @@ enum Data<'a> {
     /// What is left of it.
     Memory(std::io::Cursor<Vec<u8>>),
     /// And its bytes that are left.
-    Member(&'a mut Source<'static>, u64),
+    Member(&'a mut FileSource<'static>, u64),
 }
 
-impl<'a> Source<'a> {
+impl<'a> FileSource<'a> {
     /// A file in an archive.
     pub fn member(
-        archive: &'a mut Source<'static>,
+        archive: &'a mut FileSource<'static>,
         name: PathBuf,
         len_bytes: u64,
         modified_ns: u64,
@@ -148,6 +148,11 @@ impl<'a> Source<'a> {
             let kind = data.file_type();
             kind.is_block_device() || kind.is_char_device()
         })
+    }
+
+    /// Whether a stream ended without a byte, as that of a command that failed does.
+    pub fn has_given_nothing(&self) -> bool {
+        self.taken_bytes == 0 && self.len_bytes.is_none() && !self.is_device()
     }
 
     /// Fills `data`, completely or up to the end of the source.
@@ -254,7 +259,7 @@ mod tests {
             (999, false),
         ] {
             std::fs::write(&path, [7; 300]).unwrap();
-            let mut source = Source::open(&path).unwrap();
+            let mut source = FileSource::open(&path).unwrap();
             let mut data = [0; 100];
             assert_eq!(source.fill(&mut data, &stop).unwrap(), 100);
             let file = File::options().write(true).open(&path).unwrap();
@@ -276,7 +281,7 @@ mod tests {
     #[test]
     fn a_file_of_the_kernel_that_has_less_than_it_says_is_whole() {
         let path = Path::new("/sys/kernel/mm/transparent_hugepage/enabled");
-        let Ok(mut source) = Source::open(path) else {
+        let Ok(mut source) = FileSource::open(path) else {
             println!("SKIPPED: {} is not here", path.display());
             return;
         };

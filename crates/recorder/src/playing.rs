@@ -13,7 +13,7 @@ use linux::TscClock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
-use stream::{Error as StreamError, Place, PlayOptions, PlayReport, Played as Block, Player};
+use stream::{Error as StreamError, PlayOptions, PlayReport, Played as Block, Player, RingPlace};
 use volume::layout::CHUNK_BYTES;
 use volume::{File, Volume};
 
@@ -73,7 +73,9 @@ impl Playing {
         let block_bytes = self.block_bytes(verify);
         let mut ring = Vec::new();
         for _ in 0..self.buffers.unwrap_or(BUFFERS) {
-            ring.push(Place::new(mounted.memory.allocate(block_bytes as usize)?));
+            ring.push(RingPlace::new(
+                mounted.memory.allocate(block_bytes as usize)?,
+            ));
         }
         let options = PlayOptions {
             verify,
@@ -101,7 +103,7 @@ impl Playing {
         }
         bar.finish_and_clear();
         let report = player.report();
-        for buffer in ring.into_iter().filter_map(Place::into_buffer) {
+        for buffer in ring.into_iter().filter_map(RingPlace::into_buffer) {
             mounted.memory.give_back(buffer);
         }
         let written = written.unwrap_or_else(|_| Err(writer_ended()));

@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use stream::{Error as StreamError, GapFile, Place, RecordOptions, RecordReport, Recorder};
+use stream::{Error as StreamError, GapFile, RecordOptions, RecordReport, Recorder, RingPlace};
 use units::micros;
 use volume::{File, blocking};
 
@@ -136,9 +136,9 @@ impl Recording {
         let (clock, plan) = (self.clock, self.plan);
         let mut ring = Vec::new();
         for _ in 0..self.buffers.unwrap_or(BUFFERS) {
-            ring.push(Place::new(mounted.memory.allocate(plan.block_bytes)?));
+            ring.push(RingPlace::new(mounted.memory.allocate(plan.block_bytes)?));
         }
-        let mut vacant: Vec<Place> = ring.iter().map(|_| Place::vacant()).collect();
+        let mut vacant: Vec<RingPlace> = ring.iter().map(|_| RingPlace::vacant()).collect();
         let (turn, file, gaps, options) = target.begin(mounted, &self.options)?;
         let has_list = gaps.is_some();
         let door = Door::open(mounted.drive, &context.progress);
@@ -217,7 +217,7 @@ impl Recording {
         };
         bar.finish_and_clear();
         let places = ring.into_iter().chain(vacant);
-        for buffer in places.filter_map(Place::into_buffer) {
+        for buffer in places.filter_map(RingPlace::into_buffer) {
             mounted.memory.give_back(buffer);
         }
         Ok(Ok(ended))

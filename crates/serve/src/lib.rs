@@ -119,7 +119,7 @@ pub trait Front {
 }
 
 /// The device's side of a server.
-pub struct Source<'s, D> {
+pub struct ServeSource<'s, D> {
     /// The device.
     pub device: D,
     /// The memory that it reaches.
@@ -142,10 +142,10 @@ pub struct Source<'s, D> {
 /// last flush failed.
 pub fn serve<D: Device, F: Front>(
     context: &Context,
-    source: Source<'_, D>,
+    source: ServeSource<'_, D>,
     front: F,
 ) -> Result<ServeCounts> {
-    let Source {
+    let ServeSource {
         mut device,
         memory,
         limits,

@@ -27,7 +27,7 @@ use recorder::segments::{Limit, Segmentation};
 use std::collections::{BTreeMap, VecDeque};
 use std::task::Poll;
 use std::time::Duration;
-use stream::{Error as StreamError, Place, Recorder};
+use stream::{Error as StreamError, Recorder, RingPlace};
 use units::Size;
 use volume::Error;
 
@@ -470,11 +470,11 @@ fn run(
     let mut ring = Vec::new();
     for _ in 0..settings.buffers.unwrap_or(recorder::BUFFERS) {
         match mounted.memory.allocate(BLOCK_BYTES as usize) {
-            Ok(buffer) => ring.push(Place::new(buffer)),
+            Ok(buffer) => ring.push(RingPlace::new(buffer)),
             Err(error) => return Ended::Broken(error.to_string()),
         }
     }
-    let mut vacant: Vec<Place> = ring.iter().map(|_| Place::vacant()).collect();
+    let mut vacant: Vec<RingPlace> = ring.iter().map(|_| RingPlace::vacant()).collect();
     let ended = {
         let first = Recorder::new(
             mounted.volume,
@@ -547,7 +547,7 @@ fn run(
     for buffer in ring
         .into_iter()
         .chain(vacant)
-        .filter_map(Place::into_buffer)
+        .filter_map(RingPlace::into_buffer)
     {
         mounted.memory.give_back(buffer);
     }

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use straightway_stream::block::{Buffer, Clock, RamDisk};
 use straightway_stream::volume::{self, FormatOptions, MountOptions, OpenFile, Volume, blocking};
-use straightway_stream::{Place, RecordOptions, Recorder};
+use straightway_stream::{RecordOptions, Recorder, RingPlace};
 
 struct Microseconds(Instant);
 
@@ -33,7 +33,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let file = blocking::run(&volume, volume.create("take 1", &Default::default()))?;
 
     let clock = Microseconds(Instant::now());
-    let mut ring = [(); 4].map(|()| Place::new(buffer(64 << 10)));
+    let mut ring = [(); 4].map(|()| RingPlace::new(buffer(64 << 10)));
     let options = RecordOptions {
         deadline_us: 1_000_000,
         ..RecordOptions::default()

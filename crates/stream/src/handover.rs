@@ -10,7 +10,7 @@ use block::{Clock, Device};
 use volume::File;
 
 use crate::gaps::{GapFile, Gaps};
-use crate::place::{self, Place};
+use crate::place::{self, RingPlace};
 use crate::record;
 use crate::record_state::{Held, Space};
 use crate::{Error, RecordReport, Recorder};
@@ -23,7 +23,7 @@ impl<'r, D: Device, C: Clock> Recorder<'r, '_, D, C> {
     ///
     /// # Errors
     /// [`Error::BadRing`].
-    pub fn partner(&self, clock: C, places: &'r mut [Place]) -> Result<Self, Error> {
+    pub fn partner(&self, clock: C, places: &'r mut [RingPlace]) -> Result<Self, Error> {
         if !place::are_vacant(places) || places.len() != self.state().ring.places.len() {
             return Err(Error::BadRing);
         }

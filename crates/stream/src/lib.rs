@@ -85,7 +85,7 @@ pub use error::Error;
 pub use gaps::{GAP_LINE_BYTES, GapFile, parse_gap, restart_line};
 pub use histogram::{BUCKETS, Histogram};
 pub use pace::{Pace, us_from_ticks};
-pub use place::Place;
+pub use place::RingPlace;
 pub use play::{PlayOptions, Played, Player};
 pub use record::{RecordOptions, Recorder};
 pub use report::{Gap, PlayReport, RecordReport};

@@ -9,7 +9,7 @@ use crate::Error;
 /// A slot of a stream's ring; the caller supplies its buffer. The buffer holds one block of the
 /// stream: a whole number of device blocks, in memory that the device can reach.
 #[derive(Debug, Default)]
-pub struct Place {
+pub struct RingPlace {
     /// Present while the place is empty, or holds a block that was read.
     pub(crate) buffer: Option<Buffer>,
     /// Present while the block is being transferred.
@@ -26,7 +26,7 @@ pub struct Place {
     pub(crate) is_ready: bool,
 }
 
-impl Place {
+impl RingPlace {
     /// A place with its buffer.
     pub const fn new(buffer: Buffer) -> Self {
         let mut place = Self::vacant();
@@ -114,8 +114,8 @@ impl Place {
 }
 
 /// Whether each place has a buffer that is a multiple of `unit_bytes`.
-pub(crate) fn are_good(places: &[Place], unit_bytes: usize) -> bool {
-    let good = |place: &Place| {
+pub(crate) fn are_good(places: &[RingPlace], unit_bytes: usize) -> bool {
+    let good = |place: &RingPlace| {
         let buffer = place.buffer.as_ref();
         buffer.is_some_and(|buffer| !buffer.is_empty() && buffer.len() % unit_bytes == 0)
     };
@@ -123,7 +123,7 @@ pub(crate) fn are_good(places: &[Place], unit_bytes: usize) -> bool {
 }
 
 /// Whether no place has a buffer, or ever will without being given one.
-pub(crate) fn are_vacant(places: &[Place]) -> bool {
-    let vacant = |place: &Place| place.buffer.is_none() && place.transfer.is_none();
+pub(crate) fn are_vacant(places: &[RingPlace]) -> bool {
+    let vacant = |place: &RingPlace| place.buffer.is_none() && place.transfer.is_none();
     (1..=1 << 16).contains(&places.len()) && places.iter().all(vacant)
 }

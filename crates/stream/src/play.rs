@@ -11,7 +11,7 @@ use volume::layout::CHUNK_BYTES;
 use volume::{DataEvent, File, Need, Volume};
 
 use crate::pace::us_from_ticks;
-use crate::place::{self, Place};
+use crate::place::{self, RingPlace};
 use crate::play_state::PlayState;
 use crate::ring::Ring;
 use crate::{Error, Pace, PlayReport};
@@ -75,7 +75,7 @@ impl<'r, 'v, D: Device, C: Clock> Player<'r, 'v, D, C> {
         volume: &'r Volume<'v, D>,
         file: File,
         clock: C,
-        places: &'r mut [Place],
+        places: &'r mut [RingPlace],
         options: &PlayOptions,
     ) -> Result<Self, Error> {
         let closed = |error| Error::Volume {

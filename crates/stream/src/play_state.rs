@@ -7,7 +7,7 @@
 use block::Device;
 use volume::{DataEvent, File, Transfer, Volume};
 
-use crate::place::Place;
+use crate::place::RingPlace;
 use crate::ring::Ring;
 use crate::{Error, Pace, PlayReport};
 
@@ -131,7 +131,7 @@ impl PlayState<'_> {
     }
 
     /// The block after the ready ones, if it has been read.
-    pub(crate) fn next_read(&mut self) -> Option<&mut Place> {
+    pub(crate) fn next_read(&mut self) -> Option<&mut RingPlace> {
         if self.ready >= self.ring.submitted {
             return None;
         }

@@ -10,7 +10,7 @@ use block::{Buffer, Clock, Device};
 use volume::{DataEvent, File, FileStatus, Transfer, Volume};
 
 use crate::gaps::{GAP_LINE_BYTES, GapFile, Gaps};
-use crate::place::{self, Place};
+use crate::place::{self, RingPlace};
 use crate::record_state::{Held, Limits, RecordState, Space};
 use crate::{Error, RecordReport};
 
@@ -77,7 +77,7 @@ impl<'r, 'v, D: Device, C: Clock> Recorder<'r, 'v, D, C> {
         volume: &'r Volume<'v, D>,
         file: File,
         clock: C,
-        places: &'r mut [Place],
+        places: &'r mut [RingPlace],
         gaps: Option<GapFile>,
         options: &RecordOptions,
     ) -> Result<Self, Error> {
@@ -123,7 +123,7 @@ impl<'r, 'v, D: Device, C: Clock> Recorder<'r, 'v, D, C> {
         file: File,
         clock: C,
         limits: Limits,
-        places: &'r mut [Place],
+        places: &'r mut [RingPlace],
     ) -> Self {
         Self {
             volume,

@@ -9,7 +9,7 @@ use volume::{DataEvent, File, Volume};
 
 use crate::gaps::Gaps;
 use crate::pace::us_from_ticks;
-use crate::place::Place;
+use crate::place::RingPlace;
 use crate::ring::Ring;
 use crate::{Gap, RecordReport};
 
@@ -77,7 +77,7 @@ pub(crate) enum Held {
 impl<'r> RecordState<'r> {
     /// A recording that has ended.
     #[inline(always)]
-    pub(crate) fn ended(places: &'r mut [Place], retries: u8) -> Self {
+    pub(crate) fn ended(places: &'r mut [RingPlace], retries: u8) -> Self {
         Self {
             ring: Ring::new(places, retries),
             taken: 0,
@@ -179,7 +179,8 @@ impl<'r> RecordState<'r> {
         {
             let held = self.committing.then_some(self.gaps.durable);
             let next = self.ring.place(self.ring.submitted);
-            let waits = |place: &mut Place| held.is_some_and(|durable| place.gaps_before > durable);
+            let waits =
+                |place: &mut RingPlace| held.is_some_and(|durable| place.gaps_before > durable);
             if next.is_none_or(waits) {
                 break;
             }

@@ -4,7 +4,7 @@
 use block::Buffer;
 use volume::{APPENDS_IN_FLIGHT, Refused};
 
-use crate::place::Place;
+use crate::place::RingPlace;
 
 /// A piece that failed.
 #[derive(Debug)]
@@ -100,7 +100,7 @@ impl Retries {
     }
 
     /// Once nothing is in flight: returns each buffer to its place.
-    pub(crate) fn reclaim(&mut self, places: &mut [Place]) {
+    pub(crate) fn reclaim(&mut self, places: &mut [RingPlace]) {
         while let Some(piece) = self.waiting() {
             let (tag, offset_bytes, buffer) = (piece.tag, piece.offset_bytes, piece.buffer.take());
             let place = places.get_mut(usize::from(tag));

@@ -6,13 +6,13 @@ use block::{Buffer, Device};
 use volume::{Need, Progress, Refused, Volume};
 
 use crate::Error;
-use crate::place::Place;
+use crate::place::RingPlace;
 use crate::retries::Retries;
 
 /// Block n is in place n modulo the ring's length.
 #[derive(Debug)]
 pub(crate) struct Ring<'r> {
-    pub places: &'r mut [Place],
+    pub places: &'r mut [RingPlace],
     /// Blocks of which all pieces were submitted.
     pub submitted: u64,
     /// Pieces of the file that the device has.
@@ -27,7 +27,7 @@ pub(crate) struct Ring<'r> {
 
 impl<'r> Ring<'r> {
     #[inline(always)]
-    pub(crate) const fn new(places: &'r mut [Place], retries: u8) -> Self {
+    pub(crate) const fn new(places: &'r mut [RingPlace], retries: u8) -> Self {
         Self {
             places,
             submitted: 0,
@@ -40,7 +40,7 @@ impl<'r> Ring<'r> {
     }
 
     /// The place of block number `block`. The ring is never empty.
-    pub(crate) fn place(&mut self, block: u64) -> Option<&mut Place> {
+    pub(crate) fn place(&mut self, block: u64) -> Option<&mut RingPlace> {
         let index = block % self.places.len().max(1) as u64;
         self.places.get_mut(index as usize)
     }

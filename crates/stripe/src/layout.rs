@@ -12,7 +12,7 @@ pub struct Layout {
 
 /// The place of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct MemberPlace {
     /// The member, from 0.
     pub member: usize,
     /// The block on the member.
@@ -50,10 +50,10 @@ impl Layout {
     }
 
     /// The place of block `lba` of the array.
-    pub const fn place(&self, lba: u64) -> Place {
+    pub const fn place(&self, lba: u64) -> MemberPlace {
         let (stripe, offset) = self.split(lba);
         let members = self.members as u64;
-        Place {
+        MemberPlace {
             member: (stripe % members) as usize,
             lba: ((stripe / members) << self.stripe_log2) + offset,
             room_blocks: self.stripe_blocks() - offset as u32,
@@ -111,7 +111,7 @@ mod tests {
     fn the_layout_is_the_hardware_s() {
         // rtl/raid0/raid0.sv: stripe s of the array is stripe s / Disks of disk s mod Disks.
         let layout = Layout::new(3, 4).unwrap();
-        let place = |member, lba, room_blocks| Place {
+        let place = |member, lba, room_blocks| MemberPlace {
             member,
             lba,
             room_blocks,

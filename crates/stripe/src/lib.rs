@@ -37,7 +37,7 @@ mod table;
 mod watch;
 
 pub use label::{ArrayKind, LABEL_BYTES, Label, MirrorState};
-pub use layout::{Layout, Place};
+pub use layout::{Layout, MemberPlace};
 pub use mirror::{Mirror, MirrorMemory};
 pub use set::{LabelError, SetError, check, create, data_blocks, read_label};
 pub use striped::Striped;

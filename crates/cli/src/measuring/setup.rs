@@ -2,6 +2,7 @@
 //! Makes a bench from the user's options: which drive, whether it may be destroyed, how much of it.
 
 use crate::choices;
+use crate::grave::GRAVE;
 use crate::output::Saving;
 use bench::{Bench, Plan, stretch};
 use block::Device as _;
@@ -26,7 +27,7 @@ pub struct Subject {
     /// The drive
     pub device: String,
     /// The drive's serial number: its data will be overwritten. Needed for writes and for ext4
-    #[arg(long, value_name = "SERIAL")]
+    #[arg(long, value_name = "SERIAL", help_heading = GRAVE)]
     pub destroy_data: Option<String>,
     /// How much of the drive each path uses, at most
     #[arg(long, value_name = "SIZE", default_value = "1G")]

@@ -3,6 +3,7 @@
 
 use crate::Context;
 use crate::exit::Exit;
+use crate::grave::GRAVE;
 use block::Device;
 use clap::Args;
 use devices::SCHEMA_VERSION;
@@ -32,7 +33,7 @@ pub struct Array {
     #[arg(long)]
     pub rebuild: bool,
     /// For --create: the members' serial numbers or file names, in order, separated by commas
-    #[arg(long, value_name = "NAMES", requires = "create")]
+    #[arg(long, value_name = "NAMES", requires = "create", help_heading = GRAVE)]
     pub destroy_data: Option<String>,
     /// Print JSON
     #[arg(long)]

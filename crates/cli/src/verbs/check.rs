@@ -4,6 +4,7 @@
 
 use crate::Context;
 use crate::exit::Exit;
+use crate::grave::GRAVE;
 use crate::path_options::RouteArgs;
 use clap::Args;
 use devices::SCHEMA_VERSION;
@@ -55,7 +56,7 @@ pub struct Check {
     /// The device with the volume
     pub device: String,
     /// Repair what can be proved
-    #[arg(long)]
+    #[arg(long, help_heading = GRAVE)]
     pub repair: bool,
     /// Also read the data and verify that of every file that has checksums; reports files without
     /// checksums

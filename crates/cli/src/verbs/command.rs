@@ -8,6 +8,7 @@
 
 use crate::Context;
 use crate::exit::Exit;
+use crate::grave::GRAVE;
 use clap::{Args, ValueEnum};
 use devices::SCHEMA_VERSION;
 use devices::command::{CommandQueue, DriveCommand, MOST_BYTES};
@@ -73,13 +74,13 @@ pub struct Command {
     #[arg(long, value_name = "FILE", requires = "read")]
     pub output: Option<PathBuf>,
     /// Replace the --output file if it exists
-    #[arg(long, requires = "output")]
+    #[arg(long, requires = "output", help_heading = GRAVE)]
     pub force: bool,
     /// The name of the command, which allows it
     #[arg(long, value_name = "NAME")]
     pub allow: Option<String>,
     /// The drive's serial number: the command may change the drive or its data
-    #[arg(long, value_name = "SERIAL")]
+    #[arg(long, value_name = "SERIAL", help_heading = GRAVE)]
     pub destroy_data: Option<String>,
     /// Print JSON
     #[arg(long)]

@@ -2,6 +2,7 @@
 //! The arguments that say whose data may be lost, of `format` and `wipe`.
 
 use crate::Context;
+use crate::grave::GRAVE;
 use crate::path_options::RouteArgs;
 use clap::Args;
 use devices::error::Result;
@@ -12,10 +13,10 @@ use serde::Serialize;
 #[derive(Clone, Debug, Args)]
 pub struct ConsentArgs {
     /// The drive's serial number: its data will be lost
-    #[arg(long, value_name = "SERIAL")]
+    #[arg(long, value_name = "SERIAL", help_heading = GRAVE)]
     pub destroy_data: Option<String>,
     /// Go on although a file holds data, which will be lost
-    #[arg(long)]
+    #[arg(long, help_heading = GRAVE)]
     pub force: bool,
     /// Check everything, report what would be wiped or made, and write nothing
     #[arg(long)]

@@ -3,6 +3,7 @@
 
 use crate::Context;
 use crate::exit::Exit;
+use crate::grave::GRAVE;
 use crate::path_options::IoArgs;
 use crate::recording_options::FormatOption;
 use clap::Args;
@@ -75,7 +76,7 @@ pub struct Export {
     #[arg(long, value_enum)]
     pub format: Option<FormatOption>,
     /// Replace existing files
-    #[arg(long)]
+    #[arg(long, help_heading = GRAVE)]
     pub force: bool,
     /// The path
     #[command(flatten)]

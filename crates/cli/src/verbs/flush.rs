@@ -3,6 +3,7 @@
 
 use crate::Context;
 use crate::exit::Exit;
+use crate::grave::GRAVE;
 use crate::verbs::load::Place;
 use clap::Args;
 use devices::error::{Error, Result};
@@ -19,7 +20,7 @@ pub struct Flush {
     #[command(flatten)]
     pub place: Place,
     /// Overwrite the file's data
-    #[arg(long)]
+    #[arg(long, help_heading = GRAVE)]
     pub force: bool,
 }
 

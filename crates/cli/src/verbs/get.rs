@@ -8,6 +8,7 @@ mod tar;
 
 use crate::Context;
 use crate::exit::Exit;
+use crate::grave::GRAVE;
 use crate::path_options::IoArgs;
 use crate::verbs::put::{Report, Reported};
 use ::live::reader::Live;
@@ -80,7 +81,7 @@ pub struct Get {
     #[arg(long, conflicts_with_all = ["length", "all", "tar"])]
     pub follow: bool,
     /// Replace FILE if it exists
-    #[arg(long)]
+    #[arg(long, help_heading = GRAVE)]
     pub force: bool,
     /// Of several files, leave out those that exist here; one with another length is named, with
     /// status 9

@@ -2,6 +2,7 @@
 //! `straightway man [DIR]`.
 
 use crate::exit::Exit;
+use crate::grave::GRAVE;
 use crate::{Context, arguments, manual};
 use clap::Args;
 use devices::error::{Error, Result};
@@ -14,7 +15,7 @@ pub struct Man {
     /// Folder for one page per verb [print the main page to standard output]
     pub dir: Option<PathBuf>,
     /// Replace files of these names that are not manual pages of straightway
-    #[arg(long, requires = "dir")]
+    #[arg(long, requires = "dir", help_heading = GRAVE)]
     pub force: bool,
 }
 

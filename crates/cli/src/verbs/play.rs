@@ -3,6 +3,7 @@
 
 use crate::Context;
 use crate::exit::Exit;
+use crate::grave::GRAVE;
 use crate::path_options::RouteArgs;
 use crate::verbs::record::late;
 use clap::Args;
@@ -52,7 +53,7 @@ pub struct Play {
     #[arg(long, conflicts_with = "rate")]
     pub replay: bool,
     /// Replace the target file if it exists
-    #[arg(long)]
+    #[arg(long, help_heading = GRAVE)]
     pub force: bool,
     /// Do not verify checksums
     #[arg(long)]

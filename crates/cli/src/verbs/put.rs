@@ -10,6 +10,7 @@ pub use many::ManyReport;
 
 use crate::Context;
 use crate::exit::Exit;
+use crate::grave::GRAVE;
 use crate::path_options::IoArgs;
 use crate::recording_options::ChecksumArgs;
 use clap::Args;
@@ -25,7 +26,7 @@ use files::flow::Sums;
 use files::hardware::{self, Files, Stop};
 use files::listing::UNFINISHED_TAG;
 use files::names::{check_name, replace, unfinished_name};
-use files::source::Source;
+use files::source::FileSource;
 use files::{Access, Mounted, Store, failed, now_ns, pace, route, shown, warn_of_misfit};
 use remedy::words;
 use schemars::JsonSchema;
@@ -79,7 +80,7 @@ pub struct Put {
     #[arg(long)]
     pub verify: bool,
     /// Replace files of these names
-    #[arg(long)]
+    #[arg(long, help_heading = GRAVE)]
     pub force: bool,
     /// Of several files, leave out those whose names exist; one with another length is named, with
     /// status 9
@@ -211,7 +212,7 @@ impl Put {
         };
         let name = self.name(file, name.map(PathBuf::as_path))?;
         warn_of_misfit(context, &name);
-        let mut source = Source::open(file)?;
+        let mut source = FileSource::open(file)?;
         if let Some(path) = hardware::path_of(&self.device) {
             let report = self.put_in_hardware(context, path, &name, &mut source)?;
             return Reported::One(report).tell(context, self.json, "stored", "");
@@ -251,7 +252,7 @@ impl Put {
         context: &devices::Context,
         path: &Path,
         name: &str,
-        source: &mut Source<'_>,
+        source: &mut FileSource<'_>,
     ) -> Result<Report> {
         hardware::refuse_io(&self.io)?;
         hardware::refuse(&[
@@ -342,7 +343,7 @@ impl Put {
         context: &devices::Context,
         mounted: &Mounted<'_, '_>,
         name: &str,
-        source: &mut Source<'_>,
+        source: &mut FileSource<'_>,
         left: &mut Option<String>,
     ) -> Result<Report> {
         // Before anything is changed.
@@ -373,8 +374,7 @@ impl Put {
         }
         let (filled, sums) = self.store(context, mounted, stored, source, checksums, pace, left)?;
         let mut elapsed = began.elapsed();
-        // What a command before | that failed gives.
-        if filled.bytes == 0 && source.len_bytes.is_none() && !source.is_device() {
+        if source.has_given_nothing() {
             let what = format!("nothing came from {}", source.name.display());
             if replaces {
                 mounted.remove(stored)?;
@@ -428,7 +428,7 @@ impl Put {
         context: &devices::Context,
         mounted: &Mounted<'_, '_>,
         name: &str,
-        source: &mut Source<'_>,
+        source: &mut FileSource<'_>,
         checksums: bool,
         pace: Span,
         left: &mut Option<String>,

@@ -3,6 +3,7 @@
 
 use crate::Context;
 use crate::exit::Exit;
+use crate::grave::GRAVE;
 use crate::path_options::IoArgs;
 use clap::Args;
 use devices::SCHEMA_VERSION;
@@ -33,7 +34,7 @@ pub struct Read {
     #[arg(long, value_name = "FILE", conflicts_with = "checksum")]
     pub output: Option<PathBuf>,
     /// Replace FILE if it exists
-    #[arg(long, requires = "output")]
+    #[arg(long, requires = "output", help_heading = GRAVE)]
     pub force: bool,
     /// Print the SHA-256 of the data instead of the data
     #[arg(long)]

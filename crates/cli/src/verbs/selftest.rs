@@ -3,6 +3,7 @@
 
 use crate::Context;
 use crate::exit::Exit;
+use crate::grave::GRAVE;
 use board::selftest::{self, Bounds, Choice, SelfTested};
 use clap::Args;
 use devices::drive::Drive;
@@ -38,7 +39,7 @@ pub struct Selftest {
     pub device: String,
     /// The drive's serial number: its data in the tested range will be overwritten. For file: and
     /// model:...,file= the file's path or name; not needed for memory
-    #[arg(long, value_name = "SERIAL")]
+    #[arg(long, value_name = "SERIAL", help_heading = GRAVE)]
     pub destroy_data: Option<String>,
     /// First byte of the tested range
     #[arg(long, value_name = "SIZE", default_value = "0")]

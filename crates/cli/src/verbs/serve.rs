@@ -5,6 +5,7 @@
 
 use crate::Context;
 use crate::exit::Exit;
+use crate::grave::GRAVE;
 use crate::path_options::RouteArgs;
 use block::{Device, Geometry};
 use clap::{ArgGroup, Args};
@@ -28,7 +29,7 @@ use serve::nbd::Network;
 use serve::nbd::tls::Certificates;
 use serve::ublk::Node;
 use serve::vhost_user::Machines;
-use serve::{self, ServeCounts, Source};
+use serve::{self, ServeCounts, ServeSource};
 use std::path::PathBuf;
 use std::time::Instant;
 use units::{Size, micros};
@@ -78,7 +79,8 @@ pub struct Serve {
         long,
         value_name = "SERIAL",
         requires = "write",
-        conflicts_with = "name"
+        conflicts_with = "name",
+        help_heading = GRAVE
     )]
     pub destroy_data: Option<String>,
     /// Require TLS and client certificates: FOLDER has ca-cert.pem, server-cert.pem and
@@ -334,7 +336,7 @@ impl Serve {
             description: format!("straightway {}", self.device),
             ..Export::of(&geometry, name, self.write, max_payload_bytes)
         };
-        let source = Source {
+        let source = ServeSource {
             device: &mut device,
             memory,
             recall,

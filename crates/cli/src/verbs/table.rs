@@ -4,6 +4,7 @@
 
 use crate::Context;
 use crate::exit::Exit;
+use crate::grave::GRAVE;
 use crate::path_options::RouteArgs;
 use clap::Args;
 use devices::SCHEMA_VERSION;
@@ -44,7 +45,7 @@ pub struct Table {
     #[arg(long)]
     pub writable: bool,
     /// Replace FILE
-    #[arg(long)]
+    #[arg(long, help_heading = GRAVE)]
     pub force: bool,
     /// The path
     #[command(flatten)]

@@ -3,6 +3,7 @@
 
 use crate::Context;
 use crate::exit::Exit;
+use crate::grave::GRAVE;
 use crate::path_options::IoArgs;
 use crate::verbs::read::Report;
 use clap::Args;
@@ -12,7 +13,7 @@ use devices::error::{Error, Result};
 use devices::guard::{Grant, Purpose};
 use devices::path::{self, OpenOptions, Opened};
 use devices::transfer::{self, Moved};
-use files::source::Source;
+use files::source::FileSource;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
@@ -25,7 +26,7 @@ pub struct Write {
     pub device: String,
     /// The drive's serial number: its data will be overwritten. For file: and model:...,file= the
     /// file's path or name; not needed for memory
-    #[arg(long, value_name = "SERIAL")]
+    #[arg(long, value_name = "SERIAL", help_heading = GRAVE)]
     pub destroy_data: Option<String>,
     /// First byte; a multiple of the drive's block
     #[arg(long, value_name = "SIZE", default_value = "0")]
@@ -181,7 +182,7 @@ impl Write {
 
 /// The source, with its last partial block padded if requested, and left out otherwise.
 struct Input {
-    source: Source<'static>,
+    source: FileSource<'static>,
     pad: bool,
     block_bytes: usize,
     /// Bytes that do not fill a block and were left out.
@@ -190,7 +191,7 @@ struct Input {
 
 impl Input {
     fn open(write: &Write) -> Result<Self> {
-        let source = Source::open(write.input.as_deref().unwrap_or(Path::new("-")))?;
+        let source = FileSource::open(write.input.as_deref().unwrap_or(Path::new("-")))?;
         match (source.len_bytes, write.length) {
             (Some(len), Some(wanted)) if len < wanted.0 => Err(Error::usage(format!(
                 "{} has {len} bytes, but --length is {}",

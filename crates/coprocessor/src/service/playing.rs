@@ -8,7 +8,7 @@ use core::pin::{Pin, pin};
 use core::task::Poll;
 
 use block::{Clock, Device};
-use stream::{Error, Place, PlayOptions, Player};
+use stream::{Error, PlayOptions, Player, RingPlace};
 
 use super::files::Files;
 use super::slots::{BlockCommand, Start};
@@ -29,9 +29,9 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
     /// A playback from its beginning until its end was reported to the client.
     pub(super) async fn play(&self, index: usize, start: &Start) {
         let order = &start.order;
-        let mut places: [Place; STREAM_PLACES] = array::from_fn(|place| {
+        let mut places: [RingPlace; STREAM_PLACES] = array::from_fn(|place| {
             let buffer = self.place_buffer(start, place as u64);
-            buffer.map_or_else(Place::default, Place::new)
+            buffer.map_or_else(RingPlace::default, RingPlace::new)
         });
         let (ring, _) = places.split_at_mut(order.places as usize % (STREAM_PLACES + 1));
         let options = PlayOptions {

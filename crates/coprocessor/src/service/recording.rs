@@ -11,7 +11,7 @@ use core::pin::{Pin, pin};
 use core::task::Poll;
 
 use block::{Clock, Device};
-use stream::{Error, GapFile, Pace, Place, RecordOptions, Recorder};
+use stream::{Error, GapFile, Pace, RecordOptions, Recorder, RingPlace};
 
 use super::files::Files;
 use super::slots::{BlockCommand, Start};
@@ -47,9 +47,9 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
     /// A recording from its beginning until its end was reported to the client.
     pub(super) async fn record(&self, index: usize, start: &Start) {
         let order = &start.order;
-        let mut places: [Place; STREAM_PLACES] = array::from_fn(|place| {
+        let mut places: [RingPlace; STREAM_PLACES] = array::from_fn(|place| {
             let buffer = self.place_buffer(start, place as u64);
-            buffer.map_or_else(Place::default, Place::new)
+            buffer.map_or_else(RingPlace::default, RingPlace::new)
         });
         let (ring, _) = places.split_at_mut(order.places as usize % (STREAM_PLACES + 1));
         let gaps = start.gap_file.zip(self.gap_buffer(start));

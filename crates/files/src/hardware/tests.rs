@@ -123,7 +123,7 @@ fn verified(wrong_at: Option<usize>) -> (Result<()>, Option<Vec<u8>>, Vec<u8>) {
         cancel: &cancel,
     };
     let mut sums = Chunks::default();
-    let mut source = Source::open(&path).unwrap();
+    let mut source = FileSource::open(&path).unwrap();
     std::fs::remove_file(&path).unwrap();
     let (length, _) = files.put("x", &mut source, Some(&mut sums), &stop).unwrap();
     assert_eq!(length, data.len() as u64);

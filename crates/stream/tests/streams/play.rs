@@ -3,7 +3,7 @@
 use crate::support::*;
 use crash::{CommandKind, Config, CrashDisk, Fault, Faulty, Medium, On, Rule};
 use std::task::Poll;
-use straightway_stream::{Error, Place, PlayOptions, PlayReport, Player};
+use straightway_stream::{Error, PlayOptions, PlayReport, Player, RingPlace};
 use volume::{CreateOptions, OpenFile, Volume, blocking};
 
 /// Bytes of a played block.
@@ -66,7 +66,7 @@ fn play_on<D: block::Device>(
 ) -> Done {
     use block::Clock;
     let file = blocking::run(volume, volume.open("a")).unwrap();
-    let mut ring: Vec<Place> = places(ring, BLOCK);
+    let mut ring: Vec<RingPlace> = places(ring, BLOCK);
     let player = Player::new(volume, file, time.clone(), &mut ring, options).unwrap();
     let (mut data, mut late_us) = (Vec::new(), Vec::new());
     let mut upkeep = Box::pin(player.upkeep());
@@ -241,7 +241,7 @@ fn a_ring_that_cannot_serve_is_refused() {
     let mut files = [const { OpenFile::new() }; 1];
     let volume = mount(disk(BLOCK, true, 256), &mut files);
     let file = blocking::run(&volume, volume.open("a")).unwrap();
-    let bad: [&mut [Place]; 3] = [&mut [], &mut places(2, 4096), &mut places(1, 0)];
+    let bad: [&mut [RingPlace]; 3] = [&mut [], &mut places(2, 4096), &mut places(1, 0)];
     for ring in bad {
         let player = Player::new(&volume, file, time.clone(), ring, &OPTIONS);
         assert_eq!(player.err(), Some(Error::BadRing));

@@ -5,7 +5,7 @@ use block::Clock;
 use crash::{CommandKind, Config, CrashDisk, Cut, Fault, Faulty, Medium, On, Rule, Sampling};
 use std::pin::Pin;
 use std::task::Poll;
-use straightway_stream::{Error, GapFile, Pace, Place, RecordOptions, RecordReport, Recorder};
+use straightway_stream::{Error, GapFile, Pace, RecordOptions, RecordReport, Recorder, RingPlace};
 use volume::{CreateOptions, OpenFile, Volume, blocking};
 
 const OPTIONS: RecordOptions = RecordOptions {
@@ -75,7 +75,7 @@ fn record_segments<D: block::Device>(
         filled_bytes: 0,
     };
     let mut full = places(ring, BLOCK);
-    let mut vacant: Vec<Place> = (0..ring).map(|_| Place::vacant()).collect();
+    let mut vacant: Vec<RingPlace> = (0..ring).map(|_| RingPlace::vacant()).collect();
     {
         let first = Recorder::new(
             volume,
@@ -177,7 +177,7 @@ fn record_segments<D: block::Device>(
         drop(upkeeps);
         drop(recorders);
         let buffers = full.into_iter().chain(vacant);
-        let buffers = buffers.filter_map(Place::into_buffer).count();
+        let buffers = buffers.filter_map(RingPlace::into_buffer).count();
         assert!(result.is_err() || buffers == ring, "{buffers} of {ring}");
         Run {
             result,

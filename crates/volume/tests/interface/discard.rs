@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Free space that is given back to the device, and the label.
 
-use crate::support::{buffer, files, filled, free, make, memory, mount};
+use crate::support::{buffer, filled, free, make, on_least as on};
 use block::RamDisk;
 use straightway_volume::{CreateOptions, Discarded, Error, FormatOptions, Volume, blocking};
 
@@ -22,18 +22,6 @@ fn disk() -> Disk {
     };
     make(&mut disk, &options);
     disk
-}
-
-fn on<T>(disk: Disk, read_only: bool, body: impl FnOnce(&Volume<'_, Disk>) -> T) -> (Disk, T) {
-    let mut files = files();
-    let volume = mount(disk, memory(512, 0), &mut files, read_only)
-        .map_err(|e| e.0)
-        .unwrap();
-    let result = body(&volume);
-    let unmounted = volume.unmount();
-    unmounted.result.unwrap();
-    unmounted.memory.into_iter().flatten().for_each(free);
-    (unmounted.device, result)
 }
 
 fn put(volume: &Volume<'_, Disk>, name: &str, units: usize) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A volume that is made longer and shorter.
 
-use crate::support::{buffer, files, filled, free, make, memory, mount};
+use crate::support::{buffer, filled, free, make, on_least as on};
 use block::RamDisk;
 use straightway_volume::{CreateOptions, Error, FormatOptions, Volume, blocking};
 
@@ -25,18 +25,6 @@ fn options(bytes: u64) -> FormatOptions<'static> {
         uuid: [7; 16],
         ..FormatOptions::default()
     }
-}
-
-fn on<T>(disk: Disk, read_only: bool, body: impl FnOnce(&Volume<'_, Disk>) -> T) -> (Disk, T) {
-    let mut files = files();
-    let volume = mount(disk, memory(512, 0), &mut files, read_only)
-        .map_err(|e| e.0)
-        .unwrap();
-    let result = body(&volume);
-    let unmounted = volume.unmount();
-    unmounted.result.unwrap();
-    unmounted.memory.into_iter().flatten().for_each(free);
-    (unmounted.device, result)
 }
 
 fn resize(volume: &Volume<'_, Disk>, bytes: u64) -> Result<u64, Error> {

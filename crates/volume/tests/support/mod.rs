@@ -93,3 +93,20 @@ pub fn on<D: Device>(
     unmounted.memory.into_iter().flatten().for_each(free);
     unmounted.device
 }
+
+/// Mounts with nodes of 512 bytes and no memory beyond the least, runs `body`, and unmounts.
+pub fn on_least<D: Device, T>(
+    device: D,
+    read_only: bool,
+    body: impl FnOnce(&Volume<'_, D>) -> T,
+) -> (D, T) {
+    let mut table = files();
+    let volume = mount(device, memory(512, 0), &mut table, read_only)
+        .map_err(|(error, _)| error)
+        .unwrap();
+    let result = body(&volume);
+    let unmounted = volume.unmount();
+    unmounted.result.unwrap();
+    unmounted.memory.into_iter().flatten().for_each(free);
+    (unmounted.device, result)
+}

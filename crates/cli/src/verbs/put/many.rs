@@ -14,7 +14,7 @@ use devices::error::{Error, ErrorKind, Result};
 use files::listing::Listing;
 use files::names::check_name;
 use files::naming::clash;
-use files::source::Source;
+use files::source::FileSource;
 use files::tree::{Tree, some};
 use files::{Mounted, Store, route, shown, warn_of_clash};
 use schemars::JsonSchema;
@@ -262,8 +262,8 @@ impl Put {
                 let Some(path) = tree.files.get(*name) else {
                     continue;
                 };
-                let open = || -> Result<Source<'_>> {
-                    let source = Source::open(path)?;
+                let open = || -> Result<FileSource<'_>> {
+                    let source = FileSource::open(path)?;
                     source.refuse_own(&context.roots, mounted.drive)?;
                     Ok(source)
                 };

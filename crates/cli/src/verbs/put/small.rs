@@ -5,7 +5,7 @@
 use super::{ManyReport, Put, Report};
 use devices::error::{Error, Result};
 use files::chunks::Chunks;
-use files::source::Source;
+use files::source::FileSource;
 use files::{Mounted, failed, now_ns, pace, shown};
 use std::path::PathBuf;
 use volume::NewFile;
@@ -55,7 +55,7 @@ impl Put {
         context: &devices::Context,
         mounted: &Mounted<'_, '_>,
         name: &str,
-        source: &mut Source<'_>,
+        source: &mut FileSource<'_>,
         batch: &mut Batch,
         report: &mut ManyReport,
         left: &mut Option<String>,
@@ -113,7 +113,7 @@ impl Put {
                 // There is no room for it in one piece.
                 let small = batch.waiting.remove(0);
                 let name = PathBuf::from(&small.name);
-                let mut source = Source::of_bytes(small.data, name, small.modified_ns);
+                let mut source = FileSource::of_bytes(small.data, name, small.modified_ns);
                 let one = self.put(context, mounted, &small.name, &mut source, left)?;
                 report.add(one);
             }

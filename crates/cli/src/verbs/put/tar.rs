@@ -15,7 +15,7 @@ use files::archive::{Archive, Kind, Member};
 use files::listing::{Listing, UNFINISHED_TAG};
 use files::names::check_name;
 use files::naming::clash;
-use files::source::Source;
+use files::source::FileSource;
 use files::tree::some;
 use files::{Mounted, Store, route, shown, warn_of_clash};
 use remedy::{Part, Setting, words};
@@ -36,7 +36,7 @@ impl Put {
             ]));
         };
         self.refuse_hardware_for_many()?;
-        let source = Source::open(path)?;
+        let source = FileSource::open(path)?;
         let drive = Drive::find(&context.roots, &self.device)?;
         source.refuse_own(&context.roots, &drive)?;
         let options = route::options_for_many(&self.io, true);

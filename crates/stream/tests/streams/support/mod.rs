@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
-use straightway_stream::{Error, GapFile, Pace, Place, RecordOptions, RecordReport, Recorder};
+use straightway_stream::{Error, GapFile, Pace, RecordOptions, RecordReport, Recorder, RingPlace};
 use volume::{CreateOptions, File, FormatOptions, MountOptions, OpenFile, Volume, blocking};
 
 /// Bytes of a record block.
@@ -168,8 +168,8 @@ pub fn nodes() -> [Buffer; 3] {
     [(); 3].map(|()| buffer(4096))
 }
 
-pub fn places(count: usize, len: usize) -> Vec<Place> {
-    (0..count).map(|_| Place::new(buffer(len))).collect()
+pub fn places(count: usize, len: usize) -> Vec<RingPlace> {
+    (0..count).map(|_| RingPlace::new(buffer(len))).collect()
 }
 
 pub fn format<D: Device>(mut device: D, checksums: bool) -> D {
@@ -249,7 +249,7 @@ fn at_the_end<D: Device>(
 pub fn record<D: Device>(
     volume: &Volume<'_, D>,
     time: &Time,
-    ring: &mut [Place],
+    ring: &mut [RingPlace],
     options: &RecordOptions,
     producer: &Producer,
     name: &str,
