@@ -16,7 +16,7 @@ from rosbags.rosbag2 import Reader
 from rosbags.typesys import Stores, get_typestore
 
 from scripted import ROOT
-from test_power import good
+from test_power import good, straightway
 
 TYPES = get_typestore(Stores.ROS2_JAZZY)
 IMU, TEXT = "sensor_msgs/msg/Imu", "std_msgs/msg/String"
@@ -75,11 +75,12 @@ def run(program, *words, data=b""):
     return done.returncode, done.stdout, done.stderr.decode()
 
 
-def exported(program, image, names, folder):
-    """The messages, and the connections, of the bag that these recordings are."""
+def exported(program, image, names, folder, expected=0):
+    """The messages, and the connections, of the bag that these recordings are; each export ends with this status."""
     folder.mkdir()
     for name in names:
-        good("--quiet", "export", image, name, folder / f"{name}.mcap")
+        status, _, errors = straightway("--quiet", "export", image, name, folder / f"{name}.mcap")
+        assert status == expected, errors
     status, metadata, errors = run(program, "metadata", image, *names)
     assert status == 0, errors
     (folder / "metadata.yaml").write_bytes(metadata)
@@ -126,7 +127,7 @@ def test_what_the_drive_has_no_time_for_is_dropped_whole(bag, tmp_path):
     print(f"{len(dropped)} of {len(messages)} dropped")
     kept = [one for one in messages if one[1] not in dropped]
     assert dropped and kept
-    assert exported(bag, drive, ["run_0"], tmp_path / "run") == kept
+    assert exported(bag, drive, ["run_0"], tmp_path / "run", expected=7) == kept
     status, said, errors = run(bag, "play", drive, "run_0")
     assert status == 0 and said == b"".join(line(*one) for one in kept), errors
 

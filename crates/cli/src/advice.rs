@@ -42,6 +42,37 @@ const OPTIONS: [(&[&str], &[&str]); 4] = [
     (&["queue-depth"], &["iodepth", "qd", "depth", "queue-depth"]),
 ];
 
+/// Whether a word may be a mistake for the option: a third of its letters differ, at most.
+fn is_alike(given: &str, suggested: &str) -> bool {
+    let (given, option) = (
+        given.trim_start_matches('-'),
+        suggested.trim_start_matches('-'),
+    );
+    let option = option.split([' ', '=']).next().unwrap_or(option);
+    let most = given.chars().count().max(option.chars().count());
+    edits(given, option) * 3 <= most || option.starts_with(given) || given.starts_with(option)
+}
+
+/// How many letters are other ones, more or fewer.
+fn edits(one: &str, other: &str) -> usize {
+    let other: Vec<char> = other.chars().collect();
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (index, letter) in one.chars().enumerate() {
+        let mut next = vec![index + 1];
+        for (at, wanted) in other.iter().enumerate() {
+            let [above, right] = [at, at + 1].map(|at| row.get(at).copied().unwrap_or(0));
+            let left = next.last().copied().unwrap_or(0);
+            next.push(
+                (above + usize::from(letter != *wanted))
+                    .min(right + 1)
+                    .min(left + 1),
+            );
+        }
+        row = next;
+    }
+    row.last().copied().unwrap_or(0)
+}
+
 /// The parser's error for these words, with what to write instead.
 pub fn advise(mut error: Error, words: &[OsString]) -> Error {
     let mut command = arguments::command();
@@ -51,6 +82,9 @@ pub fn advise(mut error: Error, words: &[OsString]) -> Error {
             if let Some(verb) = text(&error, ContextKind::InvalidSubcommand).and_then(known_verb) {
                 let verbs = ContextValue::Strings(vec![verb.to_owned()]);
                 error.insert(ContextKind::SuggestedSubcommand, verbs);
+            } else if let Some(tip) = swapped(&command, words) {
+                error.remove(ContextKind::SuggestedSubcommand);
+                suggest(&mut error, &tip);
             }
         }
         ErrorKind::UnknownArgument => {
@@ -70,12 +104,28 @@ pub fn advise(mut error: Error, words: &[OsString]) -> Error {
     error
 }
 
+/// Words in another order: a verb behind the device.
+fn swapped(command: &Command, words: &[OsString]) -> Option<String> {
+    let words: Option<Vec<&str>> = words.iter().map(|word| word.to_str()).collect();
+    let words = words?;
+    let [program, device, verb, rest @ ..] = words.as_slice() else {
+        return None;
+    };
+    let is_verb = command.find_subcommand(verb).is_some();
+    (is_verb && !device.starts_with('-')).then(|| {
+        let rest: String = rest.iter().map(|word| format!(" {word}")).collect();
+        let program = program.rsplit('/').next().unwrap_or(program);
+        format!("the verb comes first: {program} {verb} {device}{rest}")
+    })
+}
+
 fn of_argument(error: &mut Error, verb: &mut Command) {
     let Some(given) = text(error, ContextKind::InvalidArg).map(str::to_owned) else {
         return;
     };
     let suggested = text(error, ContextKind::SuggestedArg).unwrap_or_default();
-    let is_grave = grave::options(verb).any(|long| suggested.trim_start_matches("--") == long);
+    let is_grave = grave::options(verb).any(|long| suggested.trim_start_matches("--") == long)
+        || !is_alike(&given, suggested);
     let known = known_option(verb, given.trim_start_matches("--"));
     if known.is_some() || is_grave {
         error.remove(ContextKind::SuggestedArg);
@@ -148,6 +198,11 @@ mod tests {
             ("straightway format a.img 64M", "'--size 64M'"),
             ("straightway serve a.img", "straightway serve "),
             ("straightway lst a.img", "'list'"),
+            ("straightway put a.img x --verfy", "'--verify'"),
+            (
+                "straightway a.img put x",
+                "the verb comes first: straightway put a.img x",
+            ),
         ] {
             let text = message(line);
             let tips = text
@@ -155,6 +210,19 @@ mod tests {
                 .unwrap_or_else(|| panic!("{line}: {text}"));
             let tip_line = tips.1.lines().next().unwrap();
             assert!(tip_line.contains(tip), "{line}: {text}");
+        }
+    }
+
+    #[test]
+    fn a_word_that_is_not_alike_is_never_suggested() {
+        for line in [
+            "straightway put a.img x --ovewrite",
+            "straightway put a.img x --overwrite",
+            "straightway get a.img x --replace",
+            "straightway put a.img x --recursive",
+        ] {
+            let text = message(line);
+            assert!(!text.contains("tip: "), "{line}: {text}");
         }
     }
 

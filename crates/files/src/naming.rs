@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Names of files that have no place in a folder.
 
+use crate::tree::is_pattern;
 use devices::Context;
 use std::borrow::Borrow;
 use std::collections::BTreeSet;
@@ -23,8 +24,22 @@ pub fn misfit(name: &str) -> Option<&'static str> {
     })
 }
 
+/// What commands take a name for that is not this file; `None` if they take it for its name.
+pub fn mistaken(name: &str) -> Option<&'static str> {
+    if name == "-" {
+        return Some("standard input or output");
+    }
+    is_pattern(name).then_some("a pattern, which fits other files too")
+}
+
 /// Warns when a file with such a name is made.
 pub fn warn_of_misfit(context: &Context, name: &str) {
+    if let Some(what) = mistaken(name) {
+        context.say(format_args!(
+            "warning: commands take `{}` for {what}; straightway mv renames it",
+            shown(name)
+        ));
+    }
     if let Some(why) = misfit(name) {
         context.say(format_args!(
             "warning: `{}` has no place in a folder, an archive or a mount: {why}; straightway mv renames it",
@@ -78,6 +93,16 @@ mod tests {
         }
         for name in ["a", "a/b", "...", ".a", "a..", "a/.b", " "] {
             assert_eq!(misfit(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn names_that_commands_do_not_take_for_a_file_are_known() {
+        for name in ["-", "t.*", "a?", "[ab]"] {
+            assert!(mistaken(name).is_some(), "{name}");
+        }
+        for name in ["--", "-a", "a-", "a.b"] {
+            assert_eq!(mistaken(name), None, "{name}");
         }
     }
 

@@ -2,7 +2,7 @@
 //! The companion of a recording, `NAME.gaps`, as `record --policy drop` writes it.
 
 use crate::error::{FormatError, Result};
-use stream::{GAP_LINE_BYTES, Gap, parse_gap};
+use stream::{GAP_LINE_BYTES, Gap, has_gap_sum, parse_gap};
 use units::shown;
 
 /// The longest companion that is read: a quarter of a million gaps.
@@ -14,33 +14,59 @@ pub fn lost_bytes(gaps: &[Gap]) -> u64 {
     lost.fold(0, u64::saturating_add)
 }
 
-/// The gaps that lines describe, of a recording of `size_bytes`. A line at the end that is not
-/// whole is left out: nothing behind its gap is in the recording. So are lines behind the end, and
-/// behind the place where the recording was continued: a gap's line is durable before what follows,
-/// which a power cut may have taken.
+/// What a list of gaps says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GapList {
+    /// The gaps.
+    pub gaps: Vec<Gap>,
+    /// The numbers of the lines that are damaged, which are left out.
+    pub damaged_lines: Vec<u64>,
+    /// Whether a line has no checksum, so that nothing shows whether it is damaged: it is of an
+    /// older version.
+    pub is_unchecked: bool,
+}
+
+impl GapList {
+    /// What lines describe, of a recording of `size_bytes`. A line at the end that is not whole is
+    /// left out: nothing behind its gap is in the recording. So are lines behind the end, and
+    /// behind the place where the recording was continued: a gap's line is durable before what
+    /// follows, which a power cut may have taken.
+    pub fn read(bytes: &[u8], size_bytes: u64) -> Self {
+        let mut list = Self::default();
+        let gaps = &mut list.gaps;
+        for (number, line) in (1..).zip(bytes.chunks_exact(GAP_LINE_BYTES)) {
+            let gap = parse_gap(line);
+            if let Some(restart) = gap.filter(|gap| gap.lost_bytes == 0) {
+                let end = gaps.partition_point(|gap| gap.offset_bytes <= restart.offset_bytes);
+                gaps.truncate(end);
+            }
+            let last = gaps.last().map_or(0, |gap| gap.offset_bytes);
+            match gap {
+                Some(gap) if gap.offset_bytes >= last => gaps.push(gap),
+                _ => list.damaged_lines.push(number),
+            }
+            list.is_unchecked |= !has_gap_sum(line);
+        }
+        gaps.truncate(gaps.partition_point(|gap| gap.offset_bytes <= size_bytes));
+        list
+    }
+}
+
+/// The gaps that the lines of `name` describe, of a recording of `size_bytes`, as
+/// [`GapList::read`] finds them.
 ///
 /// # Errors
-/// A line was not written by a recording.
+/// A line was not written by a recording, or is damaged.
 pub fn parse(name: &str, bytes: &[u8], size_bytes: u64) -> Result<Vec<Gap>> {
-    let mut gaps: Vec<Gap> = Vec::new();
-    for (number, line) in (1..).zip(bytes.chunks_exact(GAP_LINE_BYTES)) {
-        let gap = parse_gap(line);
-        if let Some(restart) = gap.filter(|gap| gap.lost_bytes == 0) {
-            let end = gaps.partition_point(|gap| gap.offset_bytes <= restart.offset_bytes);
-            gaps.truncate(end);
-        }
-        let last = gaps.last().map_or(0, |gap| gap.offset_bytes);
-        match gap {
-            Some(gap) if gap.offset_bytes >= last => gaps.push(gap),
-            _ => {
-                let what = format!("line {number} of `{}` is not a gap", shown(name));
-                return Err(FormatError::damaged(what)
-                    .hint("straightway get fetches the recording without its gaps"));
-            }
+    let list = GapList::read(bytes, size_bytes);
+    match list.damaged_lines.first() {
+        None => Ok(list.gaps),
+        Some(number) => {
+            let what = format!("line {number} of `{}` is not a gap", shown(name));
+            Err(FormatError::damaged(what)
+                .hint("straightway get fetches the recording without its gaps"))
         }
     }
-    gaps.truncate(gaps.partition_point(|gap| gap.offset_bytes <= size_bytes));
-    Ok(gaps)
 }
 
 #[cfg(test)]
@@ -59,6 +85,24 @@ mod tests {
         assert_eq!(parse("a", &bytes, size).unwrap(), gaps);
         assert!(parse("a", &[line("4096 1 1 1"), line("0 1 1 1")].concat(), size).is_err());
         assert!(parse("a", &[0xff; 64], size).is_err());
+    }
+
+    #[test]
+    fn a_damaged_line_is_left_out_and_counted() {
+        let lines = [4096, 8192, 9000].map(stream::restart_line);
+        let mut bytes = lines.concat();
+        let list = GapList::read(&bytes, 1 << 20);
+        assert_eq!(list.gaps.len(), 3);
+        assert!(!list.is_unchecked && list.damaged_lines.is_empty());
+        for bit in 512..1024 {
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            let list = GapList::read(&bytes, 1 << 20);
+            let offsets: Vec<u64> = list.gaps.iter().map(|gap| gap.offset_bytes).collect();
+            assert_eq!((offsets, list.damaged_lines), (vec![4096, 9000], vec![2]));
+            bytes[bit / 8] ^= 1 << (bit % 8);
+        }
+        let old = format!("{:>63}\n", "0 5 1 1").into_bytes();
+        assert!(GapList::read(&old, 1 << 20).is_unchecked);
     }
 
     #[test]

@@ -13,11 +13,12 @@ use ::files::listing::Listing;
 use ::files::{Access, Mounted, OPEN_FILES, Route, Store, route, shown};
 use devices::Context;
 use devices::drive::Drive;
-use devices::error::{Error, Result};
+use devices::error::{Error, ErrorKind, Result};
 use devices::path::without_fua;
 use fuser::{MountOption, Session, SessionACL};
+use remedy::{Remedy, Setting, words};
 use rustix::io::Errno;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -41,6 +42,8 @@ pub struct MountSettings {
     pub commit_interval: Duration,
     /// Whether other users see it too.
     pub allow_other: bool,
+    /// Whether the folder may have files, which the mount hides.
+    pub may_hide: bool,
     /// The path to the device.
     pub route: Route,
 }
@@ -64,6 +67,11 @@ impl MountSettings {
                 self.folder.display()
             )));
         }
+        if let Some(device) = shown_at(&self.folder) {
+            let folder = self.folder.display();
+            let what = format!("{folder} shows the files of {device} already; nothing was done");
+            return Err(Error::new(ErrorKind::Exists, what).hint(self.unmounts()));
+        }
         let drive = Drive::find(&context.roots, &self.device)?;
         let mut options =
             route::open_options(&self.route.with_buffers(MOVE_BYTES as u64, 1), self.write);
@@ -83,7 +91,26 @@ impl MountSettings {
         store.close(done)
     }
 
+    /// Refuses a folder whose files the mount would hide.
+    fn refuse_hidden(&self) -> Result<()> {
+        let folder = self.folder.display();
+        if self.may_hide {
+            return Ok(());
+        }
+        let mut files =
+            std::fs::read_dir(&self.folder).map_err(|error| self.not_mounted(&error))?;
+        if files.next().is_none() {
+            return Ok(());
+        }
+        let what = format!("{folder} is not empty: the mount would hide its files");
+        Err(Error::new(ErrorKind::Exists, what).hint(words![
+            "an empty folder, or ",
+            Remedy::agree(Setting::Nonempty)
+        ]))
+    }
+
     fn serve(&self, context: &Context, mounted: &Mounted<'_, '_>) -> Result<()> {
+        self.refuse_hidden()?;
         let listing = Listing::read(mounted)?;
         for slot in &listing.damaged {
             context.say(format_args!("cannot be shown: {slot} is damaged"));
@@ -217,6 +244,35 @@ impl MountSettings {
         };
         format!("{command} {}", self.folder.display())
     }
+}
+
+/// The device whose files the folder shows.
+fn shown_at(folder: &Path) -> Option<String> {
+    let folder = std::fs::canonicalize(folder).ok()?;
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
+    // The last one covers the others.
+    let (source, kind) = mounts.lines().rev().find_map(|line| {
+        let (place, of) = line.split_once(" - ")?;
+        let at = unescaped(place.split(' ').nth(4)?);
+        let mut of = of.split(' ');
+        let (kind, source) = (of.next()?, of.next()?);
+        (Path::new(&at) == folder).then(|| (unescaped(source), kind.to_owned()))
+    })?;
+    kind.starts_with("fuse").then_some(source)
+}
+
+/// A field of the kernel's list of mounts, in which white space and `\` are octal.
+fn unescaped(field: &str) -> String {
+    [
+        ("\\040", " "),
+        ("\\011", "\t"),
+        ("\\012", "\n"),
+        ("\\134", "\\"),
+    ]
+    .into_iter()
+    .fold(field.to_owned(), |text, (octal, plain)| {
+        text.replace(octal, plain)
+    })
 }
 
 /// Asks now and then for what has waited to be made durable, until what is returned is dropped.

@@ -154,6 +154,8 @@ settings! {
     Name "name" "name" Size;
     /// A namespace of a controller.
     Namespace "namespace_id" "namespace" Size;
+    /// Whether a mount may hide files of its folder.
+    Nonempty "may_hide" "nonempty" Size;
     /// Whether checksums are left uncompared.
     NoVerify "no_verify" "no-verify" Size;
     /// Bytes of a volume's node.

@@ -104,6 +104,12 @@ impl Listener {
                 io::ErrorKind::PermissionDenied => {
                     Error::missing(what).hint("a port of 1024 or more, or another folder")
                 }
+                io::ErrorKind::AddrNotAvailable => Error::missing(what).hint(
+                    "an address of this machine (ip address lists them), or 0.0.0.0 for all of them",
+                ),
+                _ if matches!(address, Address::Tcp(..)) => {
+                    Error::missing(what).hint("a name or an address of this machine, as localhost:10809")
+                }
                 _ => Error::other(what),
             }
         };

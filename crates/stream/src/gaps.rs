@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Gaps in a recording, and the file that names them.
 //!
-//! The companion file has a line of 64 bytes for each gap: four numbers, right-aligned, with a
-//! space between, and a line feed. They are the offset in the recording before which bytes are
-//! missing (20 digits), how many are missing (20), when the first of them arrived, in microseconds
-//! after the recording's first block (16), and how many gaps the line represents (4; 1 unless there
-//! were too many in a short time).
+//! The companion file has a line of 64 bytes for each gap: four numbers and a checksum,
+//! right-aligned, with spaces between, and a line feed. The numbers are the offset in the recording
+//! before which bytes are missing, how many are missing, when the first of them arrived, in
+//! microseconds after the recording's first block, and how many gaps the line represents (1 unless
+//! there were too many in a short time).
+//!
+//! The checksum is `#` and eight hexadecimal digits: the CRC32C of the bytes before it. Lines of
+//! older versions have none, nor has a line whose numbers leave no room for one.
 //!
 //! A line with 0 missing bytes marks where another stream begins: a recording was continued there
 //! ([`restart_line`]). Lines before it with a larger offset are of bytes that were not durable when
@@ -16,11 +19,19 @@
 
 use block::Buffer;
 use volume::File;
+use volume::checksum::crc32c;
 
 use crate::Gap;
 
 /// Bytes of a line.
 pub const GAP_LINE_BYTES: usize = 64;
+/// Begins the checksum of a line. No digit: a flipped bit makes no number of it and what is
+/// before it.
+const SUM_MARK: u8 = b'#';
+/// A space, `#`, eight digits and the line feed.
+const SUM_BYTES: usize = 11;
+/// Where the numbers of a line with a checksum end.
+const NUMBERS_END: usize = GAP_LINE_BYTES - SUM_BYTES;
 /// Lines that wait to be written.
 const WAITING: usize = 32;
 /// Lines that are written together; fewer than may wait, so that the last waiting line can still
@@ -143,18 +154,56 @@ pub fn restart_line(offset_bytes: u64) -> [u8; GAP_LINE_BYTES] {
 /// A gap's line. Formatted by hand, because firmware has no other use for `core::fmt`.
 fn line(gap: &Gap) -> [u8; GAP_LINE_BYTES] {
     let mut line = [b' '; GAP_LINE_BYTES];
-    // 16 digits of microseconds are 300 years.
-    let at_us = gap.at_us.min(9_999_999_999_999_999);
-    let count = gap.count.min(9_999);
-    // Where each field ends.
-    put(&mut line, 20, gap.offset_bytes);
-    put(&mut line, 41, gap.lost_bytes);
-    put(&mut line, 58, at_us);
-    put(&mut line, 63, u64::from(count));
+    if numbers(&mut line, gap, NUMBERS_END) {
+        let (before, sum) = line.split_at_mut(NUMBERS_END + 1);
+        let crc = crc32c(0, before);
+        if let Some(mark) = sum.first_mut() {
+            *mark = SUM_MARK;
+        }
+        for (digit, shift) in sum.iter_mut().skip(1).zip((0..32).step_by(4).rev()) {
+            let nibble = (crc >> shift & 0xf) as u8;
+            *digit = if nibble < 10 {
+                b'0' + nibble
+            } else {
+                b'a' + nibble - 10
+            };
+        }
+    } else {
+        line = [b' '; GAP_LINE_BYTES];
+        // 16 digits of microseconds are 300 years.
+        let at_us = gap.at_us.min(9_999_999_999_999_999);
+        let count = gap.count.min(9_999);
+        // Where each field ends.
+        put(&mut line, 20, gap.offset_bytes);
+        put(&mut line, 41, gap.lost_bytes);
+        put(&mut line, 58, at_us);
+        put(&mut line, 63, u64::from(count));
+    }
     if let Some(last) = line.last_mut() {
         *last = b'\n';
     }
     line
+}
+
+/// Writes the numbers that end before `end`, in columns unless one needs more; false: there is no
+/// room for all.
+fn numbers(line: &mut [u8; GAP_LINE_BYTES], gap: &Gap, end: usize) -> bool {
+    let fields = [
+        (u64::from(gap.count.min(9_999)), 4),
+        (gap.at_us, 13),
+        (gap.lost_bytes, 15),
+        (gap.offset_bytes, 1),
+    ];
+    let mut end = end;
+    for (number, columns) in fields {
+        let digits = number.checked_ilog10().unwrap_or(0) as usize + 1;
+        if digits > end {
+            return false;
+        }
+        put(line, end, number);
+        end = end.saturating_sub(digits.max(columns) + 1);
+    }
+    true
 }
 
 /// Writes a number that ends before `end`: at most 20 digits.
@@ -169,9 +218,19 @@ fn put(line: &mut [u8; GAP_LINE_BYTES], end: usize, number: u64) {
     }
 }
 
-/// Parses a line of a companion file; `None` if it is not a valid line.
-pub fn parse_gap(line: &[u8]) -> Option<Gap> {
-    let text = core::str::from_utf8(line).ok()?;
+/// Whether a line of a companion file has a checksum, which [`parse_gap`] compares.
+pub fn has_gap_sum(line: &[u8]) -> bool {
+    line.contains(&SUM_MARK)
+}
+
+/// Parses a line of a companion file; `None` if it is not a valid line, or does not match its
+/// checksum.
+pub fn parse_gap(bytes: &[u8]) -> Option<Gap> {
+    let text = core::str::from_utf8(bytes).ok()?;
+    let (text, has_sum) = match text.split_once(char::from(SUM_MARK)) {
+        Some((before, _)) => (before, true),
+        None => (text, false),
+    };
     let mut numbers = text.split_ascii_whitespace();
     let mut next = || numbers.next()?.parse::<u64>().ok();
     let gap = Gap {
@@ -180,7 +239,8 @@ pub fn parse_gap(line: &[u8]) -> Option<Gap> {
         at_us: next()?,
         count: u32::try_from(next()?).ok()?,
     };
-    numbers.next().is_none().then_some(gap)
+    let is_whole = numbers.next().is_none() && (!has_sum || line(&gap) == bytes);
+    is_whole.then_some(gap)
 }
 
 #[cfg(test)]
@@ -210,12 +270,16 @@ mod tests {
             let line = line(&gap);
             assert_eq!(line.last(), Some(&b'\n'));
             let (at_us, count) = (gap.at_us.min(9_999_999_999_999_999), gap.count.min(9_999));
-            let formatted = std::format!(
-                "{:>20} {:>20} {at_us:>16} {count:>4}\n",
-                gap.offset_bytes,
-                gap.lost_bytes
-            );
-            assert_eq!(&line, formatted.as_bytes());
+            let (offset, lost) = (gap.offset_bytes, gap.lost_bytes);
+            let formatted = if gap == longest {
+                std::format!("{offset:>20} {lost:>20} {at_us:>16} {count:>4}\n")
+            } else {
+                let numbers = std::format!("{offset:>18} {lost:>15} {at_us:>13} {count:>4} ");
+                let sum = crc32c(0, numbers.as_bytes());
+                std::format!("{numbers}#{sum:08x}\n")
+            };
+            assert_eq!(std::str::from_utf8(&line), Ok(formatted.as_str()));
+            assert_eq!(has_gap_sum(&line), gap != longest);
             let parsed = parse_gap(&line).unwrap();
             assert_eq!(
                 (parsed.offset_bytes, parsed.lost_bytes),
@@ -226,6 +290,36 @@ mod tests {
         for bad in [&b""[..], b"1 2 3", b"1 2 3 4 5", b"a b c d", b"\xff"] {
             assert_eq!(parse_gap(bad), None);
         }
+    }
+
+    #[test]
+    fn no_flipped_bit_makes_another_line() {
+        let wide = Gap {
+            offset_bytes: 1 << 56,
+            lost_bytes: 1 << 40,
+            at_us: 1 << 40,
+            count: 12,
+        };
+        let narrow = Gap {
+            offset_bytes: 999_999_999_999_999_999,
+            lost_bytes: 9_999_999_999_999_999,
+            at_us: 9,
+            count: 1,
+        };
+        for gap in [gap(0), gap(12_345_678), wide, narrow] {
+            let line = line(&gap);
+            assert!(has_gap_sum(&line));
+            assert_eq!(parse_gap(&line), Some(gap));
+            for bit in 0..line.len() * 8 {
+                let mut damaged = line;
+                damaged[bit / 8] ^= 1 << (bit % 8);
+                assert_eq!(parse_gap(&damaged), None, "{gap:?} {bit}");
+            }
+        }
+        // Of an older version.
+        let old = std::format!("{:>20} {:>20} {:>16} {:>4}\n", 7_000, 10, 7, 1);
+        assert_eq!(parse_gap(old.as_bytes()), Some(gap(7)));
+        assert!(!has_gap_sum(old.as_bytes()));
     }
 
     #[test]

@@ -82,7 +82,7 @@ mod ring;
 mod upkeep;
 
 pub use error::Error;
-pub use gaps::{GAP_LINE_BYTES, GapFile, parse_gap, restart_line};
+pub use gaps::{GAP_LINE_BYTES, GapFile, has_gap_sum, parse_gap, restart_line};
 pub use histogram::{BUCKETS, Histogram};
 pub use pace::{Pace, us_from_ticks};
 pub use place::RingPlace;

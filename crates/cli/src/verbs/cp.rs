@@ -116,6 +116,7 @@ impl Cp {
             checksums: entry.checksums,
             verified: entry.checksums,
             replaced: false,
+            growing: false,
         })
     }
 

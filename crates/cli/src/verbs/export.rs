@@ -49,11 +49,12 @@ number.
 
 The exit status is 6 if records of MCAP were left out because they are damaged or of no use, if its statistics
 count messages that were not found, or if samples do not match the core:sha512 they were stored with, or if packets are damaged; 7 if
-segments are missing on the volume (but not those that a ring has removed), if the segments or lists of gaps are
-not what was recorded, or if bytes beside a gap or behind the end of MCAP were left out; --json counts all of it.
+something was lost when it was recorded (a gap, packets that were lost or cut off), if segments are missing on the
+volume (but not those that a ring has removed), if the segments or lists of gaps are not what was recorded, or if
+bytes beside a gap or behind the end of MCAP were left out; --json counts all of it.
 
 Each segment keeps where it begins and whether something was lost in it. So a segment that was replaced, continued or
-renamed, and a list of gaps that is missing, cut off or of an earlier file of that name, is named; a list of another
+renamed, and a list of gaps that is missing, damaged, cut off or of an earlier file of that name, is named; a list of another
 recording is left out, and so is NAME.sigmf-meta that another recording wrote. What the user has put there is believed.
 
 Of packets, it counts those that were cut off or lost when they were recorded, as the file itself shows them. Bytes

@@ -166,7 +166,13 @@ impl Get {
         } else {
             "; not verified: the file has no checksums"
         };
-        Reported::One(report).tell(context, json, "fetched", compared)
+        let growing = if report.growing {
+            "; the file is still being recorded, and this is what was committed: --follow fetches the rest too"
+        } else {
+            ""
+        };
+        let remark = format!("{compared}{growing}");
+        Reported::One(report).tell(context, json, "fetched", &remark)
     }
 
     /// The same through the process that records on the volume; the flag says that the recording
@@ -350,6 +356,7 @@ impl Get {
             checksums,
             verified: checksums,
             replaced: false,
+            growing: false,
         })
     }
 

@@ -31,6 +31,8 @@ docs/mount.md has every rule and error.
 At Ctrl-C or SIGTERM a folder that is in use disappears, and programs keep the files that they have
 open: the command ends, with status 0, when they have closed them. A second signal ends it at once.
 
+A folder that has files is refused unless --nonempty is given, and one that shows a volume already is always refused.
+
 Without root it needs fusermount3 (Debian's package fuse3), and the folder must be the user's.")]
 pub struct Mount {
     /// The device with the volume
@@ -49,6 +51,9 @@ pub struct Mount {
     /// Let other users see it too
     #[arg(long)]
     pub allow_other: bool,
+    /// Mount over a folder that has files, and hide them
+    #[arg(long)]
+    pub nonempty: bool,
     /// The path
     #[command(flatten)]
     pub route: RouteArgs,
@@ -67,6 +72,7 @@ impl Mount {
             no_fua: self.no_fua,
             commit_interval: self.commit_interval.0,
             allow_other: self.allow_other,
+            may_hide: self.nonempty,
             route: *self.route,
         };
         settings.mount(context)?;

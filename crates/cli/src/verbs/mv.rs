@@ -12,6 +12,8 @@ use files::listing::Listing;
 use files::names::check_name;
 use files::naming::clash;
 use files::{Access, Store, route, shown, warn_of_clash, warn_of_misfit};
+use formats::sigmf::{DATA, META};
+use recorder::export::companions_of;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -20,7 +22,8 @@ use std::collections::BTreeSet;
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 After a power cut the file has either the old or the new name. A file that has the new name already is
-never replaced.")]
+never replaced. The list of gaps and the description of a recording (NAME.gaps, NAME.sigmf-meta) keep their names:
+they are named, so that they can be renamed too.")]
 pub struct Mv {
     /// The device with the volume
     pub device: String,
@@ -45,10 +48,13 @@ pub struct Renamed {
     pub old: String,
     /// The new name.
     pub new: String,
+    /// The list of gaps and the description that belong to it, and keep their names.
+    pub companions: Vec<String>,
 }
 
 impl Mv {
-    fn rename(&self, context: &Context) -> Result<()> {
+    /// Renames it, and returns what belongs to it.
+    fn rename(&self, context: &Context) -> Result<Vec<String>> {
         let doing = format!("renaming `{}` to `{}`", shown(&self.old), shown(&self.new));
         let options = route::open_options(&self.route.with_buffers(4096, 1), true);
         Store::with(context, &self.device, &options, |mounted| {
@@ -62,7 +68,8 @@ impl Mv {
             let rename = volume.with_space(|| volume.rename(&self.old, &self.new));
             mounted
                 .run(doing, rename)
-                .map_err(|failure| mounted.or_folder(&self.old, failure))
+                .map_err(|failure| mounted.or_folder(&self.old, failure))?;
+            Ok(companions_of(&listed, &self.old))
         })
     }
 
@@ -74,20 +81,36 @@ impl Mv {
         check_name(&self.old)?;
         check_name(&self.new)?;
         warn_of_misfit(context, &self.new);
-        match hardware::path_of(&self.device) {
+        let companions = match hardware::path_of(&self.device) {
             Some(path) => {
                 hardware::refuse_route(&self.route)?;
                 Files::with(&self.device, path, Access::Write, |files| {
                     files.rename(&self.old, &self.new)
                 })?;
+                Vec::new()
             }
             None => self.rename(context)?,
+        };
+        for companion in &companions {
+            let behind = companion.strip_prefix(&self.old);
+            let new = match behind {
+                Some(behind) => format!("{}{behind}", self.new),
+                None => format!("{}{META}", self.new.strip_suffix(DATA).unwrap_or(&self.new)),
+            };
+            context.say(format_args!(
+                "`{}` belongs to it and keeps its name: straightway mv {} '{}' '{}'",
+                shown(companion),
+                self.device,
+                shown(companion),
+                shown(&new)
+            ));
         }
         if self.json {
             context.console.json(&Renamed {
                 schema_version: SCHEMA_VERSION,
                 old: self.old.clone(),
                 new: self.new.clone(),
+                companions,
             })?;
         }
         Ok(Exit::Done)

@@ -149,6 +149,8 @@ pub struct Report {
     pub verified: bool,
     /// A put replaced an older file.
     pub replaced: bool,
+    /// Of a get: the file is still being recorded, and this is what was committed.
+    pub growing: bool,
 }
 
 impl Report {
@@ -166,6 +168,7 @@ impl Report {
             checksums: false,
             verified: false,
             replaced: false,
+            growing: false,
         }
     }
 

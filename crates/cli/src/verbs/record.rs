@@ -41,7 +41,8 @@ export in other processes see what is committed, and get --follow sees it grow.
 
 With --policy drop, NAME.gaps has a line of 64 bytes for each gap: the offset in NAME before which
 bytes are missing, their number, the arrival time of the first of them (in us, since the first block
-of the recording, or of its continuation), and 1. A gap's line is durable before any byte after it. With 0
+of the recording, or of its continuation), and 1; then # and the CRC32C of the bytes before it, which shows damage;
+lists of older versions have none, which export and check say. A gap's line is durable before any byte after it. With 0
 missing bytes it says that the recording goes on there; lines before it with a larger offset are of bytes
 that a power cut took. Exit status 7 means that deadlines were missed, or blocks or datagrams were lost; the first loss is
 said at once, others at most once a minute.
@@ -60,7 +61,7 @@ buffers were enough, how long the drive stalled, and how long the free space las
 that is killed leaves rehearsal~ behind.
 
 On a volume that was formatted with --checksums the recording has a checksum for each 64 KiB, unless
---no-checksums is given. NAME.gaps has none.
+--no-checksums is given. NAME.gaps has none but those of its lines.
 
 --format sigmf first stores NAME.sigmf-meta, which describes the samples: a power cut leaves none without
 it. With --append it has another capture, with the time and the --frequency of what is added; the other

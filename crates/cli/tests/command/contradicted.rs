@@ -27,6 +27,11 @@ fn put(device: &str, name: &str, bytes: &[u8]) {
 
 /// What `cat`, `get`, `export` and `check` say of the segments, which all end with this status.
 fn said_by_all(folder: &Folder, device: &str, status: i32) -> String {
+    said_by_each(folder, device, status, status)
+}
+
+/// The same, where `export` ends with a status of its own.
+fn said_by_each(folder: &Folder, device: &str, status: i32, exported: i32) -> String {
     let (to, out) = (folder.path("got"), folder.path("out"));
     let mut said = String::new();
     for words in [
@@ -41,6 +46,11 @@ fn said_by_all(folder: &Folder, device: &str, status: i32) -> String {
             stderr(&output),
             String::from_utf8_lossy(&output.stdout)
         );
+        let status = if words[0] == "export" {
+            exported
+        } else {
+            status
+        };
         assert_eq!(output.status.code(), Some(status), "{words:?}: {what}");
         said += &stderr(&output);
         if words[0] != "cat" {
@@ -206,7 +216,7 @@ fn a_list_of_gaps_that_is_missing_or_cut_off_is_named() {
     let device = volume(&folder, "disk", &[]);
     for (name, more) in [("take.000001", &[][..]), ("take.000002", &["--append"])] {
         lossy(&folder, name, more);
-        said_by_all(&folder, &device, 0);
+        said_by_each(&folder, &device, 0, 7);
         let list = format!("{name}.gaps");
         let lines = get(&device, &list, &[]);
         put(&device, &list, &lines[..lines.len() - 1]);
@@ -227,10 +237,67 @@ fn a_list_of_gaps_that_is_missing_or_cut_off_is_named() {
     }
     // In segments, each keeps whether it has one.
     lossy(&folder, "take", &["--segment", "128K"]);
-    said_by_all(&folder, &device, 0);
+    said_by_each(&folder, &device, 0, 7);
     ok(&["rm", &device, "take.*.gaps"]);
     let said = said_by_all(&folder, &device, 7);
     assert!(said.contains("`take.000001.gaps`: is missing"), "{said}");
+}
+
+/// On a volume without checksums, where nothing else shows it.
+#[test]
+fn a_flipped_bit_in_a_list_of_gaps_is_named() {
+    let folder = Folder::new();
+    let device = volume(&folder, "disk", &[]);
+    lossy(&folder, "take.000001", &[]);
+    said_by_each(&folder, &device, 0, 7);
+    let lines = get(&device, "take.000001.gaps", &[]);
+    let first = &lines[..64];
+    let mut image = std::fs::read(&device).unwrap();
+    let at = image.windows(64).position(|part| part == first).unwrap();
+    // The last digit of how many bytes are missing.
+    let digits = String::from_utf8(first.to_vec()).unwrap();
+    let digits: Vec<&str> = digits.split_ascii_whitespace().collect();
+    let lost = digits[1].as_bytes();
+    let end = first
+        .windows(lost.len() + 1)
+        .position(|part| part.ends_with(b" ") && part.starts_with(lost));
+    image[at + end.unwrap() + lost.len() - 1] ^= 1;
+    std::fs::write(&device, &image).unwrap();
+    let said = said_by_all(&folder, &device, 7);
+    let what = "`take.000001.gaps`: line 1 is damaged, so what was lost is not known";
+    assert_eq!(said.matches(what).count(), 5, "{said}");
+    // Nothing is added to it, nor played by it.
+    let append = [
+        "record",
+        &device,
+        "take.000001",
+        "--append",
+        "--policy",
+        "drop",
+    ];
+    let output = run_with_input(&append, &[3; 8192]);
+    assert_eq!(output.status.code(), Some(9), "{}", stderr(&output));
+    assert!(stderr(&output).contains("nothing was recorded"));
+}
+
+#[test]
+fn a_list_of_gaps_without_checksums_is_read_and_said_to_have_none() {
+    let folder = Folder::new();
+    let device = volume(&folder, "disk", &[]);
+    let line = format!("{:>20} {:>20} {:>16} {:>4}\n", 4096, 512, 7, 1);
+    for name in ["take.000001", "take.000002"] {
+        put(&device, name, &[1; 8192]);
+        put(&device, &format!("{name}.gaps"), line.as_bytes());
+    }
+    let out = folder.path("out");
+    let export = run(&["export", &device, "take.0*", &out]);
+    let said = stderr(&export);
+    assert_eq!(export.status.code(), Some(7), "{said}");
+    let what = "`take.000001.gaps` and 1 other list have no checksums, as older versions wrote";
+    assert!(said.contains(what), "{said}");
+    let listed = std::fs::read_to_string(folder.path("out.gaps.json")).unwrap();
+    assert!(listed.contains("\"lost_bytes\": 512"), "{listed}");
+    assert!(!listed.contains("contradictions"), "{listed}");
 }
 
 #[test]
@@ -241,7 +308,7 @@ fn a_list_of_gaps_of_an_earlier_file_is_left_out() {
     let export = ["export", &device, "take", &out, "--force"];
     let gaps = folder.path("out.gaps.json");
     lossy(&folder, "take", &[]);
-    assert_eq!(run(&export).status.code(), Some(0));
+    assert_eq!(run(&export).status.code(), Some(7));
     std::fs::remove_file(&gaps).unwrap();
     // Recorded again, and whole: nothing of the old list is said of it.
     ok(&["rm", &device, "take"]);
@@ -292,7 +359,8 @@ fn a_list_of_gaps_of_an_earlier_file_is_left_out() {
     ok(&["mv", &device, "take", "best"]);
     ok(&["mv", &device, "take.gaps", "best.gaps"]);
     let output = run(&["export", &device, "best", &out, "--force"]);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_eq!(output.status.code(), Some(7), "{}", stderr(&output));
+    assert!(!stderr(&output).contains("`best"), "{}", stderr(&output));
     assert!(std::fs::exists(&gaps).unwrap());
 }
 
@@ -530,4 +598,48 @@ fn a_recording_whose_list_of_gaps_is_gone_gets_no_new_one() {
     assert_eq!(run_with_input(&append, &[3; 8192]).status.code(), Some(0));
     let export = run(&["export", &device, "take", &folder.path("out")]);
     assert_eq!(export.status.code(), Some(7));
+}
+
+#[test]
+fn what_belongs_to_a_recording_is_named_when_it_is_renamed() {
+    let folder = Folder::new();
+    let device = volume(&folder, "disk", &[]);
+    lossy(&folder, "take", &["--append"]);
+    put(&device, "band.sigmf-data", &[1; 8192]);
+    put(&device, "band.sigmf-meta", b"{}");
+    put(&device, "alone", &[1; 8192]);
+    for (old, new, left, then) in [
+        ("take", "best", "take.gaps", "best.gaps"),
+        (
+            "band.sigmf-data",
+            "b.sigmf-data",
+            "band.sigmf-meta",
+            "b.sigmf-meta",
+        ),
+        ("alone", "other", "", ""),
+    ] {
+        let output = run(&["mv", &device, old, new]);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(0), "{said}");
+        if left.is_empty() {
+            assert_eq!(said, "");
+            continue;
+        }
+        let hint = format!(
+            "`{left}` belongs to it and keeps its name: straightway mv {device} '{left}' '{then}'"
+        );
+        assert!(said.contains(&hint), "{said}");
+        let report = crate::support::json(&["mv", &device, new, old, "--json"]);
+        assert_eq!(report["companions"], serde_json::json!([]));
+        let report = crate::support::json(&["mv", &device, old, new, "--json"]);
+        assert_eq!(report["companions"], serde_json::json!([left]));
+        // As it says.
+        ok(&["mv", &device, left, then]);
+    }
+    let export = run(&["export", &device, "best", &folder.path("out")]);
+    assert!(
+        !stderr(&export).contains("best.gaps"),
+        "{}",
+        stderr(&export)
+    );
 }

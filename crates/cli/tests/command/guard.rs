@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What the command must never overwrite: files, its own source, a volume that another process has.
 
-use crate::support::{Folder, code, command, run, run_with_input, stderr};
+use crate::support::{Folder, code, command, get, names, run, run_with_input, stderr};
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Stdio};
 
@@ -294,5 +294,30 @@ fn a_report_replaces_an_earlier_one_of_its_verb_and_nothing_else() {
     );
     for file in files {
         assert_ne!(std::fs::read(format!("{foreign}/{file}")).unwrap(), b"mine");
+    }
+}
+
+#[test]
+fn the_image_in_a_folder_that_is_stored_is_left_out_and_named() {
+    let folder = Folder::new();
+    for name in ["a", "z"] {
+        folder.file(name, 5000);
+    }
+    let disk = folder.path("disk");
+    assert_eq!(code(&["--quiet", "format", &disk, "--size", "32M"]), 0);
+    let all = folder.0.to_str().unwrap().to_owned() + "/.";
+    let output = run(&["put", &disk, &all]);
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("itself"), "{said}");
+    assert!(
+        said.contains("2 of 3 files are stored, whole; not stored: "),
+        "{said}"
+    );
+    assert!(!said.contains("nothing was done"), "{said}");
+    let names = names(&disk);
+    assert_eq!(names.len(), 2, "{names:?}");
+    for name in names {
+        assert_eq!(get(&disk, &name, &[]).len(), 5000);
     }
 }

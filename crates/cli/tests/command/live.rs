@@ -163,6 +163,36 @@ fn a_recording_to_which_nothing_comes_sleeps() {
 }
 
 #[test]
+fn a_file_that_is_being_recorded_is_fetched_with_a_word() {
+    let folder = Folder::new();
+    let device = volume(&folder, "disk", &[]);
+    let mut take = Take::start(&device, &[]);
+    take.write(&noise(7, 128 << 10));
+    let copy = folder.path("copy");
+    let fetch = ["get", &device, "take", &copy, "--force"];
+    let said = stderr(&run(&fetch));
+    let what = "; the file is still being recorded, and this is what was committed: --follow";
+    assert!(said.contains(what), "{said}");
+    let report = json(&[&fetch[..], &["--json"]].concat());
+    assert_eq!(report["growing"], true);
+    // Who names a length knows how much there is.
+    let report = json(&[&fetch[..], &["--json", "--length", "64K"]].concat());
+    assert_eq!(report["growing"], false);
+    let into = folder.path("into");
+    std::fs::create_dir(&into).unwrap();
+    let many = ["get", &device, "take", "take", &into, "--force"];
+    let said = stderr(&run(&many));
+    let what = "; still being recorded, fetched as far as committed: `take`";
+    assert!(said.contains(what), "{said}");
+    let report = json(&[&many[..], &["--json"]].concat());
+    assert_eq!(report["files"][0]["growing"], true);
+    take.end();
+    let report = json(&[&fetch[..], &["--json"]].concat());
+    assert_eq!(report["growing"], false);
+    assert!(!stderr(&run(&fetch)).contains("still"));
+}
+
+#[test]
 fn others_see_what_is_committed_and_follow_it_to_the_end() {
     let folder = Folder::new();
     for words in [&["--force"][..], &["--force", "--checksums"]] {

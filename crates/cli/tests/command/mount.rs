@@ -499,6 +499,49 @@ fn a_folder_in_use_is_detached_and_served_until_its_files_are_closed() {
 }
 
 #[test]
+fn a_mount_hides_no_files_and_no_other_mount() {
+    let folder = Folder::new();
+    let (disk, _) = volume(&folder, &[]);
+    let at = folder.path("with space");
+    let Some((mounted, _)) = Mounted::new(&disk, &at) else {
+        return;
+    };
+    // The same, and another volume.
+    let other = folder.path("other");
+    assert_eq!(code(&["--quiet", "format", &other, "--size", "8M"]), 0);
+    for device in [&disk, &other] {
+        for more in [&[][..], &["--nonempty"]] {
+            let output = run(&[&["mount", device, &at], more].concat());
+            let said = stderr(&output);
+            assert_eq!(output.status.code(), Some(9), "{said}");
+            let what = format!("{at} shows the files of {disk} already; nothing was done");
+            // The name has no white space in the list of mounts.
+            assert!(said.contains(&what), "{said}");
+            assert!(said.contains("hint: umount "), "{said}");
+        }
+    }
+    drop(mounted);
+    let full = folder.path("full");
+    fs::create_dir(&full).unwrap();
+    fs::write(format!("{full}/mine"), "x").unwrap();
+    let output = run(&["mount", &other, &full]);
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(9), "{said}");
+    assert!(
+        said.contains("is not empty: the mount would hide its files"),
+        "{said}"
+    );
+    assert!(
+        said.contains("hint: an empty folder, or --nonempty"),
+        "{said}"
+    );
+    let (mounted, _) = Mounted::of(&mut command(&["mount", &other, &full, "--nonempty"]), &full);
+    assert!(!fs::exists(format!("{full}/mine")).unwrap());
+    drop(mounted);
+    assert!(fs::exists(format!("{full}/mine")).unwrap());
+}
+
+#[test]
 fn the_folder_of_a_killed_mount_has_a_hint() {
     let folder = Folder::new();
     let (disk, _) = volume(&folder, &[]);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Names of more than 64 bytes, through every verb that takes or gives one.
 
-use crate::support::{Folder, command, json, ok, refused, run, stderr, volume};
+use crate::support::{Folder, command, json, ok, refused, run, run_with_input, stderr, volume};
 use std::fs;
 
 /// The byte of a superblock with the features that a reader must know.
@@ -224,5 +224,33 @@ struct Scratch(String);
 impl Drop for Scratch {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.0);
+    }
+}
+
+#[test]
+fn names_that_commands_take_for_something_else_are_warned_of() {
+    let folder = Folder::new();
+    let device = volume(&folder, "disk", &[]);
+    let file = folder.file("t.*", 1000);
+    let plain = folder.file("plain", 1000);
+    let warned = |words: &[&str], name: &str, what: &str| {
+        let output = run_with_input(words, &[1; 4096]);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(0), "{said}");
+        let warning = format!("warning: commands take `{name}` for {what}");
+        assert!(said.contains(&warning), "{words:?}: {said}");
+    };
+    let stream = "standard input or output; straightway mv renames it";
+    let pattern = "a pattern, which fits other files too; straightway mv renames it";
+    warned(&["put", &device, &plain, "--name", "-"], "-", stream);
+    warned(&["put", &device, &file], "t.*", pattern);
+    warned(&["put", &device, &file, &plain, "--force"], "t.*", pattern);
+    warned(&["record", &device, "q?"], "q?", pattern);
+    warned(&["mv", &device, "q?", "[q]"], "[q]", pattern);
+    warned(&["cp", &device, "plain", "*"], "*", pattern);
+    for name in ["-", "t.*", "[q]", "*"] {
+        let new = format!("plain{}", name.len());
+        ok(&["mv", &device, name, &new]);
+        ok(&["rm", &device, &new]);
     }
 }

@@ -2,7 +2,10 @@
 //! Rings on volumes that are full: a recording ends for want of space only if nothing of it may be
 //! removed.
 
-use crate::support::{Folder, code, get, names, ok, run_with_input, stderr};
+use crate::live::Take;
+use crate::support::{Folder, code, command, get, names, noise, ok, run_with_input, stderr};
+use std::io::{BufRead, BufReader, Read};
+use std::process::Stdio;
 
 /// A volume of so many MiB whose free space is what another file leaves.
 fn volume(folder: &Folder, mib: usize, other_mib: usize) {
@@ -279,4 +282,48 @@ fn a_ring_keeps_numbers_that_it_does_not_write() {
         .flat_map(|name| get(&device, name, &[]))
         .collect();
     assert!(kept == vec![9; 3 << 20]);
+}
+
+/// An export begins again without the segments that the ring removes before they are read.
+#[test]
+fn an_export_of_a_running_ring_has_what_is_kept_and_no_status_of_its_own() {
+    let folder = Folder::new();
+    volume(&folder, 32, 0);
+    let device = format!("model:32MiB,file={},latency=2ms", folder.path("disk"));
+    let words = ["--segment", "128K", "--keep", "2M", "--deadline", "1min"];
+    let mut take = Take::committed(&device, "64K", &words);
+    let data = noise(11, 22 << 20);
+    let mut parts = data.chunks(64 << 10);
+    parts.by_ref().take(32).for_each(|part| take.write(part));
+    let out = folder.path("out");
+    let mut again = 0;
+    for round in 0..10 {
+        let mut export = command(&["export", &device, "take.0*", &out, "--force"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = BufReader::new(export.stderr.take().unwrap());
+        let mut lines = String::new();
+        // It has found the ring, and lists it next.
+        said.read_line(&mut lines).unwrap();
+        parts.by_ref().take(32).for_each(|part| take.write(part));
+        said.read_to_string(&mut lines).unwrap();
+        let status = export.wait().unwrap().code();
+        assert!(
+            matches!(status, Some(0 | 7)),
+            "{round}: {status:?}: {lines}"
+        );
+        again += lines.matches("was removed before it was read").count();
+        if !lines.contains("nothing was exported") {
+            let exported = std::fs::read(&out).unwrap();
+            let first = data
+                .windows(64)
+                .position(|bytes| exported.starts_with(bytes));
+            let rest = &data[first.unwrap()..];
+            assert!(rest.starts_with(&exported), "{round}: {lines}");
+        }
+    }
+    println!("began again {again} times");
+    take.end();
 }

@@ -490,6 +490,16 @@ fn what_may_not_be_served_is_refused() {
     refused(&wrong, 2, "other");
     refused(&["serve", &disk, "--nbd", "nowhere"], 2, "HOST:PORT");
     refused(&["serve", &disk, "--nbd", &disk], 9, "in use");
+    // No address of this machine (RFC 5737), and no name.
+    for (address, hint) in [
+        ("192.0.2.1:10809", "hint: an address of this machine"),
+        (
+            "no.such.host.invalid:1",
+            "hint: a name or an address of this machine",
+        ),
+    ] {
+        refused(&["serve", &disk, "--nbd", address], 3, hint);
+    }
     let little = ["serve", &disk, "--memory", "8M", "--nbd", &address];
     refused(&little, 2, "too little");
     refused(&["serve", "/nonexistent", "--nbd", &address], 3, "no file");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Recordings of which not one byte comes.
 
-use crate::support::{Folder, get, names, run_with_input, stderr, volume};
+use crate::support::{Folder, get, names, run, run_with_input, stderr, volume};
 
 #[test]
 fn a_source_of_which_nothing_comes_stores_nothing_and_fails() {
@@ -69,4 +69,49 @@ fn a_source_of_which_nothing_comes_stores_nothing_and_fails() {
         stderr(&more)
     );
     assert_eq!(get(&device, "take", &[]), data);
+}
+
+#[test]
+fn a_block_that_takes_longer_than_the_recording_has_a_hint() {
+    let folder = Folder::new();
+    let device = volume(&folder, "disk", &[]);
+    let words = [
+        "record", &device, "r", "--from", "pattern", "--for", "100ms", "--rate", "1K",
+    ];
+    let output = run(&words);
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    let hint = "hint: a block of 1 MiB takes longer at this rate: a smaller --block, or a longer recording";
+    assert!(said.contains(hint), "{said}");
+}
+
+#[test]
+fn a_recording_says_what_it_takes_a_word_for() {
+    let folder = Folder::new();
+    let device = volume(&folder, "disk", &[]);
+    // Seconds are not a size.
+    let output = run_with_input(&["record", &device, "s", "--segment", "60"], &[1; 8192]);
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("--segment 60s for a time"), "{said}");
+    let append = ["record", &device, "take", "--append"];
+    let said = stderr(&run_with_input(&append, &[1; 8192]));
+    let what = "`take` does not exist: a new recording begins";
+    assert!(said.contains(what), "{said}");
+    let said = stderr(&run_with_input(&append, &[1; 8192]));
+    assert!(!said.contains(what), "{said}");
+    let rehearse = [
+        "record",
+        &device,
+        "take",
+        "--rehearse",
+        "100ms",
+        "--rate",
+        "1M",
+    ];
+    let what = "`take` exists: a recording of this name will be refused";
+    let said = stderr(&run(&rehearse));
+    assert!(said.contains(what), "{said}");
+    let said = stderr(&run(&[&rehearse[..], &["--append"]].concat()));
+    assert!(!said.contains(what), "{said}");
 }

@@ -3,7 +3,7 @@
 //! without what only describes them, and with what is missing among them.
 
 use super::description::left_out;
-use super::lists::{Listed, gaps_of};
+use super::lists::{Listed, gaps_of, said_of_unchecked};
 use super::segments::{MissingSegments, StoredNames, missing_among, sort};
 use crate::segments::files::{GAPS, gaps_name};
 use crate::segments::numbered::Numbered;
@@ -140,6 +140,7 @@ fn compared(origin: &Origin<'_, '_>, all: &[FileEntry], chosen: &[&FileEntry]) -
         .collect();
     let mut said = Said::default();
     let mut places = Places::default();
+    let mut unchecked = Vec::new();
     for file in names.iter().filter_map(|name| files.get(name.as_str())) {
         let has_list = stored.contains(gaps_name(&file.name).as_str());
         // What no recording made contradicts nothing by itself.
@@ -155,13 +156,15 @@ fn compared(origin: &Origin<'_, '_>, all: &[FileEntry], chosen: &[&FileEntry]) -
             gaps,
             contradiction,
             note,
-            ..
+            is_unchecked,
         } = gaps_of(origin, file)?;
+        unchecked.extend(is_unchecked.then(|| file.name.clone()));
         said.contradictions.extend(contradiction);
         said.notes.extend(note);
         places.add(file, gaps::lost_bytes(&gaps));
     }
     said.contradictions.extend(places.end());
+    said.notes.extend(said_of_unchecked(&unchecked));
     Ok(said)
 }
 

@@ -257,7 +257,7 @@ impl Before {
                 before.begin_bytes = tag.map(|tag| tag.offset_bytes);
             }
             before.size_bytes += entry.size_bytes;
-            before.lost_bytes += gaps::lost_bytes(&gaps_of(origin, &entry)?.checked()?.gaps);
+            before.lost_bytes += gaps::lost_bytes(&gaps_of(origin, &entry)?.gaps);
         }
         let others = (first..=last).map(|number| of.name_of(number));
         for segment in others.filter(|_| !before.are_stored) {

@@ -6,13 +6,15 @@ use crate::segments::files::gaps_name;
 use crate::segments::numbered::Numbered;
 use crate::segments::places::Contradiction;
 use crate::segments::tag;
-use devices::error::{Error, Result};
+use devices::error::Result;
 use files::listing::FileEntry;
 use files::names::check_name;
 use files::shown;
-use formats::gaps::{self, MAX_GAPS_BYTES};
+use formats::gaps::{GapList, MAX_GAPS_BYTES};
+use formats::sigmf::{DATA, META, meta_name};
 use live::origin::Origin;
 use stream::{GAP_LINE_BYTES, Gap};
+use units::counted;
 
 /// What is missing in a file, as its list says.
 #[derive(Default)]
@@ -23,18 +25,49 @@ pub struct Listed {
     pub contradiction: Option<Contradiction>,
     /// For people, where nothing is wrong.
     pub note: Option<String>,
-    /// The companion is not a list of gaps.
-    pub failure: Option<Error>,
+    /// Its lines are of an older version: without checksums.
+    pub is_unchecked: bool,
 }
 
-impl Listed {
-    /// The same, if its companion is a list.
-    ///
-    /// # Errors
-    /// It is none.
-    pub fn checked(mut self) -> Result<Self> {
-        self.failure.take().map_or(Ok(self), Err)
-    }
+/// The files of a volume that belong to the one of this name, and have names that begin as its
+/// own: its list of gaps, and its description.
+pub fn companions_of(files: &[FileEntry], name: &str) -> Vec<String> {
+    let tag_of = |name: &str| {
+        let file = files.iter().find(|file| file.name == name)?;
+        Some(file.app_tag.unwrap_or(0))
+    };
+    let Some(own) = tag_of(name) else {
+        return Vec::new();
+    };
+    let (list, meta) = (gaps_name(name), meta_name(name));
+    let pair = name.strip_suffix(DATA).map(|base| format!("{base}{META}"));
+    let is_segment = Numbered::of(name).is_some();
+    let has_list = tag_of(&list).is_some_and(|list| tag::belongs(list, own, is_segment));
+    let is_described = |meta: &String| tag_of(meta).is_some_and(|meta| tag::describes(meta, own));
+    let mut companions = Vec::new();
+    companions.extend(has_list.then_some(list));
+    companions.extend(
+        [Some(meta), pair]
+            .into_iter()
+            .flatten()
+            .filter(is_described),
+    );
+    companions
+}
+
+/// What is said of lists without checksums.
+pub fn said_of_unchecked(names: &[String]) -> Option<String> {
+    let first = shown(&gaps_name(names.first()?)).to_string();
+    let which = match names.len() - 1 {
+        0 => format!("`{first}` has"),
+        others => format!(
+            "`{first}` and {} have",
+            counted(others as u64, "other list")
+        ),
+    };
+    Some(format!(
+        "{which} no checksums, as older versions wrote lists of gaps: damage would not be seen"
+    ))
 }
 
 /// The gaps that a file's companion lists. One that another recording left is not read.
@@ -87,33 +120,25 @@ pub fn gaps_of(origin: &Origin<'_, '_>, entry: &FileEntry) -> Result<Listed> {
         });
     }
     let lines = companion_of(origin, &companion, MAX_GAPS_BYTES)?.unwrap_or_default();
-    let gaps = gaps::parse(&companion, &lines, entry.size_bytes).map_err(crate::format_failed);
-    let gaps = match gaps {
-        Ok(gaps) => gaps,
-        Err(_) if !is_own && !tag::has_gaps(own) => {
-            return Ok(Listed {
-                note: Some(format!(
-                    "`{}` is not a list of gaps: left out",
-                    shown(&companion)
-                )),
-                ..Listed::default()
-            });
-        }
-        Err(_) if !is_own => {
-            return Ok(Listed {
-                contradiction: Some(said("is left out: it is not the list of gaps of")),
-                ..Listed::default()
-            });
-        }
-        Err(failure) => {
-            return Ok(Listed {
-                failure: Some(failure),
-                ..Listed::default()
-            });
-        }
-    };
+    let list = GapList::read(&lines, entry.size_bytes);
+    if !is_own && !list.damaged_lines.is_empty() {
+        let is_known = tag::has_gaps(own);
+        return Ok(Listed {
+            note: (!is_known)
+                .then(|| format!("`{}` is not a list of gaps: left out", shown(&companion))),
+            contradiction: is_known.then(|| said("is left out: it is not the list of gaps of")),
+            ..Listed::default()
+        });
+    }
     let is_cut = lines.len() % GAP_LINE_BYTES != 0;
-    let contradiction = if is_cut {
+    let contradiction = if let Some(line) = list.damaged_lines.first() {
+        let others = match list.damaged_lines.len() - 1 {
+            0 => String::new(),
+            others => format!(", and {others} more"),
+        };
+        let what = format!("line {line} is damaged{others}, so what was lost is not known of");
+        Some(said(&what))
+    } else if is_cut {
         Some(said("ends within a line, so gaps may be missing in"))
     } else if !is_own && tag::has_gaps(own) {
         // A power cut may leave one of its own without a line: of a loss behind what is durable.
@@ -123,8 +148,9 @@ pub fn gaps_of(origin: &Origin<'_, '_>, entry: &FileEntry) -> Result<Listed> {
         None
     };
     Ok(Listed {
-        gaps,
+        gaps: list.gaps,
         contradiction,
-        ..Listed::default()
+        note: None,
+        is_unchecked: list.is_unchecked,
     })
 }

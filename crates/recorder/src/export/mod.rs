@@ -26,7 +26,7 @@ mod targets;
 use crate::segments::files::GAPS;
 use crate::segments::numbered::Numbered;
 use description::{Description, Samples, dataset_of, describe};
-use devices::error::Result;
+use devices::error::{ErrorKind, Result};
 use devices::transfer::IoOptions;
 use devices::{Context, SCHEMA_VERSION};
 use files::listing::FileEntry;
@@ -54,9 +54,13 @@ use volume::Error;
 
 pub use crate::segments::places::Contradiction;
 pub use chosen::{Missing, Said, in_order, said_of};
+pub use lists::companions_of;
 pub use packets::PacketsExported;
 pub use report::{Exported, SigmfExported};
 pub use segments::{MissingReason, MissingSegments};
+
+/// How often an export begins, where a ring removes segments that it has not read yet.
+const ATTEMPTS: u32 = 10;
 
 /// What is exported, as what, and to which file.
 #[derive(Clone, Debug)]
@@ -95,15 +99,49 @@ impl ExportSettings {
         Origin::with(context, &self.device, &self.io, options, |origin| {
             context.say(format_args!("path: {}", origin.path()));
             let began = Instant::now();
+            let mut exported = self.while_they_are_kept(context, origin)?;
+            exported.elapsed_us = micros(began.elapsed());
+            Ok(exported)
+        })
+    }
+
+    /// Exports the segments, and begins again without those that a ring has removed before they
+    /// were read.
+    fn while_they_are_kept(&self, context: &Context, origin: &Origin<'_, '_>) -> Result<Exported> {
+        let mut attempts = ATTEMPTS;
+        loop {
             let stored = StoredNames::of(origin.files()?.iter());
             let mut names = self.segments(origin, &stored)?;
             self.refuse_several(&stored, &names)?;
             segments::sort(&mut names);
             names.dedup();
-            let mut exported = self.export_from(context, origin, &stored, &names)?;
-            exported.elapsed_us = micros(began.elapsed());
-            Ok(exported)
-        })
+            let failure = match self.export_from(context, origin, &stored, &names) {
+                Err(failure) if failure.kind() == ErrorKind::NotFound => failure,
+                exported => return exported,
+            };
+            let has_pattern = self.names.iter().any(|name| is_pattern(name));
+            let now = StoredNames::of(origin.files()?.iter());
+            let removed = names.iter().find(|name| !now.has(name));
+            let Some(removed) = removed.filter(|_| has_pattern) else {
+                return Err(failure);
+            };
+            attempts -= 1;
+            if attempts == 0 {
+                let what = format!(
+                    "`{}` was removed before it could be read, as a segment was {ATTEMPTS} times; \
+                     nothing was exported",
+                    shown(removed)
+                );
+                return Err(devices::Error::new(ErrorKind::Late, what).hint(words![
+                    "the ring is faster: name newer segments, or record with a larger ",
+                    Setting::Keep
+                ]));
+            }
+            context.say(format_args!(
+                "`{}` was removed before it was read: left out, with what was removed before it",
+                shown(removed)
+            ));
+        }
     }
 
     /// The names, with those that patterns fit, and with those of the samples that SigMF's names
@@ -173,8 +211,8 @@ impl ExportSettings {
         stored: &StoredNames,
         names: &[String],
     ) -> Result<Exported> {
-        let mut recording = Recording::find(origin, stored, names)?;
-        let mut notes = std::mem::take(&mut recording.notes);
+        let recording = Recording::find(origin, stored, names)?;
+        let mut notes = Vec::new();
         let asked = self.format;
         let description = match asked {
             None | Some(Format::Sigmf) => describe(origin, stored, &recording, &mut notes)?,
@@ -215,7 +253,7 @@ impl ExportSettings {
         for contradiction in &exported.contradictions {
             context.say(contradiction.text());
         }
-        for note in &notes {
+        for note in recording.notes.iter().chain(&notes) {
             context.say(note);
         }
         for missing in &exported.missing_segments {
@@ -349,6 +387,7 @@ impl ExportSettings {
             length_bytes: recording.size_bytes,
             gaps: recording.gaps.len() as u64,
             lost_bytes: gaps::lost_bytes(&recording.gaps),
+            lossy: recording.has_own_gaps,
             missing_segments: missing.cloned().collect(),
             contradictions: recording.contradictions.clone(),
             verified: recording.segments.iter().all(FileEntry::has_checksums),

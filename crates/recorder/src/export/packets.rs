@@ -24,6 +24,13 @@ pub struct PacketsExported {
     pub skipped_bytes: u64,
 }
 
+impl PacketsExported {
+    /// Whether packets were lost, or cut off, when they were recorded.
+    pub const fn has_loss(&self) -> bool {
+        self.cut_packets > 0 || self.lost_packets > 0
+    }
+}
+
 /// Counts packets of a recording that arrives in pieces, and leaves out what is damaged.
 #[derive(Debug, Default)]
 pub struct Packets {

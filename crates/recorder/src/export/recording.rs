@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The recording that is exported: its segments, and what is missing within and between them.
 
-use super::lists::{Listed, gaps_of};
+use super::lists::{Listed, gaps_of, said_of_unchecked};
 use super::segments::{MissingSegments, StoredNames, before_first, behind_last, between};
 use crate::segments::places::{Contradiction, Places};
 use devices::Bar;
@@ -23,6 +23,8 @@ pub struct Recording {
     pub size_bytes: u64,
     /// Gaps, segments between others among them if it is known how long they were.
     pub gaps: Vec<Gap>,
+    /// Whether one of them is within a segment: something was lost while it was recorded.
+    pub has_own_gaps: bool,
     /// How many gaps there are before the end of each segment.
     pub gaps_until: Vec<usize>,
     /// Where the stream of another recording begins.
@@ -49,6 +51,7 @@ impl Recording {
         // The bytes that were lost in the segment before.
         let mut lost_bytes = 0;
         let mut places = Places::default();
+        let mut unchecked = Vec::new();
         for name in names {
             let missing = || failed(format_args!("opening `{}`", shown(name)), Error::NotFound);
             let entry = origin.find(name)?.ok_or_else(missing)?;
@@ -65,11 +68,13 @@ impl Recording {
                 gaps,
                 contradiction,
                 note,
-                ..
-            } = gaps_of(origin, &entry)?.checked()?;
+                is_unchecked,
+            } = gaps_of(origin, &entry)?;
+            unchecked.extend(is_unchecked.then(|| name.clone()));
             recording.contradictions.extend(contradiction);
             recording.notes.extend(note);
             lost_bytes = gaps::lost_bytes(&gaps);
+            recording.has_own_gaps |= lost_bytes > 0;
             places.add(&entry, lost_bytes);
             for gap in gaps {
                 let offset_bytes = begin_bytes + gap.offset_bytes;
@@ -86,6 +91,7 @@ impl Recording {
             recording.segments.push(entry);
         }
         recording.contradictions.extend(places.end());
+        recording.notes.extend(said_of_unchecked(&unchecked));
         let last = recording.segments.last();
         recording.missing_behind =
             last.and_then(|last| behind_last(stored, last, recording.size_bytes));

@@ -39,6 +39,9 @@ pub struct Exported {
     pub gaps: u64,
     /// Bytes that are missing there.
     pub lost_bytes: u64,
+    /// Whether something was lost while it was recorded, or is missing that nothing removed on
+    /// purpose.
+    pub lossy: bool,
     /// Segments that are missing before the first one, between others, and behind the last.
     pub missing_segments: Vec<MissingSegments>,
     /// Files that are not what was recorded: contradicted by what segments keep of their places, or
@@ -136,15 +139,16 @@ impl Exported {
             .sigmf
             .as_ref()
             .is_some_and(|sigmf| sigmf.differs_from_digest);
-        let is_lost = |missing: &MissingSegments| missing.reason.is_loss();
         let is_damaged = |packets: &PacketsExported| packets.skipped_bytes > 0;
         if differs
             || mcap.is_some_and(Rebuilt::has_damage)
             || self.pcapng.as_ref().is_some_and(is_damaged)
         {
             Some(ErrorKind::Rot)
-        } else if mcap.is_some_and(Rebuilt::has_loss)
-            || self.missing_segments.iter().any(is_lost)
+        } else if self.lossy
+            || mcap.is_some_and(Rebuilt::has_loss)
+            || self.missing_segments.iter().any(MissingSegments::is_loss)
+            || self.pcapng.as_ref().is_some_and(PacketsExported::has_loss)
             || !self.contradictions.is_empty()
         {
             Some(ErrorKind::Late)

@@ -52,6 +52,11 @@ pub struct MissingSegments {
 }
 
 impl MissingSegments {
+    /// Whether the volume has lost them.
+    pub const fn is_loss(&self) -> bool {
+        self.reason.is_loss()
+    }
+
     /// For messages: `segments 2 to 4 are missing`.
     pub fn text(&self) -> Words {
         let which = match self.last - self.first {

@@ -34,7 +34,7 @@ use crate::source::{Source, next_sender};
 use crate::volume_host::VolumeHost;
 use crate::{BUFFERS, check_block, check_buffers};
 use ::files::names::check_name;
-use ::files::{Access, Checksums, Mounted, Route, Store, now_ns, route, warn_of_misfit};
+use ::files::{Access, Checksums, Mounted, Route, Store, now_ns, route, shown, warn_of_misfit};
 use devices::Context;
 use devices::drive::Drive;
 use devices::error::{Error, ErrorKind, Result};
@@ -43,7 +43,7 @@ use feed::Feed;
 use formats::{Format, SigmfOptions};
 use linux::TscClock;
 use live::host;
-use remedy::{Setting, Value, words};
+use remedy::{Remedy, Setting, Value, words};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -239,9 +239,7 @@ impl RecordSettings {
                 context.say(what);
                 return Ok(true);
             }
-            return Err(
-                Error::other(what).hint("does the source run? a command before | may have failed")
-            );
+            return Err(Error::other(what).hint(self.hint_of_silence()));
         }
         let is_short = match self.size {
             Some(size) => report.counted.length_bytes < size.0,
@@ -396,7 +394,15 @@ impl RecordSettings {
                 let fitted = fitted.in_format_of(context, host, drops_messages)?;
                 fitted.record_on(context, host, path, feed)
             }
-            None => self.record_new(context, host, path, feed),
+            None => {
+                if self.append {
+                    context.say(format_args!(
+                        "`{}` does not exist: a new recording begins",
+                        shown(&self.name)
+                    ));
+                }
+                self.record_new(context, host, path, feed)
+            }
         })
     }
 
@@ -432,6 +438,26 @@ impl RecordSettings {
             None => Err(closed
                 .err()
                 .unwrap_or_else(|| Error::other("the recording did not begin"))),
+        }
+    }
+
+    /// What may help where a source gave nothing.
+    fn hint_of_silence(&self) -> Remedy {
+        let rate = self.rate.map_or(0, |rate| rate.0);
+        match self.for_time {
+            Some(time)
+                if rate > 0 && time.0.as_secs_f64() * (rate as f64) < self.block.0 as f64 =>
+            {
+                words![
+                    format!("a block of {} takes longer at this rate: ", self.block),
+                    Remedy::one_of([
+                        Remedy::Less(Setting::Block),
+                        Remedy::from("a longer recording"),
+                    ])
+                ]
+                .into()
+            }
+            _ => "does the source run? a command before | may have failed".into(),
         }
     }
 

@@ -10,6 +10,7 @@ use crate::volume_host::VolumeHost;
 use devices::Context;
 use devices::drive::Drive;
 use devices::error::{Error, Result};
+use files::shown;
 use formats::Format;
 use remedy::{Setting, Value, words};
 use units::Time;
@@ -49,6 +50,13 @@ impl RecordSettings {
         let network_stall_s = drive.longest_stall_s();
         let mut free_bytes = 0;
         let recorded = rehearsal.record_local(context, drive, |host, path| {
+            let is_taken = !named.append && named.segments.segment.is_none();
+            if is_taken && host.exists(&named.name)? {
+                context.say(format_args!(
+                    "`{}` exists: a recording of this name will be refused",
+                    shown(&named.name)
+                ));
+            }
             let recorded = rehearsal.record_bytes(context, host, path)?;
             for name in rehearsal.names() {
                 if host.exists(&name)? {

@@ -21,7 +21,7 @@ use files::names::check_name;
 use formats::Format;
 use formats::gaps::{self, MAX_GAPS_BYTES};
 use formats::sigmf::{MAX_META_BYTES, Metadata, segment_meta_name};
-use remedy::{Remedy, Setting, words};
+use remedy::{Remedy, Setting, Value, words};
 use units::Size;
 
 impl RecordSettings {
@@ -39,10 +39,18 @@ impl RecordSettings {
         let block_bytes = self.block.0;
         if matches!(limit, Limit::Bytes(bytes) if bytes < block_bytes) {
             let what = format!("a segment is shorter than a block of {}", self.block);
-            return Err(Error::usage(what).hint(Remedy::one_of([
-                Remedy::More(Setting::Segment),
-                Remedy::Less(Setting::Block),
-            ])));
+            // As `60`, which is to be seconds.
+            let time = match limit {
+                Limit::Bytes(bytes) if bytes < 4096 => Some(format!("{bytes}s")),
+                _ => None,
+            };
+            return Err(Error::usage(what).hint(Remedy::one_of(
+                [Remedy::More(Setting::Segment), Remedy::Less(Setting::Block)]
+                    .into_iter()
+                    .chain(time.map(|time| {
+                        words![Setting::Segment.to(Value::Name(time.into())), " for a time"].into()
+                    })),
+            )));
         }
         if let (Limit::Bytes(bytes), Some(keep)) = (limit, self.segments.keep) {
             if keep.0 < bytes.saturating_mul(2) {

@@ -29,6 +29,8 @@ struct Copied {
     requests: u64,
     has_checksums: bool,
     modified_ns: u64,
+    /// It was still being written when its last byte was delivered.
+    is_growing: bool,
     /// The process that wrote it was killed, or the machine's power failed.
     is_cut: bool,
 }
@@ -50,6 +52,7 @@ impl Get {
             requests: 0,
             has_checksums: true,
             modified_ns: 0,
+            is_growing: false,
             is_cut: false,
         };
         let bar = context.bytes_bar(None);
@@ -89,6 +92,7 @@ impl Get {
             elapsed_us: micros(began.elapsed()),
             checksums: copied.has_checksums,
             verified: copied.has_checksums,
+            growing: copied.is_growing,
             ..Report::of_hardware(&self.device, name)
         };
         Ok((report, copied.is_cut && self.follow))
@@ -135,6 +139,7 @@ impl Get {
             bar.set_position(copied.at_bytes - self.offset.0);
             let is_last = !found.is_growing && copied.at_bytes >= found.size_bytes;
             if is_last || copied.at_bytes >= end {
+                copied.is_growing = found.is_growing && self.length.is_none();
                 return Ok(true);
             }
             if data.is_empty() {

@@ -153,6 +153,7 @@ impl Get {
             requests,
             checksums: file.has_checksums(),
             verified: file.has_checksums(),
+            growing: !file.is_final,
             ..Report::of_hardware(&self.device, &file.name)
         })
     }

@@ -13,10 +13,10 @@ use devices::drive::Drive;
 use devices::error::{Error, ErrorKind, Result};
 use files::listing::Listing;
 use files::names::check_name;
-use files::naming::clash;
+use files::naming::{clash, mistaken};
 use files::source::FileSource;
 use files::tree::{Tree, some};
-use files::{Mounted, Store, route, shown, warn_of_clash};
+use files::{Mounted, Store, route, shown, warn_of_clash, warn_of_misfit};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -59,6 +59,8 @@ pub struct FileMoved {
     pub length_bytes: u64,
     /// The data was verified.
     pub verified: bool,
+    /// Of a get: the file is still being recorded, and this is what was committed.
+    pub growing: bool,
 }
 
 impl ManyReport {
@@ -80,6 +82,7 @@ impl ManyReport {
             name: one.name,
             length_bytes: one.length_bytes,
             verified: one.verified,
+            growing: one.growing,
         });
     }
 
@@ -94,8 +97,17 @@ impl ManyReport {
                 format!("; {count} left out: {names}")
             }
         };
+        let growing = self.files.iter().filter(|file| file.growing);
+        let growing: Vec<&str> = growing.map(|file| file.name.as_str()).collect();
+        let growing = match growing.len() {
+            0 => String::new(),
+            _ => format!(
+                "; still being recorded, {done} as far as committed: {}",
+                some(growing.into_iter())
+            ),
+        };
         format!(
-            "{done} {}: {} in {seconds:.3} s, {rate}/s{skipped}",
+            "{done} {}: {} in {seconds:.3} s, {rate}/s{skipped}{growing}",
             counted(self.files.len() as u64, "file"),
             exact(self.length_bytes),
         )
@@ -150,6 +162,12 @@ pub(super) fn unlike(name: &str, is_bytes: u64, wanted_bytes: u64) -> Error {
         shown(name)
     );
     Error::new(ErrorKind::Exists, what).hint("--force replaces it")
+}
+
+/// The volume's own device among the files.
+fn is_own(path: &Path, drive: &Drive) -> Error {
+    let what = format!("{} is {drive} itself", path.display());
+    Error::usage(what).hint("put the image into another folder, or name the files")
 }
 
 impl Put {
@@ -216,6 +234,9 @@ impl Put {
             .collect();
         let mut all: BTreeSet<&str> = existing.keys().map(String::as_str).collect();
         all.extend(tree.files.keys().map(String::as_str));
+        if let Some(name) = tree.files.keys().find(|name| mistaken(name).is_some()) {
+            warn_of_misfit(context, name);
+        }
         let mut clashes = tree
             .files
             .keys()
@@ -262,16 +283,20 @@ impl Put {
                 let Some(path) = tree.files.get(*name) else {
                     continue;
                 };
-                let open = || -> Result<FileSource<'_>> {
-                    let source = FileSource::open(path)?;
-                    source.refuse_own(&context.roots, mounted.drive)?;
-                    Ok(source)
-                };
+                let open = || FileSource::open(path);
                 // To replace one, or what an interrupted replacement left, takes steps of its own.
                 let is_new = ![*name, &unfinished_name(name)]
                     .iter()
                     .any(|name| existing.contains_key(*name));
                 let mut source = open()?;
+                // As where the volume's image is in the folder.
+                match source.refuse_own(&context.roots, mounted.drive) {
+                    Err(failure) if failure.kind() == ErrorKind::Usage => {
+                        differ.push((name, is_own(path, mounted.drive)));
+                        continue;
+                    }
+                    refused => refused?,
+                }
                 if !is_new
                     || !self.gather(
                         &silent,
@@ -303,8 +328,10 @@ impl Put {
                 Some(failure) => Err(failure),
             },
             Err(failure) => {
-                let rest = todo.get(report.files.len()..).unwrap_or_default();
-                Err(report.broken_off(failure, "stored", rest))
+                let is_stored = |name: &&&str| report.files.iter().any(|file| file.name == **name);
+                let rest = todo.iter().filter(|name| !is_stored(name));
+                let rest: Vec<&str> = rest.copied().collect();
+                Err(report.broken_off(failure, "stored", &rest))
             }
         }
     }

@@ -139,6 +139,23 @@ pub fn ok(words: &[&str]) -> String {
     stdout(&run(words))
 }
 
+/// What an export of a recording that lost something prints, which ends with 7.
+pub fn lossy(words: &[&str]) -> String {
+    let output = run(words);
+    assert_eq!(
+        output.status.code(),
+        Some(7),
+        "{words:?}: {}",
+        stderr(&output)
+    );
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The same, as JSON.
+pub fn lossy_json(words: &[&str]) -> serde_json::Value {
+    serde_json::from_str(&lossy(words)).unwrap()
+}
+
 /// The command fails with `expected` and its error contains `words`.
 pub fn refused(command: &[&str], expected: i32, words: &str) {
     let output = run(command);
