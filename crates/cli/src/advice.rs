@@ -222,7 +222,10 @@ mod tests {
             "straightway put a.img x --recursive",
         ] {
             let text = message(line);
-            assert!(!text.contains("tip: "), "{line}: {text}");
+            assert!(
+                !text.contains("a similar argument exists"),
+                "{line}: {text}"
+            );
         }
     }
 

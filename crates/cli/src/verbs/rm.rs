@@ -21,7 +21,9 @@ use volume::{Error, blocking};
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 A pattern removes every file that it fits: * means any letters, / too, ? one, [a-c] one of these. Quote
-it. If a word fits no file, the others are still removed; the exit status is then 10.")]
+it. If a word fits no file, the others are still removed; the exit status is then 10. A file is removed and
+durably so, or a failure leaves it as it was; where damage keeps units of a removed file from being freed, the
+file is named, the exit status is 0, and check names the damage.")]
 pub struct Rm {
     /// The device with the volume
     pub device: String,
@@ -45,6 +47,8 @@ pub struct Removed {
     pub removed: Vec<String>,
     /// Names that did not exist.
     pub missing: Vec<String>,
+    /// Removed names whose space is not free, because what describes it is damaged.
+    pub not_freed: Vec<String>,
 }
 
 impl Rm {
@@ -65,7 +69,7 @@ impl Rm {
                     } else {
                         self.names.clone()
                     };
-                    remove_each(&names, |name| files.remove(name))
+                    remove_each(&names, |name| Ok(files.remove(name)?.then_some(true)))
                 })?;
                 let missing = self.missing(&removed);
                 (removed, missing)
@@ -73,7 +77,7 @@ impl Rm {
             None => {
                 let options = route::open_options(&self.route.with_buffers(4096, 1), true);
                 Store::with(context, &self.device, &options, |mounted| {
-                    let removed = self.remove(mounted)?;
+                    let removed = self.remove(context, mounted)?;
                     let missing = self.missing(&removed);
                     let first = removed.missing.first();
                     let missing = missing
@@ -104,7 +108,7 @@ impl Rm {
         Some(failure.hint(format!("straightway ls {}", self.device)))
     }
 
-    fn remove(&self, mounted: &Mounted<'_, '_>) -> Result<Removed> {
+    fn remove(&self, context: &Context, mounted: &Mounted<'_, '_>) -> Result<Removed> {
         let names = if self.has_pattern() {
             let files = Listing::read(mounted)?.files.into_iter();
             self.expanded(files.map(|file| file.name))?
@@ -112,10 +116,32 @@ impl Rm {
             self.names.clone()
         };
         remove_each(&names, |name| {
-            match blocking::run(mounted.volume, mounted.volume.remove_whole(name)) {
-                Ok(()) => Ok(true),
-                Err(Error::NotFound) => Ok(false),
-                Err(error) => Err(failed(format_args!("removing `{}`", shown(name)), error)),
+            let volume = mounted.volume;
+            let doing = || format!("removing `{}`", shown(name));
+            let marked = match blocking::run(volume, volume.remove_marked(name)) {
+                Ok(marked) => marked,
+                Err(Error::NotFound) => return Ok(None),
+                Err(error) => return Err(failed(doing(), error)),
+            };
+            let Some(marked) = marked else {
+                return Ok(Some(true));
+            };
+            // From here on it is removed.
+            match blocking::run(volume, volume.release_removed(marked)) {
+                Ok(()) => Ok(Some(true)),
+                Err(Error::Corrupt(damage)) => {
+                    context.say(format_args!(
+                        "warning: `{}` is removed, but not all of its space is free: {} (straightway check {})",
+                        shown(name),
+                        Error::Corrupt(damage),
+                        self.device
+                    ));
+                    Ok(Some(false))
+                }
+                Err(error) => {
+                    let what = "it is removed; the next command that writes frees its space";
+                    Err(failed(doing(), error).and(what))
+                }
             }
         })
     }
@@ -135,19 +161,27 @@ impl Rm {
     }
 }
 
-/// Removes each name with `remove`, which returns whether it existed, up to the first failure.
-fn remove_each(names: &[String], mut remove: impl FnMut(&str) -> Result<bool>) -> Result<Removed> {
+/// Removes each name with `remove`, up to the first failure; it returns none for a name that did
+/// not exist, and otherwise whether its space is free.
+fn remove_each(
+    names: &[String],
+    mut remove: impl FnMut(&str) -> Result<Option<bool>>,
+) -> Result<Removed> {
     let mut removed = Removed {
         schema_version: SCHEMA_VERSION,
         removed: Vec::new(),
         missing: Vec::new(),
+        not_freed: Vec::new(),
     };
     for name in names {
-        if remove(name)? {
-            removed.removed.push(name.clone())
-        } else {
-            removed.missing.push(name.clone())
+        let Some(is_freed) = remove(name)? else {
+            removed.missing.push(name.clone());
+            continue;
+        };
+        if !is_freed {
+            removed.not_freed.push(name.clone());
         }
+        removed.removed.push(name.clone());
     }
     Ok(removed)
 }

@@ -248,6 +248,21 @@ fn names_that_commands_take_for_something_else_are_warned_of() {
     warned(&["record", &device, "q?"], "q?", pattern);
     warned(&["mv", &device, "q?", "[q]"], "[q]", pattern);
     warned(&["cp", &device, "plain", "*"], "*", pattern);
+    // What belongs to a recording by its name.
+    for name in ["cam.gaps", "cam.sigmf-meta"] {
+        let output = run_with_input(&["record", &device, name], &[1; 4096]);
+        let warning = format!("warning: commands take `{name}` for what belongs to the recording");
+        assert!(stderr(&output).contains(&warning), "{}", stderr(&output));
+    }
+    // And a file that is there already is not added to, nor taken for a list.
+    let output = run_with_input(&["record", &device, "cam", "--policy", "drop"], &[1; 4096]);
+    assert_eq!(output.status.code(), Some(9), "{}", stderr(&output));
+    let output = run_with_input(&["record", &device, "cam"], &[1; 4096]);
+    let said = stderr(&output);
+    assert!(
+        said.contains("`cam.gaps`") && said.contains("`cam.sigmf-meta`"),
+        "{said}"
+    );
     for name in ["-", "t.*", "[q]", "*"] {
         let new = format!("plain{}", name.len());
         ok(&["mv", &device, name, &new]);

@@ -742,3 +742,50 @@ fn check_tells_harmless_from_damaged_and_mends_what_it_can() {
     assert!(ok(&["check", &disk]).starts_with("sound"));
     assert!(get(&disk, "file", &[]) == std::fs::read(&small).unwrap());
 }
+
+/// Of a file in many groups, the name is removed by a step of its own, before the units.
+#[test]
+fn a_removal_is_whole_or_names_what_is_not_free() {
+    let folder = Folder::new();
+    let disk = folder.path("disk.img");
+    ok(&["--quiet", "format", &disk, "--size", "64M"]);
+    for (name, len) in [("many", 40 << 20), ("few", 100_000)] {
+        let file = folder.file(name, len);
+        ok(&["put", &disk, &file]);
+    }
+    let status = json(&["stat", &disk, "--json"])["volume"].clone();
+    let shape = volume::Shape {
+        volume_bytes: 64 << 20,
+        unit_log2: status["unit_bytes"].as_u64().unwrap().trailing_zeros() as u8,
+        node_log2: status["node_bytes"].as_u64().unwrap().trailing_zeros() as u8,
+        buckets_log2: (status["slots"].as_u64().unwrap() / 8).trailing_zeros() as u8,
+        lba_log2: 9,
+        table_groups: 0,
+    };
+    let mut image = std::fs::read(&disk).unwrap();
+    let len = (shape.slots_b() - shape.bitmap_a()) as usize;
+    for begin in [shape.bitmap_a(), shape.bitmap_b()] {
+        image[begin as usize..][..len].fill(0xff);
+    }
+    std::fs::write(&disk, &image).unwrap();
+    // All of it is one step: nothing is done.
+    let few = run(&["rm", &disk, "few"]);
+    assert_eq!(few.status.code(), Some(1), "{}", stderr(&few));
+    assert_eq!(names(&disk), ["few", "many"]);
+    let many = run(&["rm", &disk, "many", "--json"]);
+    let said = stderr(&many);
+    assert_eq!(many.status.code(), Some(0), "{said}");
+    let what = "warning: `many` is removed, but not all of its space is free: ";
+    assert!(
+        said.contains(what) && said.contains("straightway check"),
+        "{said}"
+    );
+    let report: serde_json::Value = serde_json::from_slice(&many.stdout).unwrap();
+    assert_eq!(report["removed"], serde_json::json!(["many"]));
+    assert_eq!(report["not_freed"], serde_json::json!(["many"]));
+    assert_eq!(names(&disk), ["few"]);
+    assert_eq!(code(&["check", &disk]), 1);
+    assert!(ok(&["check", &disk, "--repair"]).contains("repaired"));
+    assert!(ok(&["check", &disk]).starts_with("sound"));
+    assert_eq!(code(&["--quiet", "rm", &disk, "few"]), 0);
+}

@@ -26,7 +26,7 @@ use crate::producer::Plan;
 use crate::recording::{Acknowledge, Recording};
 use crate::remote::RemoteVolume;
 use crate::report::{RecordedFile, network_stall_text};
-use crate::segments::files::gaps_name;
+use crate::segments::files::{GAPS, gaps_name};
 use crate::segments::template::Template;
 use crate::segments::{Limit, Segmentation};
 use crate::senders::Sender;
@@ -40,6 +40,7 @@ use devices::drive::Drive;
 use devices::error::{Error, ErrorKind, Result};
 use devices::path::without_fua;
 use feed::Feed;
+use formats::sigmf::META;
 use formats::{Format, SigmfOptions};
 use linux::TscClock;
 use live::host;
@@ -194,6 +195,13 @@ impl RecordSettings {
         let named = self.named()?;
         named.check(false)?;
         warn_of_misfit(context, &named.name);
+        if [GAPS, META].iter().any(|end| named.name.ends_with(end)) {
+            context.say(format_args!(
+                "warning: commands take `{0}` for what belongs to the recording whose name is before `.`; \
+                 straightway mv renames it",
+                shown(&named.name)
+            ));
+        }
         match self.segments.segment {
             None => named.record_named(context, each),
             // Each segment has its own name.
