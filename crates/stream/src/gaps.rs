@@ -185,23 +185,28 @@ fn line(gap: &Gap) -> [u8; GAP_LINE_BYTES] {
     line
 }
 
-/// Writes the numbers that end before `end`, in columns unless one needs more; false: there is no
-/// room for all.
+/// Writes the numbers that end before `end`, in columns if all of them fit; false: there is no room
+/// for all.
 fn numbers(line: &mut [u8; GAP_LINE_BYTES], gap: &Gap, end: usize) -> bool {
     let fields = [
         (u64::from(gap.count.min(9_999)), 4),
         (gap.at_us, 13),
         (gap.lost_bytes, 15),
-        (gap.offset_bytes, 1),
+        (gap.offset_bytes, 18),
     ];
+    let digits = |number: u64| number.checked_ilog10().unwrap_or(0) as usize + 1;
+    let has_columns = fields
+        .iter()
+        .all(|(number, columns)| digits(*number) <= *columns);
     let mut end = end;
     for (number, columns) in fields {
-        let digits = number.checked_ilog10().unwrap_or(0) as usize + 1;
+        let digits = digits(number);
         if digits > end {
             return false;
         }
         put(line, end, number);
-        end = end.saturating_sub(digits.max(columns) + 1);
+        let taken = if has_columns { columns } else { digits };
+        end = end.saturating_sub(taken + 1);
     }
     true
 }
