@@ -9,6 +9,7 @@
 //!   device.
 //! * [`KeepAlive`] and [`Keeper`]: its administration connection, for a thread or for polls.
 //! * [`Timing`]: how long the commands of a lost association may still be executed.
+//! * [`Backoff`]: the pauses between attempts.
 //! * [`discovery`]: the log of a discovery subsystem.
 //!
 //! TLS is not part of it: use a proxy such as stunnel on both ends, or a private network.
@@ -20,6 +21,7 @@
 #[cfg(test)]
 extern crate std;
 
+mod backoff;
 mod command;
 pub mod discovery;
 mod error;
@@ -32,6 +34,7 @@ mod receive;
 mod remote;
 mod stream;
 
+pub use backoff::Backoff;
 pub use command::{Connecting, QueueEntry};
 pub use error::{FabricError, Identifier};
 pub use fence::Timing;

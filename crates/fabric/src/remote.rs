@@ -4,7 +4,7 @@
 use crate::command::QueueEntry;
 use crate::fence::Timing;
 use crate::queue::{Payload, Queue};
-use crate::{Ana, Connect, FabricError, KeepAlive, RemoteOptions};
+use crate::{Ana, Backoff, Connect, FabricError, KeepAlive, RemoteOptions};
 use block::{Buffer, Clock, Completion, Geometry};
 use nvme::{ControllerInfo, IDENTIFY_BYTES, NamespaceInfo};
 
@@ -79,6 +79,11 @@ pub struct Remote<C: Connect, K: Clock, const DEPTH: usize, const QUEUES: usize>
     heard: u64,
     /// When commands whose path failed are sent again, in ticks; 0 if there are none.
     retry_at: u64,
+    /// When they were sent again last, in ticks.
+    retried_at: u64,
+    /// The pauses before those, and before connecting again.
+    retries: Backoff,
+    attempts: Backoff,
     reconnects: u32,
     error: Option<FabricError>,
     gone: Option<block::Error>,
@@ -116,6 +121,7 @@ impl<C: Connect, K: Clock, const DEPTH: usize, const QUEUES: usize> Remote<C, K,
         let mut page = Some(page);
         let made = Self::establish(&mut connect, &clock, &options, &mut page)?;
         let heard = clock.ticks();
+        let backoff = Backoff::new(&options.host_id, heard);
         let admin = KeepAlive::new(made.admin, &clock, options.keep_alive_ms);
         Ok(Self {
             admin: Some(connect.keep(admin)),
@@ -138,6 +144,9 @@ impl<C: Connect, K: Clock, const DEPTH: usize, const QUEUES: usize> Remote<C, K,
             empty_polls: 0,
             heard,
             retry_at: 0,
+            retried_at: 0,
+            retries: backoff.clone(),
+            attempts: backoff,
             reconnects: 0,
             error: None,
             gone: None,

@@ -10,8 +10,8 @@ use nvme::StatusField;
 
 /// Deadlines are checked after this many polls without a completion.
 const POLLS_PER_DEADLINE_CHECK: u32 = 256;
-/// Between two attempts with a command whose path failed.
-const PATH_RETRY_US: u64 = 250_000;
+/// A path that failed fails a command at once: after this time without one it works again.
+const ANSWER_US: u64 = 1_000_000;
 const MOST_ZEROES: u32 = 1 << 16;
 
 const FUA: u32 = 1 << 30;
@@ -101,6 +101,10 @@ impl<C: Connect, K: Clock, const DEPTH: usize, const QUEUES: usize> Remote<C, K,
         }
         if kept == 0 {
             self.retry_at = 0;
+            // The answer to the last attempt has had time to come.
+            if now.saturating_sub(self.retried_at) > self.clock.ticks_from_us(ANSWER_US) {
+                self.retries.reset();
+            }
             return None;
         }
         let since = now.saturating_sub(self.clock.ticks_from_us(self.options.reconnect_us));
@@ -109,9 +113,11 @@ impl<C: Connect, K: Clock, const DEPTH: usize, const QUEUES: usize> Remote<C, K,
             return Some(self.complete(done));
         }
         if self.retry_at == 0 {
-            self.retry_at = now.saturating_add(self.clock.ticks_from_us(PATH_RETRY_US));
+            let pause_us = self.retries.next_us(self.options.reconnect_us);
+            self.retry_at = now.saturating_add(self.clock.ticks_from_us(pause_us).max(1));
         } else if now >= self.retry_at {
             self.retry_at = 0;
+            self.retried_at = now;
             for queue in self.queues.iter_mut().flatten() {
                 queue.retry();
             }

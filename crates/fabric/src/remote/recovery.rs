@@ -19,8 +19,6 @@ use crate::{RemoteEvent, StreamError};
 use block::Error;
 use nvme::NamespaceInfo;
 
-/// Between two attempts to connect again.
-const PAUSE_US: u64 = 250_000;
 /// The connections of an association are closed by the target within this time of the first; longer
 /// is not waited.
 const CLOSE_US: u64 = 100_000;
@@ -136,7 +134,10 @@ impl<C: Connect, K: Clock, const DEPTH: usize, const QUEUES: usize> Remote<C, K,
         self.retry_at = 0;
         let deadline = self.deadline();
         let mut gone = Error::Gone;
+        self.attempts.reset();
         while self.clock.ticks() < deadline {
+            let pause_us = self.attempts.next_us(self.options.reconnect_us);
+            self.connect.pause(pause_us.min(self.us_until(deadline)));
             let made = Self::establish(
                 &mut self.connect,
                 &self.clock,
@@ -169,7 +170,6 @@ impl<C: Connect, K: Clock, const DEPTH: usize, const QUEUES: usize> Remote<C, K,
                 },
                 Err(error) => self.error = Some(error),
             }
-            self.connect.pause(PAUSE_US);
         }
         self.gone = Some(gone);
         let error = self.error.unwrap_or(error);

@@ -4,6 +4,7 @@
 //! In one program, because each is linked.
 #![allow(clippy::panic, clippy::unwrap_used)]
 
+mod fleet;
 mod initiator;
 mod loss;
 mod support;
