@@ -20,7 +20,8 @@ module fv_smmu_move
   input dev_t        dev_i,
   input logic [31:0] read_data_i,
   input axi_pkg::memory_t axi_i,
-  input logic [31:0] axi_read_data_i
+  input logic [31:0] axi_read_data_i,
+  input logic        moved_ready_i
 );
   import axi_pkg::address_t;
   localparam int unsigned Words = 4, Fills = 4, Tags = 7, FlushTag = 6, Bursts = 16;
@@ -48,7 +49,7 @@ module fv_smmu_move
 
   smmu_move #(.PageLog2(4), .BlockSizeLog2(4), .BurstLog2(1)) dut (
     .clk_i, .rst_ni, .frames_i('0), .move_i(move), .fill_ready_o(fill_ready), .write_ready_o(write_ready),
-    .flush_ready_o(flush_ready), .moved_o(moved), .idle_o(), .writes_idle_o(), .table_i(table_req), .table_o(table_rsp),
+    .flush_ready_o(flush_ready), .moved_ready_i, .moved_o(moved), .idle_o(), .writes_idle_o(), .table_i(table_req), .table_o(table_rsp),
     .host_o(host), .write_data_o(write_data), .dev_i, .read_data_i, .axi_o(axi), .axi_write_data_o(axi_write_data),
     .axi_write_strobe_o(), .axi_i, .axi_read_data_i
   );

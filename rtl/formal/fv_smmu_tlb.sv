@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// smmu_tlb, with any operations: a page's translation is the one that was inserted last, a removed page has none, and a page
+// smmu_tlb, with any operations, one in two cycles, and any lookups between them: a page's translation is the one that was inserted last, a removed page has none, and a page
 // that was inserted just now has one.
 module fv_smmu_tlb
   import smmu_pkg::*;
@@ -16,17 +16,17 @@ module fv_smmu_tlb
   input table_t watched_in_i,
   input page_t  watched_page_i
 );
-  logic   hit, writable;
+  logic   hit, writable, busy;
   frame_t frame;
   smmu_tlb #(.Entries(8), .Frames(4)) dut (
-    .clk_i, .rst_ni, .in_i, .page_i, .hit_o(hit), .frame_o(frame), .writable_o(writable), .clear_i, .insert_i, .remove_i,
-    .frame_i(frame_t'(frame_i)), .writable_i
+    .clk_i, .rst_ni, .look_i(1'b1), .look_in_i(in_i), .look_page_i(page_i), .in_i, .page_i, .hit_o(hit), .frame_o(frame), .writable_o(writable), .clear_i, .insert_i, .remove_i,
+    .frame_i(frame_t'(frame_i)), .writable_i, .busy_o(busy)
   );
 
   // The watched page is constant.
   table_t in_q;
   page_t  page_q;
-  logic   here, inserted_q, just_q, writable_q, started_q;
+  logic   here, here_q, phase_q, inserted_q, just_q, writable_q, started_q;
   logic [1:0] frame_q, cleared_q;
   initial started_q = 1'b0;
   assign here = (in_i == in_q) & (page_i == page_q);
@@ -40,18 +40,28 @@ module fv_smmu_tlb
       page_q     <= watched_page_i;
       inserted_q <= 1'b0;
       just_q     <= 1'b0;
+      here_q     <= 1'b0;
       cleared_q  <= '0;
-    end else if (cleared_q < 2'd2) begin
-      assume (clear_i && !insert_i && !remove_i && (in_i == '0) && (page_i == page_t'(cleared_q)));
-      cleared_q <= cleared_q + 2'd1;
+      phase_q    <= 1'b0;
     end else begin
-      assume (!clear_i && !(insert_i && remove_i));
+      phase_q <= !phase_q;
+    end
+    if (rst_ni && (cleared_q < 2'd2)) begin
+      assume (clear_i == !phase_q);
+      assume (!insert_i && !remove_i && (in_i == '0) && (page_i == page_t'(cleared_q)));
+      if (phase_q) cleared_q <= cleared_q + 2'd1;
+    end else if (rst_ni) begin
+      assume (!clear_i && !(insert_i && remove_i) && (!phase_q || !(insert_i || remove_i)));
       // Few pages, but both ends of the address, keep the proof small.
       assume (page_i[25:3] == '0);
-      just_q <= insert_i & here;
-      if (here) begin
+      if (!phase_q) just_q <= insert_i & here;
+      here_q <= here;
+      a_busy: assert (!busy || phase_q);
+      if (here_q && !phase_q) begin
         a_right: assert (!hit || (inserted_q && (frame == frame_t'(frame_q)) && (writable == writable_q)));
         a_kept:  assert (hit || !just_q);
+      end
+      if (here) begin
         if (insert_i) {inserted_q, frame_q, writable_q} <= {1'b1, frame_i, writable_i};
         if (remove_i) inserted_q <= 1'b0;
       end

@@ -16,6 +16,7 @@ module fv_smmu_walk
   input logic       discard_i,
   input logic       touch_i,
   input logic       touch_write_i,
+  input logic       touch_cancel_i,
   input logic [1:0] touch_frame_i,
   input logic       waits_i, reads_i, writes_i, fill_ready_i, write_ready_i, flush_ready_i, writes_idle_i,
   input logic [1:0] moved_i,
@@ -37,7 +38,7 @@ module fv_smmu_walk
   job_t       job;
   page_op_e   op, walk_op;
   frame_t     op_frame, walk_frame, insert_frame;
-  logic       pinned, force_op, grant, moves, touch, insert, remove, done, writable;
+  logic       pinned, force_op, grant, moves, touch, busy, insert, remove, done, writable;
   page_t      tlb_page;
   frames_t    dirty, failed;
   result_e    result;
@@ -50,9 +51,10 @@ module fv_smmu_walk
   always_comb begin
     job   = '{slot: '0, in: '0, page: page_t'(job_page_i)};
     moved = '{move: move_e'(moved_i), frame: frame_t'(moved_frame_i), number: '0, error: moved_error_i, status: block_pkg::StatusOk};
+    if (busy && moved.move != MoveFlush) moved.move = MoveNone;
     moves = (moved.move == MoveFill) | (moved.move == MoveWrite);
-    touch = touch_i & ~moves & (walk_op != PageClear);
-    grant = ~moves & ~touch;
+    touch = touch_i & ~moves & (walk_op != PageClear) & ~busy;
+    grant = ~moves & ~touch & ~busy;
     {op, op_frame} = {walk_op, walk_frame};
     if (touch) {op, op_frame} = {PageTouch, frame_t'(touch_frame_i)};
     if (moves) {op, op_frame} = {(moved.move == MoveFill) ? PageFilled : PageWritten, moved.frame};
@@ -61,8 +63,8 @@ module fv_smmu_walk
   end
 
   smmu_pages #(.Frames(Frames)) u_pages (
-    .clk_i, .rst_ni, .op_i(op), .frame_i(op_frame), .write_i(touch_write_i), .pinned_i(pinned), .ready_i(write_ready_i),
-    .usable_i, .force_i(force_op), .error_i(moved.error), .result_o(result), .state_o(), .dirty_o(dirty), .failed_o(failed)
+    .clk_i, .rst_ni, .op_i(op), .frame_i(op_frame), .force_i(force_op), .error_i(moved.error), .busy_o(busy), .pinned_i(pinned),
+    .ready_i(write_ready_i), .usable_i, .cancel_i(touch_cancel_i), .write_i(touch_write_i), .state_o(), .result_o(result), .touched_o(), .dirty_o(dirty), .failed_o(failed)
   );
 
   smmu_walk #(.Frames(Frames), .PageLog2(12), .BlockSizeLog2(12), .Clears(Frames)) dut (
@@ -70,7 +72,7 @@ module fv_smmu_walk
     .job_valid_i, .job_i(job), .job_ready_o(), .ahead_ready_o(), .ended_o(), .bound_o(), .failed_o(), .walked_slot_o(),
     .walked_frame_o(), .walked_reason_o(), .event_o(), .flush_i(flush_i & ~drop_i), .drop_i, .discard_i(discard_i & drop_i),
     .done_o(done), .done_error_o(), .hold_o(), .hold_reads_o(), .hold_frame_o(), .op_o(walk_op), .op_frame_o(walk_frame),
-    .op_pinned_o(pinned), .op_force_o(force_op), .op_grant_i(grant), .op_result_i(result), .dirty_i(dirty), .failed_i(failed),
+    .op_force_o(force_op), .op_pinned_o(pinned), .op_grant_i(grant), .op_busy_i(busy), .op_result_i(result), .dirty_i(dirty), .failed_i(failed),
     .waits_i, .reads_i, .writes_i, .tlb_clear_o(), .tlb_insert_o(insert), .tlb_remove_o(remove), .tlb_in_o(),
     .tlb_page_o(tlb_page), .tlb_frame_o(insert_frame), .tlb_writable_o(writable), .move_o(move), .fill_ready_i, .write_ready_i,
     .flush_ready_i, .writes_idle_i, .moved_i(moved), .table_of_o(), .table_base_i('0), .table_o(table_req),
@@ -117,7 +119,7 @@ module fv_smmu_walk
         a_stale: assert (!told_q || (move.frame != frame_q));
       end
       if (move.move == MoveWrite && held_q && (move.frame == frame_q)) a_home: assert (move.number == number_q);
-      if (insert && of_watched) begin
+      if (insert && (tlb_page == page_t'(watch_q))) begin
         told_q <= 1'b1;
         a_told: assert ((held_q && (insert_frame == frame_q)) || (fills && (insert_frame == move.frame)));
       end

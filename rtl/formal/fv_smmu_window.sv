@@ -34,7 +34,7 @@ module fv_smmu_window
 
   smmu_window #(.DataWidth(32)) dut (
     .clk_i, .rst_ni, .frames_i('0), .window_i, .write_data_i('0), .write_strobe_i('0), .window_o(window), .read_data_o(),
-    .data_o(data), .data_aw_burst_o(), .data_ar_burst_o(ar_burst), .data_write_o(), .data_strobe_o(), .data_i, .data_read_i('0), .valid_o(valid), .access_o(access),
+    .data_o(data), .data_aw_burst_o(), .data_ar_burst_o(ar_burst), .data_write_o(), .data_strobe_o(), .data_i, .data_read_i('0), .some_o(), .valid_o(valid), .access_o(access),
     .take_i(take), .answer_i(answer), .answered_i(taken_q), .frame_i, .bind_i(1'b0), .asked_i(asked_i & ~job_q),
     .walked_i(ends), .bound_i(1'b0), .failed_i(ends & failed_i), .walked_slot_i(job_slot_q), .walked_frame_i('0),
     .walked_reason_i(ReasonTable), .event_i, .user_i, .waits_o(), .reads_o(reads), .writes_o(), .idle_o()
@@ -111,7 +111,7 @@ module fv_smmu_window
       end
       if (flies_q && !sent_q && !later_q) a_once: assert (!data.ar_valid);
       if (flies_q) begin
-        a_used: assert (refused_q || (user_i != frame_q) || reads);
+        a_used: assert (refused_q || ($past(user_i) != frame_q) || reads);
         if (last && (before_q != '0)) before_q <= before_q - 4'd1;
         if (word && (before_q == '0)) begin
           words_q <= words_q + 8'd1;

@@ -29,7 +29,7 @@ module fv_smmu_writes
   smmu_window #(.DataWidth(32)) dut (
     .clk_i, .rst_ni, .frames_i('0), .window_i, .write_data_i('0), .write_strobe_i('0), .window_o(window), .read_data_o(),
     .data_o(data), .data_aw_burst_o(aw_burst), .data_ar_burst_o(), .data_write_o(), .data_strobe_o(), .data_i,
-    .data_read_i('0), .valid_o(valid), .access_o(access), .take_i(take), .answer_i(answer), .answered_i(taken_q), .frame_i,
+    .data_read_i('0), .some_o(), .valid_o(valid), .access_o(access), .take_i(take), .answer_i(answer), .answered_i(taken_q), .frame_i,
     .bind_i(1'b0), .asked_i(1'b0), .walked_i(1'b0), .bound_i(1'b0), .failed_i(1'b0), .walked_slot_i('0),
     .walked_frame_i('0), .walked_reason_i(ReasonNone), .event_i(1'b1), .user_i, .waits_o(), .reads_o(), .writes_o(writes),
     .idle_o()
@@ -93,7 +93,7 @@ module fv_smmu_writes
       end
       if (flies_q && !sent_q && !later_q) a_once: assert (!data.aw_valid);
       if (flies_q) begin
-        a_used: assert (refused_q || (user_i != frame_q) || writes);
+        a_used: assert (refused_q || ($past(user_i) != frame_q) || writes);
         if (last && (data_before_q != '0)) data_before_q <= data_before_q - 4'd1;
         if (answered && (answers_before_q != '0)) answers_before_q <= answers_before_q - 4'd1;
         if (!moved_q && (data_before_q == '0)) begin

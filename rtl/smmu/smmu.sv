@@ -88,8 +88,13 @@ module smmu
   report_t  reported;
   logic [3:0] counts;
 
-  assign ready = geometry_i.ready & (geometry_i.block_size_log2 == 5'(BlockSizeLog2)) &
-                 (geometry_i.max_transfer_blocks >= count_t'(1 << (PageLog2 - BlockSizeLog2)));
+  // The drive's shape is constant while it is there, and another drive has another generation: a cycle late is early enough.
+  logic shape_q;
+  assign ready = geometry_i.ready & shape_q;
+  always_ff @(posedge clk_i) begin
+    shape_q <= (geometry_i.block_size_log2 == 5'(BlockSizeLog2)) &
+               (geometry_i.max_transfer_blocks >= count_t'(1 << (PageLog2 - BlockSizeLog2)));
+  end
 
   smmu_regs #(.Frames(Frames), .PageLog2(PageLog2), .WindowBits(WindowBits)) u_regs (
     .clk_i, .rst_ni, .axil_i, .axil_o, .irq_o, .started_i(started), .ready_i(ready), .generation_i(geometry_i.generation),
@@ -105,7 +110,7 @@ module smmu
   end
 
   // --- The window and what is read ahead -------------------------------------------------------------
-  logic    window_valid, ahead_valid, take, bind_wait, bound, walk_ends, walk_failed, step, waits, reads, writes, ahead_ready;
+  logic    window_some, window_valid, ahead_valid, take, bind_wait, bound, walk_ends, walk_failed, step, waits, reads, writes, ahead_ready;
   access_t window_access, ahead_access, answered;
   answer_e answer;
   frame_t  answered_frame, walked_frame, op_frame, walk_frame;
@@ -119,7 +124,7 @@ module smmu
     .write_strobe_i(window_write_strobe_i), .window_o, .read_data_o(window_read_data_o), .data_o,
     .data_aw_burst_o, .data_ar_burst_o, .data_write_o(data_write_data_o), .data_strobe_o(data_write_strobe_o), .data_i,
     .data_read_i(data_read_data_i),
-    .valid_o(window_valid), .access_o(window_access), .take_i(take & window_valid), .answer_i(answer),
+    .some_o(window_some), .valid_o(window_valid), .access_o(window_access), .take_i(take & window_some), .answer_i(answer),
     .answered_i(answered), .frame_i(answered_frame), .bind_i(bind_wait),
     .asked_i(job_valid & job_ready), .walked_i(walk_ends & for_window), .bound_i(bound & for_window),
     .failed_i(walk_failed & for_window), .walked_slot_i(walked_slot), .walked_frame_i(walked_frame),
@@ -129,52 +134,53 @@ module smmu
 
   smmu_ahead #(.PageLog2(PageLog2)) u_ahead (
     .clk_i, .rst_ni, .pages_i(ahead_pages), .answer_i(answer), .answered_i(answered), .ready_i(ahead_ready),
-    .valid_o(ahead_valid), .access_o(ahead_access), .take_i(take & ~window_valid)
+    .valid_o(ahead_valid), .access_o(ahead_access), .take_i(take & ~window_some)
   );
 
   // --- Translation -----------------------------------------------------------------------------------
-  logic    tlb_hit, tlb_writable, clear, insert, remove, walk_tlb, insert_writable, touch, hold, hold_reads, refused;
+  logic    tlb_hit, tlb_writable, tlb_busy, clear, insert, remove, walk_tlb, insert_writable, touch, cancel, hold, hold_reads, refused;
   table_t  look_in, walk_in;
   page_t   look_page, walk_page;
-  frame_t  tlb_frame, insert_frame, hold_frame;
+  frame_t  tlb_frame, touch_frame, insert_frame, hold_frame;
   job_t    job;
-  result_e result;
+  result_e result, touched;
   report_t refusal;
   moved_t  moved;
-  logic    moves;
-  assign walk_tlb = clear | insert | remove;
+  logic    moves, pages_busy;
+  assign walk_tlb = clear | insert | remove | tlb_busy;
   assign moves = (moved.move == MoveFill) | (moved.move == MoveWrite);
 
   smmu_look #(.WindowBits(WindowBits), .WordLog2($clog2(DataWidth / 8)), .PageLog2(PageLog2)) u_look (
-    .clk_i, .rst_ni, .enabled_i(enabled), .valid_i(started & (window_valid | ahead_valid)),
-    .access_i(window_valid ? window_access : ahead_access), .take_o(take), .answer_o(answer), .answered_o(answered),
+    .clk_i, .rst_ni, .enabled_i(enabled), .valid_i(started & (window_some ? window_valid : ahead_valid)),
+    .access_i(window_some ? window_access : ahead_access), .take_o(take), .answer_o(answer), .answered_o(answered),
     .frame_o(answered_frame), .bind_o(bind_wait), .context_o(context_number), .rights_i(allowed),
     .tlb_busy_i(walk_tlb), .tlb_in_o(look_in), .tlb_page_o(look_page), .tlb_hit_i(tlb_hit),
-    .tlb_frame_i(tlb_frame), .tlb_writable_i(tlb_writable), .removed_i(remove), .touch_o(touch),
-    .pages_ready_i(~moves), .touched_i(result), .hold_i(hold), .hold_reads_i(hold_reads), .hold_frame_i(hold_frame),
+    .tlb_frame_i(tlb_frame), .tlb_writable_i(tlb_writable), .touch_o(touch),
+    .touch_frame_o(touch_frame), .cancel_o(cancel), .pages_ready_i(~moves & ~pages_busy), .touched_i(touched), .hold_i(hold), .hold_reads_i(hold_reads), .hold_frame_i(hold_frame),
     .job_valid_o(job_valid), .job_o(job), .job_ready_i(job_ready), .report_o(refused), .reported_o(refusal)
   );
 
   smmu_tlb #(.Entries(TlbEntries), .Frames(Frames)) u_tlb (
-    .clk_i, .rst_ni, .in_i(walk_tlb ? walk_in : look_in), .page_i(walk_tlb ? walk_page : look_page),
+    .clk_i, .rst_ni, .look_i(take), .look_in_i(look_in), .look_page_i(look_page), .in_i(walk_in), .page_i(walk_page),
     .hit_o(tlb_hit), .frame_o(tlb_frame), .writable_o(tlb_writable), .clear_i(clear), .insert_i(insert), .remove_i(remove),
-    .frame_i(insert_frame), .writable_i(insert_writable)
+    .frame_i(insert_frame), .writable_i(insert_writable), .busy_o(tlb_busy)
   );
 
   // --- Pages: what has been moved comes first, then accesses, then the walker --------------------------
   page_op_e op, walk_op;
   logic     walk_pinned, walk_force, grant, fill_ready, write_ready, flush_ready, writes_idle;
-  assign grant = ~moves & ~touch;
+  assign grant = ~moves & ~touch & ~pages_busy;
   always_comb begin
     {op, op_frame} = {walk_op, walk_frame};
-    if (touch) {op, op_frame} = {PageTouch, answered_frame};
     if (moves) {op, op_frame} = {(moved.move == MoveFill) ? PageFilled : PageWritten, moved.frame};
+    // Its frame comes last, from the TLB.
+    if (touch) {op, op_frame} = {PageTouch, touch_frame};
   end
 
   smmu_pages #(.Frames(Frames)) u_pages (
-    .clk_i, .rst_ni, .op_i(op), .frame_i(op_frame), .write_i(answered.write), .pinned_i(walk_pinned),
-    .ready_i(write_ready), .usable_i(usable), .force_i(walk_force), .error_i(moved.error), .result_o(result),
-    .state_o(), .dirty_o(dirty), .failed_o(failed)
+    .clk_i, .rst_ni, .op_i(op), .frame_i(op_frame), .force_i(walk_force), .error_i(moved.error), .busy_o(pages_busy),
+    .pinned_i(walk_pinned), .ready_i(write_ready), .usable_i(usable), .cancel_i(cancel), .write_i(answered.write), .state_o(),
+    .result_o(result), .touched_o(touched), .dirty_o(dirty), .failed_o(failed)
   );
 
   // --- The walker and what moves -----------------------------------------------------------------------
@@ -189,7 +195,7 @@ module smmu
     .failed_o(walk_failed), .walked_slot_o(walked_slot), .walked_frame_o(walked_frame), .walked_reason_o(walked_reason),
     .event_o(step), .flush_i(flush), .drop_i(drop), .discard_i(discard), .done_o(done), .done_error_o(done_error),
     .hold_o(hold), .hold_reads_o(hold_reads), .hold_frame_o(hold_frame), .op_o(walk_op), .op_frame_o(walk_frame),
-    .op_pinned_o(walk_pinned), .op_force_o(walk_force), .op_grant_i(grant), .op_result_i(result), .dirty_i(dirty),
+    .op_force_o(walk_force), .op_pinned_o(walk_pinned), .op_grant_i(grant), .op_busy_i(pages_busy), .op_result_i(result), .dirty_i(dirty),
     .failed_i(failed), .waits_i(waits), .reads_i(reads), .writes_i(writes), .tlb_clear_o(clear), .tlb_insert_o(insert), .tlb_remove_o(remove),
     .tlb_in_o(walk_in), .tlb_page_o(walk_page), .tlb_frame_o(insert_frame), .tlb_writable_o(insert_writable),
     .move_o(move), .fill_ready_i(fill_ready), .write_ready_i(write_ready), .flush_ready_i(flush_ready),
@@ -199,7 +205,7 @@ module smmu
 
   smmu_move #(.DataWidth(DataWidth), .PageLog2(PageLog2), .BlockSizeLog2(BlockSizeLog2)) u_move (
     .clk_i, .rst_ni, .frames_i(base), .move_i(move), .fill_ready_o(fill_ready), .write_ready_o(write_ready),
-    .flush_ready_o(flush_ready), .moved_o(moved), .idle_o(), .writes_idle_o(writes_idle), .table_i(table_req),
+    .flush_ready_o(flush_ready), .moved_ready_i(~pages_busy), .moved_o(moved), .idle_o(), .writes_idle_o(writes_idle), .table_i(table_req),
     .table_o(table_rsp), .host_o, .write_data_o, .dev_i, .read_data_i, .axi_o(move_o), .axi_write_data_o(move_write_data_o),
     .axi_write_strobe_o(move_write_strobe_o), .axi_i(move_i), .axi_read_data_i(move_read_data_i)
   );

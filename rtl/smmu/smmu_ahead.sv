@@ -26,13 +26,13 @@ module smmu_ahead
   page_t      last_q, next_q, page;
   context_t   context_q;
   logic [3:0] left_q;
-  logic       read, run_q, same, follows;
+  logic       read, run_q, same, follows, ready_q;
 
   assign page    = page_t'(answered_i.burst.address >> PageLog2);
   assign read    = (answer_i == AnswerGo) & ~answered_i.ahead & ~answered_i.write;
   assign same    = run_q & (context_q == answered_i.number) & (page == last_q);
   assign follows = run_q & (context_q == answered_i.number) & (page == (last_q + page_t'(1)));
-  assign valid_o = (left_q != '0) & ready_i;
+  assign valid_o = (left_q != '0) & ready_q;
 
   always_comb begin
     access_o               = '0;
@@ -59,6 +59,7 @@ module smmu_ahead
   end
 
   always_ff @(posedge clk_i) begin
+    ready_q <= ready_i;
     if (read && !same) begin
       last_q    <= page;
       context_q <= answered_i.number;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Translates one access at a time: takes it, looks it up, and touches its page in the same cycle in which it answers.
+// Translates one access at a time: takes it with its context's rights, looks it up while its page's state is requested, touches
+// the page, and answers.
 //
 // Refuses what the burst's form, the context, its limit, its rights or the page forbid, and reports each refusal once with
-// its address. An access whose page is in no TLB entry becomes a job of the walker. The page may leave its frame between the
-// lookup and the touch; then the access is looked up again.
+// its address. An access whose page is in no TLB entry becomes a job of the walker. The touch is two cycles after the lookup: a
+// page that leaves its frame then is absent already, and the frame cannot have another page so early.
 //
 // WindowBits  bits of the window's addresses
 // WordLog2    log2 of a word's bytes
@@ -27,20 +28,21 @@ module smmu_look
   output frame_t   frame_o,
   output logic     bind_o,
 
-  output context_t context_o,
+  output context_t context_o,     // of `access_i`
   input  rights_t  rights_i,
 
-  // The TLB: not in cycles in which the walker uses it.
+  // The TLB: sampled with `take_o`, used not in cycles in which the walker uses it.
   input  logic     tlb_busy_i,
   output table_t   tlb_in_o,
   output page_t    tlb_page_o,
   input  logic     tlb_hit_i,
   input  frame_t   tlb_frame_i,
   input  logic     tlb_writable_i,
-  input  logic     removed_i,
 
-  // The page's state: in cycles in which `pages_ready_i`.
+  // The page's state: requested by `touch_o`, only while `pages_ready_i`; `cancel_o` with the result, two cycles later.
   output logic     touch_o,
+  output frame_t   touch_frame_o,
+  output logic     cancel_o,
   input  logic     pages_ready_i,
   input  result_e  touched_i,
   input  logic     hold_i,        // no writes to this frame now
@@ -54,37 +56,39 @@ module smmu_look
   output logic     report_o,
   output report_t  reported_o
 );
-  typedef enum logic [1:0] {Idle, Look, Touch} state_e;
+  typedef enum logic [1:0] {Idle, Look, Touch, Answer} state_e;
   state_e  state_q;
   access_t access_q;
   reason_e reason, reason_q;
-  logic    hit_q, writable_q, stale_q, held, refuse;
+  rights_t rights_q;
+  logic    hit_q, writable_q, held, held_q, refuse, refuse_q, cancel_q;
   frame_t  frame_q;
-  table_t  in_q;
   page_t   page;
   logic [axi_pkg::AddressWidth-PageLog2-1:0] whole_page;
 
   assign take_o     = (state_q == Idle) & valid_i;
-  assign context_o  = access_q.number;
+  assign context_o  = access_i.number;
   assign whole_page = access_q.burst.address[axi_pkg::AddressWidth-1:PageLog2];
   assign page       = page_t'(whole_page);
   assign tlb_in_o   = rights_i.in;
-  assign tlb_page_o = page;
+  assign tlb_page_o = page_t'(access_i.burst.address >> PageLog2);
 
   always_comb begin
     reason = ReasonNone;
     if (!access_q.ahead && !is_served(access_q.burst, 3'(WordLog2)))                   reason = ReasonBurst;
-    else if (!enabled_i || !rights_i.enabled)                                          reason = ReasonContext;
-    else if (((access_q.burst.address >> WindowBits) != '0) || (page > rights_i.last)) reason = ReasonRange;
-    else if (access_q.write ? !rights_i.write : !rights_i.read)                        reason = ReasonRights;
+    else if (!enabled_i || !rights_q.enabled)                                          reason = ReasonContext;
+    else if (((access_q.burst.address >> WindowBits) != '0) || (page > rights_q.last)) reason = ReasonRange;
+    else if (access_q.write ? !rights_q.write : !rights_q.read)                        reason = ReasonRights;
     else                                                                               reason = access_q.failed;
   end
 
   // --- The answer ------------------------------------------------------------------------------------
   assign held       = hold_i & (hold_frame_i == frame_q) & (access_q.write | hold_reads_i);
   assign refuse     = (reason_q != ReasonNone) | (hit_q & access_q.write & ~writable_q);
-  assign touch_o    = (state_q == Touch) & ~refuse & ~stale_q & hit_q & ~held & ~access_q.ahead & pages_ready_i;
-  assign job_o      = '{slot: access_q.slot, in: in_q, page: page};
+  assign touch_o    = (state_q == Look) & ~tlb_busy_i & pages_ready_i;
+  assign cancel_o   = cancel_q;
+  assign job_o      = '{slot: access_q.slot, in: rights_q.in, page: page};
+  assign touch_frame_o = tlb_frame_i;
   assign frame_o    = frame_q;
   assign answered_o = access_q;
 
@@ -94,12 +98,10 @@ module smmu_look
     job_valid_o = 1'b0;
     reported_o  = '{reason: reason_q, write: access_q.write, about: 4'(access_q.number),
                     address: access_q.burst.address};
-    if ((state_q == Touch) && pages_ready_i) begin
-      if (refuse) begin
+    if (state_q == Answer) begin
+      if (refuse_q) begin
         answer_o = AnswerRefuse;
         if (reason_q == ReasonNone) reported_o.reason = ReasonRights;
-      end else if (stale_q) begin
-        answer_o = AnswerNone;
       end else if (!hit_q) begin
         answer_o    = AnswerWait;
         job_valid_o = 1'b1;
@@ -107,7 +109,7 @@ module smmu_look
         if (access_q.ahead && job_ready_i) answer_o = AnswerGo;
       end else if (access_q.ahead) begin
         answer_o = AnswerGo;
-      end else if (held) begin
+      end else if (held_q) begin
         answer_o = AnswerWait;
       end else begin
         unique case (touched_i)
@@ -127,21 +129,20 @@ module smmu_look
     if (!rst_ni) state_q <= Idle;
     else unique case (state_q)
       Idle:    if (valid_i) state_q <= Look;
-      Look:    if (!tlb_busy_i) state_q <= Touch;
-      default: if (pages_ready_i) state_q <= Idle;
+      Look:    if (touch_o) state_q <= Touch;
+      Touch:   state_q <= Answer;
+      default: state_q <= Idle;
     endcase
   end
 
   always_ff @(posedge clk_i) begin
-    if (take_o) access_q <= access_i;
+    if (take_o) {access_q, rights_q} <= {access_i, rights_i};
     if (state_q == Look) begin
       reason_q   <= reason;
       hit_q      <= tlb_hit_i;
       frame_q    <= tlb_frame_i;
       writable_q <= tlb_writable_i;
-      in_q       <= rights_i.in;
-      stale_q    <= 1'b0;
     end
-    if (state_q == Touch && removed_i) stale_q <= 1'b1;
+    if (state_q == Touch) {refuse_q, held_q, cancel_q} <= {refuse, held, refuse | ~hit_q | held | access_q.ahead};
   end
 endmodule

@@ -29,6 +29,7 @@ module smmu_move
   output logic                   fill_ready_o,
   output logic                   write_ready_o,
   output logic                   flush_ready_o,
+  input  logic                   moved_ready_i, // a page's end can be reported
   output moved_t                 moved_o,       // for one cycle
   output logic                   idle_o,        // no page moves
   output logic                   writes_idle_o,
@@ -84,7 +85,7 @@ module smmu_move
     ends  = 1'b0;
     ended = '0;
     for (int unsigned i = Tags; i > 0; i--) begin
-      if (answered_q[i-1] && stored_q[i-1]) {ends, ended} = {1'b1, index_t'(i - 1)};
+      if (answered_q[i-1] && stored_q[i-1]) {ends, ended} = {moved_ready_i, index_t'(i - 1)};
     end
   end
   assign start         = move_i.move != MoveNone;

@@ -38,6 +38,7 @@ module smmu_window
   input  logic [DataWidth-1:0]   data_read_i,
 
   // To the translation.
+  output logic                   some_o,        // an access could be offered if the port had room
   output logic                   valid_o,
   output access_t                access_o,
   input  logic                   take_i,
@@ -56,7 +57,7 @@ module smmu_window
   input  reason_e                walked_reason_i,
   input  logic                   event_i,
 
-  // Who uses this frame.
+  // Who uses this frame: one cycle later. A use that begins in the cycle of the question counts for each frame.
   input  frame_t                 user_i,
   output logic                   waits_o,       // an access that waits
   output logic                   reads_o,       // a read under way
@@ -80,7 +81,8 @@ module smmu_window
   logic [ReadSlots-1:0] same;
   slot_t free;
   logic  read_in, write_in, read_room, write_room, settle;
-  slot_t next, last_q, done;
+  slot_t next, read, last_q, done;
+  logic  may_read, may_write, is_write;
 
   always_comb begin
     free = '0;
@@ -100,21 +102,26 @@ module smmu_window
     // Not while the walker works for it: its result is this access's and no other's.
     may = valid_q & ~waits_q & ~asked_q;
     for (int unsigned i = 0; i < ReadSlots; i++) begin
-      if ((behind_q[i] != '0) || !read_room) may[i] = 1'b0;
+      if (behind_q[i] != '0) may[i] = 1'b0;
     end
-    if (!write_room) may[WriteSlot] = 1'b0;
-    next = '0;
-    for (int unsigned i = Slots; i > 0; i--) begin
-      if (may[i-1]) next = slot_t'(i - 1);
+    read = '0;
+    for (int unsigned i = ReadSlots; i > 0; i--) begin
+      if (may[i-1]) read = slot_t'(i - 1);
     end
-    for (int unsigned i = Slots; i > 0; i--) begin
-      if (may[i-1] && (slot_t'(i - 1) > last_q)) next = slot_t'(i - 1);
+    for (int unsigned i = ReadSlots; i > 0; i--) begin
+      if (may[i-1] && (slot_t'(i - 1) > last_q)) read = slot_t'(i - 1);
     end
   end
-  assign kept     = (next == slot_t'(WriteSlot)) ? write_q : read_q[next[1:0]];
-  assign valid_o  = may != '0;
-  assign access_o = '{slot: next, write: next == slot_t'(WriteSlot), ahead: 1'b0, number: kept.number, burst: kept.burst,
-                      failed: failed_q[next] ? reason_q[next] : ReasonNone};
+  // Whether there is room is known late: it decides between one read and the write.
+  assign may_read  = (may[ReadSlots-1:0] != '0) & read_room;
+  assign may_write = may[WriteSlot] & write_room;
+  assign is_write  = may_write & (~may_read | ((last_q != slot_t'(WriteSlot)) & (read <= last_q)));
+  assign next      = is_write ? slot_t'(WriteSlot) : read;
+  assign kept      = is_write ? write_q : read_q[read[1:0]];
+  assign some_o    = may != '0;
+  assign valid_o   = may_read | may_write;
+  assign access_o  = '{slot: next, write: is_write, ahead: 1'b0, number: kept.number, burst: kept.burst,
+                       failed: failed_q[next] ? reason_q[next] : ReasonNone};
 
   always_comb begin
     for (int unsigned i = 0; i < ReadSlots; i++) begin
@@ -313,13 +320,18 @@ module smmu_window
   end
 
   // --- Who uses a frame ------------------------------------------------------------------------------
-  always_comb begin
-    waits_o  = 1'b0;
-    reads_o  = 1'b0;
-    writes_o = 1'b0;
-    for (int unsigned i = 0; i < Slots; i++)     waits_o  |= bound_q[i] & (frame_q[i] == user_i);
-    for (int unsigned i = 0; i < ReadRing; i++)  reads_o  |= r_used_q[i] & ~r_error_q[i] & (r_frame_q[i] == user_i);
-    for (int unsigned i = 0; i < WriteRing; i++) writes_o |= w_used_q[i] & ~w_error_q[i] & (w_frame_q[i] == user_i);
+  logic [Slots-1:0]     waits_for_q;
+  logic [ReadRing-1:0]  reads_from_q;
+  logic [WriteRing-1:0] writes_to_q;
+  always_ff @(posedge clk_i) begin
+    for (int unsigned i = 0; i < Slots; i++) begin
+      waits_for_q[i] <= (frame_q[i] == user_i) | ((answer_i == AnswerWait) & bind_i) | bound_i;
+    end
+    for (int unsigned i = 0; i < ReadRing; i++)  reads_from_q[i] <= (r_frame_q[i] == user_i) | push_read;
+    for (int unsigned i = 0; i < WriteRing; i++) writes_to_q[i]  <= (w_frame_q[i] == user_i) | push_write;
   end
+  assign waits_o  = (waits_for_q & bound_q) != '0;
+  assign reads_o  = (reads_from_q & r_used_q & ~r_error_q) != '0;
+  assign writes_o = (writes_to_q & w_used_q & ~w_error_q) != '0;
   assign idle_o = (valid_q == '0) & (r_used_q == '0) & (w_used_q == '0);
 endmodule
