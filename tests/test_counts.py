@@ -91,7 +91,7 @@ VOLUME_MOST = {
     "volume.memory_512_open_read_3_nodes_most_commands": 2 * 2 * 8 + 1,
     "volume.memory_512_cold_open_read_17_nodes_most_commands": 2 + 2 * 2 + 1,
     "volume.memory_512_cold_open_read_3_nodes_most_commands": 2 + 2 * 2 * 8 + 1,
-    "volume.volume_bytes": 272,
+    "volume.volume_bytes": 416,
 }
 
 

@@ -516,6 +516,24 @@ def test_a_volume_with_a_long_name_is_refused(program, tmp_path):
     assert [result.status for result in script.run()] == [hw.NEWER_VERSION]
 
 
+def test_a_volume_whose_table_has_grown_is_refused(program, tmp_path):
+    """Bit 5 of INCOMPAT, which the command sets when a name has no slot; the core reads the volume until then."""
+    image, source = hw.make_volume(tmp_path / "v", slots=8), tmp_path / "source"
+    source.write_bytes(b"1" * 1000)
+    for number in range(9):
+        hw.command("put", image, source, "--name", f"file{number}")
+        if number < 7:
+            continue
+        before = Path(image).read_bytes()
+        script = hw.Session(program, tmp_path, image)
+        script.mount()
+        script.save(tmp_path / "after")
+        wanted = hw.OK if number == 7 else hw.NEWER_VERSION
+        assert [result.status for result in script.run()] == [wanted]
+        assert (tmp_path / "after").read_bytes() == before
+    assert hw.check(image)
+
+
 def test_a_full_volume(program, tmp_path):
     """Fills the volume to the last unit; further writes are refused, and the check passes."""
     image = hw.make_volume(tmp_path / "v", size="256K", slots=8)

@@ -118,7 +118,7 @@ impl VolumeReport {
             capacity_bytes: shape.unit_count() * shape.unit_bytes(),
             free_bytes: free_units * shape.unit_bytes(),
             files,
-            slots: shape.slot_count(),
+            slots: volume.slots(),
             mount_count: status.mount_count,
             clean: status.clean,
             checksums: status.checksums,

@@ -102,7 +102,7 @@ impl Files<'_, '_, '_> {
             }
         };
         let shape = volume.status().shape;
-        let (unit_bytes, files) = (shape.unit_bytes(), u64::from(shape.slot_count()));
+        let (unit_bytes, files) = (shape.unit_bytes(), u64::from(volume.slots()));
         let used = self.tree.with(|tree| tree.file_count()) + self.hidden;
         Ok(Space {
             capacity_bytes: shape.unit_count() * unit_bytes,

@@ -15,6 +15,7 @@ use crate::run::Table;
 use crate::slot::{self, Slot, State as SlotState};
 use crate::steps::Step;
 use crate::superblock::{Counts, Superblock, is_overwritten, superblock_len};
+use crate::table::TABLE_NODE;
 use crate::token::{Loaded, SlotNode};
 use crate::unsettled::Unsettled;
 use crate::walk::Visit;
@@ -145,7 +146,7 @@ impl<D: Device> Volume<'_, D> {
         let groups = shape.group_count() as u32;
         let (scratch, rest) =
             scratch.split_at_mut(scratch.len().min(groups as usize * group_bytes));
-        let mut names = Names::new(rest, shape.slot_count());
+        let mut names = Names::new(rest, self.slot_count());
         while first < groups {
             let count = groups_a_pass.min(groups - first);
             let bits = scratch
@@ -155,12 +156,14 @@ impl<D: Device> Volume<'_, D> {
             for (group, bits) in (first..).zip(bits.chunks_exact_mut(group_bytes)) {
                 mark(bits, 0, shape.bitmap_units(group));
             }
-            let node = turn.slot.lend();
             let pass = Pass {
                 first_group: first,
                 is_first: first == 0,
                 repair,
             };
+            self.mark_table(turn.slot.lend(), pass, bits, &mut findings)
+                .await?;
+            let node = turn.slot.lend();
             self.mark_files(node, pass, bits, &mut names, &mut findings)
                 .await?;
             self.check_bitmaps(first, bits, &mut findings, repair)
@@ -239,6 +242,51 @@ impl<D: Device> Volume<'_, D> {
         Ok(())
     }
 
+    /// Marks the units of the table node.
+    async fn mark_table(
+        &self,
+        mut node: SlotNode<'_>,
+        pass: Pass,
+        bits: &mut [u8],
+        findings: &mut Findings<'_>,
+    ) -> Result<(), Error> {
+        let Some(unit) = self.state().superblock.table_unit else {
+            return Ok(());
+        };
+        let shape = self.shape();
+        let base = shape.group_start(pass.first_group);
+        let end = base + bits.len() as u64 * 8;
+        let (from, to) = (
+            u64::from(unit).max(base),
+            (u64::from(unit) + shape.pair_units()).min(end),
+        );
+        mark(bits, from.saturating_sub(base), to.saturating_sub(base));
+        self.read_slots(TABLE_NODE, 1).await?;
+        let both = self.state().both_in_run(Table::Slots, TABLE_NODE, 0);
+        let place = FoundSlot {
+            slot: TABLE_NODE,
+            index: 0,
+        };
+        let mut header = Slot::EMPTY;
+        let mut loaded = match self.load_found(node.lend(), place, &mut header) {
+            Ok(loaded) => loaded,
+            Err(Error::Corrupt(damage)) => {
+                findings.add(Finding::Damaged(damage.node()));
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
+        if !both && pass.is_first {
+            findings.add(Finding::OneCopy(Node::Slot(TABLE_NODE)));
+            if pass.repair {
+                // R8: erases the other copy.
+                loaded = self.load_slot(node.lend(), TABLE_NODE, &mut header).await?;
+                self.repair_slot(loaded, &mut header, findings).await?;
+            }
+        }
+        self.mark_file(loaded, &header, pass, bits, findings).await
+    }
+
     /// Marks the units of every file in `bits`, which are those of the pass's groups. Reads runs of
     /// slots: what is done with a slot of a run, the first node of the run's buffers aside, leaves
     /// the later ones in memory.
@@ -250,7 +298,7 @@ impl<D: Device> Volume<'_, D> {
         names: &mut Names<'_>,
         findings: &mut Findings<'_>,
     ) -> Result<(), Error> {
-        let slots = self.shape().slot_count();
+        let slots = self.slot_count();
         let most = if names.know_all() {
             slots
         } else {
@@ -380,7 +428,7 @@ impl<D: Device> Volume<'_, D> {
                 }
                 if let Some(name) = slot::name(state.slot(loaded)) {
                     let bucket = slot / BUCKET_SLOTS;
-                    if name.buckets(&shape).contains(&bucket) {
+                    if state.table.places_of(name, &shape).contains(&Some(bucket)) {
                         names.add(slot, name);
                     } else {
                         findings.add(Finding::WrongBucket { slot });
@@ -412,13 +460,11 @@ impl<D: Device> Volume<'_, D> {
         let name = slot::name(self.state().slot(loaded)).map(NameRef::to_name);
         let Some(name) = name else { return Ok(()) };
         let name = NameRef::new(name.as_str())?;
-        let mut same = [None; 2 * BUCKET_SLOTS as usize];
+        let mut same = [None; 3 * BUCKET_SLOTS as usize];
         let mut places = same.iter_mut();
-        let [one, two] = name.buckets(&self.shape());
-        for bucket in [Some(one), (two != one).then_some(two)]
-            .into_iter()
-            .flatten()
-        {
+        let shape = self.shape();
+        let buckets = self.state().table.places_of(name, &shape);
+        for bucket in buckets.into_iter().flatten() {
             let base = bucket * BUCKET_SLOTS;
             let mut next = base;
             while next < base + BUCKET_SLOTS {

@@ -153,6 +153,6 @@ impl<D: Device> State<'_, D> {
             && get_u32(bytes, at::FIRST) == index * shape.list_slots()
             && get_u32(bytes, at::COUNT) == here
             && (0..here as usize)
-                .all(|slot| get_u32(bytes, at::SLOTS + 4 * slot) < shape.slot_count())
+                .all(|slot| get_u32(bytes, at::SLOTS + 4 * slot) < self.table.slot_count())
     }
 }

@@ -81,7 +81,7 @@ impl<D: Device> Volume<'_, D> {
     /// Compares the units of the file in `slot` with the bitmaps, and with those of every other
     /// file. Reads the table once for each sixteen extents.
     pub(crate) async fn claim(&self, mut node: SlotNode<'_>, slot: u32) -> Result<Claim, Error> {
-        let count = self.shape().slot_count();
+        let count = self.slot_count();
         let unsettled = self.unsettled().await?;
         let mut claim = Claim::Sole;
         let mut from = 0;
@@ -89,6 +89,14 @@ impl<D: Device> Volume<'_, D> {
             let part = self.units_from(node.lend(), slot, from).await?;
             let marks = self.marks(&part, slot, &unsettled).await?;
             claim = claim.max(part.claim).max(marks);
+            let is_tables = {
+                let state = self.state();
+                let mut runs = part.runs.iter().take(part.count);
+                runs.any(|run| state.is_of_table(run.start, run.len.into()))
+            };
+            if is_tables {
+                claim = Claim::Gone;
+            }
             let mut first = 0;
             while first < count && part.count > 0 && claim != Claim::Gone {
                 let run = self.read_slots(first, count - first).await?;

@@ -5,12 +5,14 @@ use core::fmt;
 
 use block::PackedError;
 
+use crate::table::TABLE_NODE;
+
 /// The structure of the volume that is damaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Node {
     /// Both superblocks, or a value in the one that is valid.
     Superblock,
-    /// This file slot.
+    /// This file slot; 2^30 - 1 is the node of a slot table that has grown.
     Slot(u32),
     /// The bitmap of this allocation group.
     Bitmap(u32),
@@ -165,6 +167,7 @@ impl fmt::Display for Node {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Node::Superblock => f.write_str("the superblock"),
+            Node::Slot(TABLE_NODE) => f.write_str("the node of the slot table"),
             Node::Slot(slot) => write!(f, "file slot {slot}"),
             Node::Bitmap(group) => write!(f, "the bitmap of group {group}"),
             Node::Map(slot) => write!(f, "the map of the file in slot {slot}"),

@@ -150,6 +150,7 @@ fn run(
             mount_count: 0,
             checksums: options.checksums,
             long_names: false,
+            table_unit: None,
             read_only: false,
             compat_features: 0,
             group_hint: 0,

@@ -9,6 +9,7 @@ use crate::map::{self, Extent, Index, Leaf};
 use crate::order::Mutation;
 use crate::reserve::Allocation;
 use crate::slot::Slot;
+use crate::table::TABLE_NODE;
 use crate::token::Loaded;
 use crate::{Error, Volume, error::Node};
 
@@ -132,6 +133,8 @@ impl<D: Device> Volume<'_, D> {
         if header.map_level == 0 {
             return Ok(if contiguous || slot_has_room {
                 Addition::InSlot
+            } else if header.index == TABLE_NODE {
+                return Err(Error::MapFull);
             } else {
                 Addition::FirstLeaf
             });

@@ -19,6 +19,7 @@ use crate::layout::Shape;
 use crate::order::Mutation;
 use crate::steps::{Addresses, Place, Step, Steps};
 use crate::superblock::Superblock;
+use crate::table::Table;
 use crate::token::{Loaded, SlotNode};
 use crate::{Error, Volume};
 
@@ -78,6 +79,7 @@ pub(crate) enum Io {
 pub(crate) struct State<'a, D> {
     pub device: D,
     pub superblock: Superblock,
+    pub table: Table,
     pub files: &'a mut [OpenFile],
     pub nodes: [Option<Buffer>; 3],
     pub io: Io,
@@ -267,6 +269,11 @@ impl<'a, D: Device> Volume<'a, D> {
 
     pub(crate) fn shape(&self) -> Shape {
         self.state().shape()
+    }
+
+    /// Slots of the table as it is now.
+    pub(crate) fn slot_count(&self) -> u32 {
+        self.state().table.slot_count()
     }
 
     /// Waits for the nodes to be free, then takes them.

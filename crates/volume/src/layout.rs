@@ -42,6 +42,9 @@ pub const FEATURE_CREATE_LIST: u32 = 8;
 /// The feature bit (incompatible): slots may have names of more than [`SHORT_NAME_BYTES`].
 pub const FEATURE_LONG_NAMES: u32 = 16;
 
+/// The feature bit (incompatible): the slot table has grown past the one that the format made.
+pub const FEATURE_GROWN: u32 = 32;
+
 /// The longest name of a volume without [`FEATURE_LONG_NAMES`], in bytes.
 pub const SHORT_NAME_BYTES: usize = 64;
 
@@ -95,6 +98,7 @@ pub mod superblock {
     pub const LABEL: usize = 208;
     pub const FREE_UNITS: usize = 240;
     pub const FILE_COUNT: usize = 248;
+    pub const TABLE_UNIT: usize = 252;
 }
 
 /// Offsets that slots, leaves and bitmaps share.
@@ -214,7 +218,7 @@ impl Shape {
         1 << self.unit_log2
     }
 
-    /// File slots.
+    /// File slots that the format made; a table may have grown since.
     pub const fn slot_count(&self) -> u32 {
         BUCKET_SLOTS << self.buckets_log2
     }

@@ -139,10 +139,11 @@ impl<D: Device> Volume<'_, D> {
     ) -> Result<(), Error> {
         let shape = self.shape();
         let mut slot = from;
-        while slot < shape.slot_count() {
+        while slot < self.slot_count() {
             // Others have their turn between two runs.
             let turn = self.turn().await?;
-            let count = self.read_slots(slot, shape.slot_count() - slot).await?;
+            let slots = self.slot_count();
+            let count = self.read_slots(slot, slots - slot).await?;
             for index in 0..count {
                 let found = self.slot_in_run(slot, index, |found, bytes| {
                     let live = found.state == SlotState::Live;
@@ -314,8 +315,9 @@ impl<D: Device> Volume<'_, D> {
         let shape = self.shape();
         let turn = self.turn().await?;
         let (mut files, mut slot) = (0, 0);
-        while slot < shape.slot_count() {
-            let count = self.read_slots(slot, shape.slot_count() - slot).await?;
+        let slots = self.slot_count();
+        while slot < slots {
+            let count = self.read_slots(slot, slots - slot).await?;
             for index in 0..count {
                 let is_live = |found: &Slot, _: &[u8]| found.state == SlotState::Live;
                 let live = self.slot_in_run(slot, index, is_live)?;

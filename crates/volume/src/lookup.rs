@@ -7,6 +7,7 @@ use crate::create_many::Place;
 use crate::io::{Flags, NO_SLOT, SLOT};
 use crate::layout::BUCKET_SLOTS;
 use crate::name::NameRef;
+use crate::order::Mutation;
 use crate::pair::has_numbers;
 use crate::run::Table;
 use crate::slot::{Slot, State as SlotState, has_name};
@@ -39,16 +40,18 @@ pub(crate) struct FreeSlot {
 }
 
 impl<D: Device> Volume<'_, D> {
-    /// Looks `name` up. Reads both members of up to 16 slots. Those in `taken` do not count as
-    /// free.
+    /// Looks `name` up. Reads both members of up to 16 slots, or 24 in a table that has grown.
+    /// Those in `taken` do not count as free.
     pub(crate) async fn search(&self, name: NameRef<'_>, taken: &[Place]) -> Result<Search, Error> {
         let shape = self.shape();
-        let [first, second] = name.buckets(&shape);
-        let mut places: [(Option<FreeSlot>, u32); 2] = [(None, 0); 2];
-        // The buckets in order, each once.
-        let buckets = [Some(first), (second != first).then_some(second)];
+        let buckets = self.state().table.places_of(name, &shape);
+        // The third is left by a split: nothing is put there.
+        let mut places: [(Option<FreeSlot>, u32); 3] = [(None, 0); 3];
         let mut damaged = None;
-        for (bucket, place) in buckets.into_iter().flatten().zip(&mut places) {
+        let is_forgotten = self.state().is_mutated(Mutation::ForgetParent);
+        let buckets = buckets.into_iter().take(if is_forgotten { 2 } else { 3 });
+        for (bucket, place) in buckets.zip(&mut places) {
+            let Some(bucket) = bucket else { continue };
             let base = bucket * BUCKET_SLOTS;
             let mut slot = base;
             while slot < base + BUCKET_SLOTS {
@@ -86,7 +89,7 @@ impl<D: Device> Volume<'_, D> {
         if let Some(slot) = damaged {
             return Err(Error::from(Node::Slot(slot)));
         }
-        let [(one, one_free), (two, two_free)] = places;
+        let [(one, one_free), (two, two_free), _] = places;
         Ok(Search::Absent(if two_free > one_free { two } else { one }))
     }
 

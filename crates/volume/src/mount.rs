@@ -12,6 +12,7 @@ use crate::order::Mutation;
 use crate::order::Order;
 use crate::steps::{Addresses, Steps};
 use crate::superblock::{Operation, Superblock, is_overwritten, superblock_len};
+use crate::table::Table;
 use crate::{Error, Volume, blocking};
 
 /// How to mount.
@@ -145,6 +146,7 @@ impl<'a, D: Device> Volume<'a, D> {
                 read_only,
                 ..*superblock
             },
+            table: Table::of_format(&superblock.shape),
             files,
             nodes: memory,
             io: Io::Idle,
@@ -165,11 +167,7 @@ impl<'a, D: Device> Volume<'a, D> {
             #[cfg(feature = "mutations")]
             mutation,
         });
-        let result = match (superblock.clean, read_only) {
-            (true, _) => Ok(()),
-            (false, true) => blocking::run(&volume, volume.leave_out_renamed(operation)),
-            (false, false) => blocking::run(&volume, volume.recover(operation)),
-        };
+        let result = blocking::run(&volume, volume.begin(operation));
         match result {
             Ok(()) => Ok(volume),
             Err(error) => {
@@ -177,6 +175,24 @@ impl<'a, D: Device> Volume<'a, D> {
                 unmounted.result = Err(error);
                 Err(unmounted)
             }
+        }
+    }
+
+    /// What a mount reads and writes besides the superblock.
+    async fn begin(&self, operation: &Operation) -> Result<(), Error> {
+        {
+            let mut turn = self.turn().await?;
+            self.load_table(turn.slot.lend()).await?;
+            turn.done();
+        }
+        let (clean, read_only) = {
+            let state = self.state();
+            (state.superblock.clean, state.superblock.read_only)
+        };
+        match (clean, read_only) {
+            (true, _) => Ok(()),
+            (false, true) => self.leave_out_renamed(operation).await,
+            (false, false) => self.recover(operation).await,
         }
     }
 

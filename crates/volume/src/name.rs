@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! File names: 1 to 255 bytes of UTF-8, and the two buckets that a name may be in.
 
-use crate::layout::Shape;
 use block::Device;
 
 use crate::io::{Flags, State};
 use crate::layout::SHORT_NAME_BYTES;
-use crate::{Error, Volume, checksum};
+use crate::{Error, Volume};
 
 /// The longest name in bytes. A volume with nodes of 256 bytes has names of at most 64:
 /// [`Shape::longest_name_bytes`].
@@ -77,13 +76,6 @@ impl<'n> NameRef<'n> {
             bytes,
             len: name.len() as u8,
         }
-    }
-
-    /// The two buckets, from the low and the high half of the name's CRC32C; they may be the same.
-    pub(crate) fn buckets(self, shape: &Shape) -> [u32; 2] {
-        let hash = checksum::crc32c(0, self.as_bytes());
-        let mask = (1u32 << shape.buckets_log2) - 1;
-        [hash & mask, (hash >> 16) & mask]
     }
 }
 

@@ -61,6 +61,14 @@ pub enum Order {
     /// What the last operation wrote, then the superblock that says that the volume has a new
     /// feature: it has no record, and so removes the means to complete that operation.
     NodesBeforeFeature,
+    /// What the last operation wrote, then the table node, in units that it may have freed.
+    NodesBeforeTable,
+    /// The table node, then the superblock that names it.
+    TableBeforeFeature,
+    /// The slots of a new bucket, then the size of the table that includes it.
+    BucketBeforeTable,
+    /// The size of the table, then the table node's other member: otherwise both may be torn.
+    TableBeforeCopy,
     /// All nodes, then the mark that the volume is clean.
     NodesBeforeClean,
     /// The first clean superblock, then the second.
@@ -115,6 +123,10 @@ pub enum Mutation {
     OldestWins,
     /// The superblock says only after the first node of a feature that the volume has it.
     LateFeature,
+    /// The table node's new size is written in one member only.
+    HalfATable,
+    /// A look-up does not look where a split that was cut left a name.
+    ForgetParent,
     /// A commit includes what is still in flight.
     CommitInFlight,
 }
@@ -122,7 +134,7 @@ pub enum Mutation {
 #[cfg(feature = "mutations")]
 impl Order {
     /// All of them.
-    pub const ALL: [Order; 29] = [
+    pub const ALL: [Order; 33] = [
         Order::DataBeforeSize,
         Order::SlotBeforeAnswer,
         Order::OverwriteBeforeAnswer,
@@ -145,6 +157,10 @@ impl Order {
         Order::RecoveryBeforeClear,
         Order::CacheBeforeInUse,
         Order::NodesBeforeFeature,
+        Order::NodesBeforeTable,
+        Order::TableBeforeFeature,
+        Order::BucketBeforeTable,
+        Order::TableBeforeCopy,
         Order::NodesBeforeClean,
         Order::CleanBeforeClean,
         Order::FreeBeforeDiscard,
@@ -158,7 +174,7 @@ impl Order {
 #[cfg(feature = "mutations")]
 impl Mutation {
     /// All except the barriers.
-    pub const OTHERS: [Mutation; 15] = [
+    pub const OTHERS: [Mutation; 17] = [
         Mutation::SlotInPlace,
         Mutation::BitmapInPlace,
         Mutation::LeafInPlace,
@@ -173,6 +189,8 @@ impl Mutation {
         Mutation::LeaveTorn,
         Mutation::OldestWins,
         Mutation::LateFeature,
+        Mutation::HalfATable,
+        Mutation::ForgetParent,
         Mutation::CommitInFlight,
     ];
 }

@@ -8,7 +8,7 @@ use core::task::{Context, Poll};
 use crate::bytes::{array, get_u32, get_u64};
 use crate::checksum::{self, Crc32c};
 use crate::io::{Flags, NO_GROUP, NO_SLOT, SLOT, SPARE, State, WORK};
-use crate::layout::{Member, SEQ_END, SEQ_RESERVE, Shape, leaf, magic, member_of, node};
+use crate::layout::{Member, SEQ_END, SEQ_RESERVE, leaf, magic, member_of, node};
 use crate::map::{Index, Leaf};
 use crate::order::Mutation;
 use crate::slot::Slot;
@@ -61,21 +61,29 @@ enum Pair {
 }
 
 impl Pair {
-    fn rank(&self, bytes: &[u8], member: Member, superblock: &Superblock, crc32c: Crc32c) -> u64 {
+    fn rank<D>(&self, bytes: &[u8], member: Member, state: &State<'_, D>) -> u64 {
         let magic = match *self {
             Pair::Slot(_) => magic::SLOT,
             Pair::Bitmap(_) => magic::BITMAP,
             Pair::Leaf { file_id, .. } if get_u64(bytes, leaf::FILE_ID) == file_id => magic::LEAF,
             Pair::Leaf { .. } => return 0,
         };
-        let address = self.address(member, &superblock.shape);
-        rank(bytes, address, member, magic, superblock, crc32c)
+        let address = self.address(member, state);
+        rank(
+            bytes,
+            address,
+            member,
+            magic,
+            &state.superblock,
+            state.crc32c,
+        )
     }
 
     #[inline(never)]
-    fn address(&self, member: Member, shape: &Shape) -> u64 {
+    fn address<D>(&self, member: Member, state: &State<'_, D>) -> u64 {
+        let shape = &state.superblock.shape;
         match *self {
-            Pair::Slot(slot) => shape.slot_address(slot, member),
+            Pair::Slot(slot) => state.slot_address(slot, member),
             Pair::Bitmap(group) => shape.bitmap_address(group, member),
             Pair::Leaf { unit, .. } => shape.leaf_address(unit, member),
         }
@@ -227,7 +235,7 @@ impl<D: Device> Future for Load<'_, '_, D> {
             };
             let shape = state.shape();
             let place = Place {
-                address: this.pair.address(member, &shape),
+                address: this.pair.address(member, state),
                 len: shape.node_bytes() as u32,
             };
             match state.turn_of(step, place) {
@@ -247,10 +255,7 @@ impl<D: Device> Future for Load<'_, '_, D> {
                 _ => {}
             }
             let which = step.node().unwrap_or(into);
-            let (superblock, crc32c) = (&state.superblock, state.crc32c);
-            let rank = this
-                .pair
-                .rank(state.node(which), member, superblock, crc32c);
+            let rank = this.pair.rank(state.node(which), member, state);
             this.look = match this.look {
                 Look::B(rank_a) => match this.choose(state, rank_a, rank) {
                     Ok(next) => next,

@@ -12,7 +12,23 @@ use crate::layout::CHUNK_BYTES;
 use crate::transfer::Need;
 use crate::{Error, Volume};
 
+/// Buckets that are added for one name: many names may have the same two on purpose.
+const MOST_SPLITS: u32 = 256;
+
 impl<D: Device> Volume<'_, D> {
+    /// Whether the slot table has grown past the one that the format made.
+    fn has_grown(&self) -> bool {
+        self.state().superblock.table_unit.is_some()
+    }
+
+    /// Whether a table that has grown is to grow again, so that most names have a slot at once.
+    #[cfg(feature = "grow")]
+    fn is_crowded(&self) -> bool {
+        let usage = self.known_usage();
+        let is_full = |files: u32| u64::from(files) * 8 >= u64::from(self.slots()) * 7;
+        self.has_grown() && usage.is_some_and(|usage| is_full(usage.files))
+    }
+
     /// Supplies what an append, a read or an overwrite of `file` needs before it can continue.
     /// Data keeps flowing in the meantime, and nothing is committed.
     ///
@@ -91,22 +107,43 @@ impl<D: Device> Volume<'_, D> {
     }
 
     /// Runs `attempt`; if it lacks space or a slot, gives back what is unused, like
-    /// [`Volume::reclaim_all`], and runs it once more.
+    /// [`Volume::reclaim_all`], and runs it again. With the feature `grow`, if it lacks a slot
+    /// then, [`Volume::grow_table`] adds some; a table that has grown keeps an eighth of its slots
+    /// free.
     ///
     /// # Errors
-    /// The attempt's, or those of [`Volume::reclaim`].
+    /// The attempt's, or those of [`Volume::reclaim`] and [`Volume::grow_table`].
     pub async fn with_space<T, F: Future<Output = Result<T, Error>>>(
         &self,
         mut attempt: impl FnMut() -> F,
     ) -> Result<T, Error> {
         let mut has_reclaimed = false;
-        loop {
-            match attempt().await {
-                Err(Error::NoSpace | Error::TableFull) if !has_reclaimed => {}
-                result => return result,
+        let mut splits = 0;
+        #[cfg(feature = "grow")]
+        if self.is_crowded() {
+            match self.grow_table().await {
+                Ok(()) | Err(Error::NoSpace | Error::TableFull) => {}
+                Err(error) => return Err(error),
             }
-            has_reclaimed = true;
-            self.reclaim_all().await?;
+        }
+        loop {
+            let error = match attempt().await {
+                Err(error @ (Error::NoSpace | Error::TableFull)) => error,
+                result => return result,
+            };
+            let lacks_slot = cfg!(feature = "grow") && error == Error::TableFull;
+            // A sweep of a large table for each name would cost more than a bucket.
+            let grows_first = lacks_slot && self.has_grown();
+            if !(has_reclaimed || grows_first) {
+                has_reclaimed = true;
+                self.reclaim_all().await?;
+            } else if lacks_slot && splits < MOST_SPLITS {
+                splits += 1;
+                #[cfg(feature = "grow")]
+                self.grow_table().await?;
+            } else {
+                return Err(error);
+            }
         }
     }
 

@@ -65,6 +65,7 @@ impl<D: Device> Volume<'_, D> {
                 self.settle_copy(turn.slot.lend(), *from).await?;
             }
         }
+        self.settle_table(turn.slot.lend()).await?;
         self.perform(|state| {
             // The recovered nodes must be durable before the record is removed.
             state.order(Order::RecoveryBeforeClear);

@@ -12,11 +12,9 @@ use crate::order::Order;
 use crate::pair::has_numbers;
 use crate::slot::{self, Slot, State as SlotState};
 use crate::superblock::Operation;
+use crate::table::{NO_BUCKET, buckets_of};
 use crate::token::SlotNode;
 use crate::{Error, Volume, error::Node};
-
-/// No bucket; no volume has this many.
-const NO_BUCKET: u32 = u32::MAX;
 
 impl<D: Device> Volume<'_, D> {
     /// A free slot for `name`, both of whose buckets are full: one of their files moves to its
@@ -31,7 +29,7 @@ impl<D: Device> Volume<'_, D> {
         name: NameRef<'_>,
         kept: Option<u32>,
     ) -> Result<FreeSlot, Error> {
-        let buckets = name.buckets(&self.shape());
+        let buckets = buckets_of(name, self.state().table.buckets);
         let mut others = [NO_BUCKET; 2 * BUCKET_SLOTS as usize];
         let mut next = [NO_BUCKET; BUCKET_SLOTS as usize];
         let mut step = 0;
@@ -100,7 +98,7 @@ impl<D: Device> Volume<'_, D> {
         kept: Option<u32>,
         others: &mut [u32],
     ) -> Result<(), Error> {
-        let shape = self.shape();
+        let buckets = self.state().table.buckets;
         let base = bucket * BUCKET_SLOTS;
         let mut first = 0;
         others.fill(NO_BUCKET);
@@ -116,7 +114,7 @@ impl<D: Device> Volume<'_, D> {
                         && !is_doubtful
                         && has_numbers(found.seq);
                     let name = slot::name(bytes).filter(|_| is_live)?;
-                    match name.buckets(&shape) {
+                    match buckets_of(name, buckets) {
                         [one, two] if one == bucket && two != bucket => Some(two),
                         [one, two] if two == bucket && one != bucket => Some(one),
                         _ => None,
@@ -137,7 +135,7 @@ impl<D: Device> Volume<'_, D> {
 
     /// The first free slot of a bucket, unless a slot of it is damaged: a name that may be in that
     /// one is not found in the bucket.
-    async fn free_in_bucket(&self, bucket: u32) -> Result<Option<u32>, Error> {
+    pub(crate) async fn free_in_bucket(&self, bucket: u32) -> Result<Option<u32>, Error> {
         let base = bucket * BUCKET_SLOTS;
         let mut slot = base;
         let mut free = None;
@@ -175,6 +173,9 @@ impl<D: Device> Volume<'_, D> {
         }
         let mut source = Slot::EMPTY;
         let loaded = self.load_slot(node.lend(), from, &mut source).await?;
+        let is_open = |open: &crate::file::OpenFile| open.slot == Some(from) && open.writable;
+        // One that dies leaves two members that differ, so that its reservation is given back.
+        let is_open = self.state().files.iter().any(is_open);
         let op_seq = self.state().superblock.seq + 1;
         let mut moved = Slot {
             seq: target.seq,
@@ -204,7 +205,9 @@ impl<D: Device> Volume<'_, D> {
             state.put_slot_from(WORK, &mut freed, false);
             // The other member, as closing a file leaves it: either may rot. The first one is
             // durable, and recovery would also free the old slot, so no barrier is needed.
-            state.put_slot(loaded, &mut moved, false);
+            if !is_open {
+                state.put_slot(loaded, &mut moved, false);
+            }
         })
         .await?;
         Ok(freed)

@@ -155,8 +155,7 @@ impl<D: Device> Volume<'_, D> {
 
     async fn sweep(&self, from: u32, of_dead_writers: bool) -> Result<Option<u32>, Error> {
         let mut turn = self.turn_to_change().await?;
-        let shape = self.shape();
-        let count = shape.slot_count();
+        let count = self.slot_count();
         let mut slot = from;
         while slot < count {
             let run = self.read_slots(slot, count - slot).await?;
@@ -226,7 +225,7 @@ impl<D: Device> Volume<'_, D> {
         let shape = self.shape();
         let unused = self.slot_in_run(first, index, |header, _| match header.state {
             SlotState::Live => header.alloc_units - header.data_end_units(&shape),
-            SlotState::Free | SlotState::Reap => 0,
+            SlotState::Free | SlotState::Reap | SlotState::Table => 0,
         })?;
         let state = self.state();
         let slot = first + index;

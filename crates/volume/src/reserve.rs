@@ -12,6 +12,7 @@ use crate::map::{self, Extent};
 use crate::order::{Mutation, Order};
 use crate::slot::Slot;
 use crate::superblock::{Operation, Run, Runs};
+use crate::table::TABLE_NODE;
 use crate::token::Loaded;
 use crate::{Error, Volume, bitmap};
 
@@ -154,7 +155,11 @@ impl<D: Device> Volume<'_, D> {
         near: Option<u64>,
     ) -> Result<Allocation, Error> {
         let shape = self.shape();
-        let groups = shape.group_count() as u32;
+        let mut groups = shape.group_count() as u32;
+        if header.index == TABLE_NODE {
+            // The table node's units have 32 bits.
+            groups = groups.min(shape.group_of(1 << 32));
+        }
         let next = tail.last.map(|last| last.end()).or(near);
         let hint = self.state().superblock.group_hint % groups;
         let first = next.map_or(hint, |unit| shape.group_of(unit));

@@ -6,9 +6,10 @@ use block::Device;
 
 use crate::bytes::get_u8;
 use crate::io::{NO_GROUP, SPARE, State, WORK};
-use crate::layout::{Member, Shape, magic, node, slot};
+use crate::layout::{Member, magic, node, slot};
 use crate::pair::rank;
 use crate::slot::{Slot, State as SlotState};
+use crate::table::TABLE_NODE;
 use crate::{Error, Volume};
 
 /// A table of pairs.
@@ -20,10 +21,10 @@ pub(crate) enum Table {
 }
 
 impl Table {
-    const fn address(self, number: u32, member: Member, shape: &Shape) -> u64 {
+    fn address<D>(self, number: u32, member: Member, state: &State<'_, D>) -> u64 {
         match self {
-            Self::Slots => shape.slot_address(number, member),
-            Self::Bitmaps => shape.bitmap_address(number, member),
+            Self::Slots => state.slot_address(number, member),
+            Self::Bitmaps => state.superblock.shape.bitmap_address(number, member),
         }
     }
 
@@ -35,11 +36,13 @@ impl Table {
     }
 
     /// How many pairs from `first` on follow one another.
-    const fn run_from(self, first: u32, shape: &Shape) -> u64 {
+    fn run_from<D>(self, first: u32, state: &State<'_, D>) -> u64 {
+        let shape = &state.superblock.shape;
         match self {
-            Self::Slots => (shape.slot_count() - first) as u64,
+            Self::Slots if first == TABLE_NODE => 1,
+            Self::Slots => state.table.run_from(first, shape).into(),
             Self::Bitmaps if shape.bitmap_units(first) > 0 => 1,
-            Self::Bitmaps => shape.table_group_count() - first as u64,
+            Self::Bitmaps => shape.table_group_count() - u64::from(first),
         }
     }
 }
@@ -53,20 +56,20 @@ impl<D: Device> Volume<'_, D> {
 
     /// The same for any table.
     pub(crate) async fn read_run(&self, table: Table, first: u32, most: u32) -> Result<u32, Error> {
-        let (shape, count) = {
+        let (len, count, addresses) = {
             let mut state = self.state();
             let shape = state.shape();
             state.cached_group = NO_GROUP;
             let room = state.memory(WORK).len().min(state.memory(SPARE).len());
             let largest = state.device.geometry().max_transfer_bytes();
             let fits = (room.min(largest) >> shape.node_log2).max(1) as u64;
-            let count = fits.min(u64::from(most)).min(table.run_from(first, &shape));
-            (shape, count as u32)
+            let count = fits.min(u64::from(most)).min(table.run_from(first, &state));
+            let addresses = Member::BOTH.map(|member| table.address(first, member, &state));
+            let len = (count as usize) << shape.node_log2;
+            (len, count as u32, addresses)
         };
-        let len = (count as usize) << shape.node_log2;
-        for (member, node) in Member::BOTH.into_iter().zip([WORK, SPARE]) {
-            self.read_bytes(node, table.address(first, member, &shape), len)
-                .await?;
+        for (address, node) in addresses.into_iter().zip([WORK, SPARE]) {
+            self.read_bytes(node, address, len).await?;
         }
         Ok(count)
     }
@@ -167,7 +170,7 @@ impl<D: Device> State<'_, D> {
         let Some(bytes) = self.in_run(node, index) else {
             return 0;
         };
-        let address = table.address(first + index, member, &self.superblock.shape);
+        let address = table.address(first + index, member, self);
         let superblock = &self.superblock;
         rank(
             bytes,

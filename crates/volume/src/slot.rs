@@ -7,6 +7,7 @@ use crate::bytes::{get_u8, get_u32, get_u64, put, put_u32, put_u64};
 use crate::layout::{ENTRY_BYTES, Shape, entries_at, magic, node, slot as at};
 use crate::map::{self, Extent, Index};
 use crate::name::NameRef;
+use crate::table::{TABLE_EXTENTS, TABLE_NODE};
 use crate::{Error, error::Node};
 
 /// The file has a checksum unit before each span of data units.
@@ -19,6 +20,8 @@ pub(crate) enum State {
     Live,
     /// Removed; its units have not been given back yet.
     Reap,
+    /// The table node: the buckets that were added to the slot table.
+    Table,
 }
 
 /// The header of a slot.
@@ -71,6 +74,9 @@ impl Slot {
 
     /// An identity unique among all files the volume ever had: a slot's `seq` only grows.
     pub(crate) const fn new_file_id(slot: u32, seq: u64) -> u64 {
+        if slot >= 1 << 19 {
+            return (1 << 63) | ((slot as u64) << 39) | (seq & ((1 << 39) - 1));
+        }
         ((slot as u64) << 44) | (seq & ((1 << 44) - 1))
     }
 
@@ -119,6 +125,7 @@ impl Slot {
             State::Free => 0,
             State::Live => 1,
             State::Reap => 2,
+            State::Table => 3,
         };
         put(bytes, at::STATE, &[state]);
         put(bytes, at::MAP_LEVEL, &[self.map_level]);
@@ -147,6 +154,7 @@ impl Slot {
         self.state = match get_u8(bytes, at::STATE) {
             0 => return Ok(()),
             1 => State::Live,
+            3 => State::Table,
             _ => State::Reap,
         };
         self.file_id = get_u64(bytes, at::FILE_ID);
@@ -159,10 +167,12 @@ impl Slot {
         self.attributes = get_u32(bytes, at::ATTRIBUTES);
         self.tail_crc = get_u32(bytes, at::TAIL_CRC);
         self.app_tag = get_u64(bytes, at::APP_TAG);
-        let sound = get_u8(bytes, at::STATE) <= 2
-            && usize::from(self.name_len) <= name_bytes
-            && name(bytes).is_some()
-            && self.map_level <= 2
+        let is_table = self.state == State::Table;
+        let is_named = usize::from(self.name_len) <= name_bytes && name(bytes).is_some();
+        let sound = get_u8(bytes, at::STATE) <= 3
+            && is_table == (index == TABLE_NODE)
+            && is_named != is_table
+            && self.map_level <= if is_table { 0 } else { 2 }
             && self.entry_count as usize <= self.most_entries(shape)
             && self.alloc_units <= shape.unit_count()
             && self.size_bytes <= self.capacity_bytes(shape)
@@ -205,7 +215,12 @@ impl Slot {
 
     /// Entries for which the slot has room.
     pub(crate) const fn most_entries(&self, shape: &Shape) -> usize {
-        shape.slot_entries_behind(self.name_len as usize)
+        let most = shape.slot_entries_behind(self.name_len as usize);
+        if self.index == TABLE_NODE && most > TABLE_EXTENTS {
+            TABLE_EXTENTS
+        } else {
+            most
+        }
     }
 
     /// The raw entries in use.

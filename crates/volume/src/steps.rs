@@ -307,10 +307,19 @@ impl<D: Device> State<'_, D> {
     #[inline(never)]
     pub(crate) fn put_slot_from(&mut self, which: usize, header: &mut Slot, fua: bool) {
         header.seq += self.seq_step(Mutation::SlotInPlace);
-        let shape = self.shape();
         header.encode(self.node_mut(which));
-        let address = shape.slot_address(header.index, member_of(header.seq));
+        let address = self.slot_address(header.index, member_of(header.seq));
         self.put_node(which, address, fua);
+    }
+
+    /// The first content of a slot, in node [`SPARE`], as the member that its `seq` selects: an
+    /// empty one, which nothing refers to yet.
+    pub(crate) fn put_fresh_slot(&mut self, header: &Slot) {
+        let bytes = self.node_mut(SPARE);
+        bytes.fill(0);
+        header.encode(bytes);
+        let address = self.slot_address(header.index, member_of(header.seq));
+        self.put_node(SPARE, address, false);
     }
 
     /// The older member of a slot that becomes free, from this node: R9. `header` was rewound.

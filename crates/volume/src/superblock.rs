@@ -5,10 +5,11 @@
 use crate::bytes::{array, get_u8, get_u16, get_u32, get_u64, put, put_u32, put_u64};
 use crate::checksum;
 use crate::layout::{
-    FEATURE_CHECKSUMS, FEATURE_CREATE_LIST, FEATURE_CREATE_MANY, FEATURE_LONG_NAMES,
-    FEATURE_RESIZED, LISTED_SLOTS, MAJOR, MINOR, RECORD_SLOTS, RUN_BYTES, RUNS, SEQ_END,
-    SHORT_NAME_BYTES, SUPERBLOCK_BYTES, Shape, magic, superblock as at,
+    BUCKET_SLOTS, FEATURE_CHECKSUMS, FEATURE_CREATE_LIST, FEATURE_CREATE_MANY, FEATURE_GROWN,
+    FEATURE_LONG_NAMES, FEATURE_RESIZED, LISTED_SLOTS, MAJOR, MINOR, RECORD_SLOTS, RUN_BYTES, RUNS,
+    SEQ_END, SHORT_NAME_BYTES, SUPERBLOCK_BYTES, Shape, magic, superblock as at,
 };
+use crate::table::{MOST_BUCKETS, TABLE_NODE};
 use crate::{Error, error::Node};
 
 /// A run of units, within one allocation group.
@@ -159,8 +160,8 @@ impl Counts {
 
     /// The same, if a volume of this shape can have them: counts that rot made wrong are not
     /// known.
-    fn within(self, shape: &Shape) -> Self {
-        if self.free_units <= shape.unit_count() && self.files <= shape.slot_count() {
+    fn within(self, shape: &Shape, slots: u32) -> Self {
+        if self.free_units <= shape.unit_count() && self.files <= slots {
             self
         } else {
             Self::UNKNOWN
@@ -182,6 +183,8 @@ pub(crate) struct Superblock {
     pub checksums: bool,
     /// A slot may have a name of more than 64 bytes. Never cleared.
     pub long_names: bool,
+    /// The first unit of the table node's pair, if the slot table has grown.
+    pub table_unit: Option<u32>,
     /// It has unknown features that only a reader may ignore, and is never written; or it was
     /// mounted to be read.
     pub read_only: bool,
@@ -199,6 +202,15 @@ impl Superblock {
         } else {
             SHORT_NAME_BYTES
         }
+    }
+}
+
+/// The slots that a volume can have; how many a table that has grown has is in its node.
+const fn most_slots(shape: &Shape, table_unit: Option<u32>) -> u32 {
+    if table_unit.is_some() {
+        MOST_BUCKETS * BUCKET_SLOTS
+    } else {
+        shape.slot_count()
     }
 }
 
@@ -230,7 +242,8 @@ impl Superblock {
         put(bytes, at::NODE_LOG2, &[shape.node_log2]);
         put(bytes, at::BUCKETS_LOG2, &[shape.buckets_log2]);
         put(bytes, at::LBA_LOG2, &[shape.lba_log2]);
-        let counts = self.counts.within(shape).known();
+        let slots = most_slots(shape, self.table_unit);
+        let counts = self.counts.within(shape, slots).known();
         let counts = counts.filter(|_| self.clean);
         if let Some((free_units, files)) = counts {
             put_u64(bytes, at::FREE_UNITS, free_units);
@@ -245,6 +258,10 @@ impl Superblock {
         }
         if self.long_names {
             features |= FEATURE_LONG_NAMES;
+        }
+        if let Some(unit) = self.table_unit {
+            features |= FEATURE_GROWN;
+            put_u32(bytes, at::TABLE_UNIT, unit);
         }
         put_u32(bytes, at::INCOMPAT, features | operation.features());
         put_u32(bytes, at::COMPAT, self.compat_features);
@@ -276,8 +293,9 @@ impl Superblock {
         }
         let features = get_u32(bytes, at::INCOMPAT);
         const OF_RECORDS: u32 = FEATURE_CREATE_MANY | FEATURE_CREATE_LIST;
-        let bits =
-            features & !(FEATURE_CHECKSUMS | FEATURE_RESIZED | FEATURE_LONG_NAMES | OF_RECORDS);
+        const OF_VOLUMES: u32 =
+            FEATURE_CHECKSUMS | FEATURE_RESIZED | FEATURE_LONG_NAMES | FEATURE_GROWN;
+        let bits = features & !(OF_VOLUMES | OF_RECORDS);
         if bits != 0 {
             return Err(Error::UnknownFeatures { bits });
         }
@@ -298,6 +316,13 @@ impl Superblock {
         if long_names && shape.longest_name_bytes() == SHORT_NAME_BYTES {
             return Err(bad);
         }
+        let unit = get_u32(bytes, at::TABLE_UNIT);
+        let table_unit = (features & FEATURE_GROWN != 0).then_some(unit);
+        let pair = shape.pair_units();
+        let fits = u64::from(unit) + pair <= shape.unit_count() && u64::from(unit) % pair == 0;
+        if !fits && table_unit.is_some() || unit != 0 && table_unit.is_none() {
+            return Err(bad);
+        }
         if regions(&shape)
             .iter()
             .any(|&(field, value)| get_u64(bytes, field) != value)
@@ -307,7 +332,8 @@ impl Superblock {
         if get_u64(bytes, at::SEQ) >= SEQ_END / 2 {
             return Err(bad);
         }
-        let operation = decode_operation(bytes, &shape).ok_or(bad)?;
+        let slots = most_slots(&shape, table_unit);
+        let operation = decode_operation(bytes, &shape, slots).ok_or(bad)?;
         if operation.features() != features & OF_RECORDS {
             return Err(bad);
         }
@@ -316,7 +342,7 @@ impl Superblock {
         if get_u32(bytes, at::STATE) & COUNTED == COUNTED {
             let free_units = get_u64(bytes, at::FREE_UNITS);
             let files = get_u32(bytes, at::FILE_COUNT);
-            counts = Counts::new(free_units, files).within(&shape);
+            counts = Counts::new(free_units, files).within(&shape, slots);
         }
         let superblock = Self {
             shape,
@@ -328,6 +354,7 @@ impl Superblock {
             mount_count: get_u32(bytes, at::MOUNT_COUNT),
             checksums: features & FEATURE_CHECKSUMS != 0,
             long_names,
+            table_unit,
             read_only: get_u32(bytes, at::RO_COMPAT) != 0,
             compat_features: get_u32(bytes, at::COMPAT),
             group_hint: get_u32(bytes, at::GROUP_HINT),
@@ -398,12 +425,13 @@ fn encode_operation(bytes: &mut [u8], operation: &Operation) {
     }
 }
 
-fn decode_operation(bytes: &[u8], shape: &Shape) -> Option<Operation> {
+fn decode_operation(bytes: &[u8], shape: &Shape, slots: u32) -> Option<Operation> {
     let kind = get_u32(bytes, at::OP_KIND);
     let slot = get_u32(bytes, at::OP_SLOT);
     let slot2 = get_u32(bytes, at::OP_SLOT2);
     // The first is a number of slots where there may be several.
-    if (slot >= shape.slot_count() && kind < 4) || slot2 >= shape.slot_count() {
+    let is_table = slot == TABLE_NODE && slots > shape.slot_count() && kind == 1;
+    if (slot >= slots && kind < 4 && !is_table) || slot2 >= slots {
         return None;
     }
     let mut runs = Runs::default();
@@ -428,7 +456,7 @@ fn decode_operation(bytes: &[u8], shape: &Shape) -> Option<Operation> {
         },
         4 if runs.as_slice().len() <= 1 => Operation::Create {
             runs,
-            slots: decode_slots(bytes, slot, shape)?,
+            slots: decode_slots(bytes, slot, slots)?,
         },
         5 if (1..=LISTED_SLOTS).contains(&slot) => match runs.as_slice() {
             [run] if shape.list_units(slot) <= run.len => {
@@ -440,11 +468,11 @@ fn decode_operation(bytes: &[u8], shape: &Shape) -> Option<Operation> {
     })
 }
 
-fn decode_slots(bytes: &[u8], count: u32, shape: &Shape) -> Option<Slots> {
+fn decode_slots(bytes: &[u8], count: u32, most: u32) -> Option<Slots> {
     let mut slots = Slots::default();
     for index in 0..count.min(RECORD_SLOTS as u32 + 1) {
         let slot = get_u32(bytes, at::OP_SLOTS + index as usize * 4);
-        if slot >= shape.slot_count() || !slots.push(slot) {
+        if slot >= most || !slots.push(slot) {
             return None;
         }
     }
@@ -479,6 +507,7 @@ mod tests {
             mount_count: 7,
             checksums: true,
             long_names: true,
+            table_unit: Some(6),
             read_only: false,
             compat_features: 4,
             group_hint: 3,
@@ -533,21 +562,23 @@ mod tests {
 
     #[test]
     fn contradictions_with_a_good_checksum_are_refused() {
-        let cases: [(usize, &[u8], Error); 14] = [
+        let cases: [(usize, &[u8], Error); 16] = [
             (at::MAJOR, &[2, 0], Error::NewerVersion { major: 2 }),
-            (at::INCOMPAT, &[42], Error::UnknownFeatures { bits: 32 }),
+            (at::INCOMPAT, &[106], Error::UnknownFeatures { bits: 64 }),
             (at::INCOMPAT, &[8], Error::from(Node::Superblock)),
             (at::OP_KIND, &[5], Error::from(Node::Superblock)),
             (at::INCOMPAT, &[5], Error::from(Node::Superblock)),
             (at::TABLE_GROUPS, &[1], Error::from(Node::Superblock)),
             (at::INCOMPAT, &[2], Error::from(Node::Superblock)),
+            (at::INCOMPAT, &[17], Error::from(Node::Superblock)),
+            (at::TABLE_UNIT, &[255], Error::from(Node::Superblock)),
             (at::OP_KIND, &[4], Error::from(Node::Superblock)),
             (at::NODE_LOG2, &[15], Error::from(Node::Superblock)),
             (at::UNIT_LOG2, &[31], Error::from(Node::Superblock)),
             (at::SLOTS_B, &[1], Error::from(Node::Superblock)),
             (at::OP_KIND, &[9], Error::from(Node::Superblock)),
             (at::OP_RUN_COUNT, &[1], Error::from(Node::Superblock)),
-            (at::OP_SLOT, &[32], Error::from(Node::Superblock)),
+            (at::OP_SLOT + 3, &[1], Error::from(Node::Superblock)),
         ];
         for (offset, value, error) in cases {
             let mut bytes = encoded(&Operation::None);

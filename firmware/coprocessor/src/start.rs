@@ -15,10 +15,10 @@ pub const STACK_BYTES: usize = match (
     _ if cfg!(feature = "mapped") => 32 << 10,
     (32, true, _) => 91 << 9,
     (32, false, true) if cfg!(feature = "check") => 29 << 10,
-    (32, false, true) => 28 << 10,
+    (32, false, true) => 57 << 9,
     (32, false, false) => 13 << 10,
-    (_, true, _) => 104 << 9,
-    (_, false, true) => 30 << 10,
+    (_, true, _) => 105 << 9,
+    (_, false, true) => 61 << 9,
     (_, false, false) => 29 << 9,
 };
 

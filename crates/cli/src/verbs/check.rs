@@ -186,7 +186,7 @@ impl Check {
         let shape = status.shape;
         let node_bits = shape.node_bytes() as u64 / 2;
         let scratch_bytes = (shape.group_count() * node_bits).min(SCRATCH_BYTES.max(node_bits));
-        let name_bytes = NAME_BYTES_PER_SLOT * u64::from(shape.slot_count());
+        let name_bytes = NAME_BYTES_PER_SLOT * u64::from(volume.slots());
         let mut scratch = vec![0; (scratch_bytes + name_bytes) as usize];
         let mut listing = if self.repair {
             // For the names of what the repair removes.

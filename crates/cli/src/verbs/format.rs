@@ -97,14 +97,10 @@ fn text(report: &FormatReport) -> String {
     } else {
         "made"
     };
-    let files = if report.slots == report.slots_before_refusal {
-        format!("{} files", report.slots)
-    } else {
-        format!(
-            "up to {} files (above about {} a new name may be refused)",
-            report.slots, report.slots_before_refusal
-        )
-    };
+    let files = format!(
+        "{} slots for files (above about {} files their table grows)",
+        report.slots, report.slots_before_refusal
+    );
     let checksums = if report.checksums {
         "files get checksums"
     } else {

@@ -383,8 +383,8 @@ fn a_volume_that_is_too_small_for_a_workload_says_so_and_is_left_as_it_was() {
     let many = run(&words(&format!(
         "workload varmail {disk} --dataset 8M --duration 200ms"
     )));
-    assert_ne!(many.status.code(), Some(0));
-    assert!(stderr(&many).contains("--slots"), "{}", stderr(&many));
+    // The table grows; whether the measurement is valid is another matter.
+    assert!(!stderr(&many).contains("--slots"), "{}", stderr(&many));
     let large = run(&words(&format!(
         "workload oltp {disk} --dataset 64M --duration 200ms"
     )));

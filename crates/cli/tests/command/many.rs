@@ -189,6 +189,8 @@ fn what_is_before_a_file_that_cannot_be_stored_is_there() {
     let names: Vec<String> = (0..12).map(|number| format!("f{number:02}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let source = tree(&folder, &names);
+    let large = fs::File::create(folder.0.join("src/f08")).unwrap();
+    large.set_len(40 << 20).unwrap();
     let done = run(&["put", &disk, &source]);
     let said = stderr(&done);
     assert_eq!(done.status.code(), Some(8), "{said}");

@@ -342,9 +342,15 @@ fn how_many_files_fit_is_no_promise_that_is_broken() {
         (&1024.into(), &969.into())
     );
     let text = stdout(&run(&["format", &disk, "--force", "--slots", "8"]));
-    assert!(text.contains("in 8 files"), "{text}");
+    assert!(
+        text.contains("in 8 slots for files (above about 8"),
+        "{text}"
+    );
     let text = stdout(&run(&["format", &disk, "--force"]));
-    assert!(text.contains("up to 1024 files (above about 969"), "{text}");
+    assert!(
+        text.contains("1024 slots for files (above about 969"),
+        "{text}"
+    );
 }
 
 /// A volume of 4 KiB blocks with a file, whose first block then gets another owner: the second

@@ -52,6 +52,8 @@ pub enum Op {
     CreateListedLong,
     /// All free space.
     Discard,
+    /// One bucket more in the slot table.
+    Grow,
     /// To so many bytes, if the files let it.
     Resize(u64),
     /// Unmount and mount; what is open is closed by that.
@@ -118,7 +120,7 @@ impl Op {
             | Op::CreateListed
             | Op::CreateManyLong
             | Op::CreateListedLong => files.iter().any(Option::is_none),
-            Op::Reap | Op::Discard | Op::Resize(_) | Op::Remount => true,
+            Op::Reap | Op::Discard | Op::Grow | Op::Resize(_) | Op::Remount => true,
         }
     }
 }
@@ -310,6 +312,7 @@ async fn step<D: Device>(volume: &Volume<'_, D>, context: &Context, op: Op) -> R
             }
             Ok(())
         }
+        Op::Grow => volume.grow_table().await,
         Op::Resize(bytes) => {
             resized(volume, context);
             context.search.borrow_mut().oracle.volume_bytes.push(bytes);

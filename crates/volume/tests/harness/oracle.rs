@@ -154,6 +154,8 @@ pub struct Oracle {
     pub next_incarnation: u64,
     /// Sizes that the volume may have; empty until it is resized.
     pub volume_bytes: Vec<u64>,
+    /// The slot table may grow.
+    pub grows: bool,
     /// Operations with the long names are tried too.
     pub long_names: bool,
     /// Files that no operation names, which are all there at any time; 0: not counted.

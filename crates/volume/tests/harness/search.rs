@@ -197,6 +197,9 @@ impl Search {
         if let Some(slot) = scan.half_free.first() {
             return Err(format!("slot {slot} is free in one member only"));
         }
+        if scan.half_a_table {
+            return Err("rot of one copy of the table node would hide a bucket".into());
+        }
         if scan.torn_bitmaps > 0 {
             return Err("a bitmap has an invalid member after recovery".into());
         }

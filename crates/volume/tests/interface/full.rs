@@ -109,6 +109,86 @@ fn a_table_of_1024_slots_takes_nineteen_of_twenty_files_and_more() {
     });
 }
 
+/// The table grows while files are made, one of which stays open; look-ups read six nodes at most.
+#[test]
+fn a_table_that_grows_refuses_no_name() {
+    const FILES: usize = 1500;
+    let bytes = with_volume(64, |volume| {
+        let options = CreateOptions::default();
+        let open = blocking::run(volume, volume.create("open", &options)).unwrap();
+        for number in 0..FILES {
+            let name = name(number);
+            let options = CreateOptions {
+                app_tag: number as u64,
+                ..CreateOptions::default()
+            };
+            let made = volume.with_space(|| volume.create(&name, &options));
+            let file = blocking::run(volume, made).unwrap();
+            let outcome = blocking::append(volume, file, filled(name.as_bytes(), 512), 14);
+            free(outcome.buffer);
+            outcome.result.unwrap();
+            blocking::run(volume, volume.close(file)).unwrap();
+            if number % 100 == 0 {
+                let outcome = blocking::append(volume, open, filled(&[7; 512], 512), 512);
+                free(outcome.buffer);
+                outcome.result.unwrap();
+            }
+        }
+        blocking::run(volume, volume.close(open)).unwrap();
+        let slots = volume.slots() as usize;
+        println!("{FILES} files in {slots} slots");
+        assert!(slots > FILES && slots < FILES * 4 / 3, "{slots} slots");
+        (0..FILES).for_each(|number| whole(volume, number));
+        assert_eq!(
+            blocking::run(volume, volume.find("open"))
+                .unwrap()
+                .size_bytes,
+            15 * 512
+        );
+    });
+    let scan = crate::independent::Scan::new(&bytes).unwrap();
+    scan.check_space().unwrap();
+    assert_eq!(scan.files.len(), FILES + 1);
+    // A program that does not let a table grow reads and writes this one.
+    let mut table = files();
+    let volume = mounted(RamDisk::new(bytes, 9).unwrap(), &mut table);
+    (0..FILES).for_each(|number| whole(&volume, number));
+    for number in (0..FILES).step_by(3) {
+        blocking::run(&volume, volume.remove(&name(number))).unwrap();
+        let new = format!("new {number}");
+        blocking::run(&volume, volume.rename(&name(number + 1), &new)).unwrap();
+    }
+    let usage = blocking::run(&volume, volume.usage()).unwrap();
+    assert_eq!(usage.files as usize, FILES + 1 - FILES / 3);
+    assert_eq!(findings(&volume), []);
+    volume.abandon().memory.into_iter().flatten().for_each(free);
+}
+
+/// A name that is refused for lack of space does not cost the volume its readers of 1.0.
+#[test]
+fn a_full_volume_does_not_get_the_feature() {
+    let bytes = with_volume(64, |volume| {
+        let free = blocking::run(volume, volume.free_units()).unwrap();
+        let options = CreateOptions {
+            reserve_bytes: (free - 9) * 512,
+            ..CreateOptions::default()
+        };
+        let file = blocking::run(volume, volume.create("big", &options)).unwrap();
+        blocking::run(volume, volume.close_keeping(file, u64::MAX)).unwrap();
+        let options = CreateOptions::default();
+        let refused = (0..65).find_map(|number| {
+            let name = name(number);
+            let made = blocking::run(volume, volume.with_space(|| volume.create(&name, &options)));
+            let closed = made.map(|file| blocking::run(volume, volume.close(file)));
+            closed.err()
+        });
+        assert_eq!(refused, Some(Error::NoSpace));
+        assert_eq!(volume.slots(), 64);
+    });
+    let (regions, ..) = crate::independent::superblock(&bytes).unwrap();
+    assert_eq!(regions.table_unit, None);
+}
+
 #[test]
 fn batches_fill_a_table_as_far() {
     with_volume(SLOTS, |volume| {

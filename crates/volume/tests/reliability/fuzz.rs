@@ -120,6 +120,7 @@ const SUPERBLOCK: &[(usize, usize)] = &[
     (168, 4),
     (192, 8),
     (200, 4),
+    (252, 4),
 ];
 
 /// The address of every node, with its fields.
@@ -138,9 +139,18 @@ fn places(bytes: &[u8], r: &Regions) -> Vec<(u64, &'static [(usize, usize)])> {
     }
     let data = (r.data_start..bytes.len() as u64).step_by(r.node);
     places.extend(
-        data.filter(|at| bytes[*at as usize..*at as usize + 4] == *b"SWlf")
-            .map(|at| (at, LEAF)),
+        data.filter_map(|at| match &bytes[at as usize..at as usize + 4] {
+            b"SWlf" => Some((at, LEAF)),
+            // The table node, and the slots of a table that has grown.
+            b"SWsl" => Some((at, SLOT)),
+            _ => None,
+        }),
     );
+    // As often as all others: most of the rest is slots.
+    if let Some(unit) = r.table_unit {
+        let members = r.leaf_at(unit).map(|at| (at, SLOT));
+        places.extend(members.into_iter().cycle().take(places.len() / 2));
+    }
     places
 }
 
@@ -229,7 +239,7 @@ fn exercise(disk: CrashDisk, r: &Regions) -> u64 {
             return watch.most;
         }
     };
-    let slots = u64::from(volume.status().shape.slot_count());
+    let slots = u64::from(volume.slots());
     watch.bound = watch.bound.max(160 + 4 * slots);
     let mut from = Some(0);
     while let Some(slot) = from {
@@ -263,6 +273,11 @@ fn exercise(disk: CrashDisk, r: &Regions) -> u64 {
     watch.check("rename", turns_of_doubt(r));
     let _ = blocking::run(&volume, volume.remove(NAMES[0][0]));
     watch.check("remove", turns_of_doubt(r));
+    for _ in 0..2 {
+        let _ = blocking::run(&volume, volume.grow_table());
+        // Each of eight files of a bucket may move, and find no room at once.
+        watch.check("grow", 10 * turns_of_doubt(r));
+    }
     let mut next = Some(0);
     for _ in 0..4 * r.units {
         let Some(from) = next else { break };
@@ -315,6 +330,19 @@ fn long_names() -> Medium {
     starts::after("long names", &full.medium, &full.oracle, &ops).medium
 }
 
+/// A table of five buckets, with files in both of its parts.
+fn grown() -> Medium {
+    let crowded = starts::crowded();
+    let ops = [Op::Create(0), Op::Grow, Op::Grow, Op::Create(1), Op::Grow];
+    starts::after(
+        "a table that has grown",
+        &crowded.medium,
+        &crowded.oracle,
+        &ops,
+    )
+    .medium
+}
+
 #[test]
 fn forged_images_do_no_harm() {
     let seed = seed("forged_images_do_no_harm");
@@ -333,6 +361,7 @@ fn forged_images_do_no_harm() {
         starts::fragmented(512, 12).0,
         starts::fragmented(256, 96).0,
         long_names(),
+        grown(),
     ];
     let mut most = 0;
     let budget = Budget::or(Budget::of_states(ROUNDS)).unwrap();

@@ -10,6 +10,7 @@ mod bit_rot;
 mod crash;
 mod faults;
 mod fuzz;
+mod growth;
 mod moves;
 mod mutations;
 mod names;

@@ -18,7 +18,7 @@ use crate::harness::runner::{self, Manner};
 use crate::harness::search::{Depth, Search};
 use crate::harness::sequences::{Width, every_from};
 use crate::harness::starts::{self, Start};
-use crate::{names, resize, torn};
+use crate::{growth, names, resize, torn};
 
 /// Short runs that find most of them quickly. What they miss, the whole search must find.
 fn lives() -> Vec<Vec<Op>> {
@@ -110,6 +110,8 @@ enum Attempt {
     Resizing(usize),
     /// A volume gets its first long name.
     Naming(usize),
+    /// The slot table grows.
+    Splitting(usize, u64),
     /// Writes of slots of two blocks are torn twice.
     Tearing(usize, u64),
     /// Rot of one copy after an unmount.
@@ -129,9 +131,15 @@ fn attempts(mutation: Mutation) -> Vec<Attempt> {
     let rest = [Copies, Long(0), Long(1), Long(2), Everything];
     let resizing = (0..resize::lives().len()).map(Resizing);
     let naming = (0..names::lives().len()).map(Naming);
+    let splitting =
+        (0..growth::lives().len()).flat_map(|life| [Splitting(life, 0), Splitting(life, 1)]);
     let tearing = (0..torn::lives().len()).flat_map(|life| [Tearing(life, 0), Tearing(life, 1)]);
     let short = lives.chain(edges).chain(resizing);
-    let all = short.chain(naming).chain(tearing).chain(rest);
+    let all = short
+        .chain(splitting)
+        .chain(naming)
+        .chain(tearing)
+        .chain(rest);
     let mut all: Vec<Attempt> = all.collect();
     // The attempt that found it before: a wrong entry only costs time.
     let known = match mutation {
@@ -151,6 +159,12 @@ fn attempts(mutation: Mutation) -> Vec<Attempt> {
         Mutation::Without(Order::NodesBeforeCreateMany) => Life(13, 0),
         Mutation::Without(Order::NodesBeforeFeature) => Naming(0),
         Mutation::LateFeature => Naming(0),
+        Mutation::Without(Order::NodesBeforeTable) => Splitting(2, 0),
+        Mutation::Without(
+            Order::TableBeforeFeature | Order::BucketBeforeTable | Order::TableBeforeCopy,
+        )
+        | Mutation::HalfATable
+        | Mutation::ForgetParent => Splitting(0, 0),
         Mutation::KeepHalves => Tearing(0, 0),
         Mutation::KeepList => Long(1),
         Mutation::LeafInPlace => Growing(1),
@@ -214,6 +228,10 @@ fn finds(mutation: Mutation, attempt: Attempt, starts: &[Start]) -> bool {
         Attempt::Naming(life) => {
             let (start, ops) = &names::lives()[life];
             run(start, ops, 0)
+        }
+        Attempt::Splitting(life, seed) => {
+            let (start, ops) = &growth::lives()[life];
+            run(start, ops, seed)
         }
         Attempt::Tearing(life, seed) => {
             let (start, ops) = &torn::lives()[life];

@@ -52,6 +52,8 @@ pub struct Regions {
     pub uuid: [u8; 16],
     /// Slots may have names of more than 64 bytes.
     pub long_names: bool,
+    /// The table node's first unit.
+    pub table_unit: Option<u64>,
 }
 
 impl Regions {
@@ -103,6 +105,12 @@ pub struct Scan {
     pub abandoned: Vec<String>,
     /// Free slots that would have a file with units again if their newest member rotted.
     pub half_free: Vec<u64>,
+    /// Where the buckets are that were added to the slot table: members A, then B.
+    pub added: Vec<[u64; 2]>,
+    /// Extents of the table node.
+    table_extents: Vec<(u64, u64)>,
+    /// The table node's members are not valid or not equal.
+    pub half_a_table: bool,
     used: Vec<bool>,
 }
 
@@ -172,7 +180,11 @@ pub fn superblock(bytes: &[u8]) -> Result<(Regions, u64, bool), String> {
         pair_units: (2 * node as u64 / unit).max(1),
         uuid: found[24..40].try_into().unwrap(),
         long_names: u32_at(found, 56) & 16 != 0,
+        table_unit: (u32_at(found, 56) & 32 != 0).then_some(u64::from(u32_at(found, 252))),
     };
+    if regions.table_unit.is_none() && u32_at(found, 252) != 0 {
+        return Err("TABLE_UNIT without bit 5 of INCOMPAT".into());
+    }
     if regions.long_names && node < 512 {
         return Err("bit 4 of INCOMPAT with nodes of 256 bytes".into());
     }
@@ -253,9 +265,13 @@ impl Scan {
             torn_others: 0,
             abandoned: Vec::new(),
             half_free: Vec::new(),
+            added: Vec::new(),
+            table_extents: Vec::new(),
+            half_a_table: false,
             used: Vec::new(),
         };
-        for slot in 0..regions.slots {
+        scan.table(bytes)?;
+        for slot in 0..regions.slots + 8 * scan.added.len() as u64 {
             scan.slot(bytes, slot)?;
         }
         for group in 0..regions.groups {
@@ -264,9 +280,85 @@ impl Scan {
         Ok(scan)
     }
 
+    /// The page's "Grown tables".
+    fn table(&mut self, bytes: &[u8]) -> Result<(), String> {
+        let r = self.regions;
+        let Some(unit) = r.table_unit else {
+            return Ok(());
+        };
+        if unit % r.pair_units != 0 {
+            return Err("a table node that is not aligned".into());
+        }
+        let at = r.leaf_at(unit);
+        let (found, torn) = newest(bytes, &r.uuid, at, r.node, b"SWsl", |_| true);
+        let found = found.ok_or("no valid table node")?;
+        let members = at.map(|at| &bytes[at as usize + 16..at as usize + r.node]);
+        self.half_a_table = torn > 0 || members[0] != members[1];
+        if u64_at(found, 16) > self.seq {
+            return Err("the table node is newer than the superblock".into());
+        }
+        let fixed = [24, 48, 72].map(|at| u64_at(found, at));
+        if found[56..59] != [3, 0, 0] || fixed != [0; 3] || u64_at(found, 64) != 0 {
+            return Err("a table node with fields of a file".into());
+        }
+        let bucket = 16 * r.node as u64;
+        let (mut logical, count) = (0, u32_at(found, 60) as usize);
+        for entry in found[144..].chunks(16).take(count) {
+            let (start, len) = (u64_at(entry, 0), u64::from(u32_at(entry, 8)));
+            if u64::from(u32_at(entry, 12)) != logical || start >= 1 << 32 {
+                return Err("the table node: an extent out of place".into());
+            }
+            logical += len;
+            self.table_extents.push((start, len));
+            for index in 0..len * r.unit / bucket {
+                let at = r.data_start + start * r.unit + index * bucket;
+                self.added.push([at, at + bucket / 2]);
+            }
+        }
+        let size = u64_at(found, 32);
+        if logical != u64_at(found, 40) || count > 16 || size % bucket != 0 {
+            return Err("a table node with another size".into());
+        }
+        if size / bucket > self.added.len() as u64 {
+            return Err("more buckets than fit the table node's extents".into());
+        }
+        self.added.truncate((size / bucket) as usize);
+        Ok(())
+    }
+
+    /// The buckets that a name may be in, by the page.
+    pub fn buckets_of(&self, name: &str) -> Vec<u64> {
+        let n = self.regions.slots / 8 + self.added.len() as u64;
+        let h = crc32c(name.as_bytes());
+        let mut buckets: Vec<u64> = [h, h.rotate_right(16)]
+            .into_iter()
+            .map(|x| {
+                let mut m = 1;
+                while m < n {
+                    m *= 2;
+                }
+                let bucket = u64::from(x) % m;
+                if bucket >= n { bucket - m / 2 } else { bucket }
+            })
+            .collect();
+        if !self.added.is_empty() && buckets.contains(&(n - 1)) {
+            let mut highest = 1;
+            while highest * 2 < n {
+                highest *= 2;
+            }
+            buckets.push(n - 1 - highest);
+        }
+        buckets
+    }
+
     fn slot(&mut self, bytes: &[u8], slot: u64) -> Result<(), String> {
         let r = self.regions;
-        let at = r.slots_at.map(|table| table + slot * r.node as u64);
+        let at = match slot.checked_sub(r.slots) {
+            None => r.slots_at.map(|table| table + slot * r.node as u64),
+            Some(more) => {
+                self.added[(more / 8) as usize].map(|half| half + more % 8 * r.node as u64)
+            }
+        };
         let (found, torn) = newest(bytes, &r.uuid, at, r.node, b"SWsl", |_| true);
         self.torn_others += torn;
         let found = found.ok_or(format!("slot {slot}: no valid member"))?;
@@ -299,6 +391,9 @@ impl Scan {
             .any(|byte| *byte != 0)
         {
             return Err(format!("slot {slot}: its name is not padded with zeroes"));
+        }
+        if found[56] == 1 && !self.buckets_of(&name).contains(&(slot / 8)) {
+            return Err(format!("slot {slot}: {name:?} is in another bucket"));
         }
         let mut file = File {
             slot,
@@ -421,6 +516,14 @@ impl Scan {
                         let slot = file.slot;
                         return Err(format!("unit {unit} is of slots {other} and {slot}"));
                     }
+                }
+            }
+        }
+        let pair = r.table_unit.map(|unit| (unit, r.pair_units));
+        for (start, len) in self.table_extents.iter().copied().chain(pair) {
+            for unit in start..start + len {
+                if let Some(other) = owners.insert(unit, u64::MAX) {
+                    return Err(format!("unit {unit} is of slot {other} and of the table"));
                 }
             }
         }

@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A slot table that grows, one bucket at a time. `FORMAT.md`, "Grown tables".
+
+use block::Device;
+
+use crate::io::{NO_GROUP, SPARE, WORK};
+use crate::layout::BUCKET_SLOTS;
+use crate::name::NameRef;
+use crate::order::{Mutation, Order};
+use crate::slot::{self, Slot, State as SlotState};
+use crate::superblock::{Operation, Run, Runs};
+use crate::table::{MOST_BUCKETS, TABLE_NODE, Table, bucket_units, buckets_of, parent_of};
+use crate::token::{Loaded, SlotNode};
+use crate::{Error, Volume, bitmap, error::Node};
+
+impl<D: Device> Volume<'_, D> {
+    /// The slots that the table has now.
+    pub fn slots(&self) -> u32 {
+        self.slot_count()
+    }
+
+    /// Adds a bucket of eight slots to the slot table, in units of the data area, and moves to it
+    /// what belongs there. A volume whose table has grown needs a reader that knows this feature.
+    ///
+    /// [`Volume::with_space`] does this where a name has no slot.
+    ///
+    /// # Errors
+    /// [`Error::TableFull`] if the table cannot grow: it has 16,777,216 slots, its extents are too
+    /// many, or a slot that is damaged or in doubt is in the way. [`Error::NoSpace`],
+    /// [`Error::ReadOnly`], [`Error::NeedsMount`], [`Error::Corrupt`], a device's error.
+    pub async fn grow_table(&self) -> Result<(), Error> {
+        let mut turn = self.turn_to_change().await?;
+        let shape = self.shape();
+        if self.state().superblock.table_unit.is_none() {
+            self.make_table_node().await?;
+            self.state().changing = false;
+        }
+        let parent = self.state().table.parent(&shape);
+        if let Some(parent) = parent {
+            self.move_to_last(turn.slot.lend(), parent).await?;
+        }
+        let mut header = Slot::EMPTY;
+        let mut loaded = self
+            .load_slot(turn.slot.lend(), TABLE_NODE, &mut header)
+            .await?;
+        let (next, room) = {
+            let state = self.state();
+            (state.table.buckets, state.table.room())
+        };
+        if next >= MOST_BUCKETS {
+            return Err(Error::TableFull);
+        }
+        let base = 1 << shape.buckets_log2;
+        if u64::from(next - base) >= room {
+            self.extend_table(loaded, &mut header).await?;
+            self.state().changing = false;
+        }
+        // Nothing is begun that could not be completed.
+        self.check_bucket(parent_of(next)).await?;
+        loaded = self
+            .load_slot(turn.slot.lend(), TABLE_NODE, &mut header)
+            .await?;
+        self.perform(|state| state.put_in_use()).await?;
+        self.write_bucket(next).await?;
+        header.size_bytes += 16 << shape.node_log2;
+        self.perform(|state| {
+            // The bucket is durable before anyone looks at it.
+            state.order(Order::BucketBeforeTable);
+            state.put_slot(loaded, &mut header, false);
+            // R3, and the older size would hide the bucket.
+            state.order(Order::TableBeforeCopy);
+        })
+        .await?;
+        if !self.state().is_mutated(Mutation::HalfATable) {
+            self.perform(|state| state.put_slot(loaded, &mut header, false))
+                .await?;
+        }
+        {
+            let mut state = self.state();
+            state.changing = false;
+            state.table.buckets = next + 1;
+        }
+        self.move_to_last(turn.slot.lend(), parent_of(next)).await?;
+        turn.done();
+        Ok(())
+    }
+
+    /// Reads the table node, if there is one: where the slots are.
+    pub(crate) async fn load_table(&self, node: SlotNode<'_>) -> Result<(), Error> {
+        if self.state().superblock.table_unit.is_none() {
+            return Ok(());
+        }
+        let mut header = Slot::EMPTY;
+        let loaded = self.load_slot(node, TABLE_NODE, &mut header).await?;
+        self.adopt_table(loaded, &header)
+    }
+
+    fn adopt_table(&self, loaded: Loaded<'_>, header: &Slot) -> Result<(), Error> {
+        let mut state = self.state();
+        let extents = header.extents(state.slot(loaded));
+        let table = Table::new(&state.shape(), extents, header.size_bytes);
+        let table = table.filter(|_| header.state == SlotState::Table);
+        state.table = table.ok_or(Error::from(Node::Slot(TABLE_NODE)))?;
+        Ok(())
+    }
+
+    /// Recovery of the table node: its two members are equal, so that rot of one hides no bucket.
+    pub(crate) async fn settle_table(&self, node: SlotNode<'_>) -> Result<(), Error> {
+        if self.state().superblock.table_unit.is_none()
+            || self.state().is_mutated(Mutation::HalfATable)
+        {
+            return Ok(());
+        }
+        let mut header = Slot::EMPTY;
+        let loaded = self.load_slot(node, TABLE_NODE, &mut header).await?;
+        self.perform(|state| {
+            state.order(Order::CacheBeforeRecovery);
+            state.put_slot(loaded, &mut header, false);
+        })
+        .await
+    }
+
+    /// The table node, in free units.
+    async fn make_table_node(&self) -> Result<(), Error> {
+        let shape = self.shape();
+        let pair = shape.pair_units() as u32;
+        let mut found = None;
+        for group in 0..shape.group_count() as u32 {
+            match self.load_bitmap(group).await {
+                Ok(()) => {}
+                // A damaged group is skipped: it is unknown which of its units are free.
+                Err(Error::Corrupt(_)) => continue,
+                Err(error) => return Err(error),
+            }
+            // Room for a first bucket too: without one the feature would be of no use.
+            let both = 2 * pair.max(bucket_units(&shape) as u32);
+            let start = bitmap::find(self.state().node(WORK), both, both);
+            let Some(start) = start else { continue };
+            let unit = shape.group_start(group) + u64::from(start);
+            if let Ok(unit) = u32::try_from(unit) {
+                found = Some((group, unit));
+            }
+            break;
+        }
+        let (group, unit) = found.ok_or(Error::NoSpace)?;
+        let run = Run {
+            start: unit.into(),
+            len: pair,
+        };
+        let mut runs = Runs::default();
+        runs.push(run);
+        let op_seq = self.state().superblock.seq + 1;
+        self.perform(|state| {
+            // The units may have been another file's until the last operation.
+            state.order(Order::NodesBeforeTable);
+        })
+        .await?;
+        let header = Slot {
+            state: SlotState::Table,
+            ..Slot::free(TABLE_NODE, 0, op_seq)
+        };
+        for seq in 0..2 {
+            self.perform(|state| {
+                state.superblock.table_unit = Some(unit);
+                state.put_fresh_slot(&Slot { seq, ..header });
+            })
+            .await?;
+        }
+        self.perform(|state| {
+            // A superblock that names the node is never without it.
+            state.order(Order::TableBeforeFeature);
+            let operation = Operation::Reserve {
+                slot: TABLE_NODE,
+                runs,
+            };
+            state.put_superblock(SPARE, &operation, false);
+            state.order(Order::ReserveBeforeNodes);
+            state.cached_group = NO_GROUP;
+            bitmap::set_run(state.node_mut(WORK), &run, &shape, true);
+            state.put_bitmap(group, op_seq);
+        })
+        .await
+    }
+
+    /// Units for more buckets: as many as there are, or as few as fit.
+    async fn extend_table(&self, loaded: Loaded<'_>, header: &mut Slot) -> Result<(), Error> {
+        let shape = self.shape();
+        let unit = bucket_units(&shape);
+        let bytes = u64::from(self.state().table.buckets) << (shape.node_log2 + 4);
+        let mut want = (bytes >> shape.unit_log2).clamp(unit, shape.group_units().max(unit));
+        // A bucket may take more than one extent offers; at most as often as there are extents.
+        loop {
+            let before = self.state().table.room();
+            match self.reserve_once(loaded, header, want, None).await {
+                Err(Error::MapFull) => return Err(Error::TableFull),
+                result => drop(result?),
+            }
+            self.perform(|state| {
+                state.order(Order::TableBeforeCopy);
+                state.put_slot(loaded, header, false);
+            })
+            .await?;
+            self.state().changing = false;
+            self.adopt_table(loaded, header)?;
+            if self.state().table.room() > before {
+                return Ok(());
+            }
+            want = unit;
+        }
+    }
+
+    /// The slots of a new bucket, free.
+    async fn write_bucket(&self, bucket: u32) -> Result<(), Error> {
+        for index in 0..BUCKET_SLOTS {
+            let slot = bucket * BUCKET_SLOTS + index;
+            for seq in 0..2 {
+                self.perform(|state| state.put_fresh_slot(&Slot::free(slot, seq, 0)))
+                    .await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses a bucket of which a slot is damaged or in doubt: it cannot be split.
+    async fn check_bucket(&self, bucket: u32) -> Result<(), Error> {
+        self.leaving(bucket, bucket).await.map(drop)
+    }
+
+    /// Moves the files of `parent` that belong to the last bucket.
+    async fn move_to_last(&self, mut node: SlotNode<'_>, parent: u32) -> Result<(), Error> {
+        let last = self.state().table.buckets - 1;
+        // Each iteration moves a file.
+        while let Some(from) = self.leaving(parent, last).await? {
+            let Some(to) = self.place_in_other(node.lend(), from).await? else {
+                return Err(Error::TableFull);
+            };
+            self.relocate(node.lend(), from, to, None).await?;
+            let mut state = self.state();
+            state.changing = false;
+            state.moves = state.moves.wrapping_add(1);
+            for open in state.files.iter_mut() {
+                if open.slot == Some(from) {
+                    open.slot = Some(to);
+                    open.settled &= !open.writable;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A free slot in one of the buckets of the file in slot `from`.
+    async fn place_in_other(&self, node: SlotNode<'_>, from: u32) -> Result<Option<u32>, Error> {
+        self.read_slots(from, 1).await?;
+        let name = self.slot_in_run(from, 0, |_, bytes| slot::name(bytes).map(NameRef::to_name))?;
+        let Some(Some(name)) = name else {
+            return Ok(None);
+        };
+        let name = NameRef::new(name.as_str())?;
+        let [one, two] = buckets_of(name, self.state().table.buckets);
+        let last = self.state().table.buckets - 1;
+        let (first, second) = if two == last { (two, one) } else { (one, two) };
+        for bucket in [first, second] {
+            if let Some(to) = self.free_in_bucket(bucket).await? {
+                return Ok(Some(to));
+            }
+        }
+        match self.make_room(node, name, Some(from)).await {
+            Ok(free) => Ok(Some(free.slot)),
+            Err(Error::TableFull) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The first file of `bucket` that no longer belongs there, since `last` was split from it.
+    ///
+    /// # Errors
+    /// [`Error::TableFull`] if a slot of the bucket is damaged or in doubt.
+    async fn leaving(&self, bucket: u32, last: u32) -> Result<Option<u32>, Error> {
+        let base = bucket * BUCKET_SLOTS;
+        let mut slot = base;
+        let mut found = None;
+        while slot < base + BUCKET_SLOTS {
+            let count = self.read_slots(slot, base + BUCKET_SLOTS - slot).await?;
+            for index in 0..count {
+                let (is_doubtful, buckets) = {
+                    let state = self.state();
+                    (state.is_doubtful(slot, index), state.table.buckets)
+                };
+                let leaves = self.slot_in_run(slot, index, |header, bytes| {
+                    let name = slot::name(bytes);
+                    let stays = name.is_none_or(|name| buckets_of(name, buckets).contains(&bucket));
+                    header.state == SlotState::Live && !stays && bucket != last
+                });
+                match leaves {
+                    Ok(Some(leaves)) if !is_doubtful => {
+                        found = found.or(leaves.then_some(slot + index));
+                    }
+                    Ok(_) | Err(Error::Corrupt(_)) => return Err(Error::TableFull),
+                    Err(error) => return Err(error),
+                }
+            }
+            slot += count;
+        }
+        Ok(found)
+    }
+}
