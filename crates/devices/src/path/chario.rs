@@ -48,11 +48,11 @@ pub fn open(
         open_node(roots, &node, &claim, kind, loan.clone(), memory, place)
     });
     match opened {
-        Ok(opened) => Ok(Opened {
-            loan,
-            _lock: lock,
-            ..opened
-        }),
+        Ok(mut opened) => {
+            opened.owner.loan = loan;
+            opened.owner.lock = lock;
+            Ok(opened)
+        }
         Err(failure) => {
             loan.end()?;
             Err(failure)

@@ -17,8 +17,8 @@ pub fn open(path: &Path, kind: &PathKind, write: bool) -> Result<Opened> {
     let poll = kind.polls();
     let device = Coprocessor::open(path, CoprocessorOptions { write, poll })?;
     let memory = Memory::Host(device.memory().clone());
-    Ok(Opened {
-        reported_serial: Some(device.serial().to_owned()),
-        ..Opened::new(kind, Box::new(device), memory)
-    })
+    let serial = device.serial().to_owned();
+    let mut opened = Opened::new(kind, Box::new(device), memory);
+    opened.owner.serial = Some(serial);
+    Ok(opened)
 }

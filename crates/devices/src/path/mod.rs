@@ -18,6 +18,7 @@ pub mod held;
 pub mod kernel;
 mod kinds;
 pub mod memory;
+mod opened;
 #[cfg(feature = "drives")]
 pub mod power;
 #[cfg(feature = "drives")]
@@ -31,22 +32,19 @@ use crate::drive::Drive;
 use crate::error::{Error, Result};
 use crate::guard::{FunctionLock, Grant};
 use block::Device;
-use borrow::Loan;
-use handle::{ControllerHandle, Recall};
-use held::Ends;
+#[cfg(feature = "drives")]
+use handle::ControllerHandle;
 use kernel::Nodes;
 use linux::identity::Identity;
-use linux::latency::Tolerance;
 use linux::resolve::Resolved;
-use linux::{HostMemory, Roots, SyncFile};
-use memory::Memory;
+use linux::{HostMemory, Roots};
 #[cfg(feature = "drives")]
 use nvme::{CompletionMode, Quirks};
+pub use opened::Opened;
 use paths::{Carrier, Group, PathKind, Wait};
 use remedy::{Remedy, Setting, words};
 use std::fmt;
 use std::path::Path;
-use std::sync::Arc;
 #[cfg(feature = "drives")]
 use straight::Needs;
 
@@ -235,131 +233,6 @@ impl OpenOptions {
     }
 }
 
-/// An open path. Call `close`, which reports errors; dropping ignores them.
-pub struct Opened {
-    /// The device.
-    pub device: Box<dyn Device>,
-    /// Where its buffers come from.
-    pub memory: Memory,
-    /// A short description.
-    pub name: String,
-    /// How further threads open their devices, if a path has more than one.
-    pub twin: Option<SyncFile>,
-    handle: Option<Box<dyn ControllerHandle>>,
-    /// The drive's loan, if its driver was changed and there is no handle; `device` holds it too.
-    loan: Option<Arc<Loan>>,
-    /// The kernel's limit of what power states delay a command by, if it was changed.
-    tolerance: Option<Tolerance>,
-    /// The longest command of a path that gathers.
-    line_bytes: usize,
-    /// Whether small sequential accesses are gathered: what is written must be flushed.
-    gathers: bool,
-    /// Whether it was opened to write.
-    writes: bool,
-    /// Dropped last, when the drive has been returned to its driver.
-    _lock: Option<FunctionLock>,
-    /// The drive's serial number, if the path knows it without a handle.
-    reported_serial: Option<String>,
-}
-
-impl Opened {
-    fn new(kind: &PathKind, device: Box<dyn Device>, memory: Memory) -> Self {
-        Self {
-            device,
-            memory,
-            name: kind.name.to_owned(),
-            twin: None,
-            handle: None,
-            loan: None,
-            tolerance: None,
-            line_bytes: usize::MAX,
-            gathers: kind.gathers,
-            writes: false,
-            _lock: None,
-            reported_serial: None,
-        }
-    }
-
-    /// The same path, with memory that aligns buffers as the device requires.
-    #[must_use]
-    pub fn aligned(self) -> Self {
-        let align_bytes = self.device.geometry().buffer_align_bytes;
-        Self {
-            memory: self.memory.aligned_to(align_bytes),
-            ..self
-        }
-    }
-
-    /// The same path, with small sequential accesses gathered.
-    ///
-    /// # Errors
-    /// There is not enough memory for the lines.
-    pub fn gathered(self) -> Result<Self> {
-        let device = gathered::wrap(self.device, &self.memory, self.line_bytes)?;
-        Ok(Self {
-            device,
-            twin: None,
-            gathers: true,
-            ..self
-        })
-    }
-
-    /// The serial number that the drive itself reports, if the path queried it.
-    pub fn serial(&self) -> Option<String> {
-        if let Some(serial) = &self.reported_serial {
-            return Some(serial.clone());
-        }
-        self.handle.as_ref().map(|handle| handle.serial())
-    }
-
-    /// The controller, if this process drives it.
-    pub fn handle(&self) -> Option<&dyn ControllerHandle> {
-        self.handle.as_deref()
-    }
-
-    /// The device, and a watch that reports whether the machine recalls the drive.
-    pub fn parts(&mut self) -> (&mut (dyn Device + 'static), Recall<'_>) {
-        (self.device.as_mut(), Recall::of(self.handle.as_deref()))
-    }
-
-    /// Closes the path after a transfer, whose error is reported before one of closing.
-    ///
-    /// # Errors
-    /// The error of the transfer or of closing.
-    pub fn close_after<T>(self, result: Result<T>) -> Result<T> {
-        match (result, self.close()) {
-            (Err(failure), Err(other)) => Err(failure.and(other)),
-            (Err(failure), Ok(())) | (Ok(_), Err(failure)) => Err(failure),
-            (Ok(value), Ok(())) => Ok(value),
-        }
-    }
-
-    /// Closes the path and returns the drive to its driver.
-    ///
-    /// # Errors
-    /// Gathered data could not be written, or the drive could not be returned to its driver.
-    pub fn close(mut self) -> Result<()> {
-        // The end of the process would lose it.
-        let flushed = if self.gathers && self.writes {
-            block::blocking::flush(self.device.as_mut())
-                .map_err(|error| Error::request("writing gathered data", error))
-        } else {
-            Ok(())
-        };
-        drop(self.device);
-        let closed = self.loan.end().and_then(|()| match self.handle {
-            Some(handle) => handle.close(),
-            None => Ok(()),
-        });
-        let restored = self.tolerance.map_or(Ok(()), Tolerance::release);
-        let closed = closed.and(restored.map_err(Error::from));
-        match (flushed, closed) {
-            (Err(failure), Err(other)) => Err(failure.and(other)),
-            (flushed, closed) => flushed.and(closed),
-        }
-    }
-}
-
 /// Opens a path to the granted drive.
 ///
 /// # Errors
@@ -379,7 +252,7 @@ pub fn open(context: &Context, grant: &Grant, options: &OpenOptions) -> Result<O
         ..*options
     };
     let mut opened = open_unaligned(context, grant, &options)?.aligned();
-    if let (Some(limit_us), None) = (options.latency_limit_us, &opened.handle) {
+    if let (Some(limit_us), None) = (options.latency_limit_us, &opened.owner.handle) {
         #[cfg(not(feature = "drives"))]
         {
             let _ = limit_us;
@@ -387,7 +260,7 @@ pub fn open(context: &Context, grant: &Grant, options: &OpenOptions) -> Result<O
         }
         #[cfg(feature = "drives")]
         match power::limit_path(&context.roots, grant.drive(), &opened.name, limit_us) {
-            Ok(tolerance) => opened.tolerance = tolerance,
+            Ok(tolerance) => opened.owner.tolerance = tolerance,
             Err(failure) => return opened.close_after(Err(failure)),
         }
     }
@@ -709,10 +582,9 @@ fn open_straight(
         Identity::of(&resolved.controller)
             .refuse_namespace(address, namespace, info.eui64, info.nguid)?;
     }
-    Ok(Opened {
-        _lock: Some(lock),
-        ..on_handle(handle, namespace, kind)?
-    })
+    let mut opened = on_handle(handle, namespace, kind)?;
+    opened.owner.lock = Some(lock);
+    Ok(opened)
 }
 
 /// The namespace that the user named, by DEVICE or by `--namespace`.
@@ -736,12 +608,10 @@ pub fn namespace_of(resolved: &Resolved, requested: Option<u32>) -> Result<Optio
 
 #[cfg(feature = "drives")]
 fn on_handle(handle: Box<dyn ControllerHandle>, nsid: u32, kind: &PathKind) -> Result<Opened> {
-    let opened = open_queue(handle.as_ref(), nsid, kind)?;
-    Ok(Opened {
-        name: format!("{}, {}", opened.name, handle.name()),
-        handle: Some(handle),
-        ..opened
-    })
+    let mut opened = open_queue(handle.as_ref(), nsid, kind)?;
+    opened.name = format!("{}, {}", opened.name, handle.name());
+    opened.owner.handle = Some(handle);
+    Ok(opened)
 }
 
 #[cfg(feature = "drives")]

@@ -41,11 +41,10 @@ pub fn open(
         context.say(format_args!("warning: {drive}{state}"));
     }
     let serial = device.controller().serial.as_str().to_owned();
-    Ok(Opened {
-        name: format!("{drive}{state}"),
-        reported_serial: Some(serial),
-        ..Opened::new(kind, Box::new(device), Memory::Host(memory))
-    })
+    let mut opened = Opened::new(kind, Box::new(device), Memory::Host(memory));
+    opened.name = format!("{drive}{state}");
+    opened.owner.serial = Some(serial);
+    Ok(opened)
 }
 
 /// Connects to a namespace, 0 for the first, with a page of `memory`.
