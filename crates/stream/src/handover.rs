@@ -19,7 +19,7 @@ impl<'r, D: Device, C: Clock> Recorder<'r, '_, D, C> {
     /// Prepares a recorder to take turns with this one. It has no buffers and no file yet:
     /// [`restart`](Recorder::restart) gives it a file, [`hand_over`](Recorder::hand_over) the
     /// buffers. There must be as many `places` as this one has, each of them
-    /// [vacant](Place::vacant).
+    /// [vacant](RingPlace::vacant).
     ///
     /// # Errors
     /// [`Error::BadRing`].
