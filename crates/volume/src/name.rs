@@ -8,7 +8,7 @@ use crate::layout::SHORT_NAME_BYTES;
 use crate::{Error, Volume};
 
 /// The longest name in bytes. A volume with nodes of 256 bytes has names of at most 64:
-/// [`Shape::longest_name_bytes`].
+/// [`Shape::longest_name_bytes`](crate::Shape::longest_name_bytes).
 pub const NAME_BYTES: usize = 255;
 
 /// A file's name.

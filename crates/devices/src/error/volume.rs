@@ -46,10 +46,10 @@ pub fn failed(doing: impl fmt::Display, error: Error) -> crate::Error {
             .hint("another name, or straightway rm removes that file"),
         Error::NoSpace | Error::MapFull => crate::Error::new(ErrorKind::Full, what)
             .hint("remove files with straightway rm, or use a larger device"),
-        Error::TableFull => crate::Error::new(ErrorKind::Full, what).hint(words![
-            "another name, straightway rm, or straightway format with more ",
-            Part::Option(Setting::Slots)
-        ]),
+        Error::TableFull => crate::Error::new(ErrorKind::Full, what).hint(
+            "straightway rm gives the table of slots space to grow; straightway check says whether \
+             damage keeps it from that",
+        ),
         Error::NeedsMount => crate::Error::other(what).hint("run the command again"),
         _ => crate::Error::other(what),
     }
