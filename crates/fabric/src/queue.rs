@@ -245,6 +245,13 @@ impl<S: ByteStream, const DEPTH: usize> Queue<S, DEPTH> {
         self.kept
     }
 
+    /// When the first of these was submitted.
+    pub(crate) fn oldest_kept(&self) -> Option<u64> {
+        let slots = self.slots.iter().flatten();
+        let kept = slots.filter(|slot| slot.path_status != 0);
+        kept.map(|slot| slot.since).min()
+    }
+
     /// Sends the commands that failed by their path again.
     pub(crate) fn retry(&mut self) {
         for index in 0..DEPTH {

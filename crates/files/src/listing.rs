@@ -3,7 +3,7 @@
 
 use super::{AnyVolume, Mounted, findings, shown};
 use devices::SCHEMA_VERSION;
-use devices::error::Result;
+use devices::error::{ErrorKind, Result};
 use remedy::{Part, Setting, words};
 #[cfg(feature = "reports")]
 use schemars::JsonSchema;
@@ -117,6 +117,24 @@ impl FileEntry {
             is_final: true,
             unfinished: false,
         }
+    }
+
+    /// Why this file, which was listed, could not be read: if it is not there any more, a ring, or
+    /// another user of the volume, has removed it in between.
+    #[must_use]
+    pub fn unread(&self, failure: devices::Error) -> devices::Error {
+        if failure.kind() != ErrorKind::NotFound {
+            return failure;
+        }
+        let what = format!(
+            "`{}` was removed before it could be read",
+            shown(&self.name)
+        );
+        devices::Error::new(ErrorKind::Late, what).hint(words![
+            "the same command again takes what is there now; a ring with a larger ",
+            Setting::Keep,
+            " has its segments for longer"
+        ])
     }
 
     /// Refuses the beginning of a file that a `put` left when it was killed.
@@ -234,5 +252,34 @@ fn damaged_slot(error: Error) -> Option<u32> {
             _ => None,
         },
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_was_removed_after_it_was_listed_is_a_loss_and_other_failures_stay() {
+        let entry = FileEntry {
+            name: "cam.000405".to_owned(),
+            size_bytes: 1,
+            allocated_bytes: None,
+            modified_ns: 0,
+            checksums: None,
+            slot: 0,
+            app_tag: None,
+            is_final: true,
+            unfinished: false,
+        };
+        let gone = devices::Error::new(ErrorKind::NotFound, "no file has this name");
+        let failure = entry.unread(gone);
+        assert_eq!(failure.kind(), ErrorKind::Late);
+        assert!(
+            failure.to_string().contains("`cam.000405` was removed"),
+            "{failure}"
+        );
+        let rot = devices::Error::new(ErrorKind::Rot, "it does not match");
+        assert_eq!(entry.unread(rot).kind(), ErrorKind::Rot);
     }
 }

@@ -21,7 +21,7 @@
 //! ```
 //! use straightway_stream::block::{Buffer, Clock, RamDisk};
 //! use core::{pin::pin, task::Poll};
-//! use straightway_stream::{Place, RecordOptions, Recorder};
+//! use straightway_stream::{RingPlace, RecordOptions, Recorder};
 //! use straightway_stream::volume::{FormatOptions, MountOptions, OpenFile, Volume, blocking};
 //!
 //! struct Microseconds(std::time::Instant);
@@ -39,7 +39,7 @@
 //! let file = blocking::run(&volume, volume.create("take 1", &Default::default())).unwrap();
 //!
 //! let clock = Microseconds(std::time::Instant::now());
-//! let mut ring = [(); 4].map(|()| Place::new(buffer(64 << 10)));
+//! let mut ring = [(); 4].map(|()| RingPlace::new(buffer(64 << 10)));
 //! let options = RecordOptions { deadline_us: 1_000_000, ..RecordOptions::default() };
 //! let recorder = Recorder::new(&volume, file, &clock, &mut ring, None, &options).unwrap();
 //! let mut upkeep = pin!(recorder.upkeep());

@@ -88,6 +88,8 @@ struct Parent {
     failed: u8,
     is_waiting: bool,
     error: Option<Error>,
+    /// A member may still execute its part, whatever became of the others.
+    is_in_doubt: bool,
 }
 
 impl Parent {
@@ -491,6 +493,7 @@ where
             Err(error) => {
                 parent.failed |= 1 << member;
                 parent.error = Some(error);
+                parent.is_in_doubt |= error == Error::OutcomeUnknown;
             }
         }
         if parent.is_read() {
@@ -527,10 +530,15 @@ where
 
     fn finish(&mut self, index: usize) -> Option<Completion> {
         let parent = self.table.take(index)?;
+        let result = match parent.error {
+            Some(_) if parent.is_in_doubt => Err(Error::OutcomeUnknown),
+            Some(error) => Err(error),
+            None => Ok(()),
+        };
         Some(Completion {
             tag: parent.tag,
             buffer: parent.buffer,
-            result: parent.error.map_or(Ok(()), Err),
+            result,
         })
     }
 
@@ -569,6 +577,7 @@ where
             failed: 0,
             is_waiting: true,
             error: None,
+            is_in_doubt: false,
         };
         match action {
             Action::Read => {}

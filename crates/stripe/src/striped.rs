@@ -296,7 +296,10 @@ where
             let _ = lent.give_back(buffer);
         }
         if let Err(error) = completion.result {
-            parent.error = parent.error.or(Some(error));
+            // A part that may still be executed decides, whatever became of the others.
+            if parent.error.is_none() || error == Error::OutcomeUnknown {
+                parent.error = Some(error);
+            }
             self.watch.event(ArrayEvent::Failed { member, error });
         }
         parent.outstanding = parent.outstanding.saturating_sub(1);

@@ -25,7 +25,7 @@ match is not printed, and the exit status is 6. While one process records, what 
 The segments of a recording become one stream: straightway cat DEVICE 'run.*' | ... The companions .gaps and
 .sigmf-meta of what a pattern fits are left out, and named; a pattern that fits nothing else prints them. If
 segments that a pattern should fit are missing on the volume, those that it has are printed, the others named, and
-the exit status is 7; what a ring has removed is not missing.")]
+the exit status is 7; what a ring has removed is not missing. A segment that it removes amid this ends it with 7.")]
 pub struct Cat {
     /// The device with the volume
     pub device: String,
@@ -64,7 +64,8 @@ impl Cat {
             let mut sink = Outlet::open(output, &context.cancel)?;
             let bar = context.bytes_bar(None);
             for file in files {
-                origin.read(file, file.size_bytes, &bar, &mut |data| sink.take(data))?;
+                let read = origin.read(file, file.size_bytes, &bar, &mut |data| sink.take(data));
+                read.map_err(|failure| file.unread(failure))?;
             }
             bar.finish_and_clear();
             sink.finish().map(|()| missing)

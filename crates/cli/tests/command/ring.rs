@@ -327,3 +327,43 @@ fn an_export_of_a_running_ring_has_what_is_kept_and_no_status_of_its_own() {
     println!("began again {again} times");
     take.end();
 }
+
+/// A pattern of a running ring may fit what is removed before it is read: 7, and which.
+#[test]
+fn what_a_ring_removes_before_it_is_read_is_named() {
+    let folder = Folder::new();
+    volume(&folder, 32, 0);
+    let device = format!("model:32MiB,file={},latency=2ms", folder.path("disk"));
+    let words = ["--segment", "128K", "--keep", "2M", "--deadline", "1min"];
+    let mut take = Take::committed(&device, "64K", &words);
+    let data = noise(12, 24 << 20);
+    let mut parts = data.chunks(64 << 10);
+    parts.by_ref().take(32).for_each(|part| take.write(part));
+    let out = folder.path("out");
+    let archive = folder.path("out.tar");
+    let verbs = [
+        vec!["cat", &device, "take.0*"],
+        vec!["get", &device, "take.0*", &out, "--force"],
+        vec!["get", &device, "--all", "--tar", &archive, "--force"],
+    ];
+    let mut removed = 0;
+    for round in 0..9 {
+        let mut reader = command(&verbs[round % 3])
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = BufReader::new(reader.stderr.take().unwrap());
+        let mut lines = String::new();
+        said.read_line(&mut lines).unwrap();
+        parts.by_ref().take(32).for_each(|part| take.write(part));
+        said.read_to_string(&mut lines).unwrap();
+        let status = reader.wait().unwrap().code();
+        let is_removed = lines.contains("was removed before it could be read");
+        let expected = if is_removed { 7 } else { 0 };
+        assert_eq!(status, Some(expected), "{round}: {lines}");
+        removed += usize::from(is_removed);
+    }
+    println!("removed in {removed} rounds");
+    take.end();
+}

@@ -107,14 +107,20 @@ impl<C: Connect, K: Clock, const DEPTH: usize, const QUEUES: usize> Remote<C, K,
             }
             return None;
         }
-        let since = now.saturating_sub(self.clock.ticks_from_us(self.options.reconnect_us));
-        let mut queues = self.queues.iter_mut().flatten();
-        if let Some(done) = queues.find_map(|queue| queue.expire(since)) {
-            return Some(self.complete(done));
-        }
         if self.retry_at == 0 {
+            // Only what has just failed: the last attempt is at the end of its time, because the
+            // path may have become accessible in the pause.
+            let all = self.clock.ticks_from_us(self.options.reconnect_us);
+            let mut queues = self.queues.iter_mut().flatten();
+            if let Some(done) = queues.find_map(|queue| queue.expire(now.saturating_sub(all))) {
+                return Some(self.complete(done));
+            }
             let pause_us = self.retries.next_us(self.options.reconnect_us);
-            self.retry_at = now.saturating_add(self.clock.ticks_from_us(pause_us).max(1));
+            let next = now.saturating_add(self.clock.ticks_from_us(pause_us));
+            let queues = self.queues.iter().flatten();
+            let oldest = queues.filter_map(|queue| queue.oldest_kept()).min();
+            let last = oldest.map_or(next, |oldest| oldest.saturating_add(all));
+            self.retry_at = next.min(last).max(now + 1);
         } else if now >= self.retry_at {
             self.retry_at = 0;
             self.retried_at = now;

@@ -67,6 +67,8 @@ struct Controller {
 struct Running {
     index: usize,
     due: u64,
+    /// Its association has been lost.
+    is_over: bool,
     command: Command,
     data: Vec<u8>,
 }
@@ -141,7 +143,8 @@ impl State {
     }
 
     /// Nothing is executed after the Command Quiesce Time, and some of what is being executed just
-    /// before that.
+    /// before that. What an earlier loss has ended keeps its time: another one, of its target too,
+    /// gives it no longer.
     fn quiesce(&mut self, is_its: impl Fn(usize) -> bool) {
         let now = self.world.now_us();
         let end = now + u64::from(self.target.shape.quiesce_ms) * 1000;
@@ -149,7 +152,10 @@ impl State {
         running.retain(|_, one| one.due <= end || !is_its(one.index));
         let mut late = Vec::new();
         for (number, one) in running.iter_mut() {
-            if is_its(one.index) && self.world.one_in(2) {
+            if !is_its(one.index) || std::mem::replace(&mut one.is_over, true) {
+                continue;
+            }
+            if self.world.one_in(2) {
                 one.due = one.due.max(end - self.world.below(2_000).min(end - now));
                 late.push((*number, one.due));
             }
@@ -374,6 +380,7 @@ impl State {
             Running {
                 index,
                 due,
+                is_over: false,
                 command,
                 data,
             },

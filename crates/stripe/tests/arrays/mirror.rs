@@ -554,3 +554,32 @@ fn labels_that_cannot_be_stored_fail_the_change_and_nothing_else() {
         .unwrap();
     assert_eq!(read(&mut mirror, 2), 6);
 }
+
+/// A member's write may still be executed: no other failure of the request says otherwise.
+#[test]
+fn a_write_of_unknown_outcome_has_that_error_whatever_else_fails() {
+    let unknown = Fault::Fail(Error::OutcomeUnknown);
+    for label_fails in [true, false] {
+        let disks = new_disks(2, 8);
+        let faulty = disks.iter().cloned().map(|disk| Faulty::new(disk, []));
+        let faulty: Vec<_> = faulty.collect();
+        let faults: Vec<_> = faulty.iter().map(Faulty::faults).collect();
+        let mut mirror = assemble(faulty.into_iter().map(Some).collect(), true, ()).unwrap();
+        // From now on the labels say that writes are under way.
+        blocking::write(&mut mirror, 2, block(5), false)
+            .result
+            .unwrap();
+        let on_write = || On::Kind(CommandKind::Write);
+        faults[0].add(Rule::from(on_write(), 1, unknown.clone()).within(0..DATA));
+        let (range, error) = if label_fails {
+            (DATA..BLOCKS, Error::TimedOut)
+        } else {
+            (0..DATA, Error::Nvme { status: 0x281 })
+        };
+        for one in &faults[usize::from(!label_fails)..] {
+            one.add(Rule::from(on_write(), 1, Fault::Fail(error)).within(range.clone()));
+        }
+        let result = blocking::write(&mut mirror, 2, block(6), false).result;
+        assert_eq!(result, Err(Error::OutcomeUnknown), "{label_fails}");
+    }
+}

@@ -313,3 +313,23 @@ fn every_place_is_that_of_the_hardware() {
     }
     assert!(count > 200);
 }
+
+/// A part that may still be executed decides, in whatever order the parts fail.
+#[test]
+fn a_write_with_a_part_of_unknown_outcome_has_that_error() {
+    for unknown in 0..2 {
+        let disks: Vec<_> = (0..2).map(|i| Faulty::new(disk(80, i), [])).collect();
+        for (member, disk) in disks.iter().enumerate() {
+            let error = if member == unknown {
+                Error::OutcomeUnknown
+            } else {
+                Error::TimedOut
+            };
+            disk.faults()
+                .add(Rule::from(On::Any, 1, Fault::Fail(error)));
+        }
+        let mut array = Striped::<_, _, _, 8>::new(disks, 4, 72, ()).unwrap();
+        let outcome = blocking::write(&mut array, 0, buffer(8, 1), false);
+        assert_eq!(outcome.result, Err(Error::OutcomeUnknown));
+    }
+}

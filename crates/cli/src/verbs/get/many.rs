@@ -147,7 +147,8 @@ impl Get {
             *taken_bytes += data.len() as u64;
             Ok(())
         };
-        let requests = origin.read(file, file.size_bytes, bar, &mut take)?;
+        let read = origin.read(file, file.size_bytes, bar, &mut take);
+        let requests = read.map_err(|failure| file.unread(failure))?;
         Ok(Report {
             length_bytes: file.size_bytes,
             requests,
