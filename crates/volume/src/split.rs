@@ -182,8 +182,7 @@ impl<D: Device> Volume<'_, D> {
         .await
     }
 
-    /// Units for more buckets in one piece: as many as there are, or half of that, and so on. So
-    /// the table doubles before it has another extent, wherever other files leave holes.
+    /// Units for more buckets: as many as there are, or as few as fit.
     async fn extend_table(&self, loaded: Loaded<'_>, header: &mut Slot) -> Result<(), Error> {
         let shape = self.shape();
         let unit = bucket_units(&shape);
@@ -194,10 +193,6 @@ impl<D: Device> Volume<'_, D> {
             let before = self.state().table.room();
             match self.reserve_once(loaded, header, want, None).await {
                 Err(Error::MapFull) => return Err(Error::TableFull),
-                Err(Error::NoSpace) if want > unit => {
-                    want = (want / 2).next_multiple_of(unit);
-                    continue;
-                }
                 result => drop(result?),
             }
             self.perform(|state| {
