@@ -150,7 +150,7 @@ impl<'a> FileSource<'a> {
         })
     }
 
-    /// Whether a stream ended without a byte, as that of a command that failed does.
+    /// Whether a stream ended without a byte, as the output of a command that failed does.
     pub fn has_given_nothing(&self) -> bool {
         self.taken_bytes == 0 && self.len_bytes.is_none() && !self.is_device()
     }

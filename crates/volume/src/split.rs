@@ -182,7 +182,7 @@ impl<D: Device> Volume<'_, D> {
         .await
     }
 
-    /// Units for more buckets: as many as there are, or as few as fit.
+    /// Units for more buckets: up to the table's own length, or what the group in turn offers.
     async fn extend_table(&self, loaded: Loaded<'_>, header: &mut Slot) -> Result<(), Error> {
         let shape = self.shape();
         let unit = bucket_units(&shape);

@@ -25,8 +25,8 @@ struct Seen {
     last_us: u64,
 }
 
-/// All hosts from the loss to the last association; `pause` is that of a host before its next
-/// attempt.
+/// All hosts from the loss to the last association; `pause` gives how long a host waits before its
+/// next attempt.
 fn fleet(mut pause: impl FnMut(usize) -> u64) -> Seen {
     let mut due: BinaryHeap<_> = (0..HOSTS)
         .map(|host| Reverse((pause(host), host)))
