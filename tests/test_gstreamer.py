@@ -70,7 +70,7 @@ def has_open(process, path):
 def test_a_stream_that_is_stopped_is_durable(tmp_path):
     image = tmp_path / "disk.img"
     good("--quiet", "format", image, "--size", "64M")
-    live = ["fakesrc", "sizetype=fixed", "sizemax=4096", "filltype=pattern", "is-live=true", "datarate=1000000"]
+    live = ["fakesrc", "sizetype=fixed", "sizemax=4096", "filltype=pattern", "is-live=true", "sync=true", "datarate=1000000"]
     pipeline = launch(tmp_path, *live, "!", "straightwaysink", f"device={image}", "recording=live", "drop=true", "block-size=4096")
     # Whoever opened the image before the pipeline would be in its way.
     while not has_open(pipeline.pid, image):

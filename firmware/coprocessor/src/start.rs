@@ -13,7 +13,7 @@ pub const STACK_BYTES: usize = match (
     cfg!(feature = "files"),
 ) {
     _ if cfg!(feature = "mapped") => 32 << 10,
-    (32, true, _) => 91 << 9,
+    (32, true, _) => 92 << 9,
     (32, false, true) if cfg!(feature = "check") => 29 << 10,
     (32, false, true) => 57 << 9,
     (32, false, false) => 13 << 10,
