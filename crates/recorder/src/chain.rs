@@ -4,7 +4,7 @@
 use crate::exchange::IDLE;
 use crate::producer::Loss;
 use crate::segments::Limit;
-use crate::segments::files::{Ended, Files, Open};
+use crate::segments::files::{Ended, Files, Open, Removed};
 use crate::segments::ring::Coming;
 use crate::segments::segment::Segment;
 use block::{Buffer, Clock, Device};
@@ -541,10 +541,10 @@ impl<'c, 'r, 's, 'a, C: Clock> Chain<'c, 'r, 's, 'a, C> {
 
     /// Ends the segments: which of them the volume has, how many were removed, and the first
     /// failure.
-    pub fn end(self) -> (Vec<Segment>, u64, devices::error::Result<()>) {
+    pub fn end(self) -> (Vec<Segment>, Removed, devices::error::Result<()>) {
         match self.turn {
             Some(turn) => turn.files.finish(),
-            None => (Vec::new(), 0, Ok(())),
+            None => (Vec::new(), Removed::default(), Ok(())),
         }
     }
 }

@@ -44,6 +44,8 @@ pub struct Recorded {
     pub segments: Vec<Segment>,
     /// Segments that were removed to keep the others.
     pub removed_segments: u64,
+    /// Those of them that had to be removed although the others had less than is kept.
+    pub removed_early_segments: u64,
     /// Whether the segments were made and closed.
     pub closed: Result<()>,
 }
@@ -203,7 +205,7 @@ impl Recording {
                 chain.give_back(buffer);
             }
             let report = chain.report();
-            let (segments, removed_segments, closed) = chain.end();
+            let (segments, removed, closed) = chain.end();
             Recorded {
                 result: result?,
                 produced,
@@ -211,7 +213,8 @@ impl Recording {
                 buffers: self.buffers.unwrap_or(BUFFERS),
                 elapsed_us: micros(began.elapsed()),
                 segments,
-                removed_segments,
+                removed_segments: removed.all,
+                removed_early_segments: removed.early,
                 closed,
             }
         };

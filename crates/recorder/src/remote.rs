@@ -277,6 +277,7 @@ impl VolumeHost for RemoteVolume {
             elapsed_us: micros(began.elapsed()),
             segments: Vec::new(),
             removed_segments: 0,
+            removed_early_segments: 0,
             closed: Ok(()),
         }))
     }

@@ -166,6 +166,9 @@ pub struct RecordedFile {
     pub segments: Vec<Segment>,
     /// Segments that were removed, because they were the oldest.
     pub removed_segments: u64,
+    /// Those of them that were removed although the others had less than is kept, because the next
+    /// one had no slot.
+    pub removed_early_segments: u64,
     /// Not one byte came from the source: nothing was stored, or added with --append.
     pub nothing_came: bool,
     /// What a rehearsal found; null for a recording.
@@ -204,9 +207,9 @@ pub fn network_stall_text(stall_s: u64, needed: u64, buffers: u64) -> Option<Wor
 }
 
 impl RecordedFile {
-    /// Whether nothing was late and nothing was lost.
+    /// Whether nothing was late, nothing was lost, and a ring kept what it was to keep.
     pub fn is_good(&self) -> bool {
-        self.counted.misses == 0 && !self.has_lost()
+        self.counted.misses == 0 && !self.has_lost() && self.removed_early_segments == 0
     }
 
     const fn has_lost(&self) -> bool {
@@ -312,8 +315,12 @@ impl RecordedFile {
             ]);
         }
         if let (Some(first), Some(last)) = (self.segments.first(), self.segments.last()) {
+            let early = match self.removed_early_segments {
+                0 => String::new(),
+                early => format!(", {early} of them EARLY, for a slot"),
+            };
             say(format!(
-                "{} from `{}` to `{}`; {} removed",
+                "{} from `{}` to `{}`; {} removed{early}",
                 counted(self.segments.len() as u64, "segment"),
                 shown(&first.name),
                 shown(&last.name),

@@ -108,8 +108,8 @@ pub enum Error {
     NotFound,
     /// A file has this name already.
     Exists,
-    /// Both buckets of this name are full: remove a file, choose another name, or format the volume
-    /// again with more slots.
+    /// Both buckets of this name are full, and the table of slots was not grown or cannot grow:
+    /// remove files, or choose another name.
     TableFull,
     /// Not enough free space. What was reserved before stays reserved.
     NoSpace,
@@ -238,8 +238,8 @@ impl fmt::Display for Error {
             Error::NotFound => "no file has this name",
             Error::Exists => "a file has this name already",
             Error::TableFull => {
-                "no slot is free for this name: remove a file, choose another name, or format \
-                 with more slots"
+                "no slot is free for this name, and the table of slots cannot grow: remove files, \
+                 or choose another name"
             }
             Error::NoSpace => "not enough free space",
             Error::MapFull => "the file has as many extents as its map can hold",

@@ -26,6 +26,7 @@ mod packets;
 mod quirks;
 mod reports;
 mod ring;
+mod ring_names;
 mod samples;
 mod segments;
 mod senders;

@@ -284,17 +284,23 @@ fn a_ring_keeps_numbers_that_it_does_not_write() {
     assert!(kept == vec![9; 3 << 20]);
 }
 
+/// A running ring that has recorded the first 32 of these parts, on a slow drive.
+fn running<'d>(folder: &Folder, data: &'d [u8]) -> (String, Take, std::slice::Chunks<'d, u8>) {
+    volume(folder, 32, 0);
+    let device = format!("model:32MiB,file={},latency=2ms", folder.path("disk"));
+    let words = ["--segment", "128K", "--keep", "2M", "--deadline", "1min"];
+    let mut take = Take::committed(&device, "64K", &words);
+    let mut parts = data.chunks(64 << 10);
+    parts.by_ref().take(32).for_each(|part| take.write(part));
+    (device, take, parts)
+}
+
 /// An export begins again without the segments that the ring removes before they are read.
 #[test]
 fn an_export_of_a_running_ring_has_what_is_kept_and_no_status_of_its_own() {
     let folder = Folder::new();
-    volume(&folder, 32, 0);
-    let device = format!("model:32MiB,file={},latency=2ms", folder.path("disk"));
-    let words = ["--segment", "128K", "--keep", "2M", "--deadline", "1min"];
-    let mut take = Take::committed(&device, "64K", &words);
     let data = noise(11, 22 << 20);
-    let mut parts = data.chunks(64 << 10);
-    parts.by_ref().take(32).for_each(|part| take.write(part));
+    let (device, mut take, mut parts) = running(&folder, &data);
     let out = folder.path("out");
     let mut again = 0;
     for round in 0..10 {
@@ -332,13 +338,8 @@ fn an_export_of_a_running_ring_has_what_is_kept_and_no_status_of_its_own() {
 #[test]
 fn what_a_ring_removes_before_it_is_read_is_named() {
     let folder = Folder::new();
-    volume(&folder, 32, 0);
-    let device = format!("model:32MiB,file={},latency=2ms", folder.path("disk"));
-    let words = ["--segment", "128K", "--keep", "2M", "--deadline", "1min"];
-    let mut take = Take::committed(&device, "64K", &words);
     let data = noise(12, 24 << 20);
-    let mut parts = data.chunks(64 << 10);
-    parts.by_ref().take(32).for_each(|part| take.write(part));
+    let (device, mut take, mut parts) = running(&folder, &data);
     let out = folder.path("out");
     let archive = folder.path("out.tar");
     let verbs = [

@@ -99,6 +99,7 @@ impl RecordSettings {
             reservations: counted.reservations,
             segments: ended.segments,
             removed_segments: ended.removed_segments,
+            removed_early_segments: ended.removed_early_segments,
             nothing_came,
             rehearsal: None,
         };

@@ -7,8 +7,9 @@
 
 use crate::segments::described::Descriptions;
 use crate::segments::found::{Found, keep_those_of_others};
+use crate::segments::making::{Made, close, make};
 use crate::segments::oldest::Oldest;
-use crate::segments::removal::{discard_unused, remove};
+use crate::segments::removal::discard_unused;
 use crate::segments::ring::{Coming, to_remove};
 use crate::segments::segment::Segment;
 use crate::segments::tag::{MADE, Tag};
@@ -16,6 +17,7 @@ use crate::segments::template::Template;
 use block::Buffer;
 use devices::Progress;
 use devices::error::{ErrorKind, Result};
+use files::tree::some;
 use files::{Mounted, failed, shown};
 use formats::Format;
 use remedy::{Words, words};
@@ -56,6 +58,15 @@ pub struct Ended {
     pub lost_bytes: u64,
 }
 
+/// How many files of a ring were removed.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Removed {
+    /// All of them.
+    pub all: u64,
+    /// Those of them that were not too many: the next file had no slot.
+    pub early: u64,
+}
+
 /// How the files are made.
 #[derive(Clone, Debug)]
 pub struct Making {
@@ -71,17 +82,10 @@ pub struct Making {
     pub format: Format,
 }
 
-/// A file and its companion, and how many of the oldest files had to be removed for them.
-struct Made {
-    file: File,
-    gap_file: Option<File>,
-    removed: usize,
-    descriptions: Descriptions,
-}
-
 /// What failed on the volume, while what was done.
 pub(super) type Failed = (String, Error);
-type Work<'s, T> = Pin<Box<dyn Future<Output = std::result::Result<T, Failed>> + 's>>;
+pub(super) type Outcome<T> = std::result::Result<T, Failed>;
+type Work<'s, T> = Pin<Box<dyn Future<Output = T> + 's>>;
 
 /// The operation in progress.
 enum Job<'s> {
@@ -89,19 +93,13 @@ enum Job<'s> {
     Make {
         name: String,
         gap_buffer: Option<Buffer>,
-        work: Work<'s, Made>,
+        work: Work<'s, (Oldest, Outcome<Made>)>,
     },
-    Close(Work<'s, Segment>),
-    /// Frees space for a file that is being recorded.
-    Free(Work<'s, Freed>),
-}
-
-/// What was removed to free space.
-enum Freed {
-    /// The oldest of the whole files, and what describes the others.
-    Oldest(usize, Descriptions),
-    /// The next file, which had nothing yet.
-    Next,
+    Close(Work<'s, Outcome<Segment>>),
+    /// Removes the oldest of the whole files for one that is being recorded.
+    Free(Work<'s, (Oldest, Outcome<()>)>),
+    /// Removes the next file, which had nothing yet.
+    Unmake(Work<'s, Outcome<()>>),
 }
 
 /// The numbers of segments are used up.
@@ -146,6 +144,12 @@ pub struct Files<'s, 'a> {
     waits_for_whole: bool,
     /// Something of a file that is not whole yet is durable.
     is_durable: bool,
+    /// Files that were removed before they were too many, because the next one had no slot.
+    early: u64,
+    /// Why the next file is not made yet: it has no slot.
+    unmade: Option<devices::Error>,
+    /// A file could not be removed or closed: no other one is removed.
+    is_broken: bool,
     /// Why the next one could not be made, or one could not be closed.
     failure: Option<devices::Error>,
 }
@@ -226,6 +230,9 @@ impl<'s, 'a> Files<'s, 'a> {
             has_freed: false,
             waits_for_whole: false,
             is_durable: false,
+            early: 0,
+            unmade: None,
+            is_broken: false,
             failure: None,
         })
     }
@@ -300,7 +307,7 @@ impl<'s, 'a> Files<'s, 'a> {
             self.fail(failure);
             return;
         }
-        let Some(count) = self.to_remove(coming) else {
+        let Some(due) = self.to_remove(coming) else {
             return;
         };
         let gap_buffer = if self.making.has_gaps {
@@ -334,15 +341,11 @@ impl<'s, 'a> Files<'s, 'a> {
                 GAPS_BYTES
             }
         });
-        let oldest = self.oldest(&name);
-        let work = make(
-            self.mounted,
-            name.clone(),
-            options,
-            gap_bytes,
-            oldest,
-            count,
-        );
+        let oldest = Oldest {
+            due,
+            ..self.oldest(&name)
+        };
+        let work = make(self.mounted, name.clone(), options, gap_bytes, oldest);
         self.job = Job::Make {
             name,
             gap_buffer,
@@ -359,6 +362,9 @@ impl<'s, 'a> Files<'s, 'a> {
             next: self.open.front().map_or(name, String::as_str).to_owned(),
             descriptions: self.descriptions.clone(),
             removed: 0,
+            due: 0,
+            early: Vec::new(),
+            is_broken: false,
             may_be_bare: is_ring && self.has_begun,
         }
     }
@@ -387,6 +393,10 @@ impl<'s, 'a> Files<'s, 'a> {
 
     /// Whether something of a file that is not whole yet is durable.
     pub const fn set_durable(&mut self, is_durable: bool) {
+        if is_durable && !self.is_durable && self.unmade.is_some() {
+            // The file before may be removed now.
+            self.waits_for_whole = false;
+        }
         self.is_durable = is_durable;
     }
 
@@ -406,7 +416,7 @@ impl<'s, 'a> Files<'s, 'a> {
         if std::mem::take(&mut self.has_freed) {
             return true;
         }
-        if !self.is_busy() && self.failure.is_none() {
+        if !self.is_busy() && !self.is_broken {
             self.remove_oldest(!is_coming);
         }
         false
@@ -423,8 +433,8 @@ impl<'s, 'a> Files<'s, 'a> {
         }
         let mounted = self.mounted;
         self.job = Job::Free(Box::pin(async move {
-            oldest.discard(mounted).await?;
-            Ok(Freed::Oldest(oldest.removed, oldest.descriptions))
+            let discarded = oldest.discard(mounted).await;
+            (oldest, discarded.map(drop))
         }));
         true
     }
@@ -441,7 +451,7 @@ impl<'s, 'a> Files<'s, 'a> {
         if std::mem::take(&mut self.has_freed) {
             return Poll::Ready(true);
         }
-        if self.failure.is_some() || !self.is_ring() {
+        if self.is_broken || !self.is_ring() {
             return Poll::Ready(false);
         }
         // What is in progress may free some.
@@ -473,21 +483,16 @@ impl<'s, 'a> Files<'s, 'a> {
             gaps.file
         });
         let unused = discard_unused(self.mounted, next.name, next.file, gap_file);
-        self.job = Job::Free(Box::pin(async move {
-            unused.await?;
-            Ok(Freed::Next)
-        }));
+        self.job = Job::Unmake(Box::pin(unused));
     }
 
-    /// How many of the whole files must be removed. None: not yet.
+    /// How many of the whole files are too many. None: they are not removed yet.
     fn to_remove(&self, coming: Coming) -> Option<usize> {
         let Some(keep_bytes) = self.making.keep_bytes else {
             return Some(0);
         };
         let lengths = self.whole.iter().map(|segment| segment.length_bytes);
-        // More than may be removed now is kept until something after it is durable.
-        let count = to_remove(keep_bytes, lengths, coming)?;
-        Some(count.min(self.removable()))
+        to_remove(keep_bytes, lengths, coming)
     }
 
     /// Whether the next file is ready.
@@ -530,7 +535,11 @@ impl<'s, 'a> Files<'s, 'a> {
                 };
                 let (name, gap_buffer) = (std::mem::take(name), gap_buffer.take());
                 self.job = Job::None;
-                self.made(name, gap_buffer, result);
+                let (oldest, result) = result;
+                self.warn_of_early(&oldest, &name);
+                let is_broken = oldest.is_broken;
+                self.forget(oldest);
+                self.made(name, gap_buffer, result, is_broken);
             }
             Job::Close(work) => {
                 let Poll::Ready(result) = work.as_mut().poll(&mut context) else {
@@ -544,7 +553,7 @@ impl<'s, 'a> Files<'s, 'a> {
                         // It had reserved more than it has.
                         (self.has_freed, self.waits_for_whole) = (true, false);
                     }
-                    Err((doing, error)) => self.fail(failed(doing, error)),
+                    Err((doing, error)) => self.break_off(failed(doing, error)),
                 }
             }
             Job::Free(work) => {
@@ -553,12 +562,20 @@ impl<'s, 'a> Files<'s, 'a> {
                 };
                 self.job = Job::None;
                 self.has_freed = true;
-                match result {
-                    Ok(Freed::Oldest(removed, descriptions)) => {
-                        self.forget(removed, descriptions);
-                    }
-                    Ok(Freed::Next) => {}
-                    Err((doing, error)) => self.fail(failed(doing, error)),
+                let (oldest, outcome) = result;
+                self.forget(oldest);
+                if let Err((doing, error)) = outcome {
+                    self.break_off(failed(doing, error));
+                }
+            }
+            Job::Unmake(work) => {
+                let Poll::Ready(result) = work.as_mut().poll(&mut context) else {
+                    return;
+                };
+                self.job = Job::None;
+                self.has_freed = true;
+                if let Err((doing, error)) = result {
+                    self.break_off(failed(doing, error));
                 }
             }
         }
@@ -568,7 +585,8 @@ impl<'s, 'a> Files<'s, 'a> {
         &mut self,
         name: String,
         gap_buffer: Option<Buffer>,
-        result: std::result::Result<Made, Failed>,
+        result: Outcome<Made>,
+        is_broken: bool,
     ) {
         let made = match result {
             Ok(made) => made,
@@ -576,12 +594,20 @@ impl<'s, 'a> Files<'s, 'a> {
                 if let Some(buffer) = gap_buffer {
                     self.mounted.memory.give_back(buffer);
                 }
-                let is_full = matches!(error, Error::NoSpace | Error::TableFull);
+                let is_full = matches!(error, Error::NoSpace | Error::TableFull) && !is_broken;
+                let failure = failed(doing, error);
                 if is_full && self.is_ring() && self.has_begun {
                     self.waits_for_whole = true;
+                    if error == Error::TableFull && self.unmade.is_none() {
+                        self.progress.say(words![
+                            Words::from(&failure),
+                            "; the file before it goes on until it has one"
+                        ]);
+                        self.unmade = Some(failure);
+                    }
                     return;
                 }
-                let failure = failed(doing, error);
+                self.is_broken |= is_broken;
                 if self.has_begun {
                     self.progress.say(words![
                         Words::from(&failure),
@@ -592,7 +618,7 @@ impl<'s, 'a> Files<'s, 'a> {
                 return;
             }
         };
-        self.forget(made.removed, made.descriptions);
+        self.unmade = None;
         self.number += 1;
         self.open.push_back(name.clone());
         let gaps = made.gap_file.zip(gap_buffer);
@@ -607,16 +633,41 @@ impl<'s, 'a> Files<'s, 'a> {
         });
     }
 
-    /// The oldest files were removed.
-    fn forget(&mut self, removed: usize, descriptions: Descriptions) {
+    /// The oldest files were removed, also where what they were removed for failed.
+    fn forget(&mut self, oldest: Oldest) {
+        let removed = oldest.removed;
         self.whole.drain(..removed.min(self.whole.len()));
-        self.descriptions = descriptions;
+        self.descriptions = oldest.descriptions;
         self.older = self.older.saturating_sub(removed);
         self.removed += removed as u64;
     }
 
+    /// Says at once what was removed for a slot, the first time.
+    fn warn_of_early(&mut self, oldest: &Oldest, name: &str) {
+        if self.early == 0 && !oldest.early.is_empty() {
+            let removed = some(oldest.early.iter().map(String::as_str));
+            self.progress.say(words![
+                format!(
+                    "`{}` had no slot: removed {removed}, before the ring had more than it keeps (hint: straightway rm ",
+                    shown(name)
+                ),
+                remedy::Device,
+                " NAME of other files gives the table of slots space to grow; straightway check ",
+                remedy::Device,
+                " says whether damage keeps it from that)"
+            ]);
+        }
+        self.early += oldest.early.len() as u64;
+    }
+
     fn fail(&mut self, failure: devices::Error) {
         self.failure.get_or_insert(failure);
+    }
+
+    /// A file could not be closed or removed.
+    fn break_off(&mut self, failure: devices::Error) {
+        self.is_broken = true;
+        self.fail(failure);
     }
 
     /// Completes what is in progress. No data may be in flight.
@@ -631,8 +682,8 @@ impl<'s, 'a> Files<'s, 'a> {
     }
 
     /// Completes what is in progress, and removes a file that was made and is not needed. Returns
-    /// the recording's files that the volume has, how many were removed, and the first failure.
-    pub fn finish(mut self) -> (Vec<Segment>, u64, Result<()>) {
+    /// the recording's files that the volume has, what was removed, and the first failure.
+    pub fn finish(mut self) -> (Vec<Segment>, Removed, Result<()>) {
         self.settle();
         if let Some(next) = self.next.take() {
             self.free_unused(next);
@@ -641,8 +692,11 @@ impl<'s, 'a> Files<'s, 'a> {
         let own = self.whole.into_iter().skip(self.older);
         (
             own.collect(),
-            self.removed,
-            self.failure.map_or(Ok(()), Err),
+            Removed {
+                all: self.removed,
+                early: self.early,
+            },
+            self.failure.or(self.unmade).map_or(Ok(()), Err),
         )
     }
 }
@@ -653,94 +707,4 @@ pub const GAPS: &str = ".gaps";
 /// The name of a file's companion.
 pub fn gaps_name(name: &str) -> String {
     format!("{name}{GAPS}")
-}
-
-/// Makes a file and its companion. Removes the first `count` files of `oldest` before, and more of
-/// them if the volume is full.
-async fn make(
-    mounted: &Mounted<'_, '_>,
-    name: String,
-    options: CreateOptions,
-    gap_bytes: Option<u64>,
-    mut oldest: Oldest,
-    count: usize,
-) -> std::result::Result<Made, Failed> {
-    while oldest.removed < count && oldest.discard(mounted).await? {}
-    // The companion first: without room for a line, what is lost later would end the recording.
-    let mut gap_file = None;
-    if let Some(reserve_bytes) = gap_bytes {
-        let options = CreateOptions {
-            reserve_bytes,
-            app_tag: MADE,
-            ..CreateOptions::default()
-        };
-        gap_file = Some(create(mounted, &gaps_name(&name), &options, &mut oldest).await?);
-    }
-    let file = match create(mounted, &name, &options, &mut oldest).await {
-        Ok(file) => file,
-        Err(failed) => {
-            if let Some(gap_file) = gap_file {
-                let _ = mounted.volume.close(gap_file).await;
-                let _ = mounted.volume.remove(&gaps_name(&name)).await;
-            }
-            return Err(failed);
-        }
-    };
-    Ok(Made {
-        file,
-        gap_file,
-        removed: oldest.removed,
-        descriptions: oldest.descriptions,
-    })
-}
-
-/// Makes a file. As long as the volume has no room for it, another one of `oldest` is removed.
-async fn create(
-    mounted: &Mounted<'_, '_>,
-    name: &str,
-    options: &CreateOptions,
-    oldest: &mut Oldest,
-) -> std::result::Result<File, Failed> {
-    let volume = mounted.volume;
-    let mut options = *options;
-    loop {
-        volume.set_time((mounted.wall_ns)());
-        let error = match volume.with_space(|| volume.create(name, &options)).await {
-            Ok(file) => return Ok(file),
-            Err(error) => error,
-        };
-        let is_full = matches!(error, Error::NoSpace | Error::TableFull);
-        if is_full && oldest.discard(mounted).await? {
-            continue;
-        }
-        if error == Error::NoSpace && oldest.may_be_bare && options.reserve_bytes > 0 {
-            // Its recorder reserves as it goes: once the file before it is whole, that can be
-            // removed.
-            options.reserve_bytes = 0;
-            continue;
-        }
-        return Err((format!("making `{}`", shown(name)), error));
-    }
-}
-
-/// Closes a file and its companion, which is removed if it names nothing.
-async fn close(mounted: &Mounted<'_, '_>, ended: Ended) -> std::result::Result<Segment, Failed> {
-    let volume = mounted.volume;
-    let at = |error| (format!("closing `{}`", shown(&ended.name)), error);
-    let mut gaps = 0;
-    if let Some((gap_file, count)) = ended.gaps {
-        volume.close(gap_file).await.map_err(at)?;
-        if count == 0 {
-            let removed = remove(volume, &gaps_name(&ended.name)).await;
-            removed.map_err(at)?;
-        }
-        gaps = count;
-    }
-    volume.close(ended.file).await.map_err(at)?;
-    Ok(Segment {
-        length_bytes: ended.length_bytes,
-        gaps,
-        lost_bytes: ended.lost_bytes,
-        name: ended.name,
-    })
 }

@@ -6,7 +6,8 @@
 //! | --- | --- |
 //! | `template` | names with a time and a number |
 //! | `found` | what the volume has of earlier recordings, and what others put there |
-//! | `files` | making, closing and removing files while data flows |
+//! | `files` | when files are made, closed and removed while data flows |
+//! | `making` | making and closing one |
 //! | `oldest` | the oldest files of a ring, which are removed for another one |
 //! | `described` | what describes the segments that remain |
 //! | `removal` | removing files while data flows |
@@ -19,6 +20,7 @@
 pub mod described;
 pub mod files;
 mod found;
+mod making;
 pub mod numbered;
 mod oldest;
 pub mod places;

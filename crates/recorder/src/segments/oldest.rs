@@ -19,6 +19,12 @@ pub(super) struct Oldest {
     pub next: String,
     pub descriptions: Descriptions,
     pub removed: usize,
+    /// How many of them all that is kept has too much.
+    pub due: usize,
+    /// Which were removed before that, because another file had no slot.
+    pub early: Vec<String>,
+    /// The removal of one failed, after which no other is tried.
+    pub is_broken: bool,
     /// Whether a file is made without space of its own when nothing is left to remove.
     pub may_be_bare: bool,
 }
@@ -30,6 +36,15 @@ impl Oldest {
     /// On a full volume the description gets the space of the file's data. A power cut between the
     /// two leaves the next file without a description, and usually the removed file's own.
     pub async fn discard(
+        &mut self,
+        mounted: &Mounted<'_, '_>,
+    ) -> std::result::Result<bool, Failed> {
+        let discarded = self.discard_one(mounted).await;
+        self.is_broken |= discarded.is_err();
+        discarded
+    }
+
+    async fn discard_one(
         &mut self,
         mounted: &Mounted<'_, '_>,
     ) -> std::result::Result<bool, Failed> {
@@ -48,6 +63,8 @@ impl Oldest {
             }
         }
         remove_named(mounted, &segment.name).await?;
+        // Whatever becomes of its companions.
+        self.removed += 1;
         if let Some(new) = late.take() {
             late = describe(mounted, new).await?;
         }
@@ -59,7 +76,6 @@ impl Oldest {
                 return Err((format!("making `{}`", shown(&name)), Error::NoSpace));
             }
         }
-        self.removed += 1;
         Ok(true)
     }
 }
