@@ -210,6 +210,15 @@ impl<D: Device> Volume<'_, D> {
                 .map(|end| (end, free(end)))
                 .filter(|&(_, len)| len > 0)
         };
+        // The table has few extents: each is as long as was asked for, or in another group.
+        let is_table = cfg!(feature = "grow") && header.index == TABLE_NODE;
+        let contiguous = contiguous.filter(|&(_, len)| !is_table || len == most);
+        if is_table && contiguous.is_none() {
+            let align = 1 << most.ilog2();
+            if bitmap::find(self.state().node(WORK), most, align).is_none() {
+                return Ok(None);
+            }
+        }
         let addition = self.addition(header, tail, contiguous.is_some())?;
         let mut state = self.state();
         // From here on the bitmap in memory is ahead of the device.

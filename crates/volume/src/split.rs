@@ -182,16 +182,22 @@ impl<D: Device> Volume<'_, D> {
         .await
     }
 
-    /// Units for more buckets: up to the table's own length, or what the group in turn offers.
+    /// Units for more buckets in one piece: as long as the table, or half of that, and so on. So
+    /// holes that small files leave do not use up its extents.
     async fn extend_table(&self, loaded: Loaded<'_>, header: &mut Slot) -> Result<(), Error> {
         let shape = self.shape();
         let unit = bucket_units(&shape);
         let bytes = u64::from(self.state().table.buckets) << (shape.node_log2 + 4);
         let mut want = (bytes >> shape.unit_log2).clamp(unit, shape.group_units().max(unit));
-        // A bucket may take more than one extent offers; at most as often as there are extents.
+        // Each iteration adds an extent, of which there are 16 at most, or asks for fewer units.
         loop {
             let before = self.state().table.room();
             match self.reserve_once(loaded, header, want, None).await {
+                // Of the last extent, a shorter continuation may be free.
+                Err(Error::NoSpace | Error::MapFull) if want > unit => {
+                    want = (want / 2).next_multiple_of(unit);
+                    continue;
+                }
                 Err(Error::MapFull) => return Err(Error::TableFull),
                 result => drop(result?),
             }

@@ -2,7 +2,7 @@
 //! Many files at once: `put` of folders, `get`, `ls` and `rm` with patterns.
 
 use crate::support::{
-    Folder, code, command, json, ok, refused, run, run_with_input, stderr, volume,
+    Folder, code, command, json, names, ok, refused, run, run_with_input, stderr, volume,
 };
 use std::fs;
 use std::path::Path;
@@ -722,4 +722,23 @@ fn a_name_that_is_no_file_s_says_what_is_meant() {
         );
     }
     assert!(!std::fs::exists(folder.path("long")).unwrap());
+}
+
+/// Small files leave holes of one unit where new files go: a table that grew into these had used up
+/// its extents after 128 more slots.
+#[test]
+fn more_files_than_a_new_volume_has_slots_are_put_beside_the_holes_that_they_leave() {
+    let folder = Folder::new();
+    let device = volume(&folder, "disk", &["--checksums"]);
+    fs::create_dir(folder.0.join("in")).unwrap();
+    for number in 0..1_500 {
+        fs::write(folder.0.join(format!("in/f{number}")), number.to_string()).unwrap();
+    }
+    ok(&["put", &device, &folder.path("in")]);
+    assert_eq!(names(&device).len(), 1_500);
+    let out = folder.path("out");
+    ok(&["get", &device, "--all", &out]);
+    let got = fs::read_to_string(folder.0.join("out/in/f1234")).unwrap();
+    assert_eq!(got, "1234");
+    ok(&["check", &device, "--read-data"]);
 }

@@ -66,12 +66,35 @@ pub fn fragmented(unit_bytes: u64, extents: u64) -> (Medium, Oracle) {
 }
 
 /// The same with nodes of `node` bytes, and blocks of `1 << lba_log2`.
-pub fn fragmented_with(
-    (node, lba_log2): (usize, u8),
+pub fn fragmented_with(shape: (usize, u8), unit_bytes: u64, extents: u64) -> (Medium, Oracle) {
+    let turns: Vec<usize> = (0..extents).flat_map(|_| [0, 1]).collect();
+    let medium = empty_with(shape, 8, unit_bytes, 2 * extents + 64);
+    fragmented_by(medium, shape.0, unit_bytes, &turns)
+}
+
+/// A closed file whose leaf is in a unit with an even number, and only free units follow: a new
+/// table node, which takes the first two units like that, takes this one if the file is removed.
+pub fn leaf_before_free_units() -> Start {
+    // A slot has seven entries. The units are 0, 2, ... 12; 15; and 16 for the leaf.
+    let mut turns = [0, 1].repeat(7);
+    turns.extend([1, 0]);
+    let medium = empty(8, 4096, 24);
+    let (medium, oracle) = fragmented_by(medium, NODE, 4096, &turns);
+    Start {
+        name: "a leaf before free units",
+        medium,
+        oracle,
+        prefix: Vec::new(),
+    }
+}
+
+/// File 0 and a filler get a unit in turn, on an empty volume with nodes of `node` bytes.
+fn fragmented_by(
+    medium: Medium,
+    node: usize,
     unit_bytes: u64,
-    extents: u64,
+    turns: &[usize],
 ) -> (Medium, Oracle) {
-    let medium = empty_with((node, lba_log2), 8, unit_bytes, 2 * extents + 64);
     let disk = medium.open(Config::default());
     let mut files: [OpenFile; 2] = Default::default();
     let volume = mount(disk.clone(), node, &mut files, Mutation::None).unwrap();
@@ -83,15 +106,17 @@ pub fn fragmented_with(
         blocking::run(&volume, volume.create(name, &options)).unwrap()
     };
     let handles = [create(NAMES[0][0], 1), create(FILLER, u64::MAX)];
-    for unit in 0..extents {
-        for (handle, tag) in handles.into_iter().zip([1, u64::MAX]) {
-            let data = bytes(tag, unit * unit_bytes, (unit + 1) * unit_bytes);
-            append(&volume, handle, &data);
-        }
+    let mut units = [0, 0];
+    for &turn in turns {
+        let (unit, tag) = (units[turn], [1, u64::MAX][turn]);
+        units[turn] += 1;
+        let data = bytes(tag, unit * unit_bytes, (unit + 1) * unit_bytes);
+        append(&volume, handles[turn], &data);
     }
     for handle in handles {
         blocking::run(&volume, volume.close(handle)).unwrap();
     }
+    let [extents, _] = units;
     let count = blocking::run(&volume, volume.extent_count(NAMES[0][0], 9999));
     assert_eq!(count, Ok(extents));
     let unmounted = volume.unmount();

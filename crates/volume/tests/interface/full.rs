@@ -13,8 +13,12 @@ type Mounted<'a> = Volume<'a, Disk>;
 const SLOTS: u32 = 1024;
 
 fn with_volume(slots: u32, body: impl FnOnce(&Mounted<'_>)) -> Vec<u8> {
+    with_units(512, slots, body)
+}
+
+fn with_units(unit_bytes: u64, slots: u32, body: impl FnOnce(&Mounted<'_>)) -> Vec<u8> {
     let options = FormatOptions {
-        unit_bytes: Some(512),
+        unit_bytes: Some(unit_bytes),
         node_bytes: Some(512),
         slots: Some(slots),
         checksums: true,
@@ -162,6 +166,35 @@ fn a_table_that_grows_refuses_no_name() {
     assert_eq!(usage.files as usize, FILES + 1 - FILES / 3);
     assert_eq!(findings(&volume), []);
     volume.abandon().memory.into_iter().flatten().for_each(free);
+}
+
+/// Batches of small files leave holes where their lists were: a table that grew into these had used
+/// up its extents after a few buckets.
+#[test]
+fn a_table_grows_past_the_holes_between_small_files() {
+    const FILES: usize = 800;
+    for unit_bytes in [512, 1024] {
+        let bytes = with_units(unit_bytes, 64, |volume| {
+            let names: Vec<String> = (0..FILES).map(name).collect();
+            let new = |number: usize| NewFile {
+                name: &names[number],
+                data: names[number].as_bytes(),
+                mtime_ns: 0,
+                app_tag: number as u64,
+            };
+            let all: Vec<NewFile<'_>> = (0..FILES).map(new).collect();
+            let mut made = 0;
+            while made < FILES {
+                let rest = &all[made..];
+                let batch = volume.with_space(|| volume.create_batch::<192>(rest, true));
+                made += blocking::run(volume, batch).unwrap().files;
+            }
+            (0..FILES).for_each(|number| whole(volume, number));
+        });
+        let scan = crate::independent::Scan::new(&bytes).unwrap();
+        scan.check_space().unwrap();
+        assert_eq!(scan.files.len(), FILES);
+    }
 }
 
 /// A name that is refused for lack of space does not cost the volume its readers of 1.0.

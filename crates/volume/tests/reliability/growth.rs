@@ -23,16 +23,6 @@ pub fn lives() -> Vec<(Start, Vec<Op>)> {
     use Op::*;
     let made = [CreateReserved(0), Append(0)];
     let with = |rest: &[Op]| [&made[..], rest].concat();
-    let closed = |number: usize| {
-        let edges = starts::all();
-        let mut edges = edges
-            .into_iter()
-            .filter(|start| start.prefix == [Op::Open(0)]);
-        Start {
-            prefix: Vec::new(),
-            ..edges.nth(number).unwrap()
-        }
-    };
     vec![
         (
             starts::crowded(),
@@ -52,7 +42,10 @@ pub fn lives() -> Vec<(Start, Vec<Op>)> {
                 Rename(0),
             ]),
         ),
-        (closed(1), vec![Remove(0), Reap, Grow, Create(0), Grow]),
+        (
+            starts::leaf_before_free_units(),
+            vec![Remove(0), Reap, Grow, Create(0), Grow],
+        ),
         (
             empty(4096, 12),
             vec![
