@@ -100,6 +100,14 @@ pub enum DriveFault {
     Flushes,
 }
 
+/// Those that are to come.
+#[derive(Clone, Copy, Debug)]
+struct Faults {
+    kind: DriveFault,
+    after: u64,
+    count: u64,
+}
+
 #[derive(Debug)]
 struct Flight {
     request: Request,
@@ -131,7 +139,7 @@ struct State {
     flights: Vec<Flight>,
     submitted: u64,
     done: u64,
-    faults: Option<(DriveFault, u64)>,
+    faults: Option<Faults>,
     /// Whether a request of its user has failed, which that may not have been told yet.
     has_failed: bool,
     slow: Option<(u64, u64)>,
@@ -199,9 +207,9 @@ impl Drive {
         }
     }
 
-    /// The next `count` requests of a kind fail.
-    pub fn fail(&self, fault: DriveFault, count: u64) {
-        self.state.borrow_mut().faults = Some((fault, count));
+    /// Of a kind of requests `count` fail, after so many others.
+    pub fn fail(&self, kind: DriveFault, after: u64, count: u64) {
+        self.state.borrow_mut().faults = Some(Faults { kind, after, count });
     }
 
     /// Each request takes `latency_us` more for `for_us`.
@@ -420,22 +428,30 @@ impl State {
 
     /// The fault that a request meets.
     fn fault(&mut self, operation: &Operation) -> (Option<Error>, bool) {
-        let Some((fault, left)) = self.faults else {
+        let Some(faults) = &mut self.faults else {
             return (None, true);
         };
+        let kind = faults.kind;
         let is_met = match operation {
-            Operation::Read { .. } => fault == DriveFault::Reads,
-            Operation::Flush => fault == DriveFault::Flushes,
-            _ => matches!(fault, DriveFault::Writes | DriveFault::WritesDone),
+            Operation::Read { .. } => kind == DriveFault::Reads,
+            Operation::Flush => kind == DriveFault::Flushes,
+            _ => matches!(kind, DriveFault::Writes | DriveFault::WritesDone),
         };
         if !is_met {
             return (None, true);
         }
-        self.faults = (left > 1).then_some((fault, left - 1));
+        if faults.after > 0 {
+            faults.after -= 1;
+            return (None, true);
+        }
+        faults.count = faults.count.saturating_sub(1);
+        if faults.count == 0 {
+            self.faults = None;
+        }
         self.has_failed = true;
         // An internal error, which may be retried.
         let error = Error::Nvme { status: 0x006 };
-        (Some(error), fault == DriveFault::WritesDone)
+        (Some(error), kind == DriveFault::WritesDone)
     }
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A user of files on a volume: what it stored, and what a power cut or a failure may have left.
 
+mod changes;
+
 use crate::content;
 use crate::machine::Machine;
 use crate::recordings::{self, Recordings, recording_of};
@@ -13,10 +15,8 @@ use devices::drive::Drive;
 use devices::path::handle::Recall;
 use devices::path::memory::Memory;
 use std::collections::BTreeMap;
-use volume::{CreateOptions, Error, FormatOptions, NewFile, OpenFile, blocking};
+use volume::{Error, FormatOptions, OpenFile, blocking};
 
-/// Files that are used.
-const NAMES: u32 = 10;
 const BLOCK: u64 = 512;
 /// The longest request.
 const PIECE: u64 = 32 << 10;
@@ -217,8 +217,14 @@ fn sound(mounted: &Mounted<'_, '_>) -> Done<()> {
     }
 }
 
-fn name_of(number: u32) -> String {
-    format!("f{}", number % NAMES)
+/// One of the names. Some need a slot of a newer version of the format.
+fn name_of(number: u32, machine: &Machine) -> String {
+    let number = number % machine.setup.names();
+    if number % 12 == 11 {
+        format!("f{number}-{}", "long".repeat(16 + number as usize / 3))
+    } else {
+        format!("f{number}")
+    }
 }
 
 /// Whether an error says that nothing was done, which needs no fault.
@@ -227,6 +233,11 @@ const fn is_refusal(error: Error) -> bool {
         error,
         Error::NoSpace | Error::MapFull | Error::TableFull | Error::Exists | Error::NotFound
     )
+}
+
+/// Whether it ended so.
+const fn is_refused<T>(done: &Done<T>) -> bool {
+    matches!(done, Err(Ended::Failed(error)) if is_refusal(*error))
 }
 
 impl Expected {
@@ -320,21 +331,29 @@ impl Expected {
         let volume = mounted.volume;
         volume.set_time((mounted.wall_ns)());
         let before = self.now();
-        let name = name_of(a);
+        let name = name_of(a, machine);
+        let most = machine.setup.most_bytes();
+        let (stored, more) = (u64::from(b) * 37 % most, u64::from(b) * 41 % most);
         let result = match step.verb {
-            Verb::Put => self.put(mounted, &name, u64::from(b) * 37, c, machine),
             Verb::Replace if before.contains_key(&name) => {
-                self.replace(mounted, &name, u64::from(b) * 37, c, machine)
+                self.replace(mounted, &name, stored, c, machine)
             }
-            Verb::Replace => self.put(mounted, &name, u64::from(b) * 37, c, machine),
+            Verb::Put | Verb::Replace => self.put(mounted, &name, stored, c, machine),
             Verb::Get => match before.get(&name) {
                 Some(held) => self.read(mounted, &name, *held),
                 None => Ok(()),
             },
             Verb::Remove => self.remove(mounted, &name),
-            Verb::Move => self.rename(mounted, &name, &name_of(b)),
-            Verb::Append => self.append(mounted, &name, u64::from(b) * 41, c),
-            Verb::Batch => self.batch(mounted, a, b, c),
+            Verb::Move => self.rename(mounted, &name, &name_of(b, machine)),
+            Verb::Append => self.append(mounted, &name, more, c),
+            Verb::Fill => {
+                let bytes = blocking::run(volume, volume.free_units())?
+                    * volume.status().shape.unit_bytes();
+                let left = (16 + u64::from(b) % 128) * 4096;
+                self.put(mounted, &name, bytes.saturating_sub(left), 0, machine)
+            }
+            Verb::Across => self.across(mounted, step, more, machine),
+            Verb::Batch => self.batch(mounted, step.numbers, machine),
             Verb::Resize => self.resize(mounted, machine, u64::from(a) << 12 | u64::from(b)),
             Verb::Trim if !machine.setup.features.discard => Ok(()),
             Verb::Trim => {
@@ -377,286 +396,30 @@ impl Expected {
 
     /// A refusal for lack of space is right only if there is none.
     fn refused(&self, mounted: &Mounted<'_, '_>, error: Error, step: &Step) -> Done<()> {
-        if error != Error::NoSpace || !matches!(step.verb, Verb::Put | Verb::Append) {
+        let is_full_table = error == Error::TableFull;
+        let is_judged = error == Error::NoSpace || is_full_table;
+        if !is_judged || !matches!(step.verb, Verb::Put | Verb::Append) {
             return Ok(());
         }
         let free = blocking::run(mounted.volume, mounted.volume.free_units())?;
-        let unit = mounted.volume.status().shape.unit_bytes();
+        let shape = mounted.volume.status().shape;
+        let unit = shape.unit_bytes();
+        if is_full_table {
+            let slots = mounted.volume.slots();
+            if free > shape.unit_count() / 2 {
+                let files = self.now().len();
+                return broken(format!(
+                    "no slot for file {files} of {slots}, with {free} free units"
+                ));
+            }
+            return Ok(());
+        }
         let wanted = (u64::from(step.numbers[1]) * 41).div_ceil(unit) + 40;
         if free > wanted {
             broken(format!("no space, with {free} free units"))
         } else {
             Ok(())
         }
-    }
-
-    fn seed(&mut self) -> u64 {
-        self.next_seed += 1;
-        self.next_seed
-    }
-
-    fn put(
-        &mut self,
-        mounted: &Mounted<'_, '_>,
-        name: &str,
-        bytes: u64,
-        kind: u32,
-        machine: &Machine,
-    ) -> Done<()> {
-        let before = self.now();
-        if before.contains_key(name) {
-            return Ok(());
-        }
-        let seed = self.seed();
-        let held = Held {
-            seed,
-            least: 0,
-            most: bytes,
-            may_miss: true,
-        };
-        let mut partial = before.clone();
-        partial.insert(name.to_owned(), held);
-        let whole = Held {
-            least: bytes,
-            may_miss: false,
-            ..held
-        };
-        let mut after = before.clone();
-        after.insert(name.to_owned(), whole);
-        self.begin([partial]);
-        let volume = mounted.volume;
-        let options = CreateOptions {
-            reserve_bytes: if kind % 2 == 0 { bytes } else { 0 },
-            checksums: volume.status().checksums && kind % 3 == 0,
-            app_tag: 0,
-        };
-        let made = volume.with_space(|| volume.create(name, &options));
-        let file = blocking::run(volume, made)?;
-        let written = self.write(mounted, file, seed, 0, bytes);
-        let written = match written {
-            Ok(()) => blocking::run(volume, volume.sync(file))
-                .map(|_| ())
-                .map_err(Ended::from),
-            failed => failed,
-        };
-        if written.is_ok() {
-            // From now on nothing else is right.
-            self.possible = vec![after.clone()];
-        }
-        let closed = blocking::run(volume, volume.close(file)).map_err(Ended::from);
-        if let Err(failure) = written.and(closed) {
-            if !machine.power.is_off() {
-                // As `put` does.
-                self.possible.push(before);
-                blocking::run(volume, volume.remove_whole(name))?;
-            }
-            return Err(failure);
-        }
-        self.done(after);
-        Ok(())
-    }
-
-    /// Puts a file beside the one of its name, and then has it take the name.
-    fn replace(
-        &mut self,
-        mounted: &Mounted<'_, '_>,
-        name: &str,
-        bytes: u64,
-        kind: u32,
-        machine: &Machine,
-    ) -> Done<()> {
-        let stored = ::files::names::unfinished_name(name);
-        self.put(mounted, &stored, bytes, kind, machine)?;
-        let before = self.now();
-        let mut removed = before.clone();
-        removed.remove(name);
-        let mut after = removed.clone();
-        if let Some(whole) = after.remove(&stored) {
-            after.insert(name.to_owned(), whole);
-        }
-        self.begin([removed, after.clone()]);
-        let volume = mounted.volume;
-        blocking::run(volume, volume.remove_whole(name))?;
-        blocking::run(volume, volume.rename(&stored, name))?;
-        self.done(after);
-        Ok(())
-    }
-
-    /// Appends payload from `from` to `end`.
-    fn write(
-        &self,
-        mounted: &Mounted<'_, '_>,
-        file: volume::File,
-        seed: u64,
-        from: u64,
-        end: u64,
-    ) -> Done<()> {
-        let mut at = from;
-        while at < end {
-            // The rest of a block that the file ends in comes with its beginning.
-            let begin = at / BLOCK * BLOCK;
-            let most = if begin < at { BLOCK } else { PIECE };
-            let len = (end - begin).min(most);
-            let Ok(mut buffer) = mounted
-                .memory
-                .allocate(len.next_multiple_of(BLOCK) as usize)
-            else {
-                return broken("no memory for a write");
-            };
-            content::fill(&mut buffer, seed, begin);
-            buffer[len as usize..].fill(0);
-            let outcome = if begin < at {
-                blocking::append_merged(mounted.volume, file, buffer, len as usize)
-            } else {
-                blocking::append(mounted.volume, file, buffer, len as usize)
-            };
-            mounted.memory.give_back(outcome.buffer);
-            outcome.result?;
-            at = begin + len;
-        }
-        Ok(())
-    }
-
-    fn append(&mut self, mounted: &Mounted<'_, '_>, name: &str, bytes: u64, kind: u32) -> Done<()> {
-        let before = self.now();
-        let Some(held) = before.get(name).copied() else {
-            return Ok(());
-        };
-        let end = held.least + bytes;
-        let mut longer = before.clone();
-        longer.insert(name.to_owned(), Held { most: end, ..held });
-        self.begin([longer.clone()]);
-        let volume = mounted.volume;
-        let file = blocking::run(volume, volume.open_to_write(name))?;
-        let written = self.write(mounted, file, held.seed, held.least, end);
-        if let Err(failure) = written {
-            // What was written before stays.
-            let closed = blocking::run(volume, volume.close(file));
-            self.possible = vec![longer];
-            if matches!(failure, Ended::Failed(error) if is_refusal(error)) && closed.is_ok() {
-                return self.compare(mounted);
-            }
-            return Err(failure);
-        }
-        let durable = match kind % 3 {
-            0 => blocking::run(volume, volume.sync(file))?,
-            1 => blocking::run(volume, volume.commit(file))?,
-            _ => end,
-        };
-        if durable != end {
-            return broken(format!("`{name}`: {durable} of {end} bytes are synced"));
-        }
-        let after = Held {
-            least: end,
-            most: end,
-            ..held
-        };
-        if kind % 3 == 0 {
-            let mut synced = before.clone();
-            synced.insert(name.to_owned(), after);
-            self.possible = vec![synced];
-        }
-        blocking::run(volume, volume.close(file))?;
-        let mut now = before;
-        now.insert(name.to_owned(), after);
-        self.done(now);
-        Ok(())
-    }
-
-    fn remove(&mut self, mounted: &Mounted<'_, '_>, name: &str) -> Done<()> {
-        let mut after = self.now();
-        if after.remove(name).is_none() {
-            return Ok(());
-        }
-        self.begin([after.clone()]);
-        blocking::run(mounted.volume, mounted.volume.remove_whole(name))?;
-        self.done(after);
-        Ok(())
-    }
-
-    fn rename(&mut self, mounted: &Mounted<'_, '_>, old: &str, new: &str) -> Done<()> {
-        let mut after = self.now();
-        if after.contains_key(new) {
-            return Ok(());
-        }
-        let Some(held) = after.remove(old) else {
-            return Ok(());
-        };
-        after.insert(new.to_owned(), held);
-        self.begin([after.clone()]);
-        blocking::run(mounted.volume, mounted.volume.rename(old, new))?;
-        self.done(after);
-        Ok(())
-    }
-
-    fn batch(&mut self, mounted: &Mounted<'_, '_>, first: u32, bytes: u32, kind: u32) -> Done<()> {
-        let before = self.now();
-        let names = (first..first + 1 + kind % 6).map(name_of);
-        let names: Vec<String> = names.filter(|name| !before.contains_key(name)).collect();
-        if names.is_empty() {
-            return Ok(());
-        }
-        let seeds: Vec<u64> = names.iter().map(|_| self.seed()).collect();
-        let mut data = Vec::new();
-        let mut possible = before.clone();
-        for (index, (name, seed)) in names.iter().zip(&seeds).enumerate() {
-            let len = (u64::from(bytes) * 7 + index as u64 * 300) % (40 << 10);
-            let mut piece = vec![0; len as usize];
-            content::fill(&mut piece, *seed, 0);
-            data.push(piece);
-            let held = Held {
-                seed: *seed,
-                least: len,
-                most: len,
-                may_miss: true,
-            };
-            possible.insert(name.clone(), held);
-        }
-        self.begin([possible.clone()]);
-        let new = names.iter().zip(&data);
-        let new: Vec<NewFile<'_>> = new
-            .map(|(name, data)| NewFile {
-                name,
-                data,
-                mtime_ns: (mounted.wall_ns)(),
-                app_tag: 0,
-            })
-            .collect();
-        let volume = mounted.volume;
-        let checksums = volume.status().checksums && kind % 2 == 0;
-        let made = match kind % 4 {
-            0 | 1 => blocking::run(volume, volume.create_many(&new, checksums)),
-            _ => blocking::run(volume, volume.create_batch::<13>(&new, checksums)),
-        };
-        let made = made?.files;
-        let mut after = before;
-        for name in names.iter().take(made) {
-            if let Some(held) = possible.get(name) {
-                let held = Held {
-                    may_miss: false,
-                    ..*held
-                };
-                after.insert(name.clone(), held);
-            }
-        }
-        self.done(after);
-        Ok(())
-    }
-
-    fn resize(&mut self, mounted: &Mounted<'_, '_>, machine: &Machine, wanted: u64) -> Done<()> {
-        let volume = mounted.volume;
-        let most = volume.geometry().size_bytes() - (64 << 10);
-        let least = most / 2;
-        let bytes = least + wanted % (most - least) / 4096 * 4096;
-        let end = |bytes: u64| machine.testimony.set_end(bytes / BLOCK);
-        end(bytes.max(self.volume_bytes));
-        let resized = blocking::run(volume, volume.resize(bytes));
-        self.volume_bytes = volume.status().shape.volume_bytes;
-        if resized.is_ok() {
-            end(self.volume_bytes);
-        }
-        resized?;
-        Ok(())
     }
 }
 

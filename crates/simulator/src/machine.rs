@@ -380,7 +380,9 @@ impl Machine {
                     DriveFault::WritesDone,
                     DriveFault::Flushes,
                 ][(b % 4) as usize];
-                self.drives[drive].fail(fault, u64::from(1 + c % 8));
+                // Half of them soon, as cuts.
+                let after = u64::from(b / 4 % if step.salt % 2 == 0 { 8 } else { 256 });
+                self.drives[drive].fail(fault, after, u64::from(1 + c % 8));
                 // The other members have what a user wants.
                 self.was_disturbed |= !self.has_mirror();
                 return;
@@ -388,7 +390,7 @@ impl Machine {
             // The last good member fails a write: its user is told.
             Verb::Fail if c % 8 == 0 && self.has_mirror() => {
                 let fault = [DriveFault::Writes, DriveFault::WritesDone][(b % 2) as usize];
-                self.drives[drive].fail(fault, 1);
+                self.drives[drive].fail(fault, 0, 1);
             }
             Verb::Plug => {
                 self.has_lost_cache |= self.drives[drive].give_back();

@@ -21,6 +21,7 @@ use recorder::producer::Message;
 use recorder::record::{Policy, RecordSettings};
 use recorder::segments::files::{Files, GAPS, Making, gaps_name};
 use recorder::segments::places::Places;
+use recorder::segments::segment::Segment;
 use recorder::segments::tag::has_gaps;
 use recorder::segments::template::Template;
 use recorder::segments::{Limit, Segmentation};
@@ -290,7 +291,7 @@ impl Recordings {
         let ended = run(mounted, &settings, &mut source, machine);
         source.tape.is_whole = matches!(ended, Ended::Well);
         // What is lost makes a segment shorter.
-        let is_steady = source.interval_us >= 2_000 && source.tape.lost_bytes == 0;
+        let is_steady = source.tape.lost_bytes == 0;
         let is_steady = is_steady && !machine.tolerates_failures();
         if is_ring && is_steady && source.tape.is_whole {
             source.tape.keeps = Some(Keeps {
@@ -541,8 +542,13 @@ fn run(
             chain.give_back(buffer);
         }
         let report = chain.report();
-        let (_, _, closed) = chain.end();
-        judge(result, closed, report, &source.tape, settings)
+        let (segments, _, closed) = chain.end();
+        let ended = judge(result, closed, report, &source.tape, settings);
+        match (ended, listed(mounted, &segments)) {
+            (Ended::Well, Ok(Err(what))) => Ended::Broken(what),
+            (Ended::Well, Err(error)) => Ended::Failed(error.to_string()),
+            (ended, _) => ended,
+        }
     };
     for buffer in ring
         .into_iter()
@@ -552,6 +558,33 @@ fn run(
         mounted.memory.give_back(buffer);
     }
     ended
+}
+
+/// Whether the volume has the segments that a recording says it has.
+///
+/// # Errors
+/// A failure of the volume; in the inner result what is wrong.
+fn listed(mounted: &Mounted<'_, '_>, segments: &[Segment]) -> Result<Result<(), String>, Error> {
+    for Segment {
+        name, length_bytes, ..
+    } in segments
+    {
+        let found = mounted.volume.find(name);
+        match volume::blocking::run(mounted.volume, found) {
+            Ok(entry) if entry.size_bytes == *length_bytes => {}
+            Ok(entry) => {
+                let size = entry.size_bytes;
+                return Ok(Err(format!(
+                    "`{name}` has {size} bytes, and {length_bytes} by the recording"
+                )));
+            }
+            Err(Error::NotFound) => {
+                return Ok(Err(format!("`{name}` is said to be there")));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(Ok(()))
 }
 
 /// Whether an end is right.

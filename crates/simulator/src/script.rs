@@ -27,6 +27,8 @@ macro_rules! verbs {
 pub enum Group {
     /// On a volume.
     Volume,
+    /// On a volume whose slot table grows.
+    Growth,
     /// Recordings on a volume.
     Record,
     /// On blocks.
@@ -51,9 +53,11 @@ verbs! {
     Trim "trim" Volume 4,
     Label "label" Volume 1,
     Check "check" Volume 2,
+    Across "across" Growth 12,
     Record "record" Record 14,
     Ring "ring" Record 14,
     Long "long" Record 0,
+    Fill "fill" Record 0,
     Write "write" Blocks 24,
     Read "read" Blocks 12,
     Flush "flush" Blocks 6,
@@ -138,7 +142,7 @@ impl Script {
         let weight = |verb: Verb, weight: u64| {
             let share = if verb.is_fault() { faults_in_four } else { 2 };
             let is_rare = setup.only == Only::Ring && verb.group() == Group::Volume;
-            weight * share * if is_rare { 1 } else { 3 }
+            weight * share * setup.favours(verb) * if is_rare { 1 } else { 3 }
         };
         let total: u64 = verbs
             .iter()

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The worlds: which devices there are, and what is done with them.
 
-use crate::script::Group;
+use crate::script::{Group, Verb};
 use block::Features;
 use std::fmt;
 use std::str::FromStr;
@@ -29,6 +29,7 @@ kinds! {
     Arrays "arrays" "Files on a volume on a mirror or stripes.",
     Recorder "recorder" "Files and recordings on a volume on a drive.",
     Ring "ring" "Recordings on a small volume, which is often full.",
+    Growth "growth" "Many files on a volume with a small slot table, which grows.",
     Mirror "mirror" "Blocks of a mirror.",
     Stripe "stripe" "Blocks of stripes.",
     Network "network" "Blocks of a namespace of an NVMe/TCP target.",
@@ -114,7 +115,7 @@ impl Setup {
         let only = only.unwrap_or(chosen);
         let (odd, members) = (random.bool(), 2 + random.u64(0..2));
         let stack = match only {
-            Only::Volume | Only::Recorder | Only::Ring => Stack::Drive,
+            Only::Volume | Only::Recorder | Only::Ring | Only::Growth => Stack::Drive,
             Only::Mirror => Stack::Mirror(members),
             Only::Stripe => Stack::Stripe(members),
             Only::Network | Only::Remote => Stack::Remote,
@@ -142,7 +143,11 @@ impl Setup {
                 read_only: false,
             },
             queue_depth: [1, 2, 8, 32][random.usize(0..4)],
-            unit_bytes: 4096 << random.u64(0..3),
+            // A bucket of the table takes several units, or a part of one.
+            unit_bytes: match only {
+                Only::Growth => 1024 << random.u64(0..5),
+                _ => 4096 << random.u64(0..3),
+            },
             checksums: random.bool(),
         }
     }
@@ -162,7 +167,34 @@ impl Setup {
         match self.only {
             Only::Recorder => 512,
             Only::Ring => 48,
+            Only::Growth => 8,
             _ => 64,
+        }
+    }
+
+    /// Names of files that are used.
+    pub const fn names(&self) -> u32 {
+        match self.only {
+            Only::Growth => 96,
+            _ => 10,
+        }
+    }
+
+    /// The longest file of one request.
+    pub const fn most_bytes(&self) -> u64 {
+        match self.only {
+            Only::Growth => 6000,
+            _ => u64::MAX,
+        }
+    }
+
+    /// How much more frequent a step is than its weight says.
+    pub const fn favours(&self, verb: Verb) -> u64 {
+        match (self.only, verb) {
+            (Only::Growth, Verb::Batch) => 6,
+            (Only::Growth, Verb::Put | Verb::Move) => 3,
+            (Only::Recorder, Verb::Fill) => 0,
+            _ => 1,
         }
     }
 
@@ -171,6 +203,7 @@ impl Setup {
         match group {
             Group::Volume => self.has_volume(),
             Group::Record => self.has_recordings(),
+            Group::Growth => self.only == Only::Growth,
             Group::Blocks => !self.has_volume(),
             Group::Any => true,
             Group::Drive => self.stack != Stack::Remote,

@@ -120,8 +120,13 @@ impl<D: Device> Volume<'_, D> {
         let mut has_reclaimed = false;
         let mut splits = 0;
         #[cfg(feature = "grow")]
-        if self.is_crowded() {
-            match self.grow_table().await {
+        if self.has_grown() {
+            let split = self.finish_split().await;
+            let grown = match split {
+                Ok(()) if self.is_crowded() => self.grow_table().await,
+                split => split,
+            };
+            match grown {
                 Ok(()) | Err(Error::NoSpace | Error::TableFull) => {}
                 Err(error) => return Err(error),
             }

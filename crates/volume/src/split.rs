@@ -3,6 +3,7 @@
 
 use block::Device;
 
+use crate::doubt::Claim;
 use crate::io::{NO_GROUP, SPARE, WORK};
 use crate::layout::BUCKET_SLOTS;
 use crate::name::NameRef;
@@ -26,8 +27,9 @@ impl<D: Device> Volume<'_, D> {
     ///
     /// # Errors
     /// [`Error::TableFull`] if the table cannot grow: it has 16,777,216 slots, its extents are too
-    /// many, or a slot that is damaged or in doubt is in the way. [`Error::NoSpace`],
-    /// [`Error::ReadOnly`], [`Error::NeedsMount`], [`Error::Corrupt`], a device's error.
+    /// many, or a slot is in the way that is damaged, or whose file may be gone.
+    /// [`Error::NoSpace`], [`Error::ReadOnly`], [`Error::NeedsMount`], [`Error::Corrupt`], a
+    /// device's error.
     pub async fn grow_table(&self) -> Result<(), Error> {
         let mut turn = self.turn_to_change().await?;
         let shape = self.shape();
@@ -35,10 +37,7 @@ impl<D: Device> Volume<'_, D> {
             self.make_table_node().await?;
             self.state().changing = false;
         }
-        let parent = self.state().table.parent(&shape);
-        if let Some(parent) = parent {
-            self.move_to_last(turn.slot.lend(), parent).await?;
-        }
+        self.complete_split(turn.slot.lend()).await?;
         let mut header = Slot::EMPTY;
         let mut loaded = self
             .load_slot(turn.slot.lend(), TABLE_NODE, &mut header)
@@ -56,7 +55,8 @@ impl<D: Device> Volume<'_, D> {
             self.state().changing = false;
         }
         // Nothing is begun that could not be completed.
-        self.check_bucket(parent_of(next)).await?;
+        self.settle_leaving(turn.slot.lend(), parent_of(next), next + 1)
+            .await?;
         loaded = self
             .load_slot(turn.slot.lend(), TABLE_NODE, &mut header)
             .await?;
@@ -79,8 +79,21 @@ impl<D: Device> Volume<'_, D> {
             let mut state = self.state();
             state.changing = false;
             state.table.buckets = next + 1;
+            state.table.is_split = false;
         }
-        self.move_to_last(turn.slot.lend(), parent_of(next)).await?;
+        self.complete_split(turn.slot.lend()).await?;
+        turn.done();
+        Ok(())
+    }
+
+    /// Moves what a split has left in the parent, because of a power cut or a failure. New names
+    /// that take the last bucket's slots first would keep it there, and the table could not grow.
+    pub(crate) async fn finish_split(&self) -> Result<(), Error> {
+        if self.state().table.is_split {
+            return Ok(());
+        }
+        let mut turn = self.turn_to_change().await?;
+        self.complete_split(turn.slot.lend()).await?;
         turn.done();
         Ok(())
     }
@@ -227,16 +240,49 @@ impl<D: Device> Volume<'_, D> {
         Ok(())
     }
 
-    /// Refuses a bucket of which a slot is damaged or in doubt: it cannot be split.
-    async fn check_bucket(&self, bucket: u32) -> Result<(), Error> {
-        self.leaving(bucket, bucket).await.map(drop)
+    /// Makes both members equal of each file in doubt that exists, and does not belong to `bucket`
+    /// where there are `buckets`. A power cut leaves such files.
+    ///
+    /// # Errors
+    /// [`Error::TableFull`] if one may be gone or has a reservation, or a slot is damaged: the
+    /// bucket cannot be split.
+    async fn settle_leaving(
+        &self,
+        mut node: SlotNode<'_>,
+        bucket: u32,
+        buckets: u32,
+    ) -> Result<(), Error> {
+        // Each iteration settles a file.
+        while let Some(slot) = self.leaving(bucket, buckets, true).await? {
+            if self.claim(node.lend(), slot).await? != Claim::Sole {
+                return Err(Error::TableFull);
+            }
+            let mut header = Slot::EMPTY;
+            let loaded = self.load_slot(node.lend(), slot, &mut header).await?;
+            // With equal members it would count as kept on purpose.
+            if header.alloc_units > header.data_end_units(&self.shape()) {
+                return Err(Error::TableFull);
+            }
+            self.perform(|state| {
+                state.put_in_use();
+                state.put_slot(loaded, &mut header, false);
+            })
+            .await?;
+        }
+        Ok(())
     }
 
-    /// Moves the files of `parent` that belong to the last bucket.
-    async fn move_to_last(&self, mut node: SlotNode<'_>, parent: u32) -> Result<(), Error> {
-        let last = self.state().table.buckets - 1;
+    /// Moves the files of the last bucket's parent that belong to the last bucket.
+    async fn complete_split(&self, mut node: SlotNode<'_>) -> Result<(), Error> {
+        let shape = self.shape();
+        let table = self.state().table;
+        let Some(parent) = table.parent(&shape) else {
+            return Ok(());
+        };
+        let buckets = table.buckets;
+        self.settle_leaving(node.lend(), parent, buckets).await?;
         // Each iteration moves a file.
-        while let Some(from) = self.leaving(parent, last).await? {
+        while let Some(from) = self.leaving(parent, buckets, false).await? {
             let Some(to) = self.place_in_other(node.lend(), from).await? else {
                 return Err(Error::TableFull);
             };
@@ -251,6 +297,7 @@ impl<D: Device> Volume<'_, D> {
                 }
             }
         }
+        self.state().table.is_split = true;
         Ok(())
     }
 
@@ -277,31 +324,35 @@ impl<D: Device> Volume<'_, D> {
         }
     }
 
-    /// The first file of `bucket` that no longer belongs there, since `last` was split from it.
+    /// The first file of `bucket` that does not belong there where there are `buckets`, of those
+    /// that are in doubt, or are not.
     ///
     /// # Errors
-    /// [`Error::TableFull`] if a slot of the bucket is damaged or in doubt.
-    async fn leaving(&self, bucket: u32, last: u32) -> Result<Option<u32>, Error> {
+    /// [`Error::TableFull`] if a slot of the bucket is damaged.
+    async fn leaving(
+        &self,
+        bucket: u32,
+        buckets: u32,
+        in_doubt: bool,
+    ) -> Result<Option<u32>, Error> {
         let base = bucket * BUCKET_SLOTS;
         let mut slot = base;
         let mut found = None;
         while slot < base + BUCKET_SLOTS {
             let count = self.read_slots(slot, base + BUCKET_SLOTS - slot).await?;
             for index in 0..count {
-                let (is_doubtful, buckets) = {
-                    let state = self.state();
-                    (state.is_doubtful(slot, index), state.table.buckets)
-                };
+                let is_doubtful = self.state().is_doubtful(slot, index);
                 let leaves = self.slot_in_run(slot, index, |header, bytes| {
                     let name = slot::name(bytes);
                     let stays = name.is_none_or(|name| buckets_of(name, buckets).contains(&bucket));
-                    header.state == SlotState::Live && !stays && bucket != last
+                    header.state == SlotState::Live && !stays
                 });
                 match leaves {
-                    Ok(Some(leaves)) if !is_doubtful => {
-                        found = found.or(leaves.then_some(slot + index));
+                    Ok(Some(leaves)) => {
+                        let is_it = leaves && is_doubtful == in_doubt;
+                        found = found.or(is_it.then_some(slot + index));
                     }
-                    Ok(_) | Err(Error::Corrupt(_)) => return Err(Error::TableFull),
+                    Ok(None) | Err(Error::Corrupt(_)) => return Err(Error::TableFull),
                     Err(error) => return Err(error),
                 }
             }

@@ -23,6 +23,8 @@ pub(crate) struct Table {
     extents: [(u32, u32); TABLE_EXTENTS],
     /// Buckets, those of the format included.
     pub buckets: u32,
+    /// No file is left in the parent of the last bucket that belongs into the last.
+    pub is_split: bool,
 }
 
 impl Table {
@@ -31,6 +33,7 @@ impl Table {
         Self {
             extents: [(0, 0); TABLE_EXTENTS],
             buckets: 1 << shape.buckets_log2,
+            is_split: false,
         }
     }
 
