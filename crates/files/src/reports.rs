@@ -8,7 +8,7 @@ use devices::error::Result;
 use schemars::JsonSchema;
 #[cfg(feature = "serde")]
 use serde::{Deserialize, Serialize};
-use volume::layout::{MAJOR, MINOR};
+use volume::layout::MAJOR;
 use volume::{Error, FileExtent};
 
 /// Extents are counted and listed up to this number; above it a file is fragmented in any case.
@@ -23,7 +23,8 @@ pub struct VolumeReport {
     pub uuid: String,
     /// The label.
     pub label: String,
-    /// The format's version that this command knows and the volume has, as 1.0.
+    /// The format's version that a reader of the volume must know, as 1.0; 1.1 once it has a name
+    /// of more than 64 bytes or a slot table that has grown.
     pub format: String,
     /// Size of the volume.
     pub volume_bytes: u64,
@@ -110,7 +111,7 @@ impl VolumeReport {
         Ok(Self {
             uuid: uuid_text(&status.uuid),
             label: label_of(volume),
-            format: format!("{MAJOR}.{MINOR}"),
+            format: format!("{MAJOR}.{}", volume.minor_version()),
             volume_bytes: shape.volume_bytes,
             unit_bytes: shape.unit_bytes(),
             node_bytes: shape.node_bytes() as u64,

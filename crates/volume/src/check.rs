@@ -208,38 +208,54 @@ impl<D: Device> Volume<'_, D> {
         }
     }
 
+    /// Reports what a superblock has that is not valid, as [`Volume::check`] does. A mount to write
+    /// writes both of them, after which nothing shows it.
+    ///
+    /// # Errors
+    /// A device's error.
+    pub async fn superblock_findings(&self, report: &mut dyn FnMut(Finding)) -> Result<(), Error> {
+        let turn = self.turn().await?;
+        for address in [0, SUPERBLOCK_B] {
+            self.superblock_finding(address).await?.map(&mut *report);
+        }
+        turn.done();
+        Ok(())
+    }
+
     async fn check_superblocks(
         &self,
         findings: &mut Findings<'_>,
         repair: bool,
     ) -> Result<(), Error> {
-        let len = superblock_len(self.geometry().block_size_log2);
         for address in [0, SUPERBLOCK_B] {
-            self.read_bytes(SPARE, address, len).await?;
-            let (sound, overwritten) = {
-                let state = self.state();
-                let bytes = state.memory(SPARE).get(..len).unwrap_or_default();
-                let uuid = &state.superblock.uuid;
-                let found = Superblock::decode(bytes, address);
-                let sound = matches!(&found, Ok(Some((found, _))) if found.uuid == *uuid);
-                (
-                    sound,
-                    is_overwritten(bytes, uuid) && matches!(found, Ok(None)),
-                )
-            };
-            if sound {
+            let Some(finding) = self.superblock_finding(address).await? else {
                 continue;
-            }
-            findings.add(if overwritten {
-                Finding::Overwritten { address }
-            } else {
-                Finding::OneCopy(Node::Superblock)
-            });
+            };
+            findings.add(finding);
             if repair {
                 self.repair_superblocks(findings).await?;
             }
         }
         Ok(())
+    }
+
+    /// What is wrong with the superblock there.
+    async fn superblock_finding(&self, address: u64) -> Result<Option<Finding>, Error> {
+        let len = superblock_len(self.geometry().block_size_log2);
+        self.read_bytes(SPARE, address, len).await?;
+        let state = self.state();
+        let bytes = state.memory(SPARE).get(..len).unwrap_or_default();
+        let uuid = &state.superblock.uuid;
+        let found = Superblock::decode(bytes, address);
+        if matches!(&found, Ok(Some((found, _))) if found.uuid == *uuid) {
+            return Ok(None);
+        }
+        let is_other = is_overwritten(bytes, uuid) && matches!(found, Ok(None));
+        Ok(Some(if is_other {
+            Finding::Overwritten { address }
+        } else {
+            Finding::OneCopy(Node::Superblock)
+        }))
     }
 
     /// Marks the units of the table node.

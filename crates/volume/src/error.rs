@@ -25,6 +25,12 @@ pub enum Node {
 pub struct Damage(u32);
 
 impl Damage {
+    /// Whether the volume cannot be used without the structure, of which both copies are invalid,
+    /// so that no check finds more.
+    pub const fn is_whole_volume(self) -> bool {
+        matches!(self.node(), Node::Superblock | Node::Slot(TABLE_NODE))
+    }
+
     /// The structure.
     pub const fn node(self) -> Node {
         let number = self.0 >> 2;
@@ -197,6 +203,9 @@ impl fmt::Display for Error {
                     "the device is {missing_kib} KiB smaller than the volume on it: the image is \
                      cut short or this is another device"
                 );
+            }
+            Error::Corrupt(damage) if damage.is_whole_volume() => {
+                return write!(f, "{} is damaged", damage.node());
             }
             Error::Corrupt(damage) => {
                 return write!(f, "{} is damaged: run a check", damage.node());

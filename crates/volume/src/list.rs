@@ -395,6 +395,13 @@ impl<D: Device> Volume<'_, D> {
         }
     }
 
+    /// The minor version of the format that a reader must know: 1 if the volume has a name of more
+    /// than 64 bytes or a slot table that has grown. The superblock says so by bits of `INCOMPAT`.
+    pub fn minor_version(&self) -> u16 {
+        let superblock = &self.state().superblock;
+        u16::from(superblock.long_names || superblock.table_unit.is_some())
+    }
+
     /// The device's geometry.
     pub fn geometry(&self) -> block::Geometry {
         *self.state().device.geometry()

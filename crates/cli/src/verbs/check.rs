@@ -162,7 +162,13 @@ impl Check {
             Access::Read
         };
         let owners = store.other_owners(&context.cancel)?;
-        let mut checked = store.mount(access, |mounted| self.check(context, mounted, io))?;
+        // A mount to write writes both superblocks.
+        let mut before = Vec::new();
+        if self.repair {
+            before = store.mount(Access::Read, superblock_findings)?;
+        }
+        let mut checked =
+            store.mount(access, |mounted| self.check(context, mounted, io, before))?;
         for owner in &owners {
             checked.sound = false;
             checked.damages += 1;
@@ -179,6 +185,7 @@ impl Check {
         context: &Context,
         mounted: &Mounted<'_, '_>,
         io: &IoOptions,
+        before: Vec<Finding>,
     ) -> Result<Checked> {
         let volume = mounted.volume;
         let failed_here = |error| failed(format_args!("checking {}", mounted.drive), error);
@@ -207,7 +214,14 @@ impl Check {
             let check = volume.check_files(&mut scratch, &mut report, &mut each);
             volume::blocking::run(volume, check)
         };
-        let first = first.map_err(failed_here)?;
+        let mut first = first.map_err(failed_here)?;
+        for finding in before {
+            if !findings.contains(&finding) {
+                findings.insert(0, finding);
+                first.harmless += 1;
+                first.repaired += 1;
+            }
+        }
         // The state after the repair decides.
         let last = if self.repair {
             mounted.reclaim().map_err(failed_here)?;
@@ -292,6 +306,15 @@ impl Check {
     }
 }
 
+/// What is wrong with a superblock.
+fn superblock_findings(mounted: &Mounted<'_, '_>) -> Result<Vec<Finding>> {
+    let mut findings = Vec::new();
+    let mut report = |finding| findings.push(finding);
+    let found = mounted.volume.superblock_findings(&mut report);
+    mounted.run(format_args!("checking {}", mounted.drive), found)?;
+    Ok(findings)
+}
+
 impl Checked {
     fn new(
         mounted: &Mounted<'_, '_>,
@@ -374,6 +397,7 @@ impl Checked {
         }
         let verdict = match (self.sound, self.rot.len(), self.repaired) {
             (true, 0, 0) => "sound".to_owned(),
+            (true, 0, 1) => "repaired: 1 node was written".to_owned(),
             (true, 0, repaired) => format!("repaired: {repaired} nodes were written"),
             (true, chunks, _) => counted(chunks as u64, "corrupt chunk"),
             (false, ..) => "damaged".to_owned(),

@@ -13,6 +13,7 @@ mod formats;
 mod generic;
 mod golden;
 mod golden_schemas;
+mod grown;
 mod guard;
 mod hardware;
 mod instrument;

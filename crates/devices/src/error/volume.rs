@@ -34,6 +34,9 @@ pub fn failed(doing: impl fmt::Display, error: Error) -> crate::Error {
         }
         Error::Truncated { .. } => crate::Error::other(what)
             .hint("name the whole device, or restore the rest of the image"),
+        Error::Corrupt(damage) if damage.is_whole_volume() => crate::Error::other(what).hint(
+            "no check can repair that: both copies are invalid; restore the device from a copy of it",
+        ),
         Error::Corrupt(_) | Error::StaleSuperblock => crate::Error::other(what).hint(words![
             "straightway check ",
             remedy::Device,
