@@ -34,8 +34,8 @@ impl GapList {
     pub fn read(bytes: &[u8], size_bytes: u64) -> Self {
         let mut list = Self::default();
         let gaps = &mut list.gaps;
-        for (number, line) in (1..).zip(bytes.chunks_exact(GAP_LINE_BYTES)) {
-            let gap = parse_gap(line);
+        for (number, line) in (1u64..).zip(bytes.chunks_exact(GAP_LINE_BYTES)) {
+            let gap = parse_gap(line, number - 1);
             if let Some(restart) = gap.filter(|gap| gap.lost_bytes == 0) {
                 let end = gaps.partition_point(|gap| gap.offset_bytes <= restart.offset_bytes);
                 gaps.truncate(end);
@@ -89,7 +89,8 @@ mod tests {
 
     #[test]
     fn a_damaged_line_is_left_out_and_counted() {
-        let lines = [4096, 8192, 9000].map(stream::restart_line);
+        let lines = [(4096, 0), (8192, 1), (9000, 2)];
+        let lines = lines.map(|(offset_bytes, number)| stream::restart_line(offset_bytes, number));
         let mut bytes = lines.concat();
         let list = GapList::read(&bytes, 1 << 20);
         assert_eq!(list.gaps.len(), 3);

@@ -396,7 +396,9 @@ impl Recordings {
 /// Bytes that a list of gaps says are missing.
 fn lost_bytes(list: &[u8]) -> u64 {
     let lines = list.chunks_exact(stream::GAP_LINE_BYTES);
-    let gaps = lines.filter_map(stream::parse_gap);
+    let gaps = lines
+        .zip(0..)
+        .filter_map(|(line, number)| stream::parse_gap(line, number));
     gaps.map(|gap| gap.lost_bytes).sum()
 }
 

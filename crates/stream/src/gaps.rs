@@ -7,8 +7,10 @@
 //! microseconds after the recording's first block, and how many gaps the line represents (1 unless
 //! there were too many in a short time).
 //!
-//! The checksum is `#` and eight hexadecimal digits: the CRC32C of the bytes before it. Lines of
-//! older versions have none, nor has a line whose numbers leave no room for one.
+//! The checksum is `#` and eight hexadecimal digits: the CRC32C of the bytes before it and of the
+//! line's number, counted from 0, as eight bytes, little-endian: a line that is copied over another
+//! one is not valid there. In lists of older versions it is that of the bytes alone, or there is
+//! none, as in a line whose numbers leave no room for one.
 //!
 //! A line with 0 missing bytes marks where another stream begins: a recording was continued there
 //! ([`restart_line`]). Lines before it with a larger offset are of bytes that were not durable when
@@ -106,19 +108,20 @@ impl Gaps {
         }
     }
 
-    /// Adds lines for the oldest gaps to the buffer; returns how many.
-    pub(crate) fn fill(&mut self) -> usize {
+    /// Adds lines for the oldest gaps to the buffer, the first of which has this number; returns
+    /// how many.
+    pub(crate) fn fill(&mut self, number: u64) -> usize {
         let Some(buffer) = &mut self.buffer else {
             return 0;
         };
         let gaps = self.waiting.iter().take(self.waiting_count.min(AT_ONCE));
         let mut lines = 0;
-        for gap in gaps {
+        for (gap, number) in gaps.zip(number..) {
             let place = self.filled..self.filled + GAP_LINE_BYTES;
             let Some(place) = buffer.get_mut(place) else {
                 break;
             };
-            place.copy_from_slice(&line(gap));
+            place.copy_from_slice(&line(gap, Some(number)));
             self.filled += GAP_LINE_BYTES;
             lines += 1;
         }
@@ -142,21 +145,24 @@ impl Gaps {
 }
 
 /// A line that says that nothing is missing at `offset_bytes`, but another stream begins there: the
-/// recording went on later.
-pub fn restart_line(offset_bytes: u64) -> [u8; GAP_LINE_BYTES] {
-    line(&Gap {
+/// recording went on later. `number`: of the line in its file, from 0.
+pub fn restart_line(offset_bytes: u64, number: u64) -> [u8; GAP_LINE_BYTES] {
+    let gap = Gap {
         offset_bytes,
         count: 1,
         ..Gap::default()
-    })
+    };
+    line(&gap, Some(number))
 }
 
-/// A gap's line. Formatted by hand, because firmware has no other use for `core::fmt`.
-fn line(gap: &Gap) -> [u8; GAP_LINE_BYTES] {
+/// A gap's line, with its number or, as older versions wrote it, without one. Formatted by hand,
+/// because firmware has no other use for `core::fmt`.
+fn line(gap: &Gap, number: Option<u64>) -> [u8; GAP_LINE_BYTES] {
     let mut line = [b' '; GAP_LINE_BYTES];
     if numbers(&mut line, gap, NUMBERS_END) {
         let (before, sum) = line.split_at_mut(NUMBERS_END + 1);
         let crc = crc32c(0, before);
+        let crc = number.map_or(crc, |number| crc32c(crc, &number.to_le_bytes()));
         if let Some(mark) = sum.first_mut() {
             *mark = SUM_MARK;
         }
@@ -228,9 +234,9 @@ pub fn has_gap_sum(line: &[u8]) -> bool {
     line.contains(&SUM_MARK)
 }
 
-/// Parses a line of a companion file; `None` if it is not a valid line, or does not match its
-/// checksum.
-pub fn parse_gap(bytes: &[u8]) -> Option<Gap> {
+/// Parses the line of a companion file with this number, from 0; `None` if it is not a valid line,
+/// or does not match its checksum.
+pub fn parse_gap(bytes: &[u8], number: u64) -> Option<Gap> {
     let text = core::str::from_utf8(bytes).ok()?;
     let (text, has_sum) = match text.split_once(char::from(SUM_MARK)) {
         Some((before, _)) => (before, true),
@@ -244,7 +250,12 @@ pub fn parse_gap(bytes: &[u8]) -> Option<Gap> {
         at_us: next()?,
         count: u32::try_from(next()?).ok()?,
     };
-    let is_whole = numbers.next().is_none() && (!has_sum || line(&gap) == bytes);
+    let is_whole = numbers.next().is_none()
+        && (!has_sum
+            || [Some(number), None]
+                .map(|number| line(&gap, number))
+                .iter()
+                .any(|line| line == bytes));
     is_whole.then_some(gap)
 }
 
@@ -272,7 +283,7 @@ mod tests {
             count: u32::MAX,
         };
         for gap in [gap(0), gap(7), longest] {
-            let line = line(&gap);
+            let line = line(&gap, Some(0x0123_4567));
             assert_eq!(line.last(), Some(&b'\n'));
             let (at_us, count) = (gap.at_us.min(9_999_999_999_999_999), gap.count.min(9_999));
             let (offset, lost) = (gap.offset_bytes, gap.lost_bytes);
@@ -280,20 +291,21 @@ mod tests {
                 std::format!("{offset:>20} {lost:>20} {at_us:>16} {count:>4}\n")
             } else {
                 let numbers = std::format!("{offset:>18} {lost:>15} {at_us:>13} {count:>4} ");
-                let sum = crc32c(0, numbers.as_bytes());
+                let place = [0x67, 0x45, 0x23, 1, 0, 0, 0, 0];
+                let sum = crc32c(0, &[numbers.as_bytes(), &place].concat());
                 std::format!("{numbers}#{sum:08x}\n")
             };
             assert_eq!(std::str::from_utf8(&line), Ok(formatted.as_str()));
             assert_eq!(has_gap_sum(&line), gap != longest);
-            let parsed = parse_gap(&line).unwrap();
+            let parsed = parse_gap(&line, 0x0123_4567).unwrap();
             assert_eq!(
                 (parsed.offset_bytes, parsed.lost_bytes),
                 (gap.offset_bytes, gap.lost_bytes)
             );
         }
-        assert_eq!(parse_gap(&line(&gap(7))), Some(gap(7)));
+        assert_eq!(parse_gap(&line(&gap(7), Some(3)), 3), Some(gap(7)));
         for bad in [&b""[..], b"1 2 3", b"1 2 3 4 5", b"a b c d", b"\xff"] {
-            assert_eq!(parse_gap(bad), None);
+            assert_eq!(parse_gap(bad, 0), None);
         }
     }
 
@@ -312,18 +324,23 @@ mod tests {
             count: 1,
         };
         for gap in [gap(0), gap(12_345_678), wide, narrow] {
-            let line = line(&gap);
+            let line = line(&gap, Some(5));
             assert!(has_gap_sum(&line));
-            assert_eq!(parse_gap(&line), Some(gap));
+            assert_eq!(parse_gap(&line, 5), Some(gap));
+            // In the place of another one.
+            for number in (0..100).filter(|number| *number != 5) {
+                assert_eq!(parse_gap(&line, number), None, "{gap:?} {number}");
+            }
             for bit in 0..line.len() * 8 {
                 let mut damaged = line;
                 damaged[bit / 8] ^= 1 << (bit % 8);
-                assert_eq!(parse_gap(&damaged), None, "{gap:?} {bit}");
+                assert_eq!(parse_gap(&damaged, 5), None, "{gap:?} {bit}");
             }
         }
-        // Of an older version.
+        // Of older versions: with a checksum that says nothing of the place, and without any.
+        assert_eq!(parse_gap(&line(&gap(7), None), 5), Some(gap(7)));
         let old = std::format!("{:>20} {:>20} {:>16} {:>4}\n", 7_000, 10, 7, 1);
-        assert_eq!(parse_gap(old.as_bytes()), Some(gap(7)));
+        assert_eq!(parse_gap(old.as_bytes(), 9), Some(gap(7)));
         assert!(!has_gap_sum(old.as_bytes()));
     }
 
@@ -337,16 +354,17 @@ mod tests {
             gaps.close();
         }
         assert_eq!((gaps.waiting(), gaps.closed), (WAITING, WAITING as u64));
-        let (mut lost, mut count) = (0, 0);
+        let (mut lost, mut count, mut first) = (0, 0, 0);
         while gaps.waiting() > 0 {
-            let lines = gaps.fill();
+            let lines = gaps.fill(first);
             let buffer = gaps.buffer.as_ref().unwrap();
-            for line in buffer.chunks(GAP_LINE_BYTES).take(lines) {
-                let gap = parse_gap(line).unwrap();
+            for (line, number) in buffer.chunks(GAP_LINE_BYTES).take(lines).zip(first..) {
+                let gap = parse_gap(line, number).unwrap();
                 lost += gap.lost_bytes;
                 count += gap.count;
             }
             gaps.are_durable(lines);
+            first += lines as u64;
         }
         assert_eq!((lost, count, gaps.durable), (1_000, 100, gaps.closed));
     }

@@ -8,6 +8,7 @@ use core::task::Poll;
 use block::{Clock, Device};
 use volume::{File, Need};
 
+use crate::gaps::GAP_LINE_BYTES;
 use crate::record_state::{Held, Space};
 use crate::{Error, Recorder};
 
@@ -315,8 +316,9 @@ impl<D: Device, C: Clock> Recorder<'_, '_, D, C> {
     /// Writes lines for the oldest gaps.
     async fn write_gaps(&self, file: File) -> Result<(), volume::Error> {
         let (lines, filled) = {
+            let number = self.volume.file_status(file)?.appended_bytes / GAP_LINE_BYTES as u64;
             let mut state = self.state();
-            let lines = state.gaps.fill();
+            let lines = state.gaps.fill(number);
             (lines, state.gaps.filled)
         };
         let mut attempts = 0;

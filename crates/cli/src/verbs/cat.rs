@@ -80,6 +80,7 @@ impl Cat {
         let names: Vec<&str> = files.keys().copied().collect();
         let mut chosen = Chosen::default();
         let mut by_pattern: Vec<&FileEntry> = Vec::new();
+        let mut by_name: Vec<&FileEntry> = Vec::new();
         for word in &self.names {
             let (found, idle) = choose(std::slice::from_ref(word), &names)?;
             if !idle.is_empty() {
@@ -94,13 +95,16 @@ impl Cat {
             };
             let found = found.iter().filter_map(|name| files.get(name.as_str()));
             let found: Vec<&FileEntry> = found.copied().collect();
-            if !is_name {
+            if is_name {
+                by_name.extend(&found);
+            } else {
                 by_pattern.extend(&found);
             }
             chosen.files.extend(found);
             chosen.left_out.extend(left_out);
         }
-        chosen.missing = Missing::among(origin, all, &by_pattern)?;
+        let missing = Missing::among(origin, all, &by_pattern)?;
+        chosen.missing = missing.with_lists_of(origin, by_name)?;
         Ok(chosen)
     }
 }

@@ -15,6 +15,7 @@ use files::flow::Sums;
 use files::listing::{UNFINISHED_TAG, refuse_unfinished};
 use files::names::check_name;
 use files::{Mounted, Store, failed, pace, route, shown, warn_of_misfit};
+use recorder::export::warn_of_list;
 use std::time::Instant;
 use units::micros;
 use volume::{CreateOptions, Error, File, StoredFile};
@@ -78,6 +79,9 @@ impl Cp {
             return Err(failed(format_args!("`{}`", shown(&self.copy)), Error::Exists).hint(hint));
         }
         mounted.warn_of_clash(context, &self.copy)?;
+        warn_of_list(context, &self.copy, entry.app_tag, |of| {
+            Ok(mounted.find(of)?.map(|found| found.app_tag))
+        })?;
         let began = Instant::now();
         volume.set_time(entry.mtime_ns);
         let options = CreateOptions {

@@ -11,6 +11,7 @@ use crate::exit::Exit;
 use crate::grave::GRAVE;
 use crate::path_options::IoArgs;
 use crate::verbs::put::{Report, Reported};
+use ::live::origin::Origin;
 use ::live::reader::Live;
 use clap::Args;
 use devices::Bar;
@@ -27,6 +28,7 @@ use files::naming::misfit;
 use files::tree::{is_folder, is_pattern};
 use files::{Access, Mounted, Store, failed, pace, route, shown};
 use many::Wanted;
+use recorder::export::Missing;
 use remedy::words;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -121,13 +123,14 @@ impl Get {
             return Reported::One(report).tell(context, self.json, "fetched", "");
         }
         if let Some(live) = Live::find(context, &self.device) {
+            let missing = self.missing_in(context, name)?;
             let (report, is_cut) =
                 self.get_while_recording(context, live, name, target.as_deref())?;
             let exit = Self::tell(context, self.json, report)?;
             return if is_cut {
                 Err(live::cut(name))
             } else {
-                Ok(exit)
+                missing.failure("fetched").map_or(Ok(exit), Err)
             };
         }
         let drive = Drive::find(&context.roots, &self.device)?;
@@ -136,9 +139,11 @@ impl Get {
         let options = route::open_options(&self.io, false);
         let mut store = Store::of(context, drive, &options)?;
         context.say(format_args!("path: {}", store.opened.name));
-        let report = store.mount(Access::Read, |mounted| {
+        let fetched = store.mount(Access::Read, |mounted| {
             let entry = Self::entry(mounted, name)?;
             let output = output?;
+            let origin = Origin::here(context, &self.io, mounted);
+            let missing = self.missing_of(&origin, &entry)?;
             // Who names a length knows how much there is.
             if self.length.is_none() {
                 entry.refuse_unfinished()?;
@@ -155,9 +160,41 @@ impl Get {
             }
             sink.finish()?;
             report.elapsed_us = micros(began.elapsed());
-            Ok(report)
+            Ok((report, missing))
         });
-        Self::tell(context, self.json, store.close(report)?)
+        let (report, missing) = store.close(fetched)?;
+        let exit = Self::tell(context, self.json, report)?;
+        missing.failure("fetched").map_or(Ok(exit), Err)
+    }
+
+    /// What is not known to be missing in a file, because its list of gaps is damaged or missing. A
+    /// part of it is what was asked for.
+    fn missing_of(&self, origin: &Origin<'_, '_>, entry: &FileEntry) -> Result<Missing> {
+        if self.offset.0 == 0 && self.length.is_none() {
+            Missing::default().with_lists_of(origin, [entry])
+        } else {
+            Ok(Missing::default())
+        }
+    }
+
+    /// The same while a process records on the volume.
+    fn missing_in(&self, context: &Context, name: &str) -> Result<Missing> {
+        let options = route::open_options(&self.io, false);
+        let missing = Origin::with(
+            context,
+            &self.device,
+            &self.io,
+            options,
+            |origin| match origin.find(name)? {
+                Some(entry) => self.missing_of(origin, &entry),
+                None => Ok(Missing::default()),
+            },
+        );
+        match missing {
+            // It has just ended, and its process has the drive for a moment.
+            Err(failure) if failure.kind() == ErrorKind::Missing => Ok(Missing::default()),
+            missing => missing,
+        }
     }
 
     fn tell(context: &Context, json: bool, report: Report) -> Result<Exit> {

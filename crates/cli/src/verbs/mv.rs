@@ -13,7 +13,7 @@ use files::names::check_name;
 use files::naming::clash;
 use files::{Access, Store, route, shown, warn_of_clash, warn_of_misfit};
 use formats::sigmf::{DATA, META};
-use recorder::export::companions_of;
+use recorder::export::{companions_of, warn_of_list};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -65,6 +65,12 @@ impl Mv {
             if let Some(other) = clash(&all, &self.new) {
                 warn_of_clash(context, &self.new, other);
             }
+            let number_of = |name: &str| {
+                let found = listed.iter().find(|file| file.name == name);
+                found.and_then(|file| file.app_tag)
+            };
+            let own = number_of(&self.old).unwrap_or(0);
+            warn_of_list(context, &self.new, own, |of| Ok(number_of(of)))?;
             let rename = volume.with_space(|| volume.rename(&self.old, &self.new));
             mounted
                 .run(doing, rename)

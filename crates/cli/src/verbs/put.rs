@@ -28,6 +28,7 @@ use files::listing::UNFINISHED_TAG;
 use files::names::{check_name, replace, unfinished_name};
 use files::source::FileSource;
 use files::{Access, Mounted, Store, failed, now_ns, pace, route, shown, warn_of_misfit};
+use recorder::export::warn_of_list;
 use remedy::words;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -226,6 +227,9 @@ impl Put {
         let store = Store::of(context, drive, &options)?;
         let report = self.stored(context, store, |mounted, left| {
             mounted.warn_of_clash(context, &name)?;
+            warn_of_list(context, &name, 0, |of| {
+                Ok(mounted.find(of)?.map(|found| found.app_tag))
+            })?;
             self.put(context, mounted, &name, &mut source, left)
         })?;
         Reported::One(report).tell(context, self.json, "stored", "")

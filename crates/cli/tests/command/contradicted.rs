@@ -266,6 +266,8 @@ fn a_flipped_bit_in_a_list_of_gaps_is_named() {
     let said = said_by_all(&folder, &device, 7);
     let what = "`take.000001.gaps`: line 1 is damaged, so what was lost is not known";
     assert_eq!(said.matches(what).count(), 5, "{said}");
+    // The recording by its name alone, too; a part of it has all that was asked for.
+    assert_eq!(said_of_one(&folder, &device, 7).matches(what).count(), 2);
     // Nothing is added to it, nor played by it.
     let append = [
         "record",
@@ -278,6 +280,55 @@ fn a_flipped_bit_in_a_list_of_gaps_is_named() {
     let output = run_with_input(&append, &[3; 8192]);
     assert_eq!(output.status.code(), Some(9), "{}", stderr(&output));
     assert!(stderr(&output).contains("nothing was recorded"));
+}
+
+/// What `cat` and `get` say of the recording by its name alone, which both end with this status.
+fn said_of_one(folder: &Folder, device: &str, status: i32) -> String {
+    let to = folder.path("one");
+    let mut said = String::new();
+    for words in [
+        &["cat", device, "take.000001"][..],
+        &["get", device, "take.000001", &to, "--force"],
+    ] {
+        let output = run(words);
+        assert_eq!(output.status.code(), Some(status), "{words:?}");
+        said += &stderr(&output);
+    }
+    // A part of it is all that is asked for.
+    let rest = get(device, "take.000001", &["--offset", "1"]);
+    assert!(std::fs::read(to).unwrap()[1..] == rest);
+    said
+}
+
+/// Each line has a checksum that is right; only its number shows that it is another one.
+#[test]
+fn a_line_of_a_list_of_gaps_that_was_copied_over_another_is_named() {
+    let folder = Folder::new();
+    let device = volume(&folder, "disk", &[]);
+    lossy(&folder, "take.000001", &[]);
+    said_by_each(&folder, &device, 0, 7);
+    assert_eq!(said_of_one(&folder, &device, 0).matches("gaps").count(), 0);
+    let lines = get(&device, "take.000001.gaps", &[]);
+    assert!(lines.len() >= 128, "{} bytes", lines.len());
+    let image = std::fs::read(&device).unwrap();
+    let second = image.windows(64).position(|part| part == &lines[64..128]);
+    let second = second.unwrap();
+    let mut copied = image.clone();
+    copied.copy_within(second - 64..second, second);
+    std::fs::write(&device, &copied).unwrap();
+    let what = "`take.000001.gaps`: line 2 is damaged";
+    assert_eq!(
+        said_by_all(&folder, &device, 7).matches(what).count(),
+        5,
+        "copied"
+    );
+    // Two that were exchanged.
+    let (one, two) = (&lines[..64], &lines[64..128]);
+    copied[second - 64..second + 64].copy_from_slice(&[two, one].concat());
+    std::fs::write(&device, &copied).unwrap();
+    let what = "`take.000001.gaps`: line 1 is damaged, and 1 more";
+    let said = said_by_all(&folder, &device, 7);
+    assert_eq!(said.matches(what).count(), 5, "{said}");
 }
 
 #[test]
@@ -298,6 +349,12 @@ fn a_list_of_gaps_without_checksums_is_read_and_said_to_have_none() {
     let listed = std::fs::read_to_string(folder.path("out.gaps.json")).unwrap();
     assert!(listed.contains("\"lost_bytes\": 512"), "{listed}");
     assert!(!listed.contains("contradictions"), "{listed}");
+    // As no recording of this version made any of the files, only the names show it.
+    let check = ok(&["check", &device]);
+    assert!(
+        check.contains(what) && check.contains("1 harmless finding"),
+        "{check}"
+    );
 }
 
 #[test]

@@ -42,6 +42,31 @@ fn segments(device: &str, words: &[&str], data: &[u8]) -> Vec<Range<u64>> {
     all
 }
 
+#[test]
+fn a_description_that_is_missing_is_missed() {
+    let folder = Folder::new();
+    let device = volume(&folder, "disk", &[]);
+    let data = samples(4096);
+    let (out, meta) = (folder.path("out"), "take.sigmf-meta");
+    assert!(record(&device, "take", &SAMPLES, &data).status.success());
+    let described = get(&device, meta, &[]);
+    ok(&["rm", &device, meta]);
+    let export = ["export", &device, "take", &out, "--force"];
+    let output = run(&export);
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(7), "{said}");
+    let what = "`take.sigmf-meta`: is missing: `take` was recorded as sigmf";
+    assert!(said.contains(what), "{said}");
+    assert!(std::fs::read(&out).unwrap() == data);
+    // Who asks for the bytes needs none.
+    ok(&[&export[..], &["--format", "raw"]].concat());
+    put(&device, meta, &described);
+    ok(&export);
+    // Nothing shows what a copy was recorded as.
+    put(&device, "copy", &data);
+    ok(&["export", &device, "copy", &out, "--force"]);
+}
+
 fn number(value: &Value, key: &str) -> Option<u64> {
     value[format!("core:{key}")].as_u64()
 }

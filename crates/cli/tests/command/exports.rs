@@ -3,7 +3,7 @@
 
 use crate::formats::{SAMPLES, mcap, mcap_record, meta_of, put, record, refused};
 use crate::live::Take;
-use crate::support::{Folder, json, ok, run, schema_names_all_keys, stderr, volume};
+use crate::support::{Folder, json, lossy_json, ok, run, schema_names_all_keys, stderr, volume};
 use serde_json::{Value, json};
 
 /// Runs an export that lacks something: its report, and what it says.
@@ -404,7 +404,12 @@ fn bytes_that_are_no_samples_stay_where_they_are() {
         put(&device, "radio.sigmf-meta", meta.to_string().as_bytes());
         // Each of the names that the pair has.
         for name in ["radio", "radio.wav", "radio.sigmf-meta"] {
-            let report = json(&["export", &device, name, &target, "--json", "--force"]);
+            let words = ["export", &device, name, &target, "--json", "--force"];
+            // The rest of the last sample is nowhere.
+            let report = match cut {
+                0 => json(&words),
+                _ => lossy_json(&words),
+            };
             assert_eq!(report["sigmf"]["samples"], samples, "{name} {meta}");
             assert_eq!(report["sigmf"]["cut_bytes"], cut);
             let written = std::fs::read(folder.path("out.sigmf-data")).unwrap();

@@ -269,3 +269,38 @@ fn names_that_commands_take_for_something_else_are_warned_of() {
         ok(&["rm", &device, &new]);
     }
 }
+
+#[test]
+fn a_file_that_gets_the_name_of_a_recording_s_list_is_warned_of() {
+    let folder = Folder::new();
+    let device = volume(&folder, "disk", &[]);
+    let record = ["record", &device, "cam"];
+    assert_eq!(run_with_input(&record, &[7; 8192]).status.code(), Some(0));
+    let mine = folder.file("cam.gaps", 100);
+    let other = folder.file("other", 100);
+    let what = "commands take `cam.gaps` for the list of gaps of the recording `cam`";
+    let said = |words: &[&str]| {
+        let output = run(words);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        stderr(&output).contains(what)
+    };
+    let from = folder.path("from");
+    std::fs::create_dir(&from).unwrap();
+    std::fs::copy(&mine, format!("{from}/cam.gaps")).unwrap();
+    assert!(!said(&["put", &device, &other, "other"]));
+    for words in [
+        &["put", &device, &mine][..],
+        &["put", &device, &mine, &other, "--force"],
+        &["put", &device, &other, "cam.gaps", "--force"],
+        &["cp", &device, "other", "cam.gaps"],
+        &["mv", &device, "other", "cam.gaps"],
+    ] {
+        if words[0] != "put" {
+            ok(&["rm", &device, "cam.gaps"]);
+        }
+        assert!(said(words), "{words:?}");
+    }
+    // Of no recording; and no list of one.
+    assert!(!said(&["put", &device, &mine, "other.gaps"]));
+    assert!(!said(&["put", &device, &mine, "cam.gaps.old"]));
+}

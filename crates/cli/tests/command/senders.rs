@@ -2,7 +2,7 @@
 //! Samples and messages of one sender after another.
 
 use crate::formats::{SAMPLES, mcap, mcap_record, meta_of, record};
-use crate::support::{Folder, command, json, ok, stderr, volume};
+use crate::support::{Folder, command, json, lossy_json, ok, stderr, volume};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, Lines, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -139,7 +139,8 @@ fn each_sender_of_samples_begins_a_segment() {
     let (status, _, rest) = take.end();
     assert_eq!(status, Some(0), "{rest}");
     let target = folder.path("out");
-    let report = json(&["export", &device, "take.0*", &target, "--json"]);
+    // What is left of two samples is in no file.
+    let report = lossy_json(&["export", &device, "take.0*", &target, "--json"]);
     let bytes = std::fs::read(format!("{target}.sigmf-data")).unwrap();
     let expected = [part(1, 100_000), part(2, 40_000), part(3, 60_000)].concat();
     assert!(bytes == expected, "{} {report}", bytes.len());

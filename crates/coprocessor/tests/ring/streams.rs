@@ -457,7 +457,7 @@ fn blocks_that_found_no_place_are_a_gap_that_the_companion_names() {
     assert_eq!(report.lost_bytes, 12 * BLOCK as u64);
     assert!(data == expected(4, handed.into_iter()));
     assert_eq!(lines.len(), 64);
-    let gap = parse_gap(&lines).unwrap();
+    let gap = parse_gap(&lines, 0).unwrap();
     assert_eq!(Some(gap), report.first_gap);
     assert_eq!(gap.offset_bytes, 18 * BLOCK as u64);
     assert_eq!(gap.lost_bytes, 12 * BLOCK as u64);
@@ -646,7 +646,8 @@ fn survived(disk: &mut CrashDisk, acknowledged: u64, lost: u64) -> u64 {
         return 0;
     }
     let lines = read("take.gaps").unwrap_or_default();
-    let gap = parse_gap(lines.get(..64).expect("a gap before the end has its line")).unwrap();
+    let line = lines.get(..64).expect("a gap before the end has its line");
+    let gap = parse_gap(line, 0).unwrap();
     assert_eq!((gap.offset_bytes, gap.lost_bytes), (at, BLOCK as u64));
     1
 }

@@ -52,6 +52,22 @@ impl Missing {
         Ok(Self(missing, compared(origin, all, chosen)?.contradictions))
     }
 
+    /// Adds what contradicts the lists of gaps of files that were chosen by their names. Nothing is
+    /// compared with their neighbours, of which nothing was asked.
+    ///
+    /// # Errors
+    /// The volume failed.
+    pub fn with_lists_of<'f>(
+        mut self,
+        origin: &Origin<'_, '_>,
+        named: impl IntoIterator<Item = &'f FileEntry>,
+    ) -> Result<Self> {
+        for file in named.into_iter().filter(|file| file.is_final) {
+            self.1.extend(gaps_of(origin, file)?.contradiction);
+        }
+        Ok(self)
+    }
+
     /// For messages; none if nothing is missing.
     pub fn text(&self) -> Option<Words> {
         let mut text: Option<Words> = None;
@@ -99,7 +115,8 @@ pub struct Said {
 /// # Errors
 /// The volume failed.
 pub fn said_of(origin: &Origin<'_, '_>, all: &[FileEntry]) -> Result<Said> {
-    if !is_any_recorded(all) {
+    let names = all.iter().map(|file| file.name.as_str()).collect();
+    if !is_any_recorded(all, &names) {
         return Ok(Said::default());
     }
     let stored = StoredNames::of(all.iter());
@@ -120,18 +137,23 @@ pub fn said_of(origin: &Origin<'_, '_>, all: &[FileEntry]) -> Result<Said> {
     Ok(said)
 }
 
-/// Whether a recording made one of the files; a volume without one is not searched.
-fn is_any_recorded(all: &[FileEntry]) -> bool {
+/// Whether a recording made one of the files, or one has a list of gaps, as of an older version's
+/// recording, which has no number; a volume without one is not searched.
+fn is_any_recorded(all: &[FileEntry], names: &BTreeSet<&str>) -> bool {
+    let is_listed = |name: &str| {
+        let listed = name.strip_suffix(GAPS);
+        listed.is_some_and(|listed| names.contains(listed))
+    };
     all.iter()
-        .any(|file| is_recorded(file.app_tag.unwrap_or(0)))
+        .any(|file| is_recorded(file.app_tag.unwrap_or(0)) || is_listed(&file.name))
 }
 
 /// Which of these files are not what was recorded; `all` are the volume's.
 fn compared(origin: &Origin<'_, '_>, all: &[FileEntry], chosen: &[&FileEntry]) -> Result<Said> {
-    if !is_any_recorded(all) {
+    let stored: BTreeSet<&str> = all.iter().map(|file| file.name.as_str()).collect();
+    if !is_any_recorded(all, &stored) {
         return Ok(Said::default());
     }
-    let stored: BTreeSet<&str> = all.iter().map(|file| file.name.as_str()).collect();
     let mut names: Vec<String> = chosen.iter().map(|file| file.name.clone()).collect();
     sort(&mut names);
     let files: BTreeMap<&str, &FileEntry> = chosen

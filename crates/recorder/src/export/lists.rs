@@ -2,10 +2,11 @@
 //! The lists of gaps of recordings, and whether each is that of its file.
 
 use super::recording::companion_of;
-use crate::segments::files::gaps_name;
+use crate::segments::files::{GAPS, gaps_name};
 use crate::segments::numbered::Numbered;
 use crate::segments::places::Contradiction;
 use crate::segments::tag;
+use devices::Context;
 use devices::error::Result;
 use files::listing::FileEntry;
 use files::names::check_name;
@@ -55,6 +56,33 @@ pub fn companions_of(files: &[FileEntry], name: &str) -> Vec<String> {
     companions
 }
 
+/// Warns of a file with number `app_tag` that gets the `name` of the list of gaps of a recording
+/// and is not that; `number_of` finds the number of the file of a name.
+///
+/// # Errors
+/// Those of `number_of`.
+pub fn warn_of_list(
+    context: &Context,
+    name: &str,
+    app_tag: u64,
+    number_of: impl FnOnce(&str) -> Result<Option<u64>>,
+) -> Result<()> {
+    let Some(of) = name.strip_suffix(GAPS) else {
+        return Ok(());
+    };
+    let own = number_of(of)?.unwrap_or(0);
+    let is_segment = Numbered::of(of).is_some();
+    if tag::is_recorded(own) && !tag::belongs(app_tag, own, is_segment) {
+        context.say(format_args!(
+            "warning: commands take `{}` for the list of gaps of the recording `{}`, \
+             and end with 7 where it is not what was recorded; straightway mv renames it",
+            shown(name),
+            shown(of)
+        ));
+    }
+    Ok(())
+}
+
 /// What is said of lists without checksums.
 pub fn said_of_unchecked(names: &[String]) -> Option<String> {
     let first = shown(&gaps_name(names.first()?)).to_string();
@@ -97,7 +125,8 @@ pub fn gaps_of(origin: &Origin<'_, '_>, entry: &FileEntry) -> Result<Listed> {
         });
     };
     let is_segment = Numbered::of(&entry.name).is_some();
-    let is_own = tag::belongs(list.app_tag.unwrap_or(0), own, is_segment);
+    let tags = (list.app_tag.unwrap_or(0), own);
+    let is_own = tag::belongs(tags.0, own, is_segment);
     let said = |what: &str| Contradiction {
         name: companion.clone(),
         what: format!("{what} `{}`", shown(&entry.name)),
@@ -131,6 +160,16 @@ pub fn gaps_of(origin: &Origin<'_, '_>, entry: &FileEntry) -> Result<Listed> {
         });
     }
     let is_cut = lines.len() % GAP_LINE_BYTES != 0;
+    // Of two files that no recording of this version made; an older version's list has whole lines.
+    if tags == (0, 0) && is_cut && list.gaps.is_empty() {
+        return Ok(Listed {
+            note: Some(format!(
+                "`{}` is not a list of gaps: left out",
+                shown(&companion)
+            )),
+            ..Listed::default()
+        });
+    }
     let contradiction = if let Some(line) = list.damaged_lines.first() {
         let others = match list.damaged_lines.len() - 1 {
             0 => String::new(),

@@ -25,6 +25,7 @@ mod targets;
 
 use crate::segments::files::GAPS;
 use crate::segments::numbered::Numbered;
+use crate::segments::tag::format_of_one_file;
 use description::{Description, Samples, dataset_of, describe};
 use devices::error::{ErrorKind, Result};
 use devices::transfer::IoOptions;
@@ -54,7 +55,7 @@ use volume::Error;
 
 pub use crate::segments::places::Contradiction;
 pub use chosen::{Missing, Said, in_order, said_of};
-pub use lists::companions_of;
+pub use lists::{companions_of, warn_of_list};
 pub use packets::PacketsExported;
 pub use report::{Exported, SigmfExported};
 pub use segments::{MissingReason, MissingSegments};
@@ -238,6 +239,11 @@ impl ExportSettings {
                 .as_ref()
                 .and_then(|described| described.missing.clone());
             exported.missing_segments.splice(0..0, missing);
+        }
+        if asked.is_none() && description.is_none() {
+            exported
+                .contradictions
+                .extend(missed_description(&recording));
         }
         let all = (stored, &recording);
         match format {
@@ -509,6 +515,7 @@ impl ExportSettings {
             samples: samples.count,
             captures: completed.captures as u64,
             cut_bytes: recording.size_bytes - samples.length_bytes() - samples.skipped_bytes(),
+            cut_at_end: is_end(recording),
             skipped_bytes: samples.skipped_bytes(),
             lost_at_end_samples: samples.lost_at_end(),
             left_out_captures: completed.left_out as u64,
@@ -518,6 +525,28 @@ impl ExportSettings {
         });
         Ok(())
     }
+}
+
+/// Whether nothing of the recording comes behind what is exported, so that the rest of a sample
+/// that is cut is nowhere.
+fn is_end(recording: &Recording) -> bool {
+    let last = recording.segments.last();
+    let tag = last.and_then(|entry| tag_of(entry, Numbered::of(&entry.name)?.number));
+    tag.is_none_or(|tag| !tag.is_followed)
+}
+
+/// What is said of a recording of samples in one file that nothing describes any more.
+fn missed_description(recording: &Recording) -> Option<Contradiction> {
+    let entry = recording.segments.first()?;
+    let format = format_of_one_file(entry.app_tag.unwrap_or(0))?;
+    (format == Format::Sigmf).then(|| Contradiction {
+        name: meta_name(&entry.name),
+        what: format!(
+            "is missing: `{}` was recorded as {}, and nothing describes its samples",
+            shown(&entry.name),
+            format.name()
+        ),
+    })
 }
 
 /// Refuses segments that were recorded in different formats: no file has both.

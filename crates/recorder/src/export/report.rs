@@ -71,6 +71,8 @@ pub struct SigmfExported {
     pub captures: u64,
     /// Bytes of a part of a sample at the end, left out.
     pub cut_bytes: u64,
+    /// Whether these would be the end of the recording, so that the rest of the sample is nowhere.
+    pub cut_at_end: bool,
     /// Bytes of a part of a sample at the beginning of a later segment, left out.
     pub skipped_bytes: u64,
     /// Samples that were lost behind the last one, where no capture can begin.
@@ -139,6 +141,7 @@ impl Exported {
             .sigmf
             .as_ref()
             .is_some_and(|sigmf| sigmf.differs_from_digest);
+        let is_cut = |sigmf: &SigmfExported| sigmf.cut_bytes > 0 && sigmf.cut_at_end;
         let is_damaged = |packets: &PacketsExported| packets.skipped_bytes > 0;
         if differs
             || mcap.is_some_and(Rebuilt::has_damage)
@@ -146,6 +149,7 @@ impl Exported {
         {
             Some(ErrorKind::Rot)
         } else if self.lossy
+            || self.sigmf.as_ref().is_some_and(is_cut)
             || mcap.is_some_and(Rebuilt::has_loss)
             || self.missing_segments.iter().any(MissingSegments::is_loss)
             || self.pcapng.as_ref().is_some_and(PacketsExported::has_loss)

@@ -252,8 +252,7 @@ impl RecordSettings {
             }
         }
         if is_stream || last_offset(context, host, &companion)? > begin_bytes {
-            let line = stream::restart_line(begin_bytes);
-            add_line(host, &companion, &line, of_list(app_tag))
+            add_restart(host, &companion, begin_bytes, of_list(app_tag))
         } else {
             Ok(())
         }
@@ -535,7 +534,8 @@ fn last_offset(context: &Context, mounted: &Mounted<'_, '_>, name: &str) -> Resu
     let from = (whole_bytes - 1) / block_bytes * block_bytes;
     let lines = read_from(context, mounted, name, from, whole_bytes)?;
     let last = lines.chunks_exact(GAP_LINE_BYTES).next_back();
-    let last = last.and_then(stream::parse_gap);
+    let number = whole_bytes / GAP_LINE_BYTES as u64 - 1;
+    let last = last.and_then(|line| stream::parse_gap(line, number));
     Ok(last.map_or(0, |gap| gap.offset_bytes))
 }
 
@@ -572,16 +572,18 @@ fn own_list(
     Ok(lines.map_or(Own::Other, Own::Lines))
 }
 
-/// Adds a line to a companion, which is made, with this number, if there is none.
-fn add_line(
+/// Adds a line to a companion that says that another stream begins there; it is made, with this
+/// number, if there is none.
+fn add_restart(
     host: &mut &Mounted<'_, '_>,
     name: &str,
-    line: &[u8; GAP_LINE_BYTES],
+    begin_bytes: u64,
     app_tag: u64,
 ) -> Result<()> {
-    if !host.exists(name)? {
-        return host.store(name, line, app_tag);
-    }
+    let Some(found) = host.find(name)? else {
+        return host.store(name, &stream::restart_line(begin_bytes, 0), app_tag);
+    };
+    let line = stream::restart_line(begin_bytes, found.size_bytes / GAP_LINE_BYTES as u64);
     let doing = || format!("writing `{}`", shown(name));
     let file = host.run(doing(), host.volume.open_to_write(name))?;
     let GapFile {
@@ -591,7 +593,7 @@ fn add_line(
     } = gap_file_at_its_end(host, file)?;
     let end = filled_bytes + line.len();
     if let Some(place) = buffer.get_mut(filled_bytes..end) {
-        place.copy_from_slice(line);
+        place.copy_from_slice(&line);
     }
     let outcome = blocking::append_merged(host.volume, file, buffer, end);
     host.memory.give_back(outcome.buffer);

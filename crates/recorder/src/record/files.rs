@@ -48,7 +48,7 @@ impl RecordSettings {
         self.check_new(host)?;
         let source = self.open_source(context, host)?;
         let total_bytes = self.total_bytes(&source);
-        let files = self.new_files(host, total_bytes, of_one_file(now_ns()), false)?;
+        let files = self.new_files(host, total_bytes, of_one_file(now_ns(), self.format), false)?;
         self.record_into(
             host,
             path,
@@ -71,7 +71,7 @@ impl RecordSettings {
         let total_bytes = feed.total_bytes(self);
         let meta = meta_name(&self.name);
         Self::tell_left(context, host, &[meta.clone(), gaps_name(&self.name)])?;
-        let app_tag = of_one_file(now_ns());
+        let app_tag = of_one_file(now_ns(), self.format);
         self.describe(host, &meta, of_list(app_tag))?;
         let files = match self.new_files(host, total_bytes, app_tag, feed.is_program()) {
             Ok(files) => files,
@@ -130,7 +130,7 @@ impl RecordSettings {
         // Of an older version, or put: its first list of gaps is known to be its own.
         let is_new_tag = stored_tag == 0 && !has_list && self.policy == Policy::Drop;
         let app_tag = if is_new_tag {
-            of_one_file((host.wall_ns)())
+            of_one_file((host.wall_ns)(), self.format)
         } else {
             stored_tag
         };

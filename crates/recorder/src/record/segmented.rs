@@ -161,7 +161,7 @@ impl RecordSettings {
             }
         }
         if self.format == Format::Mcap && has_earlier {
-            host.store(&gaps, &stream::restart_line(0), MADE)?;
+            host.store(&gaps, &stream::restart_line(0, 0), MADE)?;
         }
         let mut descriptions = self.earlier_descriptions(context, host, files)?;
         if let Some(metadata) = self.describe(host, &meta, MADE)? {

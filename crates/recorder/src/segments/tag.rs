@@ -17,9 +17,10 @@
 //! | 48 to 56 | the number of the recording's first segment, modulo 512 |
 //! | 0 to 47 | bytes of the recording before the segment, those counted that were lost |
 //!
-//! Of 0xa, bit 59 says that something was lost, and bits 0 to 58 are when the recording began, in
-//! microseconds since 1970: its list of gaps and its description have the same, and so are not
-//! those of another file which had its name before.
+//! Of 0xa, bit 59 says that something was lost, bits 57 and 58 are the format, so that a
+//! description that is missing is missed (0: raw, or an older version that did not say it), and
+//! bits 0 to 56 are when the recording began, in microseconds since 1970: its list of gaps and its
+//! description have the same, and so are not those of another file which had its name before.
 
 use formats::Format;
 
@@ -30,6 +31,7 @@ const PLACELESS: u64 = 0xd;
 /// What a mark becomes when something was lost: 0xb and 0xc become 0xe and 0xf.
 const LOST: u64 = 3;
 const LOST_IN_ONE: u64 = 1 << 59;
+const FORMAT_SHIFT: u32 = 57;
 /// The number of a file that a recording made and that has no place in it.
 pub const MADE: u64 = PLACELESS << 60;
 const FORMATS: [Format; 4] = [Format::Raw, Format::Sigmf, Format::Mcap, Format::Pcapng];
@@ -73,9 +75,23 @@ pub const fn has_no_place(app_tag: u64) -> bool {
     app_tag >> 60 == PLACELESS
 }
 
-/// The number of a recording in one file that begins at this time, and of its list of gaps.
-pub const fn of_one_file(began_ns: u64) -> u64 {
-    (ONE_FILE << 60) | ((began_ns / 1000) % LOST_IN_ONE)
+/// The number of a recording in one file that begins at this time, in this format, and of its list
+/// of gaps.
+pub fn of_one_file(began_ns: u64, format: Format) -> u64 {
+    let began_us = (began_ns / 1000) % (1 << FORMAT_SHIFT);
+    ONE_FILE << 60 | bits_of(format) << FORMAT_SHIFT | began_us
+}
+
+fn bits_of(format: Format) -> u64 {
+    let at = FORMATS.iter().position(|one| *one == format);
+    at.unwrap_or(0) as u64
+}
+
+/// The format that a recording in one file with this number was made in, if the number says it.
+pub fn format_of_one_file(app_tag: u64) -> Option<Format> {
+    let at = (app_tag >> FORMAT_SHIFT & 3) as usize;
+    let format = FORMATS.get(at).filter(|format| **format != Format::Raw);
+    format.filter(|_| is_one_file(app_tag)).copied()
 }
 
 /// The number of a file in which something was lost, which had this one; one that says nothing
@@ -150,12 +166,11 @@ impl Tag {
         if self.offset_bytes >> OFFSET_BITS != 0 {
             return MADE;
         }
-        let format = FORMATS.iter().position(|format| *format == self.format);
         let mark = if self.is_followed { FOLLOWED } else { MARK };
         let mark = if self.has_gaps { mark + LOST } else { mark };
         mark << 60
             | u64::from(self.is_ring) << 59
-            | (format.unwrap_or(0) as u64) << 57
+            | bits_of(self.format) << FORMAT_SHIFT
             | (self.first % FIRST) << OFFSET_BITS
             | self.offset_bytes
     }
@@ -169,7 +184,7 @@ impl Tag {
             FOLLOWED => true,
             _ => return None,
         };
-        let format = FORMATS.get((app_tag >> 57 & 3) as usize)?;
+        let format = FORMATS.get((app_tag >> FORMAT_SHIFT & 3) as usize)?;
         // The last number up to the segment's own with this remainder.
         let first = app_tag >> OFFSET_BITS & (FIRST - 1);
         let behind = (number % FIRST + FIRST - first) % FIRST;
@@ -242,8 +257,8 @@ mod tests {
             };
             tag.to_number()
         };
-        let one = of_one_file(1_796_000_000_123_456_789);
-        let other = of_one_file(1_796_000_000_123_457_789);
+        let one = of_one_file(1_796_000_000_123_456_789, Format::Sigmf);
+        let other = of_one_file(1_796_000_000_123_457_789, Format::Sigmf);
         for (description, file, expected) in [
             (one, one, true),
             (one, with_gaps(one), true),
@@ -269,6 +284,16 @@ mod tests {
             );
         }
         assert!(is_one_file(with_gaps(one)) && !is_one_file(segment(Format::Raw)));
+        for format in FORMATS {
+            let number = with_gaps(of_one_file(1_796_000_000_123_456_789, format));
+            let is_said = format != Format::Raw;
+            assert_eq!(format_of_one_file(number), is_said.then_some(format));
+        }
+        assert_eq!(format_of_one_file(segment(Format::Sigmf)), None);
+        assert_eq!(
+            (format_of_one_file(0), format_of_one_file(MADE)),
+            (None, None)
+        );
     }
 
     #[test]
@@ -281,8 +306,11 @@ mod tests {
             is_followed: true,
             has_gaps: true,
         };
-        let (segment, one) = (place.to_number(), of_one_file(1_796_000_000_123_456_789));
-        let other = of_one_file(1_796_000_000_123_457_789);
+        let (segment, one) = (
+            place.to_number(),
+            of_one_file(1_796_000_000_123_456_789, Format::Sigmf),
+        );
+        let other = of_one_file(1_796_000_000_123_457_789, Format::Sigmf);
         for (list, file, is_segment, expected) in [
             (one, one, false, true),
             (one, with_gaps(one), false, true),

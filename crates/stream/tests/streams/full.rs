@@ -176,7 +176,8 @@ fn the_lines_of_what_was_lost_need_one_unit() {
     assert_eq!(result, Ok(()));
     let lines: Vec<_> = lines
         .chunks_exact(straightway_stream::GAP_LINE_BYTES)
-        .filter_map(straightway_stream::parse_gap)
+        .zip(0..)
+        .filter_map(|(line, number)| straightway_stream::parse_gap(line, number))
         .collect();
     let lost: u64 = lines.iter().map(|gap| gap.lost_bytes).sum();
     assert_eq!(lost, 2 * BLOCK as u64, "{lines:?}");

@@ -129,6 +129,8 @@ impl Get {
         let is_fitted = |file: &&FileEntry| !words.contains(&file.name);
         let by_pattern: Vec<&FileEntry> = files.iter().filter(is_fitted).collect();
         let missing = Missing::among(origin, &all, &by_pattern)?;
+        let by_name = files.iter().filter(|file| words.contains(&file.name));
+        let missing = missing.with_lists_of(origin, by_name)?;
         Ok((files, missing))
     }
 

@@ -17,6 +17,7 @@ use files::naming::{clash, mistaken};
 use files::source::FileSource;
 use files::tree::{Tree, some};
 use files::{Mounted, Store, route, shown, warn_of_clash, warn_of_misfit};
+use recorder::export::warn_of_list;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -228,8 +229,15 @@ impl Put {
         let mut report = ManyReport::new(mounted.drive.to_string(), mounted.path);
         let links = tree.skipped.iter().map(|path| path.display().to_string());
         report.skipped.extend(links);
-        let files = Listing::read(mounted)?.files.into_iter();
+        let files = Listing::read(mounted)?.files;
+        for name in tree.files.keys() {
+            warn_of_list(context, name, 0, |of| {
+                let found = files.iter().find(|file| file.name == of);
+                Ok(found.and_then(|file| file.app_tag))
+            })?;
+        }
         let existing: BTreeMap<String, (u64, bool)> = files
+            .into_iter()
             .map(|file| (file.name, (file.size_bytes, file.unfinished)))
             .collect();
         let mut all: BTreeSet<&str> = existing.keys().map(String::as_str).collect();

@@ -190,7 +190,10 @@ pub fn get(device: &str, name: &str, words: &[&str]) -> Vec<u8> {
 /// bytes are missing exactly where the companion's `lines` say. The recording begins at `source`.
 pub fn end_of_pattern(data: &[u8], lines: &[u8], mut source: u64) -> u64 {
     let gaps = lines.chunks(stream::GAP_LINE_BYTES);
-    let mut gaps = gaps.map(|line| stream::parse_gap(line).unwrap()).peekable();
+    let gaps = gaps.zip(0..);
+    let mut gaps = gaps
+        .map(|(line, number)| stream::parse_gap(line, number).unwrap())
+        .peekable();
     for (index, word) in data.chunks(8).enumerate() {
         while let Some(gap) = gaps.next_if(|gap| gap.offset_bytes == index as u64 * 8) {
             source += gap.lost_bytes;

@@ -369,8 +369,10 @@ pub fn named_gaps(lines: &[u8]) -> Vec<(u64, u64)> {
     assert_eq!(lines.len() % straightway_stream::GAP_LINE_BYTES, 0);
     let lines = lines.chunks(straightway_stream::GAP_LINE_BYTES);
     lines
-        .map(|line| {
-            let gap = straightway_stream::parse_gap(line).expect("a line of a companion file");
+        .zip(0..)
+        .map(|(line, number)| {
+            let gap = straightway_stream::parse_gap(line, number);
+            let gap = gap.expect("a line of a companion file");
             (gap.offset_bytes, gap.lost_bytes)
         })
         .collect()
