@@ -3,7 +3,7 @@
 //! recording.
 
 use super::door::Letter;
-use super::{Answer, Ask, Data, READ_BYTES};
+use super::{Answer, Ask, Data, READ_BYTES, RecordingStatus};
 use block::Buffer;
 use devices::error::Result;
 use files::listing::Listing;
@@ -69,6 +69,8 @@ impl<'m, 'a> Host<'m, 'a> {
     async fn answer(&self, ask: Ask) -> (Answer, Vec<u8>) {
         let volume = self.mounted.volume;
         let answer = match ask {
+            // Answered from the recording's counters, before any other work.
+            Ask::Status => Err(devices::Error::other("nothing records")),
             Ask::List => Listing::gather(volume)
                 .await
                 .map(Answer::List)
@@ -192,13 +194,23 @@ impl<'h, 'm, 'a> Answers<'h, 'm, 'a> {
     }
 
     /// Makes progress. A read waits while the recording `is_pressed`; how much of it is durable
-    /// tells when there may be something new.
-    pub fn step(&mut self, durable_bytes: u64, is_pressed: impl FnOnce() -> bool) {
+    /// tells when there may be something new. `status` is asked for when a reader asks.
+    pub fn step(
+        &mut self,
+        durable_bytes: u64,
+        is_pressed: impl FnOnce() -> bool,
+        status: impl FnOnce() -> Option<RecordingStatus>,
+    ) {
         let host = self.host;
         if self.job.is_none() {
             let Ok(Letter { ask, reply }) = self.letters.try_recv() else {
                 return;
             };
+            if let (Ask::Status, Some(status)) = (&ask, status()) {
+                // One that has left needs no answer.
+                let _ = reply.send((Answer::Status(status), Vec::new()));
+                return;
+            }
             host.durable_bytes.set(durable_bytes);
             self.job = Some(Box::pin(async move {
                 // One that has left needs no answer.
@@ -225,7 +237,7 @@ impl<'h, 'm, 'a> Answers<'h, 'm, 'a> {
             while let Some(event) = volume.poll() {
                 self.take_back(event);
             }
-            self.step(self.host.durable_bytes.get(), || false);
+            self.step(self.host.durable_bytes.get(), || false, || None);
             if volume.outstanding() > 0 {
                 volume.wait(1_000);
             }

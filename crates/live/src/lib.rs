@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A volume that another process records on: what that one answers to `ls`, `stat`, `df`, `get`,
-//! `cat` and `export`.
+//! `cat`, `export` and `status`.
 //!
 //! A volume has one writer, which alone knows what is in flight. So the readers ask it: the process
 //! that records listens at a socket, and its loop answers between the blocks of the recording, one
@@ -50,6 +50,8 @@ pub enum Ask {
     List,
     /// The volume.
     Volume,
+    /// How the recording goes.
+    Status,
     /// A file, by name.
     File(String),
     /// What is committed of a file's data, at most [`READ_BYTES`].
@@ -70,6 +72,8 @@ pub enum Answer {
     List(Listing),
     /// To [`Ask::Volume`].
     Volume(Box<VolumeReport>),
+    /// To [`Ask::Status`].
+    Status(RecordingStatus),
     /// To [`Ask::File`].
     File(Box<FileReport>),
     /// To [`Ask::Read`]: this many bytes follow.
@@ -86,6 +90,48 @@ pub enum Answer {
         /// What may help.
         hint: Option<Pieces>,
     },
+}
+
+/// How a recording goes: counters that never fall while its process lives.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "reports", derive(schemars::JsonSchema))]
+pub struct RecordingStatus {
+    /// The recording's name, without the number of a segment.
+    pub name: String,
+    /// When it began, in nanoseconds since 1970.
+    pub began_ns: u64,
+    /// How long it has gone on.
+    pub elapsed_us: u64,
+    /// Bytes that arrived in a buffer.
+    pub bytes: u64,
+    /// Bytes of the recording that are durable, including those that the file had before.
+    pub durable_bytes: u64,
+    /// Blocks that arrived when a buffer was empty.
+    pub blocks: u64,
+    /// Blocks for which no buffer was empty.
+    pub lost_blocks: u64,
+    /// Their bytes.
+    pub lost_bytes: u64,
+    /// Runs of lost blocks.
+    pub gaps: u64,
+    /// Datagrams that the kernel dropped before they could be read.
+    pub dropped_datagrams: u64,
+    /// Datagrams that were longer than a block of packets has room for, whose end is lost.
+    pub cut_datagrams: u64,
+    /// Blocks completed after their deadline.
+    pub misses: u64,
+    /// The longest time past a deadline.
+    pub lateness_max_us: u64,
+    /// Number of buffers.
+    pub buffers: u64,
+    /// Blocks that wait for the drive now.
+    pub waiting_blocks: u64,
+    /// The most that waited at one time.
+    pub waiting_max_blocks: u64,
+    /// Retried commands.
+    pub retries: u64,
+    /// Number of commits.
+    pub commits: u64,
 }
 
 /// What is known of a file when a part of it was read.

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a verb asks a recording that another process makes.
 
-use super::{Answer, Ask, Data, LINE_BYTES, READ_BYTES, address, former_name, identity, stranger};
+use super::{
+    Answer, Ask, Data, LINE_BYTES, READ_BYTES, RecordingStatus, address, former_name, identity,
+    stranger,
+};
 use devices::Context;
 use devices::drive::Drive;
 use devices::error::{Error, Result};
@@ -77,6 +80,17 @@ impl Live {
     pub fn volume(&mut self) -> Result<VolumeReport> {
         match self.ask(&Ask::Volume)? {
             Answer::Volume(report) => Ok(*report),
+            other => Err(other.failure()),
+        }
+    }
+
+    /// How the recording goes.
+    ///
+    /// # Errors
+    /// The recording ended, or is one of an older version.
+    pub fn status(&mut self) -> Result<RecordingStatus> {
+        match self.ask(&Ask::Status)? {
+            Answer::Status(status) => Ok(status),
             other => Err(other.failure()),
         }
     }

@@ -25,6 +25,11 @@ impl Tally {
         self.cut_datagrams.store(cut, Ordering::Relaxed);
     }
 
+    /// Datagrams that the kernel dropped, and those that were cut.
+    pub fn counts(&self) -> [u64; 2] {
+        [&self.dropped_datagrams, &self.cut_datagrams].map(|count| count.load(Ordering::Relaxed))
+    }
+
     /// A sender left.
     pub fn sender_left(&self) {
         self.senders_left.fetch_add(1, Ordering::Relaxed);

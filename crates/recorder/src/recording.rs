@@ -18,6 +18,7 @@ use devices::Progress;
 use devices::error::Result;
 use files::{Mounted, failed};
 use linux::TscClock;
+use live::RecordingStatus;
 use live::door::{Door, End};
 use live::host::{Answers, Host};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -52,6 +53,8 @@ pub struct Recorded {
 
 /// Options of a recording.
 pub struct Recording {
+    /// Its name, as the user gave it.
+    pub name: String,
     /// Options of the recorder.
     pub options: RecordOptions,
     /// Options of the producer.
@@ -241,6 +244,7 @@ impl Recording {
         let mut is_recalled = false;
         let began = Instant::now();
         let (mut shown, mut looked) = (began, began);
+        let began_ns = (mounted.wall_ns)();
         let mut losses = Losses::default();
         loop {
             // The source may be silent: without a block to write, no request would report a recall.
@@ -257,8 +261,9 @@ impl Recording {
             }
             let durable_bytes = chain.durable_bytes();
             self.acknowledge(durable_bytes, &mut reported_bytes)?;
-            ends.answers
-                .step(durable_bytes, || chain.waiting_blocks() * 2 > buffers);
+            let how = || Some(self.status(chain, began_ns, began.elapsed()));
+            let is_pressed = || chain.waiting_blocks() * 2 > buffers;
+            ends.answers.step(durable_bytes, is_pressed, how);
             if let std::task::Poll::Ready(result) = step {
                 let gone = StreamError::Device {
                     offset_bytes: durable_bytes,
@@ -287,6 +292,37 @@ impl Recording {
             };
             let bytes = chain.exchange(&mut Threads(ends.idle, ends.blocks), turn, &mut is_ended);
             bar.inc(bytes);
+        }
+    }
+
+    /// How it goes, for another process.
+    fn status(
+        &self,
+        chain: &Chain<'_, '_, '_, '_>,
+        began_ns: u64,
+        elapsed: Duration,
+    ) -> RecordingStatus {
+        let report = chain.report();
+        let [dropped_datagrams, cut_datagrams] = self.tally.counts();
+        RecordingStatus {
+            name: self.name.clone(),
+            began_ns,
+            elapsed_us: micros(elapsed),
+            bytes: report.bytes,
+            durable_bytes: chain.durable_bytes(),
+            blocks: report.blocks,
+            lost_blocks: report.lost_blocks,
+            lost_bytes: report.lost_bytes,
+            gaps: report.gaps,
+            dropped_datagrams,
+            cut_datagrams,
+            misses: report.misses,
+            lateness_max_us: report.lateness_max_us,
+            buffers: u64::from(self.buffers.unwrap_or(BUFFERS)),
+            waiting_blocks: chain.waiting_blocks(),
+            waiting_max_blocks: report.waiting_max_blocks,
+            retries: report.retries,
+            commits: report.commits,
         }
     }
 

@@ -50,6 +50,7 @@ pub mod serve;
 #[cfg(feature = "measuring")]
 pub mod speed;
 pub mod stat;
+pub mod status;
 #[cfg(feature = "measuring")]
 pub mod sustain;
 #[cfg(feature = "measuring")]
@@ -211,6 +212,8 @@ verbs! {
     check Check reports check::Checked;
     /// Record a stream into a volume at its rate
     record Record reports recorder::report::RecordedFile;
+    /// Show how the recording on a volume goes
+    status Status reports status::Reported;
     /// Export a recording as files that other tools open
     export Export reports export::Exported;
     /// Play a file of a volume at a rate

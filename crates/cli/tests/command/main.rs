@@ -37,6 +37,7 @@ mod silent;
 mod slow;
 mod sources;
 mod space;
+mod status;
 mod streams;
 mod support;
 mod verbs;

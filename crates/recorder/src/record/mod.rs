@@ -630,6 +630,7 @@ impl RecordSettings {
             },
         };
         Recording {
+            name: self.name.clone(),
             options,
             plan,
             clock,

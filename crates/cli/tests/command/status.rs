@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! How a recording goes, asked while it does.
+
+use crate::live::Take;
+use crate::support::{
+    Folder, command, json, noise, ok, refused, schema_names_all_keys, stderr, volume,
+};
+use rustix::process::{Pid, Signal, kill_process};
+use std::process::Stdio;
+
+#[test]
+fn a_recording_says_how_it_goes() {
+    let folder = Folder::new();
+    let device = volume(&folder, "disk", &[]);
+    for words in [&[][..], &["--segment", "128K"]] {
+        let words = [&["--deadline", "1min", "--buffers", "9"], words].concat();
+        let mut take = Take::committed(&device, "64K", &words);
+        let data = noise(1, 256 << 10);
+        let mut written = 0;
+        for part in data.chunks(64 << 10) {
+            take.write(part);
+            written += part.len();
+            let status = json(&["status", &device, "--json"]);
+            schema_names_all_keys(&status, &ok(&["schema", "status"]));
+            assert_eq!(status["name"], "take");
+            for (key, wanted) in [
+                ("bytes", written),
+                ("durable_bytes", written),
+                ("blocks", written >> 16),
+                ("lost_blocks", 0),
+                ("misses", 0),
+                ("buffers", 9),
+                ("waiting_blocks", 0),
+            ] {
+                assert_eq!(status[key], wanted, "{key}: {status}");
+            }
+        }
+        let text = ok(&["status", &device]);
+        assert!(
+            text.starts_with("recording `take` for ")
+                && text.contains("256 KiB (262144 bytes) are durable")
+                && text.contains("nothing lost; none late; 0 of 9 buffers in use"),
+            "{text}"
+        );
+        take.end();
+        refused(&["status", &device], 1, "no process records on");
+        ok(&["rm", &device, "take*"]);
+    }
+}
+
+#[test]
+fn losses_are_seen_while_it_records_and_are_those_of_the_report() {
+    let folder = Folder::new();
+    let device = format!("model:256MiB,file={},latency=20ms", folder.path("disk"));
+    ok(&["--quiet", "format", &device]);
+    let recording = command(&[
+        "record",
+        &device,
+        "take",
+        "--from",
+        "pattern",
+        "--rate",
+        "40M",
+        "--buffers",
+        "2",
+        "--block",
+        "64K",
+        "--policy",
+        "drop",
+        "--deadline",
+        "1ms",
+        "--json",
+    ])
+    .stdout(Stdio::piped())
+    .stderr(Stdio::piped())
+    .spawn()
+    .unwrap();
+    let seen = loop {
+        let output = crate::support::run(&["status", &device, "--json"]);
+        // Before it listens no process records there.
+        if output.status.success() {
+            let status: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+            if status["lost_blocks"].as_u64().unwrap() > 0 && status["misses"].as_u64() > Some(0) {
+                break status;
+            }
+        }
+    };
+    let text = ok(&["status", &device]);
+    assert!(
+        text.contains(" LOST (") && text.contains(" LATE, "),
+        "{text}"
+    );
+    let pid = Pid::from_raw(i32::try_from(recording.id()).unwrap()).unwrap();
+    kill_process(pid, Signal::INT).unwrap();
+    let output = recording.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(7), "{}", stderr(&output));
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    for key in [
+        "lost_blocks",
+        "lost_bytes",
+        "gaps",
+        "misses",
+        "blocks",
+        "commits",
+    ] {
+        assert!(
+            report[key].as_u64() >= seen[key].as_u64(),
+            "{key}: {seen} {report}"
+        );
+    }
+}
