@@ -92,6 +92,28 @@ def on_memory(figures):
         show(figures, f"volume.memory_{block}", phases, targets=True)
 
 
+def many(figures):
+    """Many files on memory: 10,000 into a new volume; and one of 1,000,000, beside one of 1,000. A minute of work."""
+    program = build_example("straightway-figures", "volume_many")
+
+    def counts(*words):
+        return {name: float(value) for name, value in (line.split() for line in run([program, *words]).splitlines())}
+
+    put = counts("put", "10000")
+    figures.add("volume.put_10000_files_flushes", int(put["flushes"]), "flushes", "<= 160")
+    # Each file's slot has two members, which are written apart: fewer than 2 only where neighbours share a command.
+    figures.add("volume.put_10000_files_node_writes", put["node_writes"], "writes/file", "<= 1.2")
+    figures.add("volume.put_10000_files_moves", int(put["moves"]), "files")
+    few, most = counts("one", "1000"), counts("one", "1000000")
+    for verb in ("stat", "get", "put", "rm"):
+        figures.add(f"volume.{verb}_of_1000_files_most_reads", int(few[f"{verb}_reads"]), "reads")
+        bound = f"<= {int(few[f'{verb}_reads'])}"
+        figures.add(f"volume.{verb}_of_1000000_files_most_reads", int(most[f"{verb}_reads"]), "reads", bound)
+        figures.add(f"volume.{verb}_of_1000000_files_most_read_bytes", int(most[f"{verb}_read_bytes"]), "bytes", "<= 65536")
+    figures.add("volume.check_of_1000000_files_reads", int(most["check_reads"]), "reads")
+    figures.add("volume.check_of_1000000_files_reads_a_64k", most["check_reads_over_64k"], "reads/64 KiB", "<= 1")
+
+
 def state(figures):
     """Bytes of memory, on this machine."""
     program = build_example("straightway-figures", "volume_io")
@@ -116,3 +138,4 @@ def volume(figures):
     text_on_riscv32(figures)
     traffic(figures)
     rates(figures)
+    many(figures)

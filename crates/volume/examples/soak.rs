@@ -14,11 +14,23 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Instant;
 
+use harness::long;
 use harness::search::{Depth, Search};
-use harness::{long, starts};
+use harness::starts::{self, Start};
 
 /// Operations in a run.
 const STEPS: usize = 40;
+
+/// Every start, of 1.0 and of 1.1.
+fn worlds() -> Vec<Start> {
+    let mut starts = starts::all();
+    let mut growing = starts::crowded();
+    growing.oracle.grows = true;
+    starts.push(growing);
+    starts.extend(starts::with_long_names());
+    starts.extend(starts::of_two_blocks());
+    starts
+}
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
@@ -34,7 +46,7 @@ fn main() -> ExitCode {
     let (next_seed, states) = (AtomicU64::new(first_seed), AtomicU64::new(0));
     let is_broken = AtomicBool::new(false);
     let work = || {
-        let starts = starts::all();
+        let starts = worlds();
         while states.load(Ordering::Relaxed) < wanted && !is_broken.load(Ordering::Relaxed) {
             let seed = next_seed.fetch_add(1, Ordering::Relaxed);
             // A separate search for each seed, so that each can be repeated alone.

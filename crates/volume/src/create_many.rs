@@ -357,7 +357,7 @@ impl<D: Device> Volume<'_, D> {
     }
 
     /// Writes the first `len` bytes of node [`SPARE`]'s buffer. Returns the number of commands.
-    async fn write_node(&self, address: u64, len: usize) -> Result<u32, Error> {
+    pub(crate) async fn write_node(&self, address: u64, len: usize) -> Result<u32, Error> {
         if len == 0 {
             return Ok(0);
         }

@@ -50,6 +50,8 @@ impl Flags {
     pub(crate) const LONG_NAME: u8 = 2;
     /// Both members of the slot in memory are valid, or the other one was erased.
     pub(crate) const SLOT_IS_WHOLE: u8 = 4;
+    /// The last run was read as whole buckets: members A and B of each, in [`WORK`].
+    pub(crate) const WHOLE_BUCKETS: u8 = 32;
     /// An operation has the nodes.
     const BUSY: u8 = 8;
     /// Another operation waits for them.

@@ -106,7 +106,8 @@ impl<D: Device> Volume<'_, D> {
         let from = state.newest_node_in_run(Table::Slots, slot - index, index);
         let (from, whole) = from.ok_or(Error::from(Node::Slot(slot)))?;
         state.cached_slot = NO_SLOT;
-        state.copy_node(from, index, SLOT);
+        let (from, within) = state.place_in_run(from, index);
+        state.copy_node(from, within, SLOT);
         let loaded = Loaded::into(&node);
         let shape = state.shape();
         let names = state.superblock.most_name_bytes();

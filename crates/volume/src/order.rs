@@ -127,6 +127,8 @@ pub enum Mutation {
     HalfATable,
     /// A look-up does not look where a split that was cut left a name.
     ForgetParent,
+    /// Buckets are added together although files leave their buckets for several of them.
+    SplitPastFiles,
     /// A commit includes what is still in flight.
     CommitInFlight,
 }
@@ -174,7 +176,7 @@ impl Order {
 #[cfg(feature = "mutations")]
 impl Mutation {
     /// All except the barriers.
-    pub const OTHERS: [Mutation; 17] = [
+    pub const OTHERS: [Mutation; 18] = [
         Mutation::SlotInPlace,
         Mutation::BitmapInPlace,
         Mutation::LeafInPlace,
@@ -191,6 +193,7 @@ impl Mutation {
         Mutation::LateFeature,
         Mutation::HalfATable,
         Mutation::ForgetParent,
+        Mutation::SplitPastFiles,
         Mutation::CommitInFlight,
     ];
 }

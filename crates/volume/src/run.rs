@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Runs of pairs that follow one another in a table: members A in one buffer, members B in the
-//! other, so that each takes one read however many they are.
+//! other, so that each takes one read however many they are. Buckets that were added to the slot
+//! table have their members side by side: one read has both.
 
 use block::Device;
 
 use crate::bytes::get_u8;
-use crate::io::{NO_GROUP, SPARE, State, WORK};
-use crate::layout::{Member, magic, node, slot};
+use crate::io::{Flags, NO_GROUP, SPARE, State, WORK};
+use crate::layout::{BUCKET_SLOTS, Member, magic, node, slot};
 use crate::pair::rank;
 use crate::slot::{Slot, State as SlotState};
 use crate::table::TABLE_NODE;
@@ -48,8 +49,8 @@ impl Table {
 }
 
 impl<D: Device> Volume<'_, D> {
-    /// Reads members A of up to `most` slots from `slot` on into [`WORK`], and B into [`SPARE`];
-    /// returns how many.
+    /// Reads both members of up to `most` slots from `slot` on into [`WORK`] and [`SPARE`]; returns
+    /// how many.
     pub(crate) async fn read_slots(&self, slot: u32, most: u32) -> Result<u32, Error> {
         self.read_run(Table::Slots, slot, most).await
     }
@@ -66,8 +67,23 @@ impl<D: Device> Volume<'_, D> {
             let count = fits.min(u64::from(most)).min(table.run_from(first, &state));
             let addresses = Member::BOTH.map(|member| table.address(first, member, &state));
             let len = (count as usize) << shape.node_log2;
-            (len, count as u32, addresses)
+            let buckets = match table {
+                Table::Slots if cfg!(feature = "grow") => state.buckets_in_run(first, most),
+                Table::Slots | Table::Bitmaps => 0,
+            };
+            state.flags.set(Flags::WHOLE_BUCKETS, buckets > 0);
+            if buckets > 0 {
+                let len = (buckets as usize) << (shape.node_log2 + 4);
+                (len, buckets * BUCKET_SLOTS, [addresses[0]; 2])
+            } else {
+                (len, count as u32, addresses)
+            }
         };
+        if self.state().flags.has(Flags::WHOLE_BUCKETS) {
+            let [address, _] = addresses;
+            self.read_bytes(WORK, address, len).await?;
+            return Ok(count);
+        }
         for (address, node) in addresses.into_iter().zip([WORK, SPARE]) {
             self.read_bytes(node, address, len).await?;
         }
@@ -155,7 +171,29 @@ impl<D: Device> State<'_, D> {
         newest.map(|node| (node, both))
     }
 
+    /// How many whole buckets from slot `first` on one read into [`WORK`] has: of those that were
+    /// added to the table.
+    fn buckets_in_run(&self, first: u32, most: u32) -> u32 {
+        let shape = &self.superblock.shape;
+        let largest = self.device.geometry().max_transfer_bytes();
+        let fits = self.memory(WORK).len().min(largest) >> (shape.node_log2 + 4);
+        let follow = self.table.buckets_from(first, shape);
+        follow.min(most / BUCKET_SLOTS).min(fits as u32)
+    }
+
+    /// The buffer that has pair `index` of a run, where `node` would have it in a run of one member
+    /// each, and its number there.
+    pub(crate) fn place_in_run(&self, node: usize, index: u32) -> (usize, u32) {
+        if !(cfg!(feature = "grow") && self.flags.has(Flags::WHOLE_BUCKETS)) {
+            return (node, index);
+        }
+        let member = if node == SPARE { BUCKET_SLOTS } else { 0 };
+        let bucket = index / BUCKET_SLOTS;
+        (WORK, bucket * BUCKET_SLOTS + index + member)
+    }
+
     pub(crate) fn in_run(&self, node: usize, index: u32) -> Option<&[u8]> {
+        let (node, index) = self.place_in_run(node, index);
         let len = self.superblock.shape.node_bytes();
         let at = index as usize * len;
         self.memory(node).get(at..at + len)

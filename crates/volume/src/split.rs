@@ -5,7 +5,7 @@ use block::Device;
 
 use crate::doubt::Claim;
 use crate::io::{NO_GROUP, SPARE, WORK};
-use crate::layout::BUCKET_SLOTS;
+use crate::layout::{BUCKET_SLOTS, member_of};
 use crate::name::NameRef;
 use crate::order::{Mutation, Order};
 use crate::slot::{self, Slot, State as SlotState};
@@ -31,6 +31,49 @@ impl<D: Device> Volume<'_, D> {
     /// [`Error::NoSpace`], [`Error::ReadOnly`], [`Error::NeedsMount`], [`Error::Corrupt`], a
     /// device's error.
     pub async fn grow_table(&self) -> Result<(), Error> {
+        self.add_buckets(1).await
+    }
+
+    /// Makes room for `files` more names, where the table has fewer slots than that: adds buckets
+    /// together as long as no file has to move, so that they share the flushes of one. A table that
+    /// cannot grow so far stays as long as it is.
+    ///
+    /// # Errors
+    /// [`Error::ReadOnly`], [`Error::NeedsMount`], [`Error::Corrupt`], a device's error.
+    pub async fn grow_table_for(&self, files: u32) -> Result<(), Error> {
+        let usage = match self.usage().await {
+            // It is unknown how many there are.
+            Err(Error::Corrupt(_)) => return Ok(()),
+            usage => usage?,
+        };
+        let all = u64::from(usage.files) + u64::from(files);
+        let has_grown = self.state().superblock.table_unit.is_some();
+        if !has_grown && all <= u64::from(self.slots()) {
+            return Ok(());
+        }
+        // Three quarters of the slots. Of fewer buckets than the next power of two, those that are
+        // not split yet get twice as many names as others, and more files move.
+        let least = (all * 4).div_ceil(u64::from(BUCKET_SLOTS) * 3);
+        let even = least.next_power_of_two();
+        let shape = self.shape();
+        let free = usage.free_units << shape.unit_log2;
+        let is_cheap = even << (shape.node_log2 + 4) <= free / 8;
+        let wanted = if is_cheap { even } else { least };
+        let wanted = u32::try_from(wanted).unwrap_or(MOST_BUCKETS);
+        loop {
+            let buckets = self.state().table.buckets;
+            if buckets >= wanted.min(MOST_BUCKETS) {
+                return Ok(());
+            }
+            match self.add_buckets(wanted - buckets).await {
+                Err(Error::NoSpace | Error::TableFull) => return Ok(()),
+                result => result?,
+            }
+        }
+    }
+
+    /// Adds at least one bucket, and at most `most`.
+    async fn add_buckets(&self, most: u32) -> Result<(), Error> {
         let mut turn = self.turn_to_change().await?;
         let shape = self.shape();
         if self.state().superblock.table_unit.is_none() {
@@ -49,22 +92,24 @@ impl<D: Device> Volume<'_, D> {
         if next >= MOST_BUCKETS {
             return Err(Error::TableFull);
         }
-        let base = 1 << shape.buckets_log2;
-        if u64::from(next - base) >= room {
-            self.extend_table(loaded, &mut header).await?;
+        let most = most.min(MOST_BUCKETS - next);
+        let used = u64::from(next - (1 << shape.buckets_log2));
+        if used >= room {
+            self.extend_table(loaded, &mut header, most).await?;
             self.state().changing = false;
         }
+        let room = self.state().table.room() - used;
+        let most = u64::from(most).min(room) as u32;
         // Nothing is begun that could not be completed.
-        self.settle_leaving(turn.slot.lend(), parent_of(next), next + 1)
-            .await?;
+        let count = self.splits_together(turn.slot.lend(), next, most).await?;
         loaded = self
             .load_slot(turn.slot.lend(), TABLE_NODE, &mut header)
             .await?;
         self.perform(|state| state.put_in_use()).await?;
-        self.write_bucket(next).await?;
-        header.size_bytes += 16 << shape.node_log2;
+        self.write_buckets(next, count).await?;
+        header.size_bytes += u64::from(count) << (shape.node_log2 + 4);
         self.perform(|state| {
-            // The bucket is durable before anyone looks at it.
+            // The buckets are durable before anyone looks at them.
             state.order(Order::BucketBeforeTable);
             state.put_slot(loaded, &mut header, false);
             // R3, and the older size would hide the bucket.
@@ -78,7 +123,7 @@ impl<D: Device> Volume<'_, D> {
         {
             let mut state = self.state();
             state.changing = false;
-            state.table.buckets = next + 1;
+            state.table.buckets = next + count;
             state.table.is_split = false;
         }
         self.complete_split(turn.slot.lend()).await?;
@@ -88,6 +133,7 @@ impl<D: Device> Volume<'_, D> {
 
     /// Moves what a split has left in the parent, because of a power cut or a failure. New names
     /// that take the last bucket's slots first would keep it there, and the table could not grow.
+    #[cfg(feature = "grow")]
     pub(crate) async fn finish_split(&self) -> Result<(), Error> {
         if self.state().table.is_split {
             return Ok(());
@@ -195,12 +241,18 @@ impl<D: Device> Volume<'_, D> {
         .await
     }
 
-    /// Units for more buckets in one piece: as long as the table, or half of that, and so on. So
-    /// holes that small files leave do not use up its extents.
-    async fn extend_table(&self, loaded: Loaded<'_>, header: &mut Slot) -> Result<(), Error> {
+    /// Units for `most` more buckets or fewer in one piece: at least as long as the table, or half
+    /// of that, and so on. So holes that small files leave do not use up its extents.
+    async fn extend_table(
+        &self,
+        loaded: Loaded<'_>,
+        header: &mut Slot,
+        most: u32,
+    ) -> Result<(), Error> {
         let shape = self.shape();
         let unit = bucket_units(&shape);
-        let bytes = u64::from(self.state().table.buckets) << (shape.node_log2 + 4);
+        let buckets = most.max(self.state().table.buckets);
+        let bytes = u64::from(buckets) << (shape.node_log2 + 4);
         let mut want = (bytes >> shape.unit_log2).clamp(unit, shape.group_units().max(unit));
         // Each iteration adds an extent, of which there are 16 at most, or asks for fewer units.
         loop {
@@ -228,16 +280,64 @@ impl<D: Device> Volume<'_, D> {
         }
     }
 
-    /// The slots of a new bucket, free.
-    async fn write_bucket(&self, bucket: u32) -> Result<(), Error> {
-        for index in 0..BUCKET_SLOTS {
-            let slot = bucket * BUCKET_SLOTS + index;
-            for seq in 0..2 {
-                self.perform(|state| state.put_fresh_slot(&Slot::free(slot, seq, 0)))
-                    .await?;
+    /// The slots of new buckets, free, in commands as long as the memory of the mount.
+    async fn write_buckets(&self, first: u32, count: u32) -> Result<(), Error> {
+        let (node, room) = {
+            let state = self.state();
+            let longest = state.device.geometry().max_transfer_bytes();
+            let room = state.memory(SPARE).len().min(longest);
+            (state.shape().node_bytes(), room)
+        };
+        let (mut from, mut len) = (0, 0);
+        for bucket in first..first + count {
+            for number in 0..2 * BUCKET_SLOTS {
+                let slot = bucket * BUCKET_SLOTS + number % BUCKET_SLOTS;
+                let header = Slot::free(slot, u64::from(number / BUCKET_SLOTS), 0);
+                let address = self.state().slot_address(slot, member_of(header.seq));
+                if address != from + len as u64 || len + node > room {
+                    self.write_node(from, len).await?;
+                    (from, len) = (address, 0);
+                }
+                self.state().fill_fresh_slot(len, &header, address);
+                len += node;
             }
         }
+        self.write_node(from, len).await?;
         Ok(())
+    }
+
+    /// How many of `most` buckets from `next` on may be added together: a file leaves its bucket
+    /// for the last one only, where look-ups know its parent.
+    async fn splits_together(
+        &self,
+        mut node: SlotNode<'_>,
+        next: u32,
+        most: u32,
+    ) -> Result<u32, Error> {
+        let is_careless = self.state().is_mutated(Mutation::SplitPastFiles);
+        let mut count = 0;
+        while count < most {
+            let bucket = next + count;
+            let parent = parent_of(bucket);
+            // One that is added with the others has no file.
+            let has_files = parent < next;
+            if has_files && count == 0 {
+                self.settle_leaving(node.lend(), parent, bucket + 1).await?;
+            } else if has_files {
+                match self.leaving(parent, bucket + 1, true).await {
+                    Ok(None) => {}
+                    // A split of its own settles that, or is refused.
+                    Ok(Some(_)) | Err(Error::TableFull) => break,
+                    Err(error) => return Err(error),
+                }
+            }
+            count += 1;
+            let leaves = has_files && self.leaving(parent, bucket + 1, false).await?.is_some();
+            if leaves && !is_careless {
+                break;
+            }
+        }
+        Ok(count)
     }
 
     /// Makes both members equal of each file in doubt that exists, and does not belong to `bucket`

@@ -104,6 +104,24 @@ impl Table {
         }
     }
 
+    /// How many buckets follow one another from slot `first` on, which begins one that was added; 0
+    /// if it does not.
+    pub(crate) fn buckets_from(&self, first: u32, shape: &Shape) -> u32 {
+        let bucket = first / BUCKET_SLOTS;
+        let base = 1 << shape.buckets_log2;
+        if first % BUCKET_SLOTS != 0 || bucket < base || bucket >= self.buckets {
+            return 0;
+        }
+        let mut within = bucket - base;
+        for (_, buckets) in self.extents {
+            if within < buckets {
+                return (buckets - within).min(self.buckets - bucket);
+            }
+            within -= buckets;
+        }
+        0
+    }
+
     /// The bucket whose split made the last one, if the table has grown.
     pub(crate) fn parent(&self, shape: &Shape) -> Option<u32> {
         let last = self.buckets - 1;

@@ -54,6 +54,8 @@ pub enum Op {
     Discard,
     /// One bucket more in the slot table.
     Grow,
+    /// As many as 48 more files need, together where no file has to move.
+    GrowFor48,
     /// To so many bytes, if the files let it.
     Resize(u64),
     /// Unmount and mount; what is open is closed by that.
@@ -120,7 +122,7 @@ impl Op {
             | Op::CreateListed
             | Op::CreateManyLong
             | Op::CreateListedLong => files.iter().any(Option::is_none),
-            Op::Reap | Op::Discard | Op::Grow | Op::Resize(_) | Op::Remount => true,
+            Op::Reap | Op::Discard | Op::Grow | Op::GrowFor48 | Op::Resize(_) | Op::Remount => true,
         }
     }
 }
@@ -313,6 +315,7 @@ async fn step<D: Device>(volume: &Volume<'_, D>, context: &Context, op: Op) -> R
             Ok(())
         }
         Op::Grow => volume.grow_table().await,
+        Op::GrowFor48 => volume.grow_table_for(48).await,
         Op::Resize(bytes) => {
             resized(volume, context);
             context.search.borrow_mut().oracle.volume_bytes.push(bytes);

@@ -275,3 +275,56 @@ fn every_name_that_is_there_twice_is_found() {
         volume.abandon().memory.into_iter().flatten().for_each(free);
     }
 }
+
+/// Slots for many files are added together: in a few long writes, without a move, and read in long
+/// runs. A table that has files grows as far as none of them has to move, and then one by one.
+#[test]
+fn slots_for_many_files_are_added_together() {
+    const FILES: u32 = 3000;
+    let mut disk = RamDisk::<Vec<u8>, 8>::new(vec![0; 40 << 20], 9).unwrap();
+    let options = FormatOptions {
+        unit_bytes: Some(4096),
+        node_bytes: Some(NODE as u32),
+        slots: Some(64),
+        uuid: [7; 16],
+        ..FormatOptions::default()
+    };
+    make(&mut disk, &options);
+    let mut table = files();
+    let (volume, counter) = mounted(disk, &mut table);
+    let grow = |files| blocking::run(&volume, volume.grow_table_for(files));
+    // What fits is not a reason to grow.
+    grow(64).unwrap();
+    assert_eq!(volume.slots(), 64);
+    counter.take();
+    grow(FILES).unwrap();
+    let slots = u64::from(volume.slots());
+    let took = counter.take();
+    println!("{slots} slots: {took:?}");
+    // At most three quarters of them, and an even share for each bucket.
+    assert_eq!(slots, 4096);
+    assert!(took.writes.commands < 100, "{took:?}");
+    fill(&volume, FILES as usize);
+    assert_eq!((volume.moves(), volume.slots()), (0, slots as u32));
+    counter.take();
+    assert_eq!(check(&volume, 64 << 10), []);
+    let metadata_bytes = 2 * slots * NODE as u64;
+    let reads = counter.take().reads;
+    println!("{metadata_bytes} bytes of metadata: {reads:?}");
+    assert!(reads.bytes * 10 <= metadata_bytes * 11, "{reads:?}");
+    assert!(
+        reads.commands <= metadata_bytes / (64 << 10) + 8,
+        "{reads:?}"
+    );
+    grow(FILES / 4).unwrap();
+    assert!(u64::from(volume.slots()) > slots * 6 / 5);
+    assert!(volume.moves() > 0);
+    let mut names = 0;
+    for number in 0..FILES {
+        let name = format!("log/{number}");
+        names += u32::from(blocking::run(&volume, volume.find(&name)).is_ok());
+    }
+    assert_eq!(names, FILES);
+    assert_eq!(check(&volume, 64 << 10), []);
+    unmount(volume);
+}

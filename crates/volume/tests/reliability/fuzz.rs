@@ -10,18 +10,20 @@
 
 use block::Device;
 use crash::{Budget, Config, Counter, Counting, CrashDisk, Medium};
-use straightway_volume::{CreateOptions, MountOptions, OpenFile, Volume, blocking};
+use straightway_volume::{CreateOptions, MountOptions, NewFile, OpenFile, Volume, blocking};
 
 use crate::harness::independent::{Regions, node_crc, superblock, u64_at};
 use crate::harness::ops::Op;
 use crate::harness::oracle::{LONG, NAMES};
 use crate::harness::probe::Probe;
-use crate::harness::search::FILLER;
+use crate::harness::search::{FILLER, Mutation, mount};
 use crate::harness::seed;
 use crate::harness::starts;
 use crate::harness::support::{buffer, filled, free, memory};
 
-const ROUNDS: u64 = 2000;
+/// Four fifths are images of 1.1, of which at least [`OF_1_1`] are wanted.
+const ROUNDS: u64 = 13_000;
+const OF_1_1: u64 = 10_000;
 
 fn bound(r: &Regions) -> u64 {
     160 + 4 * r.slots + 2 * r.groups
@@ -120,8 +122,11 @@ const SUPERBLOCK: &[(usize, usize)] = &[
     (168, 4),
     (192, 8),
     (200, 4),
+    (240, 8),
+    (248, 4),
     (252, 4),
 ];
+const LIST: &[(usize, usize)] = &[(16, 8), (24, 4), (28, 4), (64, 4), (68, 4), (72, 4)];
 
 /// The address of every node, with its fields.
 fn places(bytes: &[u8], r: &Regions) -> Vec<(u64, &'static [(usize, usize)])> {
@@ -141,6 +146,7 @@ fn places(bytes: &[u8], r: &Regions) -> Vec<(u64, &'static [(usize, usize)])> {
     places.extend(
         data.filter_map(|at| match &bytes[at as usize..at as usize + 4] {
             b"SWlf" => Some((at, LEAF)),
+            b"SWnf" => Some((at, LIST)),
             // The table node, and the slots of a table that has grown.
             b"SWsl" => Some((at, SLOT)),
             _ => None,
@@ -219,6 +225,40 @@ impl Watch {
     }
 }
 
+/// Reads all of a volume, without recovery; returns the most commands that one operation took.
+fn look(disk: CrashDisk, r: &Regions) -> u64 {
+    let device = Counting::new(Probe::new(disk, None));
+    let mut watch = Watch {
+        counter: device.counter(),
+        bound: bound(r),
+        most: 0,
+    };
+    let mut files: [OpenFile; 1] = Default::default();
+    let options = MountOptions {
+        read_only: true,
+        ..MountOptions::default()
+    };
+    let mounted = Volume::mount(device, memory(1024, 7), &mut files, &options);
+    watch.check("mount", 1);
+    let volume = match mounted {
+        Ok(volume) => volume,
+        Err(unmounted) => {
+            unmounted.memory.into_iter().flatten().for_each(free);
+            return watch.most;
+        }
+    };
+    let slots = u64::from(volume.slots());
+    watch.bound = watch.bound.max(160 + 4 * slots);
+    let mut scratch = vec![0; 4096];
+    let _ = blocking::run(&volume, volume.check(&mut scratch, &mut |_| ()));
+    // Each slot may be in doubt, and have as many leaves as fit.
+    watch.check("check", slots * turns_of_doubt(r));
+    let _ = blocking::run(&volume, volume.usage());
+    watch.check("usage", 1);
+    volume.abandon().memory.into_iter().flatten().for_each(free);
+    watch.most
+}
+
 /// Runs every operation of a volume; returns the most commands that one took.
 fn exercise(disk: CrashDisk, r: &Regions) -> u64 {
     let device = Counting::new(Probe::new(disk, None));
@@ -278,6 +318,19 @@ fn exercise(disk: CrashDisk, r: &Regions) -> u64 {
         // Each of eight files of a bucket may move, and find no room at once.
         watch.check("grow", 10 * turns_of_doubt(r));
     }
+    let _ = blocking::run(&volume, volume.grow_table_for(24));
+    watch.check("grow for 24", 200 * turns_of_doubt(r));
+    let new = |name| NewFile {
+        name,
+        data: &[7; 300],
+        mtime_ns: 0,
+        app_tag: 0,
+    };
+    let new = ["batch 1", "batch 2", "batch 3"].map(new);
+    let _ = blocking::run(&volume, volume.create_many(&new[..1], false));
+    watch.check("create many", 2 * turns_of_doubt(r));
+    let _ = blocking::run(&volume, volume.create_batch::<13>(&new[1..], false));
+    watch.check("create a list", 2 * turns_of_doubt(r));
     let mut next = Some(0);
     for _ in 0..4 * r.units {
         let Some(from) = next else { break };
@@ -287,6 +340,10 @@ fn exercise(disk: CrashDisk, r: &Regions) -> u64 {
     assert_eq!(next, None, "reaping does not end");
     let _ = blocking::run(&volume, volume.free_units());
     watch.check("free_units", 1);
+    let slots = u64::from(volume.slots());
+    let mut scratch = vec![0; 4096];
+    let _ = blocking::run(&volume, volume.repair(&mut scratch, &mut |_| ()));
+    watch.check("repair", 2 * slots * turns_of_doubt(r));
     let unmounted = volume.unmount();
     watch.check("unmount", 1);
     assert!(unmounted.memory.iter().all(Option::is_some));
@@ -343,6 +400,23 @@ fn grown() -> Medium {
     .medium
 }
 
+/// A volume that was left after new files in a list were made, and before their record was removed.
+fn listed() -> Medium {
+    let disk = starts::empty(8, 512, 40).open(Config::default());
+    let mut files: [OpenFile; 1] = Default::default();
+    let volume = mount(disk.clone(), starts::NODE, &mut files, Mutation::KeepList).unwrap();
+    let new = [0, 1].map(|file| NewFile {
+        name: NAMES[file][0],
+        data: &[7; 700],
+        mtime_ns: 0,
+        app_tag: 0,
+    });
+    let made = blocking::run(&volume, volume.create_batch::<13>(&new, true));
+    assert_eq!(made.unwrap().files, 2);
+    volume.abandon().memory.into_iter().flatten().for_each(free);
+    disk.current()
+}
+
 #[test]
 fn forged_images_do_no_harm() {
     let seed = seed("forged_images_do_no_harm");
@@ -356,13 +430,17 @@ fn forged_images_do_no_harm() {
         Op::Close(0),
         Op::Close(1),
     ];
-    let media = [
+    let of_1_0 = [
         starts::after("two files", &blank, &none, &ops).medium,
         starts::fragmented(512, 12).0,
         starts::fragmented(256, 96).0,
-        long_names(),
-        grown(),
     ];
+    let of_1_1 = [long_names(), grown(), listed()];
+    for (medium, feature) in of_1_1.iter().zip([16, 32, 8]) {
+        let features = u64_at(&medium.to_bytes(), 56).max(u64_at(&medium.to_bytes(), 65_592));
+        assert!(features & feature != 0, "{features:#x}");
+    }
+    let mut new_images = 0;
     let mut most = 0;
     let budget = Budget::or(Budget::of_states(ROUNDS)).unwrap();
     let mut rounds = 0;
@@ -371,14 +449,23 @@ fn forged_images_do_no_harm() {
         rounds += 1;
         let round_seed = seed.wrapping_add(round);
         let mut random = fastrand::Rng::with_seed(round_seed);
+        let is_new = random.u32(0..5) > 0;
+        new_images += u64::from(is_new);
+        let media = if is_new { &of_1_1 } else { &of_1_0 };
         let medium = &media[random.usize(0..media.len())];
         let (r, _, _) = superblock(&medium.to_bytes()).unwrap();
         let forged = forge(medium, &mut random);
-        let result = std::panic::catch_unwind(|| exercise(forged.open(Config::default()), &r));
+        let result = std::panic::catch_unwind(|| {
+            let seen = look(forged.open(Config::default()), &r);
+            seen.max(exercise(forged.open(Config::default()), &r))
+        });
         match result {
             Ok(count) => most = most.max(count),
             Err(_) => panic!("round {round}: repeat with STRAIGHTWAY_SEED={round_seed}"),
         }
     }
-    println!("{rounds} forged images, at most {most} commands an operation");
+    println!(
+        "{rounds} forged images, {new_images} of them of 1.1, at most {most} commands an operation"
+    );
+    assert!(new_images >= OF_1_1 || !budget.is_default());
 }

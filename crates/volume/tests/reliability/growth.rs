@@ -73,6 +73,22 @@ pub fn lives() -> Vec<(Start, Vec<Op>)> {
             ]),
         ),
         (
+            empty(512, 120),
+            with(&[
+                GrowFor48,
+                Commit(0),
+                Close(0),
+                CreateMany,
+                Rename(0),
+                Remount,
+                GrowFor48,
+            ]),
+        ),
+        (
+            starts::crowded(),
+            vec![GrowFor48, Create(0), GrowFor48, Remount, Create(1)],
+        ),
+        (
             empty(512, 40),
             with(&[Grow, Grow, Close(0), Grow, Grow, Grow, Remove(0), Grow]),
         ),

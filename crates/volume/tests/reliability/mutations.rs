@@ -165,6 +165,7 @@ fn attempts(mutation: Mutation) -> Vec<Attempt> {
         )
         | Mutation::HalfATable
         | Mutation::ForgetParent => Splitting(0, 0),
+        Mutation::SplitPastFiles => Splitting(6, 0),
         Mutation::KeepHalves => Tearing(0, 0),
         Mutation::KeepList => Long(1),
         Mutation::LeafInPlace => Growing(1),

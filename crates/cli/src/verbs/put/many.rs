@@ -16,7 +16,7 @@ use files::names::check_name;
 use files::naming::{clash, mistaken};
 use files::source::FileSource;
 use files::tree::{Tree, some};
-use files::{Mounted, Store, route, shown, warn_of_clash, warn_of_misfit};
+use files::{Mounted, Store, failed, route, shown, warn_of_clash, warn_of_misfit};
 use recorder::export::warn_of_list;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -286,7 +286,12 @@ impl Put {
         // One bar for all files.
         let silent = context.silent();
         let mut batch = Batch::default();
+        let is_new = |name: &&&str| !existing.contains_key(**name);
+        let new = u32::try_from(todo.iter().filter(is_new).count()).unwrap_or(u32::MAX);
         let mut store = || {
+            // All slots together, before there are files that would have to move.
+            volume::blocking::run(mounted.volume, mounted.volume.grow_table_for(new))
+                .map_err(|error| failed("making room for the names", error))?;
             for name in &todo {
                 let Some(path) = tree.files.get(*name) else {
                     continue;
