@@ -46,7 +46,7 @@ GOALS = {
     "sata": Goal(12, 72, 10, 100),
     "sata_phy": Goal(10, 81, 10, 100),
     "virtio_blk": Goal(9, 101, 10, 100),
-    "hwfs_32": Goal(10, 74, 12, 80),
+    "hwfs_32": Goal(9, 76, 12, 80),
     "smmu": Goal(11, 82, 12, 80),
     "timer_1k": Goal(9, 80, None, 120),
     "route_router": Goal(4, 219, None, 125),

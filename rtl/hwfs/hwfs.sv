@@ -194,7 +194,7 @@ module hwfs
 
   // Which engine takes an instruction, and what that waits for.
   do_e  unit;
-  logic for_load, for_store, for_flush, for_fetch, for_stream, for_engine;
+  logic for_load, for_store, for_flush, for_fetch, for_stream, for_engine, load_now, store_now;
   assign unit       = task_now.unit;
   assign for_load   = unit == DoLoad;
   assign for_store  = unit inside {DoStore, DoPut};
@@ -202,13 +202,14 @@ module hwfs
   assign for_fetch  = unit == DoFetch;
   assign for_engine = unit inside {DoLoad, DoSeal, DoShape, DoIdentity};
   assign for_stream = unit inside {DoStore, DoPut, DoWriteTo, DoEdges};
-  assign do_ready   = (~for_load | load_free) & (~for_store | write_free) & (~for_flush | flush_free) &
-                      (~for_fetch | fetch_free) & (~for_engine | load_idle) & (~for_stream | store_idle) &
-                      ~(sealing & (unit == DoStore)) &
-                      ((unit != DoEmit) | emit_ready) & ((unit != DoSum) | sum_ready);
-  assign do_load    = do_valid & do_ready & for_engine;
-  assign do_store   = do_valid & do_ready & for_stream;
-  assign do_request = do_valid & do_ready & (for_load | for_store | for_flush | for_fetch);
+  // Each engine looks only at what its own instructions wait for.
+  assign load_now   = for_engine & load_idle & (~for_load | load_free);
+  assign store_now  = for_stream & store_idle & (~for_store | write_free) & ~(sealing & (unit == DoStore));
+  assign do_ready   = load_now | store_now | (for_flush & flush_free) | (for_fetch & fetch_free) |
+                      ((unit == DoEmit) & emit_ready) | ((unit == DoSum) & sum_ready) | (unit inside {DoRespond, DoReadTo, DoAbort});
+  assign do_load    = do_valid & load_now;
+  assign do_store   = do_valid & store_now;
+  assign do_request = do_valid & ((for_load & load_now) | (for_store & store_now) | (for_flush & flush_free) | (for_fetch & fetch_free));
   assign abort      = do_valid & (task_now.unit == DoAbort);
   assign data_abort = abort & task_now.imm[0];
 

@@ -5,8 +5,9 @@ module hwfs_alu
 (
   input  alu_ctl_t    ctl_i,
   input  logic [63:0] a_i,
-  input  logic [63:0] b_i,
-  output logic [63:0] result_o,
+  input  logic [63:0] b_i,      // inverted for a difference and an AluAndn
+  output logic [63:0] sum_o,   // the result is this or the other, which is 0 then
+  output logic [63:0] other_o,
   output logic        carry_o  // of a sum; of a difference: a < b, unsigned
 );
   // One adder produces sums, differences and the results without a carry.
@@ -14,12 +15,10 @@ module hwfs_alu
   logic [63:0] addend;
   always_comb begin
     unique case (ctl_i.addend)
-      AddendNotB: addend = ~b_i;
-      AddendAnd:  addend = a_i & b_i;
-      AddendOr:   addend = a_i | b_i;
-      AddendXor:  addend = a_i ^ b_i;
-      AddendAndn: addend = a_i & ~b_i;
-      default:    addend = b_i;
+      AddendAnd: addend = a_i & b_i;
+      AddendOr:  addend = a_i | b_i;
+      AddendXor: addend = a_i ^ b_i;
+      default:   addend = b_i;
     endcase
   end
   assign sum     = {1'b0, a_i & {64{ctl_i.adds}}} + {1'b0, addend} + 65'(ctl_i.subtract);
@@ -30,24 +29,39 @@ module hwfs_alu
     for (int unsigned i = 0; i < 64; i++) mirror[i] = value[63 - i];
   endfunction
   logic [63:0] shifted, shift_in;
-  assign shift_in = ctl_i.left ? mirror(a_i) : a_i;
+  // Zero unless something is shifted: nothing has to be masked behind the shifter.
+  assign shift_in = ({64{ctl_i.from_right}} & a_i) | ({64{ctl_i.left}} & mirror(a_i));
   assign shifted  = shift_in >> (ctl_i.bytes ? {b_i[2:0], 3'b000} : b_i[5:0]);
 
-  // The lowest bit of eight.
-  function automatic logic [2:0] lowest(logic [7:0] bits);
-    lowest = (bits[3:0] != '0) ? (bits[0] ? 3'd0 : bits[1] ? 3'd1 : bits[2] ? 3'd2 : 3'd3)
-                               : (bits[4] ? 3'd4 : bits[5] ? 3'd5 : bits[6] ? 3'd6 : 3'd7);
-  endfunction
-  logic [7:0] any;       // bytes of b that are not zero
-  logic [2:0] low [8];
-  logic [2:0] first;
-  logic [6:0] zeroes;
-  for (genvar i = 0; i < 8; i++) begin : gen_any
-    assign any[i] = b_i[8*i+:8] != '0;
-    assign low[i] = lowest(b_i[8*i+:8]);
+  // Trailing zeroes: of four bits each, then of pairs.
+  logic [15:0] any4;       // a bit is set
+  logic [1:0]  low4 [16];  // which is the lowest
+  logic [7:0]  any8;
+  logic [2:0]  low8 [8];
+  logic [3:0]  any16;
+  logic [3:0]  low16 [4];
+  logic [1:0]  any32;
+  logic [4:0]  low32 [2];
+  for (genvar i = 0; i < 16; i++) begin : gen_low4
+    assign any4[i] = b_i[4*i+:4] != '0;
+    assign low4[i] = {~(b_i[4*i] | b_i[4*i+1]), ~b_i[4*i] & (b_i[4*i+1] | ~b_i[4*i+2])};
   end
-  assign first  = lowest(any);
-  assign zeroes = (any == '0) ? 7'd64 : {1'b0, first, low[first]};
+  for (genvar i = 0; i < 8; i++) begin : gen_low8
+    assign any8[i] = any4[2*i] | any4[2*i+1];
+    assign low8[i] = any4[2*i] ? {1'b0, low4[2*i]} : {1'b1, low4[2*i+1]};
+  end
+  for (genvar i = 0; i < 4; i++) begin : gen_low16
+    assign any16[i] = any8[2*i] | any8[2*i+1];
+    assign low16[i] = any8[2*i] ? {1'b0, low8[2*i]} : {1'b1, low8[2*i+1]};
+  end
+  for (genvar i = 0; i < 2; i++) begin : gen_low32
+    assign any32[i] = any16[2*i] | any16[2*i+1];
+    assign low32[i] = any16[2*i] ? {1'b0, low16[2*i]} : {1'b1, low16[2*i+1]};
+  end
+  logic       any;
+  logic [6:0] zeroes;
+  assign any    = any32[0] | any32[1];
+  assign zeroes = {~any, any & ~any32[0], {5{any}} & (any32[0] ? low32[0] : low32[1])};
 
   logic [7:0] match;
   for (genvar i = 0; i < 8; i++) begin : gen_match
@@ -63,13 +77,12 @@ module hwfs_alu
   logic [7:0] brief;
   always_comb begin
     unique case (ctl_i.brief)
-      BriefCtz:   brief = 8'(zeroes);
       BriefMatch: brief = match;
       BriefTag:   brief = 8'(b_i[30:26]) + 8'd1;
       default:    brief = 8'(ones);
     endcase
   end
 
-  assign result_o = ({64{ctl_i.from_sum}} & sum[63:0]) | ({64{ctl_i.from_right}} & shifted) |
-                    ({64{ctl_i.left}} & mirror(shifted)) | 64'({8{ctl_i.from_brief}} & brief);
+  assign sum_o   = sum[63:0];
+  assign other_o = (ctl_i.left ? mirror(shifted) : shifted) | 64'({8{ctl_i.from_brief}} & brief) | 64'({7{ctl_i.from_zeroes}} & zeroes);
 endmodule

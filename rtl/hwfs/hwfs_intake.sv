@@ -59,6 +59,7 @@ module hwfs_intake
   logic [7:0]  low_q, low_d, high_q, high_d;  // the allowed range of the next byte
   logic        bad_q, bad_d;
   logic        name_write, answered_q, held;
+  logic        begun_q, stored_q;   // its first field, all of its fields are in memory
 
   logic [6:0]  length;
   logic [2:0]  last_field;
@@ -81,10 +82,15 @@ module hwfs_intake
   assign held         = hold_i & (state_q == Take);  // it writes in no other state
   assign cmd_ready_o  = state_q == Idle;
   assign hashed_o     = state_q == Done;
-  assign begun_o      = ~answered_q & (hashed_o | ((state_q == Take) & (field_q != '0)));
-  assign ready_o      = ~answered_q & (hashed_o | ((state_q == Take) & (field_q > last_field)));
+  assign begun_o      = begun_q & ~answered_q;
+  assign ready_o      = stored_q & ~answered_q;
   assign name_ready_o = (state_q == Take) & (name_q == NameWord) & (field_q != '0) & ~held;
   assign name_write   = name_ready_o & name_valid_i;
+
+  // After this cycle all names are in memory. Not by `name_d`, which waits for the comparison of lengths.
+  logic no_name, is_next;
+  assign is_next = ~second_q & (cmd_q.name2_bytes != '0);
+  assign no_name = (name_q == NameNone) | ((name_q == NameHash) & ~is_next);
 
   always_comb begin
     name_d   = name_q;
@@ -144,7 +150,7 @@ module hwfs_intake
         hash_d   = '1;
         more_d   = '0;
         bad_d    = 1'b0;
-        if (!second_q && (cmd_q.name2_bytes != '0)) name_d = NameWord;
+        if (is_next) name_d = NameWord;
       end
       default: ;
     endcase
@@ -168,7 +174,7 @@ module hwfs_intake
       end
       Take: begin
         if ((field_q <= last_field) && !name_write && (name_q != NameHash)) field_d = field_q + 3'd1;
-        if ((field_d > last_field) && (name_d == NameNone)) state_d = Done;
+        if ((field_d > last_field) && no_name) state_d = Done;
       end
       Done: if (answered_i || answered_q) state_d = Idle;
       default: state_d = Idle;
@@ -222,7 +228,11 @@ module hwfs_intake
       state_q    <= Idle;
       name_q     <= NameNone;
       answered_q <= 1'b0;
+      begun_q    <= 1'b0;
+      stored_q   <= 1'b0;
     end else begin
+      if (!held) begun_q  <= (state_d == Done) | ((state_d == Take) & (field_d != '0));
+      if (!held) stored_q <= (state_d == Done) | ((state_d == Take) & (field_d > last_field));
       if (!held) state_q <= state_d;
       if (!held) name_q  <= name_d;
       answered_q <= (answered_q | answered_i) & ((state_d != Idle) | held);

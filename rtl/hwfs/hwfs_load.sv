@@ -26,7 +26,7 @@ module hwfs_load
   input  do_t                  do_i,
   output logic                 idle_o,
   output logic                 sealing_o,
-  output logic                 verified_o,  // no node is being loaded, and the checksum of the last one is correct
+  output logic                 verified_o,  // no node is being loaded, and the checksum of the last one is correct; a cycle late
   output logic                 good_o,      // the same about the checksum, from the second cycle on in which the engine is idle
   output logic                 head_o,      // its first 96 bytes are in memory
   output logic                 part_o,      // its first 160 bytes are in memory
@@ -71,7 +71,6 @@ module hwfs_load
   assign sealing_o    = sealing_q & ~idle_o;
   assign node_bytes_o = node_bytes_q;
   assign good         = raw_q | (~crc_q == stored_q);
-  assign verified_o   = idle_q & good;
   assign read_ready_o = (state_q == Load) | idle_o;
 
   hwfs_crc #(.Width(RowBits)) u_crc (.data_i(crc_data), .crc_o(crc_next));
@@ -209,6 +208,7 @@ module hwfs_load
   end
 
   always_ff @(posedge clk_i) begin
+    verified_o <= idle_q & (state_d == Idle) & good;
     good_o  <= good;
     head_o  <= (state_d == Idle) | ((state_q == Load) & (head_o | (take & (index_q == word_t'((96 >> WordLog2) - 1)))));
     part_o  <= (state_d == Idle) | ((state_q == Load) & (part_o | (take & (index_q == word_t'((160 >> WordLog2) - 1)))));

@@ -75,7 +75,7 @@ package hwfs_pkg;
     InstrBr     = 4'd4,  // a branch that is not expected to be taken
     InstrWait   = 4'd5,
     InstrDo     = 4'd6,  // starts an engine
-    InstrJump   = 4'd7,  // to the sum of a register and a constant
+    InstrJump   = 4'd7,  // to the sum of a constant and the low four bits of a register or of a loaded word
     InstrLikely = 4'd8,  // a branch that is expected to be taken
     InstrCall   = 4'd9,
     InstrRet    = 4'd12
@@ -98,9 +98,9 @@ package hwfs_pkg;
     AluOnes  = 4'd13   // number of ones in the low byte of b
   } alu_e;
 
-  // What the ALU does, decoded. One of the four sources of its result is set.
-  typedef enum logic [2:0] {AddendB, AddendNotB, AddendAnd, AddendOr, AddendXor, AddendAndn} addend_e;
-  typedef enum logic [1:0] {BriefCtz, BriefMatch, BriefTag, BriefOnes} brief_e;
+  // What the ALU does, decoded. One of the five sources of its result is set.
+  typedef enum logic [1:0] {AddendB, AddendAnd, AddendOr, AddendXor} addend_e;
+  typedef enum logic [1:0] {BriefMatch, BriefTag, BriefOnes} brief_e;
   typedef struct packed {
     logic    adds;        // a and the addend, not the addend alone
     logic    subtract;
@@ -110,28 +110,27 @@ package hwfs_pkg;
     logic    from_sum;
     logic    from_right;  // the shifted operand
     logic    left;        // ... mirrored before and after
+    logic    from_zeroes;
     logic    from_brief;
   } alu_ctl_t;
 
   function automatic alu_ctl_t alu_decode(alu_e func);
     alu_decode            = '0;
     alu_decode.adds       = func inside {AluAdd, AluSub};
-    alu_decode.subtract   = func == AluSub;
+    alu_decode.subtract   = func == AluSub;  // of these the second operand comes inverted, as for an AluAndn
     alu_decode.bytes      = func == AluByte;
     alu_decode.from_right = func inside {AluShr, AluByte};
     alu_decode.left       = func == AluShl;
-    alu_decode.from_brief = func inside {AluCtz, AluMatch, AluTag, AluOnes};
-    alu_decode.from_sum   = ~(alu_decode.from_right | alu_decode.left | alu_decode.from_brief);
+    alu_decode.from_zeroes = func == AluCtz;
+    alu_decode.from_brief = func inside {AluMatch, AluTag, AluOnes};
+    alu_decode.from_sum   = ~(alu_decode.from_right | alu_decode.left | alu_decode.from_zeroes | alu_decode.from_brief);
     unique case (func)
-      AluSub:  alu_decode.addend = AddendNotB;
-      AluAnd:  alu_decode.addend = AddendAnd;
-      AluOr:   alu_decode.addend = AddendOr;
-      AluXor:  alu_decode.addend = AddendXor;
-      AluAndn: alu_decode.addend = AddendAndn;
-      default: alu_decode.addend = AddendB;
+      AluAnd, AluAndn: alu_decode.addend = AddendAnd;
+      AluOr:           alu_decode.addend = AddendOr;
+      AluXor:          alu_decode.addend = AddendXor;
+      default:         alu_decode.addend = AddendB;
     endcase
     unique case (func)
-      AluCtz:   alu_decode.brief = BriefCtz;
       AluMatch: alu_decode.brief = BriefMatch;
       AluTag:   alu_decode.brief = BriefTag;
       default:  alu_decode.brief = BriefOnes;

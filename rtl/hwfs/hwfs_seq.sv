@@ -2,10 +2,11 @@
 // The sequencer: runs the microprograms of `microcode/`, one instruction per cycle. It makes the decisions; the engines move
 // the data.
 //
-// Two stages. `D` has the instruction that the control store shows: it reads the operands, and follows a call, a return and a
-// branch that the assembler expects to be taken. `X` has the operands in registers: it calculates, writes memory, starts engines,
-// waits, and decides branches. A branch that was expected wrongly, and a jump, cost one cycle, in which `X` is empty; so does
-// the use of a word of memory directly after a load whose address `X` calculates. Results reach the next instruction in time.
+// Three stages. `F` has the instruction that the control store shows, and follows a call, a return and a branch that the
+// assembler expects to be taken. `D` has it in a register and reads the operands. `X` has the operands in registers: it calculates,
+// writes memory, starts engines, waits, and decides branches. A branch that was expected wrongly, and a jump, cost two cycles, in
+// which `X` is empty; the use of a word of memory directly after a load whose address `X` calculates costs one. Results reach the
+// next instruction in time.
 // The assembler marks the loads whose address is a constant and whose word no store before them changes (`early`): `D` reads
 // those, and their word is there for the next instruction.
 //
@@ -27,7 +28,7 @@ module hwfs_seq
   input  logic                   clk_i,
   input  logic                   rst_ni,
 
-  input  logic [31:0]            cond_i,      // by cond_e; the sequencer computes the first three itself
+  input  logic [31:0]            cond_i,      // by cond_e; the first three, which the sequencer computes itself, are 0
   input  logic                   progress_i,  // something moved in this cycle
 
   output logic                   read_o,
@@ -47,47 +48,43 @@ module hwfs_seq
   localparam pc_t TimeoutEntry = pc_t'(1);
   localparam int unsigned WatchWidth = $clog2(TimeoutCycles + 1);
 
-  // --- D: the instruction, and where the next one is ------------------------------------------
-  logic [35:0] instr;
+  // --- F: the instruction, and where the next one is ------------------------------------------
+  logic [35:0] shown, instr;
   pc_t  pc_q, pc_d, pc_next, target;
   logic run_q;        // after reset: the control store shows an instruction
   logic stall;        // X waits
-  logic timeout_q, redirect;
+  logic timeout_q;
+  logic redirect;     // the next instruction is the one at `target`
   logic short_q;      // D waits for the word that X reads
-  logic go;           // the instruction in D goes to X
+  logic moves;        // the instruction in F goes to D
 
   hwfs_rom #(.ProgramLog2(ProgramLog2)) u_rom (
     .clk_i,
-    .read_i    (~run_q | timeout_q | (~stall & ~short_q)),
+    .read_i    (~run_q | moves),
     .address_i (pc_d),
-    .instr_o   (instr)
+    .instr_o   (shown)
   );
 
-  instr_e kind;
-  assign kind = instr_e'(instr[31:28]);
+  logic follows, returns, calls, is_ret;
+  assign follows = shown[31] & ~shown[30]; // a branch that is likely, a call
+  assign returns = shown[31] & shown[30];
+  assign calls   = instr_e'(shown[31:28]) == InstrCall;
+  assign is_ret  = instr_e'(shown[31:28]) == InstrRet;
+  assign moves   = timeout_q | (~stall & ~short_q);
 
-  logic likely, early, waits, follows, returns;
-  assign likely  = kind == InstrLikely;
-  assign early   = instr[12];
-  assign waits   = instr[13];              // of a load that is not early: the next instruction uses the word
-  assign follows = instr[31] & ~instr[30]; // a branch that is likely, a call
-  assign returns = instr[31] & instr[30];
-  assign go      = run_q & ~stall & ~short_q & ~redirect & ~timeout_q;
-
-  // The return stack, newest entry first.
+  // The return stack, newest entry first. What a call or return in D has done to it is undone when it is not executed.
   localparam int unsigned StackDepth = 8;
-  pc_t  stack_q [StackDepth];
-  logic [$clog2(StackDepth)-1:0] top_q;
+  pc_t  stack_q [2 * StackDepth];  // such a call may come on top of a full stack
+  logic [$clog2(2*StackDepth)-1:0] top_q, before_q;
   pc_t  return_to;
   assign return_to = stack_q[top_q - 1'b1];
 
   assign pc_next = pc_q + pc_t'(1);
 
-  assign pc_d = !run_q ? '0 : timeout_q ? TimeoutEntry : redirect ? target :
-                follows ? pc_t'(instr[11:0]) : returns ? return_to : pc_next;
+  assign pc_d = redirect ? target : follows ? pc_t'(shown[11:0]) : returns ? return_to : pc_next;
 
   always_ff @(posedge clk_i) begin
-    if (go && (kind == InstrCall)) stack_q[top_q] <= pc_next;
+    if (moves && !redirect && calls) stack_q[top_q] <= pc_next;
   end
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
@@ -97,16 +94,46 @@ module hwfs_seq
       top_q <= '0;
     end else begin
       run_q <= 1'b1;
-      if (!run_q || timeout_q || (!stall && !short_q)) pc_q <= pc_d;
-      if (timeout_q) top_q <= '0;
-      else if (go && (kind == InstrCall)) top_q <= top_q + 1'b1;
-      else if (go && (kind == InstrRet))  top_q <= top_q - 1'b1;
+      if (!run_q || moves) pc_q <= pc_d;
+      if (timeout_q)             top_q <= '0;
+      else if (redirect)         top_q <= before_q;
+      else if (moves && calls)   top_q <= top_q + 1'b1;
+      else if (moves && is_ret)  top_q <= top_q - 1'b1;
     end
   end
 
+  // --- D: the instruction in registers ----------------------------------------------------------
+  logic valid_q, go;  // go: it goes to X
+  pc_t  next_q;       // the address after it
+  always_ff @(posedge clk_i) begin
+    if (moves) begin
+      instr  <= shown;
+      next_q <= pc_next;
+    end
+  end
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      valid_q  <= 1'b0;
+      before_q <= '0;
+    end else if (moves || redirect) begin
+      valid_q  <= ~redirect;
+      before_q <= timeout_q ? '0 : redirect ? before_q : top_q;
+    end
+  end
+
+  instr_e kind;
+  logic likely, early, waits, inverts;
+  assign kind    = instr_e'(instr[31:28]);
+  assign likely  = kind == InstrLikely;
+  assign early   = instr[12];
+  assign waits   = instr[13];              // of a load that is not early: the next instruction uses the word
+  assign inverts = (kind == InstrAlu) & (alu_e'(instr[27:24]) inside {AluSub, AluAndn});
+  assign go      = valid_q & ~stall & ~short_q & ~redirect;
+
   // --- X: what is executed ----------------------------------------------------------------------
   // One bit for each kind of instruction that does something here.
-  logic        add_q, write_q, load_q, store_q, branch_q, wait_q, do_q, jump_q;  // add: sets the flags
+  // add: sets the flags; branch, test: of an engine's condition, of a flag.
+  logic        add_q, write_q, load_q, store_q, branch_q, test_q, wait_q, do_q, jump_q;
   alu_ctl_t    ctl_q;
   logic [4:0]  cond_q;       // the high four bits are the engine's number, too
   logic        flip_q;       // the condition ends a wait, or is as expected, if it is this
@@ -116,54 +143,63 @@ module hwfs_seq
   logic [11:0] imm_q;        // of a branch: where to go if it was expected wrongly
   logic [63:0] a_q, b_q;
   logic [63:0] regs_q [32];
-  logic [63:0] result;
+  logic [63:0] result, sum, no_sum;
   logic        alu_carry;
 
   hwfs_alu u_alu (
     .ctl_i    (ctl_q),
     .a_i      (a_q),
     .b_i      (b_q),
-    .result_o (result),
+    .sum_o    (sum),
+    .other_o  (no_sum),
     .carry_o  (alu_carry)
   );
+  assign result = ({64{ctl_q.from_sum}} & sum) | no_sum;
 
   always_ff @(posedge clk_i) begin
     if (write_q) regs_q[index_q] <= result;
   end
 
   // --- D: operands --------------------------------------------------------------------------------
+  logic        on_flag;
   logic [4:0]  index_a, index_b;
   logic [63:0] reg_a, reg_b, first, operand;
+  assign on_flag = instr[27:23] <= CondCarry;
   assign index_a = {instr[33], instr[19:16]};
   assign index_b = instr[4:0];
-  // The assembler marks a register that the instruction before writes. If that was not in X, it came before long ago.
-  assign reg_a   = (instr[15] && write_q) ? result : regs_q[index_a];
-  assign reg_b   = (instr[11] && write_q) ? result : regs_q[index_b];
+  // The assembler marks a register that the instruction before writes. If that was not in X, it came before long ago. The control store
+  // says late what an operand is, and the ALU a sum: little is between them and the operands' registers.
+  src_e  src;
+  from_e from;
+  logic  fresh_a, fresh_b, sum_a, sum_b;
+  assign src     = src_e'(instr[14:12]);
+  assign from    = from_e'(instr[35:34]);
+  assign fresh_a = instr[15] & write_q;
+  assign fresh_b = instr[11] & (src == SrcReg) & write_q;
+  assign sum_a   = fresh_a & ctl_q.from_sum;
+  assign sum_b   = fresh_b & ctl_q.from_sum;
+  assign reg_a   = regs_q[index_a] & {64{(from == FromReg) & ~fresh_a}};
+  assign reg_b   = regs_q[index_b] & {64{(src == SrcReg) & ~fresh_b}};
 
-  // LI: a `mov` of a constant of 19 bits, without flags.
+  // A constant: 12 bits, or, of an LI, which is a `mov` of it without flags, 19.
   logic [18:0] constant;
+  logic [63:0] fixed;
   assign constant = {instr[35:33], instr[19:16], instr[11:0]};
-
   always_comb begin
-    unique case (src_e'(instr[14:12]))
-      SrcImm:    operand = 64'(signed'(instr[11:0]));
-      SrcLong:   operand = 64'(signed'(constant));
-      SrcScaled: operand = 64'(constant) << (NodeLog2Max - 8);
-      SrcMd:     operand = read_data_i;
-      SrcMdLo:   operand = 64'(read_data_i[31:0]);
-      SrcMdHi:   operand = 64'(read_data_i[63:32]);
-      default:   operand = reg_b;
+    unique case (src)
+      SrcImm:    fixed = 64'(signed'(instr[11:0]));
+      SrcLong:   fixed = 64'(signed'(constant));
+      SrcScaled: fixed = 64'(constant) << (NodeLog2Max - 8);
+      default:   fixed = '0;
     endcase
   end
 
-  always_comb begin
-    unique case (from_e'(instr[35:34]))
-      FromMd:   first = read_data_i;
-      FromMdLo: first = 64'(read_data_i[31:0]);
-      FromMdHi: first = 64'(read_data_i[63:32]);
-      default:  first = reg_a;
-    endcase
-  end
+  // A word of memory, or a half of it.
+  function automatic logic [63:0] loaded(logic [63:0] word, logic whole, logic low, logic high);
+    return {word[63:32] & {32{whole}}, (word[31:0] & {32{whole | low}}) | (word[63:32] & {32{high}})};
+  endfunction
+  assign first   = reg_a | loaded(read_data_i, from == FromMd, from == FromMdLo, from == FromMdHi);
+  assign operand = reg_b | fixed | loaded(read_data_i, src == SrcMd, src == SrcMdLo, src == SrcMdHi);
 
   always_ff @(posedge clk_i) begin
     if (!stall) begin
@@ -174,26 +210,27 @@ module hwfs_seq
       halves_q    <= instr[27:26];
       index_q     <= {instr[32], instr[23:20]};
       unique case (kind)
-        InstrLikely: imm_q <= 12'(pc_next);
+        InstrLikely: imm_q <= 12'(next_q);
         InstrSt:     imm_q <= {instr[22:20], instr[10:5], 3'b000};
         InstrDo:     imm_q <= 12'(instr[10:5]);
         default:     imm_q <= instr[11:0];
       endcase
-      a_q         <= first;
-      b_q         <= operand;
+      a_q         <= ({64{sum_a}} & sum) | ({64{fresh_a}} & no_sum) | first;
+      b_q         <= (({64{sum_b}} & sum) | ({64{fresh_b}} & no_sum) | operand) ^ {64{inverts}};
     end
   end
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
-      {add_q, write_q, load_q, short_q, store_q, branch_q, wait_q, do_q, jump_q} <= '0;
+      {add_q, write_q, load_q, short_q, store_q, branch_q, test_q, wait_q, do_q, jump_q} <= '0;
     end else if (timeout_q || !stall) begin
       add_q    <= go & (kind == InstrAlu);
       write_q  <= go & ((kind == InstrLi) | ((kind == InstrAlu) & ({instr[32], instr[23:20]} != '0)));
       load_q   <= go & (kind == InstrLd) & ~early;
       short_q <= go & (kind == InstrLd) & ~early & waits;
       store_q  <= go & (kind == InstrSt);
-      branch_q <= go & ((kind == InstrBr) | likely);
+      branch_q <= go & ((kind == InstrBr) | likely) & ~on_flag;
+      test_q   <= go & ((kind == InstrBr) | likely) & on_flag;
       wait_q   <= go & (kind == InstrWait);
       do_q     <= go & (kind == InstrDo);
       jump_q   <= go & (kind == InstrJump);
@@ -214,33 +251,32 @@ module hwfs_seq
     if (add_q && ctl_q.adds) carry_q <= alu_carry;
   end
 
-  // A branch is taken, or a wait ends, when the chosen condition has the wanted value.
-  logic [31:0] conditions;
-  logic condition;
-  always_comb begin
-    conditions             = cond_i;
-    conditions[CondAlways] = 1'b1;
-    conditions[CondZero]   = zero;
-    conditions[CondCarry]  = carry_q;
-  end
-  assign condition = conditions[cond_q] ^ flip_q;
-  assign redirect  = (branch_q & condition) | jump_q;
-  assign target    = pc_t'({12{jump_q}} & a_q[11:0]) + pc_t'(imm_q);
+  // A branch is taken, or a wait ends, when the chosen condition has the wanted value. An engine's comes last; no wait is for a flag.
+  logic flag, condition, leaves;
+  logic [3:0] entry;  // where a jump goes, from its constant on
+  assign entry     = {4{jump_q}} & a_q[3:0];
+  assign flag      = (cond_q[1:0] == CondAlways[1:0]) | ((cond_q[1:0] == CondZero[1:0]) ? zero : carry_q);
+  assign condition = cond_i[cond_q] ^ flip_q;
+  assign leaves    = ~run_q | timeout_q | jump_q | (test_q & (flag ^ flip_q));
+  assign redirect  = leaves | (branch_q & condition);
+  assign target    = !run_q ? '0 : timeout_q ? TimeoutEntry : pc_t'(imm_q) + pc_t'(entry);
 
   // Waiting, and the watchdog, which does not apply while the sequencer waits for a command or for an answer to be taken. The
   // instruction that waited has no effect in the cycle of a time-out.
-  logic [WatchWidth-1:0] watch_q;
-  logic watched;
+  logic [WatchWidth-1:0] watch_q;  // a cycle late
+  logic watched, watched_q;
   assign stall   = (store_q & ~write_ready_i) | (wait_q & ~condition) | (do_q & ~do_ready_i);
   assign watched = stall & ~progress_i & ~timeout_q & ~(wait_q & unwatched_q);
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       watch_q   <= '0;
+      watched_q <= 1'b0;
       timeout_q <= 1'b0;
     end else begin
-      watch_q   <= watched ? watch_q + WatchWidth'(1) : '0;
-      timeout_q <= watched & (watch_q == WatchWidth'(TimeoutCycles));
+      watch_q   <= watched_q ? watch_q + WatchWidth'(1) : '0;
+      watched_q <= watched;
+      timeout_q <= watched & watched_q & (watch_q == WatchWidth'(TimeoutCycles - 1));
     end
   end
 
@@ -248,7 +284,7 @@ module hwfs_seq
   logic [AddressBits-1:0] address;
   assign address      = AddressBits'(a_q) + AddressBits'(imm_q);
   // While X waits, D reads again and again; nobody needs the word before.
-  assign read_o       = load_q | ((kind == InstrLd) & early & run_q & ~redirect);
+  assign read_o       = load_q | ((kind == InstrLd) & early & valid_q & ~redirect);
   assign read_word_o  = load_q ? address[AddressBits-1:3] : (AddressBits - 3)'(instr[11:3]);
   assign store_o      = store_q;
   assign write_o      = {2{store_q & ~timeout_q}} & halves_q;

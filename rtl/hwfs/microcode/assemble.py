@@ -18,7 +18,7 @@ A line is a label (`name:`), a constant (`name = expression`) or an instruction:
     st r2, [r1 + constant]    also stl, sth: one half
     b label                   also bz bnz bc bnc, and b.condition, bn.condition; bc after cmp: below. A branch back in its file is
                               expected to be taken, any other is not, unless `likely` or `unlikely` follows the label
-    call label / ret / jump r1 + label
+    call label / ret / jump r1 + label (by the low four bits; also mdl)
     wait condition            also waitn (until it is false), and wait! without the watchdog
     do.unit r1, r2, constant  starts an engine
 
@@ -147,7 +147,7 @@ class Assembler:
 
     def uses_word(self, at):
         """Whether an instruction uses the word that the last load read."""
-        return at < len(self.lines) and re.search(r"[ ,]md[lh]?(,|$)", self.lines[at][1]) is not None
+        return at < len(self.lines) and re.search(r"[ ,]md[lh]?( |,|$)", self.lines[at][1]) is not None
 
     def delays(self, at, offset):
         """Whether the instruction before a load of the constant address `offset` keeps it from being read early: it is a load
@@ -208,7 +208,8 @@ class Assembler:
             return isa.do(mnemonic[3:], reg(0), reg(1), immediate)
         if mnemonic == "jump":
             base, _, label = args[0].partition("+")
-            return isa.jump(self.register(base.strip(), where), self.value(label, where))
+            first, number = self.first(base.strip(), where)
+            return isa.jump(number, self.value(label, where), first)
         raise SystemExit(f"{where}: unknown instruction `{mnemonic}`")
 
     def written(self, text, where):

@@ -78,5 +78,5 @@ def do(unit, ra, rb, immediate):
     return KINDS["do"] << 28 | UNITS[unit] << 24 | registers(0, ra) | field(immediate, 6) << 5 | rb
 
 
-def jump(ra, target):
-    return KINDS["jump"] << 28 | registers(0, ra) | field(target, 12)
+def jump(ra, target, first="reg"):
+    return KINDS["jump"] << 28 | registers(0, ra) | field(target, 12) | FROM[first] << 34

@@ -48,8 +48,7 @@ main:
   st r0, [V_UNDO]
   wait! begun
   ld [MISC]
-  and r2, md, 15
-  jump r2 + commands
+  jump mdl + commands
 
 ; Each command begins with md = MISC. Its other fields are valid when `command` is set.
 commands:

@@ -89,8 +89,7 @@ opened_sums:
   ld [file + F_BYTES]
   mov r1, md
   ld [MISC]
-  and r2, md, 15
-  jump r2 + sums_commands - 4
+  jump mdl + sums_commands - 4
 sums_commands:
   b sums_read
   b sums_write
