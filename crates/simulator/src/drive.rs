@@ -282,9 +282,25 @@ impl Drive {
         }
     }
 
-    /// Writes a block for a target that has the drive.
-    pub fn poke(&self, lba: u64, block: &[u8]) {
-        self.state.borrow_mut().set(lba, Stored::new(block));
+    /// Executes a write of a target that has the drive.
+    pub fn poke<'b>(&self, lba: u64, blocks: impl Iterator<Item = &'b [u8]>, is_durable: bool) {
+        let mut state = self.state.borrow_mut();
+        state.done += 1;
+        state.submitted += 1;
+        let number = state.submitted;
+        for (lba, block) in (lba..).zip(blocks) {
+            state.change(lba, Stored::new(block), number, is_durable);
+        }
+    }
+
+    /// What a flush covers that a target gets now.
+    pub fn mark(&self) -> u64 {
+        self.state.borrow().done
+    }
+
+    /// Executes it.
+    pub fn flush(&self, mark: u64) {
+        self.state.borrow_mut().flush(mark);
     }
 
     /// Reads a block without the host.

@@ -347,10 +347,11 @@ impl Expected {
             Verb::Move => self.rename(mounted, &name, &name_of(b, machine)),
             Verb::Append => self.append(mounted, &name, more, c),
             Verb::Fill => {
-                let bytes = blocking::run(volume, volume.free_units())?
-                    * volume.status().shape.unit_bytes();
-                let left = (16 + u64::from(b) % 128) * 4096;
-                self.put(mounted, &name, bytes.saturating_sub(left), 0, machine)
+                let free = blocking::run(volume, volume.free_units())?;
+                // A ring of fewer may have nothing in the end.
+                let left = 12 + u64::from(b) % 64;
+                let bytes = free.saturating_sub(left) * volume.status().shape.unit_bytes();
+                self.put(mounted, &name, bytes, 0, machine)
             }
             Verb::Across => self.across(mounted, step, more, machine),
             Verb::Batch => self.batch(mounted, step.numbers, machine),

@@ -4,7 +4,7 @@
 use crate::drive::{Drive, DriveFault, DriveShape, Power};
 use crate::network::{Dialer, Direction, Network, Silence, TargetShape};
 use crate::script::{Group, Step, Verb};
-use crate::setup::{Setup, Stack};
+use crate::setup::{Only, Setup, Stack};
 use crate::trace::What;
 use crate::witness::{Testimony, Witness};
 use crate::world::World;
@@ -161,6 +161,10 @@ impl Machine {
             }
             _ => None,
         };
+        let testimony = Testimony::new(world, u64::MAX, BOUND_US, has_cache, setup.stack);
+        if let Some(network) = &network {
+            network.tell(&testimony);
+        }
         let machine = Self {
             network,
             world: world.clone(),
@@ -168,7 +172,7 @@ impl Machine {
             power,
             drives,
             memory,
-            testimony: Testimony::new(world, u64::MAX, BOUND_US, has_cache, setup.stack),
+            testimony,
             reports: Reports::default(),
             has_lost_cache: false,
             is_alive: Rc::default(),
@@ -380,8 +384,11 @@ impl Machine {
                     DriveFault::WritesDone,
                     DriveFault::Flushes,
                 ][(b % 4) as usize];
-                // Half of them soon, as cuts.
-                let after = u64::from(b / 4 % if step.salt % 2 == 0 { 8 } else { 256 });
+                let after = if self.setup.is_hasty {
+                    u64::from(b / 4 % 256)
+                } else {
+                    0
+                };
                 self.drives[drive].fail(fault, after, u64::from(1 + c % 8));
                 // The other members have what a user wants.
                 self.was_disturbed |= !self.has_mirror();
@@ -461,7 +468,9 @@ impl Machine {
                 network.close(count, u64::from(c % 4));
                 return !(is_masked && c % 4 == 0);
             }
-            Verb::Restart => network.restart(1_000 << (b % 15), u64::from(c % 3)),
+            Verb::Restart => {
+                network.restart(1_000 << (b % 15), u64::from(c % 3), step.salt % 2 == 0);
+            }
             // The session's part.
             Verb::Stall => return true,
             Verb::Ana => {
@@ -592,6 +601,8 @@ fn target_of(setup: &Setup) -> TargetShape {
     TargetShape {
         block_count: setup.block_count,
         has_cache: setup.features.volatile_write_cache,
+        // What is on a volume needs each flush to cover all that was acknowledged before.
+        loses_cache: setup.features.volatile_write_cache && setup.only == Only::Network,
         traffic_based: traffic % 2 == 0,
         quiesce_ms: [10, 300, 1000][(quiesce % 3) as usize],
         reports_quiesce: reported % 2 == 0,

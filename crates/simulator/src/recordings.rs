@@ -111,6 +111,9 @@ struct Source<'w> {
     interval_us: u64,
     next_us: u64,
     left: u64,
+    /// Whether it bursts after a stall, and how many are to come with the next.
+    is_hasty: bool,
+    burst: u64,
     last_bytes: u64,
     offset: u64,
     tape: Tape,
@@ -152,7 +155,16 @@ impl Source<'_> {
             self.offset += BLOCK_BYTES;
             // It stalls and bursts.
             self.next_us += match self.world.below(24) {
-                0 => 40 * self.interval_us,
+                _ if self.burst > 0 => {
+                    self.burst -= 1;
+                    0
+                }
+                0 => {
+                    if self.is_hasty {
+                        self.burst = self.world.below(16);
+                    }
+                    40 * self.interval_us
+                }
                 1..6 => 0,
                 _ => self.interval_us,
             };
@@ -275,6 +287,8 @@ impl Recordings {
                 (b, _) if fills => 4 * (b % 400),
                 (b, _) => b % 400,
             },
+            is_hasty: machine.setup.is_hasty,
+            burst: 0,
             last_bytes: 1 + u64::from(b) * 97 % BLOCK_BYTES,
             offset: 0,
             tape: Tape {

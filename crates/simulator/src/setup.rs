@@ -105,6 +105,8 @@ pub struct Setup {
     pub unit_bytes: u64,
     /// Whether files may have checksums.
     pub checksums: bool,
+    /// Sources burst, drives are slow more often, and their requests fail later.
+    pub is_hasty: bool,
 }
 
 impl Setup {
@@ -149,6 +151,7 @@ impl Setup {
                 _ => 4096 << random.u64(0..3),
             },
             checksums: random.bool(),
+            is_hasty: random.bool(),
         }
     }
 
@@ -193,7 +196,9 @@ impl Setup {
         match (self.only, verb) {
             (Only::Growth, Verb::Batch) => 6,
             (Only::Growth, Verb::Put | Verb::Move) => 3,
-            (Only::Recorder, Verb::Fill) => 0,
+            // A commit meets more that is under way, and a cut what it left.
+            (Only::Ring, Verb::Slow) if self.is_hasty => 4,
+            (Only::Ring, Verb::Cut) if self.is_hasty => 2,
             _ => 1,
         }
     }

@@ -85,6 +85,8 @@ struct State {
     /// A write whose outcome is known to be a failure was not executed.
     is_certain: bool,
     order: u64,
+    /// When a target lost its power last.
+    lost: u64,
     blocks: NumberMap<Vec<Version>>,
     /// Blocks with more than one version.
     unsettled: BTreeSet<u64>,
@@ -109,6 +111,7 @@ impl Testimony {
             has_cache,
             is_certain: stack == Stack::Remote,
             order: 1,
+            lost: 0,
             blocks: NumberMap::default(),
             unsettled: BTreeSet::new(),
             flights: Vec::new(),
@@ -153,6 +156,20 @@ impl Testimony {
                 if version.ended == 0 {
                     version.ended = order;
                 }
+            }
+        }
+    }
+
+    /// A target has lost its power, and what no flush had made durable; its host goes on. What was
+    /// under way may have been executed before that.
+    pub fn target_lost_power(&self) {
+        let mut state = self.0.borrow_mut();
+        state.order += 1;
+        state.lost = state.order;
+        let unsettled = state.unsettled.clone();
+        for lba in unsettled {
+            for version in state.blocks.get_mut(&lba).into_iter().flatten() {
+                version.replaced = 0;
             }
         }
     }
@@ -281,8 +298,8 @@ impl State {
                 self.world.note(What::Content, flight.lba, content);
             }
             (Kind::Write { fua }, result) => self.wrote(&flight, fua, result),
-            (Kind::Flush, Ok(())) => self.flushed(flight.order),
-            (Kind::Read | Kind::Flush, Err(_)) => {}
+            (Kind::Flush, Ok(())) if flight.order > self.lost => self.flushed(flight.order),
+            (Kind::Read | Kind::Flush, _) => {}
         }
     }
 
@@ -307,7 +324,7 @@ impl State {
             .iter()
             .all(|version| version.ended != 0 && version.ended < begun && !version.is_unknown);
         let replaced = versions.iter().any(|version| version.replaced > begun);
-        if is_quiet && !replaced {
+        if is_quiet && !replaced && begun > self.lost {
             let order = self.order;
             let versions = self.versions(lba);
             let is_written = versions
@@ -331,6 +348,8 @@ impl State {
         if self.is_certain && matches!(result, Err(Error::TimedOut | Error::Gone)) {
             return self.forget_write(flight);
         }
+        // It may have been executed, and then lost.
+        let has_replaced = result.is_ok() && (is_durable || begun > self.lost);
         let read = self.oldest_read();
         for lba in flight.lba..flight.lba + flight.hashes.len() as u64 {
             let versions = self.versions(lba);
@@ -338,7 +357,7 @@ impl State {
                 if version.begun == begun {
                     version.ended = order;
                     version.is_unknown = result == Err(Error::OutcomeUnknown);
-                } else if result.is_ok()
+                } else if has_replaced
                     && version.ended != 0
                     && version.ended < begun
                     && version.replaced == 0

@@ -22,6 +22,8 @@ pub struct Command {
     pub len: usize,
     pub is_inside: bool,
     pub lba: u64,
+    /// Of a flush: what it covers.
+    pub mark: u64,
     entry: Vec<u8>,
 }
 
@@ -41,6 +43,7 @@ impl Command {
             len: le(entry, 32, 4) as usize,
             is_inside: entry[39] == 1,
             lba: le(entry, 40, 8),
+            mark: 0,
             entry: entry.to_vec(),
         }
     }
@@ -185,12 +188,13 @@ impl Command {
     fn move_blocks(&self, target: &Target, data: &[u8]) -> Done {
         let mut done = Done::default();
         let count = (self.dword(12) & 0xffff) + 1;
-        let zero = [0; BLOCK_BYTES];
+        let zeroes = |count: u64| std::iter::repeat_n(&[0; BLOCK_BYTES][..], count as usize);
+        let is_durable = !target.shape.loses_cache || self.dword(12) >> 30 & 1 == 1;
         match self.opcode {
+            0x00 => target.drive.flush(self.mark),
             0x01 => {
-                for (lba, block) in (self.lba..).zip(data.chunks_exact(BLOCK_BYTES)) {
-                    target.drive.poke(lba, block);
-                }
+                let blocks = data.chunks_exact(BLOCK_BYTES);
+                target.drive.poke(self.lba, blocks, is_durable);
             }
             0x02 => {
                 let mut data = vec![0; count as usize * BLOCK_BYTES];
@@ -199,10 +203,11 @@ impl Command {
                 }
                 done.data = Some(data);
             }
-            0x08 => (self.lba..self.lba + count).for_each(|lba| target.drive.poke(lba, &zero)),
+            0x08 => target.drive.poke(self.lba, zeroes(count), is_durable),
             0x09 => {
                 let (count, first) = (le(data, 4, 4), le(data, 8, 8));
-                (first..first + count).for_each(|lba| target.drive.poke(lba, &zero));
+                let is_durable = !target.shape.loses_cache;
+                target.drive.poke(first, zeroes(count), is_durable);
             }
             _ => {}
         }

@@ -15,6 +15,7 @@ mod target;
 
 use crate::drive::Drive;
 use crate::trace::What;
+use crate::witness::Testimony;
 use crate::world::World;
 use fabric::{ByteStream, Connect, FabricError, KeepAlive, Keeper, RemoteEvent, StreamError};
 use pipe::{Arrived, Pipe};
@@ -48,8 +49,8 @@ pub enum Silence {
 enum GivingUp {
     /// The newest connections.
     Close(usize),
-    /// All, to begin again after a time.
-    Restart(u64),
+    /// All, to begin again after a time; with or without what was not flushed.
+    Restart(u64, bool),
 }
 
 /// From the host to the target, or back.
@@ -95,6 +96,7 @@ pub(crate) struct State {
     /// When the last fault began.
     last_fault: Option<u64>,
     violation: Option<String>,
+    testimony: Option<Testimony>,
 }
 
 /// A handle to the network.
@@ -118,6 +120,7 @@ impl Network {
                 stalled_until: 0,
                 last_fault: None,
                 violation: None,
+                testimony: None,
             })
         }))
     }
@@ -209,11 +212,18 @@ impl Network {
         state.give_up_after(changes, GivingUp::Close(count));
     }
 
-    /// The target ends, with all connections, and begins again after a time.
-    pub fn restart(&self, for_us: u64, changes: u64) {
+    /// The target ends, with all connections, and begins again after a time. `loses_power`: if it
+    /// has a cache that it can lose, it does.
+    pub fn restart(&self, for_us: u64, changes: u64, loses_power: bool) {
         let mut state = self.0.borrow_mut();
         state.fault();
-        state.give_up_after(changes, GivingUp::Restart(for_us));
+        let loses_power = loses_power && state.target.shape.loses_cache;
+        state.give_up_after(changes, GivingUp::Restart(for_us, loses_power));
+    }
+
+    /// Who is to know that the target has lost its power.
+    pub fn tell(&self, testimony: &Testimony) {
+        self.0.borrow_mut().testimony = Some(testimony.clone());
     }
 
     /// Sets the state of the path to the namespace for a time. Returns how long there is trouble
@@ -299,14 +309,17 @@ impl State {
                     self.drop_connection(index);
                 }
             }
-            GivingUp::Restart(for_us) => {
+            GivingUp::Restart(for_us, loses_power) => {
                 let now = self.world.now_us();
-                self.world.note(What::Restart, for_us, 0);
+                self.world.note(What::Restart, for_us, loses_power.into());
                 self.down_until = now + for_us;
                 for index in 0..self.connections.len() {
                     self.close_by_target(index);
                 }
-                self.restart();
+                self.restart(loses_power);
+                if let Some(testimony) = self.testimony.as_ref().filter(|_| loses_power) {
+                    testimony.target_lost_power();
+                }
             }
         }
     }

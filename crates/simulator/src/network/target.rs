@@ -22,6 +22,8 @@ pub struct TargetShape {
     pub block_count: u64,
     /// Whether it may hold writes back until a flush.
     pub has_cache: bool,
+    /// It may lose that with its power, while the host goes on.
+    pub loses_cache: bool,
     /// Any command restarts the keep-alive timer (CTRATT.TBKAS).
     pub traffic_based: bool,
     /// Within this time a controller has ended its commands after it has lost its host (CQT).
@@ -134,12 +136,17 @@ impl State {
         connection.is_target_open.then_some(&mut connection.wire)
     }
 
-    /// All controllers are lost.
-    pub fn restart(&mut self) {
+    /// All controllers are lost. Without power nothing more is executed.
+    pub fn restart(&mut self, loses_power: bool) {
         for index in 0..self.target.controllers.len() {
             self.target.lose(index);
         }
-        self.quiesce(|_| true);
+        if loses_power {
+            self.target.running.clear();
+            self.target.drive.settle();
+        } else {
+            self.quiesce(|_| true);
+        }
     }
 
     /// Nothing is executed after the Command Quiesce Time, and some of what is being executed just
@@ -328,7 +335,8 @@ impl State {
     }
 
     /// A command has arrived with its data.
-    fn begin(&mut self, index: usize, command: Command, data: Vec<u8>) {
+    fn begin(&mut self, index: usize, mut command: Command, data: Vec<u8>) {
+        command.mark = self.target.drive.mark();
         let now = self.world.now_us();
         let (opcode, lba) = (u64::from(command.opcode), command.lba);
         self.world.note(What::Pdu, opcode, lba);
