@@ -2,7 +2,7 @@
 //! A recording's recorders: one, or two that take turns from segment to segment.
 
 use crate::exchange::IDLE;
-use crate::producer::Loss;
+use crate::producer::{Loss, Message};
 use crate::segments::Limit;
 use crate::segments::files::{Ended, Files, Open, Removed};
 use crate::segments::ring::Coming;
@@ -86,6 +86,8 @@ pub struct Chain<'c, 'r, 's, 'a, C = TscClock> {
     one: Option<(File, u64)>,
     /// How long the next sleep may be: longer and longer while nothing comes.
     pub(crate) nap: Duration,
+    /// A block that waits for space: what [`holds`](Chain::holds) says is for it.
+    pub(crate) held: Option<Message>,
 }
 
 impl<'s, 'a> Turn<'s, 'a> {
@@ -205,6 +207,7 @@ impl<'c, 'r, 's, 'a, C: Clock> Chain<'c, 'r, 's, 'a, C> {
             turn,
             one: None,
             nap: IDLE,
+            held: None,
         }
     }
 
@@ -383,13 +386,19 @@ impl<'c, 'r, 's, 'a, C: Clock> Chain<'c, 'r, 's, 'a, C> {
         let is_two = self.upkeeps[1 - self.now].is_some();
         let is_ending = is_two && !before.wants_space();
         let is_durable = now.durable_bytes() > 0 || is_two && before.durable_bytes() > 0;
+        // The newest whole file is removed for data only: lines of what was lost may be the last
+        // that comes.
+        let has_data = self.held.is_some() || now.has_more() || is_two && before.has_more();
         let Some(turn) = &mut self.turn else { return };
         turn.files.set_durable(is_durable);
         turn.files.step();
         if !now.wants_space() && !before.wants_space() {
             // Before it is needed.
             let is_coming = is_ending || now.will_commit();
-            if turn.is_ring() && now.is_full() && turn.files.has_removed_ahead(is_coming) {
+            if turn.is_ring()
+                && now.is_full()
+                && turn.files.has_removed_ahead(is_coming || !has_data)
+            {
                 now.space_was_freed();
             }
             return;
@@ -397,7 +406,8 @@ impl<'c, 'r, 's, 'a, C: Clock> Chain<'c, 'r, 's, 'a, C> {
         // The earlier bytes first: the later ones are nothing without them.
         let first = if before.wants_space() { before } else { now };
         let is_coming = is_ending || !is_durable && first.will_commit();
-        let Poll::Ready(has_freed) = turn.files.make_room(is_coming) else {
+        let is_coming = is_coming || !has_data && !now.has_ended();
+        let Poll::Ready(has_freed) = turn.files.make_room(is_coming, has_data) else {
             return;
         };
         if has_freed {

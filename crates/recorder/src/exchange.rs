@@ -80,7 +80,22 @@ impl<C: Clock> Chain<'_, '_, '_, '_, C> {
     pub fn exchange(&mut self, ends: &mut impl Exchange, turn: Turned, is_ended: &mut bool) -> u64 {
         ends.lend(|| self.take());
         let is_held = self.holds(turn.block_bytes, turn.can_wait);
-        let received = if is_held { None } else { ends.next() };
+        // A block that is held is known to have come: space is made for data, not for the end.
+        let received = match self.held.take() {
+            None if is_held => match ends.next() {
+                block @ Some(Message::Block { .. }) => {
+                    self.held = block;
+                    None
+                }
+                other => other,
+            },
+            None => ends.next(),
+            block if is_held => {
+                self.held = block;
+                None
+            }
+            block => block,
+        };
         let message = match received {
             Some(message) => Some(message),
             None if self.is_working() => {
@@ -121,5 +136,12 @@ impl<C: Clock> Chain<'_, '_, '_, '_, C> {
             Some(Message::Asked) | None => {}
         }
         0
+    }
+
+    /// Takes the buffer back of a block that was still held when the recording ended.
+    pub fn release_held(&mut self) {
+        if let Some(Message::Block { buffer, .. }) = self.held.take() {
+            self.give_back(buffer);
+        }
     }
 }

@@ -199,6 +199,7 @@ impl Recording {
             // A block in flight when the recording failed is lost too.
             let produced =
                 produced.map_err(|_| devices::Error::other("the reading thread ended"))?;
+            chain.release_held();
             for message in blocks.try_iter() {
                 if let Message::Block { buffer, .. } = message {
                     chain.give_back(buffer);

@@ -549,6 +549,7 @@ fn run(
                 break Err("the recording has not ended 60 s after its source".to_owned());
             }
         };
+        chain.release_held();
         for message in source.sent.drain(..) {
             if let Message::Block { buffer, .. } = message {
                 chain.give_back(buffer);

@@ -380,6 +380,15 @@ impl<'r, 'v, D: Device, C: Clock> Recorder<'r, 'v, D, C> {
         has_more && !waits && state.held == Held::No && !state.ring.stopped
     }
 
+    /// Whether there is data that is not durable yet: of blocks that were handed in, or written
+    /// since the last commit.
+    pub fn has_more(&self) -> bool {
+        let state = self.state();
+        let status = self.volume.file_status(self.file());
+        state.done < state.handed
+            || status.is_ok_and(|status| status.appended_bytes > state.report.durable_bytes)
+    }
+
     /// Answers [`wants_space`](Recorder::wants_space) and [`is_full`](Recorder::is_full): some
     /// space was freed, and is tried.
     pub fn space_was_freed(&self) {

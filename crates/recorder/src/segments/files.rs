@@ -446,8 +446,8 @@ impl<'s, 'a> Files<'s, 'a> {
 
     /// Frees space for a file that is being recorded, on a full volume. Ready with whether there
     /// may be more space than when it was asked; `is_coming`: something will be durable or whole,
-    /// without more space.
-    pub fn make_room(&mut self, is_coming: bool) -> Poll<bool> {
+    /// without more space; `has_data`: it is for data, so that the newest whole file may go.
+    pub fn make_room(&mut self, is_coming: bool, has_data: bool) -> Poll<bool> {
         if std::mem::take(&mut self.has_freed) {
             return Poll::Ready(true);
         }
@@ -463,7 +463,7 @@ impl<'s, 'a> Files<'s, 'a> {
         }
         let unused = self.next.take_if(|_| !self.is_bare);
         let Some(next) = unused else {
-            if self.remove_oldest(true) {
+            if has_data && self.remove_oldest(true) {
                 return Poll::Pending;
             }
             return Poll::Ready(false);
