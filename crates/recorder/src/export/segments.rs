@@ -109,6 +109,13 @@ impl StoredNames {
             let app_tag = file.app_tag.unwrap_or(0);
             all.names.insert(file.name.clone(), app_tag);
         }
+        for numbers in all.numbers.values_mut() {
+            let mut before: Option<Tag> = None;
+            for tag in numbers.values_mut().filter_map(|(_, tag)| tag.as_mut()) {
+                *tag = before.map_or(*tag, |one| tag.behind(one.first, one.offset_bytes));
+                before = Some(*tag);
+            }
+        }
         all
     }
 
@@ -219,7 +226,11 @@ pub fn between(
     if !before.is_of_one_form(&after) || after.number <= before.number {
         return None;
     }
-    let tag = tag_of(next, after.number);
+    let own = tag_of(one, before.number);
+    let tag = tag_of(next, after.number).map(|tag| match own {
+        Some(own) => tag.behind(own.first, own.offset_bytes),
+        None => tag,
+    });
     if after.number == before.number.saturating_add(1) {
         let is_followed = tag_of(one, before.number).is_some_and(|tag| tag.is_followed);
         let is_other = tag.is_some_and(|tag| tag.first > before.number);
@@ -382,6 +393,28 @@ mod tests {
         let mut names = ["run.1000000", "run.999999", "a"].map(str::to_owned);
         sort(&mut names);
         assert_eq!(names, ["a", "run.999999", "run.1000000"]);
+    }
+
+    /// The first number is kept modulo 512.
+    #[test]
+    fn nothing_is_missing_among_many_segments() {
+        for first in [1, 512, 700] {
+            let named = |at| format!("run.{:06}", first + at);
+            let row = |at| entry(&named(at), 100, Some((first, at * 100)));
+            let mut all: Vec<FileEntry> = (0..1600).map(row).collect();
+            let missing = |all: &[FileEntry]| {
+                let every: Vec<&FileEntry> = all.iter().collect();
+                missing_among(&StoredNames::of(all.iter()), &every)
+            };
+            assert_eq!(missing(&all), [], "{first}");
+            all.remove(700);
+            let found = missing(&all);
+            assert_eq!(found.len(), 1, "{found:?}");
+            let found = &found[0].1;
+            let number = first + 700;
+            assert_eq!((found.first, found.last), (number, number));
+            assert_eq!((found.missing_bytes, found.is_restart), (Some(100), false));
+        }
     }
 
     #[test]

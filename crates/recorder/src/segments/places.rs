@@ -68,7 +68,14 @@ impl Places {
         };
         let number = numbered.number;
         let own = entry.app_tag.unwrap_or(0);
-        let tag = Tag::of(own, number);
+        let joined = before
+            .as_ref()
+            .filter(|one| one.numbered.is_of_one_form(&numbered));
+        let joined = joined.and_then(|one| Some((one.first?, one.begin_bytes?)));
+        let tag = Tag::of(own, number).map(|tag| match joined {
+            Some((first, begin_bytes)) => tag.behind(first, begin_bytes),
+            None => tag,
+        });
         if tag.is_none() && is_made(own) && !has_no_place(own) {
             let what = "has a number before that of its recording's first segment";
             self.say(&entry.name, what.to_owned());
@@ -236,6 +243,26 @@ mod tests {
             places.add(&entry, *lost_bytes);
         }
         places.end().iter().map(Contradiction::text).collect()
+    }
+
+    /// The first number is kept modulo 512.
+    #[test]
+    fn nothing_is_said_of_many_segments_of_one_recording() {
+        let rows = |first: u64| -> Vec<Row> {
+            let row = |at| (first + at, 100, 0, tag(first, at * 100, true));
+            (0..1600).map(row).collect()
+        };
+        for first in [1, 511, 512, 700] {
+            assert_eq!(said(&rows(first), true), [""; 0], "{first}");
+        }
+        // A recording of the same name that began 512 numbers later.
+        let mut both = rows(1);
+        both.truncate(512);
+        both.extend(rows(513));
+        assert_eq!(said(&both, true), [""; 0]);
+        let mut hole = rows(1);
+        hole.remove(700);
+        assert_eq!(said(&hole, true), [""; 0]);
     }
 
     #[test]

@@ -188,14 +188,33 @@ impl Tag {
         // The last number up to the segment's own with this remainder.
         let first = app_tag >> OFFSET_BITS & (FIRST - 1);
         let behind = (number % FIRST + FIRST - first) % FIRST;
+        let offset_bytes = app_tag & ((1 << OFFSET_BITS) - 1);
+        // The first one begins at byte 0.
+        let behind = match behind {
+            0 if offset_bytes > 0 && number > FIRST => FIRST,
+            behind => behind,
+        };
         Some(Self {
             format: *format,
             is_ring: app_tag >> 59 & 1 == 1,
             first: number.checked_sub(behind)?,
-            offset_bytes: app_tag & ((1 << OFFSET_BITS) - 1),
+            offset_bytes,
             is_followed,
             has_gaps,
         })
+    }
+
+    /// The same, behind a segment of a recording that began with segment `first`, whose byte
+    /// `begin_bytes` it begins with. The first number is known modulo 512 only: of two recordings
+    /// of one name it is that one whose bytes go on.
+    pub const fn behind(self, first: u64, begin_bytes: u64) -> Self {
+        let is_of_it = self.first > first
+            && (self.first - first) % FIRST == 0
+            && self.offset_bytes > begin_bytes;
+        Self {
+            first: if is_of_it { first } else { self.first },
+            ..self
+        }
     }
 }
 
@@ -205,7 +224,15 @@ mod tests {
 
     #[test]
     fn a_tag_is_read_as_it_was_written() {
-        for (number, first) in [(1, 1), (2, 1), (511, 1), (512, 1), (513, 512), (1023, 512)] {
+        for (number, first) in [
+            (1, 1),
+            (2, 1),
+            (511, 1),
+            (512, 1),
+            (513, 512),
+            (513, 1),
+            (1023, 512),
+        ] {
             for (format, is_ring) in FORMATS.into_iter().zip([true, false, true, false]) {
                 let tag = Tag {
                     format,
