@@ -338,9 +338,13 @@ impl Machine {
         let others = self.drives.iter().enumerate();
         let mut others = others.filter(|(index, _)| *index != drive);
         let all_there = others.all(|(_, other)| !other.is_faulty() && !other.has_failed());
-        all_there
-            && self.reports.stale.get() & !(1 << drive) == 0
-            && (self.is_equal() || self.reports.stale.get() != 0)
+        all_there && self.reports.stale.get() & !(1 << drive) == 0 && !self.becomes_equal()
+    }
+
+    /// Whether a mirror's members are made equal after a crash. The one that they are made equal
+    /// from must not fail: it may have what none acknowledged, and what was read since.
+    fn becomes_equal(&self) -> bool {
+        self.has_mirror() && !self.is_equal() && self.reports.stale.get() == 0
     }
 
     /// The process that uses the device ends at once; `is_silent`: with the power of its machine.
@@ -395,7 +399,7 @@ impl Machine {
                 return;
             }
             // The last good member fails a write: its user is told.
-            Verb::Fail if c % 8 == 0 && self.has_mirror() => {
+            Verb::Fail if c % 8 == 0 && self.has_mirror() && !self.becomes_equal() => {
                 let fault = [DriveFault::Writes, DriveFault::WritesDone][(b % 2) as usize];
                 self.drives[drive].fail(fault, 0, 1);
             }
@@ -416,8 +420,6 @@ impl Machine {
                     .set_wall(seconds * 1_000_000_000 * i64::from(c % 64));
                 return;
             }
-            // While the members are made equal after a crash, the one that they are made equal from
-            // must not fail: it may have what none acknowledged, and what was read since.
             _ if step.verb.group() == Group::Network && self.has_mirror() && !self.is_equal() => {
                 return;
             }
