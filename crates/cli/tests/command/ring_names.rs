@@ -2,7 +2,7 @@
 //! Rings whose next segment has no slot, or cannot be made: what was removed for it is said.
 
 use crate::live::Take;
-use crate::support::{Folder, code, names, noise, ok, run_with_input, stderr, volume};
+use crate::support::{Folder, names, noise, ok, run_with_input, stderr, volume};
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
 use std::process::Command;
