@@ -341,11 +341,13 @@ impl Machine {
         all_there && self.reports.stale.get() & !(1 << drive) == 0 && !self.becomes_equal()
     }
 
-    /// Whether all other members of a mirror missed a write, and nothing is to befall this one: it
-    /// would lose what only it has.
-    fn is_last_good(&self, drive: usize) -> bool {
-        let others = (1_u8 << self.drives.len()) - 1 - (1 << drive);
-        self.has_mirror() && self.reports.stale.get() == others && !self.drives[drive].is_faulty()
+    /// Whether a write of this member may fail though no other has all: its user is told. Nothing
+    /// is to befall another that is good, which would then lose what only it has.
+    fn may_fail_last(&self, drive: usize) -> bool {
+        let stale = self.reports.stale.get();
+        let others = self.drives.iter().enumerate();
+        let mut good = others.filter(|(index, _)| *index != drive && stale & 1 << index == 0);
+        self.has_mirror() && !self.becomes_equal() && !good.any(|(_, other)| other.is_faulty())
     }
 
     /// Whether a mirror's members are made equal after a crash. The one that they are made equal
@@ -406,7 +408,7 @@ impl Machine {
                 return;
             }
             // The last good member fails a write: its user is told.
-            Verb::Fail if c % 8 == 0 && self.is_last_good(drive) => {
+            Verb::Fail if c % 8 == 0 && self.may_fail_last(drive) => {
                 let fault = [DriveFault::Writes, DriveFault::WritesDone][(b % 2) as usize];
                 self.drives[drive].fail(fault, 0, 1);
             }
