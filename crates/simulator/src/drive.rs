@@ -257,6 +257,12 @@ impl Drive {
         state.faults.is_some() || state.is_removed || state.is_stale || state.remove_after.is_some()
     }
 
+    /// Whether it was taken away, or soon is: it loses what it has not made durable.
+    pub fn is_leaving(&self) -> bool {
+        let state = self.state.borrow();
+        state.is_removed || state.is_stale || state.remove_after.is_some()
+    }
+
     /// Whether a request has failed since it was opened.
     pub fn has_failed(&self) -> bool {
         self.state.borrow().has_failed

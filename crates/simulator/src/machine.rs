@@ -341,13 +341,13 @@ impl Machine {
         all_there && self.reports.stale.get() & !(1 << drive) == 0 && !self.becomes_equal()
     }
 
-    /// Whether a write of this member may fail though no other has all: its user is told. Nothing
-    /// is to befall another that is good, which would then lose what only it has.
+    /// Whether a write of this member may fail though another's may, too: its user is told. None that
+    /// is good is to be taken away, which would lose what only it has.
     fn may_fail_last(&self, drive: usize) -> bool {
         let stale = self.reports.stale.get();
         let others = self.drives.iter().enumerate();
         let mut good = others.filter(|(index, _)| *index != drive && stale & 1 << index == 0);
-        self.has_mirror() && !self.becomes_equal() && !good.any(|(_, other)| other.is_faulty())
+        self.has_mirror() && !self.becomes_equal() && !good.any(|(_, other)| other.is_leaving())
     }
 
     /// Whether a mirror's members are made equal after a crash. The one that they are made equal
