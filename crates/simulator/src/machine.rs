@@ -341,8 +341,8 @@ impl Machine {
         all_there && self.reports.stale.get() & !(1 << drive) == 0 && !self.becomes_equal()
     }
 
-    /// Whether a write of this member may fail though another's may, too: its user is told. None that
-    /// is good is to be taken away, which would lose what only it has.
+    /// Whether a write of this member may fail though another's may, too: its user is told. None
+    /// that is good is to be taken away, which would lose what only it has.
     fn may_fail_last(&self, drive: usize) -> bool {
         let stale = self.reports.stale.get();
         let others = self.drives.iter().enumerate();
