@@ -209,10 +209,13 @@ impl Machine {
     /// It cannot be opened.
     pub fn open(&mut self) -> Result<Witness<AnyDevice>, String> {
         self.drives.iter().for_each(Drive::orphan);
-        if std::mem::take(&mut self.has_lost_cache) && !self.has_mirror() {
+        let was_alive = std::mem::take(&mut self.is_alive).get();
+        // A mirror that was killed may not have stored that a member was taken away, so that this
+        // one, without what its cache had, counts as much as the others.
+        let counts = !self.has_mirror() || !was_alive;
+        if std::mem::take(&mut self.has_lost_cache) && counts {
             self.testimony.power_was_cut();
         }
-        let was_alive = std::mem::take(&mut self.is_alive).get();
         self.is_alive.set(true);
         self.memory = HostMemory::new(MEMORY_BYTES).map_err(|error| error.to_string())?;
         // A path that is in trouble now may keep it from being opened.
