@@ -506,9 +506,11 @@ impl Machine {
         self.testimony.violation().or(network)
     }
 
-    /// Whether a request may fail now.
+    /// Whether a request may fail now. What a drive has failed may keep a volume from being used
+    /// until it is mounted again.
     pub fn tolerates_failures(&self) -> bool {
-        self.was_disturbed
+        let has_failed = self.drives.iter().any(Drive::has_failed);
+        self.was_disturbed || has_failed && !self.has_mirror()
     }
 
     /// Ends all faults: the power is on, and every drive is there.
