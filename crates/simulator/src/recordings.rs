@@ -304,8 +304,8 @@ impl Recordings {
         };
         let ended = run(mounted, &settings, &mut source, machine);
         source.tape.is_whole = matches!(ended, Ended::Well);
-        // What is lost makes a segment shorter.
-        let is_steady = source.tape.lost_bytes == 0;
+        // What is lost makes a segment shorter, and a burst longer: its removal leaves less.
+        let is_steady = source.tape.lost_bytes == 0 && !machine.setup.is_hasty;
         let is_steady = is_steady && !machine.tolerates_failures();
         if is_ring && is_steady && source.tape.is_whole {
             source.tape.keeps = Some(Keeps {
