@@ -208,7 +208,14 @@ impl Machine {
     /// # Errors
     /// It cannot be opened.
     pub fn open(&mut self) -> Result<Witness<AnyDevice>, String> {
-        self.drives.iter().for_each(Drive::orphan);
+        for (index, drive) in self.drives.iter().enumerate() {
+            // A mirror that does not know that a member was missing reads from the others, and is
+            // made equal from that one when it is back: what was in doubt is then read in two ways.
+            if self.has_mirror() && self.reports.stale.get() & 1 << index == 0 {
+                self.has_lost_cache |= drive.give_back();
+            }
+            drive.orphan();
+        }
         let was_alive = std::mem::take(&mut self.is_alive).get();
         // A mirror that was killed may not have stored that a member was taken away, so that this
         // one, without what its cache had, counts as much as the others.
