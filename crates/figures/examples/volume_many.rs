@@ -7,7 +7,11 @@
 //! Prints lines of `NAME VALUE`.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used)]
 
-use block::{Buffer, Completion, Device, Geometry, RamDisk, Refused, Request};
+#[path = "support/cached.rs"]
+mod cached;
+
+use block::Buffer;
+use cached::Cached;
 use crash::{Counter, Counting, Counts};
 use linux::HostMemory;
 use volume::{
@@ -24,48 +28,6 @@ const NODES: [usize; 3] = [16 << 10, 128 << 10, 128 << 10];
 const SAMPLES: u64 = 64;
 const FILE_BYTES: usize = 4096;
 
-/// Memory with a write cache, so that flushes are needed.
-struct Cached {
-    disk: RamDisk<Vec<u8>, 32>,
-    geometry: Geometry,
-}
-
-impl Cached {
-    fn new(size_bytes: usize) -> Result<Self> {
-        let disk = RamDisk::new(vec![0; size_bytes], 9)?;
-        let mut geometry = *disk.geometry();
-        geometry.features.volatile_write_cache = true;
-        geometry.max_transfer_blocks = (512 << 10) >> 9;
-        Ok(Self { disk, geometry })
-    }
-}
-
-impl Device for Cached {
-    fn geometry(&self) -> &Geometry {
-        &self.geometry
-    }
-
-    fn submit(&mut self, request: Request) -> std::result::Result<(), Refused> {
-        self.disk.submit(request)
-    }
-
-    fn kick(&mut self) {
-        self.disk.kick();
-    }
-
-    fn poll(&mut self) -> Option<Completion> {
-        self.disk.poll()
-    }
-
-    fn outstanding(&self) -> usize {
-        self.disk.outstanding()
-    }
-
-    fn wait(&mut self, timeout_us: u32) {
-        self.disk.wait(timeout_us);
-    }
-}
-
 /// A disk, and the memory of its mount and of one transfer.
 struct World {
     disk: Option<Disk>,
@@ -77,7 +39,7 @@ struct World {
 impl World {
     fn new(size_bytes: usize, unit_bytes: Option<u64>) -> Result<Self> {
         let memory = HostMemory::new(2 << 20)?;
-        let mut disk = Counting::new(Cached::new(size_bytes)?);
+        let mut disk = Counting::new(Cached::new(size_bytes as u64, 9)?);
         let options = FormatOptions {
             unit_bytes,
             checksums: true,

@@ -9,8 +9,8 @@
 //!
 //! The checksum is `#` and eight hexadecimal digits: the CRC32C of the bytes before it and of the
 //! line's number, counted from 0, as eight bytes, little-endian: a line that is copied over another
-//! one is not valid there. In lists of older versions it is that of the bytes alone, or there is
-//! none, as in a line whose numbers leave no room for one.
+//! one is not valid there. Lists of older versions have a CRC32C of the bytes alone, or none, as
+//! has a line whose numbers leave no room for one.
 //!
 //! A line with 0 missing bytes marks where another stream begins: a recording was continued there
 //! ([`restart_line`]). Lines before it with a larger offset are of bytes that were not durable when

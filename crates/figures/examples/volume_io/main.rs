@@ -9,11 +9,14 @@
 //! prints the bytes of a mounted volume's state and of each operation's.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used)]
 
+#[path = "../support/cached.rs"]
+mod cached;
 mod workload;
 
 use std::sync::Arc;
 
-use block::{Buffer, Completion, Device, Geometry, RamDisk, Refused, Request, blocking};
+use block::{Buffer, Device, blocking};
+use cached::Cached;
 use crash::Counting;
 use linux::{HostMemory, Roots, bind, resolve, vfio};
 use nvme::{Controller, ControllerOptions, QueuePair, controller_memory_bytes};
@@ -23,53 +26,8 @@ use workload::{Marks, Result, Workload};
 const MARK_BYTES: usize = 4096;
 const MARKS_BYTES: u64 = 8 << 20;
 const MAX_TRANSFER: usize = 1 << 20;
-/// The same as the lab's drives.
-const RAM_TRANSFER: u32 = 512 << 10;
 
 type Queue<'f> = QueuePair<&'f vfio::Function, Arc<Controller<&'f vfio::Function>>, 32>;
-
-/// Memory with a write cache, so that flushes are needed.
-struct Cached {
-    disk: RamDisk<Vec<u8>, 32>,
-    geometry: Geometry,
-}
-
-impl Cached {
-    fn new(size_bytes: u64, block_size_log2: u8) -> Result<Self> {
-        let size_bytes = usize::try_from(size_bytes)?;
-        let disk = RamDisk::new(vec![0; size_bytes], block_size_log2)?;
-        let mut geometry = *disk.geometry();
-        geometry.features.volatile_write_cache = true;
-        geometry.max_transfer_blocks = RAM_TRANSFER >> block_size_log2;
-        Ok(Self { disk, geometry })
-    }
-}
-
-impl Device for Cached {
-    fn geometry(&self) -> &Geometry {
-        &self.geometry
-    }
-
-    fn submit(&mut self, request: Request) -> std::result::Result<(), Refused> {
-        self.disk.submit(request)
-    }
-
-    fn kick(&mut self) {
-        self.disk.kick();
-    }
-
-    fn poll(&mut self) -> Option<Completion> {
-        self.disk.poll()
-    }
-
-    fn outstanding(&self) -> usize {
-        self.disk.outstanding()
-    }
-
-    fn wait(&mut self, timeout_us: u32) {
-        self.disk.wait(timeout_us);
-    }
-}
 
 fn work(
     device: impl Device,
