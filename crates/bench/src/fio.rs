@@ -52,11 +52,35 @@ pub fn version() -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// Runs one cell.
+/// Runs one cell. Where fio completes no operation in the cell's time, as it may in a short cell on
+/// a busy machine, it gets twice the time, up to 16 times as much.
 ///
 /// # Errors
-/// fio cannot be run, or failed.
+/// fio cannot be run, failed, or completed no operation.
 pub fn run(bench: &Bench, cell: &FioCell) -> Result<Job> {
+    until_something(cell.duration, |duration| {
+        once(bench, &FioCell { duration, ..*cell })
+    })
+}
+
+/// The first result of `measure`, whose time is doubled until there is one.
+fn until_something<T>(
+    duration: Duration,
+    mut measure: impl FnMut(Duration) -> Result<Option<T>>,
+) -> Result<T> {
+    for factor in [1, 2, 4, 8, 16] {
+        if let Some(result) = measure(duration * factor)? {
+            return Ok(result);
+        }
+    }
+    Err(Error::other(format!(
+        "fio completed no operation in {:?}; measure longer cells, or fewer programs at once",
+        duration * 16
+    )))
+}
+
+/// One run of fio; none if it completed no operation.
+fn once(bench: &Bench, cell: &FioCell) -> Result<Option<Job>> {
     let file = bench.file()?;
     let reads = cell.access.operation == Operation::Read;
     let rw = match (cell.access.pattern, reads) {
@@ -113,7 +137,26 @@ pub fn run(bench: &Bench, cell: &FioCell) -> Result<Job> {
     }
     let parsed = parse(&text);
     let (_, jobs) = parsed.map_err(|error| Error::other(format!("fio's result: {error}")))?;
-    jobs.into_iter()
-        .find(|job| job.access.operation == cell.access.operation)
-        .ok_or_else(|| Error::other("fio did nothing"))
+    Ok(jobs
+        .into_iter()
+        .find(|job| job.access.operation == cell.access.operation && job.tally.elapsed_ns > 0))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_cell_without_an_operation_gets_more_time() {
+        let mut asked = Vec::new();
+        let result = until_something(Duration::from_millis(50), |duration| {
+            asked.push(duration.as_millis());
+            Ok((asked.len() == 3).then_some(7))
+        });
+        assert_eq!(result.unwrap(), 7);
+        assert_eq!(asked, [50, 100, 200]);
+        let error = until_something(Duration::from_millis(50), |_| Ok(None::<u8>)).unwrap_err();
+        assert!(error.to_string().contains("no operation in 800ms"));
+    }
 }
