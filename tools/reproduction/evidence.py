@@ -4,11 +4,16 @@
 A claim is judged by one function, which reads the runs' JSON and returns a Finding: what we found, whether it agrees (True,
 False, or None if the runs cannot tell), and what that rests on. Counts (commands, bytes, instructions) are those of a real
 machine. Times are the lab's, whose drive and processors are emulated: a row that rests on them says so, whichever way it falls.
+
+A judge refuses what it cannot decide by `need()`: a condition of the claim that the runs did not reach, nothing to compare, a
+count that leaves out the price in question. A run that is missing, damaged, interrupted or not valid gives no verdict either.
 """
 
+import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import comb
+from pathlib import Path
 
 COUNTS, TIME = "counts", "the lab's time"
 KIB, MIB = 1 << 10, 1 << 20
@@ -16,6 +21,34 @@ WHERE, BOTH = ("ext4", "block"), ("read", "write")
 KERNEL = tuple(f"{where}-{how}" for where in WHERE for how in ("buffered", "direct"))
 SPEEDS = "an emulated drive, which answers from the host's memory, and two emulated processors"
 VERDICTS = ("holds by counts", "holds in the lab's time", "does not hold", "cannot be told here")
+# What "much" and "far" ask for at least.
+MUCH = 1.5
+REASONS = Path(__file__).with_name("reasons.toml")
+
+
+class Untold(Exception):
+    """The runs cannot decide, and why."""
+
+
+def need(condition, reason):
+    if not condition:
+        raise Untold(reason)
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why a verdict follows: the claim's condition, what is read, and what would have made the verdict the opposite."""
+
+    premise: str
+    evidence: str
+    opposite: str
+
+    def __str__(self):
+        return f"{self.premise}: {self.evidence}. Turned by {self.opposite}"
+
+
+def reasons():
+    return {name: Reason(**words) for name, words in tomllib.loads(REASONS.read_text()).items()}
 
 
 @dataclass(frozen=True)
@@ -37,20 +70,39 @@ class Finding:
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of the thesis; `judge` takes the results of `runs` in their order."""
+    """A sentence of the thesis; `judge` takes the results of `runs` in their order. `name` is its key in reasons.toml."""
 
+    name: str
     text: str
     runs: tuple
     judge: Callable
 
     def finding(self, result):
-        results = [result(name) for name in self.runs]
-        missing = [name for name, one in zip(self.runs, results) if one is None]
-        if missing:
-            return Finding(f"not run: {', '.join(missing)}", None)
-        # A busy machine, for instance: the run says so itself.
-        invalid = [name for name, one in zip(self.runs, results) if not one.get("valid", True)]
-        return Finding(f"not valid: {', '.join(invalid)}", None) if invalid else self.judge(*results)
+        results = {name: result(name) for name in self.runs}
+        for what, is_refused in REFUSED.items():
+            if names := [name for name, run in results.items() if is_refused(run)]:
+                return Finding(f"{what}: {', '.join(names)}", None)
+        try:
+            return self.judge(*results.values())
+        except Untold as untold:
+            return Finding(str(untold), None)
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            return Finding(f"damaged or incomplete: {', '.join(self.runs)} ({type(error).__name__}: {error})", None)
+
+
+# Runs that give no verdict. A busy machine, for instance: the run says so itself.
+REFUSED = {
+    "not run": lambda run: run is None,
+    "damaged": lambda run: not isinstance(run, dict) or "damaged" in run,
+    "interrupted": lambda run: not run.get("complete", True),
+    "not valid": lambda run: not run.get("valid", True),
+}
+
+
+def is_emulated(run):
+    """Whether the run's drive or processor is an emulator's, by their names; what names neither is."""
+    names = [(run.get("environment_before") or {}).get("cpu_model"), (run.get("device") or {}).get("model")]
+    return any(not name or "QEMU" in name or "Virtual" in name or "Straightway" in name for name in names)
 
 
 @dataclass(frozen=True)
@@ -80,33 +132,45 @@ def cells(run, **wanted):
     return [one for one in every if all(one[name] == value for name, value in wanted.items())]
 
 
-def only(found):
-    """The one element; a KeyError names nothing, this does."""
-    (one,) = found
-    return one
+def only(found, what="a part of a run"):
+    """The one element; what is there twice or not at all decides nothing."""
+    found = list(found)
+    need(len(found) == 1, f"{'not' if not found else 'more than once'} in the run: {what}")
+    return found[0]
 
 
 def cell(run, **wanted):
-    return only(cells(run, **wanted))
+    """The cell with these values. One with errors or without speed measured something else."""
+    what = " ".join(size(value) if name == "block_size_bytes" else str(value) for name, value in wanted.items())
+    found = only(cells(run, **wanted), what)
+    need(not found.get("errors"), f"operations failed: {what}")
+    need(found["throughput_mib_s"] > 0, f"nothing was moved: {what}")
+    return found
 
 
-def faster(one, other):
-    """Whether a cell is faster than another; None if that is not known at 95 %.
+def faster(one, other, factor=1.0, is_same_run=True):
+    """Whether a cell is faster than `factor` times another; None if that is not known at 95 %.
 
-    Six rounds or more, each with both cells, are compared in pairs; of fewer the intervals are.
+    Six rounds or more of one run, each with both cells, are compared in pairs; of fewer, and of two runs, the intervals are.
     """
-    pairs = [
+    pairs = is_same_run and [
         (ours["throughput_mib_s"], theirs["throughput_mib_s"])
         for ours in one["samples"]
         for theirs in other["samples"]
         if ours["round"] == theirs["round"]
     ]
-    if len(pairs) >= 6:
-        return pairs_hold(ours > theirs for ours, theirs in pairs)
+    if pairs and len(pairs) >= 6:
+        return pairs_hold(ours > factor * theirs for ours, theirs in pairs)
     a, b = one["throughput_mib_s_ci95"], other["throughput_mib_s_ci95"]
     if not a or not b:
         return None
-    return True if a[0] > b[1] else False if a[1] < b[0] else None
+    return True if a[0] > factor * b[1] else False if a[1] < factor * b[0] else None
+
+
+def much_faster(one, other, is_same_run=True):
+    """Faster at 95 %, and by a factor of 1.5 in the mean; faster by less is not much."""
+    is_faster = faster(one, other, is_same_run=is_same_run)
+    return is_faster and one["throughput_mib_s"] >= MUCH * other["throughput_mib_s"]
 
 
 def all_of(truths):
@@ -149,20 +213,21 @@ def share_interval(share, samples):
     return max(0.0, (middle - half) / scale), (middle + half) / scale
 
 
-def bulk(counts, path, operation, pattern, size):
+def bulk(counts, path, operation, pattern, number):
     """The counts of a transfer from an empty cache to durable data."""
-    return only(
-        one for one in counts["bulk"]
-        if (one["path"], one["operation"], one["pattern"], one["block_size_bytes"]) == (path, operation, pattern, size)
-    )  # fmt: skip
+    words = (path, operation, pattern, number)
+    what = f"{path} {operation} {pattern} {size(number)}"
+    found = only((one for one in counts["bulk"] if (one["path"], one["operation"], one["pattern"], one["block_size_bytes"]) == words), what)
+    need(found["instructions_per_mib"] > 0 and found["commands_per_mib"] > 0, f"nothing was counted: {what}")
+    return found
 
 
-def requests(counts, path, operation, size):
+def requests(counts, path, operation, number):
     """The counts of single calls."""
-    return only(
-        one for one in counts["requests"]
-        if (one["path"], one["operation"], one["block_size_bytes"]) == (path, operation, size)
-    )  # fmt: skip
+    words, what = (path, operation, number), f"{path} {operation} {size(number)}"
+    found = only((one for one in counts["requests"] if (one["path"], one["operation"], one["block_size_bytes"]) == words), what)
+    need(found["kernel"] and min(found["kernel"]) > 0, f"nothing was counted: {what}")
+    return found
 
 
 def quantile(trace, share):
@@ -189,6 +254,13 @@ def peaks(trace):
     return found + (rising and high >= highest / 20)
 
 
+def device_share(trace):
+    """The device's part of a request's time; of a run that explains less than 95 % of it, none."""
+    found = [part["share"] for part in trace["parts"] if part["name"] == "device"]
+    need(found and trace["coverage"] >= 0.95, f"too little of the time is explained: {trace['path']} {trace['operation']}")
+    return sum(found)
+
+
 def size(number):
     return f"{number >> 20} MiB" if number >= 1 << 20 else f"{number >> 10} KiB" if number >= 1024 else f"{number} B"
 
@@ -204,7 +276,7 @@ def traces(paths, operations=BOTH, names=("4K", "8K", "40K", "80K")):
 
 
 def several_peaks(*runs):
-    """Whether it is no rarity that a density has several peaks: in 15 % or more."""
+    """Whether most densities have several peaks, by a sign test: "many" and "landscapes" ask for no less."""
     of = [peaks(run) for run in runs]
     several = sum(one > 1 for one in of)
-    return Finding(f"several peaks in {several} of {len(of)}", several >= 0.15 * len(of), TIME)
+    return Finding(f"several peaks in {several} of {len(of)}", pairs_hold(one > 1 for one in of), TIME)

@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Writes docs/reproduce.md, and keeps the verdicts so that a later run names those that changed."""
+"""Writes docs/reproduce.md, and keeps what it says, so that a later run names the verdicts that changed.
+
+A claim whose runs are not all there keeps its last finding, unless the rule for it has changed since.
+"""
 
 import json
 
-from . import responses, speeds, straight
-from .evidence import VERDICTS
+from . import responses, speeds, straight, userspace
+from .evidence import REFUSED, VERDICTS, Finding, Untold, reasons
 from .runs import ROOT, WORKLOADS, commands, options, result
 
 CHAPTERS = (
     ("Chapter 3: what the kernel's paths cost", (*speeds.ROWS, *responses.ROWS)),
-    ("Chapter 4: straighter paths", straight.ROWS),
+    ("Chapter 4: straighter paths", (*straight.ROWS, *userspace.ROWS)),
 )
 PAGE, KEPT = ROOT / "docs/reproduce.md", ROOT / "docs/reproduce.json"
 
@@ -17,7 +20,7 @@ HEAD = """# The thesis's figures and tables, repeated
 
 Chapters 3 and 4 of R. Joyce's thesis (2018) measure storage on a server and on Zynq boards, a paper of 2016 the same in part. Below is
 each figure and table: what was run there, what differs in our run, and its claims, each with what we found. `make reproduce` runs all
-of it in the lab (about an hour; `ONLY=` takes names of runs), leaves each run's JSON and report with its pictures below `out/reproduce`, writes this page,
+of it in the lab (over an hour; `ONLY=` takes names of runs), leaves each run's JSON and report with its pictures below `out/reproduce`, writes this page,
 and names the verdicts that are not those of the last time (`docs/reproduce.json`). On a drive of your own use the commands of a row,
 with its name for `/dev/nvme0n1` and its serial number for `LAB1`.
 
@@ -25,8 +28,18 @@ How to read a verdict. Commands, bytes, interrupts and instructions are those of
 lab's processors and drive are emulated: a copy by the processor is dear, one by the drive is a `memcpy` of the host, and the drive is
 as fast as the host's memory. So *holds in the lab's time* says no more than that, and nor does *does not hold (in the lab's time)*: on
 a board either may fall the other way. Where a result follows from these prices it is marked with (*), also if it agrees. Speeds are
-compared by their 95 % intervals, pairs of conditions by a sign test; where these do not decide, and where emulation leaves nothing of
-the question, it says *cannot be told here*. A run during which other programs took more than a quarter of a core decides nothing.
+compared by their 95 % intervals, pairs of conditions by a sign test; "much" and "far" ask for a factor of 1.5.
+
+*Cannot be told here* is the answer where these do not decide, where emulation leaves nothing of the question, where the claim's
+condition was not reached (no period above the longest write, a drive without a limit, one thread for four), where there is nothing to
+compare, and where a count leaves out the price in question. A run that is missing, damaged, interrupted, or during which other programs
+took more than a quarter of a core decides nothing. The last column names for each verdict the claim's condition, what was read, and what
+would have made the verdict the opposite (or, of one that cannot be told, a verdict); `tests/test_verdicts.py` changes a run in that way
+and looks for the other verdict.
+
+A claim whose runs are not all in `out/reproduce` keeps the finding of the last run, as long as its rule is the same. The runs
+`table-42-queue`, `table-43-threads` and `by-size-threads` are newer than the last whole run, of which only the printed numbers were kept: what
+needs more than those cannot be told until they are run.
 """
 
 VOLUMES = """
@@ -54,17 +67,31 @@ arrivals take up to 1.44 s, which follows from the arrivals' times alone. `make 
 
 
 def judged():
-    """`(figures, claim, finding)` of every claim."""
-    return [(row.figures, claim, claim.finding(result)) for _, rows in CHAPTERS for row in rows for claim in row.claims]
+    """`(row, claim, finding)` of every claim."""
+    claims, why = kept()["claims"], reasons()
+    return [(row, claim, finding_of(claim, claims.get(claim.name), why[claim.name])) for _, rows in CHAPTERS for row in rows for claim in row.claims]
+
+
+def kept():
+    """What the page said when it was last written."""
+    return json.loads(KEPT.read_text()) if KEPT.exists() else {"claims": {}, "numbers": {}, "volumes": ""}
+
+
+def finding_of(claim, last, reason):
+    """By the runs, or the last one if some of them are not there. A verdict by another rule is no evidence for this one."""
+    if last is None or None not in [result(name) for name in claim.runs] or last["rule"] != str(reason):
+        return claim.finding(result)
+    return Finding(last["text"], last["holds"], last["basis"], last["is_emulators"])
 
 
 def changed(found):
     """The verdicts that are not those that were kept, as text."""
-    kept = json.loads(KEPT.read_text()) if KEPT.exists() else {}
+    claims = kept()["claims"]
+    before = {name: Finding("", last["holds"], last["basis"]).verdict for name, last in claims.items()}
     return [
-        f"{figures}: {claim.text}: {kept[name]} before, {finding.verdict} now"
-        for figures, claim, finding in found
-        if kept.get(name := f"{figures}: {claim.text}", finding.verdict) != finding.verdict
+        f"{claim.name}: {claim.text}: {before[claim.name]} before, {finding.verdict} now"
+        for _, claim, finding in found
+        if before.get(claim.name, finding.verdict) != finding.verdict
     ]
 
 
@@ -76,14 +103,35 @@ def count(found):
 
 
 def write(found):
-    KEPT.write_text(json.dumps({f"{figures}: {claim.text}": finding.verdict for figures, claim, finding in found}, indent=1) + "\n")
-    findings = {id(claim): finding for _, claim, finding in found}
+    last, why = kept(), reasons()
+    claims = {
+        claim.name: {"holds": finding.holds, "basis": finding.basis, "is_emulators": finding.is_emulators, "text": finding.text, "rule": str(why[claim.name])}
+        for _, claim, finding in found
+    }
+    numbers = {row.figures: numbers_of(row) or last["numbers"].get(row.figures, []) for _, rows in CHAPTERS for row in rows if row.numbers}
+    applications = volumes() or last["volumes"]
+    KEPT.write_text(json.dumps({"claims": claims, "numbers": numbers, "volumes": applications}, indent=1) + "\n")
+    findings = {claim.name: finding for _, claim, finding in found}
     lines = [HEAD, f"Of {len(found)} claims {count(found)}.", ""]
     for title, rows in CHAPTERS:
         lines += [f"## {title}", ""]
         for row in rows:
-            lines += section(row, findings)
-    PAGE.write_text("\n".join(lines).rstrip() + "\n" + volumes() + TAIL)
+            lines += section(row, findings, numbers.get(row.figures, []), why)
+    PAGE.write_text("\n".join(lines).rstrip() + "\n" + applications + TAIL)
+
+
+def usable(name):
+    """A run that may be printed; None of those that give no verdict."""
+    run = result(name)
+    return None if any(is_refused(run) for is_refused in REFUSED.values()) else run
+
+
+def numbers_of(row):
+    """The row's table of numbers; nothing if a run that it needs lacks one of them."""
+    try:
+        return row.numbers(usable)
+    except (Untold, ArithmeticError, LookupError, TypeError, ValueError):
+        return []
 
 
 def volumes():
@@ -91,8 +139,8 @@ def volumes():
     rows = []
     for name in WORKLOADS:
         names = [f"workload-{name}-{how}" for how in ("standard", "direct", "volume", "hybrid", "cached")]
-        found = [result(one) for one in names]
-        if all(found):
+        found = [usable(one) for one in names]
+        if None not in found:
             cells = (f"{one['throughput_mib_s']:.3g} / {one['mean_latency_ns'] / 1e6:.3g}" for one in found)
             rows.append(f"| {name} | {' | '.join(cells)} |")
     if not rows:
@@ -101,16 +149,17 @@ def volumes():
     return VOLUMES.format(note=note, rows="\n".join(rows), commands="\n".join(command_lines(names)))
 
 
-def section(row, findings):
+def section(row, findings, numbers, why):
     lines = [f"### {row.figures[0].upper()}{row.figures[1:]}", "", f"The thesis: {row.thesis}. {differences(row)}".strip()]
-    lines += ["", f"Not run: {row.remark}."] if row.remark else []
+    lines += ["", f"{row.remark}."] if row.remark else []
     lines += [""]
     if row.claims:
-        lines += ["| the thesis says | ours | verdict |", "| --- | --- | --- |"]
+        lines += ["| the thesis says | ours | verdict | rests on |", "| --- | --- | --- | --- |"]
         for claim in row.claims:
-            finding = findings[id(claim)]
-            lines.append(f"| {claim.text} | {finding.text} | {finding.verdict}{' (*)' if finding.is_emulators else ''} |")
-        lines += ["", *(row.numbers(result) if row.numbers else []), *command_lines(row.runs), ""]
+            finding = findings[claim.name]
+            mark = " (*)" if finding.is_emulators else ""
+            lines.append(f"| {claim.text} | {finding.text} | {finding.verdict}{mark} | {why[claim.name]} |")
+        lines += ["", *numbers, *command_lines(row.runs), ""]
     return lines
 
 

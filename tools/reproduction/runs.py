@@ -166,6 +166,8 @@ MEASURED = [
             f"--paths {KERNEL},chario,chario-phys",
             "table-42": f"sweep {D} --destroy-data LAB1 --span 700M --sizes 128K,16M --patterns sequential --depths 1 --rounds 5 "
             "--paths block-buffered,block-direct,straightway-poll",
+            "table-42-queue": f"sweep {D} --destroy-data LAB1 --span 700M --sizes 128K --patterns sequential --depths 64 --rounds 5 "
+            "--paths straightway-poll",
             "table-42-deep": f"sweep {D} {S} --sizes 128K --patterns sequential --depths 8 --rounds 5 --paths io_uring,straightway-poll",
             "table-43": f"sweep {D} {S} --sizes 4K --patterns random --depths 32 --rounds 15 --paths io_uring,straightway-poll",
             "by-size": f"sweep {D} --destroy-data LAB1 --span 700M --sizes 4K,32K,128K,512K,1M,16M --depths 4 --rounds 15 "
@@ -173,6 +175,15 @@ MEASURED = [
         },
         options=(*DRIVE, "--memory", "400M", "--kernel-args", "memmap=64M$0x10000000"),
         before="insmod build/chario/stock-x86_64/chario.ko windows=0x10000000:64M",
+    ),
+    Guest(
+        "threads",
+        {
+            "table-43-threads": f"sweep {D} {S} --sizes 4K --patterns random --threads 4 --depths 1 --rounds 15 --paths block-direct,straightway-poll",
+            "by-size-threads": f"sweep {D} --destroy-data LAB1 --span 700M --sizes 4K,32K,128K,512K,1M,16M --threads 4 --depths 1 --rounds 15 "
+            "--paths block-buffered,block-direct,straightway-poll",
+        },
+        options=(*DRIVE, "--memory", "400M", "--cpus", "4"),
     ),
 ]
 
@@ -241,11 +252,32 @@ def _boot(guest):
     return done.returncode == 0
 
 
+def _finite(text):
+    number = float(text)
+    if number in (float("inf"), float("-inf")):
+        raise ValueError(f"{text} is not a number of a measurement")
+    return number
+
+
+def _not_a_number(text):
+    raise ValueError(f"{text} is not a number of a measurement")
+
+
+def read(file):
+    """A run's JSON; of a file that was cut short or holds numbers that nothing measures, only that it is damaged."""
+    try:
+        return json.loads(file.read_text(), parse_float=_finite, parse_constant=_not_a_number)
+    except (OSError, ValueError) as error:
+        return {"damaged": str(error)}
+
+
 def result(name):
     """The JSON of a run; None if there is none."""
     words = commands()[name].split()
     file = OUT / name / (f"{name}.json" if words[0] == "make" else f"{words[0]}.json")
     if not file.exists():
         return None
-    found = json.loads(file.read_text())
-    return {**found, "valid": False} if (OUT / name / "busy").exists() else found
+    found = read(file)
+    if isinstance(found, dict) and found.get("kind", words[0]) != words[0]:
+        return {"damaged": f"the run of another command: {found['kind']}"}
+    return {**found, "valid": False} if isinstance(found, dict) and (OUT / name / "busy").exists() else found
