@@ -5,10 +5,14 @@ cargo compiles a dependency again for each selection of packages that needs othe
 dependencies of a package's tests count too. So the programs are built as by `make build`, and the examples apart from them.
 """
 
+import re
+from pathlib import Path
+
 PACKAGES = ("straightway-cli", "straightway-preload", "straightway-c")
 SIMULATOR = ("straightway-simulator",)
-# The kinds of worlds (crates/simulator/src/setup.rs).
-WORLDS = ("volume", "arrays", "recorder", "ring", "mirror", "stripe", "network", "split", "remote")
+SETUP = Path(__file__).resolve().parents[2] / "crates/simulator/src/setup.rs"
+# The kinds of worlds.
+WORLDS = tuple(re.findall(r'^    [A-Z]\w+ "(\w+)" "', SETUP.read_text(), re.M))
 WITH_EXAMPLES = ("straightway-figures", "straightway-map")
 
 

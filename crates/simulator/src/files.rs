@@ -348,8 +348,7 @@ impl Expected {
             Verb::Append => self.append(mounted, &name, more, c),
             Verb::Fill => {
                 let free = blocking::run(volume, volume.free_units())?;
-                // A ring of fewer may have nothing in the end.
-                let left = 12 + u64::from(b) % 64;
+                let left = u64::from(b) % 48;
                 let bytes = free.saturating_sub(left) * volume.status().shape.unit_bytes();
                 self.put(mounted, &name, bytes, 0, machine)
             }

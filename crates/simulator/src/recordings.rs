@@ -51,24 +51,37 @@ struct Tape {
     /// It ended without a failure, and has whatever it reported.
     is_whole: bool,
     lists_gaps: bool,
+    /// The length of the longest segment that its ring has removed.
+    removed_bytes: u64,
     /// What a ring must have kept, until something else has changed it.
     keeps: Option<Keeps>,
 }
 
-/// A ring that has lost nothing.
+/// What decides how much a ring keeps at least.
 #[derive(Clone, Copy, Debug)]
 struct Keeps {
     keep_bytes: u64,
     segment_bytes: u64,
+    /// The longest segment that was removed: blocks that come before the next segment exists make
+    /// one longer.
+    longest_bytes: u64,
+    /// Lost bytes, which count for the segments that are being recorded.
+    lost_bytes: u64,
 }
 
 impl Keeps {
-    /// Whether a ring that has removed something of itself has kept too little: besides its files
-    /// it has room for the next one, and what was removed for that may have had two segments'
-    /// length. Where the volume is full, it may have removed more.
+    /// Whether a ring that has removed something of itself has kept too little. Before the last
+    /// removal it had too much, counting the current segment and the next one as full. Where the
+    /// volume is full, it may have removed more.
     const fn is_broken(&self, kept_bytes: u64, free_bytes: u64) -> bool {
-        let is_full = free_bytes < 4 * self.segment_bytes + (128 << 10);
-        !is_full && kept_bytes + 4 * self.segment_bytes < self.keep_bytes
+        let longest_bytes = if self.longest_bytes > self.segment_bytes {
+            self.longest_bytes
+        } else {
+            self.segment_bytes
+        };
+        let is_full = free_bytes < 4 * longest_bytes + (128 << 10);
+        let missing_bytes = 2 * self.segment_bytes + longest_bytes + self.lost_bytes;
+        !is_full && kept_bytes + missing_bytes < self.keep_bytes
     }
 }
 
@@ -298,21 +311,20 @@ impl Recordings {
                 durable_bytes: 0,
                 is_whole: false,
                 lists_gaps: settings.policy == Policy::Drop,
+                removed_bytes: 0,
                 keeps: None,
             },
             has_ended: false,
         };
         let ended = run(mounted, &settings, &mut source, machine);
         source.tape.is_whole = matches!(ended, Ended::Well);
-        // What is lost makes a segment shorter, and a burst longer: its removal leaves less.
-        let is_steady = source.tape.lost_bytes == 0 && !machine.setup.is_hasty;
-        let is_steady = is_steady && !machine.tolerates_failures();
-        if is_ring && is_steady && source.tape.is_whole {
-            source.tape.keeps = Some(Keeps {
-                keep_bytes,
-                segment_bytes,
-            });
-        }
+        let is_judged = is_ring && source.tape.is_whole && !machine.tolerates_failures();
+        source.tape.keeps = is_judged.then_some(Keeps {
+            keep_bytes,
+            segment_bytes,
+            longest_bytes: source.tape.removed_bytes,
+            lost_bytes: source.tape.lost_bytes,
+        });
         self.tapes.entry(name).or_default().push(source.tape);
         ended
     }
@@ -559,7 +571,8 @@ fn run(
             chain.give_back(buffer);
         }
         let report = chain.report();
-        let (segments, _, closed) = chain.end();
+        let (segments, removed, closed) = chain.end();
+        source.tape.removed_bytes = removed.longest_bytes;
         let ended = judge(result, closed, report, &source.tape, settings);
         match (ended, listed(mounted, &segments)) {
             (Ended::Well, Ok(Err(what))) => Ended::Broken(what),

@@ -57,7 +57,7 @@ verbs! {
     Record "record" Record 14,
     Ring "ring" Record 14,
     Long "long" Record 0,
-    Fill "fill" Record 0,
+    Fill "fill" Record 4,
     Write "write" Blocks 24,
     Read "read" Blocks 12,
     Flush "flush" Blocks 6,

@@ -65,6 +65,8 @@ pub struct Removed {
     pub all: u64,
     /// Those of them that were not too many: the next file had no slot.
     pub early: u64,
+    /// The length of the longest.
+    pub longest_bytes: u64,
 }
 
 /// How the files are made.
@@ -131,7 +133,7 @@ pub struct Files<'s, 'a> {
     /// The names of those that are made and not whole yet, the oldest first.
     open: VecDeque<String>,
     descriptions: Descriptions,
-    removed: u64,
+    removed: Removed,
     /// Files that must be closed, the oldest first.
     ended: VecDeque<Ended>,
     job: Job<'s>,
@@ -144,8 +146,6 @@ pub struct Files<'s, 'a> {
     waits_for_whole: bool,
     /// Something of a file that is not whole yet is durable.
     is_durable: bool,
-    /// Files that were removed before they were too many, because the next one had no slot.
-    early: u64,
     /// Why the next file is not made yet: it has no slot.
     unmade: Option<devices::Error>,
     /// A file could not be removed or closed: no other one is removed.
@@ -222,7 +222,7 @@ impl<'s, 'a> Files<'s, 'a> {
             whole,
             open: VecDeque::new(),
             descriptions: Descriptions::default(),
-            removed: 0,
+            removed: Removed::default(),
             ended: VecDeque::new(),
             job: Job::None,
             next: None,
@@ -230,7 +230,6 @@ impl<'s, 'a> Files<'s, 'a> {
             has_freed: false,
             waits_for_whole: false,
             is_durable: false,
-            early: 0,
             unmade: None,
             is_broken: false,
             failure: None,
@@ -636,15 +635,18 @@ impl<'s, 'a> Files<'s, 'a> {
     /// The oldest files were removed, also where what they were removed for failed.
     fn forget(&mut self, oldest: Oldest) {
         let removed = oldest.removed;
-        self.whole.drain(..removed.min(self.whole.len()));
+        for segment in self.whole.drain(..removed.min(self.whole.len())) {
+            let longest_bytes = &mut self.removed.longest_bytes;
+            *longest_bytes = segment.length_bytes.max(*longest_bytes);
+        }
         self.descriptions = oldest.descriptions;
         self.older = self.older.saturating_sub(removed);
-        self.removed += removed as u64;
+        self.removed.all += removed as u64;
     }
 
     /// Says at once what was removed for a slot, the first time.
     fn warn_of_early(&mut self, oldest: &Oldest, name: &str) {
-        if self.early == 0 && !oldest.early.is_empty() {
+        if self.removed.early == 0 && !oldest.early.is_empty() {
             let removed = some(oldest.early.iter().map(String::as_str));
             self.progress.say(words![
                 format!(
@@ -657,7 +659,7 @@ impl<'s, 'a> Files<'s, 'a> {
                 " says whether damage keeps it from that)"
             ]);
         }
-        self.early += oldest.early.len() as u64;
+        self.removed.early += oldest.early.len() as u64;
     }
 
     fn fail(&mut self, failure: devices::Error) {
@@ -692,10 +694,7 @@ impl<'s, 'a> Files<'s, 'a> {
         let own = self.whole.into_iter().skip(self.older);
         (
             own.collect(),
-            Removed {
-                all: self.removed,
-                early: self.early,
-            },
+            self.removed,
             self.failure.or(self.unmade).map_or(Ok(()), Err),
         )
     }
