@@ -42,7 +42,7 @@ def test_files_on_a_target_with_digests_and_queues_and_what_is_refused(options=(
     rc 2 $S format $(url 1); said 'nothing was done'
     rc 2 $S format $(url 1) --destroy-data OTHER; said 'serial number is .SERIAL1'
     rc 0 $S format $(url 1) --destroy-data SERIAL1
-    for options in '' '?hdgst' '?ddgst' '?hdgst&ddgst&queues=3'; do
+    for options in '' '?hdgst' '?ddgst' '?hdgst&ddgst&queues=3' '?write-through'; do
       rc 0 $S put $(url 1 "$options") /tmp/blob --force
       rc 0 $S get $(url 1 "$options") blob /tmp/back --force
       cmp /tmp/blob /tmp/back || fail "another blob with '$options'"

@@ -51,7 +51,16 @@ impl QueueEntry {
 
     /// Whether an I/O command changes blocks, so that it must not be executed late.
     pub(crate) fn changes(&self) -> bool {
-        !matches!(self.0[0], io::READ | io::FLUSH)
+        !matches!(self.opcode(), io::READ | io::FLUSH)
+    }
+
+    pub(crate) const fn opcode(&self) -> u8 {
+        self.0[0]
+    }
+
+    /// Force Unit Access, bit 30 of dword 12 of a write.
+    pub(crate) const fn is_fua(&self) -> bool {
+        matches!(self.opcode(), io::WRITE | io::WRITE_ZEROES) && self.0[51] & 1 << 6 != 0
     }
 
     fn fabric(kind: u8, bytes: &[u8]) -> Self {

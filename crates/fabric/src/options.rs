@@ -47,6 +47,9 @@ pub struct RemoteOptions {
     /// A connection that is closed was closed by the target. Not so behind a proxy, which closes
     /// when its own network fails.
     pub trusts_close: bool,
+    /// Every write is durable before it is acknowledged (Force Unit Access), so that a target which
+    /// restarts between two flushes, and is connected again, loses nothing of its cache.
+    pub writes_through: bool,
     /// A command that takes longer ends the connection.
     pub command_timeout_us: u64,
     /// For how long a lost connection is made again before the device is gone, a changing command
@@ -77,6 +80,7 @@ impl Default for RemoteOptions {
             keep_alive_ms: 5_000,
             quiesce_ms: 1_000,
             trusts_close: true,
+            writes_through: false,
             command_timeout_us: 10_000_000,
             reconnect_us: 30_000_000,
         }

@@ -35,6 +35,10 @@ pub struct Limits {
 pub struct Done {
     /// As submitted.
     pub tag: u32,
+    /// The command's opcode.
+    pub opcode: u8,
+    /// Whether it asked for Force Unit Access.
+    pub is_fua: bool,
     /// The command's buffer.
     pub buffer: Option<Buffer>,
     /// Bytes that arrived, of a read.
@@ -721,6 +725,8 @@ impl<S: ByteStream, const DEPTH: usize> Queue<S, DEPTH> {
         self.used -= 1;
         Some(Done {
             tag: slot.tag,
+            opcode: slot.entry.opcode(),
+            is_fua: slot.entry.is_fua(),
             buffer: slot.buffer,
             received_bytes: slot.received,
             is_short: slot.direction == Direction::In && slot.received < slot.len,

@@ -11,8 +11,10 @@ use nvme::{ControllerInfo, IDENTIFY_BYTES, NamespaceInfo};
 mod device;
 mod establish;
 mod recovery;
+mod unflushed;
 
 pub(crate) use establish::{open_controller, read_log};
+use unflushed::Unflushed;
 
 /// Commands outstanding on the administration queue.
 pub(crate) const ADMIN_DEPTH: usize = 4;
@@ -89,6 +91,7 @@ pub struct Remote<C: Connect, K: Clock, const DEPTH: usize, const QUEUES: usize>
     gone: Option<block::Error>,
     /// Something is parked, or changing commands wait, or the device is gone: not the usual course.
     is_degraded: bool,
+    unflushed: Unflushed,
 }
 
 /// What an association consists of, besides its queues.
@@ -151,6 +154,7 @@ impl<C: Connect, K: Clock, const DEPTH: usize, const QUEUES: usize> Remote<C, K,
             error: None,
             gone: None,
             is_degraded: false,
+            unflushed: Unflushed::default(),
         })
     }
 

@@ -79,6 +79,10 @@ pub enum RemoteEvent {
         /// target.
         writes_wait_us: u64,
     },
+    /// It was made again, and changes that the lost one had acknowledged are not covered by a
+    /// flush. If the target has lost its volatile cache, at a restart or a power cut, they are
+    /// gone, and nothing in the protocol tells it: the next flush succeeds.
+    CacheInDoubt,
     /// It could not be made again: the device is gone.
     GivenUp {
         /// Why.

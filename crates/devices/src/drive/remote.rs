@@ -32,6 +32,8 @@ pub struct RemoteDrive {
     pub quiesce_s: u16,
     /// A proxy is between: that a connection is closed says nothing about the target.
     pub is_proxied: bool,
+    /// Every write is durable before it is acknowledged.
+    pub writes_through: bool,
 }
 
 /// The longest Keep Alive Timeout: the transport's default (NVMe base specification 2.1, "Keep
@@ -46,7 +48,7 @@ impl RemoteDrive {
     pub fn parse(name: &str, rest: &str) -> Result<Self> {
         let invalid = |what: &str| {
             Error::usage(format!("`{name}`: {what}")).hint(
-                "tcp://HOST:4420/NQN, then ?nsid=N&queues=N&hdgst&ddgst&reconnect=SECONDS&keep-alive=SECONDS&quiesce=SECONDS&proxied as needed",
+                "tcp://HOST:4420/NQN, then ?nsid=N&queues=N&hdgst&ddgst&reconnect=SECONDS&keep-alive=SECONDS&quiesce=SECONDS&proxied&write-through as needed",
             )
         };
         let rest = rest
@@ -81,6 +83,7 @@ impl RemoteDrive {
             keep_alive_s: 5,
             quiesce_s: 1,
             is_proxied: false,
+            writes_through: false,
         };
         for word in words.split('&').filter(|word| !word.is_empty()) {
             let bad = |_| invalid(&format!("`{word}` is not a number in range"));
@@ -98,6 +101,7 @@ impl RemoteDrive {
                 Some(("keep-alive", value)) => drive.keep_alive_s = value.parse().map_err(bad)?,
                 Some(("quiesce", value)) => drive.quiesce_s = value.parse().map_err(bad)?,
                 None if word == "proxied" => drive.is_proxied = true,
+                None if word == "write-through" => drive.writes_through = true,
                 None if word == "hdgst" => drive.header_digest = true,
                 None if word == "ddgst" => drive.data_digest = true,
                 _ => return Err(invalid(&format!("unknown option `{word}`"))),
@@ -143,9 +147,9 @@ mod tests {
             ("nqn.x:a", 2, 4)
         );
         assert!(drive.header_digest && !drive.data_digest);
-        let drive = parse("tcp://h/n?keep-alive=2&quiesce=3&proxied").unwrap();
+        let drive = parse("tcp://h/n?keep-alive=2&quiesce=3&proxied&write-through").unwrap();
         assert_eq!((drive.keep_alive_s, drive.quiesce_s), (2, 3));
-        assert!(drive.is_proxied);
+        assert!(drive.is_proxied && drive.writes_through);
         assert_eq!(drive.longest_stall_s(), 9);
         // In a mirror the member is given up before.
         assert_eq!(parse("tcp://h/n?reconnect=1").unwrap().longest_stall_s(), 6);

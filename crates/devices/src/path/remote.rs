@@ -73,6 +73,7 @@ pub fn connected(
         keep_alive_ms: u32::from(drive.keep_alive_s) * 1000,
         quiesce_ms: u32::from(drive.quiesce_s) * 1000,
         trusts_close: !drive.is_proxied,
+        writes_through: drive.writes_through,
         reconnect_us: u64::from(drive.reconnect_s) * 1_000_000,
         ..RemoteOptions::default()
     };
@@ -122,6 +123,12 @@ fn report(progress: &Progress, name: &str, event: RemoteEvent) {
             };
             progress.say(format_args!(
                 "{name}: connected again; writes wait {wait}, until the target has ended the old association"
+            ));
+        }
+        RemoteEvent::CacheInDoubt => {
+            progress.say(format_args!(
+                "warning: {name}: if the target restarted or lost power, what was written since the last \
+                 flush is lost; `write-through` in the device's name avoids that"
             ));
         }
         RemoteEvent::GivenUp { error, in_doubt_us } => {

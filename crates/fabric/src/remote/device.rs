@@ -139,9 +139,17 @@ impl<C: Connect, K: Clock, const DEPTH: usize, const QUEUES: usize> Remote<C, K,
         }
     }
 
-    pub(super) fn complete(&self, done: Done) -> Completion {
+    pub(super) fn complete(&mut self, done: Done) -> Completion {
         let buffer = done.buffer;
         let status = StatusField(done.status);
+        match done.opcode {
+            io::READ => {}
+            io::FLUSH => self.unflushed.flush_ended(status.is_success()),
+            // A discarded block has no contents that could be lost.
+            io::DATASET_MANAGEMENT => {}
+            _ if status.is_success() && !done.is_fua => self.unflushed.changed(),
+            _ => {}
+        }
         let result = if status.is_success() {
             if done.is_short {
                 Err(Error::ShortTransfer {
@@ -170,7 +178,13 @@ impl<C: Connect, K: Clock, const DEPTH: usize, const QUEUES: usize> Device
         &self.geometry
     }
 
-    fn submit(&mut self, request: Request) -> Result<(), Refused> {
+    fn submit(&mut self, mut request: Request) -> Result<(), Refused> {
+        match &mut request.operation {
+            Operation::Write { fua, .. } | Operation::WriteZeroes { fua, .. } => {
+                *fua |= self.options.writes_through;
+            }
+            _ => {}
+        }
         let checked = self.geometry.check(&request.operation);
         let error = match (&request.operation, checked) {
             (_, Err(error)) => Some(error),
@@ -218,6 +232,9 @@ impl<C: Connect, K: Clock, const DEPTH: usize, const QUEUES: usize> Device
         };
         self.turn = free.map_or(0, |index| index + 1);
         let tag = request.tag;
+        if matches!(request.operation, Operation::Flush) {
+            self.unflushed.flush_begins();
+        }
         let (entry, data) = encode(
             self.namespace.nsid,
             request.operation,

@@ -164,6 +164,10 @@ impl<C: Connect, K: Clock, const DEPTH: usize, const QUEUES: usize> Remote<C, K,
                         let writes_wait_us = self.us_until(self.fence);
                         self.connect
                             .event(RemoteEvent::Connected { writes_wait_us });
+                        let has_cache = self.geometry.features.volatile_write_cache;
+                        if self.unflushed.take() && has_cache {
+                            self.connect.event(RemoteEvent::CacheInDoubt);
+                        }
                         self.settle();
                         return;
                     }

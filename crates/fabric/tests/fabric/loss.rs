@@ -441,3 +441,45 @@ fn another_namespace_behind_the_same_name_is_not_used_and_said() {
         ));
     }
 }
+
+/// Writes "A" and flushes, writes "B", loses the connection and the target's cache, and flushes.
+/// Returns what is read, and whether the doubt was told.
+fn loses_its_cache(writes_through: bool, flushes: bool) -> (u8, usize) {
+    let memory = target();
+    let own = RemoteOptions {
+        writes_through,
+        ..options()
+    };
+    let mut device = connect(&memory, own).unwrap();
+    for fill in [b'A', b'B'] {
+        blocking::write(&mut device, 0, buffer(1, fill), false)
+            .result
+            .unwrap();
+        if fill == b'A' || flushes {
+            blocking::flush(&mut device).unwrap();
+        }
+    }
+    {
+        let mut target = memory.target.borrow_mut();
+        target.disk = target.durable.clone();
+        target.close_at = Some(target.pdus);
+    }
+    blocking::flush(&mut device).unwrap();
+    assert_eq!(device.reconnects(), 1);
+    // Another loss has nothing to tell: nothing was written since.
+    let pdu = memory.target.borrow().pdus;
+    memory.target.borrow_mut().close_at = Some(pdu);
+    blocking::flush(&mut device).unwrap();
+    assert_eq!(device.reconnects(), 2);
+    let target = memory.target.borrow();
+    let told = |event: &&RemoteEvent| **event == RemoteEvent::CacheInDoubt;
+    (target.disk[0], target.events.iter().filter(told).count())
+}
+
+#[test]
+fn what_a_target_may_have_lost_of_its_cache_is_told_or_written_through() {
+    assert_eq!(loses_its_cache(false, true), (b'B', 0));
+    // Nothing in the protocol tells that the target restarted: the flush succeeds.
+    assert_eq!(loses_its_cache(false, false), (b'A', 1));
+    assert_eq!(loses_its_cache(true, false), (b'B', 0));
+}

@@ -34,6 +34,9 @@ pub type Mutate = Box<dyn FnMut(usize, &mut Vec<u8>)>;
 /// The target's state, shared by its connections.
 pub struct Target {
     pub disk: Vec<u8>,
+    /// What of it survives when the volatile cache is lost: what was flushed, and what was written
+    /// with Force Unit Access (NVM command set 1.0, Write, bit 30 of dword 12).
+    pub durable: Vec<u8>,
     pub header_digest: bool,
     pub data_digest: bool,
     /// Data is asked for by R2T if it is longer.
@@ -115,6 +118,7 @@ impl Default for Target {
     fn default() -> Self {
         Self {
             disk: vec![0; BLOCKS * BLOCK],
+            durable: vec![0; BLOCKS * BLOCK],
             header_digest: false,
             data_digest: false,
             capsule_bytes: 1024,
@@ -597,7 +601,12 @@ impl Stream {
                 self.deliver(cid, &data);
             }
             1 => {
-                self.target.borrow_mut().disk[at..at + len].copy_from_slice(data);
+                let mut target = self.target.borrow_mut();
+                target.disk[at..at + len].copy_from_slice(data);
+                if dword(12) & 1 << 30 != 0 {
+                    target.durable[at..at + len].copy_from_slice(data);
+                }
+                drop(target);
                 self.respond(cid, 0, 0);
             }
             8 if dword(10) as usize + len / BLOCK <= BLOCKS && dword(1) == 1 => {
@@ -618,7 +627,13 @@ impl Stream {
                 drop(target);
                 self.respond(cid, value, 0);
             }
-            // Set Features: two queues granted; Flush and Keep Alive.
+            0 if dword(1) == 1 => {
+                let mut target = self.target.borrow_mut();
+                target.durable = target.disk.clone();
+                drop(target);
+                self.respond(cid, 0, 0);
+            }
+            // Set Features: two queues granted; Keep Alive.
             9 => self.respond(cid, 1 << 16 | 1, 0),
             _ => self.respond(cid, 0, 0),
         }
