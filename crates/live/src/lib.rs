@@ -12,6 +12,7 @@
 //! | `door` | the recording's socket, and a thread for each reader |
 //! | `host` | the answers, on the thread that has mounted the volume |
 //! | `reader` | the other end: what a verb asks |
+//! | `patience` | the wait for an answer, which can be cancelled |
 //! | `origin` | files to read, wherever the volume is mounted |
 //!
 //! A message is a line of JSON; the data of [`Answer::Data`] follows its line. The socket is in
@@ -22,6 +23,7 @@
 pub mod door;
 pub mod host;
 pub mod origin;
+mod patience;
 mod pieces;
 pub mod reader;
 

@@ -70,7 +70,7 @@ impl Origin<'_, '_> {
         options: OpenOptions,
         body: impl FnOnce(&Origin<'_, '_>) -> Result<T>,
     ) -> Result<T> {
-        if let Some(live) = Live::find(context, device) {
+        if let Some(live) = Live::find(context, device)? {
             // One that its recording has taken from the kernel has no name.
             let drive = Drive::find(&context.roots, device).ok();
             return body(&Origin {
@@ -217,7 +217,7 @@ impl Origin<'_, '_> {
                 result => return result,
             }
             pause(self.context)?;
-            *live = Live::find(self.context, self.device);
+            *live = Live::find(self.context, self.device)?;
         }
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a verb asks a recording that another process makes.
 
+use super::patience::Patient;
 use super::{
     Answer, Ask, Data, LINE_BYTES, READ_BYTES, RecordingStatus, address, former_name, identity,
     stranger,
@@ -11,12 +12,11 @@ use devices::error::{Error, Result};
 use files::listing::Listing;
 use files::reports::{FileReport, VolumeReport};
 use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::net::UnixStream;
 
 /// The process that has the volume.
 #[derive(Debug)]
 pub struct Live {
-    stream: BufReader<UnixStream>,
+    stream: BufReader<Patient>,
     device: String,
     /// It has answered, so it sends a last word when it ends.
     has_answered: bool,
@@ -42,24 +42,32 @@ impl Live {
     ///
     /// A drive that a recording has taken from the kernel has no name any more: then the name that
     /// it had finds it.
-    pub fn find(context: &Context, device: &str) -> Option<Self> {
+    ///
+    /// # Errors
+    /// The user cancelled while the process did not listen.
+    pub fn find(context: &Context, device: &str) -> Result<Option<Self>> {
         let identity = match Drive::find(&context.roots, device) {
-            Ok(drive) => identity(&drive)?,
-            Err(_) => former_name(device)?,
+            Ok(drive) => identity(&drive),
+            Err(_) => former_name(device),
         };
-        let stream = UnixStream::connect_addr(&address(&identity).ok()?).ok()?;
-        if let Some(stranger) = stranger(&stream) {
+        let Some(address) = identity.and_then(|identity| address(&identity).ok()) else {
+            return Ok(None);
+        };
+        let Some(stream) = Patient::connect(context, device, &address)? else {
+            return Ok(None);
+        };
+        if let Some(stranger) = stranger(stream.socket()) {
             context.say(format_args!(
                 "warning: the socket of recordings on {device} is ignored: a process of user {stranger} has it; it is neither root's nor yours"
             ));
-            return None;
+            return Ok(None);
         }
-        Some(Self {
+        Ok(Some(Self {
             stream: BufReader::new(stream),
             device: device.to_owned(),
             has_answered: false,
             end: End::Unknown,
-        })
+        }))
     }
 
     /// All files.
@@ -129,6 +137,7 @@ impl Live {
             Some(Answer::Data(found)) => {
                 let mut from = (&mut self.stream).take(found.length_bytes);
                 let is_whole = from.read_to_end(data).is_ok();
+                self.stream.get_ref().check()?;
                 let is_whole = is_whole && data.len() as u64 == found.length_bytes;
                 Ok(is_whole.then_some(found))
             }
@@ -165,6 +174,7 @@ impl Live {
             .take(LINE_BYTES)
             .read_until(b'\n', &mut line);
         if read.is_err() || line.last() != Some(&b'\n') {
+            self.stream.get_ref().check()?;
             if self.has_answered && self.end == End::Unknown && line.is_empty() {
                 self.end = End::Silent;
             }

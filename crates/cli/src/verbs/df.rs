@@ -114,7 +114,7 @@ impl Df {
     }
 
     fn space_of(&self, context: &Context, device: &str) -> Result<Space> {
-        if let Some(mut live) = Live::find(context, device) {
+        if let Some(mut live) = Live::find(context, device)? {
             return Ok(Space {
                 name: device.to_owned(),
                 device: device.to_owned(),

@@ -122,7 +122,7 @@ impl Get {
             let report = self.get_from_hardware(context, path, name, target.as_deref())?;
             return Reported::One(report).tell(context, self.json, "fetched", "");
         }
-        if let Some(live) = Live::find(context, &self.device) {
+        if let Some(live) = Live::find(context, &self.device)? {
             let missing = self.missing_in(context, name)?;
             let (report, is_cut) =
                 self.get_while_recording(context, live, name, target.as_deref())?;

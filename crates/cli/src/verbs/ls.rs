@@ -131,7 +131,7 @@ impl Ls {
                 hardware::refuse_route(&self.route)?;
                 of_hardware(&self.device, path)?
             }
-            None => match Live::find(context, &self.device) {
+            None => match Live::find(context, &self.device)? {
                 Some(mut live) => live.list()?,
                 None => {
                     let options = route::open_options(&self.route.with_buffers(4096, 1), false);

@@ -84,7 +84,7 @@ impl Stat {
     }
 
     fn of_volume(&self, context: &Context) -> Result<Status> {
-        if let Some(mut live) = Live::find(context, &self.device) {
+        if let Some(mut live) = Live::find(context, &self.device)? {
             let (volume, file) = match &self.name {
                 None => (Some(live.volume()?), None),
                 Some(name) => (None, Some(live.file(name)?)),

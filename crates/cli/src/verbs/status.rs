@@ -45,7 +45,7 @@ impl Status {
     /// # Errors
     /// No process records on the volume, or it has just ended.
     pub fn run(&self, context: &Context) -> Result<Exit> {
-        let Some(mut live) = Live::find(context, &self.device) else {
+        let Some(mut live) = Live::find(context, &self.device)? else {
             let what = format!("no process records on {}", self.device);
             return Err(Error::other(what).hint(words![
                 "straightway ls ",

@@ -50,6 +50,11 @@ impl Take {
         }
     }
 
+    /// The recording's process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Sends data, and waits until all of it is durable.
     pub fn write(&mut self, data: &[u8]) {
         self.send(data);

@@ -38,6 +38,7 @@ mod slow;
 mod sources;
 mod space;
 mod status;
+mod stopped;
 mod streams;
 mod support;
 mod verbs;

@@ -80,7 +80,7 @@ impl Get {
                 Err(failure) => return Err(failure),
             }
             pause(context)?;
-            live = Live::find(context, &self.device);
+            live = Live::find(context, &self.device)?;
         }
         bar.finish_and_clear();
         sink.set_modified(copied.modified_ns);
