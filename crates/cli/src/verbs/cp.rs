@@ -4,6 +4,7 @@
 use crate::Context;
 use crate::exit::Exit;
 use crate::path_options::IoArgs;
+use crate::verbs::mv::say_left;
 use crate::verbs::put::{Report, Reported};
 use clap::Args;
 use devices::error::Result;
@@ -12,10 +13,11 @@ use devices::{Bar, SCHEMA_VERSION};
 use files::drain::{Part, drain};
 use files::fill::fill;
 use files::flow::Sums;
-use files::listing::{UNFINISHED_TAG, refuse_unfinished};
+use files::listing::{Listing, UNFINISHED_TAG, refuse_unfinished};
 use files::names::check_name;
 use files::{Mounted, Store, failed, pace, route, shown, warn_of_misfit};
-use recorder::export::warn_of_list;
+use live::origin::Origin;
+use recorder::export::{companion_renamed, companions_of, warn_of_list};
 use std::time::Instant;
 use units::micros;
 use volume::{CreateOptions, Error, File, StoredFile};
@@ -28,7 +30,8 @@ const PART_BYTES: u64 = 16 << 20;
 #[command(after_help = "\
 The copy has the file's time, number and checksums, and is durable when the command exits with 0. A file
 with checksums is verified; if it does not match, or the command is interrupted, there is no copy. A file
-that has the name COPY already is never replaced.
+that has the name COPY already is never replaced. What belongs to the file (its list of gaps, its description) is not
+copied with it, and is named.
 
 To another volume: straightway get DEVICE NAME... - --tar | straightway put OTHER - --tar")]
 pub struct Cp {
@@ -57,9 +60,26 @@ impl Cp {
         check_name(&self.copy)?;
         warn_of_misfit(context, &self.copy);
         let options = route::open_options(&self.io, true);
-        let report = Store::with(context, &self.device, &options, |mounted| {
-            self.copied(context, mounted)
+        let (report, companions) = Store::with(context, &self.device, &options, |mounted| {
+            let report = self.copied(context, mounted)?;
+            let origin = Origin::here(context, &self.io, mounted);
+            let listed = Listing::read(mounted)?.files;
+            let mut companions = companions_of(&origin, &listed, &self.name);
+            companions.retain(|one| {
+                let copy = companion_renamed(one, &self.name, &self.copy);
+                copy.is_none_or(|copy| !listed.iter().any(|file| file.name == copy))
+            });
+            Ok((report, companions))
         })?;
+        for companion in &companions {
+            let left = "belongs to it and is not copied";
+            say_left(
+                context,
+                (&self.device, "cp", left),
+                companion,
+                (&self.name, &self.copy),
+            );
+        }
         Reported::One(report).tell(context, self.json, "copied to", "")
     }
 

@@ -12,8 +12,8 @@ use files::listing::Listing;
 use files::names::check_name;
 use files::naming::clash;
 use files::{Access, Store, route, shown, warn_of_clash, warn_of_misfit};
-use formats::sigmf::{DATA, META};
-use recorder::export::{companions_of, warn_of_list};
+use live::origin::Origin;
+use recorder::export::{companion_renamed, companions_of, warn_of_list};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -22,8 +22,9 @@ use std::collections::BTreeSet;
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 After a power cut the file has either the old or the new name. A file that has the new name already is
-never replaced. The list of gaps and the description of a recording (NAME.gaps, NAME.sigmf-meta) keep their names:
-they are named, so that they can be renamed too.")]
+never replaced. The list of gaps and the description of a recording (NAME.gaps, NAME.sigmf-meta) keep their names,
+as a recording keeps its name when its list or its description is renamed: what stays is named, so that it can be
+renamed too.")]
 pub struct Mv {
     /// The device with the volume
     pub device: String,
@@ -48,7 +49,8 @@ pub struct Renamed {
     pub old: String,
     /// The new name.
     pub new: String,
-    /// The list of gaps and the description that belong to it, and keep their names.
+    /// What belongs to it and keeps its name: its list of gaps and its description, or the
+    /// recording of a list or a description.
     pub companions: Vec<String>,
 }
 
@@ -72,10 +74,14 @@ impl Mv {
             let own = number_of(&self.old).unwrap_or(0);
             warn_of_list(context, &self.new, own, |of| Ok(number_of(of)))?;
             let rename = volume.with_space(|| volume.rename(&self.old, &self.new));
+            // Before it is renamed, so that what describes it is found.
+            let io = self.route.with_buffers(64 << 10, 1);
+            let origin = Origin::here(context, &io, mounted);
+            let companions = companions_of(&origin, &listed, &self.old);
             mounted
                 .run(doing, rename)
                 .map_err(|failure| mounted.or_folder(&self.old, failure))?;
-            Ok(companions_of(&listed, &self.old))
+            Ok(companions)
         })
     }
 
@@ -98,18 +104,13 @@ impl Mv {
             None => self.rename(context)?,
         };
         for companion in &companions {
-            let behind = companion.strip_prefix(&self.old);
-            let new = match behind {
-                Some(behind) => format!("{}{behind}", self.new),
-                None => format!("{}{META}", self.new.strip_suffix(DATA).unwrap_or(&self.new)),
-            };
-            context.say(format_args!(
-                "`{}` belongs to it and keeps its name: straightway mv {} '{}' '{}'",
-                shown(companion),
-                self.device,
-                shown(companion),
-                shown(&new)
-            ));
+            let left = "belongs to it and keeps its name";
+            say_left(
+                context,
+                (&self.device, "mv", left),
+                companion,
+                (&self.old, &self.new),
+            );
         }
         if self.json {
             context.console.json(&Renamed {
@@ -121,4 +122,22 @@ impl Mv {
         }
         Ok(Exit::Done)
     }
+}
+
+/// Says that what belongs to a file stays when a verb takes the file alone.
+pub(super) fn say_left(
+    context: &Context,
+    (device, verb, left): (&str, &str, &str),
+    companion: &str,
+    (old, new): (&str, &str),
+) {
+    let hint = match companion_renamed(companion, old, new) {
+        Some(new) => format!(
+            ": straightway {verb} {device} '{}' '{}'",
+            shown(companion),
+            shown(&new)
+        ),
+        None => String::new(),
+    };
+    context.say(format_args!("`{}` {left}{hint}", shown(companion)));
 }

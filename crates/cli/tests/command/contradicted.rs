@@ -693,6 +693,34 @@ fn what_belongs_to_a_recording_is_named_when_it_is_renamed() {
         // As it says.
         ok(&["mv", &device, left, then]);
     }
+    for (name, copy, other, then) in [
+        ("best", "c", "best.gaps", "c.gaps"),
+        (
+            "b.sigmf-meta",
+            "d.sigmf-meta",
+            "b.sigmf-data",
+            "d.sigmf-data",
+        ),
+    ] {
+        let said = stderr(&run(&["cp", &device, name, copy]));
+        let hint = format!(
+            "`{other}` belongs to it and is not copied: straightway cp {device} '{other}' '{then}'"
+        );
+        assert!(said.contains(&hint), "{said}");
+        // As it says; then nothing is left to copy.
+        let said = stderr(&run(&["cp", &device, other, then]));
+        assert!(!said.contains("belongs to it"), "{said}");
+    }
+    // The other half first.
+    for (old, new, left) in [
+        ("best.gaps", "x.gaps", "best"),
+        ("b.sigmf-meta", "x.sigmf-meta", "b.sigmf-data"),
+    ] {
+        let said = stderr(&run(&["mv", &device, old, new]));
+        let hint = format!("`{left}` belongs to it and keeps its name");
+        assert!(said.contains(&hint), "{said}");
+        ok(&["mv", &device, new, old]);
+    }
     let export = run(&["export", &device, "best", &folder.path("out")]);
     assert!(
         !stderr(&export).contains("best.gaps"),

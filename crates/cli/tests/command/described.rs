@@ -58,13 +58,82 @@ fn a_description_that_is_missing_is_missed() {
     let what = "`take.sigmf-meta`: is missing: `take` was recorded as sigmf";
     assert!(said.contains(what), "{said}");
     assert!(std::fs::read(&out).unwrap() == data);
+    // Whatever delivers or judges the file says it too.
+    let missed = said_by(&folder, &device, &["take"]);
+    assert_eq!(missed.len(), 5);
+    for (verb, status, said) in missed {
+        assert_eq!(status, Some(7), "{verb}: {said}");
+        assert!(said.contains(what), "{verb}: {said}");
+    }
     // Who asks for the bytes needs none.
     ok(&[&export[..], &["--format", "raw"]].concat());
     put(&device, meta, &described);
     ok(&export);
+    // A description that has another name is no recording.
+    ok(&["cp", &device, meta, "kept"]);
+    for (verb, status, said) in said_by(&folder, &device, &["take"]) {
+        assert_eq!(status, Some(0), "{verb}: {said}");
+    }
     // Nothing shows what a copy was recorded as.
     put(&device, "copy", &data);
     ok(&["export", &device, "copy", &out, "--force"]);
+}
+
+/// What the verbs say that deliver files, or judge them, and their exit statuses.
+fn said_by(folder: &Folder, device: &str, names: &[&str]) -> Vec<(String, Option<i32>, String)> {
+    let (to, all) = (folder.path("to"), folder.path("all"));
+    let verbs: [Vec<&str>; 5] = [
+        vec!["check", device],
+        [&["get", device], names, &[&to, "--force"]].concat(),
+        [&["cat", device], names].concat(),
+        vec!["get", device, "*", &all, "--force"],
+        vec!["cat", device, "tak*"],
+    ];
+    let said = verbs.iter().map(|words| {
+        let output = run(words);
+        let said = format!(
+            "{}{}",
+            stderr(&output),
+            String::from_utf8_lossy(&output.stdout)
+        );
+        (words.join(" "), output.status.code(), said)
+    });
+    said.collect()
+}
+
+#[test]
+fn segments_that_nothing_describes_are_missed() {
+    let folder = Folder::new();
+    let device = volume(&folder, "disk", &[]);
+    let data = samples(100_000);
+    let words = [&SAMPLES[..], &["--segment", "64K", "--block", "16K"]].concat();
+    assert!(record(&device, "take", &words, &data).status.success());
+    let described = get(&device, "take.sigmf-meta", &[]);
+    let said = |status: i32| {
+        for words in [
+            &["check", &device][..],
+            &["cat", &device, "take.0*"],
+            &["get", &device, "take.0*", &folder.path("got"), "--force"],
+        ] {
+            let output = run(words);
+            let said = stderr(&output) + &String::from_utf8_lossy(&output.stdout);
+            assert_eq!(output.status.code(), Some(status), "{words:?}");
+            let what = "`take.sigmf-meta`: is missing: `take.000001` was recorded as sigmf";
+            assert_eq!(
+                said.matches(what).count(),
+                usize::from(status == 7),
+                "{words:?}"
+            );
+        }
+    };
+    said(0);
+    ok(&["rm", &device, "take.sigmf-meta"]);
+    said(7);
+    put(&device, "take.sigmf-meta", &described);
+    said(0);
+    // One of a later segment describes those behind it only.
+    ok(&["mv", &device, "take.sigmf-meta", "take.000002.sigmf-meta"]);
+    said(7);
 }
 
 fn number(value: &Value, key: &str) -> Option<u64> {

@@ -2,18 +2,18 @@
 //! The files that a pattern chooses, where they are the segments of a recording: in their order,
 //! without what only describes them, and with what is missing among them.
 
-use super::description::left_out;
 use super::lists::{Listed, gaps_of, said_of_unchecked};
-use super::segments::{MissingSegments, StoredNames, missing_among, sort};
+use super::metas::{left_out, undescribed};
+use super::segments::{MissingSegments, Same, StoredNames, missing_among, sort};
 use crate::segments::files::{GAPS, gaps_name};
 use crate::segments::numbered::Numbered;
 use crate::segments::places::{Contradiction, Places};
-use crate::segments::tag::{describes, has_gaps, is_recorded};
+use crate::segments::tag::{describes, format_of_one_file, has_gaps, is_recorded};
 use devices::error::{Error, ErrorKind, Result};
 use files::listing::FileEntry;
 use files::shown;
-use formats::gaps;
 use formats::sigmf::META;
+use formats::{Format, gaps};
 use live::origin::Origin;
 use remedy::{Words, words};
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,11 +49,13 @@ impl Missing {
     ) -> Result<Self> {
         let stored = StoredNames::of(all.iter());
         let missing = missing_among(&stored, chosen);
-        Ok(Self(missing, compared(origin, all, chosen)?.contradictions))
+        let said = compared(origin, &stored, all, chosen)?;
+        Ok(Self(missing, said.contradictions))
     }
 
-    /// Adds what contradicts the lists of gaps of files that were chosen by their names. Nothing is
-    /// compared with their neighbours, of which nothing was asked.
+    /// Adds what contradicts the lists of gaps of files that were chosen by their names, and which
+    /// of them nothing describes any more. Nothing is compared with their neighbours, of which
+    /// nothing was asked.
     ///
     /// # Errors
     /// The volume failed.
@@ -62,8 +64,16 @@ impl Missing {
         origin: &Origin<'_, '_>,
         named: impl IntoIterator<Item = &'f FileEntry>,
     ) -> Result<Self> {
+        let mut stored = None;
         for file in named.into_iter().filter(|file| file.is_final) {
             self.1.extend(gaps_of(origin, file)?.contradiction);
+            if format_of_one_file(file.app_tag.unwrap_or(0)) == Some(Format::Sigmf) {
+                let stored = match &stored {
+                    Some(stored) => stored,
+                    None => stored.insert(StoredNames::of(origin.files()?.iter())),
+                };
+                self.1.extend(undescribed(origin, stored, file)?);
+            }
         }
         Ok(self)
     }
@@ -121,7 +131,7 @@ pub fn said_of(origin: &Origin<'_, '_>, all: &[FileEntry]) -> Result<Said> {
     }
     let stored = StoredNames::of(all.iter());
     let every: Vec<&FileEntry> = all.iter().collect();
-    let mut said = compared(origin, all, &every)?;
+    let mut said = compared(origin, &stored, all, &every)?;
     let missing = missing_among(&stored, &every).into_iter();
     said.contradictions
         .extend(missing.map(|(name, missing)| Contradiction {
@@ -149,9 +159,14 @@ fn is_any_recorded(all: &[FileEntry], names: &BTreeSet<&str>) -> bool {
 }
 
 /// Which of these files are not what was recorded; `all` are the volume's.
-fn compared(origin: &Origin<'_, '_>, all: &[FileEntry], chosen: &[&FileEntry]) -> Result<Said> {
-    let stored: BTreeSet<&str> = all.iter().map(|file| file.name.as_str()).collect();
-    if !is_any_recorded(all, &stored) {
+fn compared(
+    origin: &Origin<'_, '_>,
+    stored: &StoredNames,
+    all: &[FileEntry],
+    chosen: &[&FileEntry],
+) -> Result<Said> {
+    let all_names: BTreeSet<&str> = all.iter().map(|file| file.name.as_str()).collect();
+    if !is_any_recorded(all, &all_names) {
         return Ok(Said::default());
     }
     let mut names: Vec<String> = chosen.iter().map(|file| file.name.clone()).collect();
@@ -163,13 +178,20 @@ fn compared(origin: &Origin<'_, '_>, all: &[FileEntry], chosen: &[&FileEntry]) -
     let mut said = Said::default();
     let mut places = Places::default();
     let mut unchecked = Vec::new();
+    let mut recording = None;
     for file in names.iter().filter_map(|name| files.get(name.as_str())) {
-        let has_list = stored.contains(gaps_name(&file.name).as_str());
+        let has_list = all_names.contains(gaps_name(&file.name).as_str());
         // What no recording made contradicts nothing by itself.
         let is_other = file.app_tag.unwrap_or(0) == 0 && Numbered::of(&file.name).is_none();
         if is_other && !has_list {
             continue;
         }
+        let own = recording_of(stored, file);
+        if recording.as_ref() != Some(&own) && file.is_final {
+            said.contradictions
+                .extend(undescribed(origin, stored, file)?);
+        }
+        recording = Some(own);
         if !has_list && !has_gaps(file.app_tag.unwrap_or(0)) {
             places.add(file, 0);
             continue;
@@ -188,6 +210,14 @@ fn compared(origin: &Origin<'_, '_>, all: &[FileEntry], chosen: &[&FileEntry]) -
     said.contradictions.extend(places.end());
     said.notes.extend(said_of_unchecked(&unchecked));
     Ok(said)
+}
+
+/// The recording of a file: what its name has in common with the others, and the number of the
+/// first segment.
+fn recording_of(stored: &StoredNames, file: &FileEntry) -> (Same, Option<u64>) {
+    let numbered = Numbered::of(&file.name);
+    let tag = numbered.and_then(|numbered| stored.tag(file, &numbered));
+    (stored.recording_of(&file.name), tag.map(|tag| tag.first))
 }
 
 #[cfg(test)]

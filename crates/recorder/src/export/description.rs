@@ -2,24 +2,20 @@
 //! What describes the samples of a recording, and of which of them which file has what.
 
 use super::lists::gaps_of;
+use super::metas::{described_by, description_of, earlier};
 use super::recording::{Recording, companion_of};
 use super::segments::{MissingReason, MissingSegments, StoredNames, tag_of};
 use crate::format_failed;
 use crate::segments::files::gaps_name;
 use crate::segments::numbered::Numbered;
-use crate::segments::tag::describes;
 use devices::error::{Error, Result};
 use files::listing::FileEntry;
-use files::names::unfinished_name;
 use files::shown;
 use formats::gaps::{self, MAX_GAPS_BYTES};
-use formats::sigmf::{
-    Completed, DATA, MAX_META_BYTES, META, Metadata, meta_name, segment_meta_name,
-};
+use formats::sigmf::{Completed, MAX_META_BYTES, Metadata};
 use live::origin::Origin;
 use remedy::{Part, Setting, words};
 use std::ops::{Range, RangeInclusive};
-use std::path::Path;
 use stream::Gap;
 
 /// What describes a recording's first sample and those behind it.
@@ -33,75 +29,9 @@ pub struct Description {
     pub skipped_bytes: u64,
 }
 
-/// The name of the file that describes a file's samples, if there is one; while `record --append`
-/// replaces it, its replacement. One that another recording made does not describe those of
-/// `entry`, and is noted.
-fn described_by(
-    origin: &Origin<'_, '_>,
-    stored: &StoredNames,
-    (name, entry): (&str, &FileEntry),
-    notes: &mut Vec<String>,
-) -> Result<Option<String>> {
-    let own = entry.app_tag.unwrap_or(0);
-    let mut is_own = |meta: &str| {
-        let is_own = describes(stored.app_tag(meta), own);
-        let note = left_out(meta, &entry.name);
-        if !is_own && !notes.contains(&note) {
-            notes.push(note);
-        }
-        is_own
-    };
-    let mut metas = vec![meta_name(name), segment_meta_name(name)];
-    metas.extend(name.strip_suffix(DATA).map(meta_name));
-    let metas = metas
-        .iter()
-        .flat_map(|meta| [meta.clone(), unfinished_name(meta)]);
-    let mut metas = metas.into_iter().filter(|meta| stored.has(meta));
-    if let Some(meta) = metas.find(|meta| is_own(meta)) {
-        return Ok(Some(meta));
-    }
-    // A non-conforming dataset, whose metadata names it.
-    if Numbered::of(name).is_some() {
-        return Ok(None);
-    }
-    let stem = Path::new(name).with_extension("");
-    let meta = stem.to_str().map(meta_name).filter(|meta| stored.has(meta));
-    let meta = meta.filter(|meta| !name.ends_with(META) && describes(stored.app_tag(meta), own));
-    let Some(meta) = meta else {
-        return Ok(None);
-    };
-    let dataset = dataset_of(origin, &meta)?;
-    let file = Path::new(name).file_name().and_then(|name| name.to_str());
-    Ok((file.is_some() && dataset.as_deref() == file).then_some(meta))
-}
-
-/// What is said of a description that is not that of its file.
-pub(super) fn left_out(meta: &str, name: &str) -> String {
-    format!(
-        "`{}` does not describe `{}`, which is of another recording: left out",
-        shown(meta),
-        shown(name)
-    )
-}
-
 fn read(origin: &Origin<'_, '_>, meta: &str) -> Result<Metadata> {
     let bytes = companion_of(origin, meta, MAX_META_BYTES)?;
     Metadata::parse(meta, &bytes.unwrap_or_default()).map_err(format_failed)
-}
-
-/// The name of the file that metadata gives its samples, if it is not `NAME.sigmf-data`. Metadata
-/// is empty where the power failed before its first commit.
-///
-/// # Errors
-/// It is not SigMF, or cannot be read.
-pub fn dataset_of(origin: &Origin<'_, '_>, meta: &str) -> Result<Option<String>> {
-    let bytes = companion_of(origin, meta, MAX_META_BYTES)?;
-    let bytes = bytes.filter(|bytes| !bytes.is_empty());
-    let metadata = bytes
-        .map(|bytes| Metadata::parse(meta, &bytes))
-        .transpose()
-        .map_err(format_failed)?;
-    Ok(metadata.and_then(|metadata| metadata.dataset().map(str::to_owned)))
 }
 
 /// What describes the first segment, if anything does: its own description, or that of an earlier
@@ -118,21 +48,16 @@ pub fn describe(
     let Some(first) = recording.segments.first() else {
         return Ok(None);
     };
-    if let Some(meta) = described_by(origin, stored, (&first.name, first), notes)? {
-        let metadata = read(origin, &meta)?;
+    let Some(found) = description_of(origin, stored, first, notes)? else {
+        return Ok(None);
+    };
+    let metadata = read(origin, &found.meta)?;
+    let Some((numbered, number)) = found.earlier else {
         return Ok(Some(Description {
             metadata,
             missing: None,
             skipped_bytes: 0,
         }));
-    }
-    let Some(numbered) = Numbered::of(&first.name) else {
-        return Ok(None);
-    };
-    let from = tag_of(first, numbered.number).map_or(1, |tag| tag.first);
-    let found = earlier(origin, stored, (&numbered, first), from, notes)?;
-    let Some((number, metadata)) = found else {
-        return Ok(None);
     };
     let last = numbered.number - 1;
     let (metadata, skipped_bytes) = placed(origin, stored, &metadata, (number, first, &numbered))?;
@@ -153,24 +78,6 @@ pub fn describe(
     }))
 }
 
-/// The last description of a segment from number `from` on and before this one, which describes it
-/// too.
-fn earlier(
-    origin: &Origin<'_, '_>,
-    stored: &StoredNames,
-    (before, entry): (&Numbered, &FileEntry),
-    from: u64,
-    notes: &mut Vec<String>,
-) -> Result<Option<(u64, Metadata)>> {
-    for number in (from..before.number).rev() {
-        let name = before.name_of(number);
-        if let Some(meta) = described_by(origin, stored, (&name, entry), notes)? {
-            return Ok(Some((number, read(origin, &meta)?)));
-        }
-    }
-    Ok(None)
-}
-
 /// The description of segment `number` for the samples of a later segment, and bytes of that before
 /// its first whole sample.
 fn placed(
@@ -181,7 +88,7 @@ fn placed(
 ) -> Result<(Metadata, u64)> {
     let sample_bytes = metadata.sample_bytes;
     let before = Before::of(origin, stored, numbered, number..=numbered.number - 1)?;
-    let Some(tag) = tag_of(entry, numbered.number) else {
+    let Some(tag) = stored.tag(entry, numbered) else {
         // A segment of an older version: all of those before it must be there.
         return Ok(if before.are_stored {
             before.skip(metadata)
@@ -397,7 +304,8 @@ impl Samples {
             return Ok(None);
         }
         match earlier(origin, stored, (&numbered, entry), missing.first, notes)? {
-            Some((number, metadata)) => {
+            Some((number, meta)) => {
+                let metadata = read(origin, &meta)?;
                 placed(origin, stored, &metadata, (number, entry, &numbered)).map(Some)
             }
             None => Ok(Some((self.metadata.somewhere(), 0))),

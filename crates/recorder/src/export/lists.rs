@@ -12,7 +12,6 @@ use files::listing::FileEntry;
 use files::names::check_name;
 use files::shown;
 use formats::gaps::{GapList, MAX_GAPS_BYTES};
-use formats::sigmf::{DATA, META, meta_name};
 use live::origin::Origin;
 use stream::{GAP_LINE_BYTES, Gap};
 use units::counted;
@@ -28,32 +27,6 @@ pub struct Listed {
     pub note: Option<String>,
     /// Its lines are of an older version: without checksums.
     pub is_unchecked: bool,
-}
-
-/// The files of a volume that belong to the one of this name, and have names that begin as its
-/// own: its list of gaps, and its description.
-pub fn companions_of(files: &[FileEntry], name: &str) -> Vec<String> {
-    let tag_of = |name: &str| {
-        let file = files.iter().find(|file| file.name == name)?;
-        Some(file.app_tag.unwrap_or(0))
-    };
-    let Some(own) = tag_of(name) else {
-        return Vec::new();
-    };
-    let (list, meta) = (gaps_name(name), meta_name(name));
-    let pair = name.strip_suffix(DATA).map(|base| format!("{base}{META}"));
-    let is_segment = Numbered::of(name).is_some();
-    let has_list = tag_of(&list).is_some_and(|list| tag::belongs(list, own, is_segment));
-    let is_described = |meta: &String| tag_of(meta).is_some_and(|meta| tag::describes(meta, own));
-    let mut companions = Vec::new();
-    companions.extend(has_list.then_some(list));
-    companions.extend(
-        [Some(meta), pair]
-            .into_iter()
-            .flatten()
-            .filter(is_described),
-    );
-    companions
 }
 
 /// Warns of a file with number `app_tag` that gets the `name` of the list of gaps of a recording

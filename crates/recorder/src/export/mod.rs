@@ -7,6 +7,8 @@
 //! | `segments` | the numbers in the names of segments |
 //! | `lists` | lists of gaps, and whether they are their files' |
 //! | `chosen` | the files that a pattern chooses, as one stream |
+//! | `companions` | what belongs to a file, for verbs that take one |
+//! | `metas` | which file describes which |
 //! | `description` | what describes the samples |
 //! | `messages` | MCAP's messages, in one file |
 //! | `packets` | what pcapng shows of packets that were cut off or lost |
@@ -14,9 +16,11 @@
 //! | `report` | what was exported |
 
 mod chosen;
+mod companions;
 mod description;
 mod lists;
 mod messages;
+mod metas;
 mod packets;
 mod recording;
 mod report;
@@ -25,8 +29,7 @@ mod targets;
 
 use crate::segments::files::GAPS;
 use crate::segments::numbered::Numbered;
-use crate::segments::tag::format_of_one_file;
-use description::{Description, Samples, dataset_of, describe};
+use description::{Description, Samples, describe};
 use devices::error::{ErrorKind, Result};
 use devices::transfer::IoOptions;
 use devices::{Context, SCHEMA_VERSION};
@@ -38,8 +41,9 @@ use formats::Format;
 use formats::gaps;
 use formats::mcap::MAGIC;
 use formats::pcapng;
-use formats::sigmf::{DATA, META, meta_name};
+use formats::sigmf::{META, meta_name};
 use live::origin::Origin;
+use metas::{samples_of, undescribed};
 use packets::Packets;
 use recording::Recording;
 use remedy::{Setting, words};
@@ -55,7 +59,8 @@ use volume::Error;
 
 pub use crate::segments::places::Contradiction;
 pub use chosen::{Missing, Said, in_order, said_of};
-pub use lists::{companions_of, warn_of_list};
+pub use companions::{companion_renamed, companions_of};
+pub use lists::warn_of_list;
 pub use packets::PacketsExported;
 pub use report::{Exported, SigmfExported};
 pub use segments::{MissingReason, MissingSegments};
@@ -240,10 +245,9 @@ impl ExportSettings {
                 .and_then(|described| described.missing.clone());
             exported.missing_segments.splice(0..0, missing);
         }
-        if asked.is_none() && description.is_none() {
-            exported
-                .contradictions
-                .extend(missed_description(&recording));
+        if let (None, None, Some(first)) = (asked, &description, recording.segments.first()) {
+            let missed = undescribed(origin, stored, first)?;
+            exported.contradictions.extend(missed);
         }
         let all = (stored, &recording);
         match format {
@@ -535,20 +539,6 @@ fn is_end(recording: &Recording) -> bool {
     tag.is_none_or(|tag| !tag.is_followed)
 }
 
-/// What is said of a recording of samples in one file that nothing describes any more.
-fn missed_description(recording: &Recording) -> Option<Contradiction> {
-    let entry = recording.segments.first()?;
-    let format = format_of_one_file(entry.app_tag.unwrap_or(0))?;
-    (format == Format::Sigmf).then(|| Contradiction {
-        name: meta_name(&entry.name),
-        what: format!(
-            "is missing: `{}` was recorded as {}, and nothing describes its samples",
-            shown(&entry.name),
-            format.name()
-        ),
-    })
-}
-
 /// Refuses segments that were recorded in different formats: no file has both.
 fn refuse_mixture(recording: &Recording) -> Result<()> {
     let tagged = recording.segments.iter().filter_map(|entry| {
@@ -575,30 +565,4 @@ fn refuse_mixture(recording: &Recording) -> Result<()> {
         Setting::Format.to("raw"),
         " for the bytes of all"
     ]))
-}
-
-/// The name of the file that has the samples, where the volume has SigMF's pair of files and this
-/// name is that of the pair, or of the metadata.
-fn samples_of(origin: &Origin<'_, '_>, stored: &StoredNames, name: &str) -> Result<String> {
-    let base = name.strip_suffix(META).unwrap_or(name);
-    if stored.has(name) && base == name {
-        return Ok(name.to_owned());
-    }
-    let pair = format!("{base}{DATA}");
-    if stored.has(&pair) {
-        return Ok(pair);
-    }
-    let meta = meta_name(base);
-    let dataset = if stored.has(&meta) {
-        dataset_of(origin, &meta)?
-    } else {
-        None
-    };
-    let folder = base.rfind('/').map_or("", |end| &base[..=end]);
-    let dataset = dataset.map(|dataset| format!("{folder}{dataset}"));
-    Ok(match dataset.filter(|dataset| stored.has(dataset)) {
-        Some(dataset) => dataset,
-        None if stored.has(base) => base.to_owned(),
-        None => name.to_owned(),
-    })
 }

@@ -151,6 +151,16 @@ impl StoredNames {
         behind.any(|(_, (_, tag))| tag.is_some_and(|tag| tag.is_ring))
     }
 
+    /// The place of a segment in its recording, if it keeps one; with those before it, so that the
+    /// first number of its recording is known however far behind it the segment is.
+    pub fn tag(&self, entry: &FileEntry, of: &Numbered) -> Option<Tag> {
+        let stored = self.numbers.get(&of.shape());
+        match stored.and_then(|all| all.get(&of.number)) {
+            Some((name, Some(tag))) if *name == entry.name => Some(*tag),
+            _ => tag_of(entry, of.number),
+        }
+    }
+
     /// The stored segments of this one's recording with these numbers.
     pub fn segments(&self, of: &Numbered, numbers: std::ops::RangeInclusive<u64>) -> Vec<&str> {
         if numbers.is_empty() {
@@ -196,7 +206,7 @@ pub fn tag_of(entry: &FileEntry, number: u64) -> Option<Tag> {
 /// What is missing before the first segment, as far as the segment itself shows it.
 pub fn before_first(stored: &StoredNames, first: &FileEntry) -> Option<MissingSegments> {
     let numbered = Numbered::of(&first.name)?;
-    let tag = tag_of(first, numbered.number)?;
+    let tag = stored.tag(first, &numbered)?;
     let last = numbered.number.checked_sub(1)?;
     (tag.first <= last).then(|| MissingSegments {
         first: tag.first,
@@ -386,6 +396,23 @@ mod tests {
     fn stored(names: &[&str]) -> StoredNames {
         let files: Vec<FileEntry> = names.iter().map(|name| entry(name, 0, None)).collect();
         StoredNames::of(files.iter())
+    }
+
+    /// The first number is kept modulo 512.
+    #[test]
+    fn what_is_missing_before_a_late_segment_begins_with_the_first_one() {
+        let of = |number: u64| entry(&format!("run.{number:06}"), 9, Some((1, 9 * (number - 1))));
+        let mut files: Vec<FileEntry> = (1..=700).map(of).collect();
+        let last = files[699].clone();
+        let before = |files: &[FileEntry]| {
+            let missing = before_first(&StoredNames::of(files.iter()), &last);
+            missing.map(|one| (one.first, one.last, one.reason))
+        };
+        let found = before(&files);
+        assert_eq!(found, Some((1, 699, MissingReason::NotNamed)));
+        files.remove(3);
+        let found = before(&files);
+        assert_eq!(found, Some((1, 699, MissingReason::NotStored)));
     }
 
     #[test]
