@@ -64,6 +64,7 @@ pub mod source;
 pub mod store;
 pub mod tree;
 pub mod turns;
+pub mod upgrade;
 pub mod wipe;
 
 pub use checksums::Checksums;

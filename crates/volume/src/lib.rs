@@ -69,6 +69,8 @@ mod repair;
 mod reserve;
 mod resize;
 mod run;
+#[cfg(feature = "grow")]
+mod shrink;
 mod slot;
 mod split;
 mod steps;

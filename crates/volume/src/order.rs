@@ -69,6 +69,13 @@ pub enum Order {
     BucketBeforeTable,
     /// The size of the table, then the table node's other member: otherwise both may be torn.
     TableBeforeCopy,
+    /// Files that left the buckets that a table loses, and the last write of the table node, then
+    /// its smaller size.
+    MovesBeforeShrink,
+    /// What the last operation wrote, then the superblock without the marks of format 1.1.
+    NodesBeforeFormat,
+    /// The superblock that does without the table node, then the bitmap that frees its units.
+    FormatBeforeNodes,
     /// All nodes, then the mark that the volume is clean.
     NodesBeforeClean,
     /// The first clean superblock, then the second.
@@ -136,7 +143,7 @@ pub enum Mutation {
 #[cfg(feature = "mutations")]
 impl Order {
     /// All of them.
-    pub const ALL: [Order; 33] = [
+    pub const ALL: [Order; 36] = [
         Order::DataBeforeSize,
         Order::SlotBeforeAnswer,
         Order::OverwriteBeforeAnswer,
@@ -163,6 +170,9 @@ impl Order {
         Order::TableBeforeFeature,
         Order::BucketBeforeTable,
         Order::TableBeforeCopy,
+        Order::MovesBeforeShrink,
+        Order::NodesBeforeFormat,
+        Order::FormatBeforeNodes,
         Order::NodesBeforeClean,
         Order::CleanBeforeClean,
         Order::FreeBeforeDiscard,

@@ -29,7 +29,7 @@ impl<D: Device> Volume<'_, D> {
         name: NameRef<'_>,
         kept: Option<u32>,
     ) -> Result<FreeSlot, Error> {
-        let buckets = buckets_of(name, self.state().table.buckets);
+        let buckets = buckets_of(name, self.state().table.buckets_to_fill());
         let mut others = [NO_BUCKET; 2 * BUCKET_SLOTS as usize];
         let mut next = [NO_BUCKET; BUCKET_SLOTS as usize];
         let mut step = 0;
@@ -98,7 +98,7 @@ impl<D: Device> Volume<'_, D> {
         kept: Option<u32>,
         others: &mut [u32],
     ) -> Result<(), Error> {
-        let buckets = self.state().table.buckets;
+        let buckets = self.state().table.buckets_to_fill();
         let base = bucket * BUCKET_SLOTS;
         let mut first = 0;
         others.fill(NO_BUCKET);

@@ -154,7 +154,7 @@ impl<D: Device> Volume<'_, D> {
         self.adopt_table(loaded, &header)
     }
 
-    fn adopt_table(&self, loaded: Loaded<'_>, header: &Slot) -> Result<(), Error> {
+    pub(crate) fn adopt_table(&self, loaded: Loaded<'_>, header: &Slot) -> Result<(), Error> {
         let mut state = self.state();
         let extents = header.extents(state.slot(loaded));
         let table = Table::new(&state.shape(), extents, header.size_bytes);
@@ -363,11 +363,15 @@ impl<D: Device> Volume<'_, D> {
             if header.alloc_units > header.data_end_units(&self.shape()) {
                 return Err(Error::TableFull);
             }
+            // It is in doubt, so its newest member is durable, and nothing governs the other one:
+            // no barrier is needed (`FORMAT.md`, "Grown tables").
             self.perform(|state| {
                 state.put_in_use();
                 state.put_slot(loaded, &mut header, false);
             })
             .await?;
+            // It is complete: what is refused after it leaves the volume usable.
+            self.state().changing = false;
         }
         Ok(())
     }
@@ -380,9 +384,21 @@ impl<D: Device> Volume<'_, D> {
             return Ok(());
         };
         let buckets = table.buckets;
-        self.settle_leaving(node.lend(), parent, buckets).await?;
+        self.move_leaving(node.lend(), parent, buckets).await?;
+        self.state().table.is_split = true;
+        Ok(())
+    }
+
+    /// Moves the files of `bucket` that do not belong there where there are `buckets`.
+    pub(crate) async fn move_leaving(
+        &self,
+        mut node: SlotNode<'_>,
+        bucket: u32,
+        buckets: u32,
+    ) -> Result<(), Error> {
+        self.settle_leaving(node.lend(), bucket, buckets).await?;
         // Each iteration moves a file.
-        while let Some(from) = self.leaving(parent, buckets, false).await? {
+        while let Some(from) = self.leaving(bucket, buckets, false).await? {
             let Some(to) = self.place_in_other(node.lend(), from).await? else {
                 return Err(Error::TableFull);
             };
@@ -397,7 +413,6 @@ impl<D: Device> Volume<'_, D> {
                 }
             }
         }
-        self.state().table.is_split = true;
         Ok(())
     }
 
@@ -409,8 +424,9 @@ impl<D: Device> Volume<'_, D> {
             return Ok(None);
         };
         let name = NameRef::new(name.as_str())?;
-        let [one, two] = buckets_of(name, self.state().table.buckets);
-        let last = self.state().table.buckets - 1;
+        let buckets = self.state().table.buckets_to_fill();
+        let [one, two] = buckets_of(name, buckets);
+        let last = buckets - 1;
         let (first, second) = if two == last { (two, one) } else { (one, two) };
         for bucket in [first, second] {
             if let Some(to) = self.free_in_bucket(bucket).await? {

@@ -181,7 +181,7 @@ pub(crate) struct Superblock {
     pub mount_count: u32,
     /// Files may have checksums.
     pub checksums: bool,
-    /// A slot may have a name of more than 64 bytes. Never cleared.
+    /// A slot may have a name of more than 64 bytes.
     pub long_names: bool,
     /// The first unit of the table node's pair, if the slot table has grown.
     pub table_unit: Option<u32>,
@@ -430,7 +430,7 @@ fn decode_operation(bytes: &[u8], shape: &Shape, slots: u32) -> Option<Operation
     let slot = get_u32(bytes, at::OP_SLOT);
     let slot2 = get_u32(bytes, at::OP_SLOT2);
     // The first is a number of slots where there may be several.
-    let is_table = slot == TABLE_NODE && slots > shape.slot_count() && kind == 1;
+    let is_table = slot == TABLE_NODE && slots > shape.slot_count() && matches!(kind, 1 | 2);
     if (slot >= slots && kind < 4 && !is_table) || slot2 >= slots {
         return None;
     }

@@ -25,6 +25,9 @@ pub(crate) struct Table {
     pub buckets: u32,
     /// No file is left in the parent of the last bucket that belongs into the last.
     pub is_split: bool,
+    /// The last bucket gets no more names, because it is to be taken away.
+    #[cfg(feature = "grow")]
+    pub is_shrinking: bool,
 }
 
 impl Table {
@@ -34,6 +37,8 @@ impl Table {
             extents: [(0, 0); TABLE_EXTENTS],
             buckets: 1 << shape.buckets_log2,
             is_split: false,
+            #[cfg(feature = "grow")]
+            is_shrinking: false,
         }
     }
 
@@ -63,6 +68,17 @@ impl Table {
             .iter()
             .map(|(_, buckets)| u64::from(*buckets))
             .sum()
+    }
+
+    /// The buckets that names are put into.
+    #[cfg(feature = "grow")]
+    pub(crate) fn buckets_to_fill(&self) -> u32 {
+        self.buckets - u32::from(self.is_shrinking)
+    }
+
+    #[cfg(not(feature = "grow"))]
+    pub(crate) const fn buckets_to_fill(&self) -> u32 {
+        self.buckets
     }
 
     /// Slots of all buckets.

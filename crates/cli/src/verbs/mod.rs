@@ -61,6 +61,7 @@ pub mod timeline;
 #[cfg(feature = "measuring")]
 pub mod trace;
 pub mod trim;
+pub mod upgrade;
 pub mod wipe;
 #[cfg(feature = "measuring")]
 pub mod workload;
@@ -206,6 +207,8 @@ verbs! {
     label Label reports label::Labelled;
     /// Make a volume longer or shorter
     resize Resize reports ::files::resize::Resized;
+    /// Show the format of a volume, or take it back to format 1.0
+    upgrade Upgrade reports ::files::upgrade::Upgraded;
     /// Give the free space of a volume back to the drive
     trim Trim reports trim::Trimmed;
     /// Check a volume, and repair what a scan can prove

@@ -11,7 +11,7 @@ fn every_report_is_json_with_a_published_schema() {
     let small = folder.file("small", 1000);
     let out = folder.path("out");
     let exported = folder.path("exported");
-    let reports: [(&str, &[&str]); 16] = [
+    let reports: [(&str, &[&str]); 17] = [
         (
             "format",
             &["format", &disk, "--size", "8M", "--checksums", "--json"],
@@ -40,6 +40,7 @@ fn every_report_is_json_with_a_published_schema() {
         ("df", &["df", &disk, "--json"]),
         ("label", &["label", &disk, "new", "--json"]),
         ("resize", &["resize", &disk, "9M", "--json"]),
+        ("upgrade", &["upgrade", &disk, "--json"]),
         ("trim", &["trim", &disk, "--json"]),
         (
             "selftest",

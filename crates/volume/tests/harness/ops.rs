@@ -56,6 +56,8 @@ pub enum Op {
     Grow,
     /// As many as 48 more files need, together where no file has to move.
     GrowFor48,
+    /// The slot table as the format made it, if the files let it.
+    Shrink,
     /// To so many bytes, if the files let it.
     Resize(u64),
     /// Unmount and mount; what is open is closed by that.
@@ -122,7 +124,8 @@ impl Op {
             | Op::CreateListed
             | Op::CreateManyLong
             | Op::CreateListedLong => files.iter().any(Option::is_none),
-            Op::Reap | Op::Discard | Op::Grow | Op::GrowFor48 | Op::Resize(_) | Op::Remount => true,
+            Op::Reap | Op::Discard | Op::Grow | Op::GrowFor48 | Op::Shrink => true,
+            Op::Resize(_) | Op::Remount => true,
         }
     }
 }
@@ -316,6 +319,11 @@ async fn step<D: Device>(volume: &Volume<'_, D>, context: &Context, op: Op) -> R
         }
         Op::Grow => volume.grow_table().await,
         Op::GrowFor48 => volume.grow_table_for(48).await,
+        Op::Shrink => match volume.back_to_1_0().await {
+            // A long name, which changes nothing.
+            Err(Error::BadName) => Ok(()),
+            result => result,
+        },
         Op::Resize(bytes) => {
             resized(volume, context);
             context.search.borrow_mut().oracle.volume_bytes.push(bytes);

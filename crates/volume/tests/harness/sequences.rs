@@ -69,7 +69,13 @@ pub fn valid_ops(oracle: &Oracle, files: usize) -> Vec<Op> {
     (0..files)
         .flat_map(Op::of_file)
         .chain([Op::CreateMany, Op::Reap, Op::Remount])
-        .chain(oracle.grows.then_some(Op::Grow))
+        .chain(
+            oracle
+                .grows
+                .then_some([Op::Grow, Op::Shrink])
+                .into_iter()
+                .flatten(),
+        )
         .chain(named.flat_map(Op::with_long_name))
         .chain(together.into_iter().filter(|_| oracle.long_names))
         .filter(|op| op.is_valid(live))

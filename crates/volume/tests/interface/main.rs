@@ -13,6 +13,7 @@ mod files;
 mod format;
 mod freed;
 mod full;
+mod grown;
 #[path = "../support/independent.rs"]
 mod independent;
 mod many;

@@ -344,6 +344,8 @@ fn exercise(disk: CrashDisk, r: &Regions) -> u64 {
     let mut scratch = vec![0; 4096];
     let _ = blocking::run(&volume, volume.repair(&mut scratch, &mut |_| ()));
     watch.check("repair", 2 * slots * turns_of_doubt(r));
+    let _ = blocking::run(&volume, volume.back_to_1_0());
+    watch.check("the way back", 10 * slots * turns_of_doubt(r));
     let unmounted = volume.unmount();
     watch.check("unmount", 1);
     assert!(unmounted.memory.iter().all(Option::is_some));

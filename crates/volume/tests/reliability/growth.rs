@@ -95,6 +95,102 @@ pub fn lives() -> Vec<(Start, Vec<Op>)> {
     ]
 }
 
+/// Short runs in which a table that has grown gets as short as before: under files that are open,
+/// full, in units that another file takes, and with long names that are gone.
+pub fn ways_back() -> Vec<(Start, Vec<Op>)> {
+    use Op::*;
+    let made = [CreateReserved(0), Append(0)];
+    let with = |rest: &[Op]| [&made[..], rest].concat();
+    let named = starts::with_long_names().swap_remove(0);
+    vec![
+        (
+            empty(512, 80),
+            vec![Grow, Shrink, Grow, Grow, Shrink, Remount],
+        ),
+        (
+            starts::crowded(),
+            vec![Grow, Grow, Grow, Shrink, Remount, Create(0), Grow, Shrink],
+        ),
+        (
+            empty(512, 120),
+            with(&[Sync(0), GrowFor48, Append(0), Shrink, Append(0), Close(0)]),
+        ),
+        (
+            empty(256, 400),
+            with(&[
+                Grow,
+                Grow,
+                CreateMany,
+                Close(0),
+                Rename(0),
+                Shrink,
+                Remove(1),
+                CreateListed,
+                Grow,
+                Rename(0),
+                Shrink,
+                Grow,
+                Remove(1),
+                Create(1),
+            ]),
+        ),
+        (
+            starts::crowded(),
+            vec![
+                Create(0),
+                Close(0),
+                GrowFor48,
+                Create(1),
+                Shrink,
+                Remove(0),
+                Shrink,
+            ],
+        ),
+        (
+            named,
+            vec![
+                CreateLong(0),
+                Shrink,
+                Close(0),
+                Remove(0),
+                Grow,
+                Shrink,
+                CreateLongReserved(1),
+                Close(1),
+                Rename(1),
+                Shrink,
+                Remount,
+                Create(0),
+            ],
+        ),
+    ]
+}
+
+#[test]
+fn the_way_back_survives_every_power_cut() {
+    let search = Rc::new(RefCell::new(Search::new(Depth::quick())));
+    for (number, (start, ops)) in ways_back().into_iter().enumerate() {
+        let before = search.borrow().total();
+        let steps: Vec<Vec<Op>> = ops.iter().map(|op| vec![*op]).collect();
+        let run = |steps: &[Vec<Op>]| {
+            let done = runner::run(&search, &start, steps, 0, &Manner::new(0));
+            done.unwrap_or_else(|why| panic!("{why}")).current()
+        };
+        let last = ops.iter().rposition(|op| *op == Op::Shrink).unwrap();
+        let bytes = run(&steps[..=last]).to_bytes();
+        // It is one of 1.0 again, and nothing of what it had in between is left.
+        let features = superblock(&bytes).unwrap().0;
+        let is_1_0 = features.table_unit.is_none() && !features.long_names;
+        assert!(is_1_0, "life {number}");
+        run(&steps);
+        let states = search.borrow().total() - before;
+        println!("way back {number}: {states} crash states");
+    }
+    let total = search.borrow().total();
+    println!("{total} crash states");
+    assert!(total > 5000, "{total} crash states");
+}
+
 #[test]
 fn a_table_that_grows_survives_every_power_cut() {
     let search = Rc::new(RefCell::new(Search::new(Depth::default())));

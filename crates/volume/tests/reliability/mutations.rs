@@ -112,6 +112,8 @@ enum Attempt {
     Naming(usize),
     /// The slot table grows.
     Splitting(usize, u64),
+    /// It shrinks.
+    Shrinking(usize, u64),
     /// Writes of slots of two blocks are torn twice.
     Tearing(usize, u64),
     /// Rot of one copy after an unmount.
@@ -133,10 +135,13 @@ fn attempts(mutation: Mutation) -> Vec<Attempt> {
     let naming = (0..names::lives().len()).map(Naming);
     let splitting =
         (0..growth::lives().len()).flat_map(|life| [Splitting(life, 0), Splitting(life, 1)]);
+    let shrinking =
+        (0..growth::ways_back().len()).flat_map(|life| [Shrinking(life, 0), Shrinking(life, 1)]);
     let tearing = (0..torn::lives().len()).flat_map(|life| [Tearing(life, 0), Tearing(life, 1)]);
     let short = lives.chain(edges).chain(resizing);
     let all = short
         .chain(splitting)
+        .chain(shrinking)
         .chain(naming)
         .chain(tearing)
         .chain(rest);
@@ -165,6 +170,8 @@ fn attempts(mutation: Mutation) -> Vec<Attempt> {
         )
         | Mutation::HalfATable
         | Mutation::ForgetParent => Splitting(0, 0),
+        Mutation::Without(Order::NodesBeforeFormat) => Shrinking(5, 0),
+        Mutation::Without(Order::MovesBeforeShrink | Order::FormatBeforeNodes) => Shrinking(0, 0),
         Mutation::SplitPastFiles => Splitting(6, 0),
         Mutation::KeepHalves => Tearing(0, 0),
         Mutation::KeepList => Long(1),
@@ -232,6 +239,10 @@ fn finds(mutation: Mutation, attempt: Attempt, starts: &[Start]) -> bool {
         }
         Attempt::Splitting(life, seed) => {
             let (start, ops) = &growth::lives()[life];
+            run(start, ops, seed)
+        }
+        Attempt::Shrinking(life, seed) => {
+            let (start, ops) = &growth::ways_back()[life];
             run(start, ops, seed)
         }
         Attempt::Tearing(life, seed) => {
