@@ -4,8 +4,8 @@
 //! The companion file has a line of 64 bytes for each gap: four numbers and a checksum,
 //! right-aligned, with spaces between, and a line feed. The numbers are the offset in the recording
 //! before which bytes are missing, how many are missing, when the first of them arrived, in
-//! microseconds after the recording's first block, and how many gaps the line represents (1 unless
-//! there were too many in a short time).
+//! microseconds after the first block of the recording, or of the segment whose list it is, and how
+//! many gaps the line represents (1 unless there were too many in a short time).
 //!
 //! The checksum is `#` and eight hexadecimal digits: the CRC32C of the bytes before it and of the
 //! line's number, counted from 0, as eight bytes, little-endian: a line that is copied over another

@@ -105,7 +105,8 @@ pub struct Gap {
     pub offset_bytes: u64,
     /// How many bytes are missing.
     pub lost_bytes: u64,
-    /// When the first of them arrived, counted from the recording's first block.
+    /// When the first of them arrived, counted from the recording's first block; of a segment, from
+    /// the segment's.
     pub at_us: u64,
     /// 1, or how many gaps this represents where there were too many to list separately. It then
     /// has the offset of the first one and the bytes of all.

@@ -5,7 +5,7 @@ use crate::Context;
 use crate::exit::Exit;
 use crate::path_options::IoArgs;
 use clap::Args;
-use devices::error::Result;
+use devices::error::{Error, ErrorKind, Result};
 use devices::guard::{Outlet, output_of};
 use files::listing::FileEntry;
 use files::names::check_name;
@@ -14,6 +14,7 @@ use files::tree::{choose, none_of, some};
 use live::origin::Origin;
 use recorder::export::{Missing, in_order};
 use std::collections::BTreeMap;
+use units::counted;
 
 /// Print files of a volume, one after the other.
 #[derive(Clone, Debug, Args)]
@@ -25,7 +26,8 @@ match is not printed, and the exit status is 6. While one process records, what 
 The segments of a recording become one stream: straightway cat DEVICE 'run.*' | ... The companions .gaps and
 .sigmf-meta of what a pattern fits are left out, and named; a pattern that fits nothing else prints them. If
 segments that a pattern should fit are missing on the volume, those that it has are printed, the others named, and
-the exit status is 7; what a ring has removed is not missing. A segment that it removes amid this ends it with 7.")]
+the exit status is 7; what a ring has removed is not missing. Segments that it removes amid this are left out, and
+named: status 7.")]
 pub struct Cat {
     /// The device with the volume
     pub device: String,
@@ -47,30 +49,49 @@ impl Cat {
             check_name(name)?;
         }
         let options = route::open_options(&self.io, false);
-        let missing = Origin::with(context, &self.device, &self.io, options, |origin| {
-            let output = output_of(&context.roots, origin.drive, None, false)?;
-            let all = origin.files()?;
-            let Chosen {
-                files,
-                left_out,
-                missing,
-            } = self.chosen(origin, &all)?;
-            let whole = files.iter().try_for_each(|file| file.refuse_unfinished());
-            whole.map_err(|failure| failure.and("nothing was printed"))?;
-            if !left_out.is_empty() {
-                let names = some(left_out.iter().map(String::as_str));
-                context.say(format_args!("not part of the stream, left out: {names}"));
-            }
-            let mut sink = Outlet::open(output, &context.cancel)?;
-            let bar = context.bytes_bar(None);
-            for file in files {
-                let read = origin.read(file, file.size_bytes, &bar, &mut |data| sink.take(data));
-                read.map_err(|failure| file.unread(failure))?;
-            }
-            bar.finish_and_clear();
-            sink.finish().map(|()| missing)
-        })?;
-        missing.failure("printed").map_or(Ok(Exit::Done), Err)
+        let (missing, removed) =
+            Origin::with(context, &self.device, &self.io, options, |origin| {
+                let output = output_of(&context.roots, origin.drive, None, false)?;
+                let all = origin.files()?;
+                let Chosen {
+                    files,
+                    left_out,
+                    missing,
+                } = self.chosen(origin, &all)?;
+                let whole = files.iter().try_for_each(|file| file.refuse_unfinished());
+                whole.map_err(|failure| failure.and("nothing was printed"))?;
+                if !left_out.is_empty() {
+                    let names = some(left_out.iter().map(String::as_str));
+                    context.say(format_args!("not part of the stream, left out: {names}"));
+                }
+                let mut sink = Outlet::open(output, &context.cancel)?;
+                let bar = context.bytes_bar(None);
+                let mut removed = Vec::new();
+                for file in files {
+                    let mut printed_bytes = 0;
+                    let mut take = |data: &[u8]| {
+                        sink.take(data)?;
+                        printed_bytes += data.len() as u64;
+                        Ok(())
+                    };
+                    match origin.read(file, file.size_bytes, &bar, &mut take) {
+                        Ok(_) => {}
+                        // As a ring does with its oldest segments: the others are there.
+                        Err(failure) if failure.kind() == ErrorKind::NotFound => {
+                            removed.push((file.clone(), printed_bytes, failure));
+                        }
+                        Err(failure) => return Err(failure),
+                    }
+                }
+                bar.finish_and_clear();
+                sink.finish().map(|()| (missing, removed))
+            })?;
+        let failure = missing.failure("printed");
+        match (of_removed(removed), failure) {
+            (None, failure) => failure.map_or(Ok(Exit::Done), Err),
+            (Some(removed), None) => Err(removed),
+            (Some(removed), Some(missing)) => Err(removed.and(missing.what().clone())),
+        }
     }
 
     /// The files that the words choose, word by word.
@@ -107,6 +128,30 @@ impl Cat {
         chosen.missing = missing.with_lists_of(origin, by_name)?;
         Ok(chosen)
     }
+}
+
+/// The failure of files that were removed before they were printed, each with what was printed of
+/// it.
+fn of_removed(removed: Vec<(FileEntry, u64, Error)>) -> Option<Error> {
+    let mut removed = removed.into_iter();
+    let (first, mut parts, failure) = removed.next()?;
+    let mut others = 0;
+    for (_, printed_bytes, _) in removed {
+        others += 1;
+        parts += printed_bytes;
+    }
+    let mut what = match others {
+        0 => "the others were printed".to_owned(),
+        others => format!(
+            "so {} {}; the others were printed",
+            if others == 1 { "was" } else { "were" },
+            counted(others, "other file")
+        ),
+    };
+    if parts > 0 {
+        what += &format!(", and {} of what was removed", counted(parts, "byte"));
+    }
+    Some(first.unread(failure).and(what))
 }
 
 /// What the words choose.

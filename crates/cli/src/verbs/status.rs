@@ -5,8 +5,10 @@ use crate::Context;
 use crate::exit::Exit;
 use clap::Args;
 use devices::SCHEMA_VERSION;
+use devices::drive::Drive;
 use devices::error::{Error, Result};
-use files::shown;
+use files::found::{Ends, Signature};
+use files::{failed, shown};
 use live::RecordingStatus;
 use live::reader::Live;
 use remedy::words;
@@ -18,7 +20,7 @@ use units::{counted, exact, rounded};
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 The recording's process answers between two blocks, without the drive. The exit status is 0 whatever was lost, and 1 if
-no process records on the volume. The counters never fall while the process lives; its final report has the same.")]
+no process records on the volume, 3 if there is none. The counters never fall while the process lives; its final report has the same.")]
 pub struct Status {
     /// The device with the volume
     pub device: String,
@@ -46,12 +48,7 @@ impl Status {
     /// No process records on the volume, or it has just ended.
     pub fn run(&self, context: &Context) -> Result<Exit> {
         let Some(mut live) = Live::find(context, &self.device)? else {
-            let what = format!("no process records on {}", self.device);
-            return Err(Error::other(what).hint(words![
-                "straightway ls ",
-                remedy::Device,
-                " lists what was recorded"
-            ]));
+            return Err(self.nothing_there(context));
         };
         let reported = Reported {
             schema_version: SCHEMA_VERSION,
@@ -64,6 +61,33 @@ impl Status {
             context.console.print(&reported.text())?;
         }
         Ok(Exit::Done)
+    }
+}
+
+impl Status {
+    /// Why no process answers, as far as that is known without taking the drive from its driver.
+    fn nothing_there(&self, context: &Context) -> Error {
+        let drive = match Drive::find(&context.roots, &self.device) {
+            Ok(drive) => drive,
+            Err(failure) => return failure,
+        };
+        let path = match &drive {
+            Drive::File(path) => Some(path.clone()),
+            Drive::Model(model) => model.file.clone(),
+            Drive::Disk(disk) => Some(context.roots.dev.join(&disk.name)),
+            _ => None,
+        };
+        let ends = path.and_then(|path| Ends::read(&path, 512).ok());
+        let has_volume = |ends: Ends| ends.signatures().iter().any(Signature::is_a_volume);
+        if ends.is_some_and(|ends| !has_volume(ends)) {
+            return failed(drive, volume::Error::NotAVolume);
+        }
+        let what = format!("no process records on {}", self.device);
+        Error::other(what).hint(words![
+            "straightway ls ",
+            remedy::Device,
+            " lists what was recorded"
+        ])
     }
 }
 

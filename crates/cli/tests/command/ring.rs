@@ -3,7 +3,9 @@
 //! removed.
 
 use crate::live::Take;
-use crate::support::{Folder, code, command, get, names, noise, ok, run_with_input, stderr};
+use crate::support::{
+    Folder, code, command, free_bytes, get, names, noise, ok, run_with_input, stderr,
+};
 use std::io::{BufRead, BufReader, Read};
 use std::process::Stdio;
 
@@ -367,4 +369,83 @@ fn what_a_ring_removes_before_it_is_read_is_named() {
     }
     println!("removed in {removed} rounds");
     take.end();
+}
+
+/// The reader of the pipe waits while the ring removes what comes next.
+#[test]
+fn cat_goes_on_behind_segments_that_a_ring_has_removed() {
+    let folder = Folder::new();
+    let data = noise(13, 4 << 20);
+    let (device, mut take, mut parts) = running(&folder, &data);
+    let written = 32 * (64 << 10);
+    let mut reader = command(&["cat", &device, "take.0*"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut output = reader.stdout.take().unwrap();
+    let mut got = vec![0; 1];
+    output.read_exact(&mut got).unwrap();
+    parts.by_ref().take(16).for_each(|part| take.write(part));
+    output.read_to_end(&mut got).unwrap();
+    let ended = reader.wait_with_output().unwrap();
+    let said = stderr(&ended);
+    assert_eq!(ended.status.code(), Some(7), "{said}");
+    for what in [
+        "was removed before it could be read",
+        "the others were printed",
+    ] {
+        assert!(said.contains(what), "{said}");
+    }
+    let kept = names(&device);
+    let first = kept.iter().find(|name| name.starts_with("take.0"));
+    let rest = get(&device, first.unwrap(), &[]);
+    let at = data.windows(64).position(|bytes| rest.starts_with(bytes));
+    let behind = &data[at.unwrap()..written];
+    assert!(!behind.is_empty() && got.ends_with(behind), "{said}");
+    assert!(got.len() < written, "{said}");
+    take.end();
+}
+
+/// On a full volume less than `--keep`, by what the guide says.
+#[test]
+fn a_ring_keeps_what_its_segments_and_its_buffers_leave_of_a_full_volume() {
+    const UNIT: usize = 4096;
+    let folder = Folder::new();
+    let device = folder.path("disk");
+    for (units, segment, buffers) in [(20, 4, 16), (40, 4, 16), (40, 2, 2), (24, 1, 2)] {
+        let words = ["--size", "2M", "--unit", "4K", "--slots", "16", "--force"];
+        ok(&[&["--quiet", "format", &device][..], &words].concat());
+        let fill = free_bytes(&device) as usize - units * UNIT;
+        ok(&[
+            "--quiet",
+            "put",
+            &device,
+            &folder.file("fill", fill),
+            "fill",
+        ]);
+        let [segment, keep, buffers] =
+            [segment * UNIT, 2 * units * UNIT, buffers].map(|number| number.to_string());
+        let words = ["--block", "4K", "--policy", "drop", "--buffers", &buffers];
+        let words = [&words[..], &["--segment", &segment, "--keep", &keep]].concat();
+        let data = noise(14, 256 << 10);
+        let words = [&["record", &device, "take"][..], &words].concat();
+        let output = run_with_input(&words, &data);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let kept: Vec<u8> = names(&device)
+            .iter()
+            .filter(|name| name.starts_with("take.0"))
+            .flat_map(|name| get(&device, name, &[]))
+            .collect();
+        assert!(data.ends_with(&kept));
+        let longest: usize = names(&device)
+            .iter()
+            .filter(|name| name.starts_with("take.0"))
+            .map(|name| get(&device, name, &[]).len())
+            .max()
+            .unwrap();
+        let ahead = (units * UNIT / 4).min((buffers.parse::<usize>().unwrap() + 8) * UNIT);
+        let least = (units * UNIT).saturating_sub(2 * longest + 2 * UNIT + ahead);
+        assert!(kept.len() >= least, "{} of {least}: {words:?}", kept.len());
+    }
 }

@@ -488,3 +488,34 @@ fn a_pattern_names_the_segments_that_are_missing_and_prints_no_lists() {
     }
     assert_eq!(stdout(&run(&["cat", &device, "shot.*"])), "shotshot");
 }
+
+/// Each segment's offsets and times count from its own beginning.
+#[test]
+fn a_recording_in_segments_that_stops_says_where_in_its_segment() {
+    let folder = Folder::new();
+    let device = volume(&folder);
+    let file = device.trim_start_matches("file:");
+    let model = format!("model:64MiB,file={file},latency=20ms");
+    let words = [
+        "record", &model, "take", "--from", "pattern", "--rate", "1T",
+    ];
+    let words = [
+        &words[..],
+        &["--size", "8M", "--buffers", "2", "--block", "64K"],
+    ]
+    .concat();
+    for (more, what) in [
+        (&["--segment", "1M"][..], " of this segment, "),
+        (&[][..], " us after the start, "),
+    ] {
+        let output = run(&[&words[..], more].concat());
+        assert_eq!(output.status.code(), Some(7));
+        let said = stderr(&output);
+        assert!(
+            said.contains("the drive did not keep up: at offset "),
+            "{said}"
+        );
+        assert!(said.contains(what), "{said}");
+        assert_eq!(code(&["rm", &device, "take*"]), 0);
+    }
+}

@@ -44,7 +44,22 @@ fn a_recording_says_how_it_goes() {
         );
         take.end();
         refused(&["status", &device], 1, "no process records on");
+        let model = format!("model:64MiB,file={device}");
+        refused(&["status", &model], 1, "no process records on");
         ok(&["rm", &device, "take*"]);
+    }
+}
+
+#[test]
+fn what_is_not_a_volume_is_named_as_by_other_verbs() {
+    let folder = Folder::new();
+    let (file, none) = (folder.file("file", 1 << 20), folder.path("none"));
+    for (device, what) in [
+        (&file, "no Straightway volume is on this device"),
+        (&none, "there is no file"),
+    ] {
+        refused(&["status", device], 3, what);
+        refused(&["ls", device], 3, what);
     }
 }
 

@@ -20,9 +20,11 @@ impl RecordSettings {
             (Err(error), _) => {
                 let durable_bytes = ended.report.durable_bytes;
                 let remark = format_args!("{durable_bytes} bytes of it are durable");
-                let last = ended.segments.last().map(|segment| segment.name.as_str());
-                let name = last.unwrap_or(&self.name);
-                Some(self.failure(name, error).and(remark))
+                let failure = match ended.segments.last() {
+                    Some(last) => self.failure_in(&last.name, error),
+                    None => self.failure(&self.name, error),
+                };
+                Some(failure.and(remark))
             }
             (Ok(()), Err(failure)) => Some(failure),
             _ => None,
@@ -32,15 +34,25 @@ impl RecordSettings {
     pub(super) fn failure(&self, name: &str, error: StreamError) -> Error {
         let doing = format!("recording `{}`", shown(name));
         crate::failure(&doing, error).unwrap_or_else(|error| match error {
-            StreamError::Overrun { .. } => Error::new(ErrorKind::Late, format!("{doing}: {error}"))
-                .hint(Remedy::one_of([
-                    Remedy::More(Setting::Buffers),
-                    Remedy::from("larger ones"),
-                    Remedy::Less(Setting::Rate),
-                    Setting::Policy.to("drop"),
-                ])),
+            StreamError::Overrun { .. } => overrun(format!("{doing}: {error}")),
             error => Error::usage(format!("{doing}: {error}")),
         })
+    }
+
+    /// The same of a segment, whose offsets and times count from its own beginning.
+    fn failure_in(&self, segment: &str, error: StreamError) -> Error {
+        let StreamError::Overrun {
+            offset_bytes,
+            at_us,
+        } = error
+        else {
+            return self.failure(segment, error);
+        };
+        overrun(format!(
+            "recording `{}`: the drive did not keep up: at offset {offset_bytes} of this segment, \
+             {at_us} us after it began, a block arrived and no buffer was empty",
+            shown(segment)
+        ))
     }
 
     pub(super) fn report(
@@ -105,4 +117,14 @@ impl RecordSettings {
         };
         (report, failure.or(of_source))
     }
+}
+
+/// The failure of a recording that lost a block and stops.
+fn overrun(what: String) -> Error {
+    Error::new(ErrorKind::Late, what).hint(Remedy::one_of([
+        Remedy::More(Setting::Buffers),
+        Remedy::from("larger ones"),
+        Remedy::Less(Setting::Rate),
+        Setting::Policy.to("drop"),
+    ]))
 }
