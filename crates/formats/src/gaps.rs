@@ -24,6 +24,11 @@ pub struct GapList {
     /// Whether a line has no checksum, so that nothing shows whether it is damaged: it is of an
     /// older version.
     pub is_unchecked: bool,
+    /// The numbers of the lines with a gap that began before that of the line before, which no
+    /// recording writes: they may be of another one.
+    pub untimely_lines: Vec<u64>,
+    /// The number of the first line that is left out because it is of a gap behind the end.
+    pub behind_end_line: Option<u64>,
 }
 
 impl GapList {
@@ -34,20 +39,37 @@ impl GapList {
     pub fn read(bytes: &[u8], size_bytes: u64) -> Self {
         let mut list = Self::default();
         let gaps = &mut list.gaps;
+        let mut numbers = Vec::new();
+        let mut last_us = 0;
         for (number, line) in (1u64..).zip(bytes.chunks_exact(GAP_LINE_BYTES)) {
             let gap = parse_gap(line, number - 1);
             if let Some(restart) = gap.filter(|gap| gap.lost_bytes == 0) {
                 let end = gaps.partition_point(|gap| gap.offset_bytes <= restart.offset_bytes);
                 gaps.truncate(end);
+                numbers.truncate(end);
+                list.untimely_lines.retain(|line| numbers.contains(line));
+                // Times count from its own first block.
+                last_us = 0;
             }
             let last = gaps.last().map_or(0, |gap| gap.offset_bytes);
             match gap {
-                Some(gap) if gap.offset_bytes >= last => gaps.push(gap),
+                Some(gap) if gap.offset_bytes >= last => {
+                    if gap.at_us < last_us {
+                        list.untimely_lines.push(number);
+                    }
+                    last_us = gap.at_us;
+                    gaps.push(gap);
+                    numbers.push(number);
+                }
                 _ => list.damaged_lines.push(number),
             }
             list.is_unchecked |= !has_gap_sum(line);
         }
-        gaps.truncate(gaps.partition_point(|gap| gap.offset_bytes <= size_bytes));
+        let end = gaps.partition_point(|gap| gap.offset_bytes <= size_bytes);
+        list.behind_end_line = numbers.get(end).copied();
+        gaps.truncate(end);
+        numbers.truncate(end);
+        list.untimely_lines.retain(|line| numbers.contains(line));
         list
     }
 }
@@ -104,6 +126,28 @@ mod tests {
         }
         let old = format!("{:>63}\n", "0 5 1 1").into_bytes();
         assert!(GapList::read(&old, 1 << 20).is_unchecked);
+    }
+
+    #[test]
+    fn lines_that_are_not_in_the_order_of_their_times_are_named() {
+        let line = |text: &str| format!("{text:>63}\n").into_bytes();
+        let list = |lines: &[&str], size| {
+            let bytes: Vec<u8> = lines.iter().flat_map(|text| line(text)).collect();
+            GapList::read(&bytes, size)
+        };
+        let lines = ["4096 1 10 1", "8192 1 30 1", "9000 1 20 1", "9500 1 20 1"];
+        let found = list(&lines, 10_000);
+        assert_eq!((found.gaps.len(), found.untimely_lines), (4, vec![3]));
+        assert_eq!(found.behind_end_line, None);
+        let found = list(&lines, 8500);
+        assert_eq!(
+            (found.untimely_lines, found.behind_end_line),
+            (vec![], Some(3))
+        );
+        // Times begin again where it was continued.
+        let lines = ["4096 1 90 1", "8192 1 80 1", "5000 0 0 1", "8500 2 1 1"];
+        let found = list(&lines, 10_000);
+        assert_eq!((found.gaps.len(), found.untimely_lines), (3, vec![]));
     }
 
     #[test]

@@ -26,12 +26,12 @@ fn put(device: &str, name: &str, bytes: &[u8]) {
 }
 
 /// What `cat`, `get`, `export` and `check` say of the segments, which all end with this status.
-fn said_by_all(folder: &Folder, device: &str, status: i32) -> String {
+pub fn said_by_all(folder: &Folder, device: &str, status: i32) -> String {
     said_by_each(folder, device, status, status)
 }
 
 /// The same, where `export` ends with a status of its own.
-fn said_by_each(folder: &Folder, device: &str, status: i32, exported: i32) -> String {
+pub fn said_by_each(folder: &Folder, device: &str, status: i32, exported: i32) -> String {
     let (to, out) = (folder.path("got"), folder.path("out"));
     let mut said = String::new();
     for words in [
@@ -181,7 +181,7 @@ fn a_segment_that_was_moved_or_continued_is_named() {
 }
 
 /// Records from a source that is faster than the drive: something is lost.
-fn lossy(folder: &Folder, name: &str, more: &[&str]) {
+pub fn lossy(folder: &Folder, name: &str, more: &[&str]) {
     let device = format!("model:64MiB,file={},latency=5ms", folder.path("disk"));
     let words = [
         "--quiet",

@@ -21,6 +21,7 @@ mod interrupted;
 mod live;
 mod many;
 mod map;
+mod misplaced;
 mod mount;
 mod names;
 mod packets;

@@ -150,6 +150,8 @@ pub fn gaps_of(origin: &Origin<'_, '_>, entry: &FileEntry) -> Result<Listed> {
         };
         let what = format!("line {line} is damaged{others}, so what was lost is not known of");
         Some(said(&what))
+    } else if let Some(line) = list.behind_end_line.filter(|_| tag::is_followed(own)) {
+        Some(said(&format!("line {line} is of a gap behind the end of")))
     } else if is_cut {
         Some(said("ends within a line, so gaps may be missing in"))
     } else if !is_own && tag::has_gaps(own) {
@@ -159,10 +161,26 @@ pub fn gaps_of(origin: &Origin<'_, '_>, entry: &FileEntry) -> Result<Listed> {
     } else {
         None
     };
+    let note = contradiction.is_none().then(|| oddity(&list)).flatten();
     Ok(Listed {
         gaps: list.gaps,
         contradiction,
-        note: None,
+        note: note.map(|what| format!("`{}`: {what} `{}`", shown(&companion), shown(&entry.name))),
         is_unchecked: list.is_unchecked,
+    })
+}
+
+/// What a list says that a recording may have written, and a misplaced line too.
+fn oddity(list: &GapList) -> Option<String> {
+    if let Some(line) = list.behind_end_line {
+        return Some(format!(
+            "line {line} is left out: it is of a gap behind the end, as a power cut leaves one, of"
+        ));
+    }
+    list.untimely_lines.first().map(|line| {
+        format!(
+            "line {line} is of a gap that began before that of the line before it, as where a \
+             recording was continued; otherwise it is not of"
+        )
     })
 }

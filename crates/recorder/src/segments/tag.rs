@@ -121,6 +121,12 @@ pub const fn has_gaps(app_tag: u64) -> bool {
     }
 }
 
+/// Whether the file with this number is a segment that another one follows.
+pub const fn is_followed(app_tag: u64) -> bool {
+    let mark = app_tag >> 60;
+    mark == FOLLOWED || mark == FOLLOWED + LOST
+}
+
 /// Whether this is the number of a recording in one file that lost nothing: the number of one that
 /// did says so.
 pub const fn is_sure_of_no_gaps(app_tag: u64) -> bool {
