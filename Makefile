@@ -143,7 +143,7 @@ test:
 
 # Every cell of each dimension (tools/suites/deal.py), of which `make test` takes a quarter; and place and route.
 test-all:
-	@tools/setup pjdfstest readers
+	@tools/setup pjdfstest readers data
 	@STRAIGHTWAY_CELLS=all STRAIGHTWAY_PLACE=1 $(MAKE) --no-print-directory test
 
 test-fast:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 ROLES = ["drive", "target", "initiator", "host kernel", "guest driver", "reader", "writer", "program", "machine"]
 REGISTRY, PAGE = Path("tests/partners.toml"), Path("docs/partners.md")
-LOCKS = ["requirements.lock", "requirements-rtl.lock", "requirements-python.lock", "Cargo.lock"]
+LOCKS = ["requirements.lock", "requirements-rtl.lock", "requirements-python.lock", "requirements-data.lock", "Cargo.lock"]
 MARK = re.compile(r"^[ \t]*(?:#|//) partner: ([^|\n]+)\|([^\n]+)$", re.M)
 TEST = re.compile(r"\s*(?:async )?(?:def (test_\w+)|(?:pub )?fn (\w+)|(?:TEST|static \w+) ?\(?(\w+))")
 # Between a mark and its test: comments, attributes, decorators.

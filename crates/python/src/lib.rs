@@ -42,6 +42,8 @@ mod _native {
     use super::recorder::{Recorder, open_recorder};
     #[pymodule_export]
     use super::volume::{File, Volume, format, open_volume, resize};
+    #[pymodule_export]
+    const VERSION: &str = env!("CARGO_PKG_VERSION");
 }
 
 /// How a device or a volume is opened, from Python's arguments.

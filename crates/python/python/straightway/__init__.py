@@ -57,6 +57,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from straightway import _native
+from straightway._arrays import open_npy
 from straightway._errors import Error, ExistsError, NotFoundError, QueueFullError, Status, UsageError
 from straightway._map import Map, MapCounters, MapFailure, map
 from straightway._native import Buffer, format, resize
@@ -70,8 +71,10 @@ if TYPE_CHECKING:
 __all__ = [
     "Buffer", "Completion", "Device", "Entry", "Error", "ExistsError", "File", "Map", "MapCounters", "MapFailure", "NotFoundError",
     "PlayReport", "Player", "QueueFullError", "RecordReport", "Recorder", "Status", "UsageError", "Volume", "VolumeStatus", "format",
-    "map", "open", "open_volume", "play", "record", "resize",
+    "map", "open", "open_npy", "open_volume", "play", "record", "resize",
 ]  # fmt: skip
+
+__version__: str = _native.VERSION
 
 
 class Completion(NamedTuple):

@@ -44,7 +44,11 @@ class Map:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
+        """Makes durable what was stored, and closes the map, or leaves it to the last array of its memory."""
+        try:
+            self.close()
+        except BufferError:
+            self.sync()
 
     def __len__(self) -> int:
         return len(self._native)

@@ -3,9 +3,11 @@ from typing import Any, final
 from straightway._types import AnyBuffer
 
 __all__ = [
-    "Buffer", "Device", "File", "Map", "Player", "Recorder", "Volume",
+    "Buffer", "Device", "File", "Map", "Player", "Recorder", "VERSION", "Volume",
     "format", "open_device", "open_map", "open_player", "open_recorder", "open_volume", "resize",
 ]  # fmt: skip
+
+VERSION: str
 
 @final
 class Buffer:

@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""The thread of a process that owns a volume: handles belong to the thread that opened them, and libraries for data use several."""
+
+import atexit
+import errno
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import Future
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from straightway._errors import Error, ExistsError, Status
+from straightway._volume import File, Volume, open_volume
+
+if TYPE_CHECKING:
+    from straightway._types import AnyBuffer
+
+T = TypeVar("T")
+
+MOST_OPEN = 8
+"""Files that are kept open between reads."""
+
+
+class Settings(NamedTuple):
+    """Which volume, and how it is reached."""
+
+    device: str
+    path: str | None
+    mode: str | None
+    namespace_id: int | None
+    buffer_bytes: int | None
+
+
+def _as_os_error(error: Error, name: str) -> Exception:
+    """The error that programs for files expect."""
+    numbers = {Status.NOT_FOUND: errno.ENOENT, Status.EXISTS: errno.EEXIST, Status.FULL: errno.ENOSPC, Status.ROT: errno.EIO}
+    number = numbers.get(error.code)
+    return OSError(number, str(error), name) if number is not None else error
+
+
+class Owner:
+    """A volume, and the thread that uses it. Each call is done in that thread, one after the other."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._write = False
+        self._calls: SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None] = SimpleQueue()
+        self._volume: Volume | None = None
+        self._reading: OrderedDict[str, File] = OrderedDict()
+        self._writing: dict[str, File] = {}
+        self._thread = threading.Thread(target=self._work, name=f"straightway {settings.device}", daemon=True)
+        self._thread.start()
+
+    def _work(self) -> None:
+        while call := self._calls.get():
+            function, future = call
+            try:
+                result = function()
+            except BaseException as error:
+                future.set_exception(error)
+            else:
+                future.set_result(result)
+            # The result may hold the last reference to a file, which belongs to this thread.
+            del function, future, call
+
+    def _ask(self, function: Callable[[], T]) -> T:
+        future: Future[T] = Future()
+        self._calls.put((function, future))
+        return future.result()
+
+    def _close(self) -> None:
+        volume, self._volume = self._volume, None
+        self._write = False
+        self._reading.clear()
+        self._writing.clear()
+        if volume is not None:
+            volume.close()
+
+    def _opened(self) -> Volume:
+        if self._volume is None:
+            one = self._settings
+            self._volume = open_volume(
+                one.device,
+                write=self._write,
+                path=one.path,
+                mode=one.mode,
+                namespace_id=one.namespace_id,
+                buffer_bytes=one.buffer_bytes,
+            )
+        return self._volume
+
+    def permit_write(self) -> None:
+        """From now on the volume is open to write."""
+
+        def change() -> None:
+            if not self._write:
+                self._close()
+                self._write = True
+
+        if not self._write:
+            self._ask(change)
+
+    def close(self) -> None:
+        """Closes files and volume; the next call opens it again."""
+        self._ask(self._close)
+
+    def end(self) -> None:
+        """Closes it for good."""
+        try:
+            self.close()
+        finally:
+            self._calls.put(None)
+            self._thread.join()
+
+    def run(self, call: Callable[[Volume], T], name: str = "") -> T:
+        """What `call` returns for the volume. An error of the volume is raised as Python's files have it."""
+
+        def with_volume() -> T:
+            volume = self._opened()
+            try:
+                return call(volume)
+            except Error as error:
+                raise _as_os_error(error, name) from error
+
+        return self._ask(with_volume)
+
+    def read(self, name: str, start: int, end: int) -> bytes:
+        """Bytes of a file, fewer at its end."""
+
+        def read(volume: Volume) -> bytes:
+            file = self._reading.pop(name, None) or volume[name]
+            self._reading[name] = file
+            if len(self._reading) > MOST_OPEN:
+                self._reading.popitem(last=False)[1].close()
+            data = bytearray(max(0, end - start))
+            file.seek(start)
+            view, done = memoryview(data), 0
+            while done < len(data) and (count := file.readinto(view[done:])):
+                done += count
+            return bytes(view[:done])
+
+        return self.run(read, name)
+
+    def _leave(self, name: str) -> None:
+        """A file that is changed by name must not be open."""
+        if file := self._reading.pop(name, None):
+            file.close()
+
+    def begin(self, name: str, is_new: bool) -> None:
+        """Opens a file to append to it: a new one, in place of what an earlier process may have left under its name, or the one that
+        is there."""
+
+        def begin(volume: Volume) -> None:
+            if name in self._writing:
+                raise ExistsError(Status.EXISTS, f"{name} is being written", "write one after the other")
+            self._leave(name)
+            if is_new and name in volume:
+                del volume[name]
+            self._writing[name] = volume.create(name) if is_new else volume.append(name)
+
+        self.run(begin, name)
+
+    def append(self, name: str, data: "AnyBuffer") -> None:
+        """Appends to a file that was begun."""
+        self.run(lambda _: self._writing[name].write(data), name)
+
+    def finish(self, name: str) -> None:
+        """Makes a file that was begun durable, and closes it."""
+
+        def finish(_: Volume) -> None:
+            if file := self._writing.pop(name, None):
+                file.close()
+
+        self.run(finish, name)
+
+    def replace(self, old: str, new: str) -> None:
+        """Renames a file, and removes the one that had the name."""
+
+        def replace(volume: Volume) -> None:
+            self._leave(old)
+            self._leave(new)
+            volume.entry(old)
+            try:
+                volume.rename(old, new)
+            except ExistsError:
+                del volume[new]
+                volume.rename(old, new)
+
+        self.run(replace, old)
+
+    def remove(self, name: str) -> None:
+        """Removes a file."""
+
+        def remove(volume: Volume) -> None:
+            self._leave(name)
+            del volume[name]
+
+        self.run(remove, name)
+
+
+_owners: dict[tuple[int, Settings], Owner] = {}
+_lock = threading.Lock()
+
+
+def owner_of(settings: Settings, write: bool) -> Owner:
+    """The owner of this volume in this process. A fork has its own."""
+    key = (os.getpid(), settings)
+    with _lock:
+        owner = _owners.get(key)
+        if owner is None:
+            owner = _owners[key] = Owner(settings)
+    if write:
+        owner.permit_write()
+    return owner
+
+
+@atexit.register
+def _end_all() -> None:
+    for (process, _), owner in list(_owners.items()):
+        if process == os.getpid():
+            owner.end()
