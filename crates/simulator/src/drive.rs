@@ -98,6 +98,8 @@ pub enum DriveFault {
     WritesDone,
     /// Flushes fail.
     Flushes,
+    /// Writes of one place fail without effect: where the first of them goes.
+    Place,
 }
 
 /// Those that are to come.
@@ -106,6 +108,8 @@ struct Faults {
     kind: DriveFault,
     after: u64,
     count: u64,
+    /// First block and length of the place.
+    place: Option<(u64, u64)>,
 }
 
 #[derive(Debug)]
@@ -209,7 +213,12 @@ impl Drive {
 
     /// Of a kind of requests `count` fail, after so many others.
     pub fn fail(&self, kind: DriveFault, after: u64, count: u64) {
-        self.state.borrow_mut().faults = Some(Faults { kind, after, count });
+        self.state.borrow_mut().faults = Some(Faults {
+            kind,
+            after,
+            count,
+            place: None,
+        });
     }
 
     /// Each request takes `latency_us` more for `for_us`.
@@ -457,6 +466,11 @@ impl State {
         let is_met = match operation {
             Operation::Read { .. } => kind == DriveFault::Reads,
             Operation::Flush => kind == DriveFault::Flushes,
+            Operation::Write { lba, buffer, .. } if kind == DriveFault::Place => {
+                let len = buffer.len().div_ceil(self.block_bytes) as u64;
+                let place = faults.place;
+                place.is_none_or(|(first, count)| *lba < first + count && first < lba + len)
+            }
             _ => matches!(kind, DriveFault::Writes | DriveFault::WritesDone),
         };
         if !is_met {
@@ -465,6 +479,10 @@ impl State {
         if faults.after > 0 {
             faults.after -= 1;
             return (None, true);
+        }
+        if let Operation::Write { lba, buffer, .. } = operation {
+            let len = buffer.len().div_ceil(self.block_bytes) as u64;
+            faults.place.get_or_insert((*lba, len));
         }
         faults.count = faults.count.saturating_sub(1);
         if faults.count == 0 {

@@ -348,7 +348,9 @@ impl Expected {
             Verb::Append => self.append(mounted, &name, more, c),
             Verb::Fill => {
                 let free = blocking::run(volume, volume.free_units())?;
-                let left = u64::from(b) % 48;
+                // A ring that has fewer may have room for a single segment, which it removes for
+                // what comes: with nothing in the end, if that fails.
+                let left = 12 + u64::from(b) % 64;
                 let bytes = free.saturating_sub(left) * volume.status().shape.unit_bytes();
                 self.put(mounted, &name, bytes, 0, machine)
             }
@@ -377,6 +379,12 @@ impl Expected {
                         Ok(())
                     }
                     recordings::Ended::Well | recordings::Ended::Early => self.compare(mounted),
+                    // The volume may go on, and another ring meets what this one has left.
+                    recordings::Ended::Failed(_)
+                        if step.salt % 2 == 0 && machine.tolerates_failures() =>
+                    {
+                        Ok(())
+                    }
                     recordings::Ended::Failed(why) => Err(Ended::Stopped(why)),
                     recordings::Ended::Broken(what) => broken(what),
                 }

@@ -408,12 +408,17 @@ impl Machine {
                     DriveFault::WritesDone,
                     DriveFault::Flushes,
                 ][(b % 4) as usize];
+                // A recorder gives up after four attempts.
+                let (fault, count) = match step.salt % 4 {
+                    0 if self.setup.has_recordings() => (DriveFault::Place, 4 + c % 8),
+                    _ => (fault, 1 + c % 8),
+                };
                 let after = if self.setup.is_hasty {
                     u64::from(b / 4 % 256)
                 } else {
                     0
                 };
-                self.drives[drive].fail(fault, after, u64::from(1 + c % 8));
+                self.drives[drive].fail(fault, after, u64::from(count));
                 // The other members have what a user wants.
                 self.was_disturbed |= !self.has_mirror();
                 return;

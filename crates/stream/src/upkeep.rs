@@ -47,9 +47,13 @@ impl<D: Device, C: Clock> Recorder<'_, '_, D, C> {
                 error,
             });
         }
-        poll_fn(|_| match self.state().ring.in_flight {
-            0 => Poll::Ready(()),
-            _ => Poll::Pending,
+        poll_fn(|_| {
+            let state = self.state();
+            match state.ring.in_flight {
+                // Not before the end of the file before this one.
+                0 if state.held != Held::Yes => Poll::Ready(()),
+                _ => Poll::Pending,
+            }
         })
         .await;
         let broken = self.state().ring.stopped;

@@ -36,6 +36,21 @@ impl<D: Device> Volume<'_, D> {
         result
     }
 
+    /// Closes a file without a sync, in the state that a power cut leaves: what was not synced is
+    /// lost, also what was written.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] while a request is in flight, [`Error::NotOpen`].
+    pub fn abandon_file(&self, file: File) -> Result<(), Error> {
+        let mut state = self.state();
+        let open = file::find(state.files, file)?;
+        if open.in_flight() {
+            return Err(Error::Busy);
+        }
+        open.reset();
+        Ok(())
+    }
+
     fn wait_for_all(&self, file: File) -> impl Future<Output = Result<(), Error>> {
         poll_fn(move |_| {
             let mut state = self.state();

@@ -115,10 +115,11 @@ impl<D: Device> Volume<'_, D> {
                 return Err(error);
             }
         }
-        if header.alloc_units > 0 {
-            self.prepare_append(file).await?;
-        }
-        Ok(file)
+        let prepared = match header.alloc_units {
+            0 => Ok(()),
+            _ => self.prepare_append(file).await,
+        };
+        self.opened(file, prepared)
     }
 
     /// Opens a file for reading.
@@ -155,13 +156,22 @@ impl<D: Device> Volume<'_, D> {
         turn.done();
         drop(turn);
         let file = self.occupy(found.slot, &header, writable)?;
+        let mut prepared = Ok(());
         if writable && header.alloc_units > 0 {
-            self.prepare_append(file).await?;
+            prepared = self.prepare_append(file).await;
         }
-        if header.size_bytes > 0 {
-            self.prepare(file, 0).await?;
+        if prepared.is_ok() && header.size_bytes > 0 {
+            prepared = self.prepare(file, 0).await;
         }
-        Ok(file)
+        self.opened(file, prepared)
+    }
+
+    /// The file, unless it could not be prepared: then its caller has no token to close it with.
+    fn opened(&self, file: File, prepared: Result<(), Error>) -> Result<File, Error> {
+        if prepared.is_err() {
+            let _ = self.abandon_file(file);
+        }
+        prepared.map(|()| file)
     }
 
     fn occupy(&self, slot: u32, header: &Slot, writable: bool) -> Result<File, Error> {

@@ -124,6 +124,8 @@ pub struct Files<'s, 'a> {
     number: u64,
     /// The number of the recording's first file.
     first_number: u64,
+    /// Those that were opened and may not be closed yet.
+    handles: Vec<File>,
     /// Files that are whole, the oldest first.
     whole: VecDeque<Segment>,
     /// How many of them are of earlier recordings.
@@ -217,6 +219,7 @@ impl<'s, 'a> Files<'s, 'a> {
             has_begun: false,
             number,
             first_number: number,
+            handles: Vec::new(),
             older: whole.len(),
             has_earlier,
             whole,
@@ -619,6 +622,11 @@ impl<'s, 'a> Files<'s, 'a> {
         };
         self.unmade = None;
         self.number += 1;
+        let volume = self.mounted.volume;
+        self.handles
+            .retain(|file| volume.file_status(*file).is_ok());
+        self.handles.push(made.file);
+        self.handles.extend(made.gap_file);
         self.open.push_back(name.clone());
         let gaps = made.gap_file.zip(gap_buffer);
         self.next = Some(Open {
@@ -691,12 +699,22 @@ impl<'s, 'a> Files<'s, 'a> {
             self.free_unused(next);
             self.settle();
         }
-        let own = self.whole.into_iter().skip(self.older);
-        (
-            own.collect(),
-            self.removed,
-            self.failure.or(self.unmade).map_or(Ok(()), Err),
-        )
+        let whole = std::mem::take(&mut self.whole);
+        let own = whole.into_iter().skip(self.older);
+        let failure = self.failure.take().or(self.unmade.take());
+        (own.collect(), self.removed, failure.map_or(Ok(()), Err))
+    }
+}
+
+impl Drop for Files<'_, '_> {
+    /// However the recording ended: a file that stays open cannot be removed, and a later ring of
+    /// the same mount would wait for it. Storing what was written of one that was not closed would
+    /// leave it behind a missing end.
+    fn drop(&mut self) {
+        self.job = Job::None;
+        for file in self.handles.drain(..) {
+            let _ = self.mounted.volume.abandon_file(file);
+        }
     }
 }
 

@@ -102,3 +102,34 @@ fn an_append_that_failed_long_ago_can_be_repeated() {
     assert_eq!(read.result, Ok(()));
     assert!((0..12).all(|unit| read.buffer[unit * UNIT] == unit as u8));
 }
+
+/// Its caller has no token to close it with.
+#[test]
+fn a_file_that_a_failed_read_keeps_from_being_opened_is_not_left_open() {
+    let device = Faulty::new(disk(), []);
+    let faults = device.faults();
+    let mut files = files();
+    let volume = mount(device, memory(512, 0), &mut files, false).unwrap();
+    let [one, two] =
+        ["one", "two"].map(|name| run(&volume, volume.create(name, &Default::default())).unwrap());
+    interleave(&volume, [one, two], 40);
+    run(&volume, volume.close_keeping(one, 40 * UNIT as u64)).unwrap();
+    run(&volume, volume.close(two)).unwrap();
+    let mut failed = 0;
+    for at in 1.. {
+        let broken = Fault::Fail(block::Error::Nvme { status: 0x281 });
+        faults.add(Rule::once(On::Kind(CommandKind::Read), at, broken));
+        match run(&volume, volume.open_to_write("one")) {
+            Ok(file) => {
+                faults.clear();
+                run(&volume, volume.close(file)).unwrap();
+                break;
+            }
+            Err(error) => assert!(matches!(error, Error::Device(_)), "read {at}: {error}"),
+        }
+        failed += 1;
+        assert!(failed < 100);
+    }
+    assert!(failed > 0);
+    run(&volume, volume.remove_whole("one")).unwrap();
+}

@@ -421,3 +421,34 @@ fn the_time_of_a_change_is_the_volume_s_or_the_writer_s() {
         blocking::run(volume, volume.close(file)).unwrap();
     });
 }
+
+#[test]
+fn an_abandoned_file_has_what_was_synced_and_can_be_removed() {
+    with_volume(&options(), |volume| {
+        let create = CreateOptions {
+            reserve_bytes: 64 << 10,
+            ..CreateOptions::default()
+        };
+        let free_before = blocking::run(volume, volume.free_units()).unwrap();
+        let file = blocking::run(volume, volume.create("log", &create)).unwrap();
+        append(volume, file, &pattern(1024, 1)).unwrap();
+        blocking::run(volume, volume.sync(file)).unwrap();
+        append(volume, file, &pattern(2048, 2)).unwrap();
+        let piece = filled(&pattern(512, 3), 512);
+        volume.append(file, piece, 512, 0).unwrap();
+        assert_eq!(volume.abandon_file(file), Err(Error::Busy));
+        let event = loop {
+            volume.kick();
+            if let Some(event) = volume.poll() {
+                break event;
+            }
+        };
+        event.buffer.into_iter().for_each(free);
+        volume.abandon_file(file).unwrap();
+        assert_eq!(volume.abandon_file(file), Err(Error::NotOpen));
+        assert_eq!(get(volume, "log").unwrap(), pattern(1024, 1));
+        blocking::run(volume, volume.remove_whole("log")).unwrap();
+        let free_after = blocking::run(volume, volume.free_units()).unwrap();
+        assert_eq!(free_after, free_before);
+    });
+}
