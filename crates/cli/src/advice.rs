@@ -28,6 +28,20 @@ const VERBS: [(&str, &[&str]); 13] = [
     ("serve", &["nbd", "ublk", "vhost-user"]),
 ];
 
+/// What to do instead, for words that no verb stands for.
+const TIPS: [(&str, &str); 4] = [
+    (
+        "mkdir",
+        "a folder comes with its files: straightway put DEVICE FOLDER",
+    ),
+    (
+        "sync",
+        "what a verb has stored is durable when it ends; there is nothing to sync",
+    ),
+    ("version", "straightway --version"),
+    ("umount", "umount FOLDER, the system's own command"),
+];
+
 /// Options by other words for them. A verb has at most one of a row's.
 const OPTIONS: [(&[&str], &[&str]); 4] = [
     (
@@ -82,6 +96,9 @@ pub fn advise(mut error: Error, words: &[OsString]) -> Error {
             if let Some(verb) = text(&error, ContextKind::InvalidSubcommand).and_then(known_verb) {
                 let verbs = ContextValue::Strings(vec![verb.to_owned()]);
                 error.insert(ContextKind::SuggestedSubcommand, verbs);
+            } else if let Some(tip) = tip_for(&error) {
+                error.remove(ContextKind::SuggestedSubcommand);
+                suggest(&mut error, tip);
             } else if let Some(tip) = swapped(&command, words) {
                 error.remove(ContextKind::SuggestedSubcommand);
                 suggest(&mut error, &tip);
@@ -152,6 +169,13 @@ fn known_verb(given: &str) -> Option<&'static str> {
     row.map(|(verb, _)| *verb)
 }
 
+fn tip_for(error: &Error) -> Option<&'static str> {
+    let given = text(error, ContextKind::InvalidSubcommand)?;
+    TIPS.iter()
+        .find(|(word, _)| *word == given)
+        .map(|(_, tip)| *tip)
+}
+
 fn has(verb: &Command, option: &str) -> bool {
     let mut options = verb.get_arguments().filter_map(|one| one.get_long());
     options.any(|long| long == option)
@@ -198,6 +222,10 @@ mod tests {
             ("straightway format a.img 64M", "'--size 64M'"),
             ("straightway serve a.img", "straightway serve "),
             ("straightway lst a.img", "'list'"),
+            ("straightway mkdir a.img x", "put DEVICE FOLDER"),
+            ("straightway sync a.img", "nothing to sync"),
+            ("straightway version", "straightway --version"),
+            ("straightway umount x", "umount FOLDER"),
             ("straightway put a.img x --verfy", "'--verify'"),
             (
                 "straightway a.img put x",

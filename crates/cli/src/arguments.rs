@@ -29,12 +29,17 @@ const OVERVIEW_EXAMPLES: [(&str, &str); 4] = [
         "a volume in a file",
         "straightway format disk.img --size 256M",
     ),
-    ("store a file in it", "straightway put disk.img notes.txt"),
+    (
+        "record into it",
+        "some-program | straightway record disk.img take1",
+    ),
     ("drives and their users", "straightway list"),
     ("every path, side by side", "straightway compare nvme0n1"),
 ];
+/// Columns of the screen that the command without words prints.
+const COLUMNS: usize = 80;
 
-/// Read, write and measure an NVMe drive by the shortest path
+/// Record, keep and measure data on drives
 #[derive(Clone, Debug, Parser)]
 #[command(name = "straightway", version, after_help = AFTER_HELP, max_term_width = 100)]
 pub struct Common {
@@ -43,7 +48,7 @@ pub struct Common {
     pub quiet: bool,
 }
 
-/// Read, write and measure an NVMe drive by the shortest path
+/// Record, keep and measure data on drives
 #[derive(Clone, Debug, Parser)]
 #[command(name = "straightway")]
 pub struct Arguments {
@@ -119,6 +124,33 @@ fn overview(command: &Command) -> String {
     text + "{after-help}"
 }
 
+/// What the command prints without words: what it is, how to begin, and the verbs' names, as far as
+/// each group fits its line.
+pub fn first_screen() -> String {
+    let mut text = "straightway: record, keep and measure data on drives\n\n".to_owned();
+    for (what, line) in OVERVIEW_EXAMPLES {
+        text += &format!("  {line:<50} {what}\n");
+    }
+    text += "\n";
+    for (title, verbs) in examples::groups() {
+        let mut line = format!("{title:<16} ");
+        for (index, verb) in verbs.iter().enumerate() {
+            let left = verbs.len() - index;
+            let more = format!("{left} more");
+            let is_last = left == 1;
+            if !is_last && line.len() + verb.len() + ", ".len() + more.len() > COLUMNS {
+                line += &more;
+                break;
+            }
+            line += verb;
+            line += if is_last { "" } else { ", " };
+        }
+        text += &line;
+        text += "\n";
+    }
+    text + "\n`straightway VERB -h` explains a verb, `straightway --help` lists all of them.\n"
+}
+
 /// The verb's help with examples at its end.
 fn with_examples(verb: Command) -> Command {
     let mut text = verb
@@ -161,6 +193,16 @@ pub fn failure(error: &clap::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_first_screen_has_fifteen_lines() {
+        let text = first_screen();
+        assert_eq!(text.lines().count(), 15, "{text}");
+        assert!(text.lines().all(|line| line.len() <= COLUMNS), "{text}");
+        for (_, verbs) in examples::groups() {
+            assert!(text.contains(verbs[0]), "{text}");
+        }
+    }
 
     #[test]
     fn a_verb_has_the_same_help_alone() {

@@ -86,6 +86,10 @@ pub fn start(words: impl IntoIterator<Item = OsString>) -> u8 {
     // Determined before parsing, so that errors of the command line are JSON too.
     let mut options = words.iter().take_while(|word| *word != "--");
     let json = options.any(|word| word == "--json");
+    if words.len() < 2 {
+        eprint!("{}", arguments::first_screen());
+        return Exit::Usage as u8;
+    }
     let parsed = arguments::command_for(&words)
         .try_get_matches_from(&words)
         .and_then(|matches| Ok((Arguments::from_arg_matches(&matches)?, matches)));

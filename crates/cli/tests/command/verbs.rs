@@ -34,6 +34,9 @@ fn an_empty_file_is_no_missing_drive() {
             "{words:?}: {said}"
         );
     }
+    let first = run(&[]);
+    assert_eq!(first.status.code(), Some(2));
+    assert!(stderr(&first).starts_with("straightway: record, keep and measure data"));
     let help = stdout(&run(&["--help"]));
     let mount = help
         .lines()
