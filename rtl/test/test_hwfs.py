@@ -498,42 +498,6 @@ def test_what_cannot_be_done_has_a_status_and_changes_nothing(program, tmp_path)
     assert hw.contents(tmp_path / "after", "one", tmp_path) == b"1" * 1000
 
 
-def test_a_volume_with_a_long_name_is_refused(program, tmp_path):
-    """Bit 4 of INCOMPAT, which the command sets with the first name of more than 64 bytes; a volume that never had one stays readable."""
-    image, source = hw.make_volume(tmp_path / "v"), tmp_path / "source"
-    source.write_bytes(b"1" * 1000)
-    for name, status in (("n" * 64, hw.OK), ("n" * 65, hw.NEWER_VERSION)):
-        hw.command("put", image, source, "--name", name)
-        before = Path(image).read_bytes()
-        script = hw.Session(program, tmp_path, image)
-        script.mount()
-        script.save(tmp_path / "after")
-        assert [result.status for result in script.run()] == [status]
-        assert (tmp_path / "after").read_bytes() == before
-    hw.command("rm", image, "n" * 65)
-    script = hw.Session(program, tmp_path, image)
-    script.mount()
-    assert [result.status for result in script.run()] == [hw.NEWER_VERSION]
-
-
-def test_a_volume_whose_table_has_grown_is_refused(program, tmp_path):
-    """Bit 5 of INCOMPAT, which the command sets when a name has no slot; the core reads the volume until then."""
-    image, source = hw.make_volume(tmp_path / "v", slots=8), tmp_path / "source"
-    source.write_bytes(b"1" * 1000)
-    for number in range(9):
-        hw.command("put", image, source, "--name", f"file{number}")
-        if number < 7:
-            continue
-        before = Path(image).read_bytes()
-        script = hw.Session(program, tmp_path, image)
-        script.mount()
-        script.save(tmp_path / "after")
-        wanted = hw.OK if number == 7 else hw.NEWER_VERSION
-        assert [result.status for result in script.run()] == [wanted]
-        assert (tmp_path / "after").read_bytes() == before
-    assert hw.check(image)
-
-
 def test_a_full_volume(program, tmp_path):
     """Fills the volume to the last unit; further writes are refused, and the check passes."""
     image = hw.make_volume(tmp_path / "v", size="256K", slots=8)

@@ -61,7 +61,11 @@ impl<D: Device> Volume<'_, D> {
         }
         let slot = match free {
             Some(free) => free.slot,
-            None => self.make_room(turn.slot.lend(), name, None).await?.slot,
+            None => {
+                self.make_room(turn.slot.lend(), name, None, &[])
+                    .await?
+                    .slot
+            }
         };
         let mut old = Slot::EMPTY;
         let loaded = self.load_slot(turn.slot.lend(), slot, &mut old).await?;

@@ -55,6 +55,11 @@ pub(crate) struct Place {
     units: u32,
 }
 
+/// Whether one of these new files gets the slot.
+pub(crate) fn is_taken(taken: &[Place], slot: u32) -> bool {
+    taken.iter().any(|place| place.slot == slot)
+}
+
 impl<D: Device> Volume<'_, D> {
     /// Makes the first of these files, with their data, as many as one operation takes (at most
     /// twelve), and returns how many: they are durable, and none is open. With `checksums` they
@@ -96,7 +101,8 @@ impl<D: Device> Volume<'_, D> {
             let found = self.place_for(node, file, earlier, taken, checksums).await;
             match (found, places.get_mut(count)) {
                 (Ok(Some(place)), Some(entry)) => *entry = place,
-                (Err(error), _) if count == 0 => return Err(error),
+                // A move that failed half-way needs a mount.
+                (Err(error), _) if count == 0 || self.state().changing => return Err(error),
                 _ => break,
             }
             count += 1;
@@ -128,8 +134,8 @@ impl<D: Device> Volume<'_, D> {
     }
 
     /// A free slot for `file`; `None` if the file is too long, or has the name of an `earlier` one.
-    /// Only for the first file another one is moved: that is an operation of its own, before this
-    /// one.
+    /// Where both buckets are full another file is moved: that is an operation of its own, before
+    /// this one.
     async fn place_for(
         &self,
         mut node: SlotNode<'_>,
@@ -146,10 +152,7 @@ impl<D: Device> Volume<'_, D> {
         let free = match self.search(name, taken).await? {
             Search::Found(_) => return Err(Error::Exists),
             Search::Absent(Some(free)) => free,
-            Search::Absent(None) if earlier.is_empty() => {
-                self.make_room(node.lend(), name, None).await?
-            }
-            Search::Absent(None) => return Err(Error::TableFull),
+            Search::Absent(None) => self.make_room(node.lend(), name, None, taken).await?,
         };
         if !free.whole {
             // R8: erases the other member.

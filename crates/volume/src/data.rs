@@ -98,7 +98,7 @@ impl<D: Device> Volume<'_, D> {
     /// Appends to a file that ends inside a block: `buffer` begins with the bytes that the last
     /// block holds already, and `len_bytes` counts them. That block is rewritten, with the same
     /// bytes where data is committed, so a torn write changes none of them. No append may be in
-    /// flight.
+    /// flight, and no overwrite of that block.
     ///
     /// # Errors
     /// Those of [`Volume::append`].
@@ -142,7 +142,8 @@ impl<D: Device> Volume<'_, D> {
     ///
     /// # Errors
     /// With the buffer: those of [`Volume::read`], [`Error::NotWritable`], [`Error::Unsupported`],
-    /// [`Error::NeedsMount`].
+    /// [`Error::NeedsMount`]; [`Error::Busy`] and [`Error::AppendFailed`] while an append to the
+    /// same block is in flight, or has failed and is neither retried nor discarded.
     #[allow(clippy::result_large_err)]
     pub fn overwrite(
         &self,
@@ -260,7 +261,7 @@ impl<D: Device> State<'_, D> {
         if held != 0 && !merged {
             return Err(Error::UnalignedEnd);
         }
-        if merged && (open.piece_count != 0 || len_bytes < held) {
+        if merged && (open.piece_count != 0 || open.tail_overwrites > 0 || len_bytes < held) {
             return Err(Error::Busy);
         }
         if usize::from(open.piece_count) == APPENDS_IN_FLIGHT {
@@ -365,9 +366,15 @@ impl<D: Device> State<'_, D> {
             Ok(address) => address,
             Err(error) => return Err(Refused { error, buffer }),
         };
-        let device_tag = pack(Kind::Overwrite, file.index, 0, tag);
+        let len = buffer.len() as u64;
+        let is_tail = |open: &file::OpenFile| open.ends_within(offset, len);
+        let is_tail = file::get(self.files, file).is_ok_and(|open| is_tail(open));
+        let device_tag = pack(Kind::Overwrite, file.index, u8::from(is_tail), tag);
         self.submit_write(address, buffer, device_tag)?;
         self.one_more_in_flight(file);
+        if let Ok(open) = file::get(self.files, file) {
+            open.tail_overwrites += u8::from(is_tail);
+        }
         Ok(())
     }
 
@@ -393,6 +400,18 @@ impl<D: Device> State<'_, D> {
             }
             if open.checksums {
                 return Err(Error::Unsupported);
+            }
+            // A device may execute the two writes of a block in either order.
+            for piece in &open.pieces {
+                match piece.state {
+                    _ if piece.start >= offset.saturating_add(len) => {}
+                    PieceState::InFlight => return Err(Error::Busy),
+                    PieceState::Failed => return Err(Error::AppendFailed),
+                    PieceState::Empty | PieceState::Done => {}
+                }
+            }
+            if open.tail_overwrites == u8::MAX {
+                return Err(Error::Busy);
             }
         }
         if offset % block != 0 || len % block != 0 || len == 0 {
@@ -458,6 +477,9 @@ impl<D: Device> State<'_, D> {
                 open.fold();
             } else {
                 open.others_in_flight = open.others_in_flight.saturating_sub(1);
+                if kind == Kind::Overwrite {
+                    open.tail_overwrites = open.tail_overwrites.saturating_sub(piece);
+                }
             }
             return Some(DataEvent {
                 file: File {

@@ -82,6 +82,8 @@ pub struct OpenFile {
     pub(crate) piece_count: u8,
     /// Reads and overwrites in flight.
     pub(crate) others_in_flight: u16,
+    /// Overwrites in flight of the block in which the file ends.
+    pub(crate) tail_overwrites: u8,
     /// In both windows `start` counts units from the device's byte 0, not from the volume's unit 0,
     /// so that an address is a single shift.
     pub(crate) ahead: [Extent; WINDOW],
@@ -133,6 +135,7 @@ impl OpenFile {
             first_piece: 0,
             piece_count: 0,
             others_in_flight: 0,
+            tail_overwrites: 0,
             ahead: [NO_EXTENT; WINDOW],
             around: [NO_EXTENT; WINDOW],
             first_sum: 0,
@@ -164,6 +167,12 @@ impl OpenFile {
         self.completed_crc = header.tail_crc;
         self.appended_crc = header.tail_crc;
         self.first_sum = size / CHUNK_BYTES;
+    }
+
+    /// Whether an overwrite of `len` bytes from `offset` on includes the block in which the file
+    /// ends: the next append writes that block again.
+    pub(crate) const fn ends_within(&self, offset: u64, len: u64) -> bool {
+        offset < self.appended && self.appended < offset + len
     }
 
     pub(crate) const fn in_flight(&self) -> bool {

@@ -3,7 +3,7 @@
 
 use block::Device;
 
-use crate::create_many::Place;
+use crate::create_many::{Place, is_taken};
 use crate::io::{Flags, NO_SLOT, SLOT};
 use crate::layout::BUCKET_SLOTS;
 use crate::name::NameRef;
@@ -68,8 +68,7 @@ impl<D: Device> Volume<'_, D> {
                     })?;
                     match seen {
                         Some((SlotState::Free, _, free))
-                            if has_numbers(free.seq)
-                                && !taken.iter().any(|place| place.slot == free.slot) =>
+                            if has_numbers(free.seq) && !is_taken(taken, free.slot) =>
                         {
                             place.0 = place.0.or(Some(free));
                             place.1 += 1;

@@ -42,7 +42,8 @@ impl<D: Device> Volume<'_, D> {
         }
         // A damaged bitmap is found before the record is written: after that, recovery would
         // mistake its invalid member for one torn by a power cut, and rebuild it from the old one.
-        for run in runs.as_slice() {
+        // The first one last: it is in memory when the changes begin.
+        for run in runs.as_slice().iter().rev() {
             self.load_bitmap(shape.group_of(run.start)).await?;
             // They were given back before: the slot is older than that.
             if !bitmap::has_run(self.state().node(WORK), run, &shape) {

@@ -4,6 +4,7 @@
 
 use block::Device;
 
+use crate::create_many::{Place, is_taken};
 use crate::io::{NO_GROUP, SPARE, WORK};
 use crate::layout::BUCKET_SLOTS;
 use crate::lookup::FreeSlot;
@@ -19,7 +20,8 @@ use crate::{Error, Volume, error::Node};
 impl<D: Device> Volume<'_, D> {
     /// A free slot for `name`, both of whose buckets are full: one of their files moves to its
     /// other bucket. If all of these are full too, a file in one of them moves to its own other
-    /// bucket before that. A file that is open stays, as does the one in slot `kept`.
+    /// bucket before that. A file that is open stays, as does the one in slot `kept`, and no file
+    /// moves to a slot in `taken`.
     ///
     /// # Errors
     /// [`Error::TableFull`] if none can move, [`Error::Corrupt`], a device's error.
@@ -28,6 +30,7 @@ impl<D: Device> Volume<'_, D> {
         mut node: SlotNode<'_>,
         name: NameRef<'_>,
         kept: Option<u32>,
+        taken: &[Place],
     ) -> Result<FreeSlot, Error> {
         let buckets = buckets_of(name, self.state().table.buckets_to_fill());
         let mut others = [NO_BUCKET; 2 * BUCKET_SLOTS as usize];
@@ -36,7 +39,10 @@ impl<D: Device> Volume<'_, D> {
         // The two buckets; then each of those that their files may move to, and the two again.
         loop {
             for (bucket, others) in buckets.iter().zip(others.chunks_mut(BUCKET_SLOTS as usize)) {
-                if let Some(freed) = self.move_out(node.lend(), *bucket, kept, others).await? {
+                if let Some(freed) = self
+                    .move_out(node.lend(), *bucket, kept, taken, others)
+                    .await?
+                {
                     return Ok(freed);
                 }
             }
@@ -47,7 +53,7 @@ impl<D: Device> Volume<'_, D> {
                 if bucket != NO_BUCKET
                     && is_new
                     && self
-                        .move_out(node.lend(), bucket, kept, &mut next)
+                        .move_out(node.lend(), bucket, kept, taken, &mut next)
                         .await?
                         .is_some()
                 {
@@ -64,6 +70,7 @@ impl<D: Device> Volume<'_, D> {
         node: SlotNode<'_>,
         bucket: u32,
         kept: Option<u32>,
+        taken: &[Place],
         others: &mut [u32],
     ) -> Result<Option<FreeSlot>, Error> {
         self.other_buckets(bucket, kept, others).await?;
@@ -72,7 +79,7 @@ impl<D: Device> Volume<'_, D> {
             if other == NO_BUCKET || before.any(|&before| before == other) {
                 continue;
             }
-            let Some(to) = self.free_in_bucket(other).await? else {
+            let Some(to) = self.free_in_bucket(other, taken).await? else {
                 continue;
             };
             let from = bucket * BUCKET_SLOTS + index;
@@ -133,9 +140,13 @@ impl<D: Device> Volume<'_, D> {
         Ok(())
     }
 
-    /// The first free slot of a bucket, unless a slot of it is damaged: a name that may be in that
-    /// one is not found in the bucket.
-    pub(crate) async fn free_in_bucket(&self, bucket: u32) -> Result<Option<u32>, Error> {
+    /// The first free slot of a bucket that is not in `taken`, unless a slot of it is damaged: a
+    /// name that may be in that one is not found in the bucket.
+    pub(crate) async fn free_in_bucket(
+        &self,
+        bucket: u32,
+        taken: &[Place],
+    ) -> Result<Option<u32>, Error> {
         let base = bucket * BUCKET_SLOTS;
         let mut slot = base;
         let mut free = None;
@@ -143,7 +154,9 @@ impl<D: Device> Volume<'_, D> {
             let count = self.read_slots(slot, base + BUCKET_SLOTS - slot).await?;
             for index in 0..count {
                 let is_free = |found: &Slot, _: &[u8]| {
-                    found.state == SlotState::Free && has_numbers(found.seq)
+                    found.state == SlotState::Free
+                        && has_numbers(found.seq)
+                        && !is_taken(taken, found.index)
                 };
                 match self.slot_in_run(slot, index, is_free) {
                     Ok(Some(true)) => free = free.or(Some(slot + index)),

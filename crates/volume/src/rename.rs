@@ -40,7 +40,7 @@ impl<D: Device> Volume<'_, D> {
             Search::Absent(Some(to)) => to.slot,
             Search::Absent(None) => {
                 let node = turn.slot.lend();
-                self.make_room(node, new, Some(from)).await?.slot
+                self.make_room(node, new, Some(from), &[]).await?.slot
             }
         };
         self.make_entries_fit(turn.slot.lend(), from, new).await?;

@@ -244,7 +244,12 @@ impl Slot {
         let fits = from.max(to) + len <= bytes.len();
         debug_assert!(fits, "a name without room");
         if fits {
-            bytes.copy_within(from..from + len, to);
+            // `copy_within` would be `memmove`, which small machines have for nothing else.
+            for at in 0..len {
+                let at = if to > from { len - 1 - at } else { at };
+                let byte = bytes.get(from + at).copied().unwrap_or_default();
+                put(bytes, to + at, &[byte]);
+            }
         }
         if let Some(place) = bytes.get_mut(at::NAME..to) {
             place.fill(0);

@@ -429,11 +429,11 @@ impl<D: Device> Volume<'_, D> {
         let last = buckets - 1;
         let (first, second) = if two == last { (two, one) } else { (one, two) };
         for bucket in [first, second] {
-            if let Some(to) = self.free_in_bucket(bucket).await? {
+            if let Some(to) = self.free_in_bucket(bucket, &[]).await? {
                 return Ok(Some(to));
             }
         }
-        match self.make_room(node, name, Some(from)).await {
+        match self.make_room(node, name, Some(from), &[]).await {
             Ok(free) => Ok(Some(free.slot)),
             Err(Error::TableFull) => Ok(None),
             Err(error) => Err(error),

@@ -246,6 +246,34 @@ fn batches_fill_a_table_as_far() {
     });
 }
 
+/// A name with two full buckets does not end its batch: a file moves out of its way, and to no slot
+/// that the batch has chosen.
+#[test]
+fn a_batch_does_not_end_where_a_file_has_to_move_first() {
+    const FILES: usize = 1000;
+    const BATCH: usize = 256;
+    with_volume(SLOTS, |volume| {
+        let names: Vec<String> = (0..FILES).map(name).collect();
+        let new = |number: usize| NewFile {
+            name: &names[number],
+            data: names[number].as_bytes(),
+            mtime_ns: 0,
+            app_tag: number as u64,
+        };
+        let all: Vec<NewFile<'_>> = (0..FILES).map(new).collect();
+        let (mut made, mut batches) = (0, 0);
+        while made < FILES {
+            let batch = volume.create_batch::<BATCH>(&all[made..], true);
+            made += blocking::run(volume, batch).unwrap().files;
+            batches += 1;
+        }
+        println!("{batches} batches, {} moves", volume.moves());
+        assert_eq!(batches, FILES.div_ceil(BATCH));
+        assert!(volume.moves() > 0);
+        (0..FILES).for_each(|number| whole(volume, number));
+    });
+}
+
 /// After a move, and after a rename, either copy of the slot may rot: as after closing the file.
 #[test]
 fn what_moved_has_two_copies_and_keeps_its_reservation() {

@@ -353,3 +353,55 @@ fn the_first_failure_by_offset_is_the_result() {
         assert!(read(volume, file, data.len()) == data);
     });
 }
+
+/// The next append writes the block in which a file ends again, with the bytes that it has. A
+/// device may execute that and an overwrite of the block in either order: the later one waits.
+#[test]
+fn an_append_and_an_overwrite_of_one_block_do_not_overlap() {
+    let device = medium(8, MEBIBYTE, &FormatOptions::default());
+    let mut table = files();
+    let volume = mount(device, memory(BLOCK, 1), &mut table, false).map_err(|e| e.0);
+    let volume = volume.unwrap();
+    let file = create(&volume, "file", false, 4 * BLOCK);
+    append(&volume, file, &[1; 100]).unwrap();
+    run(&volume, volume.prepare(file, 0)).unwrap();
+    let overwrite = |version, tag| {
+        let data = filled(&[version; BLOCK], BLOCK);
+        volume.overwrite(file, 0, data, tag).map_err(|refused| {
+            free(refused.buffer);
+            refused.error
+        })
+    };
+    let extend = |data: &[u8], tag| {
+        let appended = volume.append_merged(file, filled(data, BLOCK), data.len(), tag);
+        appended.map_err(|refused| {
+            free(refused.buffer);
+            refused.error
+        })
+    };
+    let finish = || {
+        volume.kick();
+        let mut ended = 0;
+        while volume.outstanding() > 0 {
+            volume.wait(1000);
+            while let Some(event) = volume.poll() {
+                event.result.unwrap();
+                free(event.buffer.unwrap());
+                ended += 1;
+            }
+        }
+        ended
+    };
+    extend(&[1; 300], 0).unwrap();
+    assert_eq!(overwrite(2, 1), Err(Error::Busy));
+    assert_eq!(finish(), 1);
+    overwrite(2, 2).unwrap();
+    assert_eq!(extend(&[2; 400], 3), Err(Error::Busy));
+    assert_eq!(finish(), 1);
+    extend(&[2; 400], 4).unwrap();
+    assert_eq!(finish(), 1);
+    run(&volume, volume.close(file)).unwrap();
+    let file = run(&volume, volume.open("file")).unwrap();
+    assert_eq!(read(&volume, file, 400), [2; 400]);
+    volume.abandon().memory.into_iter().flatten().for_each(free);
+}
