@@ -246,7 +246,7 @@ fn judge(trials: &Trials<'_>, environment: &Environment) -> (Limit, bool, String
             && larger != Some(true)
         {
             let reason = format!(
-                "{}: {:.2} times the rate per per cent of a core; larger blocks do not increase the rate",
+                "{}: {:.2} times the rate for each per cent of a core; larger blocks do not increase the rate",
                 trial.change, trial.efficiency_ratio
             );
             return (Limit::Copying, true, reason);

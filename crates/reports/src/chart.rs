@@ -21,7 +21,7 @@ const BOTTOM: f64 = 52.0;
 /// The margin between the ends of an axis and its first and last given value.
 const MARGIN: f64 = 14.0;
 const COLOURS: usize = 10;
-const GREY: usize = 100;
+pub(crate) const GREY: usize = 100;
 const MARKERS: usize = 9;
 /// Sizes that are preferred as labels: those of the thesis.
 const PREFERRED: [f64; 4] = [4096.0, 131_072.0, 1_048_576.0, 16_777_216.0];

@@ -2,7 +2,7 @@
 //! A call tree as a flame graph: each function is as wide as its share of samples, with its callees
 //! above it.
 
-use crate::chart::Svg;
+use crate::chart::{GREY, Svg, class};
 use measure::profile::{Kind, Node};
 
 const WIDTH: f64 = 1000.0;
@@ -15,9 +15,13 @@ const NARROWEST: f64 = 1.0;
 /// Width of a letter.
 const LETTER: f64 = 6.6;
 
-/// The style of a kind.
+/// The style of a kind: memory is cleared in the colour of copying, and what is not known is grey.
 pub fn style(kind: Option<Kind>) -> usize {
-    kind.unwrap_or(Kind::Application) as usize
+    match kind.unwrap_or(Kind::Application) {
+        Kind::Clearing => Kind::Copying as usize,
+        Kind::Unlock => GREY,
+        known => known as usize,
+    }
 }
 
 fn depth(node: &Node) -> usize {
@@ -63,7 +67,7 @@ fn draw(svg: &mut Svg, node: &Node, all: u64, x: f64, y: f64, scale: f64) {
         return;
     }
     let share = 100.0 * node.samples as f64 / all.max(1) as f64;
-    svg.raw(&format!("<g class=\"s{}\">", style(main_kind(node))));
+    svg.raw(&format!("<g class=\"{}\">", class(style(main_kind(node)))));
     svg.titled(
         &format!(
             "rect class=\"part\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{ROW}\""
@@ -119,6 +123,18 @@ mod tests {
             "{svg}"
         );
         assert_eq!(svg.matches("<rect").count(), 3);
+    }
+
+    #[test]
+    fn what_is_not_known_is_grey() {
+        let unknown = Node {
+            kind: Some(Kind::Unlock),
+            ..node("_raw_spin_unlock", 10, vec![])
+        };
+        let root = node("all", 20, vec![unknown, node("copy", 10, vec![])]);
+        let svg = svg("x", &root);
+        assert_eq!(svg.matches("<g class=\"rest\">").count(), 1, "{svg}");
+        assert!(svg.contains("<g class=\"s0\">"), "{svg}");
     }
 
     #[test]

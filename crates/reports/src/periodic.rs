@@ -46,6 +46,12 @@ fn lede(periodic: &Periodic) -> String {
         let longest = duration(cell.response.max_ns);
         format!("{longest} ({path}, load {load}, priority {priority})")
     };
+    if let [only] = periodic.cells.as_slice() {
+        let (firings, longest) = (count(periodic.firings), longest(only));
+        return format!(
+            "{firings} firings under one condition. The longest response was {longest}."
+        );
+    }
     format!(
         "{} firings under each of {} conditions. The longest response was {}; the most predictable condition \
          never took longer than {}.",
@@ -116,4 +122,53 @@ fn row(cell: &PeriodicCell) -> Vec<String> {
             bands.join("; ")
         },
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use measure::distribution::BoxPlot;
+    use measure::periodic::Load;
+
+    fn cell(path: &str, max_ns: u64) -> PeriodicCell {
+        PeriodicCell {
+            path: path.to_owned(),
+            operation: Operation::Read,
+            priority: Priority::Normal,
+            load: Load::None,
+            synchronous: true,
+            period_ns: 5_000_000,
+            response: BoxPlot {
+                max_ns,
+                ..BoxPlot::default()
+            },
+            service: BoxPlot::default(),
+            overruns: 0,
+            failures: 0,
+        }
+    }
+
+    #[test]
+    fn one_condition_is_not_compared_with_itself() {
+        let mut periodic = Periodic {
+            run: measure::run_info::RunInfo::default(),
+            block_size_bytes: 4096,
+            firings: 10,
+            cells: vec![cell("a", 2_000_000)],
+            missing: Vec::new(),
+        };
+        let text = lede(&periodic);
+        assert!(
+            text.contains("one condition") && !text.contains("predictable"),
+            "{text}"
+        );
+        periodic.cells.push(cell("b", 1_000_000));
+        let text = lede(&periodic);
+        assert!(
+            text.contains("each of 2 conditions") && text.contains("(b, load"),
+            "{text}"
+        );
+        periodic.cells.clear();
+        assert_eq!(lede(&periodic), "Nothing could be measured.");
+    }
 }

@@ -54,9 +54,10 @@ fn by_kind(profiled: &Profiled) -> Section {
         let error = 196.0 * (share * (1.0 - share) / n).sqrt();
         vec![kind.to_string(), percent(*share), format!("± {error:.1}")]
     });
-    let caption = "Shares of the samples in which a processor was busy. Copying, locking and cache flushing are \
+    let caption = "Shares of the samples in which a processor was busy. Copying, clearing, locking and cache flushing are \
          identified by the innermost function; writing pages back is flushing, whatever layer does it; the rest \
-                   belongs to the innermost layer.";
+                   belongs to the innermost layer. A sample at an unlock may have been delayed while interrupts were off, \
+                   as on most virtual machines and Arm boards: what took its time is not known.";
     Section::new("By kind of work", caption).table("|share|95 %", rows)
 }
 

@@ -4,7 +4,7 @@
 //! The whole machine is sampled, because a path's work is also done in interrupts and in the
 //! kernel's threads. Samples of idle processors are counted separately. Each other sample belongs
 //! to one [`Kind`], determined by function names: the innermost function decides about copying,
-//! locking and flushing, the innermost known function of the stack about the rest.
+//! clearing, locking and flushing, the innermost known function of the stack about the rest.
 
 pub mod run;
 pub mod stacks;
@@ -29,7 +29,7 @@ const DEEPEST: usize = 48;
 named! {
     /// The kind of work in a sample.
     pub enum Kind {
-        /// Moving bytes between the page cache and the application, or clearing pages.
+        /// Moving bytes between the page cache and the application.
         Copying = "copying",
         /// Writing pages back, or the processor's caches before DMA.
         Flushing = "flushing",
@@ -49,16 +49,29 @@ named! {
         Kernel = "rest of the kernel",
         /// Programs, including the application itself.
         Application = "programs",
+        /// Clearing memory, such as new pages of the page cache.
+        Clearing = "clearing memory",
+        /// Where a lock is released. A timer's interrupt, which takes the samples where the
+        /// processor has no other event, waits until interrupts are enabled again: what took the
+        /// time came before, and is not known.
+        Unlock = "unknown, at an unlock",
     }
 }
 
-/// Prefixes of function names, by kind. The first three kinds are matched only against the
+/// Prefixes of function names, by kind. The first five are matched only against the
 /// innermost function, the others from the innermost function outwards.
-const INNERMOST: [(Kind, &str); 3] = [
+const INNERMOST: [(Kind, &str); 5] = [
     (
         Kind::Copying,
-        "copy_ _copy_ __copy_ rep_movs memcpy __memcpy memmove __memmove __arch_copy_ \
-         clear_page clear_user memset __memset arm_copy_",
+        "copy_ _copy_ __copy_ rep_movs memcpy __memcpy memmove __memmove __arch_copy_ arm_copy_",
+    ),
+    (
+        Kind::Clearing,
+        "clear_page clear_user __clear_user __arch_clear_user clear_huge_page memset __memset __memzero",
+    ),
+    (
+        Kind::Unlock,
+        "_raw_spin_unlock _raw_read_unlock _raw_write_unlock",
     ),
     (
         Kind::Flushing,

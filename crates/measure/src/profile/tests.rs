@@ -52,7 +52,8 @@ fn stacks_are_read_and_their_kinds_told() {
     let expected = [
         Some(Kind::Copying),
         None,
-        Some(Kind::Locking),
+        // Nothing contends there: the sample waited for the interrupts to be enabled.
+        Some(Kind::Unlock),
         // A command that writes back is flushing, although the driver sends it.
         Some(Kind::Flushing),
         Some(Kind::Driver),
@@ -61,6 +62,17 @@ fn stacks_are_read_and_their_kinds_told() {
     assert_eq!(kinds, expected);
     let entry = "a\n\tff entry_SYSCALL_64 ([kernel.kallsyms])\n";
     assert_eq!(text(entry), Some(Kind::Kernel));
+    for (function, expected) in [
+        ("_raw_spin_lock_irqsave", Kind::Locking),
+        ("_raw_spin_unlock", Kind::Unlock),
+        ("_raw_write_unlock_bh", Kind::Unlock),
+        ("copy_user_generic_string", Kind::Copying),
+        ("clear_page_erms", Kind::Clearing),
+        ("memset_orig", Kind::Clearing),
+    ] {
+        let sample = format!("a\n\tff {function} ([kernel.kallsyms])\n");
+        assert_eq!(text(&sample), Some(expected), "{function}");
+    }
     // An interrupt during idleness counts as busy.
     let interrupted =
         "swapper\n\tff __do_softirq ([kernel.kallsyms])\n\tff do_idle ([kernel.kallsyms])\n";
