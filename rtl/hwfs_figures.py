@@ -73,8 +73,8 @@ def ideal():
     rows.append(["hwfs.ideal_1K_put_flush_waits", put - unflushed, "cycles", None])
     rows.append(["hwfs.ideal_1K_delete", first_delete, "cycles", None])
     for (file, direction, unit), cycles in cells.items():
-        if file == "1M":
-            rows.append([f"hwfs.ideal_1M_{direction}_{unit}_efficiency", 100 * (1 << 18) / cycles, "%", ">= 99"])
+        efficiency = 100 * hwfs_tables.BYTES[file] / 4 / cycles
+        rows.append([f"hwfs.ideal_{file}_{direction}_{unit}_efficiency", efficiency, "%", ">= 99" if file == "1M" else None])
     return rows
 
 

@@ -12,6 +12,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import hwfs_script as hw  # noqa: E402
+import make_volume  # noqa: E402
 from hwfs_script import benches, cores  # noqa: E402
 from test_hwfs import SEED, appending_workload, seeded, volume_with  # noqa: E402
 from test_hwfs_disks import pattern, run, statuses  # noqa: E402
@@ -51,6 +52,7 @@ def options(pick, **more):
     """Random clock ratios and drive properties."""
     return {"host_period": pick.randint(2, 9), "drive_period": pick.randint(2, 9), "read_latency": pick.choice([0, 300]),
             "write_latency": pick.choice([0, 100]), "cable": pick.choice([0, 5]), "hold": pick.choice([0, 5]),
+            **pick.choice([{}, {"read_rate": 700, "write_rate": 600, "read_cycles": 200, "write_cycles": 100}]),
             "queue": int(pick.random() < 0.8), "reorder": 1, "app_stall": pick.choice([0, 10]), "seed": pick.randint(1, 1 << 30),
             **more}
 
@@ -98,6 +100,25 @@ def test_files_on_drives(shape, tmp_path):
         assert "3 files" in hw.check(tmp_path / "after"), what
         for file, data in (("theirs", theirs), ("other", pattern(1, 0, 50000)), ("pieces", pattern(2, 0, size))):
             assert hw.contents(tmp_path / "after", file, tmp_path) == data, f"{what} {file}"
+
+
+@pytest.mark.parametrize("queue", [0, 1])
+def test_a_drive_is_no_faster_than_its_medium(queue, tmp_path):
+    """Half and two fifths of the line, and nothing beyond it; each command of 4 KiB costs the medium 1,000 cycles besides."""
+    (tmp_path / "v").write_bytes(make_volume.make(BYTES, 4096, 512, 16, 512))
+    found = {}
+    for limits in ("", "read_rate=500 write_rate=400", "read_rate=500 write_rate=400 read_cycles=1000 write_cycles=1000"):
+        lines = [f"drives {BLOCKS} queue={queue} host_period=1 drive_period=2 {limits}", f"load {tmp_path / 'v'}", "mount", "put warm 1 1",
+                 "put file 262144 2", "get file 0 262144 2"]
+        results = run(build("one"), lines)
+        assert set(statuses(results)) == {hw.OK}, limits
+        # Words in a thousand cycles of the line.
+        found[limits] = [1000 * 65536 / (int(results[at][2]) / 2) for at in (3, 2)]
+    free, limited, slow = found.values()
+    assert free[0] > 900 and free[1] > 850
+    # The last of 32 frames waits for nothing.
+    assert 450 < limited[0] <= 520 and 360 < limited[1] <= 415
+    assert slow[0] < limited[0] and slow[1] < limited[1]
 
 
 def test_a_power_cut_loses_nothing_that_was_synced(shape, tmp_path):

@@ -47,8 +47,8 @@ class Reason:
         return f"{self.premise}: {self.evidence}. Turned by {self.opposite}"
 
 
-def reasons():
-    return {name: Reason(**words) for name, words in tomllib.loads(REASONS.read_text()).items()}
+def reasons(file=REASONS):
+    return {name: Reason(**words) for name, words in tomllib.loads(file.read_text()).items()}
 
 
 @dataclass(frozen=True)
@@ -119,6 +119,7 @@ class Row:
     remark: str = ""
     # The numbers that the thesis prints, and ours: lines of the page, of the results.
     numbers: Callable | None = None
+    source: str = "The thesis"
     runs: tuple = field(init=False)
 
     def __post_init__(self):

@@ -116,7 +116,7 @@ def write(found):
     for title, rows in CHAPTERS:
         lines += [f"## {title}", ""]
         for row in rows:
-            lines += section(row, findings, numbers.get(row.figures, []), why)
+            lines += section(row, findings, numbers.get(row.figures, []), why, command_lines(row.runs))
     PAGE.write_text("\n".join(lines).rstrip() + "\n" + applications + TAIL)
 
 
@@ -149,17 +149,17 @@ def volumes():
     return VOLUMES.format(note=note, rows="\n".join(rows), commands="\n".join(command_lines(names)))
 
 
-def section(row, findings, numbers, why):
-    lines = [f"### {row.figures[0].upper()}{row.figures[1:]}", "", f"The thesis: {row.thesis}. {differences(row)}".strip()]
+def section(row, findings, numbers, why, commands):
+    lines = [f"### {row.figures[0].upper()}{row.figures[1:]}", "", f"{row.source}: {row.thesis}. {differences(row)}".strip()]
     lines += ["", f"{row.remark}."] if row.remark else []
     lines += [""]
     if row.claims:
-        lines += ["| the thesis says | ours | verdict | rests on |", "| --- | --- | --- | --- |"]
+        lines += [f"| {row.source.lower()} says | ours | verdict | rests on |", "| --- | --- | --- | --- |"]
         for claim in row.claims:
             finding = findings[claim.name]
             mark = " (*)" if finding.is_emulators else ""
             lines.append(f"| {claim.text} | {finding.text} | {finding.verdict}{mark} | {why[claim.name]} |")
-        lines += ["", *numbers, *command_lines(row.runs), ""]
+        lines += ["", *numbers, *commands, ""]
     return lines
 
 

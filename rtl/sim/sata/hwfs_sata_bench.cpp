@@ -3,7 +3,8 @@
 // (standard input) is a command.
 //
 //   drives BLOCKS [key=value]...   powers up empty drives. read_latency, write_latency: cycles of the drive's
-//                         clock; cable: its delay in words; hold: how often a drive pauses; queue, reorder: 0 or 1; app_stall,
+//                         clock; read_rate, write_rate: words of its medium in a thousand of them; read_cycles, write_cycles: of the
+//                         medium for each command; cable: its delay in words; hold: how often a drive pauses; queue, reorder: 0 or 1; app_stall,
 //                         seed; host_period, drive_period: of the clocks, in any unit
 //   load IMAGE            writes the volume's bytes to the drives
 //   save IMAGE BYTES      writes the volume's bytes on the drives to a file (of mirrors: those of the first valid drive)
@@ -64,6 +65,8 @@ struct Bench {
             model.reorder = options.get("reorder", 0);
             model.command_latency = options.get("read_latency", 0);
             model.write_latency = options.get("write_latency", 0);
+            model.read_rate = options.get("read_rate", 0), model.write_rate = options.get("write_rate", 0);
+            model.read_cycles = options.get("read_cycles", 0), model.write_cycles = options.get("write_cycles", 0);
             drives.push_back(std::make_unique<sata::Drive>(model, options.get("seed", 1) + 100 * i));
             drives[i]->port.latency = options.get("cable", 0);
             drives[i]->port.hold_percent = options.get("hold", 0);

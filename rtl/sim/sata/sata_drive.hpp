@@ -26,6 +26,9 @@ struct DriveModel {
     bool is_packet = false;       // signature of a packet device
     unsigned command_latency = 0; // cycles from a command to its effect; those of queued commands overlap
     int write_latency = -1;       // the same for a write; -1: as command_latency
+    // The medium: words that it moves in a thousand cycles (0: no limit), and cycles that each command takes of it besides.
+    // Unlike the latencies these do not overlap. A frame waits for the one before it.
+    unsigned read_rate = 0, write_rate = 0, read_cycles = 0, write_cycles = 0;
     uint64_t stall_after = 0;     // words written until the drive pauses for stall_cycles
     uint64_t stall_cycles = 0;
     unsigned start_cycles = 200;  // from COMRESET to the signature
@@ -126,7 +129,11 @@ public:
         }
         while (!answers_.empty() && now_ >= answers_.front().first) send(answers_.front().second), answers_.pop_front();
         if (ended_bits_ && !current_ && port.idle() && random_.below(300) == 0) send_bits(0x40, 0);
-        if (now_ >= stalled_until_) serve();
+        if (is_paced_ && now_ >= medium_free_) {
+            is_paced_ = false;
+            if (current_) current_->write ? activate() : send_data();
+        }
+        if (now_ >= stalled_until_ && now_ >= medium_free_) serve();
         Word word = port.step(from_host);
         // The data were answered with R_ERR: the command ends with an interface CRC error.
         if (data_refused_ && current_) fail(0x84);
@@ -169,7 +176,8 @@ private:
         current_ = nullptr;
         expecting_ = 0;
         begin_at_ = 0;
-        waits_for_clear_ = activates_ = false;
+        waits_for_clear_ = activates_ = is_paced_ = false;
+        medium_free_ = 0;
         outstanding_ = ended_bits_ = 0;
         answers_.clear();
     }
@@ -293,11 +301,25 @@ private:
         waiting_.clear();
     }
 
+    // The medium moves these words from now on; with the first of a command it is busy with the command, too.
+    void occupy(uint32_t words, bool first) {
+        unsigned rate = current_->write ? model.write_rate : model.read_rate;
+        if (rate == 0) return;
+        medium_free_ = now_ + uint64_t(words) * 1000 / rate;
+        if (first) medium_free_ += current_->write ? model.write_cycles : model.read_cycles;
+    }
+    bool is_first() const { return left_ == current_->count * block_bytes / 4; }
+    bool waits_for_medium() {
+        is_paced_ = now_ < medium_free_;
+        return is_paced_;
+    }
+
     // Begins the next due command if no other is in progress.
     void serve() {
         if (current_ || !port.idle() || waiting_.empty()) return;
         size_t chosen = model.reorder ? random_.below(waiting_.size()) : 0;
         if (waiting_[chosen].due > now_) return;
+        is_paced_ = false;
         now_served_ = waiting_[chosen];
         waiting_.erase(waiting_.begin() + chosen);
         if (now_served_.silent) return;
@@ -328,7 +350,7 @@ private:
         if (ios_ >= 5 && restarts(DriveFault::kData)) return;
         if (!command.write) send_data();
         else if (!(command.queued && activates_)) activate();
-        else expecting_ = std::min(left_, kFrameWords);
+        else occupy(expecting_ = std::min(left_, kFrameWords), true);
     }
 
     void setup() {
@@ -338,6 +360,8 @@ private:
         send({0x41u | flags, tag, 0, 0, 0, left_ * 4, 0});
     }
     void activate() {
+        if (waits_for_medium()) return;
+        occupy(std::min(left_, kFrameWords), is_first());
         expecting_ = std::min(left_, kFrameWords);
         send({0x00000039});
     }
@@ -345,8 +369,10 @@ private:
         if (current_->fails && fault.short_read) left_ = 0;
         if (fails_now()) return fail(fault.error);
         if (left_ == 0) return finish();
+        if (waits_for_medium()) return;
         std::vector<uint32_t> frame{0x46};
         size_t words = std::min(left_, kFrameWords);
+        occupy(words, is_first());
         frame.resize(1 + words);
         if (offset_ + words * 4 <= bytes.size()) std::memcpy(&frame[1], &bytes[offset_], words * 4);
         offset_ += words * 4;
@@ -489,6 +515,8 @@ private:
     unsigned down_ = 100, left_ = 0, expecting_ = 0, failed_tag_ = 0, failed_status_ = 0, failed_error_ = 0;
     uint32_t outstanding_ = 0, ended_bits_ = 0;  // queued commands, by tag; those that have ended and were not reported
     std::deque<std::pair<uint64_t, std::vector<uint32_t>>> answers_;  // register FIS that are due later
+    uint64_t medium_free_ = 0;  // until then the medium moves earlier data
+    bool is_paced_ = false;     // the command under way waits for it
     bool start_again_ = false, waits_for_clear_ = false, data_refused_ = false, broken_ = false, activates_ = false;
 };
 
