@@ -5,6 +5,7 @@ use crate::examples;
 use crate::verbs::{self, Verb};
 use clap::{Arg, Command, CommandFactory, Parser};
 use devices::error::Error;
+use devices::path::PathChoice;
 use std::ffi::OsString;
 
 const AFTER_HELP: &str = "\
@@ -35,6 +36,40 @@ const OVERVIEW_EXAMPLES: [(&str, &str); 4] = [
     ),
     ("drives and their users", "straightway list"),
     ("every path, side by side", "straightway compare nvme0n1"),
+];
+/// Options that the short help leaves to the long one.
+const RARE: &[&str] = &[
+    "acknowledge",
+    "block-size",
+    "buffers",
+    "cache",
+    "cell-duration",
+    "channels",
+    "checksums",
+    "commit-bytes",
+    "commit-interval",
+    "connections",
+    "coprocessor",
+    "figure",
+    "frequency",
+    "hardware",
+    "hybrid",
+    "keep-partial",
+    "latency-limit",
+    "memory",
+    "mode",
+    "namespace",
+    "no-checksums",
+    "no-fua",
+    "no-verify",
+    "once",
+    "path",
+    "queue-depth",
+    "sample-rate",
+    "seed",
+    "sigmf-datatype",
+    "span",
+    "warm-up",
 ];
 /// Columns of the screen that the command without words prints.
 const COLUMNS: usize = 80;
@@ -82,21 +117,54 @@ pub fn command_for(words: &[OsString]) -> Command {
 
 /// A verb with its examples, and the text of its help in paragraphs.
 fn complete(verb: Command) -> Command {
-    with_examples(flowing(verb)).mut_args(|argument: Arg| {
-        let is_value = argument.get_action().takes_values();
-        let is_blank = argument
-            .get_default_values()
-            .iter()
-            .any(|value| value.is_empty());
-        if is_value && !argument.is_positional() {
-            // The error for `--size -1` explains what a size is; it does not suggest `-- -1`.
-            argument
-                .allow_negative_numbers(true)
-                .hide_default_value(is_blank)
-        } else {
-            argument
-        }
-    })
+    with_examples(flowing(verb)).mut_args(value).mut_args(short)
+}
+
+/// The error for `--size -1` explains what a size is; it does not suggest `-- -1`.
+fn value(argument: Arg) -> Arg {
+    if argument.get_action().takes_values() && !argument.is_positional() {
+        let defaults = argument.get_default_values();
+        let is_blank = defaults.iter().any(|value| value.is_empty());
+        argument
+            .allow_negative_numbers(true)
+            .hide_default_value(is_blank)
+    } else {
+        argument
+    }
+}
+
+/// An option whose short help is a line or two, and whose long help has all of it.
+fn short(argument: Arg) -> Arg {
+    let long = argument.get_long().unwrap_or_default();
+    let (is_rare, names_paths) = (RARE.contains(&long), matches!(long, "path" | "paths"));
+    let help = argument.get_help().map(ToString::to_string);
+    let help = help.unwrap_or_default();
+    let first = first_words(&help);
+    // Options that replace or destroy data have a heading, and say all that they do.
+    let keeps_all = argument.is_positional()
+        || argument.get_help_heading().is_some()
+        || argument.get_long_help().is_some();
+    // The whole command's help has the names of paths, once.
+    let hides = argument.is_hide_possible_values_set() || names_paths;
+    let argument = argument
+        .hide_short_help(is_rare)
+        .hide_possible_values(hides);
+    if keeps_all || first.len() == help.len() {
+        argument
+    } else {
+        argument.help(first.to_owned()).long_help(help)
+    }
+}
+
+/// What the short help has of an option's text: its first clause, if all of it is more than a line.
+fn first_words(help: &str) -> &str {
+    const LINE: usize = 48;
+    let ends = ["; ", ": ", ". "].into_iter();
+    let end = ends.filter_map(|mark| help.find(mark)).min();
+    let first = end.and_then(|end| help.get(..end));
+    // Not within a bracket.
+    let first = first.filter(|first| help.len() > LINE && !first.contains(['[', '(']));
+    first.unwrap_or(help)
 }
 
 fn flowing(command: Command) -> Command {
@@ -117,6 +185,8 @@ fn overview(command: &Command) -> String {
             text += &format!("  {verb:<12} {about}\n");
         }
     }
+    let paths = PathChoice::names().collect::<Vec<_>>().join(", ");
+    text += &format!("\nPaths, for --path and --paths: {paths}\n");
     text += "\nOptions:\n{options}\n\nExamples:";
     for (what, line) in OVERVIEW_EXAMPLES {
         text += &format!("\n  {line:<42} {what}");
@@ -151,16 +221,20 @@ pub fn first_screen() -> String {
     text + "\n`straightway VERB -h` explains a verb, `straightway --help` lists all of them.\n"
 }
 
-/// The verb's help with examples at its end.
+/// The verb's help with examples at its end; the short one has the first of them only.
 fn with_examples(verb: Command) -> Command {
     let mut text = verb
         .get_after_help()
         .map_or(String::new(), |text| format!("{text}\n\n"));
     text += "Examples:";
-    for (what, line) in examples::of(verb.get_name()) {
+    let all = examples::of(verb.get_name());
+    for (what, line) in &all {
         text += &format!("\n  {what}:\n    {line}");
     }
-    verb.after_help(text)
+    let first = all
+        .first()
+        .map_or(String::new(), |(_, line)| format!("Example: {line}"));
+    verb.after_help(first).after_long_help(text)
 }
 
 /// Text with one line per paragraph, so that only the terminal's width wraps it. A paragraph with
@@ -193,6 +267,16 @@ pub fn failure(error: &clap::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_short_help_of_a_verb_fits_a_screen() {
+        for verb in command().get_subcommands() {
+            let text = verb.clone().term_width(80).render_help().to_string();
+            let lines = text.lines().count();
+            assert!(lines <= 36, "{} has {lines} lines: {text}", verb.get_name());
+            assert!(text.contains("Example: ") && !text.contains("Exit status"));
+        }
+    }
 
     #[test]
     fn the_first_screen_has_fifteen_lines() {

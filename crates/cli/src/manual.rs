@@ -108,7 +108,10 @@ fn section(page: &mut String, title: &str, text: &str) {
 
 /// The help's text after the options, without the examples, which have their own section.
 fn notes(page: &mut String, command: &Command) {
-    let text = command.get_after_help().map(ToString::to_string);
+    let text = command
+        .get_after_long_help()
+        .or_else(|| command.get_after_help())
+        .map(ToString::to_string);
     let text = text.unwrap_or_default();
     let paragraphs = text.split("\n\n").filter(|one| {
         !one.is_empty() && !one.starts_with("Exit status:") && !one.starts_with("Examples:")

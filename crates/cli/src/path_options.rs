@@ -12,7 +12,7 @@ use units::{Size, Time};
 /// The help text of `--path` for all verbs.
 const PATH_HELP: &str = "The path to the drive. auto: the straight path if it is \
 available, io_uring otherwise; pread and pwrite for a plain file. straightway, vfio and noiommu are \
-the straight path, with an IOMMU or without; sync is pread and pwrite through the page cache";
+the straight path, with an IOMMU or without; sync is pread and pwrite through the page cache. `straightway --help` names all";
 
 /// The values of `--path` and `--paths`.
 pub fn path() -> impl TypedValueParser<Value = PathChoice> {
