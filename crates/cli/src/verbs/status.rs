@@ -1,32 +1,57 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `straightway status DEVICE`: how a recording goes, as its process answers.
 
+mod metrics;
+
 use crate::Context;
 use crate::exit::Exit;
 use clap::Args;
 use devices::SCHEMA_VERSION;
 use devices::drive::Drive;
-use devices::error::{Error, Result};
+use devices::error::{Error, ErrorKind, Result};
+use devices::guard::standard_output;
 use files::found::{Ends, Signature};
 use files::{failed, shown};
 use live::RecordingStatus;
-use live::reader::Live;
+use live::reader::{End, Live};
 use remedy::words;
 use schemars::JsonSchema;
 use serde::Serialize;
-use units::{counted, exact, rounded};
+use std::io::{IsTerminal, Write};
+use std::time::{Duration, Instant};
+use units::{Time, counted, exact, rounded};
+
+/// How long to wait between looks whether the user has cancelled.
+const LOOK: Duration = Duration::from_millis(100);
+/// The least time between two prints.
+const SHORTEST: Duration = Duration::from_millis(10);
 
 /// Show how the recording on a volume goes.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 The recording's process answers between two blocks, without the drive. The exit status is 0 whatever was lost, and 1 if
-no process records on the volume, 3 if there is none. The counters never fall while the process lives; its final report has the same.")]
+no process records on the volume, 3 if there is none. The counters never fall while the process lives; its final report has the same.
+
+--watch prints it again each second (--every 250ms) until the recording ends: over the last one on a terminal, otherwise
+below it, with --json a line each. The exit status is 0 when the recording has ended, and 1 if its process was killed.
+
+--openmetrics prints the text format of OpenMetrics 1.0, for the textfile collector of Prometheus' node exporter, or a web
+server's script. Without a recording straightway_recording_up is 0, and the exit status 1.")]
 pub struct Status {
     /// The device with the volume
     pub device: String,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+    /// Print it again and again until the recording ends
+    #[arg(long)]
+    pub watch: bool,
+    /// Time between two prints
+    #[arg(long, value_name = "TIME", default_value = "1s", requires = "watch")]
+    pub every: Time,
+    /// Print metrics for Prometheus
+    #[arg(long, conflicts_with_all = ["json", "watch"])]
+    pub openmetrics: bool,
 }
 
 /// How the recording on a volume goes.
@@ -47,20 +72,95 @@ impl Status {
     /// # Errors
     /// No process records on the volume, or it has just ended.
     pub fn run(&self, context: &Context) -> Result<Exit> {
+        if self.every.0 < SHORTEST {
+            return Err(Error::usage("--every is at least 10ms"));
+        }
         let Some(mut live) = Live::find(context, &self.device)? else {
-            return Err(self.nothing_there(context));
+            let failure = self.nothing_there(context);
+            if self.openmetrics && failure.kind() == ErrorKind::Other {
+                context.console.print(&metrics::text(&self.device, None))?;
+            }
+            return Err(failure);
         };
-        let reported = Reported {
-            schema_version: SCHEMA_VERSION,
-            device: self.device.clone(),
-            recording: live.status()?,
-        };
-        if self.json {
+        if self.watch {
+            return self.watched(context, &mut live);
+        }
+        let reported = self.reported(live.status()?);
+        if self.openmetrics {
+            let text = metrics::text(&self.device, Some(&reported.recording));
+            context.console.print(&text)?;
+        } else if self.json {
             context.console.json(&reported)?;
         } else {
-            context.console.print(&reported.text())?;
+            context.console.print(&reported.text(None))?;
         }
         Ok(Exit::Done)
+    }
+
+    fn reported(&self, recording: RecordingStatus) -> Reported {
+        Reported {
+            schema_version: SCHEMA_VERSION,
+            device: self.device.clone(),
+            recording,
+        }
+    }
+
+    /// Prints it until the recording ends.
+    fn watched(&self, context: &Context, live: &mut Live) -> Result<Exit> {
+        let is_terminal = !self.json && std::io::stdout().is_terminal();
+        let mut before: Option<(Instant, u64)> = None;
+        let mut lines = 0;
+        loop {
+            let recording = match live.status() {
+                Ok(recording) => recording,
+                Err(failure) if failure.kind() == ErrorKind::Missing && before.is_some() => {
+                    return self.ended(context, live.end());
+                }
+                Err(failure) => return Err(failure),
+            };
+            let now = Instant::now();
+            let rate = before.map(|(then, bytes)| {
+                let seconds = (now - then).as_secs_f64().max(1e-6);
+                (recording.bytes.saturating_sub(bytes) as f64 / seconds) as u64
+            });
+            before = Some((now, recording.bytes));
+            let reported = self.reported(recording);
+            if self.json {
+                let line = serde_json::to_string(&reported)
+                    .map_err(|error| Error::other(format!("making JSON: {error}")))?;
+                show(&format!("{line}\n"))?;
+            } else {
+                let text = reported.text(rate);
+                // Up to the first line of the last one, and clear what is below.
+                let over = match lines {
+                    lines if is_terminal && lines > 0 => format!("\x1b[{lines}A\x1b[J"),
+                    _ => String::new(),
+                };
+                lines = text.lines().count();
+                show(&format!("{over}{text}"))?;
+            }
+            let until = now + self.every.0;
+            while let Some(rest) = until.checked_duration_since(Instant::now()) {
+                std::thread::sleep(rest.min(LOOK));
+                if context.cancel.is_set() {
+                    return Err(Error::interrupted("interrupted"));
+                }
+            }
+        }
+    }
+
+    fn ended(&self, context: &Context, end: End) -> Result<Exit> {
+        match end {
+            End::Silent => Err(Error::other(format!(
+                "the process that recorded on {} was killed",
+                self.device
+            ))
+            .hint(words!["straightway check ", remedy::Device])),
+            End::Said | End::Unknown => {
+                context.say("the recording has ended");
+                Ok(Exit::Done)
+            }
+        }
     }
 }
 
@@ -91,13 +191,21 @@ impl Status {
     }
 }
 
+/// Prints what is printed again and again: it ends with its reader.
+fn show(text: &str) -> Result<()> {
+    let written = standard_output().and_then(|mut output| output.write_all(text.as_bytes()));
+    written.map_err(|error| Error::stdout(&error))
+}
+
 impl Reported {
-    fn text(&self) -> String {
+    /// For people; with the rate of now, where it is known.
+    fn text(&self, now: Option<u64>) -> String {
         let of = &self.recording;
         let seconds = of.elapsed_us.max(1) as f64 / 1e6;
         let rate = rounded((of.bytes as f64 / seconds) as u64);
+        let now = now.map_or_else(String::new, |now| format!(", now {}/s", rounded(now)));
         let mut text = format!(
-            "recording `{}` for {seconds:.1} s: {} are durable; {rate}/s arrived\n",
+            "recording `{}` for {seconds:.1} s: {} are durable; {rate}/s arrived{now}\n",
             shown(&of.name),
             exact(of.durable_bytes)
         );

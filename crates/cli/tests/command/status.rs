@@ -6,7 +6,8 @@ use crate::support::{
     Folder, command, json, noise, ok, refused, schema_names_all_keys, stderr, volume,
 };
 use rustix::process::{Pid, Signal, kill_process};
-use std::process::Stdio;
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, ChildStdout, Stdio};
 
 #[test]
 fn a_recording_says_how_it_goes() {
@@ -48,6 +49,96 @@ fn a_recording_says_how_it_goes() {
         refused(&["status", &model], 1, "no process records on");
         ok(&["rm", &device, "take*"]);
     }
+}
+
+/// One that watches, and prints a line of JSON each time.
+fn watch(device: &str) -> (Child, BufReader<ChildStdout>) {
+    let mut child = command(&["status", device, "--watch", "--every", "20ms", "--json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap());
+    (child, lines)
+}
+
+fn next(lines: &mut BufReader<ChildStdout>) -> serde_json::Value {
+    let mut line = String::new();
+    lines.read_line(&mut line).unwrap();
+    serde_json::from_str(&line).unwrap()
+}
+
+#[test]
+fn a_recording_is_watched_to_its_end() {
+    let folder = Folder::new();
+    let device = volume(&folder, "disk", &[]);
+    let mut take = Take::committed(&device, "64K", &["--deadline", "60min"]);
+    take.write(&noise(1, 64 << 10));
+    let (mut ended, mut lines) = watch(&device);
+    let (stopped, _reader) = watch(&device);
+    let (left, mut reader) = watch(&device);
+    next(&mut reader);
+    // Its reader ends.
+    drop(reader);
+    assert_eq!(left.wait_with_output().unwrap().status.code(), Some(0));
+    for count in 1..4u64 {
+        while next(&mut lines)["durable_bytes"] != count << 16 {}
+        take.write(&noise(1, 64 << 10));
+    }
+    let pid = Pid::from_raw(i32::try_from(stopped.id()).unwrap()).unwrap();
+    kill_process(pid, Signal::INT).unwrap();
+    assert_eq!(stopped.wait_with_output().unwrap().status.code(), Some(130));
+    take.end();
+    let mut rest = String::new();
+    lines.read_to_string(&mut rest).unwrap();
+    assert_eq!(ended.wait().unwrap().code(), Some(0));
+    let output = ended.wait_with_output().unwrap();
+    assert!(stderr(&output).contains("the recording has ended"));
+    // One that is killed does not end in order.
+    ok(&["rm", &device, "take"]);
+    let mut take = Take::committed(&device, "64K", &["--deadline", "60min"]);
+    take.write(&noise(1, 64 << 10));
+    let (mut child, mut lines) = watch(&device);
+    next(&mut lines);
+    let pid = Pid::from_raw(i32::try_from(take.id()).unwrap()).unwrap();
+    kill_process(pid, Signal::KILL).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    assert!(stderr(&child.wait_with_output().unwrap()).contains("was killed"));
+    assert_eq!(take.ended().status.code(), None);
+}
+
+#[test]
+fn a_watch_for_people_has_the_rate_of_now() {
+    let folder = Folder::new();
+    let device = volume(&folder, "disk", &[]);
+    let mut take = Take::committed(&device, "64K", &["--deadline", "60min"]);
+    take.write(&noise(1, 64 << 10));
+    let mut child = command(&["status", &device, "--watch", "--every", "20ms"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let is_now = |line: std::io::Result<String>| line.unwrap().ends_with(" arrived, now 0 B/s");
+    assert!(lines.any(is_now));
+    take.end();
+    assert!(lines.count() > 0);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    refused(
+        &["status", &device, "--watch", "--every", "9ms"],
+        2,
+        "--every",
+    );
+}
+
+#[test]
+fn metrics_without_a_recording_say_so() {
+    let folder = Folder::new();
+    let device = volume(&folder, "disk", &[]);
+    let output = crate::support::run(&["status", &device, "--openmetrics"]);
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let line = format!("straightway_recording_up{{device=\"{device}\"}} 0\n# EOF\n");
+    assert!(text.ends_with(&line), "{text}");
 }
 
 #[test]
