@@ -26,9 +26,9 @@ def script_of(page):
 
 
 def test_every_guide_is_followed():
-    assert sorted(path.stem for path in FOLDER.glob("*.md")) == sorted([*PAGES, "firmware", "README"])
+    assert sorted(path.stem for path in FOLDER.glob("*.md")) == sorted([*PAGES, "firmware", "data", "README"])
     readme = (FOLDER / "README.md").read_text("utf-8")
-    assert all(f"({page}.md)" in readme for page in [*PAGES, "firmware"])
+    assert all(f"({page}.md)" in readme for page in [*PAGES, "firmware", "data"])
 
 
 def test_the_first_command_of_the_guides_gives_a_shell_with_the_drive_that_they_use():
