@@ -125,6 +125,8 @@ pub struct Machine {
     pub testimony: Testimony,
     network: Option<Network>,
     reports: Reports,
+    /// Members that were missing when the device was opened.
+    absent: u8,
     /// What a drive's cache held may be lost since the device was opened.
     has_lost_cache: bool,
     /// The process that uses the device has not been killed.
@@ -175,6 +177,7 @@ impl Machine {
             memory,
             testimony,
             reports: Reports::default(),
+            absent: 0,
             has_lost_cache: false,
             is_alive: Rc::default(),
             was_disturbed: false,
@@ -209,14 +212,8 @@ impl Machine {
     /// # Errors
     /// It cannot be opened.
     pub fn open(&mut self) -> Result<Witness<AnyDevice>, String> {
-        for (index, drive) in self.drives.iter().enumerate() {
-            // A mirror that does not know that a member was missing reads from the others, and is
-            // made equal from that one when it is back: what was in doubt is then read in two ways.
-            if self.has_mirror() && self.reports.stale.get() & 1 << index == 0 {
-                self.has_lost_cache |= drive.give_back();
-            }
-            drive.orphan();
-        }
+        self.drives.iter().for_each(Drive::orphan);
+        self.testimony.forget_reads();
         let was_alive = std::mem::take(&mut self.is_alive).get();
         // A mirror that was killed may not have stored that a member was taken away, so that this
         // one, without what its cache had, counts as much as the others.
@@ -300,6 +297,10 @@ impl Machine {
         let failed = |error: stripe::SetError| format!("opening the array: {error}");
         let Stack::Stripe(_) = self.setup.stack else {
             self.reports.is_equal.set(false);
+            let missing = (0..).zip(&members).filter(|(_, member)| member.is_none());
+            let missing = missing.fold(0, |mask, (index, _)| mask | 1 << index);
+            self.reports.stale.set(self.reports.stale.get() | missing);
+            self.absent = missing;
             let memory = MirrorMemory {
                 labels: self.buffer(MOST_MEMBERS * LABEL_BYTES)?,
                 copy: self.buffer(COPY_BYTES)?,
@@ -307,6 +308,7 @@ impl Machine {
             let watcher = Watcher(self.reports.clone(), self.world.clone());
             let mirror = Mirror::new(members, &labels, memory, true, watcher).map_err(failed)?;
             if mirror.rebuilding() == 0 && members_of(&mirror) == self.drives.len() as u32 {
+                self.reports.stale.set(0);
                 self.reports.is_equal.set(true);
             }
             return Ok(AnyDevice(Box::new(Closing(
@@ -429,7 +431,9 @@ impl Machine {
                 self.drives[drive].fail(fault, 0, 1);
             }
             Verb::Plug => {
-                self.has_lost_cache |= self.drives[drive].give_back();
+                // The labels say that it is missing before anything is read.
+                let is_known = self.absent & 1 << drive != 0 && self.testimony.was_read();
+                self.has_lost_cache |= self.drives[drive].give_back() && !is_known;
                 return;
             }
             Verb::Heal => {

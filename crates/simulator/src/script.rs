@@ -294,6 +294,14 @@ fn followed(step: Step) -> Vec<Step> {
             steps.extend([fail, write, wait, moment, read, wait, read]);
             steps
         }
+        // A mirror that crashed is used without a member, which comes back after another crash.
+        (Verb::Unplug, 6..8) => {
+            let (kill, plug) = (verb(Verb::Kill), (Verb::Plug, [a, 0, 0]));
+            let unplug = (Verb::Unplug, [a, 0, c]);
+            vec![
+                write, wait, unplug, write, kill, read, wait, plug, kill, read, wait,
+            ]
+        }
         (Verb::Reopen, 0..4) => vec![itself, cut, write, wait, read, wait, read],
         _ => vec![itself],
     };

@@ -90,6 +90,8 @@ struct State {
     blocks: NumberMap<Vec<Version>>,
     /// Blocks with more than one version.
     unsettled: BTreeSet<u64>,
+    /// Whether something was read since the device was opened.
+    was_read: bool,
     flights: Vec<Flight>,
     next_tag: Tag,
     violation: Option<String>,
@@ -114,6 +116,7 @@ impl Testimony {
             lost: 0,
             blocks: NumberMap::default(),
             unsettled: BTreeSet::new(),
+            was_read: false,
             flights: Vec::new(),
             next_tag: 0,
             violation: None,
@@ -124,6 +127,16 @@ impl Testimony {
     /// The first broken promise.
     pub fn violation(&self) -> Option<String> {
         self.0.borrow().violation.clone()
+    }
+
+    /// Whether something was read since the device was opened.
+    pub fn was_read(&self) -> bool {
+        self.0.borrow().was_read
+    }
+
+    /// The device is opened again.
+    pub fn forget_reads(&self) {
+        self.0.borrow_mut().was_read = false;
     }
 
     /// The longest that a request took.
@@ -288,6 +301,7 @@ impl State {
         self.order += 1;
         match (flight.kind, completion.result) {
             (Kind::Read, Ok(())) => {
+                self.was_read = true;
                 let buffer = completion.buffer.as_deref().unwrap_or_default();
                 let mut content = 0;
                 for (lba, block) in (flight.lba..).zip(buffer.chunks_exact(block_bytes)) {

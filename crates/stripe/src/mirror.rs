@@ -43,7 +43,8 @@ pub struct MirrorMemory {
 ///   write: then the rebuild begins again.
 /// * Before the first change the labels say that the members may differ, until
 ///   [`close`](Mirror::close). After a crash the members are made equal: until then all reads go to
-///   one of them.
+///   one of them. If one is missing then, the labels say so before the first read, because that one
+///   may have other versions of what was being written.
 #[derive(Debug)]
 pub struct Mirror<D, M, W, const REQUESTS: usize> {
     members: M,
@@ -177,8 +178,12 @@ where
         if is_read_only {
             (targets, resync) = (0, 0);
         }
+        let mut labels = Labels::new(newest, least_sequence, &geometry, memory.labels, all.len())?;
+        if state.is_dirty && state.current & !present != 0 && !is_read_only {
+            labels.hold_reads();
+        }
         Ok(Self {
-            labels: Labels::new(newest, least_sequence, &geometry, memory.labels, all.len())?,
+            labels,
             rebuild: Rebuild::new(
                 memory.copy,
                 &geometry,
@@ -335,9 +340,13 @@ where
                     return false;
                 }
             }
+            let holds_reads = self.labels.holds_reads();
             let Some(parent) = self.table.get_mut(index) else {
                 return true;
             };
+            if holds_reads && parent.is_read() {
+                return false;
+            }
             if !parent.is_read() {
                 parent.unasked = in_use;
             }

@@ -35,6 +35,8 @@ pub(super) struct Labels {
     /// Whether the members may differ from now on.
     is_dirty: bool,
     has_failed_write: bool,
+    /// Reads wait for the first of this use.
+    holds_reads: bool,
     error: Option<Error>,
     has_fua: bool,
     has_cache: bool,
@@ -71,6 +73,7 @@ impl Labels {
             has_begun: false,
             is_dirty: label.mirror.is_dirty,
             has_failed_write: false,
+            holds_reads: false,
             error: None,
             has_fua: geometry.features.fua,
             has_cache: geometry.features.volatile_write_cache,
@@ -96,6 +99,17 @@ impl Labels {
     /// Whether the labels say that the members may differ, and which are used.
     pub(super) fn may_change(&self) -> bool {
         self.has_begun && self.label.mirror.is_dirty && self.is_dirty
+    }
+
+    /// Stores them, and has reads wait for it.
+    pub(super) const fn hold_reads(&mut self) {
+        self.is_wanted = true;
+        self.holds_reads = true;
+    }
+
+    /// Whether reads wait. They do not if the last member cannot store its label.
+    pub(super) const fn holds_reads(&self) -> bool {
+        self.holds_reads && !self.has_begun && self.error.is_none()
     }
 
     pub(super) fn request(&mut self) {

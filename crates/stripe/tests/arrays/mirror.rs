@@ -442,6 +442,39 @@ fn a_member_that_is_missing_after_a_crash_is_no_source_for_what_it_missed() {
     }
 }
 
+/// Each member has another version of a block that was being written when the process ended. One is
+/// missing then, and back after another such end, before which nothing was written.
+#[test]
+fn what_was_in_doubt_at_a_crash_is_read_in_one_way_once_a_missing_member_is_back() {
+    let reopened = |disks: &[CrashDisk]| -> Vec<CrashDisk> {
+        let reopened = disks.iter().map(|disk| open(&disk.current(), 1));
+        reopened.collect()
+    };
+    for missing in 0..3 {
+        let disks = new_disks(3, 32);
+        let mut mirror = assemble(disks.iter().cloned().map(Some).collect(), true, ()).unwrap();
+        let written = blocking::write(&mut mirror, 5, block(1), false).result;
+        written.unwrap();
+        drop(mirror);
+        let mut disks = reopened(&disks);
+        for (value, disk) in (2..).zip(&mut disks) {
+            blocking::write(disk, 5, block(value), false)
+                .result
+                .unwrap();
+        }
+        let has = |i: usize| (i != missing).then(|| disks[i].clone());
+        let mut mirror = assemble((0..3).map(has).collect(), true, ()).unwrap();
+        let seen = read(&mut mirror, 5);
+        drop(mirror);
+        let disks = reopened(&disks);
+        let mut mirror = assemble(disks.iter().cloned().map(Some).collect(), true, ()).unwrap();
+        assert_eq!(read(&mut mirror, 5), seen, "{missing}");
+        rebuild(&mut mirror);
+        mirror.close().unwrap();
+        assert_eq!(equal_value(&disks, 5), seen);
+    }
+}
+
 #[test]
 fn a_read_error_is_served_by_the_other_member_and_reported() {
     let disks = new_disks(2, 6);
