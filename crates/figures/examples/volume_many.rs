@@ -22,7 +22,7 @@ type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 type Disk = Counting<Cached>;
 
 /// Files of one operation, and the memory of a mount, as the command has them.
-const BATCH: usize = 256;
+const BATCH: usize = 1024;
 const NODES: [usize; 3] = [16 << 10, 128 << 10, 128 << 10];
 /// Operations of a kind, on names that are spread over the table.
 const SAMPLES: u64 = 64;

@@ -5,7 +5,7 @@
 use block::Device;
 
 use crate::io::{NO_SLOT, SPARE, State, WORK};
-use crate::layout::{CHUNK_BYTES, LISTED_SLOTS, RECORD_SLOTS, Shape};
+use crate::layout::{CHUNK_BYTES, LISTED_SLOTS, RECORD_SLOTS, Shape, member_of};
 use crate::lookup::{FreeSlot, Search};
 use crate::map::{self, Extent};
 use crate::name::NameRef;
@@ -53,6 +53,8 @@ pub(crate) struct Place {
     /// Its first unit; units that it owns.
     unit: u64,
     units: u32,
+    /// Which of the files it is.
+    file: u32,
 }
 
 /// Whether one of these new files gets the slot.
@@ -100,7 +102,10 @@ impl<D: Device> Volume<'_, D> {
             let node = turn.slot.lend();
             let found = self.place_for(node, file, earlier, taken, checksums).await;
             match (found, places.get_mut(count)) {
-                (Ok(Some(place)), Some(entry)) => *entry = place,
+                (Ok(Some(place)), Some(entry)) => {
+                    *entry = place;
+                    entry.file = count as u32;
+                }
                 // A move that failed half-way needs a mount.
                 (Err(error), _) if count == 0 || self.state().changing => return Err(error),
                 _ => break,
@@ -176,6 +181,7 @@ impl<D: Device> Volume<'_, D> {
             last_op,
             file_id: Slot::new_file_id(slot, seq + 1),
             unit: 0,
+            file: 0,
             units: map::file_units(data, checksums) as u32,
         }))
     }
@@ -197,6 +203,17 @@ impl<D: Device> Volume<'_, D> {
             let want = list + units.sum::<u32>();
             if want == 0 {
                 return Ok((runs, count));
+            }
+            if u64::from(want) > shape.group_units() && count > 1 {
+                // No run crosses groups. As many as one could take, rather than half.
+                let most = shape.group_units().saturating_sub(u64::from(list));
+                let mut used = 0;
+                let fit = places.iter().take(count).take_while(|place| {
+                    used += u64::from(place.units);
+                    used <= most
+                });
+                count = fit.count().clamp(1, count - 1);
+                continue;
             }
             if let Some(run) = self.find_units(want).await? {
                 runs.push(run);
@@ -280,6 +297,7 @@ impl<D: Device> Volume<'_, D> {
             }
         })
         .await?;
+        places.sort_unstable_by_key(|place| place.slot);
         self.put_slots(files, places, op_seq, checksums).await?;
         self.perform(|state| state.order(Order::CreateManyBeforeAnswer))
             .await?;
@@ -295,7 +313,8 @@ impl<D: Device> Volume<'_, D> {
         Ok(commands)
     }
 
-    /// Writes the next member of each file's slot.
+    /// Writes the next member of each file's slot. Slots that follow one another share a command:
+    /// their order does not matter.
     async fn put_slots(
         &self,
         files: &[NewFile<'_>],
@@ -303,15 +322,44 @@ impl<D: Device> Volume<'_, D> {
         op_seq: u64,
         checksums: bool,
     ) -> Result<(), Error> {
-        for (file, place) in files.iter().zip(places) {
-            self.perform(|state| {
-                let mut header = state.header_of(file, place, op_seq, checksums);
-                state.put_slot_from(SPARE, &mut header, false);
-                state.cached_slot = NO_SLOT;
-                place.seq = header.seq;
-            })
-            .await?;
+        let (node, room) = {
+            let state = self.state();
+            let longest = state.device.geometry().max_transfer_bytes();
+            let room = state.memory(SPARE).len().min(longest);
+            (state.shape().node_bytes(), room)
+        };
+        let (mut from, mut len) = (0, 0);
+        for place in places {
+            let Some(file) = files.get(place.file as usize) else {
+                continue;
+            };
+            let address = {
+                let state = self.state();
+                place.seq += state.seq_step(Mutation::SlotInPlace);
+                state.slot_address(place.slot, member_of(place.seq))
+            };
+            if address != from + len as u64 || len + node > room {
+                self.write_node(from, len).await?;
+                (from, len) = (address, 0);
+            }
+            let mut state = self.state();
+            let header = state.header_of(file, place, op_seq, checksums);
+            state.fill_slot(len, &header, address, |header, bytes| {
+                if let Ok(name) = NameRef::new(file.name) {
+                    header.set_name(bytes, name);
+                }
+                let extent = Extent {
+                    logical: 0,
+                    start: place.unit,
+                    len: place.units,
+                };
+                header.put_entry(bytes, 0, &map::extent_entry(&extent));
+                header.entry_count = u32::from(place.units > 0);
+            });
+            state.cached_slot = NO_SLOT;
+            len += node;
         }
+        self.write_node(from, len).await?;
         Ok(())
     }
 
@@ -381,26 +429,15 @@ impl<D: Device> State<'_, D> {
         padding.fill(0);
     }
 
-    /// The header of a new file's slot, whose name and extent are put into node [`SPARE`].
-    fn header_of(
-        &mut self,
-        file: &NewFile<'_>,
-        place: &Place,
-        op_seq: u64,
-        checksums: bool,
-    ) -> Slot {
+    /// The header of a new file's slot.
+    fn header_of(&self, file: &NewFile<'_>, place: &Place, op_seq: u64, checksums: bool) -> Slot {
         let crc32c = self.crc32c;
         let last_op = if self.is_mutated(Mutation::NoOpNumber) {
             place.last_op
         } else {
             op_seq
         };
-        let extent = Extent {
-            logical: 0,
-            start: place.unit,
-            len: place.units,
-        };
-        let mut header = Slot {
+        Slot {
             file_id: place.file_id,
             size_bytes: file.data.len() as u64,
             alloc_units: u64::from(place.units),
@@ -410,13 +447,6 @@ impl<D: Device> State<'_, D> {
             tail_crc: if checksums { crc32c(0, file.data) } else { 0 },
             app_tag: file.app_tag,
             ..Slot::free(place.slot, place.seq, last_op)
-        };
-        let bytes = self.node_mut(SPARE);
-        if let Ok(name) = NameRef::new(file.name) {
-            header.set_name(bytes, name);
         }
-        header.put_entry(bytes, 0, &map::extent_entry(&extent));
-        header.entry_count = u32::from(place.units > 0);
-        header
     }
 }

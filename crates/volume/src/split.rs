@@ -298,7 +298,7 @@ impl<D: Device> Volume<'_, D> {
                     self.write_node(from, len).await?;
                     (from, len) = (address, 0);
                 }
-                self.state().fill_fresh_slot(len, &header, address);
+                self.state().fill_slot(len, &header, address, |_, _| ());
                 len += node;
             }
         }

@@ -322,14 +322,23 @@ impl<D: Device> State<'_, D> {
         self.put_node(SPARE, address, false);
     }
 
-    /// The first content of a slot, at byte `at` of node [`SPARE`]'s buffer, for this address.
-    pub(crate) fn fill_fresh_slot(&mut self, at: usize, header: &Slot, address: u64) {
+    /// A slot that has only what `fill` puts there, at byte `at` of node [`SPARE`]'s buffer, for
+    /// this address.
+    pub(crate) fn fill_slot(
+        &mut self,
+        at: usize,
+        header: &Slot,
+        address: u64,
+        fill: impl FnOnce(&mut Slot, &mut [u8]),
+    ) {
         let (uuid, crc32c) = (self.superblock.uuid, self.crc32c);
         let len = self.superblock.shape.node_bytes();
         let buffer = self.nodes.get_mut(SPARE).and_then(Option::as_mut);
         let bytes = buffer.and_then(|buffer| buffer.get_mut(at..at + len));
         let bytes = bytes.unwrap_or_default();
+        let mut header = *header;
         bytes.fill(0);
+        fill(&mut header, bytes);
         header.encode(bytes);
         let crc = checksum::of_node(crc32c, &uuid, address, bytes, node::CRC);
         put_u32(bytes, node::CRC, crc);

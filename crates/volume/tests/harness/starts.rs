@@ -158,7 +158,8 @@ pub fn crowded_twice() -> Start {
 /// Eight files for each of these pairs of buckets, the second of which is full already; then three
 /// of the first eight are removed.
 fn full_buckets(name: &'static str, slots: u32, fills: &[(u32, u32)]) -> Start {
-    let medium = empty(slots, 512, 60);
+    // With units for as many buckets again, of eight each.
+    let medium = empty(slots, 512, 28 + 2 * u64::from(slots));
     let disk = medium.open(Config::default());
     let mut files: [OpenFile; 2] = Default::default();
     let volume = mount(disk.clone(), NODE, &mut files, Mutation::None).unwrap();

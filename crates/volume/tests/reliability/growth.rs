@@ -219,6 +219,42 @@ fn a_table_that_grows_survives_every_power_cut() {
     assert!(total > 5000, "{total} crash states");
 }
 
+/// 31 of 32 slots have a file; the table doubles while one of them is written.
+#[test]
+fn a_table_that_is_97_percent_full_doubles_while_it_is_recorded_on() {
+    use Op::*;
+    let start = starts::crowded_twice();
+    let search = Rc::new(RefCell::new(Search::new(Depth::quick())));
+    let ops = [
+        CreateReserved(0),
+        Create(1),
+        Append(0),
+        Grow,
+        Append(0),
+        Grow,
+        Sync(0),
+        Reserve(0),
+        Grow,
+        AppendTail(0),
+        Commit(0),
+        Grow,
+        Append(0),
+        Close(0),
+        Remount,
+    ];
+    let steps: Vec<Vec<Op>> = ops.iter().map(|op| vec![*op]).collect();
+    let run = |steps: &[Vec<Op>]| {
+        let done = runner::run(&search, &start, steps, 0, &Manner::new(0));
+        let bytes = done.unwrap_or_else(|why| panic!("{why}")).current();
+        Scan::new(&bytes.to_bytes()).unwrap()
+    };
+    let full = run(&steps[..2]);
+    assert_eq!((full.files.len(), full.regions.slots), (31, 32));
+    let doubled = run(&steps);
+    assert_eq!((doubled.files.len(), doubled.added.len()), (31, 4));
+    println!("{} crash states", search.borrow().total());
+}
+
 /// A crowded table whose every second bucket is full.
 fn growing() -> [Start; 2] {
     [starts::crowded(), empty(512, 80)].map(|start| Start {

@@ -12,7 +12,7 @@ use volume::NewFile;
 use volume::layout::{CHUNK_BYTES, RECORD_SLOTS};
 
 /// Files of one operation, and their data, at most.
-const BATCH_FILES: usize = 256;
+const BATCH_FILES: usize = 1024;
 const BATCH_BYTES: usize = 8 << 20;
 
 /// A file that waits for the others of its operation.
