@@ -71,10 +71,13 @@ pub enum Order {
     TableBeforeCopy,
     /// Files that left the buckets that a table loses, and the last write of the table node, then
     /// its smaller size.
+    #[cfg(feature = "grow")]
     MovesBeforeShrink,
     /// What the last operation wrote, then the superblock without the marks of format 1.1.
+    #[cfg(feature = "grow")]
     NodesBeforeFormat,
     /// The superblock that does without the table node, then the bitmap that frees its units.
+    #[cfg(feature = "grow")]
     FormatBeforeNodes,
     /// All nodes, then the mark that the volume is clean.
     NodesBeforeClean,
