@@ -86,6 +86,7 @@ pub struct Wants<'a> {
     many: bool,
     writes: bool,
     largest_bytes: u64,
+    offered: &'a [Size],
     queue_depth: u16,
     threads: u16,
 }
@@ -99,6 +100,7 @@ impl<'a> Wants<'a> {
             many: false,
             writes: false,
             largest_bytes,
+            offered: &[],
             queue_depth: 1,
             threads: 1,
         }
@@ -107,6 +109,11 @@ impl<'a> Wants<'a> {
     /// All usual paths if none is named.
     pub const fn many(self) -> Self {
         Self { many: true, ..self }
+    }
+
+    /// Operations are as large as those of these sizes that fit, which [`Ready::sizes`] names.
+    pub const fn offering(self, offered: &'a [Size]) -> Self {
+        Self { offered, ..self }
     }
 
     /// Data is overwritten.
@@ -137,6 +144,8 @@ pub struct Ready {
     pub request: Request,
     /// The paths.
     pub kinds: Vec<&'static PathKind>,
+    /// The offered sizes that fit.
+    pub sizes: Vec<Size>,
 }
 
 impl Ready {
@@ -180,23 +189,37 @@ impl Subject {
             Drive::File(_) | Drive::Ram(_) => (0, requested.min(size_bytes) & !511),
             _ => stretch(size_bytes, requested),
         };
+        let threads = u64::from(wants.threads.max(1));
+        let fits = |size: &&Size| size.0.saturating_mul(threads) <= span_bytes;
+        let sizes: Vec<Size> = wants.offered.iter().filter(fits).copied().collect();
+        let largest_bytes = sizes
+            .iter()
+            .map(|size| size.0)
+            .max()
+            .unwrap_or(wants.largest_bytes);
         let plan = Plan {
             destroys: self.destroy_data.is_some() || (wants.writes && !drive.is_divided()),
             raw_offset_bytes,
             span_bytes,
-            largest_bytes: wants.largest_bytes,
+            largest_bytes,
             queue_depth: wants.queue_depth,
             threads: wants.threads,
             gathers: kinds.iter().any(|kind| kind.gathers),
             latency_limit_us: self.latency_limit.map(Time::whole_us),
         };
-        if plan.span_bytes < wants.largest_bytes {
+        if plan.span_bytes < largest_bytes {
             return Err(Error::usage(format!(
                 "operations of {} do not fit: each path has {} of this drive",
-                Size(wants.largest_bytes),
+                Size(largest_bytes),
                 Size(plan.span_bytes)
             ))
             .hint("smaller blocks, a larger --span, or a larger drive"));
+        }
+        if let Some(first) = wants.offered.iter().find(|size| !fits(size)) {
+            context.say(format_args!(
+                "without operations of {first} and more: each path has {} of this drive; name others with --sizes, or a larger --span",
+                Size(plan.span_bytes)
+            ));
         }
         self.saving.make_folder()?;
         let window = window(drive, self.coprocessor.as_deref())?;
@@ -213,6 +236,7 @@ impl Subject {
                 ..request(device, self.seed)
             },
             kinds,
+            sizes,
         })
     }
 }

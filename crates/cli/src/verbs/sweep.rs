@@ -19,19 +19,27 @@ use paths::PathKind;
 use std::time::Duration;
 use units::Size;
 
+/// The sizes of a sweep that names none, in ascending order.
+const SIZES: [Size; 9] = [
+    Size(512),
+    Size(4 << 10),
+    Size(32 << 10),
+    Size(128 << 10),
+    Size(512 << 10),
+    Size(1 << 20),
+    Size(16 << 20),
+    Size(64 << 20),
+    Size(256 << 20),
+];
+
 /// Measure every path over block sizes, patterns, operations and queue depths.
 #[derive(Clone, Debug, Args)]
 pub struct Sweep {
     /// What to measure
     #[command(flatten)]
     pub subject: Subject,
-    /// Bytes per operation
-    #[arg(
-        long,
-        value_name = "LIST",
-        value_delimiter = ',',
-        default_value = "512,4K,32K,128K,512K,1M,16M,64M,256M"
-    )]
+    /// Bytes per operation [default: those of 512,4K,32K,128K,512K,1M,16M,64M,256M that fit]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub sizes: Vec<Size>,
     /// The accesses, and the duration
     #[command(flatten)]
@@ -62,7 +70,12 @@ impl Sweep {
             context.say(format_args!("comparing with {}", fio::version()?));
         }
         let most = |list: &[u16]| list.iter().copied().max().unwrap_or(1);
-        let wants = Wants::new(&self.paths, largest(&self.sizes)).many();
+        let wants = if self.sizes.is_empty() {
+            Wants::new(&self.paths, largest(&SIZES[..1])).offering(&SIZES)
+        } else {
+            Wants::new(&self.paths, largest(&self.sizes))
+        };
+        let wants = wants.many();
         let wants = wants.writing(&self.cells.operations);
         let wants = wants.depth(most(&self.depths)).threads(most(&self.threads));
         let ready = self.subject.ready(context, wants)?;
@@ -104,7 +117,9 @@ impl Sweep {
     }
 
     fn settings(&self, ready: &Ready, queue_depth: u16) -> Settings {
-        self.cells.settings(ready, &self.sizes, queue_depth)
+        let named = !self.sizes.is_empty();
+        let sizes = if named { &self.sizes } else { &ready.sizes };
+        self.cells.settings(ready, sizes, queue_depth)
     }
 
     /// Measures each cell by our loop and by fio in turns, so that both run under the same

@@ -430,6 +430,39 @@ fn threads_multiply_what_is_in_flight_and_keep_to_their_parts() {
     assert!(stderr(&short).contains("threads"), "{}", stderr(&short));
 }
 
+/// A sweep that names no sizes takes those that fit, for each of its threads, and says what it
+/// leaves out.
+#[test]
+fn a_small_drive_is_swept_in_the_sizes_that_fit() {
+    let largest = |what: &str| -> (u64, String) {
+        let output = run(&words(&format!(
+            "sweep {what} --operations read --patterns random --rounds 1 --cell-duration 1ms --span 2M --json"
+        )));
+        measured(&output);
+        let swept = said(&output);
+        let comparisons = swept["comparisons"].as_array().unwrap();
+        let results = comparisons
+            .iter()
+            .flat_map(|one| one["results"].as_array().unwrap());
+        let sizes = results.map(|one| one["block_size_bytes"].as_u64().unwrap());
+        (sizes.max().unwrap(), stderr(&output))
+    };
+    let (bytes, said) = largest("ram:2M --paths ram");
+    assert_eq!(bytes, 1 << 20);
+    assert!(
+        said.contains("without operations of 16 MiB and more"),
+        "{said}"
+    );
+    let four = largest("model:16M --paths straightway-poll --threads 4");
+    assert_eq!(four.0, 512 << 10);
+    // Sizes that were named are not left out.
+    let named = run(&words(
+        "sweep ram:2M --paths ram --sizes 4K,16M --rounds 1 --cell-duration 1ms --span 2M",
+    ));
+    assert_eq!(named.status.code(), Some(2));
+    assert!(stderr(&named).contains("do not fit"), "{}", stderr(&named));
+}
+
 #[test]
 fn each_thread_has_a_queue_on_the_straight_path() {
     let output = run(&words(
