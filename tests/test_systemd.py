@@ -36,9 +36,13 @@ listed() { inside $PWD/$S ls /dev/nvme0n1; }
 value() { inside systemctl show -p $2 --value straightway-record@$1; }
 unit() { rc 0 inside systemctl $1 straightway-record@$2; }
 
+# It is started when the recording has begun.
 unit start camera
 same "$(value camera ActiveState)" active "the unit"
-until listed 2>/dev/null | grep -q 'camera-.*000001'; do alive; sleep 0.2; done
+listed | grep -q 'camera-.*000001' || fail "started, and nothing is recorded"
+value camera StatusText | grep -q ' durable, nothing lost' || fail "no status"
+# Alive for longer than the watchdog's time.
+inside systemctl show -p WatchdogUSec --value straightway-record@camera | grep -qx 30s || fail "no watchdog"
 # A process that is killed is started again, and goes on with the next segment.
 before=$(listed | wc -l)
 inside kill -9 $(value camera MainPID)
@@ -52,7 +56,7 @@ driver_is nvme
 # What another attempt does not change is not attempted again.
 for case in "wrong 2" "taken 9"; do
   set -- $case
-  inside systemctl start straightway-record@$1
+  rc 1 inside systemctl start straightway-record@$1
   until [ "$(value $1 ActiveState)" = failed ]; do alive; sleep 0.2; done
   same "$(value $1 Result) $(value $1 ExecMainStatus) $(value $1 NRestarts)" "exit-code $2 0" "the unit $1"
 done

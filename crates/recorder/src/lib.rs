@@ -33,6 +33,7 @@ pub mod exchange;
 pub mod export;
 mod local;
 pub mod losses;
+pub mod manager;
 pub mod packets;
 pub mod pattern;
 pub mod place;

@@ -5,6 +5,7 @@ use crate::Streamed;
 use crate::chain::{Chain, Target};
 use crate::exchange::{Exchange, Turned};
 use crate::losses::{Losses, Tally};
+use crate::manager::{Manager, Told};
 use crate::producer::{Message, Plan, Produced, idle_from, lend, produce};
 use crate::report::status;
 use crate::segments::segment::Segment;
@@ -26,7 +27,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use stream::{Error as StreamError, GapFile, RecordOptions, RecordReport, Recorder, RingPlace};
-use units::micros;
+use units::{micros, rounded};
 use volume::{File, blocking};
 
 /// The results of a recording.
@@ -65,6 +66,8 @@ pub struct Recording {
     pub buffers: Option<u16>,
     /// Whether durable bytes are reported on standard output.
     pub acknowledge: Option<Acknowledge>,
+    /// The service manager that is told how it goes.
+    pub manager: Option<Arc<Manager>>,
     /// Where another thread sees the counters.
     pub watch: Option<Arc<Mutex<RecordReport>>>,
     /// What the thread that reads the source counts.
@@ -247,6 +250,7 @@ impl Recording {
         let (mut shown, mut looked) = (began, began);
         let began_ns = (mounted.wall_ns)();
         let mut losses = Losses::default();
+        let mut told = self.manager.as_deref().map(Told::new);
         loop {
             // The source may be silent: without a block to write, no request would report a recall.
             if !is_recalled && mounted.recall.is_requested() {
@@ -278,6 +282,15 @@ impl Recording {
             }
             if looked.elapsed() >= WAIT {
                 looked = Instant::now();
+                if let Some(told) = &mut told {
+                    let report = chain.report();
+                    let moved = [report.bytes, chain.waiting_blocks(), durable_bytes];
+                    let how = || {
+                        let status = status(&report, self.buffers.unwrap_or(BUFFERS));
+                        format!("{} durable, {status}", rounded(durable_bytes))
+                    };
+                    told.look(began.elapsed(), chain.is_working(), moved, how);
+                }
                 let line = losses.line(began.elapsed(), &chain.report(), &self.tally);
                 if let Some(line) = line {
                     ends.progress.say(line);

@@ -4,13 +4,14 @@
 
 use crate::Streamed;
 use crate::losses::Tally;
+use crate::manager::Told;
 use crate::playing::{Played, Playing, writer_ended};
 use crate::producer::{Message, Plan, idle_from, lend, produce};
 use crate::recording::{Recorded, Recording};
 use crate::sink::{Sink, consume};
 use crate::source::Source;
 use crate::volume_host::VolumeHost;
-use crate::{no_checksums, not_made};
+use crate::{WAIT, no_checksums, not_made};
 use block::Buffer;
 use coprocessor::layout::STREAM_PLACES;
 use coprocessor::{
@@ -28,7 +29,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 use units::Size;
-use units::micros;
+use units::{micros, rounded};
 use volume::layout::CHUNK_BYTES;
 
 /// Interval between checks of the ring: there is no interrupt.
@@ -350,12 +351,25 @@ impl RecordPump<'_> {
         idle: &Sender<Buffer>,
         blocks: &Receiver<Message>,
     ) -> Result<Option<coprocessor::Error>> {
+        let mut told = self.recording.manager.as_deref().map(Told::new);
+        let began = Instant::now();
+        let mut looked = began;
+        let (mut handed_in, mut written_blocks, mut durable_bytes) = (0, 0, 0);
         loop {
+            if let Some(told) = told.as_mut().filter(|_| looked.elapsed() >= WAIT) {
+                looked = Instant::now();
+                let moved = [handed_in, written_blocks, durable_bytes];
+                let how = || format!("{} durable", rounded(durable_bytes));
+                told.look(began.elapsed(), handed_in > written_blocks, moved, how);
+            }
             loop {
                 match self.stream.poll(self.client) {
-                    Ok(Some(written)) => self
-                        .recording
-                        .acknowledge(written.durable_bytes, &mut self.reported_bytes)?,
+                    Ok(Some(written)) => {
+                        (written_blocks, durable_bytes) =
+                            (written_blocks + 1, written.durable_bytes);
+                        self.recording
+                            .acknowledge(written.durable_bytes, &mut self.reported_bytes)?
+                    }
                     Ok(None) => break,
                     Err(failure) => return Ok(Some(failure)),
                 }
@@ -366,6 +380,7 @@ impl RecordPump<'_> {
                     if let Err((failure, _)) = self.stream.hand_in(self.client, buffer, len) {
                         return Ok(Some(failure));
                     }
+                    handed_in += 1;
                     self.bar.inc(len as u64);
                 }
                 Ok(Message::Lost { .. }) => self.stream.overrun(1),

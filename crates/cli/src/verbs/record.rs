@@ -9,11 +9,13 @@ use crate::recording_options::{ChecksumArgs, FormatOption, PolicyOption, Segment
 use clap::Args;
 use devices::error::{Error, ErrorKind, Result};
 use files::shown;
+use recorder::manager::Manager;
 use recorder::place::From;
 use recorder::record::{Policy, RecordSettings};
 use recorder::recording::Acknowledge;
 use recorder::report::RecordedFile;
 use recorder::segments::files::gaps_name;
+use std::sync::Arc;
 use units::{Size, Time, interval_ms, rate};
 
 /// Record a stream into a volume at its rate.
@@ -218,6 +220,7 @@ impl Record {
             segments: self.segments.plain(),
             checksums: self.checksums.plain(),
             acknowledge: self.acknowledge.then_some(print_durable as Acknowledge),
+            manager: Manager::of_environment().map(Arc::new),
             no_fua: self.no_fua,
             route: *self.route,
         }

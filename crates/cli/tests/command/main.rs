@@ -24,6 +24,7 @@ mod map;
 mod misplaced;
 mod mount;
 mod names;
+mod notified;
 mod packets;
 mod quirks;
 mod reports;

@@ -21,6 +21,7 @@ mod senders;
 
 pub use feed::Produce;
 
+use crate::manager::Manager;
 use crate::place::{From, Place as End};
 use crate::producer::Plan;
 use crate::recording::{Acknowledge, Recording};
@@ -110,6 +111,8 @@ pub struct RecordSettings {
     pub checksums: Checksums,
     /// Is told whenever more is durable.
     pub acknowledge: Option<Acknowledge>,
+    /// The service manager that is told how the recording goes.
+    pub manager: Option<Arc<Manager>>,
     /// Whether the drive is flushed instead of trusting its force unit access.
     pub no_fua: bool,
     /// The path to the device.
@@ -145,6 +148,7 @@ impl RecordSettings {
             segments: Segmentation::NONE,
             checksums: Checksums::default(),
             acknowledge: None,
+            manager: None,
             no_fua: false,
             route: Route::default(),
         }
@@ -477,7 +481,10 @@ impl RecordSettings {
         source: &Source,
     ) -> Result<()> {
         let is_over = self.silence_ends();
-        let stop = || context.cancel.is_set() || host.is_recalled() || is_over();
+        let stop = || {
+            self.waits();
+            context.cancel.is_set() || host.is_recalled() || is_over()
+        };
         if source.wait_ready(&stop)? {
             Ok(())
         } else if host.is_recalled() {
@@ -493,7 +500,10 @@ impl RecordSettings {
 
     fn open_source(&self, context: &Context, host: &impl VolumeHost) -> Result<Source> {
         let is_over = self.silence_ends();
-        let stop = || context.cancel.is_set() || host.is_recalled() || is_over();
+        let stop = || {
+            self.waits();
+            context.cancel.is_set() || host.is_recalled() || is_over()
+        };
         // What another sender sent would begin inside a sample, or as another stream: in segments
         // each begins its own.
         let is_once = self.once || self.format != Format::Raw;
@@ -528,6 +538,13 @@ impl RecordSettings {
         Error::other(what).hint("is it running, and does it send there?")
     }
 
+    /// Called while the source is awaited: it is open, and nothing has come.
+    pub(super) fn waits(&self) {
+        if let Some(manager) = &self.manager {
+            manager.waits();
+        }
+    }
+
     fn first_sender(
         &self,
         context: &Context,
@@ -535,7 +552,10 @@ impl RecordSettings {
         listener: &TcpListener,
     ) -> Result<TcpStream> {
         let is_over = self.silence_ends();
-        let stop = || context.cancel.is_set() || host.is_recalled() || is_over();
+        let stop = || {
+            self.waits();
+            context.cancel.is_set() || host.is_recalled() || is_over()
+        };
         let address = self.address_of_senders().unwrap_or_default();
         let sender = next_sender(listener, address, &stop);
         sender.map_err(|failure| {
@@ -636,6 +656,7 @@ impl RecordSettings {
             clock,
             buffers: self.buffers,
             acknowledge: self.acknowledge,
+            manager: self.manager.clone(),
             watch: None,
             tally: Arc::default(),
             can_wait: false,

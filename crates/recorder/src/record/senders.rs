@@ -56,7 +56,10 @@ impl RecordSettings {
                 // With the volume, so that it is not missing when the sender comes.
                 0 => Feed::Listening(&listener),
                 _ => {
-                    let stop = || context.cancel.is_set() || is_over();
+                    let stop = || {
+                        self.waits();
+                        context.cancel.is_set() || is_over()
+                    };
                     match next_sender(&listener, address, &stop) {
                         Ok(stream) => Feed::Sender(stream),
                         Err(_) if stop() => return Ok(is_good),
