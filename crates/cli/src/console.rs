@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What the user sees: data on standard output, everything else on standard error.
 
-use crate::exit::Exit;
 use crate::remedies::CommandLine;
 use devices::error::{Error, Result};
 use devices::guard::standard_output;
@@ -95,8 +94,8 @@ impl Console {
         self.print(&text(report))
     }
 
-    /// Prints the error of a command that failed.
-    pub fn fail(&self, failure: &Error) {
+    /// Prints the error of a command that failed, and ends with this exit status.
+    pub fn fail(&self, failure: &Error, exit: u8) {
         if failure.is_silent() {
             return;
         }
@@ -105,7 +104,7 @@ impl Console {
                 schema_version: devices::SCHEMA_VERSION,
                 error: failure.what_in(&CommandLine),
                 hint: failure.hint_in(&CommandLine),
-                exit: Exit::from(failure.kind()) as u8,
+                exit,
             };
             let line = serde_json::to_string(&report).unwrap_or_default() + "\n";
             let _ = std::io::stderr().write_all(line.as_bytes());

@@ -101,8 +101,9 @@ pub fn start(words: impl IntoIterator<Item = OsString>) -> u8 {
             match answer(&console, &error) {
                 Ok(exit) => exit,
                 Err(failure) => {
-                    console.fail(&failure);
-                    Exit::from(failure.kind()) as u8
+                    let exit = Exit::from(failure.kind()) as u8;
+                    console.fail(&failure, exit);
+                    exit
                 }
             }
         }
@@ -146,19 +147,20 @@ fn run(arguments: &Arguments, device: Option<&str>, json: bool) -> u8 {
         json,
     };
     let context = Context::new(console);
-    let exit = match verbs::run(&context, &arguments.verb) {
-        Ok(exit) => exit,
+    let status = |exit: Exit| match exit {
+        Exit::Interrupted => exit::of_signal(context.cancel.signal()),
+        exit => exit as u8,
+    };
+    match verbs::run(&context, &arguments.verb) {
+        Ok(exit) => status(exit),
         Err(failure) => {
             let failure = match device {
                 Some(device) => failure.on(device),
                 None => failure,
             };
-            console.fail(&failure);
-            Exit::from(failure.kind())
+            let exit = status(Exit::from(failure.kind()));
+            console.fail(&failure, exit);
+            exit
         }
-    };
-    match exit {
-        Exit::Interrupted => exit::of_signal(context.cancel.signal()),
-        exit => exit as u8,
     }
 }

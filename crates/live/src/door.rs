@@ -15,7 +15,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::Scope;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Readers at a time.
 const MOST_READERS: usize = 8;
@@ -128,8 +128,11 @@ impl Door {
                 let Ok((stream, _)) = listener.accept() else {
                     continue;
                 };
-                let is_full = readers.load(Ordering::Relaxed) >= MOST_READERS;
-                if is_full || !is_trusted(&stream) {
+                if !is_trusted(&stream) {
+                    continue;
+                }
+                if !has_place(readers, end) {
+                    turn_away(&stream);
                     continue;
                 }
                 readers.fetch_add(1, Ordering::Relaxed);
@@ -140,6 +143,31 @@ impl Door {
                 });
             }
         }
+    }
+}
+
+/// Whether one more reader may come. Those that have left, many at once after a stop of this
+/// process, are given the time to be noticed.
+fn has_place(readers: &AtomicUsize, end: &End) -> bool {
+    let began = Instant::now();
+    while readers.load(Ordering::Relaxed) >= MOST_READERS {
+        if end.is_over() || began.elapsed() >= LOOK {
+            return false;
+        }
+        std::thread::sleep(LOOK / 20);
+    }
+    true
+}
+
+/// Tells a reader that there is no room. A new socket takes the line at once.
+fn turn_away(mut stream: &UnixStream) {
+    let what = format!("{MOST_READERS} other processes read from the recording already");
+    let failure = Error::missing(what).hint("end one of them, or try again when one has ended");
+    if let Ok(mut line) = serde_json::to_vec(&Answer::from(&failure)) {
+        line.push(b'\n');
+        let _ = stream
+            .set_nonblocking(true)
+            .and_then(|()| stream.write_all(&line));
     }
 }
 

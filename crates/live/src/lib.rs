@@ -307,6 +307,27 @@ mod tests {
             );
             // A value: the reader names its own device.
             assert_eq!(told.remedy().map(Remedy::words), Some(hint));
+            // One too many is told so, whatever it asks.
+            while readers.load(Ordering::Relaxed) > 1 {
+                std::thread::yield_now();
+            }
+            let all: Vec<UnixStream> = (1..8).map(|_| connect()).collect();
+            while readers.load(Ordering::Relaxed) < 8 {
+                std::thread::yield_now();
+            }
+            let mut line = Vec::new();
+            let many = connect();
+            let _ = (&many).write_all(b"\"List\"\n");
+            BufReader::new(many).read_until(b'\n', &mut line).unwrap();
+            let answer: Answer = serde_json::from_slice(&line).unwrap();
+            let told = answer.failure();
+            assert_eq!(told.kind(), ErrorKind::Missing);
+            assert!(told.to_string().starts_with("8 other processes"), "{told}");
+            drop(all);
+            drop(stream);
+            while readers.load(Ordering::Relaxed) > 0 {
+                std::thread::yield_now();
+            }
             // The end does not wait for one that takes nothing.
             let mut stuck = connect();
             stuck.write_all(b"\"List\"\n").unwrap();

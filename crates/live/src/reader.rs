@@ -186,7 +186,8 @@ impl Live {
                 Ok(None)
             }
             answer => {
-                self.has_answered = true;
+                // One that is turned away at the door has seen nothing of the recording.
+                self.has_answered |= !matches!(answer, Answer::Refused { .. });
                 Ok(Some(answer))
             }
         }

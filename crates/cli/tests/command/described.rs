@@ -127,8 +127,34 @@ fn segments_that_nothing_describes_are_missed() {
         }
     };
     said(0);
+    // What describes a later segment is named when that one gets another name.
+    let back: [&[&str]; 2] = [
+        &["rm", &device, "other"],
+        &["mv", &device, "other", "take.000002"],
+    ];
+    for (verb, back) in ["cp", "mv"].into_iter().zip(back) {
+        let output = run(&[verb, &device, "take.000002", "other"]);
+        assert_eq!(output.status.code(), Some(0));
+        let told = stderr(&output);
+        assert!(told.contains("`take.sigmf-meta`"), "{verb}: {told}");
+        ok(back);
+    }
     ok(&["rm", &device, "take.sigmf-meta"]);
     said(7);
+    // Its bytes are written all the same, as those of a recording in one file.
+    let out = folder.path("out");
+    let output = run(&["export", &device, "take.0*", &out]);
+    let told = stderr(&output);
+    assert_eq!(output.status.code(), Some(7), "{told}");
+    assert!(told.contains("`take.sigmf-meta`: is missing"), "{told}");
+    assert!(std::fs::read(&out).unwrap() == data);
+    let words = ["export", &device, "take.0*", &out, "--force", "--format"];
+    let output = run(&[&words[..], &["sigmf"]].concat());
+    assert!(
+        stderr(&output).contains("'take.sigmf-meta'"),
+        "{}",
+        stderr(&output)
+    );
     put(&device, "take.sigmf-meta", &described);
     said(0);
     // One of a later segment describes those behind it only.

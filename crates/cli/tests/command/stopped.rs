@@ -76,6 +76,10 @@ fn readers_of_a_stopped_recording_say_so_and_can_be_ended() {
         said.read_to_string(&mut rest).unwrap();
         assert_eq!(child.wait().unwrap().code(), Some(status), "{words:?}");
         assert!(!rest.contains("still waiting"), "said once: {rest}");
+        if words.contains(&"--json") {
+            let exit = format!("\"exit\":{status}}}");
+            assert!(rest.contains(&exit), "{rest}");
+        }
     }
     // Those that write do not ask it.
     let input = folder.file("input", 1000);

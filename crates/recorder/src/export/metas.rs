@@ -221,7 +221,8 @@ pub(super) fn other_half(
 ) -> Result<Option<String>> {
     let name = entry.name.as_str();
     if !name.ends_with(META) {
-        return described_by(origin, stored, (name, entry), &mut Vec::new());
+        let found = description_of(origin, stored, entry, &mut Vec::new())?;
+        return Ok(found.map(|found| found.meta));
     }
     let mut data = samples_of(origin, stored, name)?;
     if data == name {

@@ -41,7 +41,7 @@ use formats::Format;
 use formats::gaps;
 use formats::mcap::MAGIC;
 use formats::pcapng;
-use formats::sigmf::{META, meta_name};
+use formats::sigmf::{META, meta_name, segment_meta_name};
 use live::origin::Origin;
 use metas::{samples_of, undescribed};
 use packets::Packets;
@@ -227,7 +227,11 @@ impl ExportSettings {
         let format = match asked {
             Some(format) => format,
             None if description.is_some() => Format::Sigmf,
-            None => self.format_of(context, origin, stored, &recording)?,
+            None => match self.format_of(context, origin, stored, &recording)? {
+                // Samples that nothing describes any more, which is said below: their bytes.
+                Format::Sigmf => Format::Raw,
+                format => format,
+            },
         };
         self.check_file(&recording, format)?;
         if asked != Some(Format::Raw) {
@@ -469,7 +473,10 @@ impl ExportSettings {
     ) -> Result<()> {
         let name = recording.name();
         let Some(description) = description else {
-            let meta = meta_name(name);
+            let meta = match Numbered::of(name) {
+                Some(_) => segment_meta_name(name),
+                None => meta_name(name),
+            };
             check_name(&meta)?;
             let why = match notes.first() {
                 Some(note) => devices::Error::usage(format!("{note}; nothing was exported")),
