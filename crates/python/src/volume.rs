@@ -273,6 +273,15 @@ impl File {
         })
     }
 
+    fn set_app_tag(&self, py: Python<'_>, app_tag: u64) -> PyResult<()> {
+        let file = self.0;
+        detached(py, || {
+            handles::with_file(file, |mounted, file| {
+                Ok(file.set_app_tag(mounted.volume(), app_tag)?)
+            })
+        })
+    }
+
     fn sync(&self, py: Python<'_>) -> PyResult<u64> {
         let file = self.0;
         detached(py, || {

@@ -18,7 +18,8 @@ from fsspec.implementations.local import LocalFileSystem
 from fsspec.tests import abstract
 
 import straightway
-from straightway.filesystem import StraightwayFileSystem, unfinished_name
+from straightway._owner import UNFINISHED_TAG, unfinished_name
+from straightway.filesystem import StraightwayFileSystem
 
 
 @pytest.fixture
@@ -139,6 +140,51 @@ def test_a_file_is_whole_or_not_there(fs: StraightwayFileSystem) -> None:
 
 
 UNFINISHED_END = "a" * 249 + ".new~"
+
+
+def test_what_a_kill_left_of_a_replacement_is_the_file(fs: StraightwayFileSystem, image: str) -> None:
+    """Between the removal of the old file and the renaming of the new one."""
+    fs.pipe_file("x", b"A" * 200_000)
+    fs.close()
+    left = unfinished_name("x")
+    with straightway.open_volume(image, write=True) as volume:
+        del volume["x"]
+        with volume.create(left) as file:
+            file.write(b"B" * 200_000)
+        with volume.create(unfinished_name("y"), app_tag=UNFINISHED_TAG) as file:
+            file.write(b"part")
+    reader = StraightwayFileSystem(image)
+    assert reader.find("") == ["x"] and reader.exists("x") and not reader.exists("y")
+    assert reader.cat("x") == b"B" * 200_000 and reader.info("x")["name"] == "x"
+    with reader.open("x") as opened:
+        assert opened.read(3) == b"BBB"
+    reader.close()
+    # A writer that fails leaves it.
+    with pytest.raises(OSError), fs.open("x", "wb", block_size=1 << 20) as file:
+        for _ in range(64):
+            file.write(bytes(1 << 20))
+    assert fs.cat("x") == b"B" * 200_000
+    fs.pipe({"x": b"C", "y": b"D" * 100_000})
+    assert fs.cat("x") == b"C" and fs.cat("y") == b"D" * 100_000
+    fs.close()
+    with straightway.open_volume(image) as volume:
+        assert sorted(volume) == ["x", "y"]
+
+
+@pytest.mark.parametrize("end", ["", "raise ValueError"])
+def test_a_file_that_is_open_at_the_end_does_not_keep_the_program(image: str, end: str) -> None:
+    program = f"""if True:
+        import sys
+        from straightway.filesystem import StraightwayFileSystem
+        fs = StraightwayFileSystem(sys.argv[1], write=True)
+        file = fs.open("e", "wb", block_size=4096)
+        file.write(b"e" * 300_000)
+        {end}
+    """
+    done = subprocess.run([sys.executable, "-c", program, image], capture_output=True, text=True, timeout=120)
+    assert done.returncode == (1 if end else 0), done.stderr
+    with straightway.open_volume(image, write=True) as volume:
+        assert list(volume) == []
 
 
 def test_a_reader_never_sees_two_files_as_one(fs: StraightwayFileSystem) -> None:

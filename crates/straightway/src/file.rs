@@ -134,6 +134,16 @@ impl VolumeFile {
         Ok(())
     }
 
+    /// Sets the application's number for the file, which the next sync stores.
+    ///
+    /// # Errors
+    /// The file was opened for reading only.
+    pub fn set_app_tag(&self, volume: &Volume<'_>, app_tag: u64) -> Result<(), Error> {
+        let set = volume.mount.mounted().volume;
+        let set = set.set_app_tag(self.file, app_tag);
+        set.map_err(|error| Volume::failed("changing the number of", &self.name, error))
+    }
+
     /// Makes all that was appended part of the file and durable; returns the file's size. After a
     /// power cut at any time later the file has at least this.
     ///

@@ -11,16 +11,32 @@ from concurrent.futures import Future
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from straightway._errors import Error, ExistsError, Status
-from straightway._volume import File, Volume, open_volume
+from straightway._errors import Error, ExistsError, NotFoundError, Status, UsageError
+from straightway._volume import Entry, File, Volume, open_volume
 
 if TYPE_CHECKING:
     from straightway._types import AnyBuffer
 
 T = TypeVar("T")
 
+UNFINISHED = ".new~"
+UNFINISHED_TAG = int.from_bytes(b"put new~", "little")
+"""The application's number of a file that is not whole, as the command has it."""
+NAME_BYTES = 255
+SHORT_NAME_BYTES = 64
+"""The longest name of format 1.0."""
 MOST_OPEN = 8
 """Files that are kept open between reads."""
+
+
+def unfinished_name(name: str) -> str:
+    """The name of a replacement until it is complete, as the command has it: as much of `name` as fits, and a suffix."""
+    encoded = name.encode()
+    most = NAME_BYTES if len(encoded) > SHORT_NAME_BYTES else SHORT_NAME_BYTES
+    unfinished = encoded[: most - len(UNFINISHED)].decode(errors="ignore") + UNFINISHED
+    if unfinished == name:
+        unfinished = ("-" if name.startswith("+") else "+") + unfinished[1:]
+    return unfinished
 
 
 class Settings(NamedTuple):
@@ -50,6 +66,7 @@ class Owner:
         self._volume: Volume | None = None
         self._reading: OrderedDict[str, File] = OrderedDict()
         self._writing: dict[str, File] = {}
+        self._is_over = False
         self._thread = threading.Thread(target=self._work, name=f"straightway {settings.device}", daemon=True)
         self._thread.start()
 
@@ -66,6 +83,8 @@ class Owner:
             del function, future, call
 
     def _ask(self, function: Callable[[], T]) -> T:
+        if self._is_over:
+            raise UsageError(Status.USAGE, "the volume was closed at the end of the program", "close its files before")
         future: Future[T] = Future()
         self._calls.put((function, future))
         return future.result()
@@ -74,8 +93,15 @@ class Owner:
         volume, self._volume = self._volume, None
         self._write = False
         self._reading.clear()
-        self._writing.clear()
-        if volume is not None:
+        writing, self._writing = self._writing, {}
+        if volume is None:
+            return
+        try:
+            for name, file in writing.items():
+                file.close()
+                if volume.entry(name).app_tag == UNFINISHED_TAG:
+                    del volume[name]
+        finally:
             volume.close()
 
     def _opened(self) -> Volume:
@@ -111,6 +137,7 @@ class Owner:
         try:
             self.close()
         finally:
+            self._is_over = True
             self._calls.put(None)
             self._thread.join()
 
@@ -126,11 +153,43 @@ class Owner:
 
         return self._ask(with_volume)
 
+    def _stored(self, volume: Volume, name: str) -> Entry:
+        """The file of this name. A kill between the removal of an old file and the renaming of the new one leaves the new one, which is
+        whole, under its other name: it gets its own, or is read there."""
+        try:
+            return volume.entry(name)
+        except NotFoundError:
+            left = unfinished_name(name)
+            if left not in volume or volume.entry(left).app_tag == UNFINISHED_TAG:
+                raise
+            if not self._write:
+                return volume.entry(left)
+            volume.rename(left, name)
+            return volume.entry(name)
+
+    def entry(self, name: str) -> Entry:
+        """The file of this name."""
+        return self.run(lambda volume: self._stored(volume, name)._replace(name=name), name)
+
+    def entries(self, prefix: str) -> list[Entry]:
+        """The files whose names begin so, without those that are not whole."""
+
+        def entries(volume: Volume) -> list[Entry]:
+            found = [entry for entry in volume.entries() if entry.name.startswith(prefix) and entry.app_tag != UNFINISHED_TAG]
+            names = {entry.name for entry in found}
+            for index, entry in enumerate(found):
+                own = entry.name.removesuffix(UNFINISHED)
+                if own != entry.name and own not in names and unfinished_name(own) == entry.name:
+                    found[index] = entry._replace(name=own)
+            return found
+
+        return self.run(entries, prefix)
+
     def read(self, name: str, start: int, end: int) -> bytes:
         """Bytes of a file, fewer at its end."""
 
         def read(volume: Volume) -> bytes:
-            file = self._reading.pop(name, None) or volume[name]
+            file = self._reading.pop(name, None) or volume[self._stored(volume, name).name]
             self._reading[name] = file
             if len(self._reading) > MOST_OPEN:
                 self._reading.popitem(last=False)[1].close()
@@ -148,28 +207,45 @@ class Owner:
         if file := self._reading.pop(name, None):
             file.close()
 
-    def begin(self, name: str, is_new: bool) -> None:
-        """Opens a file to append to it: a new one, in place of what an earlier process may have left under its name, or the one that
-        is there."""
+    def begin(self, target: str, appends: bool) -> str:
+        """Opens a file to append to it: the one that is there, or a new one that is to replace it; under which name."""
 
-        def begin(volume: Volume) -> None:
+        def begin(volume: Volume) -> str:
+            # An invalid name is refused before anything is written.
+            try:
+                self._stored(volume, target)
+                is_new = not appends
+            except NotFoundError:
+                is_new = True
+            name = unfinished_name(target) if is_new else target
             if name in self._writing:
                 raise ExistsError(Status.EXISTS, f"{name} is being written", "write one after the other")
             self._leave(name)
             if is_new and name in volume:
+                # It is not the only one: `_stored` has looked for the file that it replaces.
                 del volume[name]
-            self._writing[name] = volume.create(name) if is_new else volume.append(name)
+            self._writing[name] = volume.create(name, app_tag=UNFINISHED_TAG) if is_new else volume.append(name)
+            return name
 
-        self.run(begin, name)
+        return self.run(begin, target)
 
     def append(self, name: str, data: "AnyBuffer") -> None:
         """Appends to a file that was begun."""
-        self.run(lambda _: self._writing[name].write(data), name)
+        self.run(lambda _: self._begun(name).write(data), name)
 
-    def finish(self, name: str) -> None:
+    def _begun(self, name: str) -> File:
+        if name not in self._writing:
+            raise UsageError(Status.USAGE, f"{name} was closed with its volume", "close files before the file system")
+        return self._writing[name]
+
+    def finish(self, name: str, is_whole: bool) -> None:
         """Makes a file that was begun durable, and closes it."""
 
         def finish(_: Volume) -> None:
+            if is_whole:
+                begun = self._begun(name)
+                begun.set_app_tag(0)
+                begun.sync()
             if file := self._writing.pop(name, None):
                 file.close()
 
@@ -181,12 +257,12 @@ class Owner:
         def replace(volume: Volume) -> None:
             self._leave(old)
             self._leave(new)
-            volume.entry(old)
+            stored = self._stored(volume, old).name
             try:
-                volume.rename(old, new)
+                volume.rename(stored, new)
             except ExistsError:
                 del volume[new]
-                volume.rename(old, new)
+                volume.rename(stored, new)
 
         self.run(replace, old)
 
@@ -195,7 +271,7 @@ class Owner:
 
         def remove(volume: Volume) -> None:
             self._leave(name)
-            del volume[name]
+            del volume[self._stored(volume, name).name]
 
         self.run(remove, name)
 

@@ -101,6 +101,10 @@ class File(io.RawIOBase):
         """Makes all that was written durable: after a power cut at any time the file has at least all of it. Returns its size."""
         return self._native.sync()
 
+    def set_app_tag(self, app_tag: int) -> None:
+        """Sets the application's number for the file, which the next `sync` that has something to store, or `close`, makes durable."""
+        self._native.set_app_tag(app_tag)
+
     def flush(self) -> None:
         """As `sync`, if anything was written since."""
         if self._is_open and self._appends and self._appended_bytes > self.size_bytes:

@@ -19,26 +19,14 @@ from fsspec.core import has_magic
 from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
 
 from straightway._owner import Owner, Settings, owner_of
-from straightway._volume import Entry, Volume
+from straightway._volume import Entry
 
 if TYPE_CHECKING:
     from straightway._types import AnyBuffer
 
-UNFINISHED = ".new~"
-NAME_BYTES = 255
-SHORT_NAME_BYTES = 64
-"""The longest name of format 1.0."""
 COPY_BYTES = 4 << 20
-
-
-def unfinished_name(name: str) -> str:
-    """The name of a replacement until it is complete, as the command has it: as much of `name` as fits, and a suffix."""
-    encoded = name.encode()
-    most = NAME_BYTES if len(encoded) > SHORT_NAME_BYTES else SHORT_NAME_BYTES
-    unfinished = encoded[: most - len(UNFINISHED)].decode(errors="ignore") + UNFINISHED
-    if unfinished == name:
-        unfinished = ("-" if name.startswith("+") else "+") + unfinished[1:]
-    return unfinished
+SMALL_BYTES = 64 << 10
+"""Shorter new files are made whole by one change of the volume."""
 
 
 def _identity(entry: Entry) -> tuple[int, int]:
@@ -94,14 +82,13 @@ class StraightwayFileSystem(AbstractFileSystem):
 
     def _entries(self, prefix: str) -> list[Entry]:
         """The files below a folder."""
-        start = prefix + "/" if prefix else ""
-        return self._owner.run(lambda volume: [entry for entry in volume.entries() if entry.name.startswith(start)])
+        return self._owner.entries(prefix + "/" if prefix else "")
 
     def info(self, path: str, **_: Any) -> dict[str, Any]:
         path = self._strip_protocol(path)
         if path:
             try:
-                return _info(self._owner.run(lambda volume: volume.entry(path), path))
+                return _info(self._owner.entry(path))
             except FileNotFoundError:
                 if not self._entries(path):
                     raise
@@ -111,7 +98,7 @@ class StraightwayFileSystem(AbstractFileSystem):
         path = self._strip_protocol(path)
         entries = self._entries(path)
         if path and not entries:
-            entries = [self._owner.run(lambda volume: volume.entry(path), path)]
+            entries = [self._owner.entry(path)]
             return [_info(entries[0])] if detail else [path]
         start = len(path) + 1 if path else 0
         found: dict[str, dict[str, Any]] = {}
@@ -131,7 +118,7 @@ class StraightwayFileSystem(AbstractFileSystem):
         path = self._strip_protocol(path)
         entries = self._entries(path)
         if not entries and path and self.isfile(path):
-            entries = [self._owner.run(lambda volume: volume.entry(path), path)]
+            entries = [self._owner.entry(path)]
         found = {entry.name: _info(entry) for entry in sorted(entries)}
         return found if detail else list(found)
 
@@ -147,7 +134,7 @@ class StraightwayFileSystem(AbstractFileSystem):
 
     def cat_file(self, path: str, start: int | None = None, end: int | None = None, **_: Any) -> bytes:
         path = self._strip_protocol(path)
-        size = self._owner.run(lambda volume: volume.entry(path), path).size_bytes
+        size = self._owner.entry(path).size_bytes
         first, last, _step = slice(start, end).indices(size)
         return self._owner.read(path, first, last)
 
@@ -158,13 +145,9 @@ class StraightwayFileSystem(AbstractFileSystem):
             return
         files = {self._strip_protocol(name): data for name, data in path.items()}
         self._check_write(next(iter(files), ""))
-
-        def make(volume: Volume) -> None:
-            volume.create_many({name: data for name, data in files.items() if name not in known})
-
-        known = self._owner.run(lambda volume: {name for name in files if name in volume})
-        self._owner.run(make)
-        for name in known:
+        small = {name: data for name, data in files.items() if len(data) < SMALL_BYTES and not self.isfile(name)}
+        self._owner.run(lambda volume: volume.create_many(small))
+        for name in files.keys() - small.keys():
             self.pipe_file(name, files[name], **options)
 
     def pipe_file(self, path: str, value: "AnyBuffer", mode: str = "overwrite", **_: Any) -> None:
@@ -215,7 +198,7 @@ class StraightwayFileSystem(AbstractFileSystem):
         """Removes files; with `recursive` also those of a folder, which is gone with the last one."""
         paths = self.expand_path(path, recursive=recursive, maxdepth=maxdepth)
         self._check_write(paths[0])
-        known = self._owner.run(lambda volume: set(volume))
+        known = {entry.name for entry in self._owner.entries("")}
         for one in paths:
             if one not in known and not recursive and self.isdir(one):
                 raise IsADirectoryError(errno.EISDIR, "it is a folder; give recursive=True", one)
@@ -273,23 +256,19 @@ class VolumeFile(AbstractBufferedFile):
 
     def _fetch_range(self, start: int, end: int) -> bytes:
         owner = self.fs._owner
-        if _identity(owner.run(lambda volume: volume.entry(self.path), self.path)) != self._identity:
+        if _identity(owner.entry(self.path)) != self._identity:
             raise OSError(errno.ESTALE, "the file was replaced after it was opened; open it again", self.path)
         return owner.read(self.path, start, end)
 
     def _initiate_upload(self) -> None:
-        owner = self.fs._owner
-        # An invalid name is refused before anything is written.
-        is_new = not owner.run(lambda volume: self.path in volume) or self.mode != "ab"
-        self._written = unfinished_name(self.path) if is_new else self.path
-        owner.begin(self._written, is_new)
+        self._written = self.fs._owner.begin(self.path, self.mode == "ab")
 
     def _upload_chunk(self, final: bool = False) -> bool:
         if self._written is not None:
             try:
                 self.fs._owner.append(self._written, self.buffer.getvalue())
                 if final:
-                    self.fs._owner.finish(self._written)
+                    self.fs._owner.finish(self._written, self._written != self.path)
             except BaseException:
                 self.discard()
                 raise
@@ -306,7 +285,7 @@ class VolumeFile(AbstractBufferedFile):
         """What was written is removed; what was appended stays."""
         written, self._written = self._written, None
         if written is not None:
-            self.fs._owner.finish(written)
+            self.fs._owner.finish(written, False)
             if written != self.path:
                 self.fs._owner.remove(written)
 
