@@ -18,7 +18,7 @@ from fsspec.implementations.local import LocalFileSystem
 from fsspec.tests import abstract
 
 import straightway
-from straightway._owner import UNFINISHED_TAG, unfinished_name
+from straightway._owner import UNFINISHED_TAG, WHOLE_TAG, unfinished_name
 from straightway.filesystem import StraightwayFileSystem
 
 
@@ -130,10 +130,21 @@ def test_a_file_is_whole_or_not_there(fs: StraightwayFileSystem) -> None:
         for _ in range(64):
             file.write(bytes(1 << 20))
     assert failed.value.errno == 28 and fs.cat("a") == b"old" and fs.find("") == ["a"]
-    # What a killed process has left under the other name is in nothing's way.
-    fs.pipe_file(unfinished_name("a"), b"left")
-    fs.pipe_file("a", b"new")
-    assert fs.cat("a") == b"new" and fs.find("") == ["a"]
+    # A file of the user under the other name is not lost.
+    fs.pipe({unfinished_name("a"): b"mine"})
+    with pytest.raises(FileExistsError):
+        fs.pipe_file("a", b"new")
+    assert fs.cat("a") == b"old" and fs.cat(unfinished_name("a")) == b"mine"
+    fs.rm(unfinished_name("a"))
+    # What a killed process has left under it is in nothing's way.
+    for tag in UNFINISHED_TAG, WHOLE_TAG:
+
+        def leave(volume: straightway.Volume, tag: int = tag) -> None:
+            volume.create(unfinished_name("a"), app_tag=tag).close()
+
+        fs._owner.run(leave)
+        fs.pipe_file("a", b"new")
+        assert fs.cat("a") == b"new" and fs.find("") == ["a"]
     for name in "a" * 59, "a" * 64, "é" * 32, "a" * 255, "b" + UNFINISHED_END, "+" + "a" * 58 + ".new~":
         assert unfinished_name(name) != name and unfinished_name(name).endswith(".new~")
         assert len(unfinished_name(name).encode()) <= (64 if len(name.encode()) <= 64 else 255)
@@ -149,7 +160,7 @@ def test_what_a_kill_left_of_a_replacement_is_the_file(fs: StraightwayFileSystem
     left = unfinished_name("x")
     with straightway.open_volume(image, write=True) as volume:
         del volume["x"]
-        with volume.create(left) as file:
+        with volume.create(left, app_tag=WHOLE_TAG) as file:
             file.write(b"B" * 200_000)
         with volume.create(unfinished_name("y"), app_tag=UNFINISHED_TAG) as file:
             file.write(b"part")

@@ -22,6 +22,8 @@ T = TypeVar("T")
 UNFINISHED = ".new~"
 UNFINISHED_TAG = int.from_bytes(b"put new~", "little")
 """The application's number of a file that is not whole, as the command has it."""
+WHOLE_TAG = int.from_bytes(b"put all~", "little")
+"""That of a whole one that is to replace another, or has."""
 NAME_BYTES = 255
 SHORT_NAME_BYTES = 64
 """The longest name of format 1.0."""
@@ -160,7 +162,7 @@ class Owner:
             return volume.entry(name)
         except NotFoundError:
             left = unfinished_name(name)
-            if left not in volume or volume.entry(left).app_tag == UNFINISHED_TAG:
+            if left not in volume or volume.entry(left).app_tag != WHOLE_TAG:
                 raise
             if not self._write:
                 return volume.entry(left)
@@ -179,7 +181,7 @@ class Owner:
             names = {entry.name for entry in found}
             for index, entry in enumerate(found):
                 own = entry.name.removesuffix(UNFINISHED)
-                if own != entry.name and own not in names and unfinished_name(own) == entry.name:
+                if entry.app_tag == WHOLE_TAG and own not in names and unfinished_name(own) == entry.name:
                     found[index] = entry._replace(name=own)
             return found
 
@@ -222,6 +224,8 @@ class Owner:
                 raise ExistsError(Status.EXISTS, f"{name} is being written", "write one after the other")
             self._leave(name)
             if is_new and name in volume:
+                if volume.entry(name).app_tag not in (UNFINISHED_TAG, WHOLE_TAG):
+                    raise ExistsError(Status.EXISTS, f"{name} is a file of its own, and {target} needs the name until it is whole", "rename it")
                 # It is not the only one: `_stored` has looked for the file that it replaces.
                 del volume[name]
             self._writing[name] = volume.create(name, app_tag=UNFINISHED_TAG) if is_new else volume.append(name)
@@ -244,7 +248,7 @@ class Owner:
         def finish(_: Volume) -> None:
             if is_whole:
                 begun = self._begun(name)
-                begun.set_app_tag(0)
+                begun.set_app_tag(WHOLE_TAG)
                 begun.sync()
             if file := self._writing.pop(name, None):
                 file.close()
