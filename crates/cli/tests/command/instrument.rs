@@ -338,7 +338,7 @@ fn every_workload_runs_on_a_volume_and_leaves_it_as_it_was() {
     let folder = Folder::new();
     let disk = folder.path("disk.img");
     let kept = folder.file("kept", 9000);
-    let done = run(&words(&format!("format {disk} --size 64M --slots 4096")));
+    let done = run(&words(&format!("format {disk} --size 1G --slots 4096")));
     assert_eq!(done.status.code(), Some(0), "{}", stderr(&done));
     run(&words(&format!("put {disk} {kept}")));
     let before = stdout(&run(&words(&format!("ls {disk} --json"))));
