@@ -177,7 +177,7 @@ def test_simulated_worlds_run_the_same_steps_as_on_x86():
     program = ROOT / "target/release/straightway-simulator"
     subprocess.run(["cargo", "build", "--release", "--locked", "--quiet", *programs_of.selection(programs_of.SIMULATOR)], cwd=ROOT, check=True)
     there = ROOT / "target/aarch64-unknown-linux-gnu/debug/straightway-simulator"
-    runs = [["--seed", "1", "--steps", "3000", "--only", kind] for kind in programs_of.WORLDS]
+    runs = [["--seed", "1", "--steps", "3000", "--only", kind] for kind in programs_of.worlds()]
     here = [subprocess.run([program, *words], check=True, capture_output=True, text=True).stdout for words in runs]
     said = guest("uname -m; " + "; ".join(f"rc 0 {there} {' '.join(words)}; tail -n 1 /tmp/out" for words in runs), "--drive", DRIVE)
     hashes = [output.splitlines()[-1] for output in here]

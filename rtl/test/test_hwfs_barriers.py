@@ -87,7 +87,8 @@ def test_barriers_have_the_names_of_the_software():
     assert mine - software == {"CleanBeforeAnswer"}
     together = {"NodesBeforeCreateMany", "CreateManyBeforeNodes", "CreateManyBeforeAnswer"}
     resize = {"GroupsBeforeResize", "ResizeBeforeNodes", "BitmapBeforeShrink", "ResizeBeforeAnswer"}
-    growth = {"NodesBeforeTable", "TableBeforeFeature", "BucketBeforeTable", "TableBeforeCopy"}
+    growth = {"NodesBeforeTable", "TableBeforeFeature", "BucketBeforeTable", "TableBeforeCopy", "FormatBeforeNodes",
+              "NodesBeforeFormat", "MovesBeforeShrink"}
     assert software - mine == {"OverwriteBeforeAnswer", "FreeBeforeDiscard", "NodesBeforeFeature"} | together | resize | growth
     assert set(MISSED_BY) == set(assemble.assemble()[0].barriers), "each barrier needs a scenario"
 

@@ -11,9 +11,12 @@ from pathlib import Path
 PACKAGES = ("straightway-cli", "straightway-preload", "straightway-c")
 SIMULATOR = ("straightway-simulator",)
 SETUP = Path(__file__).resolve().parents[2] / "crates/simulator/src/setup.rs"
-# The kinds of worlds.
-WORLDS = tuple(re.findall(r'^    [A-Z]\w+ "(\w+)" "', SETUP.read_text(), re.M))
 WITH_EXAMPLES = ("straightway-figures", "straightway-map")
+
+
+def worlds():
+    """The simulator's kinds of worlds."""
+    return re.findall(r'^    [A-Z]\w+ "(\w+)" "', SETUP.read_text(), re.M)
 
 
 def selection(packages=PACKAGES):

@@ -343,7 +343,7 @@ impl<D: Device> State<'_, D> {
         buffer: Buffer,
         tag: u16,
     ) -> Result<(), Refused> {
-        let address = match self.check_other(Kind::Read, file, offset, buffer.len() as u64) {
+        let address = match self.check_other(file, offset, buffer.len() as u64) {
             Ok(address) => address,
             Err(error) => return Err(Refused { error, buffer }),
         };
@@ -362,11 +362,12 @@ impl<D: Device> State<'_, D> {
         buffer: Buffer,
         tag: u16,
     ) -> Result<(), Refused> {
-        let address = match self.check_other(Kind::Overwrite, file, offset, buffer.len() as u64) {
+        let len = buffer.len() as u64;
+        let address = self.check_change(file, offset, len);
+        let address = match address.and_then(|()| self.check_other(file, offset, len)) {
             Ok(address) => address,
             Err(error) => return Err(Refused { error, buffer }),
         };
-        let len = buffer.len() as u64;
         let is_tail = |open: &file::OpenFile| open.ends_within(offset, len);
         let is_tail = file::get(self.files, file).is_ok_and(|open| is_tail(open));
         let device_tag = pack(Kind::Overwrite, file.index, u8::from(is_tail), tag);
@@ -384,36 +385,42 @@ impl<D: Device> State<'_, D> {
         }
     }
 
-    fn check_other(&mut self, kind: Kind, file: File, offset: u64, len: u64) -> Result<u64, Error> {
-        let shape = self.shape();
+    /// Whether a file may be changed in place there now. Not a part of the check of a read, which
+    /// would pay for it.
+    #[inline(never)]
+    fn check_change(&mut self, file: File, offset: u64, len: u64) -> Result<(), Error> {
         let failed = self.failed;
+        let open = file::get(self.files, file)?;
+        if !open.writable {
+            return Err(Error::NotWritable);
+        }
+        if failed {
+            return Err(Error::NeedsMount);
+        }
+        if open.checksums {
+            return Err(Error::Unsupported);
+        }
+        // A device may execute the two writes of a block in either order.
+        for piece in &open.pieces {
+            match piece.state {
+                _ if piece.start >= offset.saturating_add(len) => {}
+                PieceState::InFlight => return Err(Error::Busy),
+                PieceState::Failed => return Err(Error::AppendFailed),
+                PieceState::Empty | PieceState::Done => {}
+            }
+        }
+        if open.tail_overwrites == u8::MAX {
+            return Err(Error::Busy);
+        }
+        Ok(())
+    }
+
+    fn check_other(&mut self, file: File, offset: u64, len: u64) -> Result<u64, Error> {
+        let shape = self.shape();
         let geometry = self.device.geometry();
         let block = geometry.block_size_bytes() as u64;
         let largest = geometry.max_transfer_bytes() as u64;
         let open = file::get(self.files, file)?;
-        if kind == Kind::Overwrite {
-            if !open.writable {
-                return Err(Error::NotWritable);
-            }
-            if failed {
-                return Err(Error::NeedsMount);
-            }
-            if open.checksums {
-                return Err(Error::Unsupported);
-            }
-            // A device may execute the two writes of a block in either order.
-            for piece in &open.pieces {
-                match piece.state {
-                    _ if piece.start >= offset.saturating_add(len) => {}
-                    PieceState::InFlight => return Err(Error::Busy),
-                    PieceState::Failed => return Err(Error::AppendFailed),
-                    PieceState::Empty | PieceState::Done => {}
-                }
-            }
-            if open.tail_overwrites == u8::MAX {
-                return Err(Error::Busy);
-            }
-        }
         if offset % block != 0 || len % block != 0 || len == 0 {
             return Err(Error::Unaligned);
         }
@@ -477,9 +484,8 @@ impl<D: Device> State<'_, D> {
                 open.fold();
             } else {
                 open.others_in_flight = open.others_in_flight.saturating_sub(1);
-                if kind == Kind::Overwrite {
-                    open.tail_overwrites = open.tail_overwrites.saturating_sub(piece);
-                }
+                // 1 of an overwrite of the last block, 0 of all others.
+                open.tail_overwrites = open.tail_overwrites.wrapping_sub(piece);
             }
             return Some(DataEvent {
                 file: File {
