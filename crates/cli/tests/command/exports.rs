@@ -3,7 +3,9 @@
 
 use crate::formats::{SAMPLES, mcap, mcap_record, meta_of, put, record, refused};
 use crate::live::Take;
-use crate::support::{Folder, json, lossy_json, ok, run, schema_names_all_keys, stderr, volume};
+use crate::support::{
+    Folder, get, json, lossy_json, ok, run, schema_names_all_keys, stderr, volume,
+};
 use serde_json::{Value, json};
 
 /// Runs an export that lacks something: its report, and what it says.
@@ -138,10 +140,15 @@ fn samples_behind_a_missing_segment_have_their_index_and_time() {
     // Without the description nothing is written under the format's name, and it is still known to
     // be that of samples.
     ok(&["rm", &device, "take.sigmf-meta"]);
-    for file in ["raw", "raw.sigmf-meta"] {
-        let words = ["export", &device, "take.000003", &folder.path(file)];
-        assert!(refused(&words, 10).contains("--format raw"));
-    }
+    let named = folder.path("raw.sigmf-meta");
+    let said = refused(&["export", &device, "take.000003", &named], 2);
+    assert!(said.contains("--format raw"), "{said}");
+    assert!(!std::path::Path::new(&named).exists());
+    // Under another name they are its bytes.
+    let raw = folder.path("raw");
+    let said = refused(&["export", &device, "take.000003", &raw], 7);
+    assert!(said.contains("nothing describes its samples"), "{said}");
+    assert!(std::fs::read(&raw).unwrap() == get(&device, "take.000003", &[]));
 }
 
 /// The end of a stream, with the channel again, as writers make it.
