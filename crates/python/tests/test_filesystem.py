@@ -182,6 +182,22 @@ def test_what_a_kill_left_of_a_replacement_is_the_file(fs: StraightwayFileSystem
         assert sorted(volume) == ["x", "y"]
 
 
+def test_what_a_kill_left_is_not_taken_for_another_file(fs: StraightwayFileSystem) -> None:
+    """Long names whose replacements have one name."""
+    one, other = "a" * 60 + "1", "a" * 60 + "2"
+    assert unfinished_name(one) == unfinished_name(other)
+
+    def leave(volume: straightway.Volume) -> None:
+        with volume.create(unfinished_name(one), app_tag=WHOLE_TAG) as file:
+            file.write(b"one")
+
+    fs._owner.run(leave)
+    assert not fs.exists(other)
+    with pytest.raises(FileExistsError):
+        fs.pipe_file(other, b"other")
+    assert fs.cat(unfinished_name(one)) == b"one"
+
+
 @pytest.mark.parametrize("end", ["", "raise ValueError"])
 def test_a_file_that_is_open_at_the_end_does_not_keep_the_program(image: str, end: str) -> None:
     program = f"""if True:

@@ -23,7 +23,7 @@ UNFINISHED = ".new~"
 UNFINISHED_TAG = int.from_bytes(b"put new~", "little")
 """The application's number of a file that is not whole, as the command has it."""
 WHOLE_TAG = int.from_bytes(b"put all~", "little")
-"""That of a whole one that is to replace another, or has."""
+"""The number of a whole file that is to replace another, or has."""
 NAME_BYTES = 255
 SHORT_NAME_BYTES = 64
 """The longest name of format 1.0."""
@@ -162,7 +162,8 @@ class Owner:
             return volume.entry(name)
         except NotFoundError:
             left = unfinished_name(name)
-            if left not in volume or volume.entry(left).app_tag != WHOLE_TAG:
+            # A name that was cut may be the one of another file's replacement.
+            if left != name + UNFINISHED or left not in volume or volume.entry(left).app_tag != WHOLE_TAG:
                 raise
             if not self._write:
                 return volume.entry(left)
@@ -224,7 +225,8 @@ class Owner:
                 raise ExistsError(Status.EXISTS, f"{name} is being written", "write one after the other")
             self._leave(name)
             if is_new and name in volume:
-                if volume.entry(name).app_tag not in (UNFINISHED_TAG, WHOLE_TAG):
+                tags = (UNFINISHED_TAG, WHOLE_TAG) if name == target + UNFINISHED else (UNFINISHED_TAG,)
+                if volume.entry(name).app_tag not in tags:
                     raise ExistsError(Status.EXISTS, f"{name} is a file of its own, and {target} needs the name until it is whole", "rename it")
                 # It is not the only one: `_stored` has looked for the file that it replaces.
                 del volume[name]
