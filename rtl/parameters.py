@@ -71,6 +71,7 @@ TABLE = {
         "hwfs": {
             "DataWidth": WIDE, "BlockSizeLog2": Range(6, 12, at_most={"NodeLog2Max": 12}), "NodeLog2Max": Range(8, 12),
             "Files": Range(1, 8), "IndexSlots": Range(1), "Outstanding": Range(1, 16), "TimeoutCycles": Range(1),
+            "ProgramLog2": Range(12, 13),
         },
     },
     "hwfs_crc": {"hwfs_crc": {"Width": Range(32)}},

@@ -39,6 +39,7 @@ CONFIGURATIONS = {
     "hwfs_32_nodes_256": ("hwfs", "hwfs", {"NodeLog2Max": 8}),
     "hwfs_32_nodes_4096": ("hwfs", "hwfs", {"NodeLog2Max": 12}),
     "hwfs_32_blocks_4096": ("hwfs", "hwfs", {"NodeLog2Max": 12, "BlockSizeLog2": 12}),
+    "hwfs_32_program_8192": ("hwfs", "hwfs", {"ProgramLog2": 13}),
     "hwfs_32_sums": ("hwfs", "hwfs", {"DataChecksums": 1}),
     "hwfs_256_sums": ("hwfs", "hwfs", {"DataWidth": 256, "DataChecksums": 1}),
     "sata": ("sata", "sata", {}),

@@ -10,6 +10,7 @@ module hwfs_flat #(
   parameter int unsigned Outstanding = 2,
   parameter TimeoutCycles = 100_000_000,
   parameter bit          DataChecksums = 0,
+  parameter int unsigned ProgramLog2 = 12,
   localparam int unsigned Bytes = DataWidth / 8
 ) (
   input  logic                 clk,
@@ -73,7 +74,7 @@ module hwfs_flat #(
   input  logic [DataWidth-1:0] block_read_data
 );
   hwfs #(.DataWidth(DataWidth), .BlockSizeLog2(BlockSizeLog2), .NodeLog2Max(NodeLog2Max), .Files(Files), .IndexSlots(IndexSlots),
-    .Outstanding(Outstanding), .TimeoutCycles(TimeoutCycles), .DataChecksums(DataChecksums)) u_hwfs (
+    .Outstanding(Outstanding), .TimeoutCycles(TimeoutCycles), .DataChecksums(DataChecksums), .ProgramLog2(ProgramLog2)) u_hwfs (
     .clk_i(clk),
     .rst_ni(rst_n),
     .geometry_i({block_geometry_ready, block_geometry_generation, block_geometry_block_size_log2, block_geometry_block_count,

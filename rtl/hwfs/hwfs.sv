@@ -17,6 +17,7 @@
 // Outstanding    concurrent fetches, 1 to 16; more than 1 only with a device that answers reads in order
 // TimeoutCycles  the longest time without progress; a number of 32 bits or more, so it has no type
 // DataChecksums  1: files may have data checksums, which are computed and verified in the stream; then at most four files
+// ProgramLog2    log2 of the instructions that the control store has room for, 12 or 13
 module hwfs
   import block_pkg::*;
   import hwfs_pkg::*;
@@ -29,6 +30,7 @@ module hwfs
   parameter int unsigned Outstanding   = 2,
   parameter              TimeoutCycles = 100_000_000,
   parameter bit          DataChecksums = 0,
+  parameter int unsigned ProgramLog2   = 12,
   localparam int unsigned Bytes        = DataWidth / 8
 ) (
   input  logic                 clk_i,
@@ -81,12 +83,14 @@ module hwfs
   if (TimeoutCycles < 1) begin : gen_bad_timeout_cycles
     $error("TimeoutCycles is %0d: 1 or more", TimeoutCycles);
   end
+  if ((ProgramLog2 < 12) || (ProgramLog2 > 13)) begin : gen_bad_program_log2
+    $error("ProgramLog2 is %0d: 12 or 13", ProgramLog2);
+  end
 
   // Variables, three nodes, the index; a block longer than 64 bytes is stored after them.
   localparam int unsigned MemoryBytes = 1536 + 3 * (1 << NodeLog2Max) + IndexSlots +
                                         ((BlockSizeLog2 > 6) ? (1 << BlockSizeLog2) : 0);
   localparam int unsigned AddressBits = $clog2(MemoryBytes);
-  localparam int unsigned ProgramLog2 = 12;
   localparam int unsigned RowBits     = (DataWidth > 64) ? DataWidth : 64;
   localparam int unsigned RowLog2     = $clog2(RowBits / 8);
   localparam int unsigned Halves      = RowBits / 32;

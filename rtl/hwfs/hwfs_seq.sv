@@ -13,7 +13,7 @@
 // Owns the program counter, 32 registers of 64 bits, the return stack and the watchdog: when an instruction waits for
 // `TimeoutCycles` without progress, the program continues at its time-out entry. Never touches a stream.
 //
-// ProgramLog2    log2 of the instructions
+// ProgramLog2    log2 of the instructions, 12 or 13
 // AddressBits    log2 of the memory's bytes
 // NodeLog2Max    log2 of the longest node; an `lin` constant is scaled by it
 // TimeoutCycles  the longest wait without progress; a number of 32 bits or more, so it has no type
@@ -47,6 +47,8 @@ module hwfs_seq
   typedef logic [ProgramLog2-1:0] pc_t;
   localparam pc_t TimeoutEntry = pc_t'(1);
   localparam int unsigned WatchWidth = $clog2(TimeoutCycles + 1);
+  // A branch's target has as many bits as the program counter; any other constant has 12.
+  localparam int unsigned ImmBits = (ProgramLog2 > 12) ? ProgramLog2 : 12;
 
   // --- F: the instruction, and where the next one is ------------------------------------------
   logic [35:0] shown, instr;
@@ -81,7 +83,7 @@ module hwfs_seq
 
   assign pc_next = pc_q + pc_t'(1);
 
-  assign pc_d = redirect ? target : follows ? pc_t'(shown[11:0]) : returns ? return_to : pc_next;
+  assign pc_d = redirect ? target : follows ? pc_t'(shown[ImmBits-1:0]) : returns ? return_to : pc_next;
 
   always_ff @(posedge clk_i) begin
     if (moves && !redirect && calls) stack_q[top_q] <= pc_next;
@@ -140,7 +142,7 @@ module hwfs_seq
   logic        unwatched_q;
   logic [1:0]  halves_q;
   logic [4:0]  index_q;      // the register that is written
-  logic [11:0] imm_q;        // of a branch: where to go if it was expected wrongly
+  logic [ImmBits-1:0] imm_q; // of a branch: where to go if it was expected wrongly
   logic [63:0] a_q, b_q;
   logic [63:0] regs_q [32];
   logic [63:0] result, sum, no_sum;
@@ -210,10 +212,10 @@ module hwfs_seq
       halves_q    <= instr[27:26];
       index_q     <= {instr[32], instr[23:20]};
       unique case (kind)
-        InstrLikely: imm_q <= 12'(next_q);
-        InstrSt:     imm_q <= {instr[22:20], instr[10:5], 3'b000};
-        InstrDo:     imm_q <= 12'(instr[10:5]);
-        default:     imm_q <= instr[11:0];
+        InstrLikely: imm_q <= ImmBits'(next_q);
+        InstrSt:     imm_q <= ImmBits'({instr[22:20], instr[10:5], 3'b000});
+        InstrDo:     imm_q <= ImmBits'(instr[10:5]);
+        default:     imm_q <= instr[ImmBits-1:0];
       endcase
       a_q         <= ({64{sum_a}} & sum) | ({64{fresh_a}} & no_sum) | first;
       b_q         <= (({64{sum_b}} & sum) | ({64{fresh_b}} & no_sum) | operand) ^ {64{inverts}};
@@ -282,7 +284,7 @@ module hwfs_seq
 
   // --- Memory and engines --------------------------------------------------------------------------
   logic [AddressBits-1:0] address;
-  assign address      = AddressBits'(a_q) + AddressBits'(imm_q);
+  assign address      = AddressBits'(a_q) + AddressBits'(imm_q[11:0]);
   // While X waits, D reads again and again; nobody needs the word before.
   assign read_o       = load_q | ((kind == InstrLd) & early & valid_q & ~redirect);
   assign read_word_o  = load_q ? address[AddressBits-1:3] : (AddressBits - 3)'(instr[11:3]);
@@ -293,5 +295,5 @@ module hwfs_seq
   assign write_data_o = (halves_q == 2'b10) ? {b_q[31:0], b_q[31:0]} : b_q;
 
   assign do_valid_o = do_q & ~timeout_q;
-  assign do_o       = '{unit: do_e'(cond_q[4:1]), imm: imm_q, a: a_q, b: b_q};
+  assign do_o       = '{unit: do_e'(cond_q[4:1]), imm: imm_q[11:0], a: a_q, b: b_q};
 endmodule

@@ -16,6 +16,7 @@ module hwfs_sim
   parameter int unsigned Outstanding   = 2,
   parameter int unsigned TimeoutCycles = 20000,
   parameter bit          DataChecksums = 0,
+  parameter int unsigned ProgramLog2   = 12,
   parameter bit          Registered    = 0
 ) (
   input  logic clk_i,
@@ -74,7 +75,8 @@ module hwfs_sim
 
   hwfs #(
     .DataWidth(DataWidth), .BlockSizeLog2(BlockSizeLog2), .NodeLog2Max(NodeLog2Max), .Files(Files),
-    .IndexSlots(IndexSlots), .Outstanding(Outstanding), .TimeoutCycles(TimeoutCycles), .DataChecksums(DataChecksums)
+    .IndexSlots(IndexSlots), .Outstanding(Outstanding), .TimeoutCycles(TimeoutCycles), .DataChecksums(DataChecksums),
+    .ProgramLog2(ProgramLog2)
   ) u_hwfs (
     .clk_i,
     .rst_ni,

@@ -20,6 +20,7 @@ import cores  # noqa: E402
 
 sys.path.insert(0, str(cores.RTL / "hwfs" / "microcode"))
 import assemble  # noqa: E402
+import isa  # noqa: E402
 
 # The scenario that fails without each barrier; `bench +microcode=FILE` without a name runs all scenarios.
 MISSED_BY = {
@@ -65,9 +66,9 @@ def bench():
     return benches.build_barriers_bench()
 
 
-def run(bench, folder, barrier=None, scenarios=()):
-    """Runs the bench without this barrier; returns its exit status and output."""
-    assembler, words = assemble.assemble()
+def run(bench, folder, barrier=None, scenarios=(), hole=0):
+    """Runs the bench without this barrier, or with such a hole behind the program's entries; returns its exit status and output."""
+    assembler, words = assemble.assemble(isa.TARGET_BITS, hole)
     if barrier:
         assembler.without(barrier)
         words = assembler.words()
@@ -99,6 +100,15 @@ def test_the_whole_microprogram_keeps_its_promises(bench, tmp_path):
     found = re.findall(r"^kept (.+): (\d+) images$", output, re.M)
     assert {name for name, _ in found} == set(MISSED_BY.values()), output
     assert all(int(count) >= 100 for _, count in found), output
+
+
+def test_the_program_runs_in_the_upper_half_of_a_longer_control_store(bench, tmp_path):
+    """Each branch, call, return and jump has a target of 13 bits then: the program begins at word 4,096."""
+    status, output = run(bench, tmp_path, scenarios=["put", "create", "leaves grow", "renames", "recovery"], hole=(1 << 12) - 2)
+    assert status == 0, output
+    assert len(re.findall(r"^kept (.+): (\d+) images$", output, re.M)) == 5, output
+    with pytest.raises(SystemExit, match="the control store has 4096 words"):
+        assemble.assemble(hole=100)
 
 
 @pytest.mark.shapes("barrier")

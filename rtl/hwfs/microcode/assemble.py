@@ -41,11 +41,13 @@ SOURCES = ("layout.asm", "main.asm", "mount.asm", "names.asm", "map.asm", "data.
            "leaves.asm", "grow.asm", "change.asm", "short.asm", "recover.asm")
 OUTPUT = HERE.parent / "hwfs_rom.sv"
 PROGRAM_LOG2 = 12
+ENTRIES = 2  # at the start of main.asm: after a reset, and after a time-out
 REGISTER = re.compile(r"r(\d+)$")
 
 
 class Assembler:
-    def __init__(self):
+    def __init__(self, hole=0):
+        self.hole = hole  # words between the entries, which have their places, and everything else
         self.names, self.registers, self.lines, self.labels = {}, {}, [], {}
         self.barriers, self.label = {}, ""  # NAME@LABEL: address
 
@@ -68,6 +70,8 @@ class Assembler:
                 self.label = match[1]
             else:
                 self.lines.append((where, self.barrier(text, where)))
+                if len(self.lines) == ENTRIES:
+                    self.lines += [(where, "mov r1, r1")] * self.hole
 
     def barrier(self, text, where):
         """The instruction without its barrier's name, which every instruction that orders writes has, except in `order`."""
@@ -254,22 +258,22 @@ class Assembler:
         return result
 
 
-def assemble():
-    assembler = Assembler()
+def assemble(program_log2=PROGRAM_LOG2, hole=0):
+    assembler = Assembler(hole)
     for source in SOURCES:
         assembler.read(HERE / source)
     words = assembler.words()
     chain = depth.deepest(assembler)
     if len(chain) > depth.STACK_DEPTH:
         raise SystemExit(f"calls nest {len(chain)} deep, but the stack has {depth.STACK_DEPTH} entries: " + ", ".join(chain))
-    if len(words) > 1 << PROGRAM_LOG2:
-        raise SystemExit(f"{len(words)} instructions, but the control store has {1 << PROGRAM_LOG2} words")
+    if len(words) > 1 << program_log2:
+        raise SystemExit(f"{len(words)} instructions, but the control store has {1 << program_log2} words")
     return assembler, words
 
 
 def module(words):
     def cases(name, width, values, digits, each):
-        entries = [f"12'd{address}: {name} = {width}'h{value:0{digits}x};" for address, value in values]
+        entries = [f"{isa.TARGET_BITS}'d{address}: {name} = {width}'h{value:0{digits}x};" for address, value in values]
         return "\n".join("      " + " ".join(entries[at:at + each]) for at in range(0, len(entries), each))
 
     low = cases("low", 32, enumerate(word & 0xffffffff for word in words), 8, 8)
@@ -291,14 +295,14 @@ module hwfs_rom #(
   logic [31:0] low;
   logic [3:0]  high;
   always_comb begin
-    unique case (12'(address_i))
+    unique case ({isa.TARGET_BITS}'(address_i))
 {low}
       default: low = '0;
     endcase
   end
 
   always_comb begin
-    unique case (12'(address_i))
+    unique case ({isa.TARGET_BITS}'(address_i))
 {high}
       default: high = '0;
     endcase

@@ -14,6 +14,8 @@ UNITS = {name: code for code, name in enumerate(
     ("respond", "load", "store", "flush", "seal", "shape", "identity", "readto", "fetch", "writeto", "put", "emit",
      "abort", "edges", "sum"))}
 KINDS = {"alu": 0, "li": 1, "ld": 2, "st": 3, "br": 4, "wait": 5, "do": 6, "jump": 7, "likely": 8, "call": 9, "ret": 12}
+# Of branches, calls and jumps: a control store has at most this many words (log2). Bit 12 is free in all of them.
+TARGET_BITS = 13
 
 
 def field(value, bits, signed=False):
@@ -59,11 +61,11 @@ def st(rb, ra, offset, halves):
 
 
 def br(condition, inverted, target, likely=False):
-    return KINDS["likely" if likely else "br"] << 28 | CONDITIONS[condition] << 23 | int(inverted) << 22 | field(target, 12)
+    return KINDS["likely" if likely else "br"] << 28 | CONDITIONS[condition] << 23 | int(inverted) << 22 | field(target, TARGET_BITS)
 
 
 def call(target):
-    return KINDS["call"] << 28 | field(target, 12)
+    return KINDS["call"] << 28 | field(target, TARGET_BITS)
 
 
 def ret():
@@ -79,4 +81,4 @@ def do(unit, ra, rb, immediate):
 
 
 def jump(ra, target, first="reg"):
-    return KINDS["jump"] << 28 | registers(0, ra) | field(target, 12) | FROM[first] << 34
+    return KINDS["jump"] << 28 | registers(0, ra) | field(target, TARGET_BITS) | FROM[first] << 34
