@@ -43,8 +43,9 @@ pub struct MirrorMemory {
 ///   write: then the rebuild begins again.
 /// * Before the first change the labels say that the members may differ, until
 ///   [`close`](Mirror::close). After a crash the members are made equal: until then all reads go to
-///   one of them. If one is missing then, the labels say so before the first read, because that one
-///   may have other versions of what was being written.
+///   one of them, and what was read is written to the others before the read completes, so that a
+///   later use that lacks that one reads the same. If one is missing then, the labels say so before
+///   the first read, because that one may have other versions of what was being written.
 #[derive(Debug)]
 pub struct Mirror<D, M, W, const REQUESTS: usize> {
     members: M,
@@ -88,6 +89,8 @@ struct Parent {
     succeeded: u8,
     failed: u8,
     is_waiting: bool,
+    /// A read of what the members may have in different versions since a crash.
+    settles_doubt: bool,
     error: Option<Error>,
     /// A member may still execute its part, whatever became of the others.
     is_in_doubt: bool,
@@ -98,9 +101,15 @@ impl Parent {
         matches!(self.action, Action::Read)
     }
 
-    /// Whether it changes a block of `[lba, lba + count)`.
+    /// Whether it changes a block of `[lba, lba + count)` on a member.
     const fn changes(&self, lba: u64, count: u64) -> bool {
-        !self.is_read() && self.lba < lba + count && lba < self.lba + self.count
+        let is_change = !self.is_read() || self.settles_doubt;
+        is_change && self.lba < lba + count && lba < self.lba + self.count
+    }
+
+    /// Whether it still has to be read.
+    const fn reads(&self) -> bool {
+        self.is_read() && self.succeeded == 0
     }
 }
 
@@ -315,47 +324,63 @@ where
         true
     }
 
+    /// Whether a request may be submitted to members now.
+    fn may_begin(&mut self, index: usize) -> Result<bool, Error> {
+        let window = self.rebuild.window();
+        let (may_change, error) = (self.labels.may_change(), self.labels.error());
+        let has_doubt = self.resync != 0;
+        let equal_blocks = self.rebuild.position();
+        let holds_reads = self.labels.holds_reads();
+        let Some(parent) = self.table.get_mut(index) else {
+            return Ok(true);
+        };
+        if parent.is_read() {
+            parent.settles_doubt = has_doubt && parent.lba + parent.count > equal_blocks;
+            if holds_reads {
+                return Ok(false);
+            }
+            if !parent.settles_doubt {
+                return Ok(true);
+            }
+        } else if let Some(error) = error {
+            return Err(error);
+        } else if !may_change && !matches!(parent.action, Action::Flush) {
+            return Ok(false);
+        }
+        if window.is_some_and(|(lba, count)| parent.changes(lba, count)) {
+            return Ok(false);
+        }
+        // Two changes of a block at once could reach the members in either order, and leave
+        // different contents on them.
+        let (lba, count) = (parent.lba, parent.count);
+        Ok(self.table.len() == 1 || !self.is_changing(lba, count))
+    }
+
     /// Submits what it can of a request; `false` if something remains.
     fn advance(&mut self, index: usize) -> bool {
+        if self.table.get_mut(index).is_some_and(|one| !one.has_begun) {
+            match self.may_begin(index) {
+                Ok(true) => {}
+                Ok(false) => return false,
+                Err(error) => {
+                    if let Some(parent) = self.table.get_mut(index) {
+                        parent.error = Some(error);
+                    }
+                    return true;
+                }
+            }
+        }
         let (live, in_use) = (self.live, self.in_use());
-        let (may_change, window) = (self.labels.may_change(), self.rebuild.window());
         let Some(parent) = self.table.get_mut(index) else {
             return true;
         };
         if !parent.has_begun {
-            if !parent.is_read() {
-                if let Some(error) = self.labels.error() {
-                    parent.error = Some(error);
-                    return true;
-                }
-                let is_copied = window.is_some_and(|(lba, count)| parent.changes(lba, count));
-                let is_flush = matches!(parent.action, Action::Flush);
-                if !(may_change || is_flush) || is_copied {
-                    return false;
-                }
-                // Two changes of a block at once could reach the members in either order, and
-                // leave different contents on them.
-                let (lba, count) = (parent.lba, parent.count);
-                if self.table.len() > 1 && self.is_changing(lba, count) {
-                    return false;
-                }
-            }
-            let holds_reads = self.labels.holds_reads();
-            let Some(parent) = self.table.get_mut(index) else {
-                return true;
-            };
-            if holds_reads && parent.is_read() {
-                return false;
-            }
+            parent.has_begun = true;
             if !parent.is_read() {
                 parent.unasked = in_use;
             }
-            parent.has_begun = true;
         }
-        let Some(parent) = self.table.get_mut(index) else {
-            return true;
-        };
-        if parent.is_read() {
+        if parent.reads() {
             return self.advance_read(index, live);
         }
         loop {
@@ -369,6 +394,7 @@ where
             };
             let operation = match (parent.action, &parent.buffer) {
                 (Action::Write { fua }, Some(buffer)) => alias::write(buffer, parent.lba, fua),
+                (Action::Read, Some(buffer)) => alias::write(buffer, parent.lba, false),
                 (action, _) => with_range(action, parent.lba, parent.count as u32),
             };
             let refused = self.submit_to(member, index as Tag, operation).err();
@@ -454,7 +480,7 @@ where
         if parent.outstanding != 0 {
             return;
         }
-        if parent.is_read() {
+        if parent.is_read() && !(parent.settles_doubt && parent.succeeded != 0) {
             self.done.push(index);
             return;
         }
@@ -492,11 +518,12 @@ where
             return;
         };
         parent.outstanding = parent.outstanding.saturating_sub(1);
+        let has_been_read = parent.reads();
         match completion.result {
             Ok(()) => {
                 parent.succeeded |= 1 << member;
-                if parent.is_read() {
-                    parent.error = None;
+                if has_been_read {
+                    (parent.error, parent.failed) = (None, 0);
                 }
             }
             Err(error) => {
@@ -505,9 +532,13 @@ where
                 parent.is_in_doubt |= error == Error::OutcomeUnknown;
             }
         }
-        if parent.is_read() {
+        if has_been_read {
             parent.buffer = completion.buffer;
-            if parent.succeeded == 0 {
+            if parent.settles_doubt && parent.succeeded != 0 {
+                // The others get what is read now, so that it stays whichever is read later.
+                parent.unasked = self.resync;
+            }
+            if parent.succeeded == 0 || parent.unasked != 0 {
                 // On another member, or the error is final.
                 parent.is_waiting = true;
                 self.waiting.push(index);
@@ -585,6 +616,7 @@ where
             succeeded: 0,
             failed: 0,
             is_waiting: true,
+            settles_doubt: false,
             error: None,
             is_in_doubt: false,
         };

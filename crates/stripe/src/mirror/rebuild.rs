@@ -41,6 +41,8 @@ pub(super) struct Rebuild {
     outstanding: u8,
     is_paused: bool,
     restarts: bool,
+    /// The piece waits for changes under way, and later ones for the piece.
+    is_due: bool,
 }
 
 impl Rebuild {
@@ -71,6 +73,7 @@ impl Rebuild {
             outstanding: 0,
             is_paused: false,
             restarts: false,
+            is_due: false,
         })
     }
 
@@ -103,12 +106,13 @@ impl Rebuild {
         self.restarts = true;
     }
 
-    /// The piece being copied: first block and length.
+    /// The piece being copied, or next: first block and length.
     pub(super) fn window(&self) -> Option<(u64, u64)> {
         // After a restart the position is not the piece's, so nothing may begin until it has ended.
         match (self.is_copying(), self.restarts) {
             (true, true) => Some((0, self.all_blocks)),
             (true, false) => Some((self.position, self.count)),
+            (false, _) if self.is_due => Some((self.position, self.count)),
             _ => None,
         }
     }
@@ -135,7 +139,7 @@ where
 
     fn begin_piece(&mut self) {
         let rebuild = &mut self.rebuild;
-        rebuild.restarts = false;
+        (rebuild.restarts, rebuild.is_due) = (false, false);
         if self.targets == 0 || rebuild.is_paused {
             return;
         }
@@ -148,6 +152,7 @@ where
             return self.send_copies();
         }
         let (lba, count) = (rebuild.position, rebuild.count);
+        rebuild.is_due = true;
         if self.is_changing(lba, count) {
             return;
         }
@@ -163,6 +168,7 @@ where
             Ok(()) => {
                 self.rebuild.lent = Some(lent);
                 self.rebuild.phase = Phase::Read;
+                self.rebuild.is_due = false;
             }
             Err(refused) => {
                 if let Some(buffer) = refused.request.operation.into_buffer() {

@@ -475,6 +475,76 @@ fn what_was_in_doubt_at_a_crash_is_read_in_one_way_once_a_missing_member_is_back
     }
 }
 
+/// The same, but all are there at first, and one is missing in a later use, the one that was read
+/// included.
+#[test]
+fn what_was_in_doubt_at_a_crash_is_read_in_one_way_when_a_member_is_lost_before_all_are_equal() {
+    let reopened = |disks: &[CrashDisk]| -> Vec<CrashDisk> {
+        let reopened = disks.iter().map(|disk| open(&disk.current(), 1));
+        reopened.collect()
+    };
+    for missing in 0..3 {
+        let disks = new_disks(3, 33);
+        let mut mirror = assemble(disks.iter().cloned().map(Some).collect(), true, ()).unwrap();
+        let written = blocking::write(&mut mirror, 50, block(1), false).result;
+        written.unwrap();
+        drop(mirror);
+        let mut disks = reopened(&disks);
+        for (value, disk) in (2..).zip(&mut disks) {
+            blocking::write(disk, 50, block(value), false)
+                .result
+                .unwrap();
+        }
+        let mut mirror = assemble(disks.iter().cloned().map(Some).collect(), true, ()).unwrap();
+        let seen = read(&mut mirror, 50);
+        assert_ne!(mirror.rebuilding(), 0, "the members are equal too early");
+        drop(mirror);
+        let disks = reopened(&disks);
+        let has = |i: usize| (i != missing).then(|| disks[i].clone());
+        let mut mirror = assemble((0..3).map(has).collect(), true, ()).unwrap();
+        assert_eq!(read(&mut mirror, 50), seen, "{missing}");
+        drop(mirror);
+        let disks = reopened(&disks);
+        let mut mirror = assemble(disks.iter().cloned().map(Some).collect(), true, ()).unwrap();
+        rebuild(&mut mirror);
+        mirror.close().unwrap();
+        assert_eq!(equal_value(&disks, 50), seen);
+    }
+}
+
+/// Reads of what is not equal yet are written to the others, so they come in a rebuild's way.
+#[test]
+fn a_rebuild_after_a_crash_ends_while_its_first_piece_is_read_without_a_pause() {
+    let disks = new_disks(2, 34);
+    let mut mirror = assemble(disks.iter().cloned().map(Some).collect(), true, ()).unwrap();
+    let written = blocking::write(&mut mirror, 50, block(1), false).result;
+    written.unwrap();
+    drop(mirror);
+    let disks: Vec<_> = disks.iter().map(|disk| open(&disk.current(), 1)).collect();
+    let mut mirror = assemble(disks.iter().cloned().map(Some).collect(), true, ()).unwrap();
+    // Blocks of the first piece.
+    let mut next = (0..4).cycle();
+    let (mut polls, mut reads) = (0, 0);
+    let depth = usize::from(mirror.geometry().queue_depth);
+    while mirror.rebuilding() != 0 {
+        while mirror.outstanding() < depth {
+            let (lba, buffer) = (next.next().unwrap(), buffer(1, 0));
+            submit(&mut mirror, reads, Operation::Read { lba, buffer }, |one| {
+                one.result.unwrap()
+            });
+            reads += 1;
+        }
+        if let Some(completion) = mirror.poll() {
+            completion.result.unwrap();
+        }
+        polls += 1;
+        assert!(polls < 10_000, "a rebuild does not end");
+    }
+    drain(&mut mirror, |one| one.result.unwrap());
+    mirror.close().unwrap();
+    assert_eq!(equal_value(&disks, 50), 1);
+}
+
 #[test]
 fn a_read_error_is_served_by_the_other_member_and_reported() {
     let disks = new_disks(2, 6);
