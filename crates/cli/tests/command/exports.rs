@@ -127,7 +127,12 @@ fn samples_behind_a_missing_segment_have_their_index_and_time() {
     assert_eq!(report["lost_bytes"], segments[1].1);
     assert_eq!(check_samples(&target, 1e6), [0, index_of(2)]);
     let (_, said) = lossy(&["export", &device, "take.000003", &target, "--force"], 7);
-    assert!(said.contains("segments 1 to 2 are missing"), "{said}");
+    assert!(
+        said.contains(
+            "segment 2 is missing on the volume; of segments 1 to 2, the other one is not named"
+        ),
+        "{said}"
+    );
     assert_eq!(check_samples(&target, 1e6), [index_of(2)]);
     let alone = meta_of(&folder.path("out.sigmf-meta"))["captures"][0].clone();
     // The first one, too. Its description stays.
@@ -325,6 +330,18 @@ fn bytes_are_not_written_under_the_name_of_a_format() {
             said.contains(&format!("--format {format}, or --format raw")),
             "{said}"
         );
+    }
+    for (format, what) in [("mcap", "is not MCAP"), ("pcapng", "is not pcapng")] {
+        let target = folder.path("x");
+        let said = refused(
+            &["export", &device, "notes", &target, "--format", format],
+            2,
+        );
+        assert!(
+            said.contains(what) && said.contains("--format raw"),
+            "{said}"
+        );
+        assert!(!std::fs::exists(&target).unwrap(), "{format}");
     }
     let target = folder.path("a.mcap");
     ok(&["export", &device, "notes", &target, "--format", "raw"]);

@@ -70,6 +70,7 @@ pub fn describe(
         reason: MissingReason::NotStored,
         and_later: false,
         is_restart: false,
+        absent: None,
     });
     Ok(Some(Description {
         metadata,

@@ -280,5 +280,6 @@ fn all_before(stored: &StoredNames, name: &str) -> Option<MissingSegments> {
         },
         and_later: false,
         is_restart: false,
+        absent: None,
     })
 }

@@ -454,6 +454,17 @@ impl ExportSettings {
             },
         )?;
         if let Some(packets) = packets {
+            if packets.has_nothing() {
+                let what = format!(
+                    "`{}` is not pcapng: it has no section",
+                    shown(recording.name())
+                );
+                return Err(devices::Error::usage(what).hint(words![
+                    "straightway export ",
+                    Setting::Format.to("raw"),
+                    ", or straightway get"
+                ]));
+            }
             exported.pcapng = packets.end(&mut |kept| files.data.take(kept))?;
         }
         let gaps = RawGaps::of(recording, &exported.missing_segments);

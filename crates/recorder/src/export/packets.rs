@@ -63,6 +63,12 @@ impl Packets {
         self.sort(false, keep)
     }
 
+    /// Whether all that came was left out up to now: no section, however far one looks.
+    pub fn has_nothing(&self) -> bool {
+        let has_come = !self.held.is_empty() || self.skipped_bytes > 0;
+        self.sound == 0 && !self.is_other && has_come
+    }
+
     /// Ends the stream; returns the counts, none if it has packets that a recording does not make.
     ///
     /// # Errors

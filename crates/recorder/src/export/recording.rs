@@ -177,6 +177,7 @@ mod tests {
             reason: MissingReason::NotStored,
             and_later: false,
             is_restart: false,
+            absent: None,
         };
         let recording = Recording {
             missing: vec![missing(2), missing(4)],

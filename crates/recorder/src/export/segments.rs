@@ -49,6 +49,18 @@ pub struct MissingSegments {
     /// Whether what follows them is of another recording, whose beginning is among them.
     #[serde(skip)]
     pub is_restart: bool,
+    /// If the volume has some of them, which were not named: those that it lacks.
+    #[serde(skip)]
+    pub absent: Option<Absent>,
+}
+
+/// Segments that a volume lacks, where it has others beside them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Absent {
+    /// The number of the first.
+    pub first: u64,
+    /// How many.
+    pub count: u64,
 }
 
 impl MissingSegments {
@@ -69,6 +81,23 @@ impl MissingSegments {
             ""
         };
         let verb = if self.first == self.last { "is" } else { "are" };
+        if let (MissingReason::NotStored, Some(absent)) = (self.reason, self.absent) {
+            let Absent { first, count } = absent;
+            let others = match self.last - self.first + 1 - count {
+                1 => "the other one is".to_owned(),
+                others => format!("the other {others} are"),
+            };
+            return match count {
+                1 => format!(
+                    "segment {first} is missing on the volume; of {which}, {others} not named"
+                ),
+                _ => format!(
+                    "{count} of {which} are missing on the volume, the first is segment {first}; \
+                     {others} not named"
+                ),
+            }
+            .into();
+        }
         let what = match self.reason {
             MissingReason::NotStored => "missing on the volume".into(),
             MissingReason::NotNamed => "not named".into(),
@@ -179,13 +208,26 @@ impl StoredNames {
         stored.is_some_and(|tag| tag.first > of.number)
     }
 
-    fn reason(&self, of: &Numbered, first: u64, last: u64) -> MissingReason {
-        let stored = self.segments(of, first..=last).len() as u64;
-        if stored > last - first {
-            MissingReason::NotNamed
-        } else {
-            MissingReason::NotStored
+    /// Why these segments are missing, and which of them the volume lacks if it has others.
+    fn reason(&self, of: &Numbered, first: u64, last: u64) -> (MissingReason, Option<Absent>) {
+        let all = self.numbers.get(&of.shape()).into_iter();
+        let mut stored = all.flat_map(|all| all.range(first..=last)).peekable();
+        if stored.peek().is_none() {
+            return (MissingReason::NotStored, None);
         }
+        let (mut next, mut count, mut first_absent) = (first, last - first + 1, None);
+        for (number, _) in stored {
+            if *number != next {
+                first_absent.get_or_insert(next);
+            }
+            next = number.saturating_add(1);
+            count -= 1;
+        }
+        if count == 0 {
+            return (MissingReason::NotNamed, None);
+        }
+        let first = first_absent.unwrap_or(next);
+        (MissingReason::NotStored, Some(Absent { first, count }))
     }
 }
 
@@ -208,12 +250,16 @@ pub fn before_first(stored: &StoredNames, first: &FileEntry) -> Option<MissingSe
     let numbered = Numbered::of(&first.name)?;
     let tag = stored.tag(first, &numbered)?;
     let last = numbered.number.checked_sub(1)?;
-    (tag.first <= last).then(|| MissingSegments {
+    if tag.first > last {
+        return None;
+    }
+    let (reason, absent) = stored.reason(&numbered, tag.first, last);
+    Some(MissingSegments {
         first: tag.first,
         last,
         offset_bytes: 0,
         missing_bytes: Some(tag.offset_bytes),
-        reason: match stored.reason(&numbered, tag.first, last) {
+        reason: match reason {
             MissingReason::NotStored if tag.is_ring || stored.has_ring_behind(&numbered, last) => {
                 MissingReason::RingRemoved
             }
@@ -221,6 +267,7 @@ pub fn before_first(stored: &StoredNames, first: &FileEntry) -> Option<MissingSe
         },
         and_later: false,
         is_restart: false,
+        absent,
     })
 }
 
@@ -262,17 +309,19 @@ pub fn between(
     let is_kept_by_ring = tag_of(one, before.number).is_none()
         && is_restart
         && stored.has_ring_behind(&before, after.number);
+    let (reason, absent) = stored.reason(&before, first, last);
     Some(MissingSegments {
         first,
         last,
         offset_bytes,
         missing_bytes,
-        reason: match stored.reason(&before, first, last) {
+        reason: match reason {
             MissingReason::NotStored if is_kept_by_ring => MissingReason::RingRemoved,
             reason => reason,
         },
         and_later: false,
         is_restart,
+        absent,
     })
 }
 
@@ -299,6 +348,7 @@ pub fn behind_last(
         reason: MissingReason::NotStored,
         and_later: true,
         is_restart: false,
+        absent: None,
     })
 }
 
@@ -312,6 +362,7 @@ const fn taken(number: u64, offset_bytes: u64) -> MissingSegments {
         reason: MissingReason::NumberTaken,
         and_later: true,
         is_restart: true,
+        absent: None,
     }
 }
 
@@ -413,6 +464,38 @@ mod tests {
         files.remove(3);
         let found = before(&files);
         assert_eq!(found, Some((1, 699, MissingReason::NotStored)));
+    }
+
+    #[test]
+    fn of_segments_of_which_some_are_stored_the_others_are_missing() {
+        let of = |number: u64| entry(&format!("run.{number:06}"), 9, Some((1, 9 * (number - 1))));
+        let text = |numbers: &[u64]| {
+            let files: Vec<FileEntry> = numbers.iter().map(|number| of(*number)).collect();
+            let missing = before_first(&StoredNames::of(files.iter()), &of(9));
+            missing.map(|one| one.text().to_string()).unwrap()
+        };
+        let many = "missing on the volume, the first is segment";
+        for (numbers, expected) in [
+            (
+                &[1, 2, 4, 5, 6, 7, 8, 9][..],
+                "segment 3 is missing on the volume; of segments 1 to 8, the other 7 are not named",
+            ),
+            (
+                &[1, 5, 6, 9],
+                &format!("5 of segments 1 to 8 are {many} 2; the other 3 are not named"),
+            ),
+            (
+                &[8, 9],
+                &format!("7 of segments 1 to 8 are {many} 1; the other one is not named"),
+            ),
+            (&[9], "segments 1 to 8 are missing on the volume"),
+            (
+                &[1, 2, 3, 4, 5, 6, 7, 8, 9],
+                "segments 1 to 8 are not named",
+            ),
+        ] {
+            assert_eq!(text(numbers), expected);
+        }
     }
 
     #[test]
