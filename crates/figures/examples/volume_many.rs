@@ -2,9 +2,10 @@
 //! Counts what many files cost a volume, on memory, where every count repeats exactly.
 //!
 //! `volume_many put FILES` makes FILES new files of 4 KiB in batches, as `put` of a folder does, on
-//! a volume as `format` makes it. `volume_many one FILES` fills a volume with FILES empty files,
-//! and then counts the reads of one operation on one file, the mount included, and of a check.
-//! Prints lines of `NAME VALUE`.
+//! a volume as `format` makes it. `volume_many rm FILES` makes them and removes all of them, as
+//! `rm` of a pattern does, and counts that. `volume_many one FILES` fills a volume with FILES empty
+//! files, and then counts the reads of one operation on one file, the mount included, and of a
+//! check. Prints lines of `NAME VALUE`.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used)]
 
 #[path = "support/cached.rs"]
@@ -125,6 +126,37 @@ fn many(files: u64) -> Result<()> {
     Ok(())
 }
 
+fn rm(files: u64) -> Result<()> {
+    let mut world = World::new(8 << 30, None)?;
+    world.mounted(|volume, _| put(volume, files, 0, &[7; FILE_BYTES]))?;
+    let remove = |volume: &Volume<'_, Disk>, _: &mut Option<Buffer>| {
+        let names: Vec<String> = (0..files).map(name).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let (mut rest, mut batches) = (&names[..], 0);
+        while !rest.is_empty() {
+            let batch = &rest[..rest.len().min(BATCH)];
+            let removed = blocking::run(volume, volume.remove_batch::<BATCH>(batch))?;
+            if removed == 0 {
+                return Err("a file that is not removed with others".into());
+            }
+            rest = &rest[removed..];
+            batches += 1;
+        }
+        Ok(batches)
+    };
+    let (batches, counts) = world.mounted(remove)?;
+    println!("batches {batches}");
+    println!("flushes {}", counts.flushes);
+    println!(
+        "node_writes {}",
+        counts.writes.commands as f64 / files as f64
+    );
+    println!("reads {}", counts.reads.commands as f64 / files as f64);
+    let (usage, _) = world.mounted(|volume, _| Ok(blocking::run(volume, volume.usage())?))?;
+    println!("files_left {}", usage.files);
+    Ok(())
+}
+
 fn one(files: u64) -> Result<()> {
     // Units as those of a volume of more than 32 GiB.
     let mut world = World::new(18 << 30, Some(1 << 20))?;
@@ -213,7 +245,8 @@ fn main() -> Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["put", files] => many(files.parse()?),
+        ["rm", files] => rm(files.parse()?),
         ["one", files] => one(files.parse()?),
-        _ => Err("usage: volume_many put|one FILES".into()),
+        _ => Err("usage: volume_many put|rm|one FILES".into()),
     }
 }

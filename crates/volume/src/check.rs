@@ -601,6 +601,8 @@ impl<D: Device> Volume<'_, D> {
                             unsettled += 1;
                         }
                         (true, false) => leaked += 1,
+                        // Of a file to be reaped.
+                        (false, true) if findings.unsettled.is_removal() => unsettled += 1,
                         (false, true) => not_marked += 1,
                         _ => {}
                     }

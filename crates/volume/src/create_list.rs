@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The list of the slots of many new files, which their operation writes beside their data.
-//! `FORMAT.md`, "List of new files".
+//! The list of the slots of many new files, which their operation writes beside their data, or of
+//! removed ones. `FORMAT.md`, "List of files".
 
 use block::Device;
 
@@ -68,6 +68,36 @@ impl<D: Device> Volume<'_, D> {
         Ok(self.state().is_list(address, index, count, op_seq))
     }
 
+    /// Whether the list of `count` slots at the start of `run` is whole.
+    pub(crate) async fn is_listed(
+        &self,
+        run: &Run,
+        count: u32,
+        op_seq: u64,
+    ) -> Result<bool, Error> {
+        let mut is_whole = true;
+        for index in 0..count.div_ceil(self.shape().list_slots()) {
+            is_whole = is_whole && self.read_list(run, index, count, op_seq).await?;
+        }
+        Ok(is_whole)
+    }
+
+    /// Slot `number` of a list that is whole. It is read again for each: the slot's member B takes
+    /// its place.
+    pub(crate) async fn slot_of_list(
+        &self,
+        run: &Run,
+        number: u32,
+        count: u32,
+        op_seq: u64,
+    ) -> Result<u32, Error> {
+        let full = self.shape().list_slots();
+        let (index, within) = (number / full, number % full);
+        self.read_list(run, index, count, op_seq).await?;
+        let place = at::SLOTS + 4 * within as usize;
+        Ok(get_u32(self.state().node(SPARE), place))
+    }
+
     /// Recovery of new files in a list: of the units of `run` those of the files that were made are
     /// in use.
     pub(crate) async fn settle_list(
@@ -82,10 +112,7 @@ impl<D: Device> Volume<'_, D> {
         self.perform(|state| state.order(Order::CacheBeforeRecovery))
             .await?;
         // The list was durable before the first node that it governs.
-        let mut is_begun = true;
-        for index in 0..count.div_ceil(shape.list_slots()) {
-            is_begun = is_begun && self.read_list(run, index, count, op_seq).await?;
-        }
+        let is_begun = self.is_listed(run, count, op_seq).await?;
         self.load_bitmap_pair(group).await?;
         let (torn, before) = {
             let mut state = self.state();
@@ -97,10 +124,7 @@ impl<D: Device> Volume<'_, D> {
             (torn, before)
         };
         for number in (0..count).take_while(|_| is_begun) {
-            let (index, within) = (number / shape.list_slots(), number % shape.list_slots());
-            // The slot's member B takes its place.
-            self.read_list(run, index, count, op_seq).await?;
-            let slot = get_u32(self.state().node(SPARE), at::SLOTS + 4 * within as usize);
+            let slot = self.slot_of_list(run, number, count, op_seq).await?;
             let mut header = Slot::EMPTY;
             let loaded = self.load_slot(node.lend(), slot, &mut header).await?;
             let mut state = self.state();

@@ -41,20 +41,20 @@ pub struct Made {
     pub data_commands: u32,
 }
 
-/// The place of a new file.
+/// The place of a new file, or of one that is removed with others.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Place {
     pub slot: u32,
     /// The number of the slot's newest member.
-    seq: u64,
+    pub seq: u64,
     /// Of the last operation on the slot.
-    last_op: u64,
-    file_id: u64,
+    pub last_op: u64,
+    pub file_id: u64,
     /// Its first unit; units that it owns.
-    unit: u64,
-    units: u32,
+    pub unit: u64,
+    pub units: u32,
     /// Which of the files it is.
-    file: u32,
+    pub file: u32,
 }
 
 /// Whether one of these new files gets the slot.
@@ -226,7 +226,7 @@ impl<D: Device> Volume<'_, D> {
     }
 
     /// `want` free units in a row, from the group for new files on.
-    async fn find_units(&self, want: u32) -> Result<Option<Run>, Error> {
+    pub(crate) async fn find_units(&self, want: u32) -> Result<Option<Run>, Error> {
         let shape = self.shape();
         if u64::from(want) > shape.group_units() {
             return Ok(None);
@@ -298,12 +298,18 @@ impl<D: Device> Volume<'_, D> {
         })
         .await?;
         places.sort_unstable_by_key(|place| place.slot);
-        self.put_slots(files, places, op_seq, checksums).await?;
+        let name_of = |place: &Place| files.get(place.file as usize).map_or("", |file| file.name);
+        let next = |state: &State<'_, D>, place: &mut Place| {
+            place.seq += state.seq_step(Mutation::SlotInPlace);
+            let file = files.get(place.file as usize)?;
+            Some(state.header_of(file, place, op_seq, checksums))
+        };
+        self.put_slots(places, name_of, next).await?;
         self.perform(|state| state.order(Order::CreateManyBeforeAnswer))
             .await?;
         // The other members, as closing a file leaves them. No barrier is needed: what is durable
         // is complete, and this can be repeated.
-        self.put_slots(files, places, op_seq, checksums).await?;
+        self.put_slots(places, name_of, next).await?;
         if is_listed && !self.state().is_mutated(Mutation::KeepList) {
             // The list's units are free: before they are used again, the record that names them is
             // gone.
@@ -313,14 +319,13 @@ impl<D: Device> Volume<'_, D> {
         Ok(commands)
     }
 
-    /// Writes the next member of each file's slot. Slots that follow one another share a command:
-    /// their order does not matter.
-    async fn put_slots(
+    /// Writes a member of each file's slot: what `header_of` returns, which has its number. Slots
+    /// that follow one another share a command: their order does not matter.
+    pub(crate) async fn put_slots<'n>(
         &self,
-        files: &[NewFile<'_>],
         places: &mut [Place],
-        op_seq: u64,
-        checksums: bool,
+        name_of: impl Fn(&Place) -> &'n str,
+        header_of: impl Fn(&State<'_, D>, &mut Place) -> Option<Slot>,
     ) -> Result<(), Error> {
         let (node, room) = {
             let state = self.state();
@@ -330,22 +335,24 @@ impl<D: Device> Volume<'_, D> {
         };
         let (mut from, mut len) = (0, 0);
         for place in places {
-            let Some(file) = files.get(place.file as usize) else {
-                continue;
-            };
-            let address = {
+            let (header, address) = {
                 let state = self.state();
-                place.seq += state.seq_step(Mutation::SlotInPlace);
-                state.slot_address(place.slot, member_of(place.seq))
+                let Some(header) = header_of(&state, place) else {
+                    continue;
+                };
+                let address = state.slot_address(place.slot, member_of(header.seq));
+                (header, address)
             };
             if address != from + len as u64 || len + node > room {
                 self.write_node(from, len).await?;
                 (from, len) = (address, 0);
             }
             let mut state = self.state();
-            let header = state.header_of(file, place, op_seq, checksums);
             state.fill_slot(len, &header, address, |header, bytes| {
-                if let Ok(name) = NameRef::new(file.name) {
+                if header.state == SlotState::Free {
+                    return;
+                }
+                if let Ok(name) = NameRef::new(name_of(place)) {
                     header.set_name(bytes, name);
                 }
                 let extent = Extent {

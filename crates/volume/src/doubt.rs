@@ -39,6 +39,8 @@ struct Part {
     count: usize,
     /// The last operation on the file.
     last_op: u64,
+    /// It is removed, and to be reaped.
+    is_removed: bool,
     /// What is known from its map: a leaf that cannot be read has units too.
     claim: Claim,
 }
@@ -138,6 +140,7 @@ impl<D: Device> Volume<'_, D> {
             runs: [Run::default(); EXTENTS],
             count: 0,
             last_op: 0,
+            is_removed: false,
             claim: Claim::Sole,
         };
         let mut passed = 0;
@@ -157,6 +160,7 @@ impl<D: Device> Volume<'_, D> {
         })
         .await?;
         part.last_op = header.last_op;
+        part.is_removed = header.state == SlotState::Reap;
         Ok(part)
     }
 
@@ -204,6 +208,7 @@ impl<D: Device> Volume<'_, D> {
     async fn marks(&self, part: &Part, slot: u32, unsettled: &Unsettled) -> Result<Claim, Error> {
         let shape = self.shape();
         let mut claim = Claim::Sole;
+        let may_be_clear = unsettled.is_removal() && part.is_removed;
         for run in part.runs.iter().take(part.count) {
             let Run { mut start, len } = *run;
             let end = start + u64::from(len);
@@ -226,6 +231,7 @@ impl<D: Device> Volume<'_, D> {
                 let is_free = |unit: u64| {
                     !bitmap::is_used(bytes, (unit - group_start) as u32)
                         && !unsettled.is_of(unit, slot, part.last_op)
+                        && !may_be_clear
                 };
                 if (start..group_end).any(is_free) {
                     // A bitmap that is older than the file was lost.

@@ -45,6 +45,9 @@ pub const FEATURE_LONG_NAMES: u32 = 16;
 /// The feature bit (incompatible): the slot table has grown past the one that the format made.
 pub const FEATURE_GROWN: u32 = 32;
 
+/// The feature bit (incompatible): the operation record is that of removed files in a list.
+pub const FEATURE_REMOVE_LIST: u32 = 64;
+
 /// The longest name of a volume without [`FEATURE_LONG_NAMES`], in bytes.
 pub const SHORT_NAME_BYTES: usize = 64;
 
@@ -58,7 +61,7 @@ pub mod magic {
     pub const LEAF: [u8; 4] = *b"SWlf";
     /// An allocation bitmap.
     pub const BITMAP: [u8; 4] = *b"SWbm";
-    /// A list of new files.
+    /// A list of files.
     pub const LIST: [u8; 4] = *b"SWnf";
 }
 
@@ -145,7 +148,7 @@ pub mod bitmap {
     pub const FREE_UNITS: usize = 32;
 }
 
-/// Offsets in a list of new files.
+/// Offsets in a list of files.
 pub mod list {
     #![allow(missing_docs)]
     pub const FIRST: usize = 24;

@@ -64,6 +64,8 @@ mod recover;
 mod release;
 mod relocate;
 mod remove;
+#[cfg(feature = "grow")]
+mod remove_many;
 mod rename;
 mod repair;
 mod reserve;

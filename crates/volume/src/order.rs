@@ -45,6 +45,18 @@ pub enum Order {
     /// The slots of several new files, then the report that they are durable, and the slots' other
     /// members.
     CreateManyBeforeAnswer,
+    /// What the last operation wrote, then the list of removed files, which may take units that it
+    /// freed, their slots and their record.
+    #[cfg(feature = "grow")]
+    NodesBeforeRemoveMany,
+    /// The slots of removed files, which say so, and their record, then the bitmaps that free
+    /// their units, and the report that they are removed.
+    #[cfg(feature = "grow")]
+    RemoveManyBeforeNodes,
+    /// The bitmaps that free the units of removed files, and the slots' older members, then their
+    /// newest ones, which say what these units are.
+    #[cfg(feature = "grow")]
+    BitmapsBeforeFree,
     /// What the last operation wrote, then the record of a rename.
     NodesBeforeRename,
     /// The record of a rename, then the new name: otherwise both names could stay.
@@ -146,7 +158,7 @@ pub enum Mutation {
 #[cfg(feature = "mutations")]
 impl Order {
     /// All of them.
-    pub const ALL: [Order; 36] = [
+    pub const ALL: [Order; 39] = [
         Order::DataBeforeSize,
         Order::SlotBeforeAnswer,
         Order::OverwriteBeforeAnswer,
@@ -162,6 +174,9 @@ impl Order {
         Order::NodesBeforeCreateMany,
         Order::CreateManyBeforeNodes,
         Order::CreateManyBeforeAnswer,
+        Order::NodesBeforeRemoveMany,
+        Order::RemoveManyBeforeNodes,
+        Order::BitmapsBeforeFree,
         Order::NodesBeforeRename,
         Order::RenameBeforeName,
         Order::NameBeforeOld,

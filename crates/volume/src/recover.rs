@@ -48,6 +48,15 @@ impl<D: Device> Volume<'_, D> {
                         .await?;
                 }
             }
+            Operation::RemoveList { runs, count } => {
+                #[cfg(feature = "grow")]
+                if let Some(run) = runs.as_slice().first() {
+                    self.settle_removed(turn.slot.lend(), run, *count, op_seq)
+                        .await?;
+                }
+                #[cfg(not(feature = "grow"))]
+                let _ = (runs, count);
+            }
             Operation::Rename { from, to } => {
                 self.load_slot(turn.slot.lend(), *to, &mut decider).await?;
                 let happened = decider.last_op >= op_seq;

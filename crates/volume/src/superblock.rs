@@ -6,8 +6,9 @@ use crate::bytes::{array, get_u8, get_u16, get_u32, get_u64, put, put_u32, put_u
 use crate::checksum;
 use crate::layout::{
     BUCKET_SLOTS, FEATURE_CHECKSUMS, FEATURE_CREATE_LIST, FEATURE_CREATE_MANY, FEATURE_GROWN,
-    FEATURE_LONG_NAMES, FEATURE_RESIZED, LISTED_SLOTS, MAJOR, MINOR, RECORD_SLOTS, RUN_BYTES, RUNS,
-    SEQ_END, SHORT_NAME_BYTES, SUPERBLOCK_BYTES, Shape, magic, superblock as at,
+    FEATURE_LONG_NAMES, FEATURE_REMOVE_LIST, FEATURE_RESIZED, LISTED_SLOTS, MAJOR, MINOR,
+    RECORD_SLOTS, RUN_BYTES, RUNS, SEQ_END, SHORT_NAME_BYTES, SUPERBLOCK_BYTES, Shape, magic,
+    superblock as at,
 };
 use crate::table::{MOST_BUCKETS, TABLE_NODE};
 use crate::{Error, error::Node};
@@ -105,6 +106,11 @@ pub(crate) enum Operation {
         runs: Runs,
         count: u32,
     },
+    /// So many removed files, whose slots are in a list at the start of the one run.
+    RemoveList {
+        runs: Runs,
+        count: u32,
+    },
 }
 
 impl Operation {
@@ -113,6 +119,7 @@ impl Operation {
         match self {
             Self::Create { .. } => FEATURE_CREATE_MANY,
             Self::CreateList { .. } => FEATURE_CREATE_LIST,
+            Self::RemoveList { .. } => FEATURE_REMOVE_LIST,
             _ => 0,
         }
     }
@@ -292,7 +299,11 @@ impl Superblock {
             });
         }
         let features = get_u32(bytes, at::INCOMPAT);
-        const OF_RECORDS: u32 = FEATURE_CREATE_MANY | FEATURE_CREATE_LIST;
+        const OF_RECORDS: u32 = if cfg!(feature = "grow") {
+            FEATURE_CREATE_MANY | FEATURE_CREATE_LIST | FEATURE_REMOVE_LIST
+        } else {
+            FEATURE_CREATE_MANY | FEATURE_CREATE_LIST
+        };
         const OF_VOLUMES: u32 =
             FEATURE_CHECKSUMS | FEATURE_RESIZED | FEATURE_LONG_NAMES | FEATURE_GROWN;
         let bits = features & !(OF_VOLUMES | OF_RECORDS);
@@ -408,6 +419,7 @@ fn encode_operation(bytes: &mut [u8], operation: &Operation) {
         Operation::Rename { from, to } => (3, *from, *to, &[]),
         Operation::Create { runs, slots } => (4, u32::from(slots.count), 0, runs.as_slice()),
         Operation::CreateList { runs, count } => (5, *count, 0, runs.as_slice()),
+        Operation::RemoveList { runs, count } => (6, *count, 0, runs.as_slice()),
     };
     put_u32(bytes, at::OP_KIND, kind);
     put_u32(bytes, at::OP_SLOT, slot);
@@ -464,6 +476,14 @@ fn decode_operation(bytes: &[u8], shape: &Shape, slots: u32) -> Option<Operation
             }
             _ => return None,
         },
+        6 if cfg!(feature = "grow") && (1..=LISTED_SLOTS).contains(&slot) => {
+            match runs.as_slice() {
+                [run] if shape.list_units(slot) <= run.len => {
+                    Operation::RemoveList { runs, count: slot }
+                }
+                _ => return None,
+            }
+        }
         _ => return None,
     })
 }
@@ -535,6 +555,7 @@ mod tests {
             Operation::Rename { from: 1, to: 2 },
             Operation::Create { runs, slots },
             Operation::CreateList { runs, count: 900 },
+            Operation::RemoveList { runs, count: 900 },
             Operation::Create {
                 runs: Runs::default(),
                 slots,
@@ -562,11 +583,13 @@ mod tests {
 
     #[test]
     fn contradictions_with_a_good_checksum_are_refused() {
-        let cases: [(usize, &[u8], Error); 16] = [
+        let cases: [(usize, &[u8], Error); 18] = [
             (at::MAJOR, &[2, 0], Error::NewerVersion { major: 2 }),
-            (at::INCOMPAT, &[106], Error::UnknownFeatures { bits: 64 }),
+            (at::INCOMPAT, &[170], Error::UnknownFeatures { bits: 128 }),
             (at::INCOMPAT, &[8], Error::from(Node::Superblock)),
             (at::OP_KIND, &[5], Error::from(Node::Superblock)),
+            (at::INCOMPAT, &[64], Error::from(Node::Superblock)),
+            (at::OP_KIND, &[6], Error::from(Node::Superblock)),
             (at::INCOMPAT, &[5], Error::from(Node::Superblock)),
             (at::TABLE_GROUPS, &[1], Error::from(Node::Superblock)),
             (at::INCOMPAT, &[2], Error::from(Node::Superblock)),

@@ -23,6 +23,9 @@ pub(crate) struct Unsettled {
     seq: u64,
     /// The slot of a release.
     released: Option<u32>,
+    /// Files were being removed in a list: recovery clears the bits of those to be reaped, which
+    /// may be clear in any bitmap.
+    is_removal: bool,
 }
 
 impl Unsettled {
@@ -32,10 +35,15 @@ impl Unsettled {
         (self.released == Some(slot) || last_op == self.seq) && self.has(unit)
     }
 
+    /// Whether the bits of files to be reaped may be clear.
+    pub(crate) const fn is_removal(&self) -> bool {
+        cfg!(feature = "grow") && self.is_removal
+    }
+
     /// Whether recovery rewrites the bitmap of a group if one member is not valid.
     pub(crate) fn has_group(&self, group: u32, shape: &Shape) -> bool {
         let mut runs = self.runs.as_slice().iter();
-        runs.any(|run| shape.group_of(run.start) == group)
+        self.is_removal() || runs.any(|run| shape.group_of(run.start) == group)
     }
 
     /// Whether recovery sets or clears the bit of a unit.
@@ -78,6 +86,7 @@ impl<D: Device> Volume<'_, D> {
                 Operation::Reserve { runs, .. }
                 | Operation::Create { runs, .. }
                 | Operation::CreateList { runs, .. } => unsettled.runs = runs,
+                Operation::RemoveList { .. } => unsettled.is_removal = true,
                 Operation::None | Operation::Rename { .. } => {}
             }
         }

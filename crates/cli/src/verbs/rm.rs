@@ -17,6 +17,9 @@ use serde::Serialize;
 use units::counted;
 use volume::{Error, blocking};
 
+/// Files of one operation at most.
+const BATCH_FILES: usize = 1024;
+
 /// Remove files from a volume.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
@@ -69,7 +72,11 @@ impl Rm {
                     } else {
                         self.names.clone()
                     };
-                    remove_each(&names, |name| Ok(files.remove(name)?.then_some(true)))
+                    remove_each(
+                        &names,
+                        |_| Ok(0),
+                        |name| Ok(files.remove(name)?.then_some(true)),
+                    )
                 })?;
                 let missing = self.missing(&removed);
                 (removed, missing)
@@ -109,19 +116,31 @@ impl Rm {
     }
 
     fn remove(&self, context: &Context, mounted: &Mounted<'_, '_>) -> Result<Removed> {
+        let volume = mounted.volume;
+        let doing = |name: &str| format!("removing `{}`", shown(name));
         let names = if self.has_pattern() {
             let files = Listing::read(mounted)?.files.into_iter();
             self.expanded(files.map(|file| file.name))?
         } else {
             self.names.clone()
         };
-        remove_each(&names, |name| {
-            let volume = mounted.volume;
-            let doing = || format!("removing `{}`", shown(name));
+        // As many together as one operation takes.
+        let together = |names: &[String]| {
+            let names = names.iter().take(BATCH_FILES);
+            let names: Vec<&str> = names.map(String::as_str).collect();
+            let [first, _, ..] = names[..] else {
+                return Ok(0);
+            };
+            match blocking::run(volume, volume.remove_batch::<BATCH_FILES>(&names)) {
+                Err(Error::NotFound) => Ok(0),
+                result => result.map_err(|error| failed(doing(first), error)),
+            }
+        };
+        remove_each(&names, together, |name| {
             let marked = match blocking::run(volume, volume.remove_marked(name)) {
                 Ok(marked) => marked,
                 Err(Error::NotFound) => return Ok(None),
-                Err(error) => return Err(failed(doing(), error)),
+                Err(error) => return Err(failed(doing(name), error)),
             };
             let Some(marked) = marked else {
                 return Ok(Some(true));
@@ -140,7 +159,7 @@ impl Rm {
                 }
                 Err(error) => {
                     let what = "it is removed; the next command that writes frees its space";
-                    Err(failed(doing(), error).and(what))
+                    Err(failed(doing(name), error).and(what))
                 }
             }
         })
@@ -161,10 +180,12 @@ impl Rm {
     }
 }
 
-/// Removes each name with `remove`, up to the first failure; it returns none for a name that did
-/// not exist, and otherwise whether its space is free.
+/// Removes the names, up to the first failure: the first ones with `together`, which returns how
+/// many, or where that removes none the first one with `remove`, which returns none for a name that
+/// did not exist, and otherwise whether its space is free.
 fn remove_each(
     names: &[String],
+    mut together: impl FnMut(&[String]) -> Result<usize>,
     mut remove: impl FnMut(&str) -> Result<Option<bool>>,
 ) -> Result<Removed> {
     let mut removed = Removed {
@@ -173,7 +194,16 @@ fn remove_each(
         missing: Vec::new(),
         not_freed: Vec::new(),
     };
-    for name in names {
+    let mut rest = names;
+    while let Some(name) = rest.first() {
+        let count = together(rest)?;
+        if count > 0 {
+            let (gone, after) = rest.split_at(count.min(rest.len()));
+            removed.removed.extend_from_slice(gone);
+            rest = after;
+            continue;
+        }
+        rest = rest.get(1..).unwrap_or_default();
         let Some(is_freed) = remove(name)? else {
             removed.missing.push(name.clone());
             continue;

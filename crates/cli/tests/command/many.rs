@@ -104,6 +104,34 @@ fn a_folder_goes_into_a_volume_and_comes_back() {
     ok(&["check", &disk]);
 }
 
+/// More than one operation takes, with one that needs its own, and a word that fits none.
+#[test]
+fn a_pattern_removes_thousands_of_files() {
+    let folder = Folder::new();
+    let disk = volume(&folder, "disk.img", &["--unit", "4K", "--slots", "4096"]);
+    let source = folder.0.join("src");
+    fs::create_dir(&source).unwrap();
+    for number in 0..1500 {
+        let content = vec![7; number % 3 * 100];
+        fs::write(source.join(format!("file-{number:04}")), content).unwrap();
+    }
+    fs::write(source.join("kept"), b"kept").unwrap();
+    ok(&["put", &disk, source.to_str().unwrap()]);
+    let big = folder.file("big", 200_000);
+    ok(&["put", &disk, &big, "--name", "src/file-0700-a"]);
+    let removed = run(&["rm", &disk, "src/file-*", "nothing", "--json"]);
+    assert_eq!(removed.status.code(), Some(10));
+    let report: serde_json::Value = serde_json::from_slice(&removed.stdout).unwrap();
+    let removed = report["removed"].as_array().unwrap();
+    assert_eq!(removed.len(), 1501);
+    assert_eq!(removed[1500], "src/file-1499");
+    assert_eq!(report["missing"], serde_json::json!(["nothing"]));
+    assert_eq!(report["not_freed"], serde_json::json!([]));
+    assert_eq!(listed(&disk, &[]), ["src/kept"]);
+    let check = json(&["check", &disk, "--json"]);
+    assert_eq!(check["findings"], serde_json::json!([]), "{check}");
+}
+
 #[test]
 fn small_files_share_commands_and_each_one_is_whole() {
     let folder = Folder::new();

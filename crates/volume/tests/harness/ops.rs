@@ -50,6 +50,8 @@ pub enum Op {
     /// Both ways, with long names.
     CreateManyLong,
     CreateListedLong,
+    /// Every file, in one operation, through a list on the device.
+    RemoveListed,
     /// All free space.
     Discard,
     /// One bucket more in the slot table.
@@ -124,6 +126,10 @@ impl Op {
             | Op::CreateListed
             | Op::CreateManyLong
             | Op::CreateListedLong => files.iter().any(Option::is_none),
+            Op::RemoveListed => {
+                let is_closed = |file: &Option<&Live>| file.is_some_and(|live| !live.is_open);
+                files.iter().all(is_closed)
+            }
             Op::Reap | Op::Discard | Op::Grow | Op::GrowFor48 | Op::Shrink => true,
             Op::Resize(_) | Op::Remount => true,
         }
@@ -223,6 +229,7 @@ pub async fn run<D: Device>(
                 | Op::CreateManyChecked
                 | Op::CreateListed
                 | Op::CreateManyLong
+                | Op::RemoveListed
                 | Op::CreateListedLong => (0..FILES).for_each(|file| context.undo(file)),
                 _ => {}
             }
@@ -303,6 +310,7 @@ async fn step<D: Device>(volume: &Volume<'_, D>, context: &Context, op: Op) -> R
         Op::CreateListed => create_many(volume, context, 0, false, true).await,
         Op::CreateManyLong => create_many(volume, context, LONG, false, false).await,
         Op::CreateListedLong => create_many(volume, context, LONG, false, true).await,
+        Op::RemoveListed => remove_many(volume, context).await,
         Op::Reap => {
             let mut next = Some(0);
             while let Some(from) = next {
@@ -418,6 +426,22 @@ async fn create_many<D: Device>(
     };
     for (index, &file) in absent.iter().enumerate() {
         if index < made {
+            context.done(file)
+        } else {
+            context.undo(file)
+        }
+    }
+    Ok(())
+}
+
+/// Removes all files in one operation, if they can be: their maps may have grown too far.
+async fn remove_many<D: Device>(volume: &Volume<'_, D>, context: &Context) -> Result<(), Error> {
+    let name_of = |file| NAMES[file][context.live(file, |live| live.shown.name)];
+    let names: Vec<&str> = (0..FILES).map(name_of).collect();
+    (0..FILES).for_each(|file| context.begin(file, |now, _| *now = None));
+    let removed = volume.remove_batch::<16>(&names).await?;
+    for file in 0..FILES {
+        if file < removed {
             context.done(file)
         } else {
             context.undo(file)

@@ -68,7 +68,7 @@ pub fn valid_ops(oracle: &Oracle, files: usize) -> Vec<Op> {
     let together = [Op::CreateManyLong, Op::CreateListedLong];
     (0..files)
         .flat_map(Op::of_file)
-        .chain([Op::CreateMany, Op::Reap, Op::Remount])
+        .chain([Op::CreateMany, Op::RemoveListed, Op::Reap, Op::Remount])
         .chain(
             oracle
                 .grows

@@ -50,10 +50,7 @@ fn each_offset_of_the_document_is_the_code_s() {
         expected!(leaf: FILE_ID FIRST_LOGICAL COUNT LEVEL ENTRIES)
     );
     assert_eq!(rows("Bitmap"), expected!(bitmap: GROUP FREE_UNITS));
-    assert_eq!(
-        rows("List of new files"),
-        expected!(list: FIRST COUNT SLOTS)
-    );
+    assert_eq!(rows("List of files"), expected!(list: FIRST COUNT SLOTS));
 }
 
 #[test]

@@ -246,3 +246,111 @@ fn a_list_of_empty_files_and_one_that_does_not_fit() {
         );
     });
 }
+
+fn remove_batch(volume: &Mounted<'_>, names: &[&str]) -> Result<usize, Error> {
+    blocking::run(volume, volume.remove_batch::<512>(names))
+}
+
+/// In few flushes, and everything that they had is free.
+#[test]
+fn hundreds_are_removed_with_three_flushes() {
+    with_volume(512, 1024, 6, |volume, counter| {
+        let sizes: Vec<usize> = (0..500).map(|number| number * 7 % 2000).collect();
+        let contents = contents(&sizes);
+        let files = new(&contents);
+        let usage = blocking::run(volume, volume.usage()).unwrap();
+        blocking::run(volume, volume.create_batch::<500>(&files, true)).unwrap();
+        let names: Vec<&str> = files.iter().map(|file| file.name).collect();
+        counter.take();
+        assert_eq!(remove_batch(volume, &names[..200]), Ok(200));
+        assert_eq!(counter.take().flushes, 3);
+        for (index, name) in names.iter().enumerate() {
+            let found = blocking::run(volume, volume.find(name));
+            assert_eq!(found.is_ok(), index >= 200, "{name}");
+        }
+        // The first name that does not exist ends the batch before it.
+        assert_eq!(
+            remove_batch(volume, &[names[300], names[301], names[0]]),
+            Ok(2)
+        );
+        assert_eq!(
+            remove_batch(volume, &[names[0], names[302]]),
+            Err(Error::NotFound)
+        );
+        // So does a name that was given before.
+        assert_eq!(
+            remove_batch(volume, &[names[302], names[303], names[302]]),
+            Ok(2)
+        );
+        assert_eq!(remove_batch(volume, &names[200..300]), Ok(100));
+        assert_eq!(remove_batch(volume, &names[304..]), Ok(196));
+        assert_eq!(blocking::run(volume, volume.usage()), Ok(usage));
+        assert_eq!(volume.known_usage(), Some(usage));
+        // The slots and units serve again.
+        let made = blocking::run(volume, volume.create_batch::<500>(&files, true)).unwrap();
+        assert_eq!(made.files, 500);
+    });
+}
+
+/// What must be removed alone ends the batch before it, and nothing else is changed.
+#[test]
+fn what_cannot_be_removed_together_is_left() {
+    with_volume(512, 64, 0, |volume, counter| {
+        let contents = contents(&[100, 600, 0, 100]);
+        let files = new(&contents);
+        assert_eq!(create_many(volume, &files, false), Ok(4));
+        let names: Vec<&str> = files.iter().map(|file| file.name).collect();
+        // In three extents.
+        let parts = ["part", "other"].map(|name| {
+            let options = CreateOptions::default();
+            blocking::run(volume, volume.create(name, &options)).unwrap()
+        });
+        for _ in 0..3 {
+            for file in parts {
+                let outcome = blocking::append(volume, file, filled(&[1; 512], 512), 512);
+                outcome.result.unwrap();
+                free(outcome.buffer);
+                blocking::run(volume, volume.sync(file)).unwrap();
+            }
+        }
+        let [part, other] = parts;
+        blocking::run(volume, volume.close(part)).unwrap();
+        assert_eq!(
+            remove_batch(volume, &["other", names[0]]),
+            Err(Error::InUse)
+        );
+        assert_eq!(remove_batch(volume, &[names[0], names[1], "other"]), Ok(2));
+        blocking::run(volume, volume.close(other)).unwrap();
+        counter.take();
+        // One alone is no batch.
+        assert_eq!(remove_batch(volume, &[names[2]]), Ok(0));
+        assert_eq!(remove_batch(volume, &[]), Ok(0));
+        assert_eq!(remove_batch(volume, &["part", names[2]]), Ok(0));
+        assert_eq!(remove_batch(volume, &[names[2], names[3], "part"]), Ok(2));
+        assert_eq!(remove_batch(volume, &["part", "other"]), Ok(0));
+        blocking::run(volume, volume.remove_whole("part")).unwrap();
+        blocking::run(volume, volume.remove_whole("other")).unwrap();
+        assert_eq!(blocking::run(volume, volume.next_file(0)), Ok(None));
+    });
+}
+
+/// The list needs free units: on a full volume files go one by one until there are some.
+#[test]
+fn a_full_volume_has_no_room_for_a_list() {
+    with_volume(4096, 1024, 0, |volume, _| {
+        let contents = contents(&[4096; 1000]);
+        let files = new(&contents);
+        let mut made = 0;
+        while let Ok(more) = create_many(volume, &files[made..], false) {
+            if more == 0 {
+                break;
+            }
+            made += more;
+        }
+        assert_eq!(blocking::run(volume, volume.free_units()), Ok(0));
+        let names: Vec<&str> = files[..made].iter().map(|file| file.name).collect();
+        assert_eq!(remove_batch(volume, &names), Ok(0));
+        blocking::run(volume, volume.remove_whole(names[0])).unwrap();
+        assert!(remove_batch(volume, &names[1..]).unwrap() > 100);
+    });
+}

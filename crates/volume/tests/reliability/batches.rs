@@ -60,6 +60,51 @@ fn a_list_of_new_files_survives_every_power_cut_amid_all_operations() {
     assert!(total > 20_000, "{total}");
 }
 
+/// The same of files that are removed in a list: what is before it leaves reservations, copies that
+/// differ, or another record, and what is after it takes the slots and units again.
+#[test]
+fn a_list_of_removed_files_survives_every_power_cut_amid_all_operations() {
+    let blank = starts::empty(16, 512, 24);
+    let empty = starts::after("nothing there", &blank, &Oracle::default(), &[]);
+    let mut total = 0;
+    for (start, prefix) in [
+        (empty.clone(), vec![Op::CreateMany]),
+        (empty, vec![Op::CreateListed, Op::Rename(0)]),
+        (starts::crowded(), vec![Op::CreateManyChecked]),
+    ] {
+        let search = Rc::new(RefCell::new(Search::new(Depth::quick())));
+        let run = |steps: &[Op], active_from: usize| {
+            let all: Vec<Vec<Op>> = prefix.iter().chain(steps).map(|op| vec![*op]).collect();
+            let active_from = active_from.saturating_add(prefix.len());
+            let manner = Manner::new(steps.len() as u64);
+            runner::run(&search, &start, &all, active_from, &manner)
+                .unwrap_or_else(|why| panic!("{why}"));
+            valid_ops(&search.borrow().oracle, 2)
+        };
+        let mut all = vec![vec![Op::RemoveListed]];
+        for before in run(&[], usize::MAX) {
+            for second in run(&[before], usize::MAX) {
+                let steps = [before, second];
+                if before == Op::RemoveListed {
+                    run(&steps, 0);
+                } else if second == Op::RemoveListed {
+                    all.push(steps.to_vec());
+                } else if run(&steps, usize::MAX).contains(&Op::RemoveListed) {
+                    all.push([&steps[..], &[Op::RemoveListed]].concat());
+                }
+            }
+        }
+        for steps in all {
+            for after in run(&steps, steps.len() - 1) {
+                run(&[&steps[..], &[after]].concat(), steps.len());
+            }
+        }
+        total += search.borrow().total();
+        println!("{}: {} crash states", start.name, search.borrow().total());
+    }
+    assert!(total > 20_000, "{total}");
+}
+
 /// What the page says of a list, without the library's code: amid an operation it names the slots
 /// of all of its files, and only those that recovery keeps have one.
 #[test]

@@ -8,6 +8,9 @@
 //! the slot, with three flushes. So [`bound`] covers each single operation with room to spare, and
 //! a close takes at most one operation per unit.
 
+use std::cell::RefCell;
+use std::rc::Rc;
+
 use block::Device;
 use crash::{Budget, Config, Counter, Counting, CrashDisk, Medium};
 use straightway_volume::{CreateOptions, MountOptions, NewFile, OpenFile, Volume, blocking};
@@ -15,7 +18,7 @@ use straightway_volume::{CreateOptions, MountOptions, NewFile, OpenFile, Volume,
 use crate::harness::independent::{Regions, node_crc, superblock, u64_at};
 use crate::harness::ops::Op;
 use crate::harness::oracle::{LONG, NAMES};
-use crate::harness::probe::Probe;
+use crate::harness::probe::{Hook, Probe};
 use crate::harness::search::{FILLER, Mutation, mount};
 use crate::harness::seed;
 use crate::harness::starts;
@@ -331,6 +334,9 @@ fn exercise(disk: CrashDisk, r: &Regions) -> u64 {
     watch.check("create many", 2 * turns_of_doubt(r));
     let _ = blocking::run(&volume, volume.create_batch::<13>(&new[1..], false));
     watch.check("create a list", 2 * turns_of_doubt(r));
+    let removed = ["batch 2", "batch 3", NAMES[1][0]];
+    let _ = blocking::run(&volume, volume.remove_batch::<13>(&removed));
+    watch.check("remove a list", 2 * turns_of_doubt(r));
     let mut next = Some(0);
     for _ in 0..4 * r.units {
         let Some(from) = next else { break };
@@ -419,6 +425,34 @@ fn listed() -> Medium {
     disk.current()
 }
 
+/// A volume that was left in the middle of a removal: its files are to be reaped.
+fn removed() -> Medium {
+    let medium = listed();
+    let disk = medium.open(Config::default());
+    let mut files: [OpenFile; 1] = Default::default();
+    let found = Rc::new(RefCell::new(None));
+    let keep = Rc::clone(&found);
+    let hook: Hook = Rc::new(RefCell::new(move |disk: &CrashDisk| {
+        let medium = disk.current();
+        let bytes = medium.to_bytes();
+        let is_removal = [0, 65_536]
+            .iter()
+            .any(|at| u64_at(&bytes, at + 56) & 64 != 0);
+        if is_removal {
+            keep.borrow_mut().get_or_insert(medium);
+        }
+    }));
+    let device = Probe::new(disk, Some(hook));
+    let volume = mount(device, starts::NODE, &mut files, Mutation::None).unwrap();
+    let names = [0, 1].map(|file| NAMES[file][0]);
+    assert_eq!(
+        blocking::run(&volume, volume.remove_batch::<13>(&names)),
+        Ok(2)
+    );
+    volume.abandon().memory.into_iter().flatten().for_each(free);
+    found.take().unwrap()
+}
+
 #[test]
 fn forged_images_do_no_harm() {
     let seed = seed("forged_images_do_no_harm");
@@ -437,8 +471,8 @@ fn forged_images_do_no_harm() {
         starts::fragmented(512, 12).0,
         starts::fragmented(256, 96).0,
     ];
-    let of_1_1 = [long_names(), grown(), listed()];
-    for (medium, feature) in of_1_1.iter().zip([16, 32, 8]) {
+    let of_1_1 = [long_names(), grown(), listed(), removed()];
+    for (medium, feature) in of_1_1.iter().zip([16, 32, 8, 64]) {
         let features = u64_at(&medium.to_bytes(), 56).max(u64_at(&medium.to_bytes(), 65_592));
         assert!(features & feature != 0, "{features:#x}");
     }
@@ -453,7 +487,7 @@ fn forged_images_do_no_harm() {
         let mut random = fastrand::Rng::with_seed(round_seed);
         let is_new = random.u32(0..5) > 0;
         new_images += u64::from(is_new);
-        let media = if is_new { &of_1_1 } else { &of_1_0 };
+        let media = if is_new { &of_1_1[..] } else { &of_1_0[..] };
         let medium = &media[random.usize(0..media.len())];
         let (r, _, _) = superblock(&medium.to_bytes()).unwrap();
         let forged = forge(medium, &mut random);

@@ -78,6 +78,8 @@ fn lives() -> Vec<Vec<Op>> {
         vec![CreateMany, Remove(0), CreateManyChecked, Remove(1)],
         vec![CreateListed, Remove(0), CreateListed, Remove(1)],
         with(&[Reserve(0), CreateMany, Remove(1), Reserve(0), CreateMany]),
+        with(&[CreateMany, Close(0), RemoveListed, CreateMany]),
+        vec![CreateMany, RemoveListed, CreateListed, RemoveListed],
     ]
 }
 
@@ -162,6 +164,8 @@ fn attempts(mutation: Mutation) -> Vec<Attempt> {
             Life(11, 0)
         }
         Mutation::Without(Order::NodesBeforeCreateMany) => Life(13, 0),
+        Mutation::Without(Order::NodesBeforeRemoveMany) => Life(14, 0),
+        Mutation::Without(Order::RemoveManyBeforeNodes | Order::BitmapsBeforeFree) => Life(15, 0),
         Mutation::Without(Order::NodesBeforeFeature) => Naming(0),
         Mutation::LateFeature => Naming(0),
         Mutation::Without(Order::NodesBeforeTable) => Splitting(2, 0),

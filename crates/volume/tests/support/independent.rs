@@ -208,18 +208,22 @@ pub fn superblock(bytes: &[u8]) -> Result<(Regions, u64, bool), String> {
     Ok((regions, u64_at(found, 16), clean))
 }
 
-/// The slots in the list that the newest superblock's record names; empty if the list is not valid,
-/// `None` if the record is another.
+/// The slots in the list that the newest superblock's record names, of new files or of removed
+/// ones; empty if the list is not valid, `None` if the record is another.
 ///
 /// # Errors
 /// The record contradicts the page.
 pub fn listed(bytes: &[u8]) -> Result<Option<Vec<u32>>, String> {
     let (r, seq, _) = superblock(bytes)?;
     let found = &bytes[if seq % 2 == 0 { 0 } else { 65_536 }..][..256];
-    let has_bit = u32_at(found, 56) & 8 != 0;
-    if has_bit != (u32_at(found, 128) == 5) {
-        return Err("bit 3 of INCOMPAT and the record disagree".into());
+    let bits = [(8, 5), (64, 6)].map(|(bit, kind)| (u32_at(found, 56) & bit != 0, kind));
+    if bits
+        .iter()
+        .any(|(has_bit, kind)| *has_bit != (u32_at(found, 128) == *kind))
+    {
+        return Err("bit 3 or 6 of INCOMPAT and the record disagree".into());
     }
+    let has_bit = bits.iter().any(|(has_bit, _)| *has_bit);
     if !has_bit {
         return Ok(None);
     }
