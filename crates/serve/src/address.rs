@@ -67,6 +67,25 @@ pub trait Socket: Read + Write + AsFd {
     }
 }
 
+/// Where connections come from.
+pub trait Accept: AsFd {
+    /// The next connection, if one waits.
+    fn accept(&mut self) -> Option<Box<dyn Socket>>;
+
+    /// Whether it may be polled.
+    fn may_accept(&self) -> bool;
+}
+
+impl Accept for Listener {
+    fn accept(&mut self) -> Option<Box<dyn Socket>> {
+        Self::accept(self)
+    }
+
+    fn may_accept(&self) -> bool {
+        Self::may_accept(self)
+    }
+}
+
 impl Socket for TcpStream {}
 impl Socket for UnixStream {}
 

@@ -98,6 +98,32 @@ pub trait Front {
     /// Takes what happened to each of the files.
     fn woken(&mut self, flags: &[PollFlags]);
 
+    /// Sleeps until something happens to one of the files, and sets `flags` to what did to each.
+    /// Returns to how many something did.
+    ///
+    /// # Errors
+    /// Those of poll(2).
+    fn sleep(
+        &mut self,
+        timeout: Duration,
+        flags: &mut Vec<PollFlags>,
+    ) -> rustix::io::Result<usize> {
+        let timeout = Timespec {
+            tv_sec: timeout.as_secs() as i64,
+            tv_nsec: timeout.subsec_nanos().into(),
+        };
+        let mut files = self.files();
+        let found = poll(&mut files, Some(&timeout))?;
+        flags.clear();
+        flags.extend(files.iter().map(PollFd::revents));
+        Ok(found)
+    }
+
+    /// The time, by which clients that take too long are ended.
+    fn now(&self) -> Instant {
+        Instant::now()
+    }
+
     /// Prepares for a sleep; true: there is something to do instead.
     fn may_not_sleep(&mut self) -> bool {
         false
@@ -227,7 +253,7 @@ impl<F: Front> Server<F> {
                 return Err(failure);
             }
             if self.ending.is_none() && context.cancel.is_set() {
-                self.ending = Some(Instant::now());
+                self.ending = Some(self.front.now());
                 self.front.end();
             }
             if let Some(failure) = self.front.failure() {
@@ -242,7 +268,8 @@ impl<F: Front> Server<F> {
                 self.counts.add(&answer);
                 self.front.answer(answer, &mut self.engine);
             }
-            let is_late = self.ending.is_some_and(|since| since.elapsed() > FAREWELL);
+            let has_had = |since| self.front.now().saturating_duration_since(since);
+            let is_late = self.ending.is_some_and(|since| has_had(since) > FAREWELL);
             self.front.send(&mut self.engine, &mut self.counts, is_late);
             self.wait(device, more || happened)?;
         }
@@ -257,20 +284,12 @@ impl<F: Front> Server<F> {
         } else {
             LOOK
         };
-        let timeout = Timespec {
-            tv_sec: 0,
-            tv_nsec: timeout.subsec_nanos().into(),
-        };
-        let mut files = self.front.files();
-        let found = match poll(&mut files, Some(&timeout)) {
+        let found = match self.front.sleep(timeout, &mut self.flags) {
             Ok(found) => found,
             // A signal: the loop looks at it.
             Err(rustix::io::Errno::INTR) => return Ok(()),
             Err(error) => return Err(Error::other(format!("waiting for clients: {error}"))),
         };
-        self.flags.clear();
-        self.flags.extend(files.iter().map(PollFd::revents));
-        drop(files);
         self.front.woken(&self.flags);
         if found == 0 && is_busy && !more {
             device.wait(WAIT_US);

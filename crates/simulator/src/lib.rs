@@ -16,6 +16,7 @@
 //! | `script`, `run` | steps made from a seed, shortened and replayed; a run |
 //! | `recordings` | the product's recorders with a simulated source |
 //! | `blocks`, `files` | users of blocks and of files, and what they expect |
+//! | `serve` | clients of the product's NBD server |
 //! | `coverage`, `report` | which steps and pairs of them were met |
 #![forbid(unsafe_code)]
 
@@ -30,6 +31,7 @@ pub mod recordings;
 pub mod report;
 pub mod run;
 pub mod script;
+pub mod serve;
 pub mod setup;
 pub mod trace;
 pub mod witness;

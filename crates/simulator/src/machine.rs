@@ -182,7 +182,7 @@ impl Machine {
             is_alive: Rc::default(),
             was_disturbed: false,
         };
-        if setup.stack == Stack::Split {
+        if setup.stack == Stack::Split || setup.only == Only::Serve {
             machine.power.share();
         }
         if let Some(kind) = machine.kind() {
@@ -578,6 +578,11 @@ impl Machine {
         let is_faulty = self.drives.iter().any(Drive::is_faulty)
             || self.network.as_ref().is_some_and(Network::is_faulty);
         self.was_disturbed = is_faulty || self.power.is_doomed();
+    }
+
+    /// Whether what was not flushed may be lost when the device is opened again.
+    pub fn has_lost_data(&self) -> bool {
+        self.power.is_off() || self.has_lost_cache
     }
 
     /// Switches the machine on after a power cut.

@@ -4,9 +4,12 @@
 use crate::blocks;
 use crate::coverage::Coverage;
 use crate::machine::Machine;
-use crate::script::{Script, Step, Verb};
+use crate::script::{Group, Script, Step, Verb};
+use crate::setup::Only;
 use crate::trace::What;
+use crate::witness::Endless;
 use crate::world::World;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 /// How a run ended.
 #[derive(Debug)]
@@ -40,7 +43,15 @@ pub struct Steps<'s> {
     coverage: Coverage,
 }
 
-impl Steps<'_> {
+impl<'s> Steps<'s> {
+    /// Steps after those of a script.
+    pub fn of(steps: &'s [Step]) -> Self {
+        Self {
+            steps: steps.iter(),
+            coverage: Coverage::default(),
+        }
+    }
+
     /// The next step of a user.
     pub fn next(&mut self, machine: &mut Machine) -> Option<Step> {
         for step in self.steps.by_ref() {
@@ -52,11 +63,18 @@ impl Steps<'_> {
                 u64::from(a) << 32 | u64::from(b),
             );
             self.coverage.step(step.verb);
+            // A long recording has a block in each of its seconds.
+            let is_long = step.verb == Verb::Long;
+            machine
+                .testimony
+                .begin(if is_long { 100 * u64::from(b) } else { 0 });
             machine.disturb(step);
             if step.verb == Verb::Kill {
                 machine.kill(step.numbers[2] % 2 == 1);
             }
-            let is_users = !step.verb.is_fault() || matches!(step.verb, Verb::Kill | Verb::Stall);
+            let is_users = !step.verb.is_fault()
+                || matches!(step.verb, Verb::Kill | Verb::Stall)
+                || step.verb.group() == Group::Serve;
             if is_users && !matches!(step.verb, Verb::Plug | Verb::Heal) {
                 return Some(*step);
             }
@@ -79,13 +97,10 @@ impl Steps<'_> {
 pub fn run(script: &Script) -> Outcome {
     let world = World::new(script.setup.seed);
     world.seed(script.setup.seed);
-    let mut steps = Steps {
-        steps: script.steps.iter(),
-        coverage: Coverage::default(),
-    };
+    let mut steps = Steps::of(&script.steps);
     let mut slowest_us = 0;
     let result = Machine::new(&world, &script.setup).and_then(|mut machine| {
-        let result = go(&mut machine, &mut steps);
+        let result = to_the_end(|| go(&mut machine, &mut steps));
         slowest_us = machine.testimony.slowest_us();
         let violation = machine.violation();
         violation.map_or(result, Err)
@@ -101,9 +116,22 @@ pub fn run(script: &Script) -> Outcome {
     })
 }
 
+/// What a run ends with, also if the product in it would not end.
+fn to_the_end(run: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|payload| {
+        match payload.downcast::<Endless>() {
+            Ok(endless) => Err(endless.0),
+            Err(other) => resume_unwind(other),
+        }
+    })
+}
+
 fn go(machine: &mut Machine, steps: &mut Steps<'_>) -> Result<(), String> {
     if machine.setup.has_volume() {
         return crate::files::go(machine, steps);
+    }
+    if machine.setup.only == Only::Serve {
+        return crate::serve::go(machine, steps);
     }
     while !steps.is_over() {
         machine.power_on();

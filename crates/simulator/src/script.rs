@@ -39,6 +39,8 @@ pub enum Group {
     Drive,
     /// A network's or a target's.
     Network,
+    /// A client's of a server.
+    Serve,
 }
 
 verbs! {
@@ -81,6 +83,10 @@ verbs! {
     Restart "restart" Network 3,
     Stall "stall" Network 2,
     Ana "ana" Network 3,
+    Part "part" Serve 6,
+    Leave "leave" Serve 4,
+    Deaf "deaf" Serve 4,
+    Late "late" Serve 4,
 }
 
 impl Verb {
@@ -101,7 +107,8 @@ impl Verb {
     /// Whether it is a fault.
     pub fn is_fault(self) -> bool {
         matches!(self, Self::Kill | Self::Clock)
-            || matches!(self.group(), Group::Drive | Group::Network) && self != Self::Plug
+            || matches!(self.group(), Group::Drive | Group::Network | Group::Serve)
+                && self != Self::Plug
     }
 }
 
@@ -301,6 +308,22 @@ fn followed(step: Step) -> Vec<Step> {
             vec![
                 write, wait, unplug, write, kill, read, wait, plug, kill, read, wait,
             ]
+        }
+        // What a lost connection has at a slow drive is still there when others write its blocks.
+        (Verb::Leave, 0..4) => {
+            let (slow, reset) = (
+                (Verb::Slow, [0, 4 + pick(12, 5), 50]),
+                (Verb::Leave, [0, 1, 1]),
+            );
+            let (others, soon) = ((Verb::Write, [a, b % 4, 0]), (Verb::Idle, [1, 0, 0]));
+            vec![
+                slow, write, soon, reset, soon, others, wait, read, wait, idle, read,
+            ]
+        }
+        // Answers that a client has not read when it leaves.
+        (Verb::Deaf, 0..4) => {
+            let (long, reset) = ((Verb::Read, [a, b, c]), (Verb::Leave, [0, 1, c]));
+            vec![itself, long, long, moment, reset, moment, long, wait]
         }
         (Verb::Reopen, 0..4) => vec![itself, cut, write, wait, read, wait, read],
         _ => vec![itself],

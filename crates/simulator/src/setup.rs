@@ -35,6 +35,7 @@ kinds! {
     Network "network" "Blocks of a namespace of an NVMe/TCP target.",
     Split "split" "Blocks of a mirror of a drive and a namespace of an NVMe/TCP target.",
     Remote "remote" "Files on a volume on a namespace of an NVMe/TCP target.",
+    Serve "serve" "Clients of an NBD server of a drive.",
 }
 
 impl Only {
@@ -42,7 +43,7 @@ impl Only {
     const fn has_volume(self) -> bool {
         !matches!(
             self,
-            Self::Mirror | Self::Stripe | Self::Network | Self::Split
+            Self::Mirror | Self::Stripe | Self::Network | Self::Split | Self::Serve
         )
     }
 }
@@ -117,7 +118,7 @@ impl Setup {
         let only = only.unwrap_or(chosen);
         let (odd, members) = (random.bool(), 2 + random.u64(0..2));
         let stack = match only {
-            Only::Volume | Only::Recorder | Only::Ring | Only::Growth => Stack::Drive,
+            Only::Volume | Only::Recorder | Only::Ring | Only::Growth | Only::Serve => Stack::Drive,
             Only::Mirror => Stack::Mirror(members),
             Only::Stripe => Stack::Stripe(members),
             Only::Network | Only::Remote => Stack::Remote,
@@ -128,6 +129,8 @@ impl Setup {
         let has_blocks = !only.has_volume();
         // A mirror is rebuilt in a short time, and a volume is soon full.
         let block_count = match only {
+            // One has a volume in one of three runs.
+            Only::Serve => 4096 + random.u64(0..1024),
             _ if has_blocks => 256 + random.u64(0..512),
             Only::Ring => 1536 + random.u64(0..2048),
             _ => 4096 + random.u64(0..8192),
@@ -210,6 +213,7 @@ impl Setup {
             Group::Record => self.has_recordings(),
             Group::Growth => self.only == Only::Growth,
             Group::Blocks => !self.has_volume(),
+            Group::Serve => self.only == Only::Serve,
             Group::Any => true,
             Group::Drive => self.stack != Stack::Remote,
             Group::Network => matches!(self.stack, Stack::Remote | Stack::Split),

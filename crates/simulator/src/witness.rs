@@ -16,6 +16,7 @@ use block::{Completion, Device, Error, Geometry, Operation, Refused, Request, Ta
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
+use std::panic::resume_unwind;
 use std::rc::Rc;
 
 /// A hash for keys that are numbers: the same on each run.
@@ -40,6 +41,15 @@ impl Hasher for Numbers {
 
 /// A map whose keys are numbers.
 pub type NumberMap<T> = HashMap<u64, T, BuildHasherDefault<Numbers>>;
+
+/// How often the product may poll its device while nothing happens in the world, and steps of the
+/// world in one step of a script: what goes on for longer would do so without end.
+const MOST_POLLS: u64 = 1_000_000;
+const MOST_STEPS: u64 = 400_000;
+
+/// What a run is left with whose product does not end. Only unwinding leaves its loops.
+#[derive(Debug)]
+pub struct Endless(pub String);
 
 /// The content of a discarded block, which may be anything.
 const ANYTHING: u64 = u64::MAX;
@@ -96,6 +106,10 @@ struct State {
     next_tag: Tag,
     violation: Option<String>,
     slowest_us: u64,
+    /// Polls since a step of the world, and that step.
+    polls: (u64, u64),
+    /// The last step of the world that may come.
+    last_step: u64,
 }
 
 /// The knowledge of a witness, which stays while the device below is opened again.
@@ -121,7 +135,34 @@ impl Testimony {
             next_tag: 0,
             violation: None,
             slowest_us: 0,
+            polls: (0, 0),
+            last_step: MOST_STEPS,
         })))
+    }
+
+    /// A step of a script begins, which may take `more` steps of the world than others.
+    pub fn begin(&self, more: u64) {
+        let mut state = self.0.borrow_mut();
+        let steps = state.world.trace(|trace| trace.steps());
+        state.last_step = steps + MOST_STEPS + more;
+    }
+
+    /// A request begins whose user watches itself.
+    pub fn submit(&self, request: &mut Request, geometry: &Geometry) {
+        self.0.borrow_mut().submitted(request, geometry);
+    }
+
+    /// It ends.
+    pub fn complete(&self, completion: &mut Completion, block_bytes: usize) {
+        self.0.borrow_mut().completed(completion, block_bytes);
+    }
+
+    /// What was acknowledged by now is durable.
+    pub fn everything_is_durable(&self) {
+        let mut state = self.0.borrow_mut();
+        state.order += 1;
+        let order = state.order;
+        state.flushed(order);
     }
 
     /// The first broken promise.
@@ -458,7 +499,13 @@ impl<D: Device> Device for Witness<D> {
     }
 
     fn poll(&mut self) -> Option<Completion> {
-        let mut completion = self.device.poll()?;
+        let Some(mut completion) = self.device.poll() else {
+            let endless = self.testimony.0.borrow_mut().nothing_completed();
+            if let Some(what) = endless.filter(|_| !std::thread::panicking()) {
+                resume_unwind(Box::new(Endless(what)));
+            }
+            return None;
+        };
         let block_bytes = self.device.geometry().block_size_bytes();
         let mut state = self.testimony.0.borrow_mut();
         state.completed(&mut completion, block_bytes);
@@ -475,6 +522,24 @@ impl<D: Device> Device for Witness<D> {
 }
 
 impl State {
+    /// A poll without a completion. What it says of a product that goes on without end.
+    fn nothing_completed(&mut self) -> Option<String> {
+        let steps = self.world.trace(|trace| trace.steps());
+        let (polls, since) = self.polls;
+        self.polls = if since == steps {
+            (polls + 1, since)
+        } else {
+            (0, steps)
+        };
+        if polls > MOST_POLLS {
+            return Some(format!(
+                "{MOST_POLLS} polls of a device, and nothing happens"
+            ));
+        }
+        let is_late = steps > self.last_step;
+        is_late.then(|| "a step of the script does not end".to_owned())
+    }
+
     /// The user has died: its requests may have taken effect.
     fn orphan(&mut self) {
         self.order += 1;
@@ -506,5 +571,53 @@ impl State {
                 .retain(|version| version.begun != flight.order);
             self.settle(lba);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::drive::{Drive, DriveShape, Power};
+    use block::Features;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    fn witness(world: &World) -> Witness<Drive> {
+        let shape = DriveShape {
+            block_count: 64,
+            block_size_log2: 9,
+            features: Features::default(),
+            queue_depth: 8,
+        };
+        let testimony = Testimony::new(world, 64, u64::MAX, false, Stack::Drive);
+        Witness::new(Drive::new(world, &Power::default(), 0, shape), &testimony)
+    }
+
+    fn endless(mut turn: impl FnMut()) -> Box<Endless> {
+        let ended = catch_unwind(AssertUnwindSafe(|| {
+            loop {
+                turn();
+            }
+        }));
+        let Err(payload) = ended;
+        payload.downcast().unwrap()
+    }
+
+    #[test]
+    fn polls_without_an_end_are_left() {
+        let world = World::new(1);
+        let mut witness = witness(&world);
+        let Endless(what) = *endless(|| assert!(witness.poll().is_none()));
+        assert!(what.contains("nothing happens"), "{what}");
+    }
+
+    #[test]
+    fn steps_of_the_world_without_an_end_are_left() {
+        let world = World::new(1);
+        let mut witness = witness(&world);
+        let Endless(what) = *endless(|| {
+            world.note(What::Check, 0, 0);
+            assert!(witness.poll().is_none());
+        });
+        assert!(what.contains("does not end"), "{what}");
     }
 }

@@ -11,6 +11,7 @@ use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 /// What happens at a time. It sees only simulated things, never the product.
 type Due = Box<dyn FnOnce()>;
@@ -56,6 +57,13 @@ pub struct World(Rc<Inner>);
 thread_local! {
     /// For the time of day, which the product asks of a function.
     static WALL_NS: Cell<u64> = const { Cell::new(0) };
+    static BEGAN: Instant = Instant::now();
+    static NOW_US: Cell<u64> = const { Cell::new(0) };
+}
+
+/// The simulated time, where the product asks a function for it.
+pub fn instant() -> Instant {
+    BEGAN.with(|began| *began) + Duration::from_micros(NOW_US.get())
 }
 
 /// The simulated time of day.
@@ -70,6 +78,7 @@ impl World {
     /// A world at time 0.
     pub fn new(seed: u64) -> Self {
         WALL_NS.set(BEGIN_NS);
+        NOW_US.set(0);
         Self(Rc::new(Inner {
             now_us: Cell::new(0),
             order: Cell::new(0),
@@ -131,6 +140,7 @@ impl World {
     fn set_now(&self, now: u64) {
         let passed = now - self.now_us();
         self.0.now_us.set(now);
+        NOW_US.set(now);
         WALL_NS.set(WALL_NS.get().wrapping_add(passed * 1000));
     }
 

@@ -7,9 +7,11 @@ use crate::address::Socket;
 use nbd::{
     Answer, Engine, Export, ExportCommand, Key, Request, Session, SessionEvent, Started, wire,
 };
+use rustix::event::PollFlags;
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, Read, Write};
 use std::ops::Range;
+use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
 /// Bytes that one read of the socket takes, except of a write's payload.
@@ -64,6 +66,8 @@ pub struct Client {
     /// Whether the socket may have bytes, and may take some.
     pub readable: bool,
     pub writable: bool,
+    /// The other side has closed it, or reset it, which poll(2) reports again each time.
+    pub is_hung_up: bool,
     /// No more requests are taken; it ends when all replies were sent.
     pub closing: bool,
     /// When it connected.
@@ -93,7 +97,12 @@ pub struct Client {
 
 impl Client {
     /// A new connection.
-    pub fn new(socket: Box<dyn Socket>, certificates: Option<Certificates>, turn: u64) -> Self {
+    pub fn new(
+        socket: Box<dyn Socket>,
+        certificates: Option<Certificates>,
+        began: Instant,
+        turn: u64,
+    ) -> Self {
         let session = match certificates {
             Some(_) => Session::requiring_tls(),
             None => Session::new(),
@@ -103,8 +112,9 @@ impl Client {
             socket: Some(socket),
             readable: true,
             writable: true,
+            is_hung_up: false,
             closing: false,
-            began: Instant::now(),
+            began,
             heard: turn,
             session,
             input: vec![0; INPUT_BYTES].into_boxed_slice(),
@@ -134,6 +144,22 @@ impl Client {
             && !self.starts_tls
             && self.pending.is_none()
             && self.waiting_bytes < MAX_WAITING_BYTES
+    }
+
+    /// What is polled, and for what.
+    pub fn wanted(&self) -> Option<(BorrowedFd<'_>, PollFlags)> {
+        let socket = self.socket.as_ref()?;
+        let mut flags = PollFlags::empty();
+        flags.set(PollFlags::IN, self.wants_input());
+        flags.set(PollFlags::OUT, self.wants_output());
+        self.is_polled().then(|| (socket.as_fd(), flags))
+    }
+
+    /// Whether it is polled: not if the other side has left it and it waits for the device alone,
+    /// because poll(2) would not sleep.
+    pub fn is_polled(&self) -> bool {
+        let waits_for_device = self.is_hung_up && !self.wants_input() && !self.wants_output();
+        self.socket.is_some() && !waits_for_device
     }
 
     /// Whether it has something to send.

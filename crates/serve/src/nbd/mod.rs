@@ -8,14 +8,14 @@ pub mod tls;
 #[cfg(feature = "tls")]
 pub mod tls;
 
-use super::address::Listener;
+use super::address::{Accept, Listener};
 use super::{Front, ServeCounts};
 use ::nbd::Export;
 use client::{Client, Life};
 use export::{Answer, Engine};
 use rustix::event::{PollFd, PollFlags};
-use std::os::fd::AsFd;
-use std::time::Duration;
+use std::os::fd::BorrowedFd;
+use std::time::{Duration, Instant};
 use tls::Certificates;
 
 /// How long a client may take for the handshake.
@@ -28,28 +28,29 @@ const WAITING: usize = 64;
 const TURN_CONNECTIONS: usize = 16;
 
 /// A server of the Network Block Device protocol.
-pub struct Network {
+pub struct Network<L = Listener> {
     export: Export,
     /// With which clients must encrypt.
     certificates: Option<Certificates>,
     /// Places in the engine.
     connections: usize,
     /// None when the server ends.
-    listener: Option<Listener>,
+    listener: Option<L>,
     /// Whether connections may wait.
     is_called: bool,
     /// In the order in which they connected.
     clients: Vec<Client>,
     turn: u64,
+    now: fn() -> Instant,
 }
 
-impl Network {
+impl<L: Accept> Network<L> {
     /// An export for so many connections at the same time.
     pub const fn new(
         export: Export,
         certificates: Option<Certificates>,
         connections: usize,
-        listener: Listener,
+        listener: L,
     ) -> Self {
         Self {
             export,
@@ -59,6 +60,29 @@ impl Network {
             is_called: true,
             clients: Vec::new(),
             turn: 0,
+            now: Instant::now,
+        }
+    }
+
+    /// The same, with another clock.
+    #[must_use]
+    pub const fn timed_by(mut self, now: fn() -> Instant) -> Self {
+        self.now = now;
+        self
+    }
+
+    /// Gives `take` each file that is waited for, and for what: the clients' in their order, and
+    /// then the listener's.
+    pub fn wanted<'f>(&'f self, mut take: impl FnMut(BorrowedFd<'f>, PollFlags)) {
+        for client in &self.clients {
+            if let Some((file, flags)) = client.wanted() {
+                take(file, flags);
+            }
+        }
+        let listener = self.listener.as_ref();
+        let is_open = |listener: &&L| listener.may_accept() && self.gives_way().is_ok();
+        if let Some(listener) = listener.filter(is_open) {
+            take(listener.as_fd(), PollFlags::IN);
         }
     }
 
@@ -83,7 +107,7 @@ impl Network {
             let Ok(gives_way) = self.gives_way() else {
                 return;
             };
-            let Some(socket) = self.listener.as_mut().and_then(Listener::accept) else {
+            let Some(socket) = self.listener.as_mut().and_then(L::accept) else {
                 self.is_called = false;
                 return;
             };
@@ -91,7 +115,7 @@ impl Network {
                 self.lose(index, engine, counts);
             }
             counts.connections += 1;
-            let client = Client::new(socket, self.certificates.clone(), self.turn);
+            let client = Client::new(socket, self.certificates.clone(), (self.now)(), self.turn);
             self.clients.push(client);
         }
     }
@@ -131,7 +155,7 @@ impl Network {
             if is_over && !client.is_within_payload() {
                 self.clients.remove(index).release(engine);
             } else if is_late
-                || (!client.is_in_transmission() && client.began.elapsed() > HANDSHAKE)
+                || (!client.is_in_transmission() && (self.now)() - client.began > HANDSHAKE)
             {
                 self.lose(index, engine, counts);
             } else {
@@ -141,7 +165,7 @@ impl Network {
     }
 }
 
-impl Front for Network {
+impl<L: Accept> Front for Network<L> {
     fn receive(&mut self, engine: &mut Engine, counts: &mut ServeCounts) -> bool {
         self.turn += 1;
         self.accept(engine, counts);
@@ -180,27 +204,14 @@ impl Front for Network {
 
     fn files(&self) -> Vec<PollFd<'_>> {
         let mut files = Vec::with_capacity(self.clients.len() + 1);
-        for client in &self.clients {
-            let mut flags = PollFlags::empty();
-            flags.set(PollFlags::IN, client.wants_input());
-            flags.set(PollFlags::OUT, client.wants_output());
-            if let Some(socket) = &client.socket {
-                files.push(PollFd::from_borrowed_fd(socket.as_fd(), flags));
-            }
-        }
-        let listener = self.listener.as_ref();
-        let is_open = |listener: &&Listener| listener.may_accept() && self.gives_way().is_ok();
-        if let Some(listener) = listener.filter(is_open) {
-            files.push(PollFd::from_borrowed_fd(listener.as_fd(), PollFlags::IN));
-        }
+        self.wanted(|file, flags| files.push(PollFd::from_borrowed_fd(file, flags)));
         files
     }
 
     fn woken(&mut self, flags: &[PollFlags]) {
-        // The listener is behind the clients.
-        let listener = flags.get(self.clients.len());
-        self.is_called |= listener.is_some_and(|flags| !flags.is_empty());
-        for (client, flags) in self.clients.iter_mut().zip(flags) {
+        let mut flags = flags.iter();
+        let polled = self.clients.iter_mut().filter(|one| one.is_polled());
+        for (client, flags) in polled.zip(flags.by_ref()) {
             let is_over = flags.intersects(PollFlags::HUP | PollFlags::ERR);
             client.readable |= flags.contains(PollFlags::IN) || is_over;
             if flags.contains(PollFlags::IN) {
@@ -209,7 +220,14 @@ impl Front for Network {
             client.writable |= flags.contains(PollFlags::OUT) || is_over;
             // What it has asked for waits for a place, and would not be read again.
             client.closing |= is_over && client.number.is_none() && client.is_in_transmission();
+            client.is_hung_up |= is_over;
         }
+        // The listener is behind the clients.
+        self.is_called |= flags.next().is_some_and(|flags| !flags.is_empty());
+    }
+
+    fn now(&self) -> Instant {
+        (self.now)()
     }
 
     fn end(&mut self) {

@@ -3,7 +3,6 @@
 
 use crate::address::Socket;
 use devices::error::{Error, Result};
-use remedy::words;
 use std::io;
 use std::path::Path;
 

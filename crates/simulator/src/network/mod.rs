@@ -10,7 +10,7 @@
 //! the target still takes it: just before the controller's keep-alive timer expires.
 
 mod command;
-mod pipe;
+pub(crate) mod pipe;
 mod target;
 
 use crate::drive::Drive;
@@ -18,7 +18,7 @@ use crate::trace::What;
 use crate::witness::Testimony;
 use crate::world::World;
 use fabric::{ByteStream, Connect, FabricError, KeepAlive, Keeper, RemoteEvent, StreamError};
-use pipe::{Arrived, Pipe};
+pub(crate) use pipe::{Arrived, Pipe};
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 pub use target::TargetShape;
