@@ -13,8 +13,8 @@ readonly RUST_PACKAGES=(cargo-web rustc-web)
 readonly DEMO_PACKAGES=(qemu-system-x86 busybox-static kmod)
 readonly LAB_PACKAGES=(qemu-system-x86 qemu-utils strace libnbd-bin nbdkit nbd-client busybox-static fio nvme-cli e2fsprogs kmod pciutils
     tcpdump tshark vblade)
-# Programs that use mapped files and mounted folders in the tests.
-readonly MAP_PACKAGES=(sqlite3 ripgrep python3-numpy python3-lmdb rsync fuse3 stress-ng)
+# Programs that use mapped files and mounted folders in the tests, and what takes a recorder's finished files away.
+readonly MAP_PACKAGES=(sqlite3 ripgrep python3-numpy python3-lmdb rsync fuse3 stress-ng rclone restic)
 # A bare RISC-V machine: its linker, and Debian's Rust with the sources of the core library.
 readonly RISCV_PACKAGES=(binutils-riscv64-unknown-elf cargo-web rustc-web rust-web-src)
 readonly RISCV_TARGET=riscv32imac-unknown-none-elf

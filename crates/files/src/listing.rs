@@ -230,20 +230,6 @@ impl Listing {
     }
 }
 
-/// Leaves out what is being written, except where a word names just this file: it has no size yet,
-/// or will soon have another one. Returns the names of what was left out.
-pub fn leave_out_unfinished(files: &mut Vec<FileEntry>, words: &[String]) -> Vec<String> {
-    let mut left_out = Vec::new();
-    files.retain(|file| {
-        let stays = file.is_final || words.contains(&file.name);
-        if !stays {
-            left_out.push(file.name.clone());
-        }
-        stays
-    });
-    left_out
-}
-
 /// The slot that an error names, after which a listing continues.
 fn damaged_slot(error: Error) -> Option<u32> {
     match error {

@@ -134,6 +134,12 @@ pub struct RecordingStatus {
     pub retries: u64,
     /// Number of commits.
     pub commits: u64,
+    /// Segments that are complete; 0 for a recording in one file.
+    #[serde(default)]
+    pub finished_segments: u64,
+    /// Segments that a ring removed, whichever recording made them.
+    #[serde(default)]
+    pub removed_segments: u64,
 }
 
 /// What is known of a file when a part of it was read.

@@ -6,7 +6,7 @@
 //! rest is read from the volume.
 
 use super::reader::Live;
-use super::{Answer, Ask};
+use super::{Answer, Ask, RecordingStatus};
 use devices::Bar;
 use devices::Context;
 use devices::drive::Drive;
@@ -17,6 +17,7 @@ use devices::transfer::pump::Sink;
 use files::drain::{Part, drain};
 use files::flow::Sums;
 use files::listing::{FileEntry, Listing};
+use files::reports::VolumeReport;
 use files::{Access, Mounted, Store, pace, shown};
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
@@ -109,6 +110,46 @@ impl Origin<'_, '_> {
             Place::Here(mounted) => mounted.path,
             Place::There(_) => Live::PATH,
         }
+    }
+
+    /// How the recording goes, while one goes on.
+    ///
+    /// # Errors
+    /// The user cancelled, or the process is one of another version.
+    pub fn status(&self) -> Result<Option<RecordingStatus>> {
+        let Place::There(place) = &self.place else {
+            return Ok(None);
+        };
+        let mut live = place.borrow_mut();
+        let Some(open) = &mut *live else {
+            return Ok(None);
+        };
+        match open.try_ask(&Ask::Status)? {
+            None => {
+                *live = None;
+                Ok(None)
+            }
+            Some(Answer::Status(status)) => Ok(Some(status)),
+            Some(other) => Err(other.failure()),
+        }
+    }
+
+    /// Whether the volume is mounted here.
+    pub const fn is_here(&self) -> bool {
+        matches!(self.place, Place::Here(_))
+    }
+
+    /// The volume.
+    ///
+    /// # Errors
+    /// The volume failed.
+    pub fn volume(&self) -> Result<VolumeReport> {
+        let ask = |live: &mut Live| match live.try_ask(&Ask::Volume)? {
+            None => Ok(None),
+            Some(Answer::Volume(report)) => Ok(Some(*report)),
+            Some(other) => Err(other.failure()),
+        };
+        self.each(ask, VolumeReport::read)
     }
 
     /// All files.

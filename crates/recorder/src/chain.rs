@@ -531,6 +531,13 @@ impl<'c, 'r, 's, 'a, C: Clock> Chain<'c, 'r, 's, 'a, C> {
         self.before().waiting_blocks() + self.now().waiting_blocks()
     }
 
+    /// Segments that are complete, and those that a ring removed.
+    pub fn segments(&self) -> [u64; 2] {
+        self.turn
+            .as_ref()
+            .map_or([0; 2], |turn| turn.files.counts())
+    }
+
     /// Whether the device works.
     pub fn is_working(&self) -> bool {
         self.mounted.volume.outstanding() > 0

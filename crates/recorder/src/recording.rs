@@ -318,6 +318,7 @@ impl Recording {
     ) -> RecordingStatus {
         let report = chain.report();
         let [dropped_datagrams, cut_datagrams] = self.tally.counts();
+        let [finished_segments, removed_segments] = chain.segments();
         RecordingStatus {
             name: self.name.clone(),
             began_ns,
@@ -337,6 +338,8 @@ impl Recording {
             waiting_max_blocks: report.waiting_max_blocks,
             retries: report.retries,
             commits: report.commits,
+            finished_segments,
+            removed_segments,
         }
     }
 

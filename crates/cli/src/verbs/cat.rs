@@ -12,8 +12,9 @@ use files::names::check_name;
 use files::route;
 use files::tree::{choose, none_of, some};
 use live::origin::Origin;
-use recorder::export::{Missing, in_order};
-use std::collections::BTreeMap;
+use recorder::export::{LeftOut, Missing, in_order};
+use remedy::words;
+use std::collections::{BTreeMap, BTreeSet};
 use units::counted;
 
 /// Print files of a volume, one after the other.
@@ -21,7 +22,8 @@ use units::counted;
 #[command(after_help = "\
 In the order of the words; the files that a pattern fits in the order of their names, segments in the order
 of their numbers. Nothing is printed if a word fits no file. A file with checksums is verified: what does not
-match is not printed, and the exit status is 6. While one process records, what it has committed is printed.
+match is not printed, and the exit status is 6. While one process records, a pattern takes the final files, and names
+what is being written; with --partial, or where it is named, that is printed as far as it is committed.
 
 The segments of a recording become one stream: straightway cat DEVICE 'run.*' | ... The companions .gaps and
 .sigmf-meta of what a pattern fits are left out, and named; a pattern that fits nothing else prints them. If
@@ -34,6 +36,9 @@ pub struct Cat {
     /// The files' names, or patterns
     #[arg(required = true, value_name = "NAME")]
     pub names: Vec<String>,
+    /// Of a pattern, also what is being written, as far as it is committed
+    #[arg(long)]
+    pub partial: bool,
     /// The path
     #[command(flatten)]
     pub io: IoArgs,
@@ -56,8 +61,22 @@ impl Cat {
                 let Chosen {
                     files,
                     left_out,
+                    unfinished,
                     missing,
                 } = self.chosen(origin, &all)?;
+                if files.is_empty() {
+                    let hint = words![
+                        "straightway cat ",
+                        remedy::Device,
+                        " NAME, or --partial, prints what is committed"
+                    ];
+                    return Err(unfinished
+                        .failure("printed", hint)
+                        .unwrap_or_else(|| Error::other("nothing was chosen")));
+                }
+                if let Some(text) = unfinished.text() {
+                    context.say(format_args!("{text}: left out"));
+                }
                 let whole = files.iter().try_for_each(|file| file.refuse_unfinished());
                 whole.map_err(|failure| failure.and("nothing was printed"))?;
                 if !left_out.is_empty() {
@@ -115,11 +134,20 @@ impl Cat {
                 in_order(found)
             };
             let found = found.iter().filter_map(|name| files.get(name.as_str()));
-            let found: Vec<&FileEntry> = found.copied().collect();
+            let mut found: Vec<&FileEntry> = found.copied().collect();
             if is_name {
                 by_name.extend(&found);
             } else {
+                if !self.partial {
+                    let mut names = found.iter().map(|file| file.name.clone()).collect();
+                    let out = LeftOut::of_names(all, &mut names, &self.names);
+                    let written: BTreeSet<String> = out.written.iter().cloned().collect();
+                    found.retain(|file| !written.contains(&file.name));
+                    chosen.unfinished.written.extend(out.written);
+                    chosen.unfinished.empty.extend(out.empty);
+                }
                 by_pattern.extend(&found);
+                found.retain(|file| !chosen.unfinished.has_empty(&file.name));
             }
             chosen.files.extend(found);
             chosen.left_out.extend(left_out);
@@ -160,6 +188,8 @@ struct Chosen<'f> {
     files: Vec<&'f FileEntry>,
     /// Companions.
     left_out: Vec<String>,
+    /// What is not final.
+    unfinished: LeftOut,
     /// Segments that the volume does not have.
     missing: Missing,
 }

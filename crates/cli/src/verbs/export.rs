@@ -62,7 +62,8 @@ that are damaged are left out up to the next block of the file, behind which rea
 
 raw and pcapng write FILE, the bytes, and FILE.gaps.json if the recording has gaps or lacks segments.
 
-While one process records, export takes what is committed when it begins, and the recording goes on.
+While one process records, a pattern takes the final files: with --partial, or where it is named, also what is being
+written, as far as it is committed when the export begins. The recording goes on.
 
 Files appear under their names when they are complete. Existing ones are replaced only with --force.")]
 pub struct Export {
@@ -79,6 +80,9 @@ pub struct Export {
     /// Replace existing files
     #[arg(long, help_heading = GRAVE)]
     pub force: bool,
+    /// Of a pattern, also what is being written, as far as it is committed
+    #[arg(long)]
+    pub partial: bool,
     /// The path
     #[command(flatten)]
     pub io: IoArgs,
@@ -99,6 +103,7 @@ impl Export {
             file: self.file.clone(),
             format: self.format.map(Format::from),
             force: self.force,
+            partial: self.partial,
             io: *self.io,
         };
         let exported = settings.export(context)?;

@@ -2,6 +2,8 @@
 //! `straightway get DEVICE NAME [FILE]`: a file of a volume to a file or standard output; `get
 //! DEVICE NAME... FOLDER` several.
 
+mod follow;
+mod ledger;
 mod live;
 mod many;
 mod tar;
@@ -58,6 +60,12 @@ is fetched until nothing more is written to it, so that `straightway get DEVICE 
 sees a recording as it grows; what is committed arrives, within --commit-interval of the recording. If the recording's process is killed,
 what it had committed is delivered, and the exit status is 1.
 
+With --follow and a pattern, each file is fetched once it is final: a segment when the next one has begun, with its .gaps. It goes on
+past the end of the recorder and its next start, until a signal, which ends it with 0; with --once it ends with the recording. FOLDER is
+where it goes on after a restart: what is there with the file's length and time is left. If others take the files out of FOLDER, --state
+FILE keeps what was fetched, durably; a kill between the two fetches one file again. To - segments go one after the other. What a ring
+removed before it could be fetched is named at once, with status 7; what cannot be verified or stored is named, and the next one taken.
+
 FILE appears under its name, with its time of modification, when it is complete. An existing file is replaced only with --force; a
 FIFO or a terminal is written directly, a block device never.")]
 pub struct Get {
@@ -79,9 +87,19 @@ pub struct Get {
     /// How much [to the end]
     #[arg(long, value_name = "SIZE")]
     pub length: Option<Size>,
-    /// Go on while a recording writes to the file
+    /// Go on while a recording writes to the file; with a pattern, take each file once it is final,
+    /// from one recorder to the next
     #[arg(long, conflicts_with_all = ["length", "all", "tar"])]
     pub follow: bool,
+    /// With --follow, keep what was fetched in FILE, and go on behind it at the next start
+    #[arg(long, value_name = "FILE", requires = "follow")]
+    pub state: Option<PathBuf>,
+    /// With --follow and a pattern, end when the recording has ended
+    #[arg(long, requires = "follow")]
+    pub once: bool,
+    /// Of a pattern, also what is being written, as far as it is committed
+    #[arg(long, conflicts_with = "follow")]
+    pub partial: bool,
     /// Replace FILE if it exists
     #[arg(long, help_heading = GRAVE)]
     pub force: bool,
@@ -108,6 +126,15 @@ impl Get {
     pub fn run(&self, context: &Context) -> Result<Exit> {
         if self.tar {
             return self.run_tar(context);
+        }
+        if let Some((words, target)) = self.followed() {
+            return self.run_followed(context, words, target);
+        }
+        for (option, is_given) in [("--state", self.state.is_some()), ("--once", self.once)] {
+            if is_given {
+                let what = format!("{option} is for a pattern that --follow goes on with");
+                return Err(devices::Error::usage(what));
+            }
         }
         let (name, target) = match self.wanted()? {
             Ok(wanted) => return self.run_many(context, &wanted),
@@ -234,6 +261,10 @@ impl Get {
         context.say(format_args!("path: {}", Live::PATH));
         let mut sink = Outlet::open(output, &context.cancel)?;
         let fetched = self.get_live(context, live, name, &mut sink)?;
+        let (report, _) = &fetched;
+        if report.growing && report.offset_bytes + report.length_bytes == 0 {
+            return Err(live::nothing_yet(name));
+        }
         sink.finish()?;
         Ok(fetched)
     }

@@ -28,7 +28,8 @@ pub struct Ls {
     /// Only these files: names, or patterns with * (also for /), ? and [...]
     #[arg(value_name = "NAME")]
     pub names: Vec<String>,
-    /// Also show size, allocated space, time of the last change (UTC), and c for checksums
+    /// Also show size, allocated space, time of the last change (UTC), c for checksums, and * for
+    /// what is being written
     #[arg(long, short)]
     pub long: bool,
     /// With --long, print human-readable sizes: 1.50 MiB
@@ -69,10 +70,11 @@ fn text(listing: &Listing, long: bool, human_readable: bool) -> String {
             // Writing to a String cannot fail.
             let _ = write!(
                 text,
-                "{size:>14} {:>9} {:>20} {} ",
+                "{size:>14} {:>9} {:>20} {}{} ",
                 file.allocated(),
                 file.modified(),
                 if file.has_checksums() { 'c' } else { '-' },
+                if file.is_final { "" } else { "*" },
             );
         }
         let _ = writeln!(text, "{}", shown(&file.name));

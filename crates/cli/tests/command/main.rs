@@ -9,6 +9,7 @@ mod boards;
 mod contradicted;
 mod described;
 mod exports;
+mod followed;
 mod formats;
 mod generic;
 mod golden;

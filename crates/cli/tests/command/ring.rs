@@ -378,7 +378,7 @@ fn cat_goes_on_behind_segments_that_a_ring_has_removed() {
     let data = noise(13, 4 << 20);
     let (device, mut take, mut parts) = running(&folder, &data);
     let written = 32 * (64 << 10);
-    let mut reader = command(&["cat", &device, "take.0*"])
+    let mut reader = command(&["cat", &device, "take.0*", "--partial"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()

@@ -8,12 +8,14 @@
 //! | [`FunctionLock`]: no other straightway process drives the function | [`FunctionLock::take`] | paths that take a drive from its driver |
 //! | [`Output`]: a local file or stream may be written | [`Output::check`] | `get`, `read --output`, `play --to` |
 //! | [`OutputFolder`]: files of a folder may be written | [`OutputFolder::check`] | reports, `man` |
+//! | [`Journal`]: a file of lines may be written | [`Journal::open`] | `get --state` |
 //!
 //! Each makes all its checks before anything is created, truncated or written: what the user named
 //! (`--destroy-data`), what else uses the target ([`linux::usage`]), and that it is not the
 //! command's own source.
 
 mod folder;
+mod journal;
 mod named;
 mod output;
 #[cfg(test)]
@@ -22,6 +24,7 @@ mod unfinished;
 mod writer;
 
 pub use folder::OutputFolder;
+pub use journal::{Journal, sync_folder};
 pub use output::{
     OpenOutput, Outlet, Output, output_of, refuse_address, refuse_detours, refuse_to_mix,
     standard_output,

@@ -295,6 +295,18 @@ impl OpenOutput {
         }
     }
 
+    /// Makes the data of a file durable, before it has its name.
+    ///
+    /// # Errors
+    /// The drive failed.
+    pub fn sync(&self) -> Result<()> {
+        let synced = match self.becomes {
+            Some(_) => self.writer.file().sync_all(),
+            None => Ok(()),
+        };
+        synced.map_err(|error| Error::io("writing", &self.path, &error))
+    }
+
     /// Gives a complete file its name.
     ///
     /// # Errors
@@ -387,6 +399,17 @@ impl Outlet {
         match self {
             Self::Standard(writer) => writer.take(data, Error::data_to_stdout),
             Self::Output(output) => output.take(data),
+        }
+    }
+
+    /// Makes the data of a file durable, before it has its name: others may take it away then.
+    ///
+    /// # Errors
+    /// The drive failed.
+    pub fn sync(&self) -> Result<()> {
+        match self {
+            Self::Standard(_) => Ok(()),
+            Self::Output(output) => output.sync(),
         }
     }
 

@@ -7,6 +7,7 @@
 //! | `segments` | the numbers in the names of segments |
 //! | `lists` | lists of gaps, and whether they are their files' |
 //! | `chosen` | the files that a pattern chooses, as one stream |
+//! | `finished` | which files are final |
 //! | `companions` | what belongs to a file, for verbs that take one |
 //! | `metas` | which file describes which |
 //! | `description` | what describes the samples |
@@ -18,6 +19,7 @@
 mod chosen;
 mod companions;
 mod description;
+mod finished;
 mod lists;
 mod messages;
 mod metas;
@@ -60,6 +62,7 @@ use volume::Error;
 pub use crate::segments::places::Contradiction;
 pub use chosen::{Missing, Said, in_order, said_of};
 pub use companions::{companion_renamed, companions_of};
+pub use finished::{Finished, LeftOut, finished};
 pub use lists::warn_of_list;
 pub use packets::PacketsExported;
 pub use report::{Exported, SigmfExported};
@@ -81,6 +84,8 @@ pub struct ExportSettings {
     pub format: Option<Format>,
     /// Whether existing files are replaced.
     pub force: bool,
+    /// Whether patterns take what is being written too, as far as it is committed.
+    pub partial: bool,
     /// The path to the device, and how bytes are moved.
     pub io: IoOptions,
 }
@@ -116,8 +121,14 @@ impl ExportSettings {
     fn while_they_are_kept(&self, context: &Context, origin: &Origin<'_, '_>) -> Result<Exported> {
         let mut attempts = ATTEMPTS;
         loop {
-            let stored = StoredNames::of(origin.files()?.iter());
+            let files = origin.files()?;
+            let stored = StoredNames::of(files.iter());
             let mut names = self.segments(origin, &stored)?;
+            if !self.partial && attempts == ATTEMPTS {
+                self.leave_out(context, &files, &mut names)?;
+            } else if !self.partial {
+                let _ = LeftOut::of_names(&files, &mut names, &self.names);
+            }
             self.refuse_several(&stored, &names)?;
             segments::sort(&mut names);
             names.dedup();
@@ -172,6 +183,24 @@ impl ExportSettings {
             found.append(&mut chosen);
         }
         Ok(found)
+    }
+
+    /// Leaves out what is not final.
+    fn leave_out(
+        &self,
+        context: &Context,
+        files: &[FileEntry],
+        names: &mut Vec<String>,
+    ) -> Result<()> {
+        let left_out = LeftOut::of_names(files, names, &self.names);
+        if names.is_empty() {
+            let hint = words!["name the file, to export what is committed of it"];
+            return left_out.failure("exported", hint).map_or(Ok(()), Err);
+        }
+        if let Some(text) = left_out.text() {
+            context.say(format_args!("{text}: left out"));
+        }
+        Ok(())
     }
 
     /// Refuses the files of several recordings: one behind the other they are none.

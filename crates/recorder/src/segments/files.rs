@@ -135,6 +135,8 @@ pub struct Files<'s, 'a> {
     /// The names of those that are made and not whole yet, the oldest first.
     open: VecDeque<String>,
     descriptions: Descriptions,
+    /// How many of this recording's files were closed.
+    finished: u64,
     removed: Removed,
     /// Files that must be closed, the oldest first.
     ended: VecDeque<Ended>,
@@ -225,6 +227,7 @@ impl<'s, 'a> Files<'s, 'a> {
             whole,
             open: VecDeque::new(),
             descriptions: Descriptions::default(),
+            finished: 0,
             removed: Removed::default(),
             ended: VecDeque::new(),
             job: Job::None,
@@ -237,6 +240,11 @@ impl<'s, 'a> Files<'s, 'a> {
             is_broken: false,
             failure: None,
         })
+    }
+
+    /// How many of this recording's files were closed, and how many files the ring removed.
+    pub const fn counts(&self) -> [u64; 2] {
+        [self.finished, self.removed.all]
     }
 
     /// Whether the volume had files of this form before.
@@ -552,6 +560,7 @@ impl<'s, 'a> Files<'s, 'a> {
                     Ok(segment) => {
                         self.open.pop_front();
                         self.whole.push_back(segment);
+                        self.finished += 1;
                         // It had reserved more than it has.
                         (self.has_freed, self.waits_for_whole) = (true, false);
                     }

@@ -193,6 +193,15 @@ pub(super) fn cut(name: &str) -> Error {
     Error::other(what).hint(words!["straightway check ", remedy::Device])
 }
 
+/// The failure of a file that is being written, of which nothing is committed.
+pub(super) fn nothing_yet(name: &str) -> Error {
+    let what = format!(
+        "nothing of `{}` is committed yet: it is being recorded",
+        shown(name)
+    );
+    Error::new(ErrorKind::NotFound, what).hint("--follow waits for what comes")
+}
+
 /// The failure of `--verify` for a file without checksums.
 pub(super) fn no_checksums(name: &str) -> Error {
     Error::other(format!("`{}` has no checksums to verify", shown(name)))

@@ -5,19 +5,19 @@
 //! file, or a local file exists.
 
 use super::Get;
-use super::live::no_checksums;
+use super::live::{no_checksums, nothing_yet};
 use crate::Context;
 use crate::exit::Exit;
 use crate::verbs::put::{ManyReport, Report, Reported};
 use devices::Bar;
 use devices::error::{Error, ErrorKind, Result};
 use devices::guard::{Outlet, Output, refuse_address, refuse_detours};
-use files::listing::{FileEntry, leave_out_unfinished};
+use files::listing::FileEntry;
 use files::naming::clash;
-use files::tree::{choose, local, none_of, some};
+use files::tree::{choose, local, none_of};
 use files::{route, shown};
 use live::origin::Origin;
-use recorder::export::Missing;
+use recorder::export::{LeftOut, Missing};
 use remedy::{Remedy, Setting, words};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -70,9 +70,6 @@ impl Get {
         if files::hardware::path_of(&self.device).is_some() {
             return refused("a file system in hardware gives one file at a time");
         }
-        if self.follow {
-            return refused("--follow is for one file, by its name");
-        }
         if self.offset.0 != 0 || self.length.is_some() {
             refused("--offset and --length are for one file")
         } else {
@@ -101,33 +98,34 @@ impl Get {
             let chosen: BTreeSet<String> = chosen.into_iter().map(str::to_owned).collect();
             files.retain(|file| chosen.contains(&file.name));
         }
-        let left_out = leave_out_unfinished(&mut files, words);
-        if !left_out.is_empty() {
-            let what = format!(
-                "being written: {}",
-                some(left_out.iter().map(String::as_str))
-            );
+        let left_out = if self.partial {
+            LeftOut::default()
+        } else {
+            LeftOut::of(&all, &mut files, words)
+        };
+        if let Some(text) = left_out.text() {
             if files.is_empty() {
-                return Err(Error::new(
-                    ErrorKind::NotFound,
-                    format!("{what}; nothing was fetched"),
-                )
-                .hint(words![
+                let hint = words![
                     "straightway get ",
                     remedy::Device,
                     " NAME fetches what is committed of one file, ",
                     Setting::Follow,
                     " the rest too"
-                ]));
+                ];
+                return Err(left_out
+                    .failure("fetched", hint)
+                    .unwrap_or_else(|| Error::other(text)));
             }
-            context.say(format_args!("{what}: left out"));
+            context.say(format_args!("{text}: left out"));
         }
         match files.iter().find(|file| !file.has_checksums()) {
             Some(file) if self.verify => return Err(no_checksums(&file.name)),
             _ => {}
         }
         let is_fitted = |file: &&FileEntry| !words.contains(&file.name);
-        let by_pattern: Vec<&FileEntry> = files.iter().filter(is_fitted).collect();
+        // That one has nothing does not make it missing.
+        let by_pattern = files.iter().chain(&left_out.empty);
+        let by_pattern: Vec<&FileEntry> = by_pattern.filter(is_fitted).collect();
         let missing = Missing::among(origin, &all, &by_pattern)?;
         let by_name = files.iter().filter(|file| words.contains(&file.name));
         let missing = missing.with_lists_of(origin, by_name)?;
@@ -144,6 +142,9 @@ impl Get {
         taken_bytes: &mut u64,
         bar: &Bar,
     ) -> Result<Report> {
+        if !file.is_final && file.size_bytes == 0 {
+            return Err(nothing_yet(&file.name));
+        }
         let mut take = |data: &[u8]| {
             sink.take(data)?;
             *taken_bytes += data.len() as u64;
@@ -283,7 +284,7 @@ fn unlike(path: &Path, file: &FileEntry) -> Option<Error> {
 }
 
 /// Makes a folder, unless it is the one that was `made` last.
-fn make_folder(folder: &Path, made: &mut PathBuf) -> Result<()> {
+pub(super) fn make_folder(folder: &Path, made: &mut PathBuf) -> Result<()> {
     if folder != made.as_path() {
         std::fs::create_dir_all(folder).map_err(|error| Error::io("making", folder, &error))?;
         *made = folder.to_owned();
