@@ -572,7 +572,7 @@ enum straightway_status straightway_file_create(straightway_volume volume,
                                                 uint64_t app_tag,
                                                 straightway_file *file);
 
-// Makes `count` whole files, durably. Up to twelve of less than 64 KiB share the flushes of one
+// Makes `count` whole files, durably. Up to 1,024 of less than 64 KiB share the flushes of one
 // operation, so this is the way to store many small files; a longer one takes an operation of its
 // own. `made`, if it is not NULL, is how many were made, also after an error: the first ones.
 // After a power cut each of them is there, whole, or not at all; a longer one may be there, empty.

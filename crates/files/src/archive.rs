@@ -9,7 +9,7 @@ use super::shown;
 use super::source::FileSource;
 use devices::error::{Error, Result};
 use remedy::{Part, Remedy, Setting, words};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use tar::{EntryType, Header, PaxExtensions};
 
@@ -174,6 +174,26 @@ impl<'s> Archive<'s> {
         }
     }
 
+    /// How many files for which `counts` holds the archive in a plain file has, from its headers
+    /// alone: as far as they can be read, since who reads the archive reports what cannot. `None`
+    /// for a stream.
+    pub fn count(
+        path: &Path,
+        stop: &'s AtomicBool,
+        counts: impl Fn(&Member) -> bool,
+    ) -> Option<u32> {
+        let source = FileSource::open(path).ok()?;
+        source.len_bytes?;
+        let mut archive = Self::new(source, stop);
+        let mut files = 0u32;
+        while let Ok(Some(member)) = archive.next_member() {
+            archive.between = padded(member.len_bytes);
+            let is_file = matches!(member.kind, Kind::File | Kind::Unknown);
+            files += u32::from(is_file && counts(&member));
+        }
+        Some(files)
+    }
+
     /// Behind the last member: whether all of the archive was read, and two blocks of zeroes end
     /// it. GNU's tar ends with 0 whatever comes there; here what was not read is an error.
     ///
@@ -259,6 +279,10 @@ impl<'s> Archive<'s> {
     }
 
     fn skip(&mut self) -> Result<()> {
+        if self.between >= 64 * RECORD_BYTES as u64 && self.source.pass(self.between)? {
+            self.position += self.between;
+            self.between = 0;
+        }
         let mut scratch = [0; 64 * RECORD_BYTES];
         while self.between > 0 {
             let want = scratch

@@ -10,7 +10,7 @@ use linux::Roots;
 use remedy::words;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fs::File;
-use std::io::{ErrorKind, Read};
+use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -155,6 +155,27 @@ impl<'a> FileSource<'a> {
         self.taken_bytes == 0 && self.len_bytes.is_none() && !self.is_device()
     }
 
+    /// Leaves `len` bytes of a plain file out, without reading them. False: it is none, or has
+    /// fewer.
+    ///
+    /// # Errors
+    /// The file cannot be positioned.
+    pub fn pass(&mut self, len: u64) -> Result<bool> {
+        let (Data::File(file), Some(all)) = (&mut self.data, self.len_bytes) else {
+            return Ok(false);
+        };
+        let (Some(end), Ok(step)) = (self.taken_bytes.checked_add(len), i64::try_from(len)) else {
+            return Ok(false);
+        };
+        if end > all {
+            return Ok(false);
+        }
+        let passed = file.seek(SeekFrom::Current(step));
+        passed.map_err(|error| Error::io("reading", &self.name, &error))?;
+        self.taken_bytes = end;
+        Ok(true)
+    }
+
     /// Fills `data`, completely or up to the end of the source.
     ///
     /// # Errors
@@ -276,6 +297,26 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn bytes_of_a_plain_file_can_be_left_out() {
+        let folder = Folder::new();
+        let path = folder.0.join("file");
+        let bytes: Vec<u8> = (0..=255).collect();
+        std::fs::write(&path, bytes).unwrap();
+        let mut source = FileSource::open(&path).unwrap();
+        let stop = AtomicBool::new(false);
+        let mut data = [0; 2];
+        for (len, is_passed, next) in [(100, true, 100), (0, true, 102), (153, false, 104)] {
+            assert_eq!(source.pass(len).unwrap(), is_passed);
+            assert_eq!(source.fill(&mut data, &stop).unwrap(), 2);
+            assert_eq!(data, [next, next + 1]);
+        }
+        assert!(!source.pass(u64::MAX).unwrap() && source.pass(150).unwrap());
+        assert_eq!(source.fill(&mut data, &stop).unwrap(), 0);
+        let mut memory = FileSource::of_bytes(vec![7; 9], path, None);
+        assert!(!memory.pass(1).unwrap());
     }
 
     #[test]

@@ -179,6 +179,17 @@ impl Volume {
         self.waits(py, |mounted| mounted.volume().remove(name))
     }
 
+    /// Returns how many were removed, and the error of the first that was not.
+    fn remove_many(&self, py: Python<'_>, names: Vec<String>) -> PyResult<(usize, Option<PyErr>)> {
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let (removed, result) =
+            self.waits(py, |mounted| Ok(mounted.volume().remove_many(&names)))?;
+        Ok((
+            removed,
+            result.err().map(|error| exception(py, &error.into())),
+        ))
+    }
+
     fn open_file(&self, py: Python<'_>, name: &str, append: bool) -> PyResult<File> {
         self.opened(py, |mounted| mounted.volume().open(name, append))
     }

@@ -151,6 +151,12 @@ def test_many_files_are_made_at_once(image: str) -> None:
             volume.create_many({"new": b"1", "long": b"2", "after": b"3"})
         assert volume["new"].read() == b"1" and "after" not in volume
         volume.create_many({})
+        with pytest.raises(straightway.NotFoundError):
+            volume.remove_many(["file 1", "file 2", "nothing", "file 3"])
+        assert "file 2" not in volume and "file 3" in volume
+        volume.remove_many(name for name in list(volume) if name.startswith("file"))
+        assert sorted(volume) == ["long", "new"]
+        volume.remove_many([])
         with pytest.raises(straightway.Error):
             volume.create_many({"": b"no name"})
     with straightway.open_volume(image) as volume, pytest.raises(straightway.Error):

@@ -14,6 +14,10 @@ use files::store::NODE_MEMORY_BYTES;
 use files::{Access, Mount, Store, failed, now_ns, shown};
 use units::Size;
 
+/// Files of one operation, and their data, at most.
+const BATCH_FILES: usize = 1024;
+const BATCH_BYTES: usize = 8 << 20;
+
 /// Options for [`format()`]. `Default` is the command's default, for a plain file or memory.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FormatOptions<'a> {
@@ -218,15 +222,23 @@ impl Volume<'_> {
     }
 
     /// Makes whole files, durably, and returns how many: the first ones, up to the first that
-    /// failed, whose error is the second value. Up to twelve of less than 64 KiB share the flushes
-    /// of one operation. After a power cut each of them is there, whole, or not at all; a longer
-    /// one may be there, empty.
+    /// failed, whose error is the second value. Up to 1,024 of less than 64 KiB share the flushes
+    /// of one operation, and the slots for all are added together. After a power cut each of them
+    /// is there, whole, or not at all; a longer one may be there, empty.
     pub fn create_many(
         &self,
         files: &[NewFile<'_>],
         checksums: bool,
     ) -> (usize, Result<(), Error>) {
         let mut done = 0;
+        if files.len() > RECORD_SLOTS {
+            let mounted = self.mount.mounted();
+            let count = u32::try_from(files.len()).unwrap_or(u32::MAX);
+            let grow = mounted.volume.grow_table_for(count);
+            if let Err(error) = mounted.run("making room for the names", grow) {
+                return (0, Err(error));
+            }
+        }
         while let Some(first) = files.get(done) {
             match self.create_some(files.get(done..).unwrap_or_default(), checksums) {
                 Ok(0) => match self.create_whole(first, checksums) {
@@ -245,10 +257,22 @@ impl Volume<'_> {
         let mounted = self.mount.mounted();
         let volume = mounted.volume;
         let name = files.first().map_or("", |file| file.name);
-        let files = files.get(..RECORD_SLOTS).unwrap_or(files);
-        let create = volume.with_space(|| volume.create_many(files, checksums));
         let doing = format_args!("creating `{}`", shown(name));
-        Ok(mounted.run(doing, create)?.files)
+        // Few are in the record itself.
+        let made = if files.len() > RECORD_SLOTS {
+            let mut bytes = 0;
+            let fit = files.iter().take(BATCH_FILES).take_while(|file| {
+                bytes += file.data.len();
+                bytes <= BATCH_BYTES
+            });
+            let files = files.get(..fit.count().max(1)).unwrap_or(files);
+            let create = volume.with_space(|| volume.create_batch::<BATCH_FILES>(files, checksums));
+            mounted.run(doing, create)?
+        } else {
+            let create = volume.with_space(|| volume.create_many(files, checksums));
+            mounted.run(doing, create)?
+        };
+        Ok(made.files)
     }
 
     /// Makes a file that is too long for an operation with others.
@@ -286,6 +310,29 @@ impl Volume<'_> {
     /// There is none, it is open, or the volume failed.
     pub fn remove(&self, name: &str) -> Result<(), Error> {
         self.mount.mounted().remove(name)
+    }
+
+    /// Removes files and frees their space, and returns how many: the first ones, up to the first
+    /// that failed, whose error is the second value. Up to 1,024 with one extent each share the
+    /// flushes of one operation.
+    pub fn remove_many(&self, names: &[&str]) -> (usize, Result<(), Error>) {
+        let mounted = self.mount.mounted();
+        let volume = mounted.volume;
+        let mut done = 0;
+        while let Some(rest @ [first, ..]) = names.get(done..) {
+            let batch = rest.get(..BATCH_FILES).unwrap_or(rest);
+            let doing = format_args!("removing `{}`", shown(first));
+            let removed = mounted.run(doing, volume.remove_batch::<BATCH_FILES>(batch));
+            let removed = match removed {
+                Ok(0) => self.remove(first).map(|()| 1),
+                removed => removed,
+            };
+            match removed {
+                Ok(count) => done += count,
+                Err(error) => return (done, Err(error)),
+            }
+        }
+        (done, Ok(()))
     }
 
     /// Unmounts. Files must be closed before: what was appended to an open one since its last sync

@@ -100,6 +100,49 @@ fn an_archive_of_each_format_goes_in_and_comes_out() {
     }
 }
 
+/// With the slots that all files need, as `put` of their folder adds them: of a stream they are not
+/// known before the table is seven eighths full.
+#[test]
+fn an_archive_of_many_files_gets_its_slots_together() {
+    let folder = Folder::new();
+    fs::create_dir_all(folder.0.join("src")).unwrap();
+    for number in 0..400 {
+        let content = format!("{number}").repeat(number);
+        fs::write(folder.0.join(format!("src/{number:03}")), content).unwrap();
+    }
+    folder.file("src/long", 200_000);
+    let made = archive(&folder, "in.tar", &["src"]);
+    let bytes = fs::read(&made).unwrap();
+    let slots = |disk: &str| {
+        let check = json(&["stat", disk, "--json"]);
+        (
+            check["volume"]["slots"].clone(),
+            check["volume"]["files"].clone(),
+        )
+    };
+    for (is_stream, expected) in [(false, 1024), (true, 2048)] {
+        let disk = volume(&folder, &format!("disk {is_stream}"), &["--slots", "64"]);
+        let put = if is_stream {
+            run_with_input(&["put", &disk, "-", "--tar"], &bytes)
+        } else {
+            run(&["put", &disk, &made, "--tar"])
+        };
+        assert!(put.status.success(), "{}", stderr(&put));
+        assert_eq!(slots(&disk), (expected.into(), 401.into()));
+        // Names that exist need none.
+        ok(&["put", &disk, &made, "--tar", "--skip-existing"]);
+        ok(&["put", &disk, &made, "--tar", "--force"]);
+        assert_eq!(slots(&disk), (expected.into(), 401.into()));
+        let out = folder.path(&format!("out {is_stream}"));
+        ok(&["get", &disk, "--all", &out]);
+        for number in [0, 7, 399] {
+            let name = format!("src/{number:03}");
+            let expected = fs::read(folder.0.join(&name)).unwrap();
+            assert_eq!(fs::read(format!("{out}/{name}")).unwrap(), expected);
+        }
+    }
+}
+
 #[test]
 fn what_is_no_archive_or_ends_too_early_keeps_the_whole_files_only() {
     let folder = Folder::new();

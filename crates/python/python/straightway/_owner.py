@@ -6,7 +6,7 @@ import errno
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -271,6 +271,16 @@ class Owner:
                 volume.rename(stored, new)
 
         self.run(replace, old)
+
+    def remove_many(self, names: Sequence[str]) -> None:
+        """Removes files that exist."""
+
+        def remove(volume: Volume) -> None:
+            for name in names:
+                self._leave(name)
+            volume.remove_many(self._stored(volume, name).name for name in names)
+
+        self.run(remove, names[0])
 
     def remove(self, name: str) -> None:
         """Removes a file."""

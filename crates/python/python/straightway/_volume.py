@@ -3,7 +3,7 @@
 
 import io
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
@@ -181,11 +181,18 @@ class Volume(Mapping[str, File]):
         return File(self._native.create_file(name, reserve_bytes, checksums, app_tag), name, True)
 
     def create_many(self, files: "Mapping[str, AnyBuffer]", *, checksums: bool | None = None, app_tag: int = 0) -> None:
-        """Makes whole files from their names and contents, durably. Up to twelve of less than 64 KiB share the flushes of one
-        operation. An error says which file could not be made: those before it are there."""
+        """Makes whole files from their names and contents, durably. Up to 1,024 of less than 64 KiB share the flushes of
+        one operation. An error says which file could not be made: those before it are there."""
         if checksums is None:
             checksums = self.status.checksums
         _, error = self._native.create_many(list(files.items()), checksums, app_tag, time.time_ns())
+        if error is not None:
+            raise error
+
+    def remove_many(self, names: Iterable[str]) -> None:
+        """Removes files, which must not be open, durably. Up to 1,024 share the flushes of one operation. An error says which file could
+        not be removed: those before it are gone."""
+        _, error = self._native.remove_many(list(names))
         if error is not None:
             raise error
 

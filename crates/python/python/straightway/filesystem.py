@@ -202,7 +202,10 @@ class StraightwayFileSystem(AbstractFileSystem):
         for one in paths:
             if one not in known and not recursive and self.isdir(one):
                 raise IsADirectoryError(errno.EISDIR, "it is a folder; give recursive=True", one)
-            if one in known or not recursive:
+        if found := [one for one in paths if one in known]:
+            self._owner.remove_many(found)
+        for one in paths:
+            if one not in known and not recursive:
                 self._owner.remove(one)
 
     def _rm(self, path: str) -> None:

@@ -29,6 +29,11 @@ pub struct Batch {
 }
 
 impl Batch {
+    /// How many wait.
+    pub fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
     /// Whether one of them has this name.
     pub fn has(&self, name: &str) -> bool {
         self.waiting.iter().any(|small| small.name == name)

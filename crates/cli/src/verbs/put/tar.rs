@@ -17,12 +17,21 @@ use files::names::check_name;
 use files::naming::clash;
 use files::source::FileSource;
 use files::tree::some;
-use files::{Mounted, Store, route, shown, warn_of_clash};
+use files::{Mounted, Store, failed, route, shown, warn_of_clash};
 use remedy::{Part, Setting, words};
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
 use std::time::Instant;
 use units::{counted, micros};
+
+/// A stream has this many times the files that are known when the table has no room for them.
+const MORE_FILES: u32 = 16;
+
+/// Adds slots for so many more files together, before there are files that would have to move.
+fn grow_for(mounted: &Mounted<'_, '_>, files: u32) -> Result<()> {
+    volume::blocking::run(mounted.volume, mounted.volume.grow_table_for(files))
+        .map_err(|error| failed("making room for the names", error))
+}
 
 impl Put {
     /// Stores each file of the archive.
@@ -46,7 +55,7 @@ impl Put {
         }
         let mut archive = Archive::new(source, context.cancel.flag());
         let report = self.stored(context, store, |mounted, left| {
-            self.put_archive(context, mounted, &mut archive, left)
+            self.put_archive(context, mounted, (path, &mut archive), left)
         })?;
         Reported::Many(report).tell(context, self.json, "stored", "")
     }
@@ -55,13 +64,16 @@ impl Put {
         &self,
         context: &devices::Context,
         mounted: &Mounted<'_, '_>,
-        archive: &mut Archive<'_>,
+        (path, archive): (&Path, &mut Archive<'_>),
         left: &mut Option<String>,
     ) -> Result<ManyReport> {
         let began = Instant::now();
         let mut report = ManyReport::new(mounted.drive.to_string(), mounted.path);
-        let files = Listing::read(mounted)?.files.into_iter();
-        let mut all: BTreeSet<String> = files.map(|file| file.name).collect();
+        let listed = Listing::read(mounted)?.files.into_iter();
+        let mut all: BTreeSet<String> = listed.map(|file| file.name).collect();
+        let is_new = |member: &Member| name_of(&member.path).is_ok_and(|name| !all.contains(&name));
+        let files = Archive::count(path, context.cancel.flag(), is_new);
+        let mut has_room = files.is_some();
         let bar = context.bytes_bar(None);
         // One bar for all files.
         let silent = context.silent();
@@ -69,10 +81,21 @@ impl Put {
         let mut differ: Vec<(String, Error)> = Vec::new();
         let mut unknown: Vec<String> = Vec::new();
         let mut stored = || {
+            if let Some(files) = files {
+                grow_for(mounted, files)?;
+            }
             while let Some(member) = archive.next_member()? {
                 if member.kind == Kind::Unknown {
                     let path = String::from_utf8_lossy(&member.path);
                     unknown.push(format!("{path} (type {})", member.letter));
+                }
+                // At the seven eighths that a table has which grew.
+                let known = report.files.len() + batch.len() + 1;
+                let slots = mounted.volume.slots() as usize;
+                if !has_room && all.len() + known > slots / 8 * 7 {
+                    let known = u32::try_from(known).unwrap_or(u32::MAX);
+                    grow_for(mounted, known.saturating_mul(MORE_FILES))?;
+                    has_room = true;
                 }
                 self.put_member(
                     &silent,
