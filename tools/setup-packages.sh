@@ -47,5 +47,7 @@ readonly MKFS_TREE=(dosfstools xfsprogs btrfs-progs f2fs-tools ntfs-3g jfsutils 
     squashfs-tools erofs-utils genisoimage udftools cryptsetup-bin bcache-tools gfs2-utils ocfs2-tools mtd-utils hfsutils makefs
     genromfs fdisk gdisk parted drbd-utils mdadm
     libcorosync-common4 libcpg4 libquorum5 libinih1 libntfs-3g89 libparted2 liburcu8 libcmap4 libdlm3 libiniparser1)
+# What reads metrics: promtool, which also tests alerts, and the exporter that collects them from files.
+readonly PROMETHEUS_TREE=(prometheus prometheus-node-exporter)
 # The reference for the nucleotide search, and a genome with contigs to search in.
 readonly BLAST_PACKAGES=(ncbi-blast+ abacas-examples)

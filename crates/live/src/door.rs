@@ -2,6 +2,7 @@
 //! The recording's socket: a thread waits for readers, and each has a thread that passes its
 //! requests on.
 
+use super::events::Events;
 use super::{Answer, Ask, address, former_name, identity, is_trusted};
 use devices::Progress;
 use devices::drive::Drive;
@@ -118,6 +119,7 @@ impl Door {
         &'s self,
         scope: &'s Scope<'s, '_>,
         post: Post<'s>,
+        events: &'s Events,
         end: &'s End,
         readers: &'s AtomicUsize,
     ) {
@@ -138,7 +140,7 @@ impl Door {
                 readers.fetch_add(1, Ordering::Relaxed);
                 scope.spawn(move || {
                     // One that leaves, or sends nonsense, is let go.
-                    let _ = serve(&stream, post, end);
+                    let _ = serve(&stream, post, events, end);
                     readers.fetch_sub(1, Ordering::Relaxed);
                 });
             }
@@ -180,7 +182,7 @@ fn wait<'f>(of: impl Iterator<Item = BorrowedFd<'f>>) {
 
 /// Passes requests on, and answers back, until the recording has ended; the last word is
 /// [`Answer::Ended`].
-fn serve(stream: &UnixStream, post: Post<'_>, end: &End) -> std::io::Result<()> {
+fn serve(stream: &UnixStream, post: Post<'_>, events: &Events, end: &End) -> std::io::Result<()> {
     stream.set_nonblocking(false)?;
     stream.set_write_timeout(Some(LOOK))?;
     let mut lines = BufReader::new(stream);
@@ -189,10 +191,19 @@ fn serve(stream: &UnixStream, post: Post<'_>, end: &End) -> std::io::Result<()> 
         line.push(b'\n');
         send(stream, &line, end)
     };
+    // Of a reader that follows the events: the next one.
+    let mut next_event = None;
     loop {
         if lines.buffer().is_empty() {
             wait([stream.as_fd(), end.heard.as_fd()].into_iter());
             if end.is_over() {
+                while let Some((last, next)) = next_event.map(|next| events.since(next)) {
+                    if last.is_empty() {
+                        break;
+                    }
+                    answer(&Answer::Events(last, next))?;
+                    next_event = Some(next);
+                }
                 return answer(&Answer::Ended);
             }
         }
@@ -203,6 +214,12 @@ fn serve(stream: &UnixStream, post: Post<'_>, end: &End) -> std::io::Result<()> 
             return Ok(());
         }
         let ask: Ask = serde_json::from_str(&line)?;
+        if let Ask::Events(from) = ask {
+            let (some, next) = events.since(from);
+            next_event = Some(next);
+            answer(&Answer::Events(some, next))?;
+            continue;
+        }
         let (reply, replied) = sync_channel(1);
         let is_taken = post(Letter { ask, reply });
         let Some((found, data)) = replied.recv().ok().filter(|_| is_taken) else {

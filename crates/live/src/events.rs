@@ -47,14 +47,12 @@ pub enum Happened {
         /// Bytes that are missing there.
         lost_bytes: u64,
     },
-    /// A segment was removed.
+    /// A ring removed its oldest segment.
     Removed {
         /// Its name.
         file: String,
         /// Its length.
         length_bytes: u64,
-        /// The ring did it, and not a user.
-        by_ring: bool,
     },
     /// Something was lost: the sums so far.
     Gap {
@@ -170,7 +168,10 @@ mod tests {
         events.add(7, Happened::Started { name });
         let (some, _) = events.since(0);
         let line = serde_json::to_string(&some[0]).unwrap();
-        assert_eq!(line, r#"{"number":0,"at_ns":7,"event":"started","name":"cam.%n"}"#);
+        assert_eq!(
+            line,
+            r#"{"number":0,"at_ns":7,"event":"started","name":"cam.%n"}"#
+        );
         assert_eq!(serde_json::from_str::<Event>(&line).unwrap(), some[0]);
     }
 }

@@ -69,8 +69,8 @@ impl<'m, 'a> Host<'m, 'a> {
     async fn answer(&self, ask: Ask) -> (Answer, Vec<u8>) {
         let volume = self.mounted.volume;
         let answer = match ask {
-            // Answered from the recording's counters, before any other work.
-            Ask::Status => Err(devices::Error::other("nothing records")),
+            // Answered from the recording's counters, and by the door.
+            Ask::Status | Ask::Events(_) => Err(devices::Error::other("nothing records")),
             Ask::List => Listing::gather(volume)
                 .await
                 .map(Answer::List)

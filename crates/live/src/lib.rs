@@ -12,6 +12,7 @@
 //! | `door` | the recording's socket, and a thread for each reader |
 //! | `host` | the answers, on the thread that has mounted the volume |
 //! | `reader` | the other end: what a verb asks |
+//! | `events` | what has happened in the recording |
 //! | `patience` | the wait for an answer, which can be cancelled |
 //! | `origin` | files to read, wherever the volume is mounted |
 //!
@@ -21,6 +22,7 @@
 #![forbid(unsafe_code)]
 
 pub mod door;
+pub mod events;
 pub mod host;
 pub mod origin;
 mod patience;
@@ -29,6 +31,7 @@ pub mod reader;
 
 use devices::drive::Drive;
 use devices::error::{Error, ErrorKind};
+use events::Event;
 use files::listing::Listing;
 use files::reports::{FileReport, VolumeReport};
 use linux::resolve::Resolved;
@@ -54,6 +57,8 @@ pub enum Ask {
     Volume,
     /// How the recording goes.
     Status,
+    /// What has happened in it since the event of this number.
+    Events(u64),
     /// A file, by name.
     File(String),
     /// What is committed of a file's data, at most [`READ_BYTES`].
@@ -76,6 +81,9 @@ pub enum Answer {
     Volume(Box<VolumeReport>),
     /// To [`Ask::Status`].
     Status(RecordingStatus),
+    /// To [`Ask::Events`], and before [`Answer::Ended`] to whoever has asked for them: the events,
+    /// and the number of the next one.
+    Events(Vec<Event>, u64),
     /// To [`Ask::File`].
     File(Box<FileReport>),
     /// To [`Ask::Read`]: this many bytes follow.
@@ -140,6 +148,10 @@ pub struct RecordingStatus {
     /// Segments that a ring removed, whichever recording made them.
     #[serde(default)]
     pub removed_segments: u64,
+    /// Free space of the volume, where it is known without reading: the volume was clean when it
+    /// was mounted.
+    #[serde(default)]
+    pub free_bytes: Option<u64>,
 }
 
 /// What is known of a file when a part of it was read.
@@ -253,6 +265,7 @@ fn stranger(stream: &UnixStream) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::door::{Door, End, Letter};
+    use super::events::Events;
     use super::*;
     use remedy::{Remedy, words};
     use std::io::{BufRead, BufReader, Write};
@@ -275,11 +288,12 @@ mod tests {
         };
         let (letters_to, letters) = channel();
         let (end, readers) = (End::new().unwrap(), AtomicUsize::new(0));
+        let events = Events::default();
         let post = move |letter| letters_to.send(letter).is_ok();
         std::thread::scope(|scope| {
             let (door, end, readers) = (&door, &end, &readers);
-            let post = &post;
-            scope.spawn(move || door.attend(scope, post, end, readers));
+            let (post, events) = (&post, &events);
+            scope.spawn(move || door.attend(scope, post, events, end, readers));
             let long = [b'x'; 1 << 20];
             for nonsense in [&b"\n"[..], b"{}\n", b"\"List\"", b"\xff\xfe\n", &long] {
                 let mut stream = connect();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a verb asks a recording that another process makes.
 
+use super::events::Event;
 use super::patience::Patient;
 use super::{
     Answer, Ask, Data, LINE_BYTES, READ_BYTES, RecordingStatus, address, former_name, identity,
@@ -100,6 +101,19 @@ impl Live {
         match self.ask(&Ask::Status)? {
             Answer::Status(status) => Ok(status),
             other => Err(other.failure()),
+        }
+    }
+
+    /// What has happened since the event of this number, and the number of the next one. None: the
+    /// recording has ended, and all of it was returned.
+    ///
+    /// # Errors
+    /// The user cancelled, or the process is one of another version.
+    pub fn events(&mut self, from: u64) -> Result<Option<(Vec<Event>, u64)>> {
+        match self.try_ask(&Ask::Events(from))? {
+            None => Ok(None),
+            Some(Answer::Events(events, next)) => Ok(Some((events, next))),
+            Some(other) => Err(other.failure()),
         }
     }
 

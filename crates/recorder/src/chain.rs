@@ -10,7 +10,9 @@ use crate::segments::segment::Segment;
 use block::{Buffer, Clock, Device};
 use files::Mounted;
 use linux::TscClock;
+use live::events::Events;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 use stream::{Error, GapFile, RecordReport, Recorder};
@@ -531,6 +533,13 @@ impl<'c, 'r, 's, 'a, C: Clock> Chain<'c, 'r, 's, 'a, C> {
         self.before().waiting_blocks() + self.now().waiting_blocks()
     }
 
+    /// Free space of the volume, where it is known without reading.
+    pub fn free_bytes(&self) -> Option<u64> {
+        let volume = self.mounted.volume;
+        let usage = volume.known_usage()?;
+        Some(usage.free_units * volume.status().shape.unit_bytes())
+    }
+
     /// Segments that are complete, and those that a ring removed.
     pub fn segments(&self) -> [u64; 2] {
         self.turn
@@ -554,6 +563,12 @@ impl<'c, 'r, 's, 'a, C: Clock> Chain<'c, 'r, 's, 'a, C> {
     /// Sleeps until something may have finished, at most `timeout_us` microseconds.
     pub fn wait(&self, timeout_us: u32) {
         self.mounted.volume.wait(timeout_us);
+    }
+
+    /// What has happened, for readers of the recording.
+    pub fn events(&self) -> Arc<Events> {
+        let of_segments = self.turn.as_ref().map(|turn| turn.files.events());
+        of_segments.unwrap_or_default()
     }
 
     /// Ends the segments: which of them the volume has, how many were removed, and the first

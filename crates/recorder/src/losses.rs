@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What is said of losses while a recording goes on: a line at the first, and then at most one a
-//! minute.
+//! minute; and an event for each time that there are more.
 
+use live::events::{Events, Happened};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use stream::RecordReport;
@@ -80,6 +81,61 @@ impl Losses {
         let parts = parts.into_iter().filter(|(count, _)| *count > 0);
         let parts: Vec<String> = parts.map(|(_, text)| text).collect();
         Some(format!("so far {}", parts.join(", ")))
+    }
+}
+
+/// What readers of the recording have as events.
+#[derive(Debug, Default)]
+pub struct Noted {
+    lost: [u64; 5],
+    late: [u64; 2],
+}
+
+impl Noted {
+    /// Adds what was lost or late since the last time.
+    pub fn note(
+        &mut self,
+        events: &Events,
+        report: &RecordReport,
+        tally: &Tally,
+        wall_ns: impl Fn() -> u64,
+    ) {
+        let [dropped, cut] = tally.counts();
+        let lost = [
+            report.gaps,
+            report.lost_blocks,
+            report.lost_bytes,
+            dropped,
+            cut,
+        ];
+        if lost != self.lost {
+            self.lost = lost;
+            let [
+                gaps,
+                lost_blocks,
+                lost_bytes,
+                dropped_datagrams,
+                cut_datagrams,
+            ] = lost;
+            let gap = Happened::Gap {
+                gaps,
+                lost_blocks,
+                lost_bytes,
+                dropped_datagrams,
+                cut_datagrams,
+            };
+            events.add(wall_ns(), gap);
+        }
+        let late = [report.misses, report.lateness_max_us];
+        if late != self.late {
+            self.late = late;
+            let [misses, lateness_max_us] = late;
+            let late = Happened::Late {
+                misses,
+                lateness_max_us,
+            };
+            events.add(wall_ns(), late);
+        }
     }
 }
 

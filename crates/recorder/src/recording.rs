@@ -4,7 +4,7 @@
 use crate::Streamed;
 use crate::chain::{Chain, Target};
 use crate::exchange::{Exchange, Turned};
-use crate::losses::{Losses, Tally};
+use crate::losses::{Losses, Noted, Tally};
 use crate::manager::{Manager, Told};
 use crate::producer::{Message, Plan, Produced, idle_from, lend, produce};
 use crate::report::status;
@@ -21,6 +21,7 @@ use files::{Mounted, failed};
 use linux::TscClock;
 use live::RecordingStatus;
 use live::door::{Door, End};
+use live::events::{Events, Happened};
 use live::host::{Answers, Host};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -108,6 +109,7 @@ struct Ends<'e, 'h, 'm, 'a> {
     blocks: &'e Receiver<Message>,
     answers: Answers<'h, 'm, 'a>,
     progress: Progress,
+    events: &'e Events,
 }
 
 impl Recording {
@@ -170,6 +172,9 @@ impl Recording {
             let host = Host::new(mounted)?;
             let (letters_to, letters) = channel();
             let answers = Answers::new(&host, letters);
+            let events = chain.events();
+            let name = self.name.clone();
+            events.add((mounted.wall_ns)(), Happened::Started { name });
             let (ended, readers) = (End::new()?, AtomicUsize::new(0));
             let stopped = AtomicBool::new(false);
             let stop = || context.cancel.is_set() || stopped.load(Ordering::Relaxed);
@@ -178,41 +183,58 @@ impl Recording {
             let woken = out.clone();
             let post =
                 move |letter| letters_to.send(letter).is_ok() && woken.send(Message::Asked).is_ok();
-            let (result, produced) = std::thread::scope(|scope| {
+            let (result, produced, counted, kept) = std::thread::scope(|scope| {
                 let stop = &stop;
                 let producer = scope.spawn(move || produce(idle, &out, stop));
                 if let Some(door) = &door {
                     let (post, ended, readers) = (&post, &ended, &readers);
-                    scope.spawn(move || door.attend(scope, post, ended, readers));
+                    let events = events.as_ref();
+                    scope.spawn(move || door.attend(scope, post, events, ended, readers));
                 }
                 let mut ends = Ends {
                     idle: &idle_to,
                     blocks: &blocks,
                     answers,
                     progress: context.progress.clone(),
+                    events: &events,
                 };
                 let result = self.pump(mounted, &mut chain, &mut ends, &bar, &stopped);
                 // However it ended: a read under way has memory that the device writes.
                 ends.answers.end();
-                ended.call();
                 stopped.store(true, Ordering::Relaxed);
                 drop(idle_to);
-                (result, producer.join())
-            });
-            // A block in flight when the recording failed is lost too.
-            let produced =
-                produced.map_err(|_| devices::Error::other("the reading thread ended"))?;
-            chain.release_held();
-            for message in blocks.try_iter() {
-                if let Message::Block { buffer, .. } = message {
+                // A block in flight when the recording failed is lost too.
+                let produced = producer.join();
+                chain.release_held();
+                for message in blocks.try_iter() {
+                    if let Message::Block { buffer, .. } = message {
+                        chain.give_back(buffer);
+                    }
+                }
+                let unused = || produced.as_ref().ok()?.idle.try_recv().ok();
+                while let Some(buffer) = unused() {
                     chain.give_back(buffer);
                 }
-            }
-            while let Ok(buffer) = produced.idle.try_recv() {
-                chain.give_back(buffer);
-            }
-            let report = chain.report();
-            let (segments, removed, closed) = chain.end();
+                let (counted, durable_bytes) = (chain.report(), chain.durable_bytes());
+                let kept = chain.end();
+                let failed = match &result {
+                    Ok(Ok(())) => kept.2.as_ref().err().map(ToString::to_string),
+                    Ok(Err(error)) => Some(error.to_string()),
+                    Err(failure) => Some(failure.to_string()),
+                };
+                let last = Happened::Ended {
+                    durable_bytes,
+                    lost_bytes: counted.lost_bytes,
+                    failure: failed,
+                };
+                events.add((mounted.wall_ns)(), last);
+                // Readers have all of it before they see the end.
+                ended.call();
+                (result, produced, counted, kept)
+            });
+            let produced =
+                produced.map_err(|_| devices::Error::other("the reading thread ended"))?;
+            let (report, (segments, removed, closed)) = (counted, kept);
             Recorded {
                 result: result?,
                 produced,
@@ -250,6 +272,7 @@ impl Recording {
         let (mut shown, mut looked) = (began, began);
         let began_ns = (mounted.wall_ns)();
         let mut losses = Losses::default();
+        let mut noted = Noted::default();
         let mut told = self.manager.as_deref().map(Told::new);
         loop {
             // The source may be silent: without a block to write, no request would report a recall.
@@ -270,6 +293,7 @@ impl Recording {
             let is_pressed = || chain.waiting_blocks() * 2 > buffers;
             ends.answers.step(durable_bytes, is_pressed, how);
             if let std::task::Poll::Ready(result) = step {
+                noted.note(ends.events, &chain.report(), &self.tally, mounted.wall_ns);
                 let gone = StreamError::Device {
                     offset_bytes: durable_bytes,
                     error: block::Error::Gone,
@@ -291,6 +315,7 @@ impl Recording {
                     };
                     told.look(began.elapsed(), chain.is_working(), moved, how);
                 }
+                noted.note(ends.events, &chain.report(), &self.tally, mounted.wall_ns);
                 let line = losses.line(began.elapsed(), &chain.report(), &self.tally);
                 if let Some(line) = line {
                     ends.progress.say(line);
@@ -304,7 +329,11 @@ impl Recording {
                 block_bytes: self.plan.block_bytes as u64,
                 can_wait: self.can_wait,
             };
+            let was_ended = is_ended;
             let bytes = chain.exchange(&mut Threads(ends.idle, ends.blocks), turn, &mut is_ended);
+            if is_ended && !was_ended {
+                ends.events.add((mounted.wall_ns)(), Happened::Stopping);
+            }
             bar.inc(bytes);
         }
     }
@@ -340,6 +369,7 @@ impl Recording {
             commits: report.commits,
             finished_segments,
             removed_segments,
+            free_bytes: chain.free_bytes(),
         }
     }
 

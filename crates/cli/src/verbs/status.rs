@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `straightway status DEVICE`: how a recording goes, as its process answers.
 
+mod events;
 mod metrics;
+mod textfile;
 
 use crate::Context;
 use crate::exit::Exit;
@@ -18,6 +20,7 @@ use remedy::words;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use units::{Time, counted, exact, rounded};
 
@@ -35,8 +38,12 @@ no process records on the volume, 3 if there is none. The counters never fall wh
 --watch prints it again each second (--every 250ms) until the recording ends: over the last one on a terminal, otherwise
 below it, with --json a line each. The exit status is 0 when the recording has ended, and 1 if its process was killed.
 
---openmetrics prints the text format of OpenMetrics 1.0, for the textfile collector of Prometheus' node exporter, or a web
-server's script. Without a recording straightway_recording_up is 0, and the exit status 1.")]
+--events prints what happens, a line of JSON each, from the recording's start on (the last 4,096 are kept): started, final (a segment),
+removed (by the ring), gap and late (with the sums so far), stopping, ended. It ends as --watch does.
+
+--openmetrics prints the text format of OpenMetrics 1.0, for a web server's script. Without a recording straightway_recording_up is 0,
+and the exit status 1. --textfile FILE writes the same in Prometheus' text format, each second or --every, until the recording ends, for
+the textfile collector of its node exporter: FILE is replaced whole.")]
 pub struct Status {
     /// The device with the volume
     pub device: String,
@@ -46,12 +53,18 @@ pub struct Status {
     /// Print it again and again until the recording ends
     #[arg(long)]
     pub watch: bool,
-    /// Time between two prints
-    #[arg(long, value_name = "TIME", default_value = "1s", requires = "watch")]
-    pub every: Time,
+    /// Time between two prints [default: 1s]
+    #[arg(long, value_name = "TIME")]
+    pub every: Option<Time>,
     /// Print metrics for Prometheus
     #[arg(long, conflicts_with_all = ["json", "watch"])]
     pub openmetrics: bool,
+    /// Write metrics for Prometheus' node exporter to FILE, until the recording ends
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "watch", "openmetrics"])]
+    pub textfile: Option<PathBuf>,
+    /// Print what happens, a line of JSON each, until the recording ends
+    #[arg(long, conflicts_with_all = ["watch", "openmetrics", "textfile"])]
+    pub events: bool,
 }
 
 /// How the recording on a volume goes.
@@ -72,18 +85,30 @@ impl Status {
     /// # Errors
     /// No process records on the volume, or it has just ended.
     pub fn run(&self, context: &Context) -> Result<Exit> {
-        if self.every.0 < SHORTEST {
+        if self.every() < SHORTEST {
             return Err(Error::usage("--every is at least 10ms"));
+        }
+        if self.every.is_some() && !self.watch && self.textfile.is_none() {
+            return Err(Error::usage("--every needs --watch or --textfile"));
         }
         let Some(mut live) = Live::find(context, &self.device)? else {
             let failure = self.nothing_there(context);
-            if self.openmetrics && failure.kind() == ErrorKind::Other {
+            if let Some(path) = self.textfile.as_deref().filter(|_| is_silent(&failure)) {
+                textfile::write(context, path, &self.device, None)?;
+            }
+            if self.openmetrics && is_silent(&failure) {
                 context.console.print(&metrics::text(&self.device, None))?;
             }
             return Err(failure);
         };
         if self.watch {
             return self.watched(context, &mut live);
+        }
+        if self.events {
+            return self.print_events(context, &mut live);
+        }
+        if let Some(path) = &self.textfile {
+            return self.keep_textfile(context, &mut live, path);
         }
         let reported = self.reported(live.status()?);
         if self.openmetrics {
@@ -95,6 +120,10 @@ impl Status {
             context.console.print(&reported.text(None))?;
         }
         Ok(Exit::Done)
+    }
+
+    fn every(&self) -> Duration {
+        self.every.map_or(Duration::from_secs(1), |every| every.0)
     }
 
     fn reported(&self, recording: RecordingStatus) -> Reported {
@@ -139,13 +168,7 @@ impl Status {
                 lines = text.lines().count();
                 show(&format!("{over}{text}"))?;
             }
-            let until = now + self.every.0;
-            while let Some(rest) = until.checked_duration_since(Instant::now()) {
-                std::thread::sleep(rest.min(LOOK));
-                if context.cancel.is_set() {
-                    return Err(Error::interrupted("interrupted"));
-                }
-            }
+            wait_until(context, now + self.every())?;
         }
     }
 
@@ -189,6 +212,22 @@ impl Status {
             " lists what was recorded"
         ])
     }
+}
+
+/// Waits until then.
+fn wait_until(context: &Context, until: Instant) -> Result<()> {
+    while let Some(rest) = until.checked_duration_since(Instant::now()) {
+        std::thread::sleep(rest.min(LOOK));
+        if context.cancel.is_set() {
+            return Err(Error::interrupted("interrupted"));
+        }
+    }
+    Ok(())
+}
+
+/// Whether no process records, and nothing else is wrong.
+fn is_silent(failure: &Error) -> bool {
+    failure.kind() == ErrorKind::Other
 }
 
 /// Prints what is printed again and again: it ends with its reader.

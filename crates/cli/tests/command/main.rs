@@ -8,6 +8,7 @@ mod blast;
 mod boards;
 mod contradicted;
 mod described;
+mod events;
 mod exports;
 mod followed;
 mod formats;

@@ -20,9 +20,11 @@ use devices::error::{ErrorKind, Result};
 use files::tree::some;
 use files::{Mounted, failed, shown};
 use formats::Format;
+use live::events::{Events, Happened};
 use remedy::{Words, words};
 use std::collections::VecDeque;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use stream::GapFile;
@@ -117,6 +119,7 @@ fn no_number(last: &str) -> devices::Error {
 pub struct Files<'s, 'a> {
     mounted: &'s Mounted<'s, 'a>,
     progress: Progress,
+    events: Arc<Events>,
     making: Making,
     /// The first file was made.
     has_begun: bool,
@@ -217,6 +220,7 @@ impl<'s, 'a> Files<'s, 'a> {
         Ok(Self {
             mounted,
             progress,
+            events: Arc::default(),
             making,
             has_begun: false,
             number,
@@ -240,6 +244,15 @@ impl<'s, 'a> Files<'s, 'a> {
             is_broken: false,
             failure: None,
         })
+    }
+
+    /// What has happened, for readers of the recording.
+    pub fn events(&self) -> Arc<Events> {
+        Arc::clone(&self.events)
+    }
+
+    fn happened(&self, what: Happened) {
+        self.events.add((self.mounted.wall_ns)(), what);
     }
 
     /// How many of this recording's files were closed, and how many files the ring removed.
@@ -559,6 +572,12 @@ impl<'s, 'a> Files<'s, 'a> {
                 match result {
                     Ok(segment) => {
                         self.open.pop_front();
+                        self.happened(Happened::Final {
+                            file: segment.name.clone(),
+                            length_bytes: segment.length_bytes,
+                            gaps: segment.gaps,
+                            lost_bytes: segment.lost_bytes,
+                        });
                         self.whole.push_back(segment);
                         self.finished += 1;
                         // It had reserved more than it has.
@@ -655,6 +674,11 @@ impl<'s, 'a> Files<'s, 'a> {
         for segment in self.whole.drain(..removed.min(self.whole.len())) {
             let longest_bytes = &mut self.removed.longest_bytes;
             *longest_bytes = segment.length_bytes.max(*longest_bytes);
+            let removed = Happened::Removed {
+                file: segment.name,
+                length_bytes: segment.length_bytes,
+            };
+            self.events.add((self.mounted.wall_ns)(), removed);
         }
         self.descriptions = oldest.descriptions;
         self.older = self.older.saturating_sub(removed);

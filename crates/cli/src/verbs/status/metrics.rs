@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A recording's status in the text format of OpenMetrics 1.0.
+//! A recording's status in the text format of OpenMetrics 1.0, and in the older one of Prometheus.
 
 use live::RecordingStatus;
 use std::fmt::Write;
+use std::path::Path;
 
 /// Whether a process records: 1, or 0 and nothing else.
 const UP: &str = "straightway_recording_up";
@@ -10,14 +11,29 @@ const UP: &str = "straightway_recording_up";
 /// A metric: its name, its unit, whether it is a counter, what it says, and its value.
 type Metric = (&'static str, &'static str, bool, &'static str, f64);
 
-/// The text; without a recording it says only that there is none.
+/// The text in OpenMetrics; without a recording it says only that there is none.
 pub fn text(device: &str, status: Option<&RecordingStatus>) -> String {
+    body(device, status, true) + "# EOF\n"
+}
+
+/// The same in Prometheus' text format, which names a counter as its sample, and has no units.
+pub fn for_node_exporter(device: &str, status: Option<&RecordingStatus>) -> String {
+    body(device, status, false)
+}
+
+/// Whether this verb wrote a file.
+pub fn is_own(path: &Path) -> bool {
+    let begin = format!("# HELP {UP} ");
+    std::fs::read_to_string(path).is_ok_and(|text| text.starts_with(&begin))
+}
+
+fn body(device: &str, status: Option<&RecordingStatus>, is_open: bool) -> String {
     let mut text = String::new();
     let device = escaped(device);
     // Writing to a String cannot fail.
     let _ = writeln!(
         text,
-        "# TYPE {UP} gauge\n# HELP {UP} Whether a process records on the volume.\n\
+        "# HELP {UP} Whether a process records on the volume.\n# TYPE {UP} gauge\n\
          {UP}{{device=\"{device}\"}} {}",
         u8::from(status.is_some())
     );
@@ -31,21 +47,22 @@ pub fn text(device: &str, status: Option<&RecordingStatus>) -> String {
         } else {
             ("gauge", "")
         };
-        let _ = writeln!(text, "# TYPE {name} {kind}");
-        if !unit.is_empty() {
+        let sample = format!("{name}{end}");
+        let family = if is_open { &name } else { &sample };
+        let _ = writeln!(text, "# TYPE {family} {kind}");
+        if is_open && !unit.is_empty() {
             let _ = writeln!(text, "# UNIT {name} {unit}");
         }
         let recording = status.map_or_else(String::new, |status| escaped(&status.name));
         let _ = writeln!(
             text,
-            "# HELP {name} {help}\n{name}{end}{{device=\"{device}\",recording=\"{recording}\"}} {value}"
+            "# HELP {family} {help}\n{sample}{{device=\"{device}\",recording=\"{recording}\"}} {value}"
         );
     }
-    text.push_str("# EOF\n");
     text
 }
 
-fn metrics(of: &RecordingStatus) -> [Metric; 17] {
+fn metrics(of: &RecordingStatus) -> [Metric; 20] {
     let counter = |name, unit, help, value: u64| (name, unit, true, help, value as f64);
     let gauge = |name, unit, help, value: f64| (name, unit, false, help, value);
     [
@@ -131,6 +148,24 @@ fn metrics(of: &RecordingStatus) -> [Metric; 17] {
         ),
         counter("retries", "", "Commands that were repeated.", of.retries),
         counter("commits", "", "Commits.", of.commits),
+        counter(
+            "finished_segments",
+            "",
+            "Segments that are final.",
+            of.finished_segments,
+        ),
+        counter(
+            "removed_segments",
+            "",
+            "Segments that the ring removed.",
+            of.removed_segments,
+        ),
+        gauge(
+            "free",
+            "bytes",
+            "Free space of the volume; NaN while it is not known.",
+            of.free_bytes.map_or(f64::NAN, |bytes| bytes as f64),
+        ),
     ]
 }
 
