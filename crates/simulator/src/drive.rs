@@ -32,12 +32,30 @@ struct PowerState {
     is_spared: Cell<bool>,
     /// Changes until it is cut.
     left: Cell<Option<u64>>,
+    /// Commits until it is cut at the next change.
+    commits: Cell<Option<u64>>,
 }
 
 impl Power {
     /// Cuts it at the change that comes after so many others.
     pub fn cut_after(&self, changes: u64) {
         self.0.left.set(Some(changes));
+    }
+
+    /// Cuts it at the first change after so many commits: flushes, and writes with FUA.
+    pub fn cut_after_commits(&self, commits: u64) {
+        self.0.commits.set(Some(commits));
+    }
+
+    /// Something was made durable.
+    fn committed(&self) {
+        match self.0.commits.get() {
+            Some(0 | 1) => {
+                self.0.commits.set(None);
+                self.cut_after(0);
+            }
+            commits => self.0.commits.set(commits.map(|left| left - 1)),
+        }
     }
 
     /// Whether it is not cut for now.
@@ -67,13 +85,14 @@ impl Power {
 
     /// Whether it is off or will be.
     pub fn is_doomed(&self) -> bool {
-        self.is_off() || self.0.left.get().is_some()
+        self.is_off() || self.0.left.get().is_some() || self.0.commits.get().is_some()
     }
 
     /// Switches it on, after [`Drive::settle`] of each drive.
     pub fn on(&self) {
         self.0.is_off.set(false);
         self.0.left.set(None);
+        self.0.commits.set(None);
     }
 
     /// A change is submitted.
@@ -594,8 +613,16 @@ impl Device for Drive {
                         state.get(lba).read(block);
                     }
                 }
-                Operation::Flush => state.flush(mark),
-                operation => state.apply(operation, number, true),
+                Operation::Flush => {
+                    state.flush(mark);
+                    state.power.committed();
+                }
+                operation => {
+                    state.apply(operation, number, true);
+                    if matches!(operation, Operation::Write { fua: true, .. }) {
+                        state.power.committed();
+                    }
+                }
             }
         }
         let (lba, code) = place(&request.operation);

@@ -391,6 +391,7 @@ impl Machine {
             Verb::Cut if c % 4 == 1 => self.power.cut_after(u64::from(b % 4)),
             Verb::Cut if c % 4 == 3 => self.power.cut_after(u64::from(b % 24)),
             Verb::Cut => self.power.cut_after(u64::from(b)),
+            Verb::Commit => self.power.cut_after_commits(u64::from(b % 32)),
             Verb::Slow => {
                 let latency_us = 1_000 << (b % 11);
                 self.drives[drive].slow(latency_us, u64::from(c) * 10_000);

@@ -87,6 +87,7 @@ verbs! {
     Leave "leave" Serve 4,
     Deaf "deaf" Serve 4,
     Late "late" Serve 4,
+    Commit "commit" Drive 3,
 }
 
 impl Verb {

@@ -201,7 +201,7 @@ impl Setup {
             (Only::Growth, Verb::Put | Verb::Move) => 3,
             // A commit meets more that is under way, and a cut what it left.
             (Only::Ring, Verb::Slow) if self.is_hasty => 4,
-            (Only::Ring, Verb::Cut) if self.is_hasty => 2,
+            (Only::Ring, Verb::Cut | Verb::Commit) if self.is_hasty => 2,
             _ => 1,
         }
     }

@@ -114,9 +114,10 @@ impl<D: Device> Volume<'_, D> {
         file::find(self.state().files, file)?.settled = false;
         if header.alloc_units < want {
             if let Err(error) = self.reserve(file, options.reserve_bytes).await {
-                let _ = self.close(file).await;
-                let _ = self.remove(name.as_str()).await;
-                return Err(error);
+                let closed = self.close(file).await;
+                let removed = self.remove(name.as_str()).await;
+                // A refusal says that nothing is left of the file.
+                return closed.and(removed).and(Err(error));
             }
         }
         let prepared = match header.alloc_units {
