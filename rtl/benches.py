@@ -204,17 +204,17 @@ def build_virtio_driver():
     return [target / "debug" / "examples" / "libvirtio_driver.a", "-lpthread", "-ldl", "-lm"]
 
 
-def build_twin_bench():
+def build_twin_bench(program_log2=12):
     """The bench with the file system core and the software's volume in one process."""
-    return build("hwfs_twin", "hwfs_sim", "hwfs_twin_bench.cpp",
+    return build("hwfs_twin" if program_log2 == 12 else "hwfs_twin_grown", "hwfs_sim", "hwfs_twin_bench.cpp",
                  {"DataWidth": 32, "BlockSizeLog2": 6, "NodeLog2Max": 12, "Files": 4, "IndexSlots": 1024,
-                  "Outstanding": 2, "TimeoutCycles": 20000, "DataChecksums": 1, "Registered": 1},
+                  "Outstanding": 2, "TimeoutCycles": 20000, "DataChecksums": 1, "ProgramLog2": program_log2, "Registered": 1},
                  fast=True, level="-O1", libraries=build_twin())
 
 
 def build_barriers_bench():
     """The same with a microprogram that is loaded at each start, in the longer control store."""
     return build("hwfs_barriers", "hwfs_sim", "hwfs_barriers_bench.cpp",
-                 {"DataWidth": 32, "BlockSizeLog2": 6, "NodeLog2Max": 8, "Files": 4, "IndexSlots": 64,
+                 {"DataWidth": 32, "BlockSizeLog2": 6, "NodeLog2Max": 8, "Files": 4, "IndexSlots": 512,
                   "Outstanding": 2, "TimeoutCycles": 20000, "ProgramLog2": 13, "Registered": 1},
                  fast=True, level="-O1", libraries=build_twin(), instead={"hwfs_rom.sv": "loaded/hwfs_rom.sv"})

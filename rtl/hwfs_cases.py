@@ -82,4 +82,18 @@ def cases():
     found = {name: cycles(program, [*before, line]) for name, (before, line) in CASES.items()}
     found["put_into_pieces"] = in_pieces(program)
     found |= dict(names(program))
-    return [[f"hwfs.case_1K_{name}", value, "cycles", None] for name, value in found.items()]
+    return [[f"hwfs.case_1K_{name}", value, "cycles", None] for name, value in found.items()] + grown()
+
+
+def grown():
+    """The same commands with the program for grown tables: on a table that has not grown, and on one that has, where the file is in a
+    bucket of the format, or in one that was added (of 56 added to 8). The goals are the cycles of the other program on a volume with the same
+    units in use, and 5 % more on a table that has grown."""
+    program, rows = hwfs_tables.build(1, program_log2=13), []
+    for file in ("1K", "100K"):
+        for what, added in (("not_grown", 0), ("near", 1), ("far", 56)):
+            then = hwfs_tables.measure(hwfs_tables.build(1), 64, [file], added, has_grown=False)[file]
+            now = hwfs_tables.measure(program, 64, [file], added)[file]
+            for verb, value, before in zip(("get", "put", "delete"), now, then):
+                rows.append([f"hwfs.grown_{file}_{verb}_{what}", value, "cycles", f"<= {before if added == 0 else before * 1.05:.0f}"])
+    return rows

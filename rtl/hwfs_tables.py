@@ -38,11 +38,12 @@ ALLOWED = {(1, "read"): 80.0, (1, "write"): 78.125, (2, "read"): 100.0, (2, "wri
 NAMES = {1: "one_disk", 2: "two_disks"}
 
 
-def build(disks, width=32):
+def build(disks, width=32, program_log2=12):
     """The bench on this number of RAM disks, with streams of this width. Stripes of 512 B."""
-    return benches.build(f"hwfs_disks_{disks}_{width}", "hwfs_disks_sim", "hwfs_disks_bench.cpp",
+    name = f"hwfs_disks_{disks}_{width}" + ("_grown" if program_log2 > 12 else "")
+    return benches.build(name, "hwfs_disks_sim", "hwfs_disks_bench.cpp",
                              {"Disks": disks, "DataWidth": width, "DiskWidth": 32, "BlockSizeLog2": 6,
-                              "StripeBlocks": 8, "DiskBlocks": (128 << 20) // 64, **MEMORY}, fast=True)
+                              "StripeBlocks": 8, "DiskBlocks": (128 << 20) // 64, "ProgramLog2": program_log2, **MEMORY}, fast=True)
 
 
 def run(program, lines):
@@ -53,14 +54,21 @@ def run(program, lines):
     return [line.split() for line in done.stdout.splitlines()]
 
 
-def measure(program, unit, files):
-    """Cycles of {file: (get, put, delete)}, each on a new volume."""
+def measure(program, unit, files, added=0, has_grown=True):
+    """Cycles of {file: (get, put, delete)}, each on a new volume, whose table has grown by so many buckets, or of whose units as many are
+    in use otherwise."""
     found = {}
     with tempfile.TemporaryDirectory() as folder:
         for file in files:
             size = BYTES[file]
             image = Path(folder) / "volume"
-            image.write_bytes(make_volume.make(max(4 << 20, size + size // 8), unit, 256, 64))
+            volume = make_volume.make(max(4 << 20, size + size // 8), unit, 256, 64)
+            extent = (max(1, 4096 // unit), added * max(1, 4096 // unit))
+            if added and has_grown:
+                make_volume.grow(volume, [extent], added)
+            elif added:
+                make_volume.take(volume, [(0, max(1, 512 // unit)), extent])
+            image.write_bytes(volume)
             results = run(program, [f"load {image}", "mount", "put warm 1 1", f"put file {size} 2", "put other 1 3",
                                     f"get file 0 {size} 2", "delete file", "unmount"])
             if any(result[0] != "0" for result in results):

@@ -17,7 +17,8 @@
 // Outstanding    concurrent fetches, 1 to 16; more than 1 only with a device that answers reads in order
 // TimeoutCycles  the longest time without progress; a number of 32 bits or more, so it has no type
 // DataChecksums  1: files may have data checksums, which are computed and verified in the stream; then at most four files
-// ProgramLog2    log2 of the instructions that the control store has room for, 12 or 13
+// ProgramLog2    log2 of the instructions that the control store has room for: 12, or 13 for the program that also knows tables
+//                that have grown
 module hwfs
   import block_pkg::*;
   import hwfs_pkg::*;

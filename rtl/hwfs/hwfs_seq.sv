@@ -13,7 +13,7 @@
 // Owns the program counter, 32 registers of 64 bits, the return stack and the watchdog: when an instruction waits for
 // `TimeoutCycles` without progress, the program continues at its time-out entry. Never touches a stream.
 //
-// ProgramLog2    log2 of the instructions, 12 or 13
+// ProgramLog2    log2 of the instructions: 12, or 13 for the program for grown tables
 // AddressBits    log2 of the memory's bytes
 // NodeLog2Max    log2 of the longest node; an `lin` constant is scaled by it
 // TimeoutCycles  the longest wait without progress; a number of 32 bits or more, so it has no type

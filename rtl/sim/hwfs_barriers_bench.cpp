@@ -150,7 +150,74 @@ public:
         }
     }
 
+    // The software adds buckets and is cut at each write and flush. The core finds each file in what that leaves, in both buckets of a
+    // split that is not complete, lists each once if it may not write, and recovers; the software finds its volume sound again.
+    void growth(const std::string& prepare, unsigned buckets) {
+        Model model;
+        const Bytes image = prepared(prepare, model);
+        const Files& files = model.files.front();
+        for (uint64_t number = 1;; ++number) {
+            if (judge_.load(image) != 0 || judge_.mount() != 0) throw std::runtime_error("the prepared volume");
+            judge_.stop_after(number);
+            for (unsigned left = buckets; left != 0 && !judge_.is_off(); --left)
+                if (judge_.grow() != 0 && !judge_.is_off()) throw std::runtime_error("grow");
+            bool is_off = judge_.is_off();
+            judge_.abandon();
+            std::set<Bytes> lefts;
+            for (uint64_t seed = 0; seed < 24; ++seed) lefts.insert(judge_.image(is_off, seed));
+            for (const Bytes& left : lefts) {
+                at_ = "the software's write " + std::to_string(number);
+                core_.insert(left);
+                found(files, 1);
+                core_.reset();
+                found(files, 0);
+                Files after = files;
+                after["new"] = contents("new", 700);
+                expect(0, kCreate, 1, "new", 700, after["new"]);
+                expect(0, kDelete, 0, "a", 0);
+                after.erase("a");
+                expect(0, kUnmount, 0, "", 0);
+                allowed_ = {after};
+                clean_ = false;
+                seen_.clear();
+                Bytes whole = core_.device->bytes();
+                judge(whole);
+                // The table node's pair: recovery makes the members equal but for their checksums and numbers.
+                if (whole[56] & 32) {
+                    uint64_t node = 1u << whole[49], data, unit = 0;
+                    std::memcpy(&data, &whole[104], 8);
+                    std::memcpy(&unit, &whole[252], 4);
+                    auto member = whole.begin() + data + (unit << whole[48]);
+                    auto other = member + std::max<uint64_t>(node, 1u << whole[48] >> 1);
+                    if (!std::equal(member + 16, member + node, other + 16)) throw Broken(at_ + ": the table node's members differ");
+                }
+            }
+            if (!is_off) return;
+        }
+    }
+
 private:
+    void expect(unsigned status, Command op, unsigned flags, const std::string& name, uint64_t length, Bytes data = {}) {
+        core_.run(op, 0, flags, name, "", 0, length, std::move(data), [] { return false; });
+        if (core_.app->answer().status != status)
+            throw Broken(at_ + ": " + std::to_string(op) + " " + name + ": status " + std::to_string(core_.app->answer().status));
+    }
+    // The core mounts the volume (1: to read) and finds these files, and by their slots no others.
+    void found(const Files& files, unsigned flags) {
+        expect(0, kMount, flags, "", 0);
+        for (const auto& [name, data] : files) {
+            expect(0, kReadFile, 0, name, data.size());
+            if (core_.app->answer().data != data) throw Broken(at_ + ": other bytes in " + name);
+        }
+        expect(25, kReadFile, 0, "nobody", 1);
+        size_t listed = 0;
+        for (uint64_t slot = 0;; ++listed) {
+            core_.run(kList, 0, 0, "", "", slot, 0, {}, [] { return false; });
+            if (core_.app->answer().status != 0) break;
+            slot = core_.app->answer().value;
+        }
+        if (listed != files.size()) throw Broken(at_ + ": " + std::to_string(listed) + " files are listed");
+    }
     Bytes prepared(const std::string& script, Model& model) {
         if (judge_.load(blank_) != 0 || judge_.mount() != 0) throw std::runtime_error("the blank volume");
         std::istringstream words(script);
@@ -330,10 +397,12 @@ private:
     bool clean_ = false, keep_ = false;
 };
 
+enum Blank { kSmall, kLarge, kGrown };
+
 struct Scenario {
     const char* name;
     std::function<void(Search&)> run;
-    bool large = false;
+    Blank volume = kSmall;
 };
 
 // A volume whose free units are isolated, except for eight at the end.
@@ -350,13 +419,18 @@ int run(int argc, char** argv) {
     VerilatedContext context;
     context.commandArgs(argc, argv);
     constexpr size_t kImage = 184 * 1024;
-    auto formatted = [](uint32_t slots) {
+    auto formatted = [](uint32_t slots, unsigned added = 0) {
         SoftwareVolume volume(BLOCK_SIZE_LOG2, kImage);
         if (volume.format(256, 256, slots, 7, false) != 0) throw std::runtime_error("format");
+        if (added == 0) return volume.image();
+        if (volume.mount() != 0) throw std::runtime_error("mount");
+        while (added-- != 0)
+            if (volume.grow() != 0) throw std::runtime_error("grow");
+        if (volume.unmount() != 0) throw std::runtime_error("unmount");
         return volume.image();
     };
     // With one bucket, the next name gets the slot that was freed last. Fragmentation needs many files.
-    const Bytes small = formatted(8), large = formatted(64);
+    const Bytes small = formatted(8), large = formatted(64), grown = formatted(8, 2);
     uint64_t units;
     std::memcpy(&units, &large[112], 8);
     std::string pieces = in_pieces(unsigned(units));
@@ -368,12 +442,16 @@ int run(int argc, char** argv) {
         {"growth", [](Search& s) { s.cuts("put a 300 put b 300 ", "mount;create 0 x 0", "rename a c;write 0 700;sync 0;rename c a;write 0 1000;close 0;rename a c;delete b;unmount"); }},
         {"release", [](Search& s) { s.cuts("put a 300 ", "mount;create 0 x 2000;write 0 300;create 1 y 0;put z 600", "rename a b;delete z;close 0;rename b a;close 1;unmount"); }},
         {"renames", [](Search& s) { s.cuts("put a 300 put b 600 ", "mount", "rename a c;rename b a;rename c b;unmount"); }},
-        {"leaves grow", [&](Search& s) { s.cuts(pieces, "mount;create 0 x 0", "reserve 0 3000;write 0 3000;sync 0;reserve 0 600;close 0;unmount"); }, true},
-        {"leaves shrink", [&](Search& s) { s.cuts(pieces, "mount;create 0 x 0;reserve 0 3000;write 0 100", "close 0;delete x;unmount"); }, true},
-        {"leaves go", [&](Search& s) { s.cuts(pieces, "mount;create 0 x 0;write 0 3000", "close 0;delete x;create 0 y 0;close 0;unmount"); }, true},
+        {"leaves grow", [&](Search& s) { s.cuts(pieces, "mount;create 0 x 0", "reserve 0 3000;write 0 3000;sync 0;reserve 0 600;close 0;unmount"); }, kLarge},
+        {"leaves shrink", [&](Search& s) { s.cuts(pieces, "mount;create 0 x 0;reserve 0 3000;write 0 100", "close 0;delete x;unmount"); }, kLarge},
+        {"leaves go", [&](Search& s) { s.cuts(pieces, "mount;create 0 x 0;write 0 3000", "close 0;delete x;create 0 y 0;close 0;unmount"); }, kLarge},
         {"a death in a rename", [](Search& s) { s.deaths("put a 300 ", "mount;put p 300", "rename a b;put q 300", "mount;put r 300;unmount"); }},
         {"a death in an unmount", [](Search& s) { s.deaths("put a 300 ", "mount;put p 300", "unmount", "mount;create 0 r 0;close 0;unmount"); }},
         {"recovery", [](Search& s) { s.recoveries("put a 300 put b 600 ", "mount;put p 300", "put q 300;delete b;rename a c", "mount"); }},
+        {"put in a grown table", [](Search& s) { s.cuts("put a 300 put b 300 ", "mount;put p 300", "put aa 300;rename a c;put u 700;delete aa;put t 300;delete u;put dl 300;delete dl;unmount"); }, kGrown},
+        {"the long way in a grown table", [](Search& s) { s.cuts("put a 300 ", "mount", "put p 300;create 0 x 0;close 0;rename a b;put q 20000;put r 300;unmount;mount;rename b a;create 1 y 900;close 1;delete y;unmount"); }, kGrown},
+        {"recovery in a grown table", [](Search& s) { s.recoveries("put a 300 put b 600 ", "mount;put p 300", "put q 300;delete b;rename a c", "mount"); }, kGrown},
+        {"growth by software", [](Search& s) { s.growth("put a 300 put b 300 put c 300 put d 300 put e 300 put f 300 put g 300 ", 3); }},
     };
     std::set<std::string> wanted;
     for (int i = 1; i < argc; ++i)
@@ -381,7 +459,7 @@ int run(int argc, char** argv) {
     for (const Scenario& scenario : scenarios) {
         if (!wanted.empty() && !wanted.count(scenario.name)) continue;
         // Each scenario has its own core: one that ends in the middle of a command must not affect the next.
-        Search search(context, scenario.large ? large : small);
+        Search search(context, scenario.volume == kLarge ? large : scenario.volume == kGrown ? grown : small);
         try {
             scenario.run(search);
         } catch (const Broken& broken) {

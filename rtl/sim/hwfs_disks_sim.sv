@@ -29,7 +29,8 @@ module hwfs_disks_sim
   parameter int unsigned Files           = 4,
   parameter int unsigned IndexSlots      = 1024,
   parameter int unsigned Outstanding     = 2,
-  parameter int unsigned TimeoutCycles   = 1000000
+  parameter int unsigned TimeoutCycles   = 1000000,
+  parameter int unsigned ProgramLog2     = 12
 ) (
   input  logic clk_i,
   input  logic rst_ni,
@@ -114,7 +115,8 @@ module hwfs_disks_sim
 
   hwfs #(
     .DataWidth(DataWidth), .BlockSizeLog2(BlockSizeLog2), .NodeLog2Max(NodeLog2Max), .Files(Files),
-    .IndexSlots(IndexSlots), .Outstanding(Outstanding), .TimeoutCycles(TimeoutCycles)
+    .IndexSlots(IndexSlots), .Outstanding(Outstanding), .TimeoutCycles(TimeoutCycles),
+    .ProgramLog2(ProgramLog2)
   ) u_hwfs (
     .clk_i,
     .rst_ni            (core_rst_n),

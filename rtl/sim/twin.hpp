@@ -17,6 +17,7 @@ int64_t twin_format(Twin*, uint64_t unit, uint32_t node, uint32_t slots, uint64_
 int64_t twin_load(Twin*, const uint8_t* image, size_t len);
 int64_t twin_image(Twin*, bool cut, uint64_t seed, uint8_t* image, size_t len);
 int64_t twin_mount(Twin*, bool read_only);
+int64_t twin_grow(Twin*);
 int64_t twin_unmount(Twin*);
 void twin_abandon(Twin*);
 void twin_stop_after(Twin*, uint64_t number);
@@ -60,6 +61,7 @@ public:
         return bytes;
     }
     int64_t mount(bool read_only = false) { return twin_mount(twin_, read_only); }
+    int64_t grow() { return twin_grow(twin_); }
     int64_t unmount() { return twin_unmount(twin_); }
     void abandon() { twin_abandon(twin_); }
     void stop_after(uint64_t number) { twin_stop_after(twin_, number); }

@@ -89,12 +89,73 @@ def slot_for(name, slots):
     return crc32c(name.encode()) % (slots // 8) * 8
 
 
+def grow(image, extents, buckets):
+    """Adds buckets to the table of an empty volume: its table node is at unit 0, and the buckets are in `extents`, (first unit, units) each.
+    Returns the addresses of the table node's members."""
+    unit, node = 1 << image[48], 1 << image[49]
+    data = int.from_bytes(image[104:112], "little")
+    uuid, pair = bytes(image[24:40]), max(1, 2 * node // unit)
+    in_each = [count * unit // (16 * node) for _, count in extents]
+    if buckets > sum(in_each) or any(first < pair for first, _ in extents):
+        raise ValueError("the buckets do not fit")
+    left = buckets
+    for (first, _), most in zip(extents, in_each):
+        for place in range(min(left, most)):
+            for member in range(2):
+                for number in range(8):
+                    bare = bytearray(node)
+                    bare[:4] = b"SWsl"
+                    put(bare, 8, member, 8)
+                    at = data + first * unit + (16 * place + 8 * member + number) * node
+                    image[at:at + node] = sealed(bare, uuid, at, 4)
+        left -= min(left, most)
+    members = [data, data + max(node, unit // 2)]
+    for member, at in enumerate(members):
+        bare = bytearray(node)
+        bare[:4] = b"SWsl"
+        put(bare, 8, member, 8)
+        put(bare, 32, 16 * node * buckets, 8)
+        put(bare, 40, sum(count for _, count in extents), 8)
+        put(bare, 56, 3, 1)
+        put(bare, 60, len(extents), 4)
+        logical = 0
+        for index, (first, count) in enumerate(extents):
+            for offset, value, width in ((144, first, 8), (152, count, 4), (156, logical, 4)):
+                put(bare, offset + 16 * index, value, width)
+            logical += count
+        image[at:at + node] = sealed(bare, uuid, at, 4)
+        at = 65536 * member
+        bare = bytearray(image[at:at + 256])
+        put(bare, 56, 32, 4)
+        put(bare, 252, 0, 4)
+        image[at:at + 256] = sealed(bare, b"", at, 8)
+    take(image, [(0, pair), *extents])
+    return members
+
+
+def take(image, used):
+    """Marks these units as in use in both bitmaps: for each its first one, and how many."""
+    bitmaps = [int.from_bytes(image[at:at + 8], "little") for at in (88, 96)]
+    units = int.from_bytes(image[112:120], "little")
+    node, uuid, taken = 1 << image[49], bytes(image[24:40]), 0
+    for first, count in used:
+        taken |= (1 << count) - 1 << first
+    for group in range(-(-units // (4 * node))):
+        mine = taken >> group * 4 * node & (1 << 4 * node) - 1
+        for table in bitmaps:
+            at = table + group * node
+            bare = bytearray(image[at:at + node])
+            put(bare, 4, 0, 4)
+            put(bare, 32, int.from_bytes(bare[32:36], "little") - mine.bit_count(), 4)
+            put(bare, node // 2, int.from_bytes(bare[node // 2:], "little") | mine, node // 2)
+            image[at:at + node] = sealed(bare, uuid, at, 4)
+
+
 def scatter(image, name, size, piece):
     """Adds a file to an empty volume: `size` bytes in extents of `piece` bytes, in an order other than the file's, under a map of one level of leaves at the volume's end. Returns where in the volume each extent begins.
     The data are the caller's."""
     unit, node, slots = 1 << image[48], 1 << image[49], 8 << image[50]
-    slots_a, slots_b, bitmap_a, bitmap_b, data, units = (int.from_bytes(image[at:at + 8], "little")
-                                                         for at in range(72, 120, 8))
+    slots_a, data, units = (int.from_bytes(image[at:at + 8], "little") for at in (72, 104, 112))
     uuid, pieces, each = bytes(image[24:40]), size // piece, piece // unit
     per_leaf, pair = (node - 64) // 16, max(1, 2 * node // unit)
     in_slot = pieces <= (node - 144) // 16
@@ -139,18 +200,7 @@ def scatter(image, name, size, piece):
         put(bare, 152 + 16 * index, first_unit, 8)
     at = slots_a + number * node
     image[at:at + node] = sealed(bare, uuid, at, 4)
-    taken = 0
-    for first, count in used:
-        taken |= (1 << count) - 1 << first
-    for group in range(-(-units // (4 * node))):
-        mine = taken >> group * 4 * node & (1 << 4 * node) - 1
-        for table in (bitmap_a, bitmap_b):
-            at = table + group * node
-            bare = bytearray(image[at:at + node])
-            put(bare, 4, 0, 4)
-            put(bare, 32, int.from_bytes(bare[32:36], "little") - mine.bit_count(), 4)
-            put(bare, node // 2, int.from_bytes(bare[node // 2:], "little") | mine, node // 2)
-            image[at:at + node] = sealed(bare, uuid, at, 4)
+    take(image, used)
     return [data + start * unit for start in starts]
 
 

@@ -109,12 +109,13 @@ def test_only_a_load_that_nothing_delays_is_early(tmp_path, before, load, is_ear
     assert bool(assembled(tmp_path, before, load, "mov r3, md")[1] >> 12 & 1) == is_early
 
 
-def test_the_marks_agree_with_the_instructions():
+@pytest.mark.parametrize("grown", [False, True])
+def test_the_marks_agree_with_the_instructions(grown):
     """Of the whole program, from its words alone: the sequencer compares no registers, it relies on the marks."""
     sys.path.insert(0, str(cores.RTL / "hwfs" / "microcode"))
     import assemble
     import isa
-    _, words = assemble.assemble()
+    _, words = assemble.assemble(grown)
     kinds = {code: name for name, code in isa.KINDS.items()}
     for at, (before, word) in enumerate(zip(words, words[1:]), 1):
         kind, earlier = kinds[word >> 28 & 15], kinds[before >> 28 & 15]
@@ -130,6 +131,27 @@ def test_the_marks_agree_with_the_instructions():
             uses = kind == "alu" and (source >= isa.SOURCES["md"] or word >> 34 != 0)
             assert bool(before >> 13 & 1) == uses, at
         assert kind not in ("st", "do") or source == isa.SOURCES["reg"], at
+
+
+def test_a_constant_has_one_value(tmp_path):
+    with pytest.raises(SystemExit, match="duplicate constant V_T1"):
+        assembled(tmp_path, "V_T1 = 8")
+    with pytest.raises(SystemExit, match="@often is none of @grown, @plain, @any, @near"):
+        assembled(tmp_path, "@often mov r1, 1")
+
+
+def test_a_second_copy_has_its_own_labels(tmp_path):
+    """A name in it means the label that ends like those of the copy, in whatever file, and else the one of that name."""
+    sys.path.insert(0, str(cores.RTL / "hwfs" / "microcode"))
+    import assemble
+    source = tmp_path / "twice.asm"
+    source.write_text("here:\n  mov r1, 1\n@any  mov r1, 2\n@near  mov r1, 3\n  bz here\n  bz other\n  ret\nother:\n  ret\n", "utf-8")
+    assembler = assemble.Assembler(grown=True)
+    assembler.read(source)
+    assembler.read(source, assemble.COPY)
+    assert assembler.labels == {"here": 0, "other": 5, "here_any": 6, "other_any": 11}
+    words = assembler.words()
+    assert [words[at] & 0xfff for at in (1, 2, 3, 7, 8, 9)] == [3, 0, 5, 2, 6, 11]
 
 
 def test_a_branch_is_expected_to_go_back_in_its_own_file(tmp_path):

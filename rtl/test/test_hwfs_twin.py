@@ -10,6 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 import benches  # noqa: E402
@@ -20,19 +22,22 @@ SECONDS = budget.seconds(0)
 BUDGET = f"{SECONDS}s" if SECONDS else str(budget.states(8000))
 
 
-def run(*arguments):
-    return subprocess.run([benches.build_twin_bench(), *map(str, arguments)], stdout=subprocess.PIPE,
+def run(*arguments, program_log2=12):
+    return subprocess.run([benches.build_twin_bench(program_log2), *map(str, arguments)], stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, timeout=600 + SECONDS + (0 if SECONDS else int(BUDGET) // 20))
 
 
-def test_the_core_and_the_software_do_the_same():
+@pytest.mark.parametrize("program_log2", [12, 13])
+def test_the_core_and_the_software_do_the_same(program_log2):
+    """The program for grown tables on such tables, and on others."""
     print(f"STRAIGHTWAY_SEED={SEED} STRAIGHTWAY_BUDGET={BUDGET}")
-    done = run(SEED, BUDGET)
+    done = run(SEED, BUDGET, program_log2=program_log2)
     assert done.returncode == 0, f"STRAIGHTWAY_SEED={SEED}\n{done.stdout[-2000:]}"
     words = done.stdout.split()
     found = dict(zip(words[::2], map(float, words[1::2])))
     print(done.stdout)
     assert found["sequences"] >= 8 and found["operations"] >= 8 * found["sequences"]
+    assert found["grown"] == 0 if program_log2 == 12 else found["grown"] > found["sequences"] / 10
 
 
 def test_a_bit_that_is_wrong_is_found():

@@ -13,8 +13,8 @@ FILES = {
     # First, because it may have others' files.
     "arm64": arm64.FILES,
     "chario": ("tests/test_chario.py", "tests/test_chario_faults.py"),
-    "firmware": ("tests/test_coprocessor.py", "tests/test_coprocessor_faults.py", "tests/test_coprocessor_mapped.py",
-                 "tests/test_firmware_stack.py"),
+    "firmware": ("tests/test_coprocessor.py", "tests/test_coprocessor_faults.py", "tests/test_coprocessor_formats.py",
+                 "tests/test_coprocessor_mapped.py", "tests/test_firmware_stack.py"),
     "servers": ("tests/test_fabric.py", "tests/test_fabric_loss.py", "tests/test_serve.py"),
     "counts": ("tests/test_counts.py", "lab/tests/test_count.py"),
     "iommufd": ("tests/test_iommufd.py",),

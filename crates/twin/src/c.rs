@@ -130,6 +130,16 @@ pub unsafe extern "C" fn twin_mount(twin: *mut Twin, read_only: bool) -> i64 {
     done(unsafe { &mut *twin }.mount(read_only))
 }
 
+/// See [`Twin::grow`].
+///
+/// # Safety
+/// As [`twin_format`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn twin_grow(twin: *mut Twin) -> i64 {
+    // SAFETY: this function's promise.
+    done(unsafe { &mut *twin }.grow())
+}
+
 /// See [`Twin::unmount`].
 ///
 /// # Safety

@@ -195,6 +195,16 @@ impl Twin {
         }
     }
 
+    /// Adds a bucket to the slot table, and moves to it what belongs there.
+    ///
+    /// # Errors
+    /// [`Status::Misuse`] if no volume is mounted; the volume's errors.
+    pub fn grow(&mut self) -> Result<(), Status> {
+        let volume = self.volume()?;
+        blocking::run(volume, volume.grow_table())?;
+        Ok(())
+    }
+
     /// Unmounts; open files are not closed, as with a power cut.
     ///
     /// # Errors

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Assembles the core's microprograms into its control store.
+"""Assembles the core's microprograms into its control stores.
 
-    rtl/hwfs/microcode/assemble.py            writes rtl/hwfs/hwfs_rom.sv
-    rtl/hwfs/microcode/assemble.py --check    fails if that file is out of date
-    rtl/hwfs/microcode/assemble.py --list     prints addresses, words and sources
+    rtl/hwfs/microcode/assemble.py            writes rtl/hwfs/hwfs_rom.sv and rtl/hwfs/hwfs_rom_grown.sv
+    rtl/hwfs/microcode/assemble.py --check    fails if one of them is out of date
+    rtl/hwfs/microcode/assemble.py --list     prints addresses, words and sources; of the second program with --grown
+
+There are two programs: of up to 4,096 words, for volumes of format 1.0, and of up to 8,192, for tables that have grown, too.
 
 A line is a label (`name:`), a constant (`name = expression`) or an instruction:
 
@@ -25,6 +27,11 @@ A line is a label (`name:`), a constant (`name = expression`) or an instruction:
 An instruction that orders writes (`call order`, `b order`, `do.flush`) ends in the name of its barrier in
 crates/volume/src/order.rs: `call order {NodesBeforeReserve}`. The label before it distinguishes barriers of the same name.
 `;` begins a comment. `name = r7` names a register.
+
+A line that begins with `@grown` is only in the second program, one with `@plain` only in the first. The second one has the files of
+`TWICE` two times: as they are, for volumes whose table has not grown, so that these cost no cycle more; and with the lines that begin
+with `@any`, without those that begin with `@near`, for the others. Labels of this copy end in `_any`, and a name in it means the
+label of that kind, where there is one.
 """
 
 import argparse
@@ -37,37 +44,52 @@ sys.path.insert(0, str(HERE))
 import depth  # noqa: E402
 import isa  # noqa: E402
 
-SOURCES = ("layout.asm", "main.asm", "mount.asm", "names.asm", "map.asm", "data.asm", "sums.asm", "space.asm",
+SOURCES = ("layout.asm", "main.asm", "mount.asm", "names.asm", "map.asm", "get.asm", "data.asm", "sums.asm", "space.asm",
            "leaves.asm", "grow.asm", "change.asm", "short.asm", "recover.asm")
+TWICE = ("get.asm", "short.asm")
+COPY = "_any"
 OUTPUT = HERE.parent / "hwfs_rom.sv"
+OUTPUT_GROWN = HERE.parent / "hwfs_rom_grown.sv"
 PROGRAM_LOG2 = 12
 ENTRIES = 2  # at the start of main.asm: after a reset, and after a time-out
 REGISTER = re.compile(r"r(\d+)$")
 
 
 class Assembler:
-    def __init__(self, hole=0):
+    def __init__(self, grown=False, hole=0):
+        self.grown = grown
         self.hole = hole  # words between the entries, which have their places, and everything else
         self.names, self.registers, self.lines, self.labels = {}, {}, [], {}
         self.barriers, self.label = {}, ""  # NAME@LABEL: address
 
-    def read(self, path):
+    def read(self, path, copy=""):
+        """Adds a file; with `copy`, a second time, with this at the end of its labels."""
+        wanted = {"@grown": self.grown, "@plain": not self.grown, "@any": bool(copy), "@near": not copy}
         for number, text in enumerate(path.read_text("utf-8").splitlines(), 1):
             text = text.split(";", 1)[0].strip()
             if not text:
                 continue
-            where = f"{path.name}:{number}"
+            where = f"{path.name}{copy}:{number}"
+            if text.startswith("@"):
+                mark, _, text = text.partition(" ")
+                if mark not in wanted:
+                    raise SystemExit(f"{where}: {mark} is none of {', '.join(wanted)}")
+                if not wanted[mark]:
+                    continue
+                text = text.strip()
             if match := re.fullmatch(r"(\w+)\s*=\s*(.+)", text):
                 name, value = match.groups()
                 if REGISTER.match(value):
                     self.registers[name] = int(value[1:])
+                elif name in self.names:
+                    raise SystemExit(f"{where}: duplicate constant {name}")
                 else:
                     self.names[name] = self.value(value, where)
             elif match := re.fullmatch(r"(\w+):", text):
-                if match[1] in self.labels:
-                    raise SystemExit(f"{where}: duplicate label {match[1]}")
-                self.labels[match[1]] = len(self.lines)
-                self.label = match[1]
+                self.label = match[1] + copy
+                if self.label in self.labels:
+                    raise SystemExit(f"{where}: duplicate label {self.label}")
+                self.labels[self.label] = len(self.lines)
             else:
                 self.lines.append((where, self.barrier(text, where)))
                 if len(self.lines) == ENTRIES:
@@ -95,9 +117,16 @@ class Assembler:
 
     def value(self, text, where):
         try:
-            return int(eval(text, {"__builtins__": {}}, {**self.names, **self.labels}))  # our own sources
+            return int(eval(text, {"__builtins__": {}}, self.known(where)))  # our own sources
         except Exception as error:
             raise SystemExit(f"{where}: {text}: {error}") from None
+
+    def known(self, where):
+        """The values of names, in a file's second copy those of the labels of this kind first."""
+        known = {**self.names, **self.labels}
+        if COPY in where:
+            known |= {name.removesuffix(COPY): address for name, address in self.labels.items() if name.endswith(COPY)}
+        return known
 
     def register(self, text, where):
         number = self.registers.get(text)
@@ -258,32 +287,59 @@ class Assembler:
         return result
 
 
-def assemble(program_log2=PROGRAM_LOG2, hole=0):
-    assembler = Assembler(hole)
+def assemble(grown=False, hole=0):
+    """The program for volumes of format 1.0, or with `grown` the one for grown tables, too."""
+    assembler = Assembler(grown, hole)
     for source in SOURCES:
         assembler.read(HERE / source)
+    if grown:
+        assembler.read(HERE / "grown.asm")
+        for source in TWICE:
+            assembler.read(HERE / source, COPY)
     words = assembler.words()
     chain = depth.deepest(assembler)
     if len(chain) > depth.STACK_DEPTH:
         raise SystemExit(f"calls nest {len(chain)} deep, but the stack has {depth.STACK_DEPTH} entries: " + ", ".join(chain))
-    if len(words) > 1 << program_log2:
-        raise SystemExit(f"{len(words)} instructions, but the control store has {1 << program_log2} words")
+    most = 1 << (isa.TARGET_BITS if grown or hole else PROGRAM_LOG2)
+    if len(words) > most:
+        raise SystemExit(f"{len(words)} instructions, but the control store has {most} words")
     return assembler, words
 
 
-def module(words):
-    def cases(name, width, values, digits, each):
-        entries = [f"{isa.TARGET_BITS}'d{address}: {name} = {width}'h{value:0{digits}x};" for address, value in values]
-        return "\n".join("      " + " ".join(entries[at:at + each]) for at in range(0, len(entries), each))
+def cases(name, log2, width, values, digits, each):
+    entries = [f"{log2}'d{address}: {name} = {width}'h{value:0{digits}x};" for address, value in values]
+    return "\n".join("      " + " ".join(entries[at:at + each]) for at in range(0, len(entries), each))
 
-    low = cases("low", 32, enumerate(word & 0xffffffff for word in words), 8, 8)
-    high = cases("high", 4, enumerate(word >> 32 for word in words), 1, 20)
+
+def tables(words, log2, low="low", high="high"):
+    """The words at `address_i`, in two memories."""
+    wide = 2 if log2 > PROGRAM_LOG2 else 1
+    lows = cases(low, log2, 32, enumerate(word & 0xffffffff for word in words), 8, 8 * wide)
+    highs = cases(high, log2, 4, enumerate(word >> 32 for word in words), 1, 20 * wide)
+    return f"""  always_comb begin
+    unique case ({log2}'(address_i))
+{lows}
+      default: {low} = '0;
+    endcase
+  end
+
+  always_comb begin
+    unique case ({log2}'(address_i))
+{highs}
+      default: {high} = '0;
+    endcase
+  end
+"""
+
+
+def module(words):
+    """The control store, with the first program."""
     return f"""// SPDX-License-Identifier: Apache-2.0 OR MIT
 // The control store. Generated by microcode/assemble.py from microcode/*.asm; do not edit.
 //
 // Two memories, of 32 bits and of 4: of one with 36 bits, an ECP5's block RAM would need a multiplexer behind it.
 //
-// ProgramLog2  log2 of the number of instructions
+// ProgramLog2  log2 of the number of instructions: 13 for those of hwfs_rom_grown
 module hwfs_rom #(
   parameter int unsigned ProgramLog2 = {PROGRAM_LOG2}
 ) (
@@ -294,23 +350,27 @@ module hwfs_rom #(
 );
   logic [31:0] low;
   logic [3:0]  high;
-  always_comb begin
-    unique case ({isa.TARGET_BITS}'(address_i))
-{low}
-      default: low = '0;
-    endcase
-  end
-
-  always_comb begin
-    unique case ({isa.TARGET_BITS}'(address_i))
-{high}
-      default: high = '0;
-    endcase
+  if (ProgramLog2 == {PROGRAM_LOG2}) begin : gen_plain
+{tables(words, PROGRAM_LOG2)}  end else begin : gen_grown
+    hwfs_rom_grown u_words (.address_i, .low_o(low), .high_o(high));
   end
 
   always_ff @(posedge clk_i) if (read_i) instr_o[31:0] <= low;
   always_ff @(posedge clk_i) if (read_i) instr_o[35:32] <= high;
 endmodule
+"""
+
+
+def module_grown(words):
+    """The words of the second program."""
+    return f"""// SPDX-License-Identifier: Apache-2.0 OR MIT
+// The words of the control store of the program for grown tables, too. Generated by microcode/assemble.py; do not edit.
+module hwfs_rom_grown (
+  input  logic [{isa.TARGET_BITS - 1}:0] address_i,
+  output logic [31:0] low_o,
+  output logic [3:0]  high_o
+);
+{tables(words, isa.TARGET_BITS, "low_o", "high_o")}endmodule
 """
 
 
@@ -320,16 +380,17 @@ def image(words):
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Assembles the microprogram into hwfs_rom.sv.")
+    parser = argparse.ArgumentParser(description="Assembles the microprograms into hwfs_rom.sv and hwfs_rom_grown.sv.")
     action = parser.add_mutually_exclusive_group()
     action.add_argument("--list", action="store_true", help="print addresses, words and sources")
-    action.add_argument("--check", action="store_true", help="fail if hwfs_rom.sv is out of date")
+    action.add_argument("--check", action="store_true", help="fail if one of the two is out of date")
     action.add_argument("--barriers", action="store_true", help="print the names of the barriers")
     action.add_argument("--image", metavar="FILE",
                         help="write it for a simulation that loads it (rtl/sim/loaded/hwfs_rom.sv)")
     parser.add_argument("--without", metavar="NAME@LABEL", help="with --image: omit the flush of this barrier")
+    parser.add_argument("--grown", action="store_true", help="the program for grown tables, too")
     arguments = parser.parse_args()
-    assembler, words = assemble()
+    assembler, words = assemble(arguments.grown)
     if arguments.without:
         if arguments.without not in assembler.barriers or not arguments.image:
             parser.error(f"--without {arguments.without!r}: unknown barrier, or no --image; hint: --barriers prints the names")
@@ -348,11 +409,12 @@ def main():
                 print(f"{name}:")
             print(f"  {address:4} {word:09x}  {text:40} {where}")
         print(f"{len(words)} instructions, {len(depth.deepest(assembler))} calls deep")
-    elif arguments.check:
-        if OUTPUT.read_text("utf-8") != module(words):
-            sys.exit("hwfs_rom.sv is out of date; hint: run rtl/hwfs/microcode/assemble.py")
     else:
-        OUTPUT.write_text(module(words), "utf-8")
+        for output, text in ((OUTPUT, module(assemble()[1])), (OUTPUT_GROWN, module_grown(assemble(grown=True)[1]))):
+            if not arguments.check:
+                output.write_text(text, "utf-8")
+            elif output.read_text("utf-8") != text:
+                sys.exit(f"{output.name} is out of date; hint: run rtl/hwfs/microcode/assemble.py")
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ create_place:
   bnz create_sums
 create_search:
   call name_first
-  call search
+  call search_any
   bnz fail_exists
   ld [V_T3]
   mov slot, md
@@ -48,7 +48,7 @@ create_search:
   bnz create_take
   call create_plan
 create_take:
-  call slot_begin           ; the free slot: its sequence number is needed
+  call slot_begin_any       ; the free slot: its sequence number is needed
   ld [V_T5]
   mov r2, md
   call take
@@ -104,7 +104,7 @@ create_nodes:
 create_empty:
   mov r1, 1
   st r1, [V_CHANGING]
-  call slot_begin
+  call slot_begin_any
   call slot_end
   call new_slot
   call mark_in_use
@@ -451,7 +451,7 @@ cmd_rename:
   ld [HASH2]
   mov r1, md
   li r6, NAME2
-  call search
+  call search_any
   bz rename_free
   ld [V_FROM]
   cmp slot, md

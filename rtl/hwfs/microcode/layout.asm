@@ -14,6 +14,11 @@ NAME     = 0x40
 NAME2    = 0x80
 
 ; --- Variables ---
+V_GROWN  = 0xc0     ; buckets of a table that has grown; otherwise 0
+V_FORMAT = 0xc8     ; slots of the format's table
+V_TABLE  = 0xd0     ; where the extents of the others are, the last one first: the first slot of each, and what to add to a slot's offset
+V_FAR    = 0xd8     ; these two of the last one
+V_FAR_AT = 0xe0
 V_SLOTS  = 0xe8     ; slots of the volume
 V_PAIRS_END = 0xf0  ; the first unit at which no leaf pair fits before the volume's end
 V_SUM      = 0xf8   ; the last result of hwfs_sum: its own word, not in memory
@@ -115,6 +120,7 @@ SB_HINT    = 120
 SB_KIND    = 128    ; high: slot
 SB_SLOT2   = 136    ; high: runs
 SB_RUNS    = 144
+SB_TABLE   = 248    ; high: unit of the table node
 
 ; --- Nodes. Three nodes of the maximum size start at NODES, followed by the index ---
 EDGE       = 0x580
@@ -177,6 +183,9 @@ ARM     = 8
 WITHDRAW = 16
 PORT    = 1
 LAST    = 1
+
+GROWN = 32          ; bits of INCOMPAT: the table has grown
+KNOWN_FEATURES = 33
 
 IN_ORDER = 1024     ; bits of GEOMETRY
 KNOWS_SUMS = 512

@@ -44,6 +44,15 @@ start:
   or r1, r2
   st r1, [V_MSUPER]
 
+@grown  b main
+; The command is done; r1 is its value.
+@grown done:
+@grown  do.respond r1, r0
+; The fast paths go on at `main` or at `main_any`, whichever they began at; the others find out which.
+main_check:
+@grown  ld [V_GROWN]
+@grown  cmp r0, md
+@grown  bnz main_any
 main:
   st r0, [V_UNDO]
   wait! begun
@@ -70,12 +79,12 @@ commands:
   b bad_command
 
 ; The command is done; r1 is its value.
-done:
-  do.respond r1, r0
-  b main
+@plain done:
+@plain  do.respond r1, r0
+@plain  b main_check
 done_zero:
   do.respond r0, r0
-  b main
+  b main_check
 
 bad_command:
   wait command
@@ -83,6 +92,7 @@ bad_command:
 
 ; Marks the volume as not mounted, and the index as empty. Clobbers nothing else.
 unmounted_now:
+@grown  st r0, [V_GROWN]
   mov mounted, 0
   mov nfree, 0
   mov mask, 0
@@ -220,7 +230,7 @@ fail_quiet:
   call settle
 fail_settled:
   do.respond r0, r2
-  b main
+  b main_check
 
 ; A request failed: the ports have its status and its code.
 fail_device:
@@ -229,7 +239,7 @@ fail_device:
   call settle_kept
   do.respond r0, r0, PORT
   do.abort r0, r0, FORGET
-  b main
+  b main_check
 
 ; Waits until nothing is under way, neither to the device nor to the application.
 quiet:

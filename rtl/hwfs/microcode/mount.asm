@@ -147,6 +147,9 @@ mount_pairs:
 mount_features:
   add r1, 1
   st r1, [V_T4]             ; 1 or 2: becomes `mounted`
+@grown  call table
+@grown  ld [V_T4]
+@grown  mov r1, md
   cmp r1, 2
   bz mount_index
   ld [SB + SB_STATE]
@@ -183,6 +186,7 @@ index_store:
   ld [V_SLOTS]
   cmp slot, md
   bc index_next
+@grown  call leave_out
   call forget
   ; The registers with the shape.
   ld [V_INDEX]
@@ -236,7 +240,9 @@ super_read:
   cmp r2, 1
   bnz fail_newer
   ld [spare + SB_INCOMPAT]
-  shr r2, mdl, 1
+@plain  shr r2, mdl, 1
+@grown  li r2, KNOWN_FEATURES
+@grown  andn r2, mdl, r2
   bnz fail_newer
   ld [spare + SB_SEQ]
   shr r2, md, 61

@@ -71,6 +71,9 @@ pair_other:
 
 ; r1 <- address of slot `slot`, member r3.
 slot_address:
+@grown  ld [V_FORMAT]
+@grown  cmp slot, md
+@grown  bnc slot_address_far
   shl r1, slot, nlog
   add r1, slota
   cmp r3, 0
@@ -81,6 +84,9 @@ slot_address_a:
 
 ; r1, r7 <- addresses of both.
 slot_addresses:
+@grown  ld [V_FORMAT]
+@grown  cmp slot, md
+@grown  bnc slot_addresses_far
   shl r1, slot, nlog
   add r1, slota
   add r7, r1, delta
@@ -109,7 +115,7 @@ load_file:
 load_slot:
   cmp slot, cslot
   bz slot_there
-  call slot_begin
+  call slot_begin_any
 ; The second half of that, after slot_begin. Zero flag clear: the other member was the valid one.
 slot_end:
   wait loaded
@@ -153,6 +159,8 @@ slot_headed:
 slot_root:
   call slot_head
   bnc slot_headed
+; The same for a node of r2 entries and level r1.
+slot_map:
   shl r2, 4
   add r2, snode             ; S_ENTRIES from there: the end of the entries
   mov r4, snode
@@ -215,6 +223,11 @@ slot_other:
   ret
 
 ; Starts to load the newest member of slot `slot`. Clobbers r1, r2.
+slot_begin_any:
+@grown  ld [V_FORMAT]
+@grown  cmp slot, md
+@grown  bnc slot_begin_far
+; The same on a volume whose table has not grown.
 slot_begin:
   andn r2, slot, 7
   add r2, index
@@ -336,6 +349,11 @@ hash_done:
 ; Looks up the command's name: r6 is its address (NAME or NAME2), r1 its hash word, r7 its bytes.
 ; Zero flag clear: the file is in `slot`, and snode has it. Set: it does not exist, and V_T3 is the slot
 ; for it, or -1. Clobbers r1 to r8, V_T1 to V_T3.
+search_any:
+@grown  ld [V_GROWN]
+@grown  cmp r0, md
+@grown  bnz search_grown
+; The same on a volume whose table has not grown.
 search:
   cmp r7, 0
   bz fail_name
@@ -450,7 +468,7 @@ bucket_candidate:
   add slot, r1
   cmp slot, cslot
   bz bucket_compare
-  call slot_begin
+  call slot_begin_any
   wait part
 bucket_compare:
   ; The name's bytes are in memory before the rest of the node is. Both are padded with zeroes.
@@ -512,7 +530,7 @@ name_first:
 ; slot <- the file of the command's name, in snode; fails if there is none.
 find:
   call name_first
-  call search
+  call search_any
   bz fail_notfound
   ret
 

@@ -11,7 +11,8 @@ recover:
   bz recovered
   cmp r1, 4
   bnc fail_corrupt
-  call slot_bound
+@plain  call slot_bound
+@grown  call record_bound
   cmp r1, 3
   bz recover_rename
   ; Reserve (1) or release (2).
@@ -107,10 +108,14 @@ recover_rename:
   mov slot, md
   cmp r1, 0
   bz recover_old
+@grown  call slot_bound
   call slot_pair
   bnz recover_copied
   b recovered
 recover_old:
+@grown  ld [V_SLOTS]
+@grown  cmp slot, md
+@grown  bnc recovered             ; its bucket was taken away since
   call recover_slot
   ; A file created in the old slot after the rename was complete has its operation number or a higher one.
   cmp r1, 0
@@ -129,6 +134,9 @@ recover_copy:
   ld [SB + SB_KIND]
   cmp mdl, 1
   bz recovered
+@grown  ld [V_SLOTS]
+@grown  cmp slot, md
+@grown  bnc recovered             ; the table node: below
 recover_copied:
   mov r1, 1
   shl r1, unit
@@ -142,6 +150,7 @@ recover_copied:
   call write_slot
 
 recovered:
+@grown  call settle_table
   call order {RecoveryBeforeClear}        ; the results of recovery, before the record is cleared
   call no_operation
   ld [SB + SB_MOUNTS]

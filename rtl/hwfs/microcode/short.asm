@@ -190,6 +190,12 @@ cmd_delete:
   bnz delete_long
   and r8, mask, md
   tag r3, md
+@any  ld [V_GROWN]
+@any  cmp r8, md
+@any  bc delete_bucket likely
+@any  shr r2, mask, 1
+@any  and r8, r2
+delete_bucket:
   shl r8, 3
   add r2, index, r8
   ld [r2]
@@ -325,7 +331,11 @@ short_bitmap_a:
   ret
 
 ; The same for snode and r7.
+; In the copy for grown tables it clobbers r1 and r2, too.
 short_slot:
+@any  ld [V_FORMAT]
+@any  cmp slot, md
+@any  bnc short_slot_far likely
   shl r7, slot, nlog
   ld [snode + SEQ]
   add r7, slota
