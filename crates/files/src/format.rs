@@ -43,7 +43,8 @@ pub struct FormatSettings {
     pub unit: Option<Size>,
     /// Metadata node, 256 bytes to 16 KiB; the device's block, at least 512, if not given.
     pub node: Option<Size>,
-    /// How many files it can hold, rounded up to 8 times a power of two.
+    /// Slots for files, rounded up to 8 times a power of two; one for each 16 MiB, at least 1,024,
+    /// if not given.
     pub slots: Option<u32>,
     /// A label, at most 32 bytes.
     pub label: String,
@@ -76,10 +77,10 @@ pub struct FormatReport {
     pub unit_bytes: u64,
     /// Metadata node.
     pub node_bytes: u64,
-    /// How many files it can hold.
+    /// Slots for files.
     pub slots: u32,
-    /// Approximate number of files above which a new name may be refused because its slots are
-    /// taken.
+    /// The number of files that it takes before its table of slots grows, or, to a program that
+    /// does not let it grow, before a new name may be refused.
     pub slots_before_refusal: u32,
     /// Space for files.
     pub capacity_bytes: u64,
@@ -400,7 +401,6 @@ impl FormatReport {
             offset_bytes: signature.offset_bytes,
             length_bytes: signature.length_bytes,
         });
-        let slots = shape.slot_count();
         let capacity_bytes = shape.unit_count() * shape.unit_bytes();
         Self {
             schema_version: SCHEMA_VERSION,
@@ -411,15 +411,8 @@ impl FormatReport {
             volume_bytes: shape.volume_bytes,
             unit_bytes: shape.unit_bytes(),
             node_bytes: shape.node_bytes() as u64,
-            slots,
-            slots_before_refusal: match slots {
-                // One bucket: every slot can hold every name.
-                8 => slots,
-                // Names are spread over buckets of eight, two for each: see FORMAT.md,
-                // "Trade-offs".
-                256.. => slots / 20 * 19,
-                _ => slots / 10 * 9,
-            },
+            slots: shape.slot_count(),
+            slots_before_refusal: shape.promised_files(options.checksums),
             capacity_bytes,
             metadata_bytes: shape.volume_bytes - capacity_bytes,
             checksums: options.checksums,

@@ -9,6 +9,9 @@ use crate::slot::Slot;
 use crate::superblock::{Counts, Operation, Superblock, superblock_len};
 use crate::{Error, bitmap, bytes, checksum, label};
 
+/// A volume gets a slot for each of these.
+const BYTES_PER_SLOT: u64 = 16 << 20;
+
 /// The parameters of a new volume; `None` means a default chosen for the device.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FormatOptions<'o> {
@@ -19,8 +22,8 @@ pub struct FormatOptions<'o> {
     pub unit_bytes: Option<u64>,
     /// Node in bytes, a power of two from 256 to 16,384: the device's block, at least 512.
     pub node_bytes: Option<u32>,
-    /// How many files the volume can hold, rounded up to 8 times a power of two: 1,024, fewer on
-    /// a small device.
+    /// Slots for files, rounded up to 8 times a power of two: one for each 16 MiB of the volume, up
+    /// to 524,288, but at least 1,024, or fewer on a small device.
     pub slots: Option<u32>,
     /// Files may have checksums; readers without them then refuse the volume.
     pub checksums: bool,
@@ -54,7 +57,10 @@ impl FormatOptions<'_> {
         let buckets = match self.slots {
             Some(slots) => buckets(u64::from(slots.max(1))),
             // Both tables together take at most 1/32 of a small device.
-            None => buckets((volume_bytes / 64 / node).clamp(8, 1024) / 2 + 1).min(128),
+            None if volume_bytes <= 1024 * BYTES_PER_SLOT => {
+                buckets((volume_bytes / 64 / node).clamp(8, 1024) / 2 + 1).min(128)
+            }
+            None => buckets(volume_bytes / BYTES_PER_SLOT).min(1 << 16),
         };
         let shape = Shape {
             volume_bytes,

@@ -226,6 +226,29 @@ impl Shape {
         BUCKET_SLOTS << self.buckets_log2
     }
 
+    /// Files that the volume takes before its table grows, whatever their names are: they are
+    /// spread by a hash, so that a full table is out of reach of any but chosen ones. Each has a
+    /// unit at least, if it is not empty, and one more with checksums.
+    pub const fn promised_files(&self, checksums: bool) -> u32 {
+        let slots = self.slot_count();
+        // FORMAT.md, "Trade-offs", with room to spare.
+        let named = match slots {
+            // One bucket: every slot can hold every name.
+            8 => slots,
+            // Eight names that may be in one bucket only fit.
+            ..=63 => slots / 2,
+            64..=255 => slots / 4 * 3,
+            256..=1023 => slots / 10 * 9,
+            _ => slots / 20 * 19,
+        };
+        let stored = self.unit_count() >> checksums as u32;
+        if stored < named as u64 {
+            stored as u32
+        } else {
+            named
+        }
+    }
+
     /// Units that one bitmap covers.
     pub const fn group_units(&self) -> u64 {
         1 << self.group_log2()

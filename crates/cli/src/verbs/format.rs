@@ -31,8 +31,8 @@ pub struct Format {
     /// Metadata node, 256 bytes to 16 KiB [the device's block, at least 512]
     #[arg(long, value_name = "SIZE")]
     pub node: Option<Size>,
-    /// How many files it can hold, rounded up to 8 times a power of two [1024, fewer on a small
-    /// device]
+    /// Slots for files, rounded up to 8 times a power of two [one for each 16 MiB, at least 1024,
+    /// fewer on a small device]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub slots: Option<u32>,
     /// A label, at most 32 bytes
@@ -98,7 +98,7 @@ fn text(report: &FormatReport) -> String {
         "made"
     };
     let files = format!(
-        "{} slots for files (above about {} files their table grows)",
+        "{} slots: at least {} files before their table grows",
         report.slots, report.slots_before_refusal
     );
     let checksums = if report.checksums {

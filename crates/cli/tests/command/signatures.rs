@@ -341,16 +341,35 @@ fn how_many_files_fit_is_no_promise_that_is_broken() {
         (&report["slots"], &report["slots_before_refusal"]),
         (&1024.into(), &969.into())
     );
+    // A sparse file; nothing is written.
+    let large = folder.path("large.img");
+    let file = std::fs::File::create(&large).unwrap();
+    for (gib, slots, promised) in [(16, 1024, 969), (17, 2048, 1938), (8192, 524_288, 498_066)] {
+        file.set_len(gib << 30).unwrap();
+        let report = json(&["format", &large, "--dry-run", "--json"]);
+        assert_eq!(
+            (&report["slots"], &report["slots_before_refusal"]),
+            (&slots.into(), &promised.into())
+        );
+    }
+    // Each file needs a unit for its data, and one for its checksums.
+    let few = [
+        "format",
+        &disk,
+        "--force",
+        "--unit",
+        "1M",
+        "--checksums",
+        "--json",
+    ];
+    assert_eq!(json(&few)["slots_before_refusal"], 31);
     let text = stdout(&run(&["format", &disk, "--force", "--slots", "8"]));
     assert!(
-        text.contains("in 8 slots for files (above about 8"),
+        text.contains("in 8 slots: at least 8 files before their table grows"),
         "{text}"
     );
     let text = stdout(&run(&["format", &disk, "--force"]));
-    assert!(
-        text.contains("1024 slots for files (above about 969"),
-        "{text}"
-    );
+    assert!(text.contains("1024 slots: at least 969 files"), "{text}");
 }
 
 /// A volume of 4 KiB blocks with a file, whose first block then gets another owner: the second

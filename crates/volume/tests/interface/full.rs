@@ -113,6 +113,82 @@ fn a_table_of_1024_slots_takes_nineteen_of_twenty_files_and_more() {
     });
 }
 
+/// What `format` promises holds for random names, without growth: with one bucket, with few, and
+/// with thousands.
+#[test]
+fn a_promised_number_of_files_is_kept_with_any_names() {
+    let given = std::env::var("STRAIGHTWAY_SEED").ok();
+    let seed = given.map_or_else(|| fastrand::u64(..), |seed| seed.parse().unwrap());
+    println!("STRAIGHTWAY_SEED={seed}");
+    let mut random = fastrand::Rng::with_seed(seed);
+    for (slots, rounds) in [
+        (8, 20),
+        (16, 20),
+        (32, 20),
+        (64, 20),
+        (128, 8),
+        (512, 4),
+        (2048, 1),
+    ] {
+        for round in 0..rounds {
+            with_volume(slots, |volume| {
+                let promised = volume.status().shape.promised_files(true) as usize;
+                assert!(promised >= slots as usize / 2);
+                let names: Vec<String> = (0..promised)
+                    .map(|number| format!("{:x}-{number}", random.u64(..) >> random.u32(..60)))
+                    .collect();
+                for names in names.chunks(512) {
+                    let new = |name| NewFile {
+                        name,
+                        data: &[],
+                        mtime_ns: 0,
+                        app_tag: 0,
+                    };
+                    let all: Vec<NewFile<'_>> = names.iter().map(|name| new(name)).collect();
+                    let mut rest = &all[..];
+                    while !rest.is_empty() {
+                        let made = volume.create_batch::<512>(rest, false);
+                        let made = blocking::run(volume, made);
+                        let made = made.unwrap_or_else(|error| {
+                            panic!("{slots} slots, seed {seed} round {round}: {error}")
+                        });
+                        assert!(made.files > 0, "{slots} slots, seed {seed} round {round}");
+                        rest = &rest[made.files..];
+                    }
+                }
+                let usage = blocking::run(volume, volume.usage()).unwrap();
+                assert_eq!((usage.files as usize, volume.slots()), (promised, slots));
+            });
+        }
+    }
+}
+
+/// One slot for each 16 MiB, up to what a table of the format can have.
+#[test]
+fn a_larger_volume_gets_more_slots() {
+    for (gib, slots) in [
+        (1, 1024),
+        (16, 1024),
+        (17, 2048),
+        (1024, 65_536),
+        (8192, 524_288),
+        (1 << 20, 524_288),
+    ] {
+        for block_size_log2 in [9, 12] {
+            let disk = RamDisk::<_, 8>::new(vec![0; 4096], block_size_log2).unwrap();
+            let geometry = block::Geometry {
+                block_count: (gib << 30) >> block_size_log2,
+                ..*block::Device::geometry(&disk)
+            };
+            let shape = FormatOptions::default().shape(&geometry).unwrap();
+            assert_eq!(shape.slot_count(), slots, "{gib} GiB");
+            assert_eq!(shape.promised_files(true), slots / 20 * 19);
+            let tables = 2 * u64::from(slots) * shape.node_bytes() as u64;
+            assert!(tables <= shape.volume_bytes / 1000 || gib < 16);
+        }
+    }
+}
+
 /// The table grows while files are made, one of which stays open; look-ups read six nodes at most.
 #[test]
 fn a_table_that_grows_refuses_no_name() {
